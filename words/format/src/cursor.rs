@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Little-endian reading and writing over byte slices, with running out of bytes as a value.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use helio_units::{Generation, Sequence};
+
+/// Longest name of a node or a group, in bytes.
+pub const NAME_BYTES_MAX: usize = 64;
+
+/// The bytes ended, or a field's value cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Short;
+
+/// Reads fields from the front of a slice.
+pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Reader<'a> {
+    pub(crate) fn take(&mut self, n: usize) -> Result<&'a [u8], Short> {
+        let (head, rest) = self.0.split_at_checked(n).ok_or(Short)?;
+        self.0 = rest;
+        Ok(head)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Short> {
+        self.take(N)?.try_into().map_err(|_| Short)
+    }
+
+    pub(crate) fn u8(&mut self) -> Result<u8, Short> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    pub(crate) fn u16(&mut self) -> Result<u16, Short> {
+        Ok(u16::from_le_bytes(self.array()?))
+    }
+
+    pub(crate) fn u64(&mut self) -> Result<u64, Short> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    /// A byte that may only be 0 or 1.
+    pub(crate) fn flag(&mut self) -> Result<bool, Short> {
+        match self.u8()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(Short),
+        }
+    }
+
+    pub(crate) fn sequence(&mut self) -> Result<Sequence, Short> {
+        self.u64().map(Sequence)
+    }
+
+    pub(crate) fn generation(&mut self) -> Result<Generation, Short> {
+        Ok(Generation { number: self.u64()?, tag: self.u64()? })
+    }
+
+    /// A length byte and that many bytes of UTF-8, at most [`NAME_BYTES_MAX`].
+    pub(crate) fn name(&mut self) -> Result<String, Short> {
+        let length = usize::from(self.u8()?);
+        if length > NAME_BYTES_MAX {
+            return Err(Short);
+        }
+        core::str::from_utf8(self.take(length)?).map(String::from).map_err(|_| Short)
+    }
+
+    pub(crate) fn finished(&self) -> Result<(), Short> {
+        if self.0.is_empty() { Ok(()) } else { Err(Short) }
+    }
+}
+
+/// Appends fields to a vector.
+pub(crate) struct Writer<'a>(pub(crate) &'a mut Vec<u8>);
+
+impl Writer<'_> {
+    pub(crate) fn u8(&mut self, v: u8) {
+        self.0.push(v);
+    }
+
+    pub(crate) fn u16(&mut self, v: u16) {
+        self.0.extend_from_slice(&v.to_le_bytes());
+    }
+
+    pub(crate) fn u32(&mut self, v: u32) {
+        self.0.extend_from_slice(&v.to_le_bytes());
+    }
+
+    pub(crate) fn u64(&mut self, v: u64) {
+        self.0.extend_from_slice(&v.to_le_bytes());
+    }
+
+    pub(crate) fn flag(&mut self, v: bool) {
+        self.u8(u8::from(v));
+    }
+
+    pub(crate) fn sequence(&mut self, v: Sequence) {
+        self.u64(v.0);
+    }
+
+    pub(crate) fn generation(&mut self, v: Generation) {
+        self.u64(v.number);
+        self.u64(v.tag);
+    }
+
+    /// Names longer than [`NAME_BYTES_MAX`] are refused by the configuration; here they are our own mistake.
+    pub(crate) fn name(&mut self, v: &str) {
+        assert!(v.len() <= NAME_BYTES_MAX, "a name of {} bytes reached the wire", v.len());
+        self.u8(v.len() as u8);
+        self.0.extend_from_slice(v.as_bytes());
+    }
+}

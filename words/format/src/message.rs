@@ -1,0 +1,562 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What two nodes say to each other about one group: typed bodies of frames.
+//!
+//! All integers are little-endian; names are a length byte and UTF-8; a lineage is as [`crate::lineage`] says. A body is valid if and only if every
+//! field decodes, flags are 0 or 1, counts are within their bounds, and no byte is left over.
+//!
+//! | kind | body, in order |
+//! |---|---|
+//! | 1 hello | group name, node name, incarnation u64, role u8, serving flag, clean flag, consistent flag, wrote flag, lineage, head u64, received u64, durable u64, volumes u16, size u64 each |
+//! | 2 start | lineage, from u64, consistent flag |
+//! | 3 item | sequence u64, after u64, kind u8, flags u8, volume u16, offset u64, length u64 (36 bytes; payload follows for writes) |
+//! | 4 ack | received u64, completed u64, durable u64, ranges u8, (first u64, last u64) each |
+//! | 5 ping | token u64, accepted u64, backlog bytes u64, backlog items u64, hurry flag, state u8 (0 from a secondary, else 1 + index in the vocabulary's list) |
+//! | 6 pong | token u64, flushing flag |
+//! | 7 goodbye | reason u8, text (u16 length, UTF-8, at most 512 bytes) |
+//! | 8 promote request | generation u64 u64, durable u64 |
+//! | 9 promote reply | granted flag, text |
+
+use crate::cursor::{Reader, Short, Writer};
+use crate::lineage::Lineage;
+use alloc::string::String;
+use alloc::vec::Vec;
+use helio_units::{Extent, Generation, Payload, PayloadId, Role, Sequence, State, VolumeIndex};
+
+pub use crate::cursor::NAME_BYTES_MAX;
+
+/// Most volumes one group may have; bounds what a stranger's hello makes us allocate.
+pub const VOLUMES_MAX: usize = 64;
+/// Longest text in a goodbye or a reply, in bytes.
+pub const TEXT_BYTES_MAX: usize = 512;
+/// Most ranges one acknowledgement carries; more wait for the next one.
+pub const RANGES_MAX: usize = 16;
+/// Longest body of any message, in bytes; a frame that announces more is refused unread.
+pub const BODY_BYTES_MAX: usize = 2048;
+/// Most payload one item may carry, in bytes: the largest write a front end may hand us.
+pub const PAYLOAD_BYTES_MAX: u32 = 32 << 20;
+
+/// What a node tells of itself when a connection begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// The group this connection is about.
+    pub group: String,
+    /// The sender's name.
+    pub node: String,
+    /// Drawn anew at every start of the sender's daemon: memory survived if and only if it is unchanged.
+    pub incarnation: u64,
+    /// The role recorded durably.
+    pub role: Role,
+    /// Whether the sender is serving as primary right now.
+    pub serving: bool,
+    /// Whether `head` is exact: its last stop was clean, or it has not stopped since.
+    pub clean: bool,
+    /// Whether the sender's image keeps the order promise.
+    pub consistent: bool,
+    /// Whether the sender accepted writes of its own, as a primary, in its generation.
+    pub wrote: bool,
+    /// The generation the sender writes or follows, and its ancestors.
+    pub lineage: Lineage,
+    /// The last position in the sender's image, exact where `clean`.
+    pub head: Sequence,
+    /// Received in memory, of its generation.
+    pub received: Sequence,
+    /// Known durable, of its generation.
+    pub durable: Sequence,
+    /// Sizes of the group's volumes in bytes, in their order.
+    pub sizes: Vec<u64>,
+}
+
+/// A primary begins, or begins again, to stream: the next item is `from`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// The generation of the items that follow, and its ancestors.
+    pub lineage: Lineage,
+    /// The first item that follows.
+    pub from: Sequence,
+    /// False where the receiver's image is out of order until a [`ItemKind::Consistent`] marker completes.
+    pub consistent: bool,
+}
+
+/// What an item does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ItemKind {
+    /// Stores payload.
+    Write,
+    /// Makes the extent read as zero; `punch` allows freeing the space.
+    Zero,
+    /// Gives the space back; the extent reads as zero afterwards.
+    Discard,
+    /// Makes everything that completed on its volume before it durable.
+    Flush,
+    /// A marker: everything up to here makes a consistent image, on every volume, durably.
+    Consistent,
+}
+
+impl ItemKind {
+    const ALL: [Self; 5] = [Self::Write, Self::Zero, Self::Discard, Self::Flush, Self::Consistent];
+
+    fn code(self) -> u8 {
+        match self {
+            Self::Write => 1,
+            Self::Zero => 2,
+            Self::Discard => 3,
+            Self::Flush => 4,
+            Self::Consistent => 5,
+        }
+    }
+
+    fn from_code(code: u8) -> Result<Self, Short> {
+        Self::ALL.into_iter().find(|k| k.code() == code).ok_or(Short)
+    }
+
+    /// Whether it changes bytes of a volume.
+    #[must_use]
+    pub const fn changes_data(self) -> bool {
+        matches!(self, Self::Write | Self::Zero | Self::Discard)
+    }
+}
+
+/// One item on a group's line as it travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// Its place on the line.
+    pub sequence: Sequence,
+    /// The highest place answered when it was accepted: it must not be issued before all up to there completed.
+    pub after: Sequence,
+    /// What it does.
+    pub kind: ItemKind,
+    /// Its own bytes must be durable when it completes.
+    pub fua: bool,
+    /// For [`ItemKind::Zero`]: space may be freed.
+    pub punch: bool,
+    /// It is the copier's, not a client's.
+    pub resync: bool,
+    /// Where.
+    pub volume: VolumeIndex,
+    /// Where on the volume; empty for flushes and markers.
+    pub extent: Extent,
+    /// The bytes, for writes. On the wire they follow the body; the identifier never travels.
+    pub payload: Option<Payload>,
+}
+
+/// Completed items beyond the contiguous prefix, as closed ranges.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ranges {
+    count: u8,
+    ranges: [(Sequence, Sequence); RANGES_MAX],
+}
+
+impl Ranges {
+    /// Adds one sequence, extending the last range where it continues it. Returns false where it is full.
+    pub fn push(&mut self, at: Sequence) -> bool {
+        let count = usize::from(self.count);
+        if let Some((_, last)) = self.ranges[..count].last_mut()
+            && last.next() == at
+        {
+            *last = at;
+            return true;
+        }
+        self.push_range(at, at)
+    }
+
+    fn push_range(&mut self, first: Sequence, last: Sequence) -> bool {
+        let count = usize::from(self.count);
+        if count == RANGES_MAX {
+            return false;
+        }
+        self.ranges[count] = (first, last);
+        self.count += 1;
+        true
+    }
+
+    /// The ranges, first and last inclusive.
+    #[must_use]
+    pub fn as_slice(&self) -> &[(Sequence, Sequence)] {
+        &self.ranges[..usize::from(self.count)]
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+}
+
+/// How far a receiver is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ack {
+    /// Every item up to here is in memory or further.
+    pub received: Sequence,
+    /// Every item up to here has completed.
+    pub completed: Sequence,
+    /// Every item up to here is on stable storage.
+    pub durable: Sequence,
+    /// Items beyond `completed` that have completed since the last acknowledgement.
+    pub ranges: Ranges,
+}
+
+/// Are you there; and what you are missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ping {
+    /// Comes back in the pong.
+    pub token: u64,
+    /// The sender's accepted head, zero from a secondary.
+    pub accepted: Sequence,
+    /// Bytes accepted and not yet completed at the receiver.
+    pub backlog_bytes: u64,
+    /// Items accepted and not yet completed at the receiver.
+    pub backlog_items: u64,
+    /// The sender's queue is full: flush at once.
+    pub hurry: bool,
+    /// The group's state as its primary sees it; none from a secondary.
+    pub state: Option<State>,
+}
+
+/// Why a node ends a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parting {
+    /// The daemon stops.
+    Stopping,
+    /// The two must not mirror each other; the text says which rule.
+    Refused,
+    /// The other side broke the protocol.
+    Protocol,
+    /// The sender's store failed.
+    VolumeFailed,
+    /// A role changed; connect again and say hello anew.
+    RoleChanged,
+}
+
+impl Parting {
+    const ALL: [Self; 5] =
+        [Self::Stopping, Self::Refused, Self::Protocol, Self::VolumeFailed, Self::RoleChanged];
+
+    fn code(self) -> u8 {
+        match self {
+            Self::Stopping => 1,
+            Self::Refused => 2,
+            Self::Protocol => 3,
+            Self::VolumeFailed => 4,
+            Self::RoleChanged => 5,
+        }
+    }
+
+    fn from_code(code: u8) -> Result<Self, Short> {
+        Self::ALL.into_iter().find(|p| p.code() == code).ok_or(Short)
+    }
+}
+
+/// Everything that can be said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// First words of each side.
+    Hello(Hello),
+    /// The stream begins.
+    Start(Start),
+    /// An item of the line.
+    Item(Item),
+    /// How far the receiver is.
+    Ack(Ack),
+    /// Are you there.
+    Ping(Ping),
+    /// Yes; `flushing` asks for patience.
+    Pong {
+        /// The ping's.
+        token: u64,
+        /// A flush of the store is under way.
+        flushing: bool,
+    },
+    /// The connection ends.
+    Goodbye {
+        /// The kind of reason.
+        parting: Parting,
+        /// For people.
+        text: String,
+    },
+    /// May the sender become primary without force?
+    PromoteRequest {
+        /// The generation it follows.
+        generation: Generation,
+        /// How far its image is durable.
+        durable: Sequence,
+    },
+    /// The answer.
+    PromoteReply {
+        /// Whether it may.
+        granted: bool,
+        /// Why not.
+        text: String,
+    },
+}
+
+impl Message {
+    /// The kind byte of its frame.
+    #[must_use]
+    pub const fn code(&self) -> u8 {
+        match self {
+            Self::Hello(_) => 1,
+            Self::Start(_) => 2,
+            Self::Item(_) => 3,
+            Self::Ack(_) => 4,
+            Self::Ping(_) => 5,
+            Self::Pong { .. } => 6,
+            Self::Goodbye { .. } => 7,
+            Self::PromoteRequest { .. } => 8,
+            Self::PromoteReply { .. } => 9,
+        }
+    }
+
+    /// Bytes of payload that follow its body.
+    #[must_use]
+    pub fn payload_length(&self) -> u32 {
+        match self {
+            Self::Item(item) => item.payload.map_or(0, |p| p.length),
+            _ => 0,
+        }
+    }
+
+    /// Appends the body to `out`.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let mut w = Writer(out);
+        match self {
+            Self::Hello(hello) => encode_hello(hello, &mut w),
+            Self::Start(start) => {
+                start.lineage.encode(&mut w);
+                w.sequence(start.from);
+                w.flag(start.consistent);
+            }
+            Self::Item(item) => encode_item(item, &mut w),
+            Self::Ack(ack) => {
+                w.sequence(ack.received);
+                w.sequence(ack.completed);
+                w.sequence(ack.durable);
+                w.u8(ack.ranges.count);
+                for (first, last) in ack.ranges.as_slice() {
+                    w.sequence(*first);
+                    w.sequence(*last);
+                }
+            }
+            Self::Ping(ping) => {
+                w.u64(ping.token);
+                w.sequence(ping.accepted);
+                w.u64(ping.backlog_bytes);
+                w.u64(ping.backlog_items);
+                w.flag(ping.hurry);
+                w.u8(ping.state.map_or(0, state_code));
+            }
+            Self::Pong { token, flushing } => {
+                w.u64(*token);
+                w.flag(*flushing);
+            }
+            Self::Goodbye { parting, text } => {
+                w.u8(parting.code());
+                encode_text(text, &mut w);
+            }
+            Self::PromoteRequest { generation, durable } => {
+                w.generation(*generation);
+                w.sequence(*durable);
+            }
+            Self::PromoteReply { granted, text } => {
+                w.flag(*granted);
+                encode_text(text, &mut w);
+            }
+        }
+    }
+
+    /// Reads the body of a frame of kind `code` that announces `payload_length` bytes of payload.
+    ///
+    /// # Errors
+    /// Says which kind of message could not be read.
+    pub fn decode(code: u8, body: &[u8], payload_length: u32) -> Result<Self, BadBody> {
+        let bad = |_: Short| BadBody { code };
+        let mut r = Reader(body);
+        let message = Self::decode_fields(code, &mut r, payload_length).map_err(bad)?;
+        r.finished().map_err(bad)?;
+        if message.payload_length() != payload_length {
+            return Err(BadBody { code });
+        }
+        Ok(message)
+    }
+
+    fn decode_fields(code: u8, r: &mut Reader<'_>, payload_length: u32) -> Result<Self, Short> {
+        Ok(match code {
+            1 => Self::Hello(decode_hello(r)?),
+            2 => Self::Start(Start {
+                lineage: Lineage::decode(r)?,
+                from: r.sequence()?,
+                consistent: r.flag()?,
+            }),
+            3 => Self::Item(decode_item(r, payload_length)?),
+            4 => Self::Ack(decode_ack(r)?),
+            5 => Self::Ping(Ping {
+                token: r.u64()?,
+                accepted: r.sequence()?,
+                backlog_bytes: r.u64()?,
+                backlog_items: r.u64()?,
+                hurry: r.flag()?,
+                state: state_from_code(r.u8()?)?,
+            }),
+            6 => Self::Pong { token: r.u64()?, flushing: r.flag()? },
+            7 => Self::Goodbye { parting: Parting::from_code(r.u8()?)?, text: decode_text(r)? },
+            8 => Self::PromoteRequest { generation: r.generation()?, durable: r.sequence()? },
+            9 => Self::PromoteReply { granted: r.flag()?, text: decode_text(r)? },
+            _ => return Err(Short),
+        })
+    }
+}
+
+/// A frame's body does not decode as its kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadBody {
+    /// The frame's kind byte.
+    pub code: u8,
+}
+
+fn state_code(state: State) -> u8 {
+    State::ALL.into_iter().zip(1..).find(|(s, _)| *s == state).map_or(0, |(_, code)| code)
+}
+
+fn state_from_code(code: u8) -> Result<Option<State>, Short> {
+    match code {
+        0 => Ok(None),
+        _ => State::ALL.get(usize::from(code) - 1).copied().map(Some).ok_or(Short),
+    }
+}
+
+fn encode_text(text: &str, w: &mut Writer<'_>) {
+    let mut end = text.len().min(TEXT_BYTES_MAX);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    w.u16(end as u16);
+    w.0.extend_from_slice(&text.as_bytes()[..end]);
+}
+
+fn decode_text(r: &mut Reader<'_>) -> Result<String, Short> {
+    let length = usize::from(r.u16()?);
+    if length > TEXT_BYTES_MAX {
+        return Err(Short);
+    }
+    core::str::from_utf8(r.take(length)?).map(String::from).map_err(|_| Short)
+}
+
+fn encode_hello(hello: &Hello, w: &mut Writer<'_>) {
+    w.name(&hello.group);
+    w.name(&hello.node);
+    w.u64(hello.incarnation);
+    w.u8(match hello.role {
+        Role::Primary => 1,
+        Role::Secondary => 2,
+    });
+    w.flag(hello.serving);
+    w.flag(hello.clean);
+    w.flag(hello.consistent);
+    w.flag(hello.wrote);
+    hello.lineage.encode(w);
+    w.sequence(hello.head);
+    w.sequence(hello.received);
+    w.sequence(hello.durable);
+    assert!(hello.sizes.len() <= VOLUMES_MAX, "a group of {} volumes", hello.sizes.len());
+    w.u16(hello.sizes.len() as u16);
+    for size in &hello.sizes {
+        w.u64(*size);
+    }
+}
+
+fn decode_hello(r: &mut Reader<'_>) -> Result<Hello, Short> {
+    let mut hello = Hello {
+        group: r.name()?,
+        node: r.name()?,
+        incarnation: r.u64()?,
+        role: match r.u8()? {
+            1 => Role::Primary,
+            2 => Role::Secondary,
+            _ => return Err(Short),
+        },
+        serving: r.flag()?,
+        clean: r.flag()?,
+        consistent: r.flag()?,
+        wrote: r.flag()?,
+        lineage: Lineage::decode(r)?,
+        head: r.sequence()?,
+        received: r.sequence()?,
+        durable: r.sequence()?,
+        sizes: Vec::new(),
+    };
+    let count = usize::from(r.u16()?);
+    if count > VOLUMES_MAX {
+        return Err(Short);
+    }
+    for _ in 0..count {
+        hello.sizes.push(r.u64()?);
+    }
+    Ok(hello)
+}
+
+const FUA: u8 = 1;
+const PUNCH: u8 = 2;
+const RESYNC: u8 = 4;
+
+fn encode_item(item: &Item, w: &mut Writer<'_>) {
+    w.sequence(item.sequence);
+    w.sequence(item.after);
+    w.u8(item.kind.code());
+    let flag = |on: bool, bit: u8| if on { bit } else { 0 };
+    w.u8(flag(item.fua, FUA) | flag(item.punch, PUNCH) | flag(item.resync, RESYNC));
+    w.u16(item.volume.0);
+    w.u64(item.extent.offset);
+    w.u64(item.extent.length);
+}
+
+fn decode_item(r: &mut Reader<'_>, payload_length: u32) -> Result<Item, Short> {
+    let sequence = r.sequence()?;
+    let after = r.sequence()?;
+    let kind = ItemKind::from_code(r.u8()?)?;
+    let flags = r.u8()?;
+    let volume = VolumeIndex(r.u16()?);
+    let extent = Extent::new(r.u64()?, r.u64()?);
+    let payload =
+        (kind == ItemKind::Write).then_some(Payload { id: PayloadId(0), length: payload_length });
+    let whole = kind != ItemKind::Write || extent.length == u64::from(payload_length);
+    let placed = kind.changes_data() == (extent.length > 0);
+    if flags & !(FUA | PUNCH | RESYNC) != 0 || after >= sequence || !whole || !placed {
+        return Err(Short);
+    }
+    Ok(Item {
+        sequence,
+        after,
+        kind,
+        fua: flags & FUA != 0,
+        punch: flags & PUNCH != 0,
+        resync: flags & RESYNC != 0,
+        volume,
+        extent,
+        payload,
+    })
+}
+
+fn decode_ack(r: &mut Reader<'_>) -> Result<Ack, Short> {
+    let mut ack = Ack {
+        received: r.sequence()?,
+        completed: r.sequence()?,
+        durable: r.sequence()?,
+        ranges: Ranges::default(),
+    };
+    for _ in 0..r.u8()? {
+        let (first, last) = (r.sequence()?, r.sequence()?);
+        if first > last || first <= ack.completed || last > ack.received {
+            return Err(Short);
+        }
+        if !ack.ranges.push_range(first, last) {
+            return Err(Short);
+        }
+    }
+    if ack.completed > ack.received || ack.durable > ack.completed {
+        return Err(Short);
+    }
+    Ok(ack)
+}
+
+#[cfg(test)]
+#[path = "message_tests.rs"]
+pub(crate) mod tests;

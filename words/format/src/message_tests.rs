@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+use super::*;
+use crate::lineage::ANCESTORS_MAX;
+use proptest::prelude::*;
+
+fn generation() -> impl Strategy<Value = Generation> {
+    (any::<u64>(), any::<u64>()).prop_map(|(number, tag)| Generation { number, tag })
+}
+
+fn lineage() -> impl Strategy<Value = Lineage> {
+    prop::collection::vec((generation(), any::<u64>()), 1..ANCESTORS_MAX + 3).prop_map(|forks| {
+        forks
+            .iter()
+            .fold(Lineage::default(), |l, (generation, at)| l.fork(*generation, Sequence(*at)))
+    })
+}
+
+fn item() -> impl Strategy<Value = Message> {
+    let kinds = prop::sample::select(ItemKind::ALL.to_vec());
+    let place = (any::<u16>(), any::<u64>(), 1..PAYLOAD_BYTES_MAX);
+    (1u64.., kinds, any::<[bool; 3]>(), place).prop_map(
+        |(sequence, kind, flags, (volume, offset, length))| {
+            let data = kind.changes_data();
+            Message::Item(Item {
+                sequence: Sequence(sequence),
+                after: Sequence(sequence - 1),
+                kind,
+                fua: flags[0],
+                punch: flags[1],
+                resync: flags[2],
+                volume: VolumeIndex(volume),
+                extent: if data {
+                    Extent::new(offset, u64::from(length))
+                } else {
+                    Extent::default()
+                },
+                payload: (kind == ItemKind::Write).then_some(Payload { id: PayloadId(0), length }),
+            })
+        },
+    )
+}
+
+pub(crate) fn any_message() -> impl Strategy<Value = Message> {
+    let hello = (any::<[bool; 5]>(), lineage(), any::<[u64; 5]>(), "[a-z]{0,64}").prop_map(
+        |(f, lineage, n, name)| {
+            Message::Hello(Hello {
+                group: name.clone(),
+                node: name,
+                incarnation: n[0],
+                role: if f[0] { Role::Primary } else { Role::Secondary },
+                serving: f[1],
+                clean: f[2],
+                consistent: f[3],
+                wrote: f[4],
+                lineage,
+                head: Sequence(n[2]),
+                received: Sequence(n[3]),
+                durable: Sequence(n[4]),
+                sizes: n.to_vec(),
+            })
+        },
+    );
+    let start = (lineage(), any::<u64>(), any::<bool>()).prop_map(|(lineage, from, consistent)| {
+        Message::Start(Start { lineage, from: Sequence(from), consistent })
+    });
+    let ack = (0u64..1 << 60, 0u64..1000, prop::collection::vec(1u64..50, 0..RANGES_MAX)).prop_map(
+        |(durable, gap, steps)| {
+            let completed = Sequence(durable + gap);
+            let (mut at, mut ranges) = (completed.0 + 1, Ranges::default());
+            for step in steps {
+                assert!(ranges.push_range(Sequence(at), Sequence(at + step)));
+                at += step + 2;
+            }
+            Message::Ack(Ack {
+                received: Sequence(at),
+                completed,
+                durable: Sequence(durable),
+                ranges,
+            })
+        },
+    );
+    prop_oneof![
+        hello,
+        start,
+        item(),
+        ack,
+        any::<[u64; 4]>().prop_map(|n| Message::Ping(Ping {
+            token: n[0],
+            accepted: Sequence(n[1]),
+            backlog_bytes: n[2],
+            backlog_items: n[3],
+            hurry: n[0] % 2 == 0,
+            state: State::ALL.get((n[1] % 8) as usize).copied()
+        })),
+        any::<u64>().prop_map(|token| Message::Pong { token, flushing: token % 2 == 0 }),
+        (prop::sample::select(Parting::ALL.to_vec()), ".{0,100}")
+            .prop_map(|(parting, text)| Message::Goodbye { parting, text }),
+        (generation(), any::<u64>()).prop_map(|(generation, durable)| {
+            Message::PromoteRequest { generation, durable: Sequence(durable) }
+        }),
+        (any::<bool>(), ".{0,100}")
+            .prop_map(|(granted, text)| Message::PromoteReply { granted, text }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn every_message_comes_back_as_it_was_sent(message in any_message()) {
+        let mut body = Vec::new();
+        message.encode(&mut body);
+        prop_assert!(body.len() <= BODY_BYTES_MAX);
+        prop_assert_eq!(Message::decode(message.code(), &body, message.payload_length()), Ok(message));
+    }
+
+    #[test]
+    fn no_bytes_make_the_decoder_panic(
+        code in any::<u8>(), length in any::<u32>(), body in prop::collection::vec(any::<u8>(), 0..200)
+    ) {
+        let _refused_or_not = Message::decode(code, &body, length);
+    }
+
+    #[test]
+    fn a_byte_more_or_less_is_refused(message in any_message()) {
+        let mut body = Vec::new();
+        message.encode(&mut body);
+        body.push(0);
+        prop_assert!(Message::decode(message.code(), &body, message.payload_length()).is_err());
+        body.truncate(body.len() - 2);
+        prop_assert!(Message::decode(message.code(), &body, message.payload_length()).is_err());
+    }
+}
+
+#[test]
+fn ranges_grow_in_place_and_are_bounded() {
+    let mut ranges = Ranges::default();
+    assert!(ranges.push(Sequence(5)) && ranges.push(Sequence(6)) && ranges.push(Sequence(9)));
+    assert_eq!(ranges.as_slice(), &[(Sequence(5), Sequence(6)), (Sequence(9), Sequence(9))]);
+    for n in 0..14 {
+        assert!(ranges.push(Sequence(20 + 2 * n)));
+    }
+    assert!(!ranges.push(Sequence(100)), "the seventeenth range was taken");
+}
+
+#[test]
+fn a_long_text_is_cut_at_a_character() {
+    let text: String = core::iter::repeat_n('é', 400).collect();
+    let mut body = Vec::new();
+    Message::Goodbye { parting: Parting::Refused, text }.encode(&mut body);
+    let Ok(Message::Goodbye { text, .. }) = Message::decode(7, &body, 0) else {
+        panic!("not read")
+    };
+    assert_eq!(text.chars().count(), 256);
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The names and units every room shares: sizes, times, places, modes, roles.
+//!
+//! Absent on purpose: clocks, randomness, I/O, bytes. A bare integer never crosses a room; it crosses
+//! as one of these types.
+#![no_std]
+
+extern crate alloc;
+
+mod parse;
+mod place;
+mod size;
+mod time;
+mod vocabulary;
+
+pub use parse::{ParseError, parse_bytes, parse_duration, parse_rate};
+pub use place::{
+    Extent, Generation, IoId, Payload, PayloadId, Position, RequestId, Sequence, VolumeIndex,
+};
+pub use size::{Bytes, Items, Rate, SECTOR};
+pub use time::{Moment, WallTime};
+pub use vocabulary::{Mode, Role, State};

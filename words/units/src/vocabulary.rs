@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The field's own words for modes, roles and states.
+
+use core::fmt;
+use serde::{Deserialize, Serialize};
+
+/// When a write is answered (the table is in docs/reference/modes.md).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// When every live local member and the peer have completed it.
+    Sync,
+    /// When it is complete here and received in the peer's memory.
+    NearSync,
+    /// When it is complete here and in the queue.
+    #[default]
+    Async,
+}
+
+impl Mode {
+    /// Every mode, strictest first.
+    pub const ALL: [Self; 3] = [Self::Sync, Self::NearSync, Self::Async];
+
+    /// The word in configuration, status and command line.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Sync => "sync",
+            Self::NearSync => "nearsync",
+            Self::Async => "async",
+        }
+    }
+
+    /// The mode of that name.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|m| m.word() == word)
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// What a node is to a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Applications write here.
+    Primary,
+    /// Follows a primary.
+    #[default]
+    Secondary,
+}
+
+impl Role {
+    /// The word in status and logs.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Primary => "primary",
+            Self::Secondary => "secondary",
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// The state of a group on one node, in the words of Sun's remote mirror.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// Copies are proven equal up to what is on its way in order.
+    Replicating,
+    /// The link is down; writes wait in the queue, their order kept.
+    Queuing,
+    /// An ordered backlog is being sent.
+    CatchingUp,
+    /// Only marks are kept.
+    Logging,
+    /// Marked regions are being copied.
+    Syncing,
+    /// A copy to this node was interrupted; its image is not consistent.
+    NeedsSync,
+}
+
+impl State {
+    /// Every state.
+    pub const ALL: [Self; 6] = [
+        Self::Replicating,
+        Self::Queuing,
+        Self::CatchingUp,
+        Self::Logging,
+        Self::Syncing,
+        Self::NeedsSync,
+    ];
+
+    /// The word in status and logs.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Replicating => "replicating",
+            Self::Queuing => "queuing",
+            Self::CatchingUp => "catching-up",
+            Self::Logging => "logging",
+            Self::Syncing => "syncing",
+            Self::NeedsSync => "needs-sync",
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
