@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the engine of one group is told once, at its start or by `apply`.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+use helio_units::{Bytes, Items, Mode};
+
+/// Bytes one mark covers (architecture: 2 KiB of map per GiB).
+pub const REGION: Bytes = Bytes::kib(64);
+/// Items longer than this are split, so that no single one holds the gate or a receiver for long (rule 15).
+pub const ITEM_BYTES_MAX: u64 = 32 << 20;
+/// The queue's smallest default bound: 16384 blocks of 512 bytes, the default of Sun's remote mirror.
+pub const QUEUE_BYTES_SNDR: Bytes = Bytes(16384 * 512);
+/// Items of Sun's remote mirror 3.1.
+pub const QUEUE_ITEMS_SNDR: Items = Items(4_194_304);
+/// The queue's largest bound unless the file says more.
+pub const QUEUE_BYTES_MOST: Bytes = Bytes::mib(256);
+/// How many measured bandwidth-delay products an automatic queue holds.
+pub const QUEUE_PRODUCTS: u64 = 4;
+
+/// What happens to a write when the queue is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenFull {
+    /// It waits.
+    Block,
+    /// The queue is dropped and only marks are kept.
+    Log,
+    /// It fails.
+    Fail,
+}
+
+/// The memory queue's bound and policies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueConfig {
+    /// Fixed bytes, or none for the larger of Sun's default and four measured bandwidth-delay products.
+    pub memory: Option<Bytes>,
+    /// Most items.
+    pub items: Items,
+    /// While the peer is connected.
+    pub connected: WhenFull,
+    /// While it is not.
+    pub disconnected: WhenFull,
+}
+
+impl Default for QueueConfig {
+    fn default() -> Self {
+        Self {
+            memory: None,
+            items: QUEUE_ITEMS_SNDR,
+            connected: WhenFull::Block,
+            disconnected: WhenFull::Log,
+        }
+    }
+}
+
+/// One group, seen from one of its two nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The group's name.
+    pub group: String,
+    /// This node's name.
+    pub node: String,
+    /// The other node's name.
+    pub peer: String,
+    /// Sizes of the volumes, in their order.
+    pub volumes: Vec<Bytes>,
+    /// The mode asked for.
+    pub mode: Mode,
+    /// The memory queue.
+    pub queue: QueueConfig,
+    /// T of rule 8: a peer none of whose cursors moved for this long, with something outstanding, is lost.
+    pub peer_timeout: Duration,
+    /// The second limit of rule 8, for a peer that says it is still flushing.
+    pub flush_limit: Duration,
+    /// Copy marked regions without being asked once the link is back.
+    pub autosync: bool,
+}
+
+impl Config {
+    /// How often a quiet connection is tried: a quarter of the peer timeout, at most a second.
+    #[must_use]
+    pub fn heartbeat(&self) -> Duration {
+        (self.peer_timeout / 4).min(Duration::from_secs(1))
+    }
+
+    /// A receiver makes its copy durable by itself after this many bytes: the lesser of 4 MiB and a quarter of
+    /// the sender's bound (rule 3). With an automatic bound, its smallest value counts.
+    #[must_use]
+    pub fn flush_bytes(&self) -> Bytes {
+        let bound = self.queue.memory.unwrap_or(QUEUE_BYTES_SNDR);
+        Bytes(bound.0 / 4).min(Bytes::mib(4))
+    }
+}

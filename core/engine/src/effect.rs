@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Everything the engine can ask for.
+
+use crate::ack::AckProof;
+use crate::event::CommandId;
+use crate::refusal::{Denial, Refusal};
+use alloc::string::String;
+use helio_format::message::Message;
+use helio_format::superblock::Superblock;
+use helio_units::{Extent, IoId, Payload, PayloadId, RequestId, VolumeIndex};
+
+/// One operation on this node's store of a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreOp {
+    /// Read into a buffer the daemon provides; `look_for_zeros` for the copier.
+    Read {
+        /// Where.
+        extent: Extent,
+        /// Tell whether all bytes are zero.
+        look_for_zeros: bool,
+    },
+    /// Write the payload.
+    Write {
+        /// Where.
+        extent: Extent,
+        /// What.
+        payload: Payload,
+        /// The bytes must be durable when it is done.
+        fua: bool,
+    },
+    /// Make the extent read as zero.
+    Zero {
+        /// Where.
+        extent: Extent,
+        /// Space may be freed.
+        punch: bool,
+        /// Durable when it is done.
+        fua: bool,
+    },
+    /// Give the space back; it reads as zero afterwards.
+    Discard {
+        /// Where.
+        extent: Extent,
+        /// Durable when it is done.
+        fua: bool,
+    },
+    /// Make everything that is done durable.
+    Flush,
+}
+
+/// A client's answer.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// A write, zero, discard or flush is done as its mode promises. Only `ack.rs` can mint the proof.
+    Done(AckProof),
+    /// The bytes read; the front end releases them once sent.
+    Read(Payload),
+    /// It was not done.
+    Denied(Denial),
+}
+
+/// Everything the engine can ask for. Order within one batch matters only where a doc line says so.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Answer a client.
+    Reply {
+        /// Which request.
+        request: RequestId,
+        /// How.
+        answer: Answer,
+    },
+    /// Do this to the store and report its end exactly once.
+    Store {
+        /// Its name.
+        io: IoId,
+        /// Which volume.
+        volume: VolumeIndex,
+        /// What.
+        op: StoreOp,
+    },
+    /// Say this to the peer, in the order of the effects; payload of items goes with it.
+    Send(Message),
+    /// End the connection. `refused` asks for a long pause before the next attempt.
+    Hangup {
+        /// Why, for people and for the log.
+        why: String,
+        /// The two must not mirror each other now.
+        refused: bool,
+    },
+    /// Save this superblock durably, then say [`crate::Event::SuperblockSaved`].
+    SaveSuperblock(Superblock),
+    /// The engine needs this payload no more.
+    Release(PayloadId),
+    /// Stop (true) or resume (false) reading from the peer: its items fill our memory.
+    PauseReceiving(bool),
+    /// A command ended.
+    CommandDone {
+        /// Which.
+        id: CommandId,
+        /// Done with a sentence for the operator, or refused.
+        result: Result<String, Refusal>,
+    },
+    /// Something an operator may want to read in the log.
+    Note(Note),
+    /// A clean stop is complete: nothing more will be asked for.
+    Stopped,
+}
+
+/// How loud a note is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loudness {
+    /// Ordinary.
+    Info,
+    /// Somebody should look.
+    Warning,
+}
+
+/// A line for the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// How loud.
+    pub loudness: Loudness,
+    /// What happened.
+    pub text: String,
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The engine of one group on one node: one event at a time, then settle.
+
+use crate::config::Config;
+use crate::effect::{Answer, Effect};
+use crate::event::{CommandId, Event, Operation, Request, StoreOutcome};
+use crate::follower::{Follower, Wish};
+use crate::primary::Primary;
+use crate::recorder::Recorder;
+use crate::refusal::{Denial, Refusal};
+use crate::role::Standing;
+use crate::save::Goal;
+use crate::session::Session;
+use crate::shared::{Purpose, Shared};
+use alloc::collections::VecDeque;
+use alloc::string::String;
+use alloc::vec::Vec;
+use helio_format::message::Parting;
+use helio_format::superblock::Superblock;
+use helio_units::{Moment, Role, State};
+
+/// The engine of one group on one node.
+///
+/// It is told the time, the dice and everything that happens ([`Engine::handle`]); it answers with effects. After a
+/// batch of events [`Engine::settle`] does what depends on the whole: sending, copying, acknowledging, timers. It
+/// wants to be settled again no later than [`Engine::deadline`].
+#[derive(Debug)]
+pub struct Engine {
+    pub(crate) shared: Shared,
+    pub(crate) incarnation: u64,
+    /// What is durable.
+    pub(crate) superblock: Superblock,
+    pub(crate) saving: Option<(Goal, Superblock)>,
+    pub(crate) to_save: VecDeque<Goal>,
+    pub(crate) metadata_failed: bool,
+    pub(crate) standing: Standing,
+    pub(crate) session: Session,
+    pub(crate) primary: Option<Primary>,
+    pub(crate) follower: Follower,
+    /// The peer's copy was proven equal when this node became primary, and no stream has begun since.
+    pub(crate) equal_at_start: bool,
+    pub(crate) update_wanted: bool,
+    /// The state last told to the peer.
+    pub(crate) told_state: Option<State>,
+    pub(crate) seen: Seen,
+    pub(crate) recorder: Recorder,
+    dice: u64,
+}
+
+/// The state as last looked at, and since when.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    pub(crate) state: State,
+    pub(crate) since: Moment,
+}
+
+impl Engine {
+    /// An engine that starts from `superblock`. `incarnation` and `seed` must be drawn anew at every start.
+    #[must_use]
+    pub fn new(
+        config: Config,
+        superblock: Superblock,
+        incarnation: u64,
+        seed: u64,
+        now: Moment,
+    ) -> Self {
+        let standing = if superblock.role == Role::Primary {
+            Standing::Returning
+        } else {
+            Standing::Secondary
+        };
+        let follower = Follower::new(config.volumes.len(), superblock.head);
+        let mut shared = Shared::new(config);
+        shared.now = now;
+        let mut engine = Self {
+            shared,
+            incarnation,
+            superblock,
+            saving: None,
+            to_save: VecDeque::new(),
+            metadata_failed: false,
+            standing,
+            session: Session::new(now),
+            primary: None,
+            follower,
+            equal_at_start: false,
+            update_wanted: false,
+            told_state: None,
+            seen: Seen { state: State::Logging, since: now },
+            recorder: Recorder::default(),
+            dice: seed,
+        };
+        engine.seen.state = engine.state();
+        engine
+    }
+
+    /// The next number of the dice it was given (splitmix64, public domain).
+    pub(crate) fn roll(&mut self) -> u64 {
+        self.dice = self.dice.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.dice;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// Takes one event; appends what must be done to `effects`.
+    pub fn handle(&mut self, now: Moment, event: Event, effects: &mut Vec<Effect>) {
+        self.shared.now = self.shared.now.max(now);
+        self.recorder.record(now, &event);
+        core::mem::swap(&mut self.shared.out, effects);
+        self.take(event);
+        core::mem::swap(&mut self.shared.out, effects);
+    }
+
+    fn take(&mut self, event: Event) {
+        match event {
+            Event::Request(request) => self.request(request),
+            Event::StoreDone { io, outcome } => self.store_done(io, outcome),
+            Event::SuperblockSaved { ok } => self.superblock_saved(ok),
+            Event::Connected => self.connected(),
+            Event::Message(message) => self.message(message),
+            Event::Disconnected { why } => self.disconnected(why),
+            Event::LinkTook { bytes } => {
+                if bytes > 0 {
+                    self.session.progressed(self.shared.now);
+                }
+                if let Some(primary) = &mut self.primary {
+                    primary.link_took(bytes);
+                }
+            }
+            Event::LinkMeasured { round_trip, rate } => {
+                if let Some(primary) = &mut self.primary {
+                    primary.queue.measured(round_trip, rate);
+                }
+            }
+            Event::Command { id, command } => self.command(id, command),
+            Event::Reconfigure { config } => {
+                self.shared.config = config;
+                if let Some(primary) = &mut self.primary {
+                    primary.queue.reconfigure(self.shared.config.queue);
+                    primary.mode_changed(&mut self.shared);
+                }
+            }
+            Event::Tick => {}
+        }
+    }
+
+    fn request(&mut self, request: Request) {
+        if let (Standing::Primary, Some(primary)) = (self.standing, &mut self.primary) {
+            primary.request(request, &mut self.shared);
+            return;
+        }
+        if let Operation::Write { payload, .. } = request.operation {
+            self.shared.release(payload.id);
+        }
+        self.shared.reply(request.id, Answer::Denied(Denial::NotPrimary));
+    }
+
+    fn store_done(&mut self, io: helio_units::IoId, outcome: StoreOutcome) {
+        let s = &mut self.shared;
+        match (s.finish_io(io), &mut self.primary) {
+            (Purpose::Read(request), _) => {
+                let answer = match outcome {
+                    StoreOutcome::Read { payload, .. } => Answer::Read(payload),
+                    StoreOutcome::Failed(fault) => Answer::Denied(Denial::Store(fault)),
+                    StoreOutcome::Done => panic!("a read ended without bytes"),
+                };
+                s.reply(request, answer);
+            }
+            (Purpose::Local(at), Some(primary)) => primary.local_done(at, outcome, s),
+            (Purpose::Copy(region), Some(primary)) => primary.copy_done(region, outcome, s),
+            (Purpose::Local(_) | Purpose::Copy(_), None) => {
+                panic!("a primary left with work under way")
+            }
+            (Purpose::Apply(at), _) => self.follower.applied(at, outcome, s),
+            (Purpose::Flush(volume), None) => self.follower.flushed(volume, outcome, s),
+            (Purpose::Flush(_), Some(_)) => self.leave_flushed(outcome),
+        }
+    }
+
+    /// Does what depends on the whole batch: sends, copies, flushes, acknowledges, keeps time.
+    pub fn settle(&mut self, now: Moment, effects: &mut Vec<Effect>) {
+        self.shared.now = self.shared.now.max(now);
+        core::mem::swap(&mut self.shared.out, effects);
+        if let Some(primary) = &mut self.primary {
+            primary.readmit(&mut self.shared);
+            if matches!(self.standing, Standing::Primary) {
+                primary.mend(&self.shared);
+                primary.copy_step(&mut self.shared);
+            }
+            primary.pump(&mut self.shared);
+            primary.keep_pace(&mut self.shared);
+        } else {
+            self.follow();
+        }
+        self.change_role();
+        self.keep_alive();
+        self.look();
+        #[cfg(debug_assertions)]
+        self.check_invariants();
+        core::mem::swap(&mut self.shared.out, effects);
+    }
+
+    fn follow(&mut self) {
+        if !self.is_saving() {
+            match self.follower.step(&mut self.shared) {
+                Some(Wish::Adopt(start)) => self.save(Goal::Adopted(start)),
+                Some(Wish::RecordConsistent) => self.save(Goal::Consistent),
+                None => {}
+            }
+        } else {
+            // Nothing to record can come out of a step while a save is under way, but items still flow.
+            self.follower.keep_flowing(&mut self.shared);
+        }
+        if self.session.peer().is_some() {
+            self.follower.acknowledge(&mut self.shared);
+        }
+        if let Some((volume, fault)) = self.follower.failed
+            && !self.is_link_down()
+        {
+            self.hang_up(Parting::VolumeFailed, alloc::format!("volume {}: {fault}", volume.0));
+        }
+    }
+
+    /// Notices a change of state.
+    fn look(&mut self) {
+        let state = self.state();
+        if state != self.seen.state {
+            let (node, reason) = (self.shared.config.node.clone(), self.reason());
+            self.shared.info(alloc::format!("{node}: {} -> {state}: {reason}", self.seen.state));
+            self.seen = Seen { state, since: self.shared.now };
+        }
+    }
+
+    /// The next moment at which [`Engine::settle`] has something to do even if nothing happens.
+    #[must_use]
+    pub fn deadline(&self) -> Moment {
+        let flush = if self.primary.is_none() { self.follower.deadline() } else { None };
+        self.session_deadline().min(self.role_deadline()).min(flush.unwrap_or(Moment::NEVER))
+    }
+
+    pub(crate) fn refuse_command(&mut self, command: Option<CommandId>, text: String) {
+        if let Some(id) = command {
+            let refusal =
+                Refusal::new("metadata-failed", text, "look at the log for the error of the file");
+            self.shared.out.push(Effect::CommandDone { id, result: Err(refusal) });
+        }
+    }
+}

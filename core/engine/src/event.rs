@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Everything the engine can be told.
+
+use crate::refusal::StoreFault;
+use core::time::Duration;
+use helio_format::message::Message;
+use helio_units::{Extent, IoId, Mode, Payload, Rate, RequestId, VolumeIndex};
+
+/// What a client wants done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Read the extent.
+    Read(Extent),
+    /// Store the payload.
+    Write {
+        /// Where.
+        extent: Extent,
+        /// What; exactly as long as the extent.
+        payload: Payload,
+        /// Answer only once these bytes are durable.
+        fua: bool,
+    },
+    /// Make the extent read as zero.
+    Zero {
+        /// Where.
+        extent: Extent,
+        /// Space may be freed.
+        punch: bool,
+        /// Answer only once the zeros are durable.
+        fua: bool,
+    },
+    /// Give the extent's space back.
+    Discard {
+        /// Where.
+        extent: Extent,
+        /// Answer only once it is durable.
+        fua: bool,
+    },
+    /// Make durable what was answered.
+    Flush,
+}
+
+/// A request of a client; answered exactly once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Its name.
+    pub id: RequestId,
+    /// On which volume.
+    pub volume: VolumeIndex,
+    /// What.
+    pub operation: Operation,
+}
+
+/// How an operation on a store ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreOutcome {
+    /// It is done.
+    Done,
+    /// The bytes read; whether they are all zero is told for the copier's reads only.
+    Read {
+        /// Where they are.
+        payload: Payload,
+        /// All bytes are zero.
+        zero: bool,
+    },
+    /// It failed.
+    Failed(StoreFault),
+}
+
+/// An operator's command, or the daemon's on its behalf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Become primary. `force` where the peer cannot agree.
+    Promote {
+        /// Without the peer's word.
+        force: bool,
+    },
+    /// Stop being primary, everything delivered where the peer is there.
+    Demote,
+    /// Keep marks only.
+    Log,
+    /// Copy marked regions, then replicate.
+    Update,
+    /// Ask for another mode.
+    Mode(Mode),
+    /// Stop cleanly; the daemon ends behind it.
+    Stop,
+}
+
+/// Names a command, so that its end can be reported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CommandId(pub u64);
+
+/// Everything the engine can be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A client asks.
+    Request(Request),
+    /// A store's operation ended.
+    StoreDone {
+        /// Which.
+        io: IoId,
+        /// How.
+        outcome: StoreOutcome,
+    },
+    /// The superblock asked to be saved is durable, or could not be made so.
+    SuperblockSaved {
+        /// It is durable.
+        ok: bool,
+    },
+    /// A connection to the peer stands; nothing has been said yet.
+    Connected,
+    /// The peer says something. An item's payload lies in the pool already.
+    Message(Message),
+    /// The connection is gone.
+    Disconnected {
+        /// Why, for people.
+        why: alloc::string::String,
+    },
+    /// The socket took bytes of what was sent.
+    LinkTook {
+        /// How many, payload and frames.
+        bytes: u64,
+    },
+    /// The socket's own figures.
+    LinkMeasured {
+        /// Smoothed round trip.
+        round_trip: Duration,
+        /// Delivery rate.
+        rate: Rate,
+    },
+    /// An operator commands.
+    Command {
+        /// Which command.
+        id: CommandId,
+        /// What.
+        command: Command,
+    },
+    /// Configuration that can change while running.
+    Reconfigure {
+        /// The new one; names and volumes are unchanged.
+        config: crate::Config,
+    },
+    /// The time asked for by [`crate::Engine::deadline`] has come.
+    Tick,
+}

@@ -1,0 +1,469 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a node holds while it follows a primary: items received, applied in a legal order, made durable, told.
+//!
+//! ```text
+//!  receive ─> slot ─ all ≤ after completed ─> gate ─> store ─> completed (prefix, and ranges beyond it) ─> durable
+//! ```
+//! An item is issued when everything up to its `after` has completed here and no earlier item overlaps it; so the
+//! image is always closed under "answered before accepted" (rule 2). Since `completed` is a contiguous prefix, the
+//! first condition is `after ≤ completed`.
+//!
+//! A `Start` that continues what we have changes nothing. Any other one waits until everything received is
+//! applied and durable, is recorded in the superblock (generation, and whether the image keeps its order), and
+//! only then moves the cursors.
+//!
+//! The follower flushes by itself: 50 ms after the first completion that is not durable, after
+//! [`Config::flush_bytes`](crate::Config::flush_bytes), and at once when the sender says it waits (rule 3).
+
+use crate::effect::{Effect, StoreOp};
+use crate::event::StoreOutcome;
+use crate::gate::Gate;
+use crate::refusal::StoreFault;
+use crate::shared::{Purpose, Shared};
+use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::time::Duration;
+use helio_format::message::{Ack, Item, ItemKind, Message, Ranges, Start};
+use helio_units::{Bytes, Moment, Sequence, VolumeIndex};
+
+/// A completion waits at most this long to become durable.
+const FLUSH_AFTER: Duration = Duration::from_millis(50);
+/// Payload received and not yet applied, beyond which the socket is not read (rule 19). Large enough for the
+/// product of a long fast link; one item beyond it is always taken.
+const MEMORY_MAX: Bytes = Bytes::mib(64);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Waiting,
+    Issued,
+    Done,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    item: Item,
+    stage: Stage,
+}
+
+/// What the follower wants done that only the engine can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// Record this start in the superblock, then call [`Follower::adopted`].
+    Adopt(Start),
+    /// Record that the image is consistent, then call [`Follower::marker_saved`].
+    RecordConsistent,
+}
+
+/// A flush of the follower's own.
+#[derive(Debug, Default)]
+struct SelfFlush {
+    /// Volumes whose flush has not ended.
+    running: u32,
+    /// The completed prefix when it began.
+    upto: Sequence,
+    /// Bytes completed and in no flush yet.
+    bytes: Bytes,
+    /// When the first of them completed.
+    since: Option<Moment>,
+    /// The sender waits.
+    hurry: bool,
+}
+
+/// See the drawing above.
+#[derive(Debug)]
+pub(crate) struct Follower {
+    pub(crate) received: Sequence,
+    pub(crate) completed: Sequence,
+    pub(crate) durable: Sequence,
+    slots: VecDeque<Slot>,
+    /// Items up to here were offered to the gate.
+    offered: Sequence,
+    gate: Gate<Sequence>,
+    starting: Option<Start>,
+    adopting: bool,
+    /// Items behind a start that is not adopted yet.
+    held: VecDeque<Item>,
+    flush: SelfFlush,
+    last_write: Vec<Sequence>,
+    flushed: Vec<Sequence>,
+    unannounced: VecDeque<Sequence>,
+    ack_due: bool,
+    memory: Bytes,
+    paused: bool,
+    marker: Option<Sequence>,
+    pub(crate) failed: Option<(VolumeIndex, StoreFault)>,
+    /// A stream was adopted in this incarnation, so the cursors mean something.
+    pub(crate) streaming: bool,
+}
+
+impl Follower {
+    pub(crate) fn new(volumes: usize, head: Sequence) -> Self {
+        Self {
+            received: head,
+            completed: head,
+            durable: head,
+            slots: VecDeque::new(),
+            offered: head,
+            gate: Gate::new(volumes),
+            starting: None,
+            adopting: false,
+            held: VecDeque::new(),
+            flush: SelfFlush::default(),
+            last_write: vec![Sequence::ZERO; volumes],
+            flushed: vec![Sequence::ZERO; volumes],
+            unannounced: VecDeque::new(),
+            ack_due: false,
+            memory: Bytes::ZERO,
+            paused: false,
+            marker: None,
+            failed: None,
+            streaming: false,
+        }
+    }
+
+    /// The primary begins to stream. `continues`: same generation and consistency as the superblock says.
+    ///
+    /// # Errors
+    /// It begins again before the last beginning was adopted.
+    pub(crate) fn start(&mut self, start: Start, continues: bool) -> Result<(), String> {
+        if self.starting.is_some() && !self.held.is_empty() {
+            return Err(String::from("the primary began to stream twice at once"));
+        }
+        if continues
+            && self.streaming
+            && self.starting.is_none()
+            && start.from == self.received.next()
+        {
+            self.announce_all();
+            return Ok(());
+        }
+        self.starting = Some(start);
+        self.flush.hurry = true;
+        Ok(())
+    }
+
+    /// A connection stands again: everything that has completed is told anew.
+    fn announce_all(&mut self) {
+        self.unannounced.clear();
+        let done = self.slots.iter().filter(|slot| slot.stage == Stage::Done);
+        self.unannounced.extend(done.map(|slot| slot.item.sequence));
+        self.ack_due = true;
+    }
+
+    /// The connection is gone: what was behind an unadopted start is forgotten, what was received is applied.
+    pub(crate) fn disconnected(&mut self, s: &mut Shared) {
+        for item in self.held.drain(..) {
+            item.payload.into_iter().for_each(|p| s.release(p.id));
+            self.memory =
+                self.memory.saturating_sub(Bytes(item.payload.map_or(0, |p| u64::from(p.length))));
+        }
+        if !self.adopting {
+            self.starting = None;
+        }
+        self.paused = false;
+    }
+
+    /// The start is recorded: cursors move to where it says.
+    pub(crate) fn adopted(&mut self, start: Start) {
+        let at = Sequence(start.from.0 - 1);
+        self.adopting = false;
+        self.starting = None;
+        self.streaming = true;
+        self.received = at;
+        self.completed = at;
+        self.durable = at;
+        self.offered = at;
+        self.marker = None;
+        self.last_write.fill(Sequence::ZERO);
+        self.flushed.fill(Sequence::ZERO);
+        self.unannounced.clear();
+        self.ack_due = true;
+        while let Some(item) = self.held.pop_front() {
+            self.take(item);
+        }
+    }
+
+    /// An item arrives.
+    ///
+    /// # Errors
+    /// It is not the next one, or it leaves its volume: the connection must end.
+    pub(crate) fn receive(&mut self, item: Item, s: &mut Shared) -> Result<(), String> {
+        let expected = match (&self.starting, self.held.back()) {
+            (_, Some(last)) => last.sequence.next(),
+            (Some(start), None) => start.from,
+            (None, None) => self.received.next(),
+        };
+        let size = s.config.volumes.get(usize::from(item.volume.0)).map_or(0, |b| b.0);
+        if item.sequence != expected {
+            return Err(format!("item {} arrived where {expected} was due", item.sequence));
+        }
+        if item.extent.end() > size || (!self.streaming && self.starting.is_none()) {
+            return Err(format!(
+                "item {} does not fit: {} of volume {}",
+                item.sequence, item.extent, item.volume.0
+            ));
+        }
+        let payload = item.payload.map_or(0, |p| u64::from(p.length));
+        s.counters.received_bytes += payload;
+        self.memory += Bytes(payload);
+        if self.starting.is_some() {
+            self.held.push_back(item);
+        } else {
+            self.take(item);
+        }
+        if self.memory > MEMORY_MAX && !self.paused {
+            self.paused = true;
+            s.out.push(Effect::PauseReceiving(true));
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, item: Item) {
+        self.received = item.sequence;
+        self.slots.push_back(Slot { item, stage: Stage::Waiting });
+        self.ack_due = true;
+    }
+
+    fn slot_mut(&mut self, at: Sequence) -> Option<&mut Slot> {
+        let index = at.0.checked_sub(self.completed.0 + 1)?;
+        self.slots.get_mut(index as usize)
+    }
+
+    /// Issues what may be issued and begins flushes that are due.
+    pub(crate) fn keep_flowing(&mut self, s: &mut Shared) {
+        self.offer(s);
+        self.flush_if_due(s);
+    }
+
+    /// Keeps items flowing. Returns what only the engine can do.
+    pub(crate) fn step(&mut self, s: &mut Shared) -> Option<Wish> {
+        self.keep_flowing(s);
+        if self.adopting || self.failed.is_some() {
+            return None;
+        }
+        if let Some(start) = self.starting
+            && self.is_drained()
+        {
+            self.adopting = true;
+            return Some(Wish::Adopt(start));
+        }
+        if let Some(marker) = self.marker
+            && self.durable.next() >= marker
+            && self.completed.next() == marker
+            && self.flush.running == 0
+        {
+            self.marker = None;
+            return Some(Wish::RecordConsistent);
+        }
+        None
+    }
+
+    /// Everything received is applied and durable.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.slots.is_empty() && self.durable == self.completed && self.flush.running == 0
+    }
+
+    fn offer(&mut self, s: &mut Shared) {
+        while self.offered < self.received && self.failed.is_none() {
+            let next = self.offered.next();
+            let completed = self.completed;
+            let Some(slot) = self.slot_mut(next) else { panic!("item {next} is not held") };
+            if slot.item.after > completed {
+                return;
+            }
+            let item = slot.item;
+            self.offered = next;
+            match item.kind {
+                ItemKind::Consistent => {
+                    self.marker = Some(next);
+                    self.flush.hurry = true;
+                }
+                ItemKind::Flush => self.issue(next, s),
+                _ if self.gate.enter(next, item.volume, item.extent) => self.issue(next, s),
+                _ => {}
+            }
+        }
+    }
+
+    fn issue(&mut self, at: Sequence, s: &mut Shared) {
+        let Some(slot) = self.slot_mut(at) else { panic!("item {at} is not held") };
+        slot.stage = Stage::Issued;
+        let Item { kind, extent, fua, punch, volume, payload, .. } = slot.item;
+        let op = match (kind, payload) {
+            (ItemKind::Write, Some(payload)) => StoreOp::Write { extent, payload, fua },
+            (ItemKind::Zero, _) => StoreOp::Zero { extent, punch, fua },
+            (ItemKind::Discard, _) => StoreOp::Discard { extent, fua },
+            (ItemKind::Flush, _) => StoreOp::Flush,
+            (ItemKind::Write | ItemKind::Consistent, _) => {
+                panic!("item {at} ({kind:?}) cannot be issued")
+            }
+        };
+        s.store(volume, op, Purpose::Apply(at));
+    }
+
+    /// The store is done with an item.
+    pub(crate) fn applied(&mut self, at: Sequence, outcome: StoreOutcome, s: &mut Shared) {
+        let now = s.now;
+        let (completed, Some(slot)) = (self.completed, self.slot_mut(at)) else {
+            panic!("item {at} was applied twice")
+        };
+        let item = slot.item;
+        if let StoreOutcome::Failed(fault) = outcome {
+            slot.stage = Stage::Waiting;
+            s.warn(format!(
+                "volume {} failed on this node at item {at}: {fault}; applying stops there",
+                item.volume.0
+            ));
+            self.failed = Some((item.volume, fault));
+            return;
+        }
+        slot.stage = Stage::Done;
+        if let Some(payload) = slot.item.payload.take() {
+            s.release(payload.id);
+            self.memory = self.memory.saturating_sub(Bytes(u64::from(payload.length)));
+        }
+        if item.kind == ItemKind::Flush {
+            let flushed = &mut self.flushed[usize::from(item.volume.0)];
+            *flushed = (*flushed).max(item.after);
+        } else {
+            self.gate.leave(item.volume, item.extent);
+            if !item.fua {
+                let last = &mut self.last_write[usize::from(item.volume.0)];
+                *last = (*last).max(at);
+                self.flush.bytes += Bytes(item.extent.length);
+                self.flush.since.get_or_insert(now);
+            }
+            while self.failed.is_none() && self.gate.has_waiters() {
+                let Some(next) = self.gate.next_ready() else { break };
+                self.issue(next, s);
+            }
+        }
+        self.unannounced.push_back(at);
+        self.advance(completed, s);
+    }
+
+    /// Moves the completed prefix over what is done.
+    fn advance(&mut self, before: Sequence, s: &mut Shared) {
+        while self.slots.front().is_some_and(|slot| slot.stage == Stage::Done) {
+            self.slots.pop_front();
+            self.completed = self.completed.next();
+        }
+        self.ack_due = true;
+        if self.completed > before {
+            self.count_durable();
+        }
+        if self.paused && self.memory.0 < MEMORY_MAX.0 / 2 {
+            self.paused = false;
+            s.out.push(Effect::PauseReceiving(false));
+        }
+    }
+
+    /// The marker's record is durable, so the marker is complete.
+    pub(crate) fn marker_saved(&mut self, s: &mut Shared) {
+        let before = self.completed;
+        if let Some(slot) = self.slots.front_mut()
+            && slot.item.kind == ItemKind::Consistent
+        {
+            slot.stage = Stage::Done;
+            self.unannounced.push_back(before.next());
+            self.advance(before, s);
+        }
+    }
+
+    /// The largest position up to which everything is durable. A volume without writes since its last flush
+    /// constrains nothing; what was durable stays so.
+    fn count_durable(&mut self) {
+        let constraint =
+            |(last, flushed): (&Sequence, &Sequence)| (last > flushed).then_some(*flushed);
+        let pairs = self.last_write.iter().zip(&self.flushed);
+        let computed =
+            pairs.filter_map(constraint).min().unwrap_or(self.completed).min(self.completed);
+        if computed > self.durable {
+            self.durable = computed;
+            self.ack_due = true;
+        }
+    }
+
+    fn flush_if_due(&mut self, s: &mut Shared) {
+        let undurable = self.completed > self.durable;
+        let full = self.flush.bytes >= s.config.flush_bytes();
+        let old = self.flush.since.is_some_and(|since| s.now - since >= FLUSH_AFTER);
+        if self.flush.running > 0 || !undurable || !(full || old || self.flush.hurry) {
+            return;
+        }
+        self.flush = SelfFlush { upto: self.completed, ..SelfFlush::default() };
+        for volume in 0..self.last_write.len() {
+            if self.last_write[volume] > self.flushed[volume] {
+                self.flush.running += 1;
+                let volume = VolumeIndex(volume as u16);
+                s.store(volume, StoreOp::Flush, Purpose::Flush(volume));
+            }
+        }
+        if self.flush.running == 0 {
+            self.count_durable();
+        }
+    }
+
+    /// A flush of our own ended on one volume.
+    pub(crate) fn flushed(&mut self, volume: VolumeIndex, outcome: StoreOutcome, s: &mut Shared) {
+        self.flush.running -= 1;
+        if let StoreOutcome::Failed(fault) = outcome {
+            s.warn(format!(
+                "a flush of volume {} failed on this node: {fault}; applying stops",
+                volume.0
+            ));
+            self.failed = Some((volume, fault));
+            return;
+        }
+        let flushed = &mut self.flushed[usize::from(volume.0)];
+        *flushed = (*flushed).max(self.flush.upto);
+        self.count_durable();
+        // What completed while the flush ran is due next.
+        if self.flush.running == 0 && self.completed > self.durable {
+            self.flush.since.get_or_insert(s.now);
+        }
+    }
+
+    /// The sender waits for room or for an answer.
+    pub(crate) fn hurry(&mut self) {
+        self.flush.hurry = self.completed > self.durable || self.flush.running > 0;
+    }
+
+    /// Whether a flush is under way, for the pong.
+    pub(crate) fn is_flushing(&self) -> bool {
+        self.flush.running > 0
+    }
+
+    /// When the next flush falls due by time.
+    pub(crate) fn deadline(&self) -> Option<Moment> {
+        let due = self.flush.since? + FLUSH_AFTER;
+        (self.flush.running == 0 && self.completed > self.durable).then_some(due)
+    }
+
+    /// Says how far we are, if there is something new.
+    pub(crate) fn acknowledge(&mut self, s: &mut Shared) {
+        if !self.ack_due || self.starting.is_some() || !self.streaming {
+            return;
+        }
+        let mut ranges = Ranges::default();
+        let mut left = false;
+        while let Some(at) = self.unannounced.pop_front() {
+            if at > self.completed && !ranges.push(at) {
+                self.unannounced.push_front(at);
+                left = true;
+                break;
+            }
+        }
+        self.ack_due = left;
+        let Self { received, completed, durable, .. } = *self;
+        s.send(Message::Ack(Ack { received, completed, durable, ranges }));
+    }
+
+    /// Bytes received and not applied.
+    pub(crate) fn memory(&self) -> Bytes {
+        self.memory
+    }
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What must be true after every batch. Checked in debug builds and at every step of the simulator.
+
+use crate::engine::Engine;
+use crate::role::Standing;
+use helio_units::State;
+
+impl Engine {
+    /// Asserts what must be true between batches.
+    ///
+    /// # Panics
+    /// On our own mistake.
+    pub fn check_invariants(&self) {
+        let f = &self.follower;
+        assert!(
+            f.received >= f.completed && f.completed >= f.durable,
+            "a follower's cursors crossed"
+        );
+        let Some(p) = &self.primary else {
+            assert!(!matches!(self.standing, Standing::Primary), "a primary without a line");
+            return;
+        };
+        let c = &p.cursors;
+        assert!(
+            c.received >= c.completed && c.completed >= c.durable,
+            "the peer's cursors crossed"
+        );
+        if p.flow.is_some() {
+            assert!(
+                c.sent >= c.received && p.line.head >= c.sent,
+                "sent more than accepted, or less than received"
+            );
+            assert!(p.retaining, "a stream flows from a line that is not kept");
+        }
+        assert!(p.answered <= p.line.head, "answered what was never accepted");
+        if self.state() == State::Replicating {
+            assert!(p.marks.none_stale() && !p.order_lost, "replicating with marks set");
+        }
+        assert!(p.retaining || p.order_lost, "order is neither kept nor known to be lost");
+    }
+}

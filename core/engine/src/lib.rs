@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The replication engine of one group, pure: event in, effects out.
+//!
+//! Absent on purpose: clocks (time is an argument), dice (a seed is given), I/O and threads (effects are returned),
+//! and the bytes of writes (a [`helio_units::Payload`] says where the daemon keeps them). So the same engine runs in
+//! the daemon, in the simulator and in the planner.
+//!
+//! The rooms: `write` one write's life, with `ack` deciding its answer; `gate`, `queue`, `marks`, `line` what it
+//! passes and leaves; `primary`, `stream`, `resync` what a primary owes its peer; `follower` the other side; `session`
+//! the conversation; `recovery` the table of who is source; `role` and `save` changes of role, durable first;
+//! `status`, `recorder`, `invariants` what is shown and checked. One engine has one peer and one member today:
+//! several peers become a vector of what `primary` keeps per peer (cursors, marks, flow), several members a vector
+//! of local legs in `line::Entry`, the disk queue and the logged secondary tiers behind `queue` and `follower`,
+//! point-in-time copies another kind of item.
+#![no_std]
+
+extern crate alloc;
+
+mod ack;
+mod config;
+mod effect;
+mod engine;
+mod event;
+mod follower;
+mod gate;
+mod invariants;
+mod line;
+mod marks;
+mod primary;
+mod queue;
+mod recorder;
+pub mod recovery;
+mod refusal;
+mod resync;
+mod role;
+mod save;
+mod session;
+mod shared;
+mod status;
+mod stream;
+mod write;
+
+pub use ack::AckProof;
+pub use config::{
+    Config, ITEM_BYTES_MAX, QUEUE_BYTES_MOST, QUEUE_BYTES_SNDR, QUEUE_ITEMS_SNDR, QUEUE_PRODUCTS,
+    QueueConfig, REGION, WhenFull,
+};
+pub use effect::{Answer, Effect, Loudness, Note, StoreOp};
+pub use engine::Engine;
+pub use event::{Command, CommandId, Event, Operation, Request, StoreOutcome};
+pub use primary::Lag;
+pub use queue::BoundSource;
+pub use recorder::{RECORDS, Record};
+pub use refusal::{Denial, Refusal, StoreFault};
+pub use shared::Counters;
+pub use status::{CursorStatus, LinkStatus, QueueStatus, Status, SyncStatus};

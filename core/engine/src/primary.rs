@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a node holds while it is primary: the line, the gate, the queue, the marks, and the stream to its peer.
+//!
+//! What the primary owes its peer is in one of three shapes:
+//! ```text
+//!            the queue fills, `log`, or the link breaks while order is lost
+//!   in order ──────────────────────────────────────────────────────────────> order lost (marks only)
+//!   (retaining)                                                               (not retaining)
+//!      ^                                                                          │ update
+//!      └──── the Consistent marker completed at the peer ──── order lost, streaming (retaining) <──┘
+//! ```
+
+use crate::config::Config;
+use crate::gate::Gate;
+use crate::line::Line;
+use crate::marks::{Marks, Region};
+use crate::queue::Queue;
+use crate::refusal::StoreFault;
+use crate::shared::Shared;
+use crate::stream::{Cursors, Flow};
+use crate::write::{Slots, Ticket};
+use alloc::format;
+use helio_format::message::ItemKind;
+use helio_units::{Bytes, Mode, Moment, Sequence, VolumeIndex};
+
+/// See the drawing above.
+#[derive(Debug)]
+pub(crate) struct Primary {
+    pub(crate) line: Line,
+    pub(crate) gate: Gate<Ticket>,
+    pub(crate) queue: Queue,
+    pub(crate) marks: Marks,
+    pub(crate) slots: Slots,
+    /// The highest position answered.
+    pub(crate) answered: Sequence,
+    /// The queue keeps order for the peer; otherwise only marks are kept.
+    pub(crate) retaining: bool,
+    /// The peer's image will not be in order until marked regions have been copied.
+    pub(crate) order_lost: bool,
+    /// The marker behind which the peer's image is consistent again.
+    pub(crate) consistent_at: Option<Sequence>,
+    /// How far the peer is.
+    pub(crate) cursors: Cursors,
+    /// The peer's incarnation these cursors belong to.
+    pub(crate) peer_incarnation: Option<u64>,
+    /// The stream, while one flows.
+    pub(crate) flow: Option<Flow>,
+    pub(crate) copier: Copier,
+    /// The local store failed on a volume, and how.
+    pub(crate) faulted: Option<(VolumeIndex, StoreFault)>,
+    /// No order may be kept although the peer is not there: the operator said `log`.
+    pub(crate) told_to_log: bool,
+    /// Why the queue was dropped last.
+    pub(crate) dropped_because: &'static str,
+}
+
+/// Where the copier is.
+#[derive(Debug, Default)]
+pub(crate) struct Copier {
+    /// Marked regions may be copied.
+    pub(crate) running: bool,
+    pub(crate) next: Region,
+    /// Bytes being read or on the line.
+    pub(crate) in_flight: Bytes,
+    pub(crate) copied: Bytes,
+    pub(crate) to_copy: Bytes,
+    pub(crate) since: Moment,
+}
+
+impl Primary {
+    /// A primary that begins after `head`. `equal`: the peer's copy is proven equal up to there, so order is kept
+    /// from the start; otherwise everything is marked.
+    pub(crate) fn new(config: &Config, head: Sequence, equal: bool) -> Self {
+        let mut marks = Marks::new(&config.volumes);
+        if !equal {
+            marks.stale_all();
+        }
+        Self {
+            line: Line::starting_after(head),
+            gate: Gate::new(config.volumes.len()),
+            queue: Queue::new(config.queue),
+            marks,
+            slots: Slots::default(),
+            answered: head,
+            retaining: equal,
+            order_lost: !equal,
+            consistent_at: None,
+            cursors: Cursors::all_at(head),
+            peer_incarnation: None,
+            flow: None,
+            copier: Copier::default(),
+            faulted: None,
+            told_to_log: false,
+            dropped_because: "the peer's copy is not proven equal",
+        }
+    }
+
+    /// The mode in force for answers given now.
+    pub(crate) fn effective(&self, asked: Mode) -> Mode {
+        match &self.flow {
+            Some(flow) if flow.answers_count() && !self.order_lost => asked,
+            _ => Mode::Async,
+        }
+    }
+
+    /// Gives up order: everything queued becomes marks, and nothing is kept for the peer but those.
+    pub(crate) fn drop_queue(&mut self, because: &'static str, s: &mut Shared) {
+        if self.retaining {
+            let lost = self.line.head.0 - self.cursors.durable.0;
+            s.warn(format!(
+                "queue dropped: {because}; {lost} items are kept as marks only, their order is lost"
+            ));
+        }
+        self.marks.pending_to_stale();
+        self.marks.abandon_copies();
+        for entry in self.line.iter_mut() {
+            entry.pended = false;
+        }
+        self.retaining = false;
+        self.order_lost = true;
+        self.consistent_at = None;
+        self.copier.running = false;
+        self.copier.in_flight = Bytes::ZERO;
+        self.flow = None;
+        self.dropped_because = because;
+        self.consider_all(s);
+    }
+
+    /// Remembers that the local store failed.
+    pub(crate) fn fault(&mut self, volume: VolumeIndex, fault: StoreFault, s: &mut Shared) {
+        if self.faulted.is_none() {
+            s.warn(format!(
+                "volume {} failed on this node: {fault}; its region is marked",
+                volume.0
+            ));
+        }
+        self.faulted = Some((volume, fault));
+    }
+
+    /// Bytes, items and age of what was accepted and has not completed at the peer.
+    pub(crate) fn lag(&self, now: Moment) -> Lag {
+        let mut lag = Lag::default();
+        for entry in self.line.iter().filter(|e| !e.peer_completed && e.slot.is_some()) {
+            if entry.item.sequence <= self.cursors.completed {
+                continue;
+            }
+            lag.oldest = lag.oldest.max(now - entry.accepted_at);
+            if entry.item.kind.changes_data() && entry.item.kind == ItemKind::Write {
+                lag.bytes += Bytes(entry.item.extent.length);
+            }
+            lag.writes += 1;
+        }
+        lag
+    }
+
+    /// Nothing is under way: every request answered, nobody waiting.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.slots.under_way() == 0 && self.gate.is_empty()
+    }
+}
+
+/// How far the peer is behind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lag {
+    /// Payload accepted and not completed at the peer.
+    pub bytes: Bytes,
+    /// Items accepted and not completed at the peer.
+    pub writes: u64,
+    /// Age of the oldest of them.
+    pub oldest: core::time::Duration,
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The flight recorder: the last events, in a ring of fixed size, cheap enough to be always on.
+
+use crate::event::{Command, Event, Operation, StoreOutcome};
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+use helio_format::message::Message;
+use helio_units::Moment;
+
+/// Events remembered: a second or so of a busy group, hours of a quiet one.
+pub const RECORDS: usize = 4096;
+
+/// One event, boiled down to a word and two numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// When.
+    pub at: Moment,
+    /// What.
+    pub what: &'static str,
+    /// Its first number: a request, position or operation.
+    pub a: u64,
+    /// Its second number: an offset, or how far.
+    pub b: u64,
+}
+
+impl fmt::Display for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.what, self.a, self.b)
+    }
+}
+
+/// The ring.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    ring: Box<[Record]>,
+    next: usize,
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Self { ring: vec![Record::default(); RECORDS].into_boxed_slice(), next: 0 }
+    }
+}
+
+impl Recorder {
+    pub(crate) fn record(&mut self, at: Moment, event: &Event) {
+        let (what, a, b) = boil_down(event);
+        self.ring[self.next % RECORDS] = Record { at, what, a, b };
+        self.next += 1;
+    }
+
+    /// The records, oldest first.
+    pub(crate) fn dump(&self) -> Vec<Record> {
+        let first = self.next.saturating_sub(RECORDS);
+        (first..self.next).map(|n| self.ring[n % RECORDS]).collect()
+    }
+}
+
+fn boil_down(event: &Event) -> (&'static str, u64, u64) {
+    match event {
+        Event::Request(r) => match r.operation {
+            Operation::Read(e) => ("read", r.id.0, e.offset),
+            Operation::Write { extent, .. } => ("write", r.id.0, extent.offset),
+            Operation::Zero { extent, .. } => ("zero", r.id.0, extent.offset),
+            Operation::Discard { extent, .. } => ("discard", r.id.0, extent.offset),
+            Operation::Flush => ("flush", r.id.0, 0),
+        },
+        Event::StoreDone { io, outcome } => match outcome {
+            StoreOutcome::Failed(_) => ("store-failed", io.0, 0),
+            _ => ("store-done", io.0, 0),
+        },
+        Event::SuperblockSaved { ok } => ("superblock-saved", u64::from(*ok), 0),
+        Event::Connected => ("connected", 0, 0),
+        Event::Disconnected { .. } => ("disconnected", 0, 0),
+        Event::LinkTook { bytes } => ("link-took", *bytes, 0),
+        Event::LinkMeasured { round_trip, rate } => {
+            ("link-measured", u64::try_from(round_trip.as_micros()).unwrap_or(u64::MAX), rate.0)
+        }
+        Event::Message(message) => match message {
+            Message::Hello(h) => ("peer-hello", h.incarnation, h.head.0),
+            Message::Start(s) => ("peer-start", s.from.0, u64::from(s.consistent)),
+            Message::Item(i) => ("peer-item", i.sequence.0, i.after.0),
+            Message::Ack(a) => ("peer-ack", a.completed.0, a.durable.0),
+            Message::Ping(p) => ("peer-ping", p.token, p.accepted.0),
+            Message::Pong { token, flushing } => ("peer-pong", *token, u64::from(*flushing)),
+            Message::Goodbye { .. } => ("peer-goodbye", 0, 0),
+            Message::PromoteRequest { durable, .. } => ("peer-asks-promotion", durable.0, 0),
+            Message::PromoteReply { granted, .. } => {
+                ("peer-answers-promotion", u64::from(*granted), 0)
+            }
+        },
+        Event::Command { id, command } => match command {
+            Command::Promote { force } => ("promote", id.0, u64::from(*force)),
+            Command::Demote => ("demote", id.0, 0),
+            Command::Log => ("log", id.0, 0),
+            Command::Update => ("update", id.0, 0),
+            Command::Mode(_) => ("mode", id.0, 0),
+            Command::Stop => ("stop", id.0, 0),
+        },
+        Event::Reconfigure { .. } => ("reconfigure", 0, 0),
+        Event::Tick => ("tick", 0, 0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_recorder_keeps_the_last_and_forgets_the_first() {
+        let mut recorder = Recorder::default();
+        for n in 0..RECORDS as u64 + 10 {
+            recorder.record(Moment(n), &Event::LinkTook { bytes: n });
+        }
+        let records = recorder.dump();
+        assert_eq!(
+            (records.len(), records[0].a, records[RECORDS - 1].a),
+            (RECORDS, 10, RECORDS as u64 + 9)
+        );
+    }
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Why something was not done, in words that name the culprit and the remedy.
+
+use alloc::string::String;
+use core::fmt;
+
+/// How a store failed, as it reported it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreFault {
+    /// The device cannot read or write there (EIO).
+    Io,
+    /// The file system is full (ENOSPC).
+    NoSpace,
+    /// Fewer bytes were moved than asked for.
+    Short,
+    /// Another error number.
+    Other(i32),
+}
+
+impl fmt::Display for StoreFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io => f.write_str("I/O error (EIO)"),
+            Self::NoSpace => f.write_str("no space left on the store (ENOSPC)"),
+            Self::Short => f.write_str("the store moved fewer bytes than asked for"),
+            Self::Other(errno) => write!(f, "error number {errno} from the store"),
+        }
+    }
+}
+
+/// Why a client's request failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Denial {
+    /// This node is not primary for the group.
+    NotPrimary,
+    /// It leaves the volume.
+    OutOfBounds,
+    /// The queue is full and its policy says fail.
+    QueueFull,
+    /// The local store failed.
+    Store(StoreFault),
+}
+
+/// Why a command was refused. The text names culprit and cause, the remedy stands apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// One kebab-case word for programs.
+    pub code: &'static str,
+    /// What is wrong.
+    pub text: String,
+    /// What to do about it.
+    pub remedy: String,
+    /// Trying again later may succeed.
+    pub retry: bool,
+}
+
+impl Refusal {
+    /// A refusal that waiting does not cure.
+    #[must_use]
+    pub fn new(code: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { code, text: text.into(), remedy: remedy.into(), retry: false }
+    }
+
+    /// A refusal that waiting may cure.
+    #[must_use]
+    pub fn later(code: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { retry: true, ..Self::new(code, text, remedy) }
+    }
+}

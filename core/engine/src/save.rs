@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Saving the superblock, one save at a time, and what each save is for.
+//!
+//! A goal says what must be durable before something else may happen; what follows happens in `saved`, and nowhere
+//! earlier.
+
+use crate::effect::Effect;
+use crate::engine::Engine;
+use crate::role::{Leave, Standing};
+use alloc::string::String;
+use helio_format::message::{Parting, Start};
+use helio_format::superblock::Superblock;
+use helio_units::{Generation, Role};
+
+/// What a save is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Goal {
+    /// Become primary.
+    Promoted,
+    /// Follow a stream.
+    Adopted(Start),
+    /// The image is consistent again.
+    Consistent,
+    /// Primary no more, or stopped while primary.
+    Left(Leave),
+    /// A secondary stopped cleanly.
+    Closed,
+    /// An old primary accepts that the peer went on.
+    SteppedBack,
+}
+
+impl Engine {
+    pub(crate) fn is_saving(&self) -> bool {
+        self.saving.is_some() || !self.to_save.is_empty()
+    }
+
+    pub(crate) fn save(&mut self, goal: Goal) {
+        self.to_save.push_back(goal);
+        self.save_next();
+    }
+
+    fn save_next(&mut self) {
+        if self.saving.is_some() {
+            return;
+        }
+        let Some(goal) = self.to_save.pop_front() else { return };
+        let mut next = self.superblock.clone();
+        self.shape(&mut next, goal);
+        self.saving = Some((goal, next.clone()));
+        self.shared.out.push(Effect::SaveSuperblock(next));
+    }
+
+    /// What the superblock says once the goal is reached.
+    fn shape(&mut self, b: &mut Superblock, goal: Goal) {
+        match goal {
+            Goal::Promoted => {
+                let head = if self.follower.streaming { self.follower.completed } else { b.head };
+                // Nobody commanded it: a primary goes on behind its own clean stop, and nothing forked. Anything else forks.
+                let goes_on =
+                    matches!(self.standing, Standing::Promoting { command: None, .. }) && b.clean;
+                if !goes_on {
+                    let generation =
+                        Generation { number: b.lineage.generation.number + 1, tag: self.roll() };
+                    b.lineage = b.lineage.fork(generation, head);
+                }
+                b.role = Role::Primary;
+                b.wrote = true;
+                b.head = head;
+                b.clean = false;
+                b.equal = false;
+            }
+            Goal::Adopted(start) => {
+                b.role = Role::Secondary;
+                b.lineage = start.lineage;
+                b.consistent = start.consistent;
+                b.wrote = false;
+                b.clean = false;
+                b.equal = false;
+            }
+            Goal::Consistent => b.consistent = true,
+            Goal::Left(to) => {
+                if to == Leave::Secondary {
+                    b.role = Role::Secondary;
+                }
+                b.clean = true;
+                if let Some(p) = &self.primary {
+                    b.head = p.line.head;
+                    b.equal = p.retaining
+                        && !p.order_lost
+                        && p.consistent_at.is_none()
+                        && p.marks.none_stale()
+                        && p.cursors.durable == p.line.head
+                        && p.peer_incarnation.is_some();
+                }
+            }
+            Goal::Closed => {
+                b.clean = true;
+                b.head = self.follower.completed;
+            }
+            Goal::SteppedBack => b.role = Role::Secondary,
+        }
+    }
+
+    pub(crate) fn superblock_saved(&mut self, ok: bool) {
+        let Some((goal, saved)) = self.saving.take() else {
+            panic!("a save ended that nobody asked for")
+        };
+        if !ok {
+            self.metadata_failed(goal);
+            return;
+        }
+        self.superblock = saved;
+        match goal {
+            Goal::Promoted => self.promotion_saved(),
+            Goal::Adopted(start) => self.follower.adopted(start),
+            Goal::Consistent => self.follower.marker_saved(&mut self.shared),
+            Goal::Left(to) => self.left(to),
+            Goal::Closed => {
+                if let Standing::Closing { command, .. } = self.standing {
+                    self.stop_now(command);
+                }
+            }
+            Goal::SteppedBack => {}
+        }
+        self.save_next();
+    }
+
+    /// The metadata cannot be written: nothing that needs it may happen, and nothing is pretended.
+    fn metadata_failed(&mut self, goal: Goal) {
+        let text =
+            String::from("the metadata file cannot be written; mend it and restart the daemon");
+        self.shared.warn(text.clone());
+        self.metadata_failed = true;
+        match (goal, self.standing) {
+            (Goal::Promoted, Standing::Promoting { command, .. }) => {
+                let resting = if self.superblock.role == Role::Primary {
+                    Standing::Returning
+                } else {
+                    Standing::Secondary
+                };
+                self.stand(resting);
+                self.refuse_command(command, text);
+            }
+            (Goal::Left(to), Standing::Leaving { command, .. }) => {
+                if to == Leave::Stop {
+                    self.stop_now(command);
+                } else {
+                    self.stand(Standing::Primary);
+                    self.refuse_command(Some(command), text);
+                }
+            }
+            (Goal::Closed, Standing::Closing { command, .. }) => self.stop_now(command),
+            _ => self.hang_up(Parting::VolumeFailed, text),
+        }
+    }
+}

@@ -1,0 +1,497 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The conversation with the peer: greeting, keeping alive, noticing its loss.
+//!
+//! ```text
+//!   Down ──connected──> Greeting ──hello, table allows──> Up
+//!    ^                     │ table refuses                │
+//!    └──── hung up ────────┴───────── lost, parted ───────┘
+//! ```
+//! A peer is lost when none of its cursors moved for T while something sent is unacknowledged; while it says that
+//! it is flushing, for the flush limit instead. With nothing outstanding, hearing nothing for T is loss (rule 8).
+
+use crate::effect::Effect;
+use crate::engine::Engine;
+use crate::recovery::{self, Decision, Verdict};
+use crate::role::Standing;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::time::Duration;
+use helio_format::lineage::Relation;
+use helio_format::message::{Hello, Message, Parting, Ping};
+use helio_units::{Moment, Sequence};
+
+/// Where the conversation stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Link {
+    Down,
+    Greeting { said: bool },
+    Up(Box<Hello>),
+}
+
+/// See the drawing above.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) link: Link,
+    /// When the link took its present shape, and why.
+    pub(crate) since: Moment,
+    pub(crate) why: String,
+    /// The row of the table that refused the peer last, until another connection succeeds.
+    pub(crate) refused: Option<&'static str>,
+    pub(crate) last_heard: Option<Moment>,
+    /// What the peer's last ping told.
+    pub(crate) told: Option<Ping>,
+    pub(crate) round_trip: Option<Duration>,
+    progress_at: Moment,
+    peer_flushing: bool,
+    next_ping: Moment,
+    ping_sent: Option<(u64, Moment)>,
+    pings: u64,
+    pub(crate) hurry_sent: bool,
+}
+
+impl Session {
+    pub(crate) fn new(now: Moment) -> Self {
+        Self {
+            link: Link::Down,
+            since: now,
+            why: String::from("not connected yet"),
+            refused: None,
+            last_heard: None,
+            told: None,
+            round_trip: None,
+            progress_at: now,
+            peer_flushing: false,
+            next_ping: Moment::NEVER,
+            ping_sent: None,
+            pings: 0,
+            hurry_sent: false,
+        }
+    }
+
+    fn turn(&mut self, link: Link, why: String, now: Moment) {
+        self.link = link;
+        self.since = now;
+        self.why = why;
+    }
+
+    /// The peer's hello, while the conversation stands.
+    pub(crate) fn peer(&self) -> Option<&Hello> {
+        match &self.link {
+            Link::Up(hello) => Some(hello),
+            _ => None,
+        }
+    }
+
+    /// Something moved that proves the peer works.
+    pub(crate) fn progressed(&mut self, now: Moment) {
+        self.progress_at = now;
+    }
+}
+
+impl Engine {
+    pub(crate) fn connected(&mut self) {
+        let now = self.shared.now;
+        self.session.turn(Link::Greeting { said: false }, "greeting".to_string(), now);
+        self.session.last_heard = Some(now);
+        self.session.progress_at = now;
+        self.greet();
+    }
+
+    /// Says hello as soon as the role is settled.
+    pub(crate) fn greet(&mut self) {
+        if self.session.link == (Link::Greeting { said: false }) && self.standing.is_settled() {
+            self.session.link = Link::Greeting { said: true };
+            let hello = self.hello();
+            self.shared.send(Message::Hello(hello));
+        }
+    }
+
+    /// What this node tells of itself now.
+    pub(crate) fn hello(&self) -> Hello {
+        let b = &self.superblock;
+        let config = &self.shared.config;
+        let (clean, head, received, durable) = match (&self.primary, &self.follower) {
+            (Some(p), _) => (true, p.line.head, Sequence::ZERO, Sequence::ZERO),
+            (None, f) if f.streaming => (true, f.received, f.received, f.durable),
+            _ if b.clean => (true, b.head, Sequence::ZERO, b.head),
+            _ => (false, b.head, Sequence::ZERO, Sequence::ZERO),
+        };
+        Hello {
+            group: config.group.clone(),
+            node: config.node.clone(),
+            incarnation: self.incarnation,
+            role: b.role,
+            serving: matches!(self.standing, Standing::Primary),
+            clean,
+            consistent: b.consistent,
+            wrote: b.wrote,
+            lineage: b.lineage,
+            head,
+            received,
+            durable,
+            sizes: config.volumes.iter().map(|v| v.0).collect(),
+        }
+    }
+
+    pub(crate) fn disconnected(&mut self, why: String) {
+        if self.session.link == Link::Down {
+            return;
+        }
+        let now = self.shared.now;
+        self.session.turn(Link::Down, why, now);
+        self.session.next_ping = Moment::NEVER;
+        self.session.ping_sent = None;
+        self.session.hurry_sent = false;
+        self.session.peer_flushing = false;
+        self.follower.disconnected(&mut self.shared);
+        if let Some(primary) = &mut self.primary {
+            primary.stream_broken(&mut self.shared);
+        }
+        self.asking_failed("the connection was lost while the peer was asked");
+    }
+
+    /// Ends the conversation from this side.
+    pub(crate) fn hang_up(&mut self, parting: Parting, why: String) {
+        if self.session.link == Link::Down {
+            return;
+        }
+        let refused = parting == Parting::Refused;
+        self.shared.send(Message::Goodbye { parting, text: why.clone() });
+        self.shared.out.push(Effect::Hangup { why: why.clone(), refused });
+        self.disconnected(why);
+    }
+
+    pub(crate) fn message(&mut self, message: Message) {
+        let now = self.shared.now;
+        self.session.last_heard = Some(now);
+        let up = matches!(self.session.link, Link::Up(_));
+        let result = match message {
+            Message::Hello(hello) if self.session.link == (Link::Greeting { said: true }) => {
+                self.peer_hello(hello);
+                Ok(())
+            }
+            Message::Goodbye { parting, text } => {
+                self.parted(parting, text);
+                Ok(())
+            }
+            Message::Item(item) if up => self.peer_item(item),
+            Message::Ack(ack) if up => self.peer_ack(ack),
+            Message::Start(start) if up => self.peer_start(start),
+            Message::Ping(ping) if up => {
+                self.peer_ping(ping);
+                Ok(())
+            }
+            Message::Pong { token, flushing } if up => {
+                self.peer_pong(token, flushing);
+                Ok(())
+            }
+            Message::PromoteRequest { durable, .. } if up => {
+                self.peer_asks_promotion(durable);
+                Ok(())
+            }
+            Message::PromoteReply { granted, text } if up => {
+                self.promotion_answered(granted, text);
+                Ok(())
+            }
+            other => {
+                self.release_stray(&other);
+                // What was on its way when the role changed is no offence.
+                if matches!(self.session.link, Link::Down) {
+                    Ok(())
+                } else {
+                    Err(out_of_turn(&other))
+                }
+            }
+        };
+        if let Err(offence) = result {
+            let peer = &self.shared.config.peer;
+            let why = format!("{peer} broke the protocol: {offence}");
+            self.shared.warn(why.clone());
+            self.hang_up(Parting::Protocol, why);
+        }
+    }
+
+    fn release_stray(&mut self, message: &Message) {
+        if let Message::Item(item) = message
+            && let Some(payload) = item.payload
+        {
+            self.shared.release(payload.id);
+        }
+    }
+
+    fn peer_item(&mut self, item: helio_format::message::Item) -> Result<(), String> {
+        if self.primary.is_some() || !matches!(self.standing, Standing::Secondary) {
+            self.release_stray(&Message::Item(item));
+            return Err(format!("item {} reached a node that follows nobody", item.sequence));
+        }
+        if self.follower.failed.is_some() {
+            self.release_stray(&Message::Item(item));
+            return Ok(());
+        }
+        let result = self.follower.receive(item, &mut self.shared);
+        if result.is_err() {
+            self.release_stray(&Message::Item(item));
+        }
+        result
+    }
+
+    fn peer_ack(&mut self, ack: helio_format::message::Ack) -> Result<(), String> {
+        let incarnation = self.session.peer().map(|h| h.incarnation);
+        let Some(primary) = &mut self.primary else {
+            return Err(String::from("an acknowledgement reached a node that sends nothing"));
+        };
+        if primary.flow.is_some() {
+            primary.peer_incarnation = incarnation;
+        }
+        if primary.acknowledged(ack, &mut self.shared)? {
+            self.session.progress_at = self.shared.now;
+        }
+        Ok(())
+    }
+
+    fn peer_start(&mut self, start: helio_format::message::Start) -> Result<(), String> {
+        let source_serves = self.session.peer().is_some_and(|h| h.serving);
+        if self.primary.is_some() || !source_serves || !matches!(self.standing, Standing::Secondary)
+        {
+            return Err(String::from("a stream was begun towards a node that follows nobody"));
+        }
+        let b = &self.superblock;
+        let continues = b.lineage == start.lineage && b.consistent == start.consistent && !b.clean;
+        self.follower.start(start, continues)
+    }
+
+    fn peer_ping(&mut self, ping: Ping) {
+        self.session.told = Some(ping);
+        if ping.hurry {
+            self.follower.hurry();
+        }
+        let flushing = self.primary.is_none() && self.follower.is_flushing();
+        self.shared.send(Message::Pong { token: ping.token, flushing });
+    }
+
+    fn peer_pong(&mut self, token: u64, flushing: bool) {
+        let now = self.shared.now;
+        self.session.peer_flushing = flushing;
+        self.session.hurry_sent = false;
+        if let Some((expected, at)) = self.session.ping_sent
+            && expected == token
+        {
+            self.session.ping_sent = None;
+            self.session.round_trip = Some(now - at);
+        }
+        if !self.has_outstanding() {
+            self.session.progress_at = now;
+        }
+    }
+
+    /// The peer introduces itself: check that it is the right one, then ask the table.
+    fn peer_hello(&mut self, hello: Hello) {
+        let config = &self.shared.config;
+        let sizes: Vec<u64> = config.volumes.iter().map(|v| v.0).collect();
+        let wrong = if hello.group != config.group {
+            Some(format!("it is about group {}, this is {}", hello.group, config.group))
+        } else if hello.node != config.peer {
+            Some(format!("it calls itself {}, expected was {}", hello.node, config.peer))
+        } else if hello.sizes != sizes {
+            Some(format!(
+                "its volumes are {:?} bytes, ours {sizes:?}; both files must agree",
+                hello.sizes
+            ))
+        } else {
+            None
+        };
+        if let Some(wrong) = wrong {
+            let why = format!("the peer at the configured address is not the right one: {wrong}");
+            self.shared.warn(why.clone());
+            self.session.refused = Some("wrong-peer");
+            self.hang_up(Parting::Refused, why);
+            return;
+        }
+        let now = self.shared.now;
+        let serving = hello.serving;
+        self.session.turn(Link::Up(Box::new(hello)), String::from("connected"), now);
+        self.session.refused = None;
+        self.session.progress_at = now;
+        self.session.next_ping = now;
+        if self.primary.is_some() {
+            self.meet_as_source();
+        } else if serving {
+            self.meet_as_target();
+        } else {
+            self.meet_without_primary();
+        }
+    }
+
+    fn refuse(&mut self, label: &'static str) {
+        let config = &self.shared.config;
+        let (text, remedy) = recovery::explain(label, &config.node, &config.peer);
+        self.shared.warn(format!("{label}: {text}; {remedy}"));
+        self.session.refused = Some(label);
+        self.hang_up(Parting::Refused, format!("{label}: {text}"));
+    }
+
+    fn meet_as_source(&mut self) {
+        let ours = self.hello();
+        let (Some(primary), Some(peer)) = (&mut self.primary, self.session.peer()) else { return };
+        let mut facts = recovery::facts_of(&ours, peer);
+        let received = peer.received;
+        facts.same_memory = primary.peer_incarnation == Some(peer.incarnation);
+        facts.equal = self.equal_at_start && primary.retaining;
+        facts.line_from_received = received <= primary.cursors.sent
+            && received >= primary.cursors.durable
+            && primary.can_resume_behind(received);
+        facts.line_from_durable = primary.peer_incarnation.is_some()
+            && primary.can_resume_behind(primary.cursors.durable);
+        let peer_keeps_nothing = !peer.consistent || facts.kinship == recovery::Kinship::New;
+        let Decision { label, verdict } = recovery::decide(&facts);
+        let lineage = self.superblock.lineage;
+        let s = &mut self.shared;
+        s.info(format!("{} met as {label}", s.config.peer));
+        self.session.why = format!("connected, {label}");
+        match verdict {
+            Verdict::Refuse => return self.refuse(label),
+            Verdict::ResumeReceived => primary.resume_received(lineage, received, s),
+            Verdict::ResumeDurable | Verdict::ResumeEqual => {
+                primary.resume_durable(lineage, primary.cursors.durable, s);
+            }
+            Verdict::UpdateMarks | Verdict::UpdateAll => {
+                if verdict == Verdict::UpdateAll {
+                    primary.marks.stale_all();
+                }
+                primary.drop_queue("the peer's copy is not proven equal", s);
+                let wanted = s.config.autosync || self.update_wanted || peer_keeps_nothing;
+                if wanted && !primary.told_to_log {
+                    primary.begin_sync(lineage, s);
+                }
+            }
+        }
+        self.equal_at_start = false;
+        self.update_wanted = false;
+    }
+
+    fn meet_as_target(&mut self) {
+        let ours = self.hello();
+        let Some(peer) = self.session.peer() else { return };
+        let Decision { label, verdict } = recovery::decide(&recovery::facts_of(peer, &ours));
+        // The source alone knows whether it can resume; refusals need no memory.
+        if verdict == Verdict::Refuse {
+            self.refuse(label);
+        } else if matches!(self.standing, Standing::Returning) {
+            self.step_back();
+        }
+    }
+
+    /// Neither serves. A node that was primary when it stopped goes on, if the peer did not go on without it.
+    fn meet_without_primary(&mut self) {
+        let Some(peer) = self.session.peer() else { return };
+        let relation = self.superblock.lineage.relation_of(&peer.lineage);
+        if !matches!(self.standing, Standing::Returning) {
+            return;
+        }
+        match relation {
+            Relation::New | Relation::Same | Relation::Parent(_) | Relation::Older(_) => {
+                self.go_on()
+            }
+            Relation::Descendant(_) => self.step_back(),
+            Relation::Unrelated => self.refuse("unrelated"),
+        }
+    }
+
+    fn parted(&mut self, parting: Parting, text: String) {
+        let peer = self.shared.config.peer.clone();
+        let why = match parting {
+            Parting::RoleChanged | Parting::Stopping => format!("{peer} hung up: {text}"),
+            _ => {
+                self.shared.warn(format!("{peer} hung up: {text}"));
+                format!("{peer} refused: {text}")
+            }
+        };
+        if parting == Parting::Refused && self.session.refused.is_none() {
+            self.session.refused = Some("refused-by-peer");
+        }
+        self.shared
+            .out
+            .push(Effect::Hangup { why: why.clone(), refused: parting == Parting::Refused });
+        self.disconnected(why);
+    }
+
+    fn has_outstanding(&self) -> bool {
+        self.primary
+            .as_ref()
+            .is_some_and(|p| p.flow.is_some() && p.cursors.sent > p.cursors.durable)
+    }
+
+    /// Pings when due, and gives a silent peer up.
+    pub(crate) fn keep_alive(&mut self) {
+        let now = self.shared.now;
+        if matches!(self.session.link, Link::Down) {
+            return;
+        }
+        if now >= self.lost_at() {
+            let peer = &self.shared.config.peer;
+            let silent = now - self.quiet_since();
+            let why = format!("{peer} gave no sign of progress for {:.1} s", silent.as_secs_f64());
+            self.shared.warn(why.clone());
+            self.shared.out.push(Effect::Hangup { why: why.clone(), refused: false });
+            self.disconnected(why);
+            return;
+        }
+        let waiting = self.primary.as_ref().is_some_and(|p| p.queue.waiters() > 0)
+            || self.standing.is_leaving();
+        let undurable =
+            self.primary.as_ref().is_some_and(|p| p.cursors.completed > p.cursors.durable);
+        let hurry = waiting && undurable && !self.session.hurry_sent;
+        let changed = self.primary.is_some() && self.told_state != Some(self.state());
+        let up = matches!(self.session.link, Link::Up(_));
+        if up && (now >= self.session.next_ping || hurry || changed) {
+            self.ping(hurry);
+        }
+    }
+
+    fn ping(&mut self, hurry: bool) {
+        let now = self.shared.now;
+        self.session.pings += 1;
+        let token = self.session.pings;
+        self.session.ping_sent.get_or_insert((token, now));
+        self.session.next_ping = now + self.shared.config.heartbeat();
+        self.session.hurry_sent |= hurry;
+        let state = self.primary.as_ref().map(|_| self.state());
+        self.told_state = state;
+        let mut ping = Ping { token, hurry, state, ..Ping::default() };
+        if let Some(primary) = &self.primary {
+            let lag = primary.lag(now);
+            ping.accepted = primary.line.head;
+            ping.backlog_bytes = lag.bytes.0;
+            ping.backlog_items = lag.writes;
+        }
+        self.shared.send(Message::Ping(ping));
+    }
+
+    fn quiet_since(&self) -> Moment {
+        let heard = self.session.last_heard.unwrap_or(self.session.since);
+        if self.has_outstanding() { self.session.progress_at } else { heard }
+    }
+
+    fn lost_at(&self) -> Moment {
+        let config = &self.shared.config;
+        let patience = if self.has_outstanding() && self.session.peer_flushing {
+            config.flush_limit.max(config.peer_timeout)
+        } else {
+            config.peer_timeout
+        };
+        self.quiet_since() + patience
+    }
+
+    pub(crate) fn session_deadline(&self) -> Moment {
+        match self.session.link {
+            Link::Down => Moment::NEVER,
+            _ => self.session.next_ping.min(self.lost_at()),
+        }
+    }
+}
+
+fn out_of_turn(message: &Message) -> String {
+    format!("a message of kind {} out of turn", message.code())
+}

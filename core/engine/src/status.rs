@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the engine shows of itself. The state is derived here and nowhere else.
+
+use crate::engine::Engine;
+use crate::primary::Lag;
+use crate::queue::BoundSource;
+use crate::recorder::Record;
+use crate::role::Standing;
+use crate::session::Link;
+use crate::shared::Counters;
+use crate::stream::Pace;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::time::Duration;
+use helio_units::{Bytes, Generation, Items, Mode, Moment, Role, Sequence, State, VolumeIndex};
+
+/// A snapshot for people and programs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Status {
+    /// What the node is to the group.
+    pub role: Role,
+    /// A change of role under way, or waiting to go on as primary.
+    pub changing: Option<&'static str>,
+    /// The state of the group here.
+    pub state: State,
+    /// Since when.
+    pub state_since: Moment,
+    /// Why.
+    pub reason: String,
+    /// The generation written or followed.
+    pub generation: Generation,
+    /// The image keeps the order promise.
+    pub consistent: bool,
+    /// Mode asked for.
+    pub mode: Mode,
+    /// Mode in force for answers given now.
+    pub effective: Mode,
+    /// Since when the peer is level with the answers given.
+    pub level_since: Option<Moment>,
+    /// The queue, on a primary.
+    pub queue: Option<QueueStatus>,
+    /// What the peer lacks; on a secondary, what its primary told last.
+    pub lag: Lag,
+    /// Cursors on the line.
+    pub cursors: CursorStatus,
+    /// The conversation.
+    pub link: LinkStatus,
+    /// An update under way.
+    pub sync: Option<SyncStatus>,
+    /// Marked bytes per volume, by whole regions; zero on a secondary.
+    pub marked: Vec<Bytes>,
+    /// What failed on this node.
+    pub fault: Option<String>,
+    /// Counters.
+    pub counters: Counters,
+}
+
+/// The queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueStatus {
+    /// Bytes in it.
+    pub bytes: Bytes,
+    /// Items in it.
+    pub items: Items,
+    /// Most bytes since the start.
+    pub bytes_high: Bytes,
+    /// Most items since the start.
+    pub items_high: Items,
+    /// Its bound.
+    pub bound: Bytes,
+    /// Its bound in items.
+    pub bound_items: Items,
+    /// Where the bound comes from.
+    pub source: BoundSource,
+    /// Writes waiting for room now.
+    pub waiting: u64,
+    /// Writes that had to wait.
+    pub throttled: u64,
+    /// How long they waited, together.
+    pub throttle_time: Duration,
+}
+
+/// Cursors on the line; the peer's as it told last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CursorStatus {
+    /// Accepted on a primary, received on a secondary.
+    pub head: Sequence,
+    /// Completed here, on a secondary.
+    pub completed: Sequence,
+    /// Durable here, on a secondary.
+    pub durable: Sequence,
+    /// Sent to the peer.
+    pub peer_sent: Sequence,
+    /// Received by it.
+    pub peer_received: Sequence,
+    /// Completed there.
+    pub peer_completed: Sequence,
+    /// Durable there.
+    pub peer_durable: Sequence,
+}
+
+/// The conversation with the peer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkStatus {
+    /// `connected`, `connecting` or `refused`.
+    pub word: &'static str,
+    /// Since when.
+    pub since: Moment,
+    /// Why.
+    pub why: String,
+    /// When the peer was heard last.
+    pub last_heard: Option<Moment>,
+    /// Round trip of the last ping, its wait behind data included.
+    pub round_trip: Option<Duration>,
+    /// The peer's role, as it said.
+    pub peer_role: Option<Role>,
+    /// The group's state, as the peer said.
+    pub peer_state: Option<State>,
+}
+
+/// An update under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SyncStatus {
+    /// Bytes to copy when it began.
+    pub to_copy: Bytes,
+    /// Bytes durable at the peer.
+    pub copied: Bytes,
+    /// For how long it runs.
+    pub running: Duration,
+}
+
+impl Engine {
+    /// The state, in the vocabulary's words.
+    #[must_use]
+    pub fn state(&self) -> State {
+        let Some(primary) = &self.primary else { return self.secondary_state() };
+        match &primary.flow {
+            None if primary.retaining => State::Queuing,
+            None => State::Logging,
+            Some(_) if primary.order_lost => State::Syncing,
+            Some(flow) if !matches!(flow.pace, Pace::Level { .. }) => State::CatchingUp,
+            Some(_) if primary.consistent_at.is_some() => State::CatchingUp,
+            Some(_) if !primary.marks.none_stale() => State::Syncing,
+            Some(_) => State::Replicating,
+        }
+    }
+
+    /// A secondary believes its primary, and its own superblock more.
+    fn secondary_state(&self) -> State {
+        let told =
+            self.session.peer().filter(|h| h.serving).and(self.session.told).and_then(|p| p.state);
+        match told {
+            None if !self.superblock.consistent => State::NeedsSync,
+            None => State::Logging,
+            Some(State::Replicating) if !self.superblock.consistent => State::CatchingUp,
+            Some(state) => state,
+        }
+    }
+
+    /// Why the state is what it is.
+    pub(crate) fn reason(&self) -> String {
+        let peer = &self.shared.config.peer;
+        let Some(primary) = &self.primary else {
+            return match (&self.standing, &self.session.link) {
+                (Standing::Returning, _) => {
+                    format!(
+                        "was primary when it stopped; waits to hear from {peer} whether to go on"
+                    )
+                }
+                (_, Link::Up(hello)) if hello.serving => format!("follows {peer}"),
+                (_, Link::Up(_)) => format!("{peer} is connected and not primary either"),
+                _ => self.session.why.clone(),
+            };
+        };
+        match self.state() {
+            State::Queuing => {
+                format!("{}; writes wait in the queue in their order", self.session.why)
+            }
+            State::Logging if primary.told_to_log => String::from("the operator said log"),
+            State::Logging if self.session.peer().is_some() => {
+                format!(
+                    "{}; `helio update {}` copies what is marked",
+                    primary.dropped_because, self.shared.config.group
+                )
+            }
+            State::Logging => format!("{}; {}", self.session.why, primary.dropped_because),
+            State::Syncing if primary.faulted.is_some() => {
+                String::from("a local write or read failed; see the fault")
+            }
+            State::Syncing => String::from("marked regions are being copied"),
+            State::CatchingUp => String::from("an ordered backlog is being sent"),
+            _ => self.session.why.clone(),
+        }
+    }
+
+    /// What `helio status` shows.
+    #[must_use]
+    pub fn status(&self, now: Moment) -> Status {
+        let config = &self.shared.config;
+        let primary = self.primary.as_ref();
+        let level_since = primary.and_then(|p| p.flow.as_ref()).and_then(|f| match f.pace {
+            Pace::Level { since } => Some(since),
+            _ => None,
+        });
+        let settled = self.state() == State::Replicating;
+        let changing = match self.standing {
+            Standing::Secondary | Standing::Primary => None,
+            Standing::Returning => Some("returning"),
+            Standing::Asking { .. } => Some("asking the peer"),
+            Standing::Promoting { .. } => Some("becoming primary"),
+            Standing::Leaving { .. } => Some("leaving the primary role"),
+            Standing::Closing { .. } | Standing::Stopped => Some("stopping"),
+        };
+        let volumes = (0..config.volumes.len() as u16).map(VolumeIndex);
+        Status {
+            role: if primary.is_some() { Role::Primary } else { Role::Secondary },
+            changing,
+            state: self.state(),
+            state_since: self.seen.since,
+            reason: self.reason(),
+            generation: self.superblock.lineage.generation,
+            consistent: primary.is_some() || self.superblock.consistent,
+            mode: config.mode,
+            effective: primary.map_or(config.mode, |p| p.effective(config.mode)),
+            level_since: level_since.filter(|_| settled),
+            queue: self.queue_status(),
+            lag: self.lag(now),
+            cursors: self.cursor_status(),
+            link: self.link_status(),
+            sync: primary.filter(|p| p.copier.running && p.flow.is_some()).map(|p| SyncStatus {
+                to_copy: p.copier.to_copy,
+                copied: p.copier.copied,
+                running: now - p.copier.since,
+            }),
+            marked: volumes
+                .map(|v| primary.map_or(Bytes::ZERO, |p| p.marks.marked_bytes(v)))
+                .collect(),
+            fault: self.fault_text(),
+            counters: self.shared.counters,
+        }
+    }
+
+    fn fault_text(&self) -> Option<String> {
+        let failed = self.primary.as_ref().and_then(|p| p.faulted).or(self.follower.failed);
+        match failed {
+            Some((volume, fault)) => {
+                Some(format!("volume {} failed on this node: {fault}", volume.0))
+            }
+            None if self.metadata_failed => Some("the metadata file cannot be written".to_string()),
+            None => None,
+        }
+    }
+
+    fn queue_status(&self) -> Option<QueueStatus> {
+        let q = &self.primary.as_ref()?.queue;
+        Some(QueueStatus {
+            bytes: q.bytes,
+            items: q.items,
+            bytes_high: q.bytes_high,
+            items_high: q.items_high,
+            bound: q.bound,
+            bound_items: self.shared.config.queue.items,
+            source: q.source,
+            waiting: q.waiters() as u64,
+            throttled: q.throttled,
+            throttle_time: q.throttle_time,
+        })
+    }
+
+    /// On a primary counted from the line; on a secondary what the primary told last, aged since.
+    fn lag(&self, now: Moment) -> Lag {
+        match (&self.primary, self.session.told) {
+            (Some(primary), _) => primary.lag(now),
+            (None, Some(told)) => Lag {
+                bytes: Bytes(told.backlog_bytes),
+                writes: told.backlog_items,
+                oldest: self.session.last_heard.map_or(Duration::ZERO, |at| now - at),
+            },
+            (None, None) => Lag::default(),
+        }
+    }
+
+    fn cursor_status(&self) -> CursorStatus {
+        match &self.primary {
+            Some(p) => CursorStatus {
+                head: p.line.head,
+                completed: p.line.head,
+                durable: p.line.head,
+                peer_sent: p.cursors.sent,
+                peer_received: p.cursors.received,
+                peer_completed: p.cursors.completed,
+                peer_durable: p.cursors.durable,
+            },
+            None => CursorStatus {
+                head: self.follower.received,
+                completed: self.follower.completed,
+                durable: self.follower.durable,
+                ..CursorStatus::default()
+            },
+        }
+    }
+
+    fn link_status(&self) -> LinkStatus {
+        let session = &self.session;
+        LinkStatus {
+            word: match (&session.link, session.refused) {
+                (Link::Up(_), _) => "connected",
+                (_, Some(_)) => "refused",
+                _ => "connecting",
+            },
+            since: session.since,
+            why: session.why.clone(),
+            last_heard: session.last_heard,
+            round_trip: session.round_trip,
+            peer_role: session
+                .peer()
+                .map(|h| if h.serving { Role::Primary } else { Role::Secondary }),
+            peer_state: session.told.and_then(|p| p.state),
+        }
+    }
+
+    /// The flight recorder, oldest first.
+    #[must_use]
+    pub fn records(&self) -> Vec<Record> {
+        self.recorder.dump()
+    }
+
+    /// Whether the peer's copy may differ from this primary's at that place; for tests and proofs.
+    #[must_use]
+    pub fn is_marked(&self, volume: VolumeIndex, offset: u64) -> bool {
+        self.primary.as_ref().is_none_or(|p| p.marks.is_marked(volume, offset))
+    }
+
+    /// Whether this node serves as primary now.
+    #[must_use]
+    pub fn is_primary(&self) -> bool {
+        matches!(self.standing, Standing::Primary)
+    }
+
+    /// Payload held for items not yet applied, on a secondary.
+    #[must_use]
+    pub fn receive_memory(&self) -> Bytes {
+        self.follower.memory()
+    }
+}

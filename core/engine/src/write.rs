@@ -1,0 +1,478 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One write's life on a primary.
+//!
+//! ```text
+//!  request ─split─> parts ─queue bound─> overlap gate ─position, cover─> line ─┬─> local store ─┐
+//!                     └──full: block, log or fail──┘                           └─> peer ────────┴─ack.rs─> answer
+//! ```
+//! A part reserves its room in the queue before it asks for the gate, and gets its position only behind it; so
+//! items that overlap have positions in the order their bytes reach the store. The gate is given back when the
+//! local store is done. Everything that moves a write stands in this file, but for the peer's leg (`stream.rs`).
+
+use crate::ack::{self, Evidence, Local, Remote};
+use crate::config::{ITEM_BYTES_MAX, WhenFull};
+use crate::effect::{Answer, StoreOp};
+use crate::event::{Operation, Request, StoreOutcome};
+use crate::line::Entry;
+use crate::marks::Region;
+use crate::primary::Primary;
+use crate::refusal::{Denial, StoreFault};
+use crate::shared::{Purpose, Shared};
+use alloc::vec::Vec;
+use helio_format::message::{Item, ItemKind};
+use helio_units::{Bytes, Extent, Payload, RequestId, Sequence, VolumeIndex};
+
+/// The least an item costs the queue, whatever it carries: its entry is memory too.
+const ITEM_COST: Bytes = Bytes(512);
+/// What a zero or discard costs, work at the peer though no payload; and the least a write costs, since its payload
+/// takes a page however short it is.
+const WORK_COST: Bytes = Bytes(4096);
+
+/// A request under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SlotId(u32);
+
+/// A request is answered once all its parts are.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    request: RequestId,
+    parts: u32,
+    last: Sequence,
+    denied: Option<Denial>,
+}
+
+/// Requests under way, in slots that are used again.
+#[derive(Debug, Default)]
+pub(crate) struct Slots {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+}
+
+impl Slots {
+    fn open(&mut self, request: RequestId, parts: u32) -> SlotId {
+        let slot = Slot { request, parts, last: Sequence::ZERO, denied: None };
+        if let Some(at) = self.free.pop() {
+            self.slots[at as usize] = slot;
+            return SlotId(at);
+        }
+        self.slots.push(slot);
+        SlotId((self.slots.len() - 1) as u32)
+    }
+
+    /// How many requests are under way.
+    pub(crate) fn under_way(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+}
+
+/// A piece of a request that becomes one item.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    slot: SlotId,
+    kind: ItemKind,
+    volume: VolumeIndex,
+    extent: Extent,
+    payload: Option<Payload>,
+    fua: bool,
+    punch: bool,
+}
+
+impl Part {
+    /// What it costs the queue.
+    pub(crate) fn cost(&self) -> Bytes {
+        match self.kind {
+            ItemKind::Write => Bytes(self.extent.length).max(WORK_COST),
+            ItemKind::Zero | ItemKind::Discard => WORK_COST,
+            ItemKind::Flush | ItemKind::Consistent => ITEM_COST,
+        }
+    }
+
+    fn store_op(&self) -> StoreOp {
+        let Self { extent, fua, punch, .. } = *self;
+        match (self.kind, self.payload) {
+            (ItemKind::Write, Some(payload)) => StoreOp::Write { extent, payload, fua },
+            (ItemKind::Zero, _) => StoreOp::Zero { extent, punch, fua },
+            (ItemKind::Discard, _) => StoreOp::Discard { extent, fua },
+            (ItemKind::Flush, _) => StoreOp::Flush,
+            (ItemKind::Write | ItemKind::Consistent, _) => {
+                panic!("a client's {:?} without bytes", self.kind)
+            }
+        }
+    }
+}
+
+/// Who asks for the gate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Ticket {
+    /// A part of a client's request.
+    Part(Part),
+    /// The copier.
+    Copy(Region),
+}
+
+/// The pieces of a long extent: cut where [`ITEM_BYTES_MAX`] divides the volume.
+fn pieces(extent: Extent) -> impl Iterator<Item = Extent> {
+    let mut at = extent.offset;
+    core::iter::from_fn(move || {
+        if at >= extent.end() {
+            return None;
+        }
+        let end = ((at / ITEM_BYTES_MAX + 1) * ITEM_BYTES_MAX).min(extent.end());
+        let piece = Extent::new(at, end - at);
+        at = end;
+        Some(piece)
+    })
+}
+
+impl Primary {
+    /// A client asks. Bounds were checked at the front end; here they are checked again, since this is the last
+    /// place that can.
+    pub(crate) fn request(&mut self, request: Request, s: &mut Shared) {
+        let Request { id, volume, operation } = request;
+        let size = s.config.volumes.get(usize::from(volume.0)).map_or(0, |b| b.0);
+        let (extent, payload) = match operation {
+            Operation::Write { extent, payload, .. } => (extent, Some(payload)),
+            Operation::Read(extent)
+            | Operation::Zero { extent, .. }
+            | Operation::Discard { extent, .. } => (extent, None),
+            Operation::Flush => (Extent::new(0, size), None),
+        };
+        if extent.end() > size || extent.length == 0 {
+            payload.into_iter().for_each(|p| s.release(p.id));
+            s.reply(id, Answer::Denied(Denial::OutOfBounds));
+            return;
+        }
+        s.counters.count(operation);
+        let part = |slot, kind, extent, fua, punch| Part {
+            slot,
+            kind,
+            volume,
+            extent,
+            payload,
+            fua,
+            punch,
+        };
+        match operation {
+            Operation::Read(extent) => {
+                let op = StoreOp::Read { extent, look_for_zeros: false };
+                s.store(volume, op, Purpose::Read(id));
+            }
+            Operation::Write { fua, .. } => {
+                let slot = self.slots.open(id, 1);
+                self.arrive(part(slot, ItemKind::Write, extent, fua, false), s);
+            }
+            Operation::Flush => {
+                let slot = self.slots.open(id, 1);
+                self.arrive(part(slot, ItemKind::Flush, Extent::default(), false, false), s);
+            }
+            Operation::Zero { punch, fua, .. } => {
+                let slot = self.slots.open(id, pieces(extent).count() as u32);
+                for piece in pieces(extent) {
+                    self.arrive(part(slot, ItemKind::Zero, piece, fua, punch), s);
+                }
+            }
+            Operation::Discard { fua, .. } => {
+                let slot = self.slots.open(id, pieces(extent).count() as u32);
+                for piece in pieces(extent) {
+                    self.arrive(part(slot, ItemKind::Discard, piece, fua, true), s);
+                }
+            }
+        }
+    }
+
+    /// A part meets the queue's bound.
+    fn arrive(&mut self, part: Part, s: &mut Shared) {
+        if self.queue.waiters() == 0 && self.queue.admits(part.cost()) {
+            self.admit(part, s);
+            return;
+        }
+        self.shed_completed(s);
+        if self.queue.waiters() == 0 && self.queue.admits(part.cost()) {
+            self.admit(part, s);
+            return;
+        }
+        match self.when_full(s) {
+            WhenFull::Block => self.queue.wait(part, s.now),
+            WhenFull::Fail => self.deny(part, Denial::QueueFull, s),
+            WhenFull::Log => {
+                self.drop_queue("the queue was full", s);
+                self.queue.wait(part, s.now);
+            }
+        }
+    }
+
+    /// The policy in force. In logging nothing is queued but what the local store is busy with, so only waiting
+    /// makes sense.
+    fn when_full(&self, s: &Shared) -> WhenFull {
+        if !self.retaining {
+            WhenFull::Block
+        } else if self.flow.is_some() {
+            s.config.queue.connected
+        } else {
+            s.config.queue.disconnected
+        }
+    }
+
+    /// Lets in what waits in front of the queue, as far as it fits now; applies a policy that changed meanwhile.
+    pub(crate) fn readmit(&mut self, s: &mut Shared) {
+        while let Some(cost) = self.queue.first_waiting() {
+            if !self.queue.admits(cost) {
+                self.shed_completed(s);
+            }
+            let fits = self.queue.admits(cost);
+            match self.when_full(s) {
+                WhenFull::Block if !fits => return,
+                WhenFull::Log if !fits => {
+                    self.drop_queue("the queue was full", s);
+                    if !self.queue.admits(cost) {
+                        return;
+                    }
+                }
+                _ => {}
+            }
+            let Some(part) = self.queue.take_waiting(s.now) else { return };
+            if self.queue.admits(cost) {
+                self.admit(part, s)
+            } else {
+                self.deny(part, Denial::QueueFull, s)
+            }
+        }
+    }
+
+    /// At the bound, the payload of items the peer has completed may go, before they are durable there (rule 3):
+    /// should the peer restart, marks take their place.
+    fn shed_completed(&mut self, s: &mut Shared) {
+        if self.flow.is_none() {
+            return;
+        }
+        for entry in self.line.iter_mut() {
+            if entry.item.sequence > self.cursors.completed {
+                break;
+            }
+            let droppable = entry.local != Local::Pending && entry.peer_completed;
+            if droppable && let Some(payload) = entry.item.payload.take() {
+                s.release(payload.id);
+                self.queue.shrink(entry.cost, ITEM_COST);
+                entry.cost = ITEM_COST;
+            }
+        }
+    }
+
+    fn admit(&mut self, part: Part, s: &mut Shared) {
+        self.queue.enter(part.cost());
+        if part.kind == ItemKind::Flush
+            || self.gate.enter(Ticket::Part(part), part.volume, part.extent)
+        {
+            self.issue(part, s);
+        }
+    }
+
+    /// Behind the gate: position, cover, line, local store. The peer's leg is pumped when the batch settles.
+    fn issue(&mut self, part: Part, s: &mut Shared) {
+        let item = Item {
+            sequence: self.line.head.next(),
+            after: self.answered,
+            kind: part.kind,
+            fua: part.fua,
+            punch: part.punch,
+            resync: false,
+            volume: part.volume,
+            extent: part.extent,
+            payload: part.payload,
+        };
+        self.push(item, Some(part.slot), part.cost(), s);
+        s.store(part.volume, part.store_op(), Purpose::Local(item.sequence));
+    }
+
+    /// Puts an item on the line, its regions marked first.
+    pub(crate) fn push(&mut self, item: Item, slot: Option<SlotId>, cost: Bytes, s: &Shared) {
+        let pended = item.kind.changes_data() && self.retaining;
+        if pended {
+            self.marks.pend(item.volume, item.extent);
+        } else if item.kind.changes_data() {
+            self.marks.stale(item.volume, item.extent);
+        }
+        self.line.push(Entry {
+            item,
+            slot,
+            local: if slot.is_some() { Local::Pending } else { Local::Done },
+            peer_completed: false,
+            answered: slot.is_none(),
+            pended,
+            accepted_at: s.now,
+            cost,
+        });
+    }
+
+    /// The local leg of an item ended.
+    pub(crate) fn local_done(&mut self, at: Sequence, outcome: StoreOutcome, s: &mut Shared) {
+        let Some(entry) = self.line.get_mut(at) else {
+            panic!("item {at} left the line unfinished")
+        };
+        entry.local = Local::Done;
+        let item = entry.item;
+        let slot = entry.slot;
+        if let StoreOutcome::Failed(fault) = outcome {
+            entry.local = Local::Failed;
+            self.local_failed(item, slot, fault, s);
+        }
+        if item.kind.changes_data() {
+            self.leave_gate(item.volume, item.extent, s);
+        }
+        self.consider(at, s);
+        self.release_front(s);
+    }
+
+    /// What the store holds there now is unknown, and the peer may hold something else: mark first, then tell.
+    fn local_failed(
+        &mut self,
+        item: Item,
+        slot: Option<SlotId>,
+        fault: StoreFault,
+        s: &mut Shared,
+    ) {
+        if item.kind.changes_data() {
+            self.marks.stale(item.volume, item.extent);
+        }
+        if let Some(SlotId(slot)) = slot {
+            self.slots.slots[slot as usize].denied = Some(Denial::Store(fault));
+        }
+        self.fault(item.volume, fault, s);
+    }
+
+    /// Gives an extent back to the gate and lets its next users through.
+    pub(crate) fn leave_gate(&mut self, volume: VolumeIndex, extent: Extent, s: &mut Shared) {
+        self.gate.leave(volume, extent);
+        if !self.gate.has_waiters() {
+            return;
+        }
+        while let Some(ticket) = self.gate.next_ready() {
+            match ticket {
+                Ticket::Part(part) => self.issue(part, s),
+                Ticket::Copy(region) => self.copy_read(region, s),
+            }
+        }
+    }
+
+    /// Answers the client of an item if `ack.rs` says so.
+    pub(crate) fn consider(&mut self, at: Sequence, s: &mut Shared) {
+        let effective = self.effective(s.config.mode);
+        let received = self.flow.is_some() && at <= self.cursors.received;
+        let Some(entry) = self.line.get_mut(at) else { return };
+        if entry.answered {
+            return;
+        }
+        let remote = match (entry.peer_completed, received) {
+            (true, _) => Remote::Completed,
+            (false, true) => Remote::Received,
+            (false, false) => Remote::Unknown,
+        };
+        // Covered by construction: `push` queued or marked it before it was issued.
+        let evidence = Evidence { local: entry.local, remote, covered: true };
+        let answer = match ack::satisfied(effective, evidence) {
+            Some(proof) => Answer::Done(proof),
+            None if entry.local == Local::Failed => Answer::Denied(Denial::Store(StoreFault::Io)),
+            None => return,
+        };
+        entry.answered = true;
+        if let Some(slot) = entry.slot {
+            self.part_answered(slot, at, answer, s);
+        }
+    }
+
+    fn part_answered(
+        &mut self,
+        SlotId(at): SlotId,
+        sequence: Sequence,
+        answer: Answer,
+        s: &mut Shared,
+    ) {
+        let slot = &mut self.slots.slots[at as usize];
+        slot.parts -= 1;
+        slot.last = slot.last.max(sequence);
+        if slot.parts > 0 {
+            return;
+        }
+        let slot = *slot;
+        self.slots.free.push(at);
+        self.answered = self.answered.max(slot.last);
+        s.reply(slot.request, slot.denied.map_or(answer, Answer::Denied));
+    }
+
+    /// Answers with an error a part that never got a position.
+    fn deny(&mut self, part: Part, denial: Denial, s: &mut Shared) {
+        part.payload.into_iter().for_each(|p| s.release(p.id));
+        let SlotId(at) = part.slot;
+        let slot = &mut self.slots.slots[at as usize];
+        slot.denied = Some(denial);
+        slot.parts -= 1;
+        if slot.parts == 0 {
+            let request = slot.request;
+            self.slots.free.push(at);
+            s.reply(request, Answer::Denied(denial));
+        }
+    }
+
+    /// Considers every answer again: the effective mode or the peer's cursors changed as a whole.
+    pub(crate) fn consider_all(&mut self, s: &mut Shared) {
+        let (first, head) = (self.line.first(), self.line.head);
+        for at in first.0..=head.0 {
+            self.consider(Sequence(at), s);
+        }
+        self.release_front(s);
+    }
+
+    /// Lets go of what nobody needs any more, at the front of the line.
+    pub(crate) fn release_front(&mut self, s: &mut Shared) {
+        while let Some(entry) = self.line.front() {
+            let owed = self.retaining && entry.item.sequence > self.cursors.durable;
+            if entry.local == Local::Pending || !entry.answered || owed {
+                return;
+            }
+            let Some(entry) = self.line.pop() else { return };
+            self.queue.leave(entry.cost);
+            if let Some(payload) = entry.item.payload {
+                s.release(payload.id);
+            }
+            if entry.pended {
+                self.marks.unpend(entry.item.volume, entry.item.extent);
+                if entry.item.resync {
+                    self.copy_durable(&entry.item);
+                }
+            }
+        }
+    }
+}
+
+impl crate::shared::Counters {
+    fn count(&mut self, operation: Operation) {
+        match operation {
+            Operation::Read(extent) => {
+                self.reads += 1;
+                self.read_bytes += extent.length;
+            }
+            Operation::Write { extent, .. } => {
+                self.writes += 1;
+                self.write_bytes += extent.length;
+            }
+            Operation::Zero { .. } => self.zeroes += 1,
+            Operation::Discard { .. } => self.discards += 1,
+            Operation::Flush => self.flushes += 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_discard_is_cut_at_the_boundaries() {
+        let mib = 1 << 20;
+        let cut: Vec<_> = pieces(Extent::new(31 * mib, 40 * mib))
+            .map(|e| (e.offset / mib, e.length / mib))
+            .collect();
+        assert_eq!(cut, [(31, 1), (32, 32), (64, 7)]);
+        assert_eq!(pieces(Extent::new(0, 512)).count(), 1);
+    }
+}
