@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What others may ask of a running relay.
+
+use helio_netmodel::Profile;
+use helio_units::{Bytes, Items};
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Orders that may wait for the relay's thread; whoever gives one more waits to give it.
+const MOST_ORDERS: usize = 16;
+
+/// How a link fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Cut {
+    /// Bytes stop in both directions and nobody is told, as when a line is dug up: connections stay as they are,
+    /// new ones are accepted and carry nothing. After [`RelayControl::heal`] they go on in order and nothing is
+    /// lost.
+    Freeze,
+    /// Every connection is reset, on both sides at once, and so is every new one until [`RelayControl::heal`], as
+    /// when a host or a firewall on the way has forgotten them.
+    Reset,
+}
+
+/// One direction of a relay, in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WayStats {
+    /// What the receivers' sockets took since the relay started.
+    pub delivered: Bytes,
+    /// What the relay holds now: waiting to be serialised, in flight, or arrived at a receiver that does not read.
+    pub queued: Bytes,
+}
+
+/// A relay in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RelayStats {
+    /// From the clients to the target.
+    pub there: WayStats,
+    /// From the target to the clients.
+    pub back: WayStats,
+    /// Connections now.
+    pub connections: Items,
+    /// Connections accepted since the relay started, those reset at once by [`Cut::Reset`] included.
+    pub accepted: Items,
+    /// How the link is cut now, if it is.
+    pub cut: Option<Cut>,
+}
+
+/// What the relay's thread is told.
+pub(crate) enum Order {
+    /// Carry on like this, there and back.
+    Profile(Box<[Profile; 2]>),
+    /// Cut the link, or heal it.
+    Cut(Option<Cut>),
+    /// Close everything and end.
+    Stop,
+}
+
+/// An order, and where to say that it was carried out.
+pub(crate) struct Told {
+    pub(crate) order: Order,
+    pub(crate) done: SyncSender<()>,
+}
+
+/// A handle on a running relay: cheap to clone, usable from any thread.
+///
+/// Every order has taken effect when its call returns. Orders to a relay that was dropped do nothing.
+#[derive(Clone, Debug)]
+pub struct RelayControl {
+    orders: SyncSender<Told>,
+    bell: Arc<OwnedFd>,
+    stats: Arc<Mutex<RelayStats>>,
+}
+
+/// The relay thread's end of its controls.
+pub(crate) struct Duty {
+    pub(crate) orders: Receiver<Told>,
+    /// An eventfd that wakes the thread to look for orders.
+    pub(crate) bell: Arc<OwnedFd>,
+    stats: Arc<Mutex<RelayStats>>,
+}
+
+impl Duty {
+    /// Makes the numbers of now those that [`RelayControl::stats`] returns.
+    pub(crate) fn publish(&self, stats: RelayStats) {
+        *self.stats.lock().unwrap_or_else(PoisonError::into_inner) = stats;
+    }
+
+    /// Makes the bell ring anew for the next order.
+    pub(crate) fn silence(&self) {
+        // It is nonblocking: a bell that did not ring has nothing to read, and that is fine.
+        let _ = rustix::io::read(&*self.bell, &mut [0; 8]);
+    }
+}
+
+impl RelayControl {
+    /// A handle, and the end that obeys it.
+    pub(crate) fn new(bell: OwnedFd) -> (Self, Duty) {
+        let (sender, orders) = sync_channel(MOST_ORDERS);
+        let (bell, stats) = (Arc::new(bell), Arc::default());
+        let duty = Duty { orders, bell: Arc::clone(&bell), stats: Arc::clone(&stats) };
+        (Self { orders: sender, bell, stats }, duty)
+    }
+
+    /// Gives the link other profiles: `there` from client to target, `back` from target to client. What is on its
+    /// way arrives as the new profile says or as it was promised, whichever is earlier.
+    pub fn set_profile(&self, there: Profile, back: Profile) {
+        self.order(Order::Profile(Box::new([there, back])));
+    }
+
+    /// Cuts the link until [`RelayControl::heal`]. A cut replaces the one before it.
+    pub fn cut(&self, cut: Cut) {
+        self.order(Order::Cut(Some(cut)));
+    }
+
+    /// Ends a cut; does nothing where there is none.
+    pub fn heal(&self) {
+        self.order(Order::Cut(None));
+    }
+
+    /// The relay in numbers, as of its last turn.
+    #[must_use]
+    pub fn stats(&self) -> RelayStats {
+        *self.stats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn stop(&self) {
+        self.order(Order::Stop);
+    }
+
+    fn order(&self, order: Order) {
+        let (done, carried_out) = sync_channel(1);
+        // Both errors say that the thread has ended: then there is nothing left to order.
+        if self.orders.send(Told { order, done }).is_ok() {
+            // A full counter means the bell is ringing already.
+            let _ = rustix::io::write(&*self.bell, &1_u64.to_ne_bytes());
+            let _ = carried_out.recv();
+        }
+    }
+}
