@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the server's owner says about its exports.
+
+use crate::codec::TransmissionFlags;
+use crate::server::limits::{MAX_NAME, MAX_PAYLOAD};
+use helio_units::Bytes;
+
+/// One export as clients see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExportInfo {
+    /// The name clients ask for: `GROUP/VOLUME`.
+    pub name: String,
+    /// A line for people; may be empty.
+    pub description: String,
+    /// The volume's size.
+    pub size: Bytes,
+    /// Whether every change is refused.
+    pub read_only: bool,
+    /// Whether TRIM is offered: only where trimmed bytes read as zero on every copy.
+    pub trim: bool,
+    /// Smallest unit of a request, in bytes: a power of two up to 65,536.
+    pub minimum_block: u32,
+    /// The unit requests are fastest in, in bytes: a power of two, at least 512 and the minimum.
+    pub preferred_block: u32,
+    /// Means nothing here; comes back in [`Step::Ready`](crate::Step::Ready).
+    pub handle: u64,
+}
+
+impl ExportInfo {
+    /// What breaks the rules clients are promised, if anything.
+    pub(super) const fn fault(&self) -> Option<&'static str> {
+        if self.name.len() > MAX_NAME {
+            return Some("its name is longer than 4096 bytes");
+        }
+        let (minimum, preferred) = (self.minimum_block, self.preferred_block);
+        if !minimum.is_power_of_two() || minimum > 1 << 16 {
+            return Some("its minimum block is not a power of two up to 65536");
+        }
+        if !preferred.is_power_of_two()
+            || preferred < minimum
+            || preferred < 512
+            || preferred > MAX_PAYLOAD
+        {
+            return Some(
+                "its preferred block is not a power of two between its minimum (or 512) and 32 MiB",
+            );
+        }
+        None
+    }
+
+    /// The flags the client is told. `structured` is whether it asked for structured replies.
+    pub(super) const fn flags(&self, structured: bool) -> TransmissionFlags {
+        type F = TransmissionFlags;
+        // Every connection of an export reaches one engine, and a flush is an item on its line: that
+        // is what CAN_MULTI_CONN promises.
+        F::HAS_FLAGS
+            .with(F::SEND_FLUSH)
+            .with(F::SEND_FUA)
+            .with(F::CAN_MULTI_CONN)
+            .with_if(structured, F::SEND_DF)
+            .with_if(self.read_only, F::READ_ONLY)
+            .with_if(!self.read_only, F::SEND_WRITE_ZEROES)
+            .with_if(!self.read_only && self.trim, F::SEND_TRIM)
+    }
+}
+
+/// Why an export is not opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OpenRefusal {
+    /// There is none of that name.
+    Unknown,
+    /// There is, but not for this client or not now; the text is sent to it.
+    Policy(String),
+}
+
+/// The exports a connection may choose from.
+pub trait Exports {
+    /// Calls `each` with every export that may be seen.
+    fn list(&self, each: &mut dyn FnMut(&ExportInfo));
+
+    /// The export of that name; the empty name asks for the default one.
+    ///
+    /// Also asked when a client only wants a description, so nothing may be reserved here: an export
+    /// is in use from [`Step::Ready`](crate::Step::Ready) on.
+    ///
+    /// # Errors
+    /// Says why not.
+    fn open(&self, name: &str) -> Result<ExportInfo, OpenRefusal>;
+}

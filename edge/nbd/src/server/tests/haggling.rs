@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The handshake, told option by option.
+
+use super::*;
+
+#[test]
+fn a_client_looks_around_and_goes() {
+    let told = feed(
+        &[
+            hello(),
+            sent_option(option::LIST, &[]),
+            sent_option(option::INFO, &go("db/data", &[])),
+            sent_option(option::GO, &go("db/data", &[1, 2, 3, 77])),
+        ]
+        .concat(),
+    );
+    assert_eq!(told.error, None);
+    assert_eq!(told.steps.last(), Some(&Step::Ready { handle: 7, name: "db/data".into() }));
+    let listed = [reply::SERVER, reply::SERVER, reply::ACK];
+    let brief = [reply::INFO, reply::ACK];
+    let full = [reply::INFO, reply::INFO, reply::INFO, reply::INFO, reply::ACK];
+    assert_eq!(kinds(&told.out), [&listed[..], &brief, &full].concat());
+    let found = answers(&told.out);
+    assert_eq!(found[0].2, b"\0\0\0\x07db/dataa test volume");
+    let size = (1_u64 << 20).to_be_bytes();
+    let flags = (1_u16 | 1 << 2 | 1 << 3 | 1 << 5 | 1 << 6 | 1 << 8).to_be_bytes();
+    assert_eq!(found[3].2, [&[0, 0][..], &size, &flags].concat());
+    assert_eq!(found[8].2, [0, 3, 0, 0, 0, 1, 0, 0, 0x10, 0, 2, 0, 0, 0]);
+}
+
+#[test]
+fn refusals_keep_the_conversation_going() {
+    let told = feed(
+        &[
+            hello(),
+            sent_option(option::STARTTLS, &[]),
+            sent_option(option::SET_META_CONTEXT, b"whatever"),
+            sent_option(option::EXTENDED_HEADERS, &[]),
+            sent_option(4711, &[]),
+            sent_option(option::LIST, b"data"),
+            sent_option(option::GO, &go("nowhere", &[])),
+            sent_option(option::GO, &go("shut", &[])),
+            sent_option(option::GO, &go("odd", &[])),
+            sent_option(option::GO, b"\0\0\0\x09short"),
+            sent_option(option::GO, &go("nul\0", &[])),
+            sent_option(option::INFO, &go(&"x".repeat(MAX_NAME + 1), &[])),
+            sent_option(option::INFO, &vec![0; MAX_OPTION_DATA as usize + 1]),
+            sent_option(option::ABORT, b"ignored"),
+        ]
+        .concat(),
+    );
+    assert_eq!(told.steps.last(), Some(&Step::Disconnect));
+    assert_eq!(
+        kinds(&told.out),
+        [
+            reply::ERR_UNSUP,
+            reply::ERR_UNSUP,
+            reply::ERR_UNSUP,
+            reply::ERR_UNSUP,
+            reply::ERR_INVALID,
+            reply::ERR_UNKNOWN,
+            reply::ERR_POLICY,
+            reply::ERR_POLICY,
+            reply::ERR_INVALID,
+            reply::ERR_INVALID,
+            reply::ERR_TOO_BIG,
+            reply::ERR_TOO_BIG,
+            reply::ACK,
+        ]
+    );
+    assert_eq!(answers(&told.out)[6].2, b"secondary here; promote it first");
+}
+
+#[test]
+fn the_old_way_in_works_with_and_without_zeroes() {
+    let name = sent_option(option::EXPORT_NAME, b"db/data");
+    let spared = feed(&[hello(), name.clone()].concat());
+    assert_eq!(spared.out.len(), 10);
+    let padded = feed(&[client_flag::FIXED_NEWSTYLE.to_be_bytes().to_vec(), name].concat());
+    assert_eq!(padded.out.len(), 134);
+    assert!(matches!(padded.steps.last(), Some(Step::Ready { handle: 7, .. })));
+    let missing = feed(&[hello(), sent_option(option::EXPORT_NAME, b"nowhere")].concat());
+    let Some(SessionError::ExportRefused { reason }) = missing.error else { panic!("was let in") };
+    assert!(reason.contains("nowhere"));
+}
+
+#[test]
+fn strangers_are_named_and_shown_out() {
+    assert_eq!(feed(&[0, 0, 0, 0]).error, Some(SessionError::OldHandshake { flags: 0 }));
+    assert!(matches!(feed(b"GET / HTTP/1.1").error, Some(SessionError::ClientFlags { .. })));
+    let noise = [hello(), b"sixteen bytes...".to_vec()].concat();
+    assert!(matches!(feed(&noise).error, Some(SessionError::OptionMagic { .. })));
+    let huge = OptionHeader { option: 99, length: u32::MAX }.encode();
+    let told = feed(&[&hello()[..], &huge].concat());
+    assert_eq!(told.error, Some(SessionError::OptionTooLong { option: 99, length: u32::MAX }));
+    let endless = sent_option(option::STRUCTURED_REPLY, &[]).repeat(MAX_OPTIONS as usize + 1);
+    assert_eq!(feed(&[hello(), endless].concat()).error, Some(SessionError::TooManyOptions));
+    let noise = [serving(false), vec![0; 28]].concat();
+    assert_eq!(feed(&noise).error, Some(SessionError::RequestMagic { found: 0 }));
+}
+
+#[test]
+fn an_error_is_final() {
+    let mut session = Session::new();
+    let mut out = Vec::new();
+    assert!(session.consume(&[0; 4], &Shelf, &mut out).is_err());
+    assert_eq!(session.consume(&hello(), &Shelf, &mut out), Err(SessionError::Ended));
+}
+
+#[test]
+fn a_list_too_long_is_cut_with_a_word() {
+    let told =
+        feed_to(&Warehouse, &[hello(), sent_option(option::LIST, &[])].concat(), &[usize::MAX]);
+    assert!(told.out.len() <= MAX_LIST_REPLY + 100);
+    assert_eq!(kinds(&told.out).last(), Some(&reply::ERR_TOO_BIG));
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The transmission phase, told request by request.
+
+use super::*;
+
+#[test]
+fn a_write_is_handed_out_in_place() {
+    let (told, out) = replies(
+        false,
+        &[request(command::WRITE, 1, 4096, 5), b"hello".to_vec(), request(2, 0, 0, 0)].concat(),
+    );
+    assert!(out.is_empty());
+    assert_eq!(told.payloads, [b"hello"]);
+    let Step::Request(write) = &told.steps[told.steps.len() - 2] else { panic!("no request") };
+    assert_eq!((write.command, write.extent), (Command::Write, Extent::new(4096, 5)));
+    assert_eq!(told.steps.last(), Some(&Step::Disconnect));
+}
+
+#[test]
+fn the_payload_left_is_known_so_that_it_can_be_received_in_place() {
+    let mut session = Session::new();
+    let mut out = Vec::new();
+    let stream = [serving(false), request(command::WRITE, 1, 0, 100)].concat();
+    let mut at = 0;
+    while at < stream.len() {
+        at += session.consume(&stream[at..], &Shelf, &mut out).unwrap().0;
+    }
+    assert_eq!(session.payload_left(), Bytes(100));
+    let (used, step) = session.consume(&[1; 60], &Shelf, &mut out).unwrap();
+    assert_eq!((used, step), (60, Step::Payload { chunk: 0..60, last: false }));
+    assert_eq!(session.payload_left(), Bytes(40));
+    let (used, step) = session.consume(&[1; 60], &Shelf, &mut out).unwrap();
+    assert_eq!((used, step), (40, Step::Payload { chunk: 0..40, last: true }));
+    assert_eq!(session.payload_left(), Bytes::ZERO);
+}
+
+#[test]
+fn a_refused_write_is_skipped_and_then_answered() {
+    let beyond = [request(command::WRITE, 5, 1 << 20, 3), b"abc".to_vec()].concat();
+    let (told, out) = replies(false, &[beyond.clone(), request(command::READ, 6, 0, 1)].concat());
+    let enospc = SimpleReply { error: ErrorCode::NoSpace.to_wire(), cookie: Cookie(5) };
+    assert_eq!(out, enospc.encode());
+    assert!(matches!(told.steps.last(), Some(Step::Request(read)) if read.cookie == Cookie(6)));
+    // Not before its last byte.
+    assert!(replies(false, &beyond[..beyond.len() - 1]).1.is_empty());
+}
+
+#[test]
+fn a_structured_refusal_says_why() {
+    let (_, out) = replies(true, &request(command::READ, 5, 1 << 20, 1));
+    let message = b"reaches beyond the end of the export";
+    let length = u32::try_from(message.len()).unwrap() + 6;
+    let header = ChunkHeader { flags: 1, kind: chunk::ERROR, cookie: Cookie(5), length };
+    assert_eq!(out, [&header.encode()[..], &[0, 0, 0, 22, 0, 36], message].concat());
+}
+
+#[test]
+fn an_oversize_write_is_answered_and_an_absurd_one_ends_it() {
+    let length = MAX_PAYLOAD + 1;
+    let oversize = [request(command::WRITE, 5, 0, length), vec![0; length as usize]].concat();
+    let (told, out) = replies(false, &oversize);
+    assert!(told.payloads.is_empty() && told.error.is_none());
+    let invalid = SimpleReply { error: ErrorCode::Invalid.to_wire(), cookie: Cookie(5) };
+    assert_eq!(out, invalid.encode());
+    let length = MAX_ANSWERED_PAYLOAD + 1;
+    let (told, _) = replies(false, &request(command::WRITE, 5, 0, length));
+    assert_eq!(told.error, Some(SessionError::PayloadTooLong { length }));
+}
+
+#[test]
+fn replies_take_the_form_agreed_on() {
+    for structured in [false, true] {
+        let mut session = Session::new();
+        let mut out = Vec::new();
+        let stream = serving(structured);
+        let mut at = 0;
+        while at < stream.len() {
+            at += session.consume(&stream[at..], &Shelf, &mut out).unwrap().0;
+        }
+        out.clear();
+        session.reply_read(Cookie(1), 512, 4, &mut out);
+        assert_eq!(out.len(), if structured { 28 } else { 16 });
+        out.clear();
+        session.reply_error(Cookie(1), ErrorCode::Io, &"x".repeat(10_000), &mut out);
+        assert_eq!(out.len(), if structured { 26 + 4096 } else { 16 });
+        out.clear();
+        session.reply_done(Cookie(1), &mut out);
+        assert_eq!(out, SimpleReply { error: 0, cookie: Cookie(1) }.encode());
+    }
+}
+
+#[test]
+fn the_one_chunk_flag_is_offered_only_with_chunks() {
+    for structured in [false, true] {
+        let out = feed(&serving(structured)).out;
+        let flags = TransmissionFlags(u16::from_be_bytes(*out.last_chunk().unwrap()));
+        assert_eq!(flags.has(TransmissionFlags::SEND_DF), structured);
+    }
+}
+
+#[test]
+fn fua_reaches_the_caller() {
+    let header = RequestHeader {
+        flags: command_flag::FUA,
+        command: command::WRITE,
+        cookie: Cookie(1),
+        offset: 0,
+        length: 1,
+    };
+    let (told, _) = replies(false, &[&header.encode()[..], &[1]].concat());
+    assert!(matches!(told.steps.last(), Some(Step::Request(write)) if write.fua));
+}
