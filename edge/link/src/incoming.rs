@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Bytes to messages, whatever way the stream was cut.
+
+use crate::checksum;
+use helio_driver::{Buffer, Pool};
+use helio_format::frame::{self, FrameError, HEADER_BYTES, Header};
+use helio_format::message::Message;
+
+/// Why a connection ends on this side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LinkError {
+    /// The stream is damaged, or not ours, or of another version.
+    #[error("{0}")]
+    Frame(#[from] FrameError),
+    /// The peer sends more than it may before it is heard out.
+    #[error(
+        "the receive memory of {bound} bytes is used up; the peer sent more than it was asked for"
+    )]
+    Memory {
+        /// The bound of the pool.
+        bound: u64,
+    },
+}
+
+/// A message that arrived whole, with its payload.
+#[derive(Debug)]
+pub struct Arrived {
+    /// What was said.
+    pub message: Message,
+    /// The payload, as long as the message announces; its checksum matched.
+    pub payload: Option<Buffer>,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Header,
+    Body(Header),
+    Payload { header: Header, message: Message, buffer: Buffer, filled: usize },
+}
+
+/// Reads one stream. Holds at most one frame: a header or a body in its own small buffer, a payload in the pool's.
+#[derive(Debug)]
+pub struct Incoming {
+    stage: Stage,
+    small: Vec<u8>,
+}
+
+impl Default for Incoming {
+    fn default() -> Self {
+        Self { stage: Stage::Header, small: Vec::with_capacity(HEADER_BYTES) }
+    }
+}
+
+impl Incoming {
+    /// Takes bytes from the front of `input` up to the end of the first message. Returns how many were taken and
+    /// the message, if one became whole; without one, everything was taken.
+    ///
+    /// # Errors
+    /// The stream cannot be read any further; the connection must end. Nothing of the bad frame was used.
+    pub fn consume(
+        &mut self,
+        input: &[u8],
+        pool: &Pool,
+    ) -> Result<(usize, Option<Arrived>), LinkError> {
+        let mut taken = 0;
+        loop {
+            let rest = &input[taken..];
+            match &mut self.stage {
+                Stage::Header => {
+                    taken += fill(&mut self.small, HEADER_BYTES, rest);
+                    let Ok(bytes) = <&[u8; HEADER_BYTES]>::try_from(self.small.as_slice()) else {
+                        return Ok((taken, None));
+                    };
+                    let header = frame::decode_header(bytes, checksum)?;
+                    self.small.clear();
+                    self.stage = Stage::Body(header);
+                }
+                Stage::Body(header) => {
+                    let header = *header;
+                    taken += fill(&mut self.small, header.body_length as usize, rest);
+                    if self.small.len() < header.body_length as usize {
+                        return Ok((taken, None));
+                    }
+                    let message = frame::decode_body(&header, &self.small, checksum)?;
+                    self.small.clear();
+                    if header.payload_length == 0 {
+                        self.stage = Stage::Header;
+                        return Ok((taken, Some(Arrived { message, payload: None })));
+                    }
+                    let Some(buffer) = pool.take(header.payload_length as usize) else {
+                        return Err(LinkError::Memory { bound: pool.usage().bound.0 });
+                    };
+                    self.stage = Stage::Payload { header, message, buffer, filled: 0 };
+                }
+                Stage::Payload { buffer, filled, .. } => {
+                    let n = rest.len().min(buffer.len() - *filled);
+                    buffer[*filled..*filled + n].copy_from_slice(&rest[..n]);
+                    *filled += n;
+                    taken += n;
+                    if *filled < buffer.len() {
+                        return Ok((taken, None));
+                    }
+                    return self.finish_payload().map(|arrived| (taken, arrived));
+                }
+            }
+        }
+    }
+
+    fn finish_payload(&mut self) -> Result<Option<Arrived>, LinkError> {
+        let Stage::Payload { header, message, buffer, .. } =
+            std::mem::replace(&mut self.stage, Stage::Header)
+        else {
+            return Ok(None);
+        };
+        if checksum(&buffer) != header.payload_crc {
+            return Err(FrameError::PayloadChecksum.into());
+        }
+        Ok(Some(Arrived { message, payload: Some(buffer) }))
+    }
+}
+
+/// Tops `small` up to `wanted` bytes; returns how many came from `rest`.
+fn fill(small: &mut Vec<u8>, wanted: usize, rest: &[u8]) -> usize {
+    let n = rest.len().min(wanted - small.len());
+    small.extend_from_slice(&rest[..n]);
+    n
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outgoing;
+    use helio_driver::Piece;
+    use helio_format::message::{Item, ItemKind, Ping};
+    use helio_units::{Bytes, Extent, Payload, PayloadId, Sequence, VolumeIndex};
+    use proptest::prelude::*;
+
+    fn item(sequence: u64, length: u32) -> Message {
+        Message::Item(Item {
+            sequence: Sequence(sequence),
+            after: Sequence(sequence - 1),
+            kind: ItemKind::Write,
+            fua: false,
+            punch: false,
+            resync: false,
+            volume: VolumeIndex(0),
+            extent: Extent::new(0, u64::from(length)),
+            payload: Some(Payload { id: PayloadId(0), length }),
+        })
+    }
+
+    /// A ping, a write of that many bytes and another ping, as bytes on the wire.
+    fn stream(pool: &Pool, length: u32) -> (Vec<Message>, Vec<u8>) {
+        let messages = vec![
+            Message::Ping(Ping::default()),
+            item(1, length),
+            Message::Pong { token: 1, flushing: false },
+        ];
+        let mut payload = pool.take(length as usize).expect("room");
+        payload.iter_mut().enumerate().for_each(|(n, b)| *b = n as u8);
+        let payload = payload.into_shared();
+        let mut pieces = Vec::new();
+        for message in &messages {
+            let with = (message.payload_length() > 0).then_some(&payload);
+            outgoing::frame(message, with, &mut pieces);
+        }
+        let mut bytes = Vec::new();
+        for piece in pieces {
+            match piece {
+                Piece::Bytes(b) => bytes.extend_from_slice(&b),
+                Piece::Shared(s, range) => bytes.extend_from_slice(&s[range]),
+            }
+        }
+        (messages, bytes)
+    }
+
+    fn read(
+        bytes: &[u8],
+        cuts: &[usize],
+        pool: &Pool,
+    ) -> Result<Vec<(Message, Option<Vec<u8>>)>, LinkError> {
+        let (mut incoming, mut got, mut at) = (Incoming::default(), Vec::new(), 0);
+        let ends = cuts.iter().copied().chain([bytes.len()]);
+        for end in ends {
+            let end = end.clamp(at, bytes.len());
+            while at < end {
+                let (taken, arrived) = incoming.consume(&bytes[at..end], pool)?;
+                at += taken;
+                if let Some(Arrived { message, payload }) = arrived {
+                    got.push((message, payload.map(|p| p.to_vec())));
+                }
+            }
+        }
+        Ok(got)
+    }
+
+    proptest! {
+        #[test]
+        fn messages_survive_any_cutting_of_the_stream(
+            length in 1u32..20_000, mut cuts in prop::collection::vec(0usize..20_200, 0..12)
+        ) {
+            let pool = Pool::new(Bytes::mib(4));
+            let (messages, bytes) = stream(&pool, length);
+            cuts.sort_unstable();
+            let got = read(&bytes, &cuts, &pool).expect("reads");
+            prop_assert_eq!(got.iter().map(|g| g.0.clone()).collect::<Vec<_>>(), messages);
+            let payload = got[1].1.as_ref().expect("payload");
+            prop_assert!(payload.iter().enumerate().all(|(n, b)| *b == n as u8));
+        }
+
+        #[test]
+        fn a_flipped_bit_anywhere_ends_the_connection_with_a_name(at in any::<prop::sample::Index>(), bit in 0..8u8) {
+            let pool = Pool::new(Bytes::mib(4));
+            let (_, mut bytes) = stream(&pool, 3000);
+            let at = at.index(bytes.len());
+            bytes[at] ^= 1 << bit;
+            let error = read(&bytes, &[], &pool).expect_err("a flipped bit went unseen");
+            prop_assert!(!error.to_string().is_empty());
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _named_or_waiting = read(&bytes, &[], &Pool::new(Bytes::mib(1)));
+        }
+    }
+
+    #[test]
+    fn a_payload_beyond_the_memory_is_refused_and_not_waited_for() {
+        let (_, bytes) = stream(&Pool::new(Bytes::mib(4)), 1 << 20);
+        let error = read(&bytes, &[], &Pool::new(Bytes::kib(64))).expect_err("taken");
+        assert_eq!(error, LinkError::Memory { bound: 65_536 });
+    }
+}
