@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Two daemons and their volumes: the stage of most end-to-end tests.
+
+use crate::{Config, Daemon, TempDir, Told, free_port};
+use helio_units::{Bytes, Mode};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// The two nodes. The first in this order dials the second.
+const NODES: [&str; 2] = ["lyon", "paris"];
+
+/// What a pair will be.
+#[derive(Debug)]
+pub struct Plan {
+    group: String,
+    mode: Mode,
+    group_lines: Vec<String>,
+    volumes: Vec<(String, Bytes)>,
+    listen: [SocketAddr; 2],
+    relay: Option<SocketAddr>,
+}
+
+impl Plan {
+    /// Nodes `lyon` and `paris` on loopback with one group, in mode async, as yet without a volume.
+    #[must_use]
+    pub fn new(group: &str) -> Self {
+        Self {
+            group: group.to_owned(),
+            mode: Mode::Async,
+            group_lines: Vec::new(),
+            volumes: Vec::new(),
+            listen: [free_port(), free_port()],
+            relay: None,
+        }
+    }
+
+    /// The mode asked for.
+    #[must_use]
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Any line of the group's own table, as it stands: `queue = { memory = "4MiB" }`.
+    #[must_use]
+    pub fn group_line(mut self, line: &str) -> Self {
+        self.group_lines.push(line.to_owned());
+        self
+    }
+
+    /// A volume with a member file of that size on each node.
+    #[must_use]
+    pub fn volume(mut self, name: &str, size: Bytes) -> Self {
+        self.volumes.push((name.to_owned(), size));
+        self
+    }
+
+    /// Where the pair's one connection ends: the address a relay forwards to.
+    #[must_use]
+    pub fn dialled(&self) -> SocketAddr {
+        self.listen[1]
+    }
+
+    /// Lets the connection pass through a relay that listens there and forwards to `dialled`.
+    #[must_use]
+    pub fn relay(mut self, address: SocketAddr) -> Self {
+        self.relay = Some(address);
+        self
+    }
+
+    /// Writes the configuration and makes the member files; starts nothing.
+    ///
+    /// # Panics
+    /// Where the disk refuses.
+    #[must_use]
+    pub fn prepare(self) -> Pair {
+        let scratch = TempDir::new();
+        let mut config = Config::new(&self.group).mode(self.mode);
+        for (node, listen) in NODES.into_iter().zip(self.listen) {
+            config = match self.relay.filter(|_| node == NODES[1]) {
+                Some(relay) => config.node(node, relay, Some(listen)),
+                None => config.node(node, listen, None),
+            };
+        }
+        for line in &self.group_lines {
+            config = config.group_line(line);
+        }
+        for (name, size) in &self.volumes {
+            let files = NODES.map(|node| scratch.file(&format!("{node}-{name}.img"), *size));
+            let members = [(NODES[0], files[0].as_path()), (NODES[1], files[1].as_path())];
+            config = config.volume(name, *size, &members);
+        }
+        let config = scratch.write("heliograph.toml", &config.text());
+        Pair { daemons: [None, None], group: self.group, config, scratch }
+    }
+
+    /// Prepares the pair and starts both daemons; returns when both answer.
+    ///
+    /// # Panics
+    /// Where one does not.
+    #[must_use]
+    #[track_caller]
+    pub fn start(self) -> Pair {
+        let mut pair = self.prepare();
+        for node in NODES {
+            pair.start(node);
+        }
+        pair
+    }
+}
+
+/// Two nodes, each with its daemon while that runs, their one configuration, and their files.
+#[derive(Debug)]
+pub struct Pair {
+    // Dropped in this order: a daemon's log, in the scratch folder, is printed as the daemon goes.
+    daemons: [Option<Daemon>; 2],
+    group: String,
+    config: PathBuf,
+    scratch: TempDir,
+}
+
+impl Pair {
+    /// Starts a node's daemon, anew if it ran before, and waits until it answers.
+    ///
+    /// # Panics
+    /// Where it does not.
+    #[track_caller]
+    pub fn start(&mut self, node: &str) {
+        // The one before must be gone first: it holds the port and the members.
+        self.daemons[place(node)] = None;
+        let daemon = Daemon::start(node, &self.config, &self.state(node));
+        self.daemons[place(node)].insert(daemon).wait_ready();
+    }
+
+    /// A node's daemon.
+    ///
+    /// # Panics
+    /// Where it was never started.
+    #[track_caller]
+    pub fn daemon(&mut self, node: &str) -> &mut Daemon {
+        match &mut self.daemons[place(node)] {
+            Some(daemon) => daemon,
+            None => panic!("the daemon of {node} was not started"),
+        }
+    }
+
+    /// Runs a verb of `helio` on a node: `helio("paris", &["log", "db"])`. The daemon may be down.
+    ///
+    /// # Panics
+    /// Where `helio` cannot be run, or takes too long.
+    #[track_caller]
+    pub fn helio(&self, node: &str, arguments: &[&str]) -> Told {
+        let state = self.state(node);
+        crate::helio(&[arguments, &["--state", &state.to_string_lossy()]].concat())
+    }
+
+    /// What a node's `helio status --json` says.
+    ///
+    /// # Panics
+    /// Where it says nothing, or no JSON.
+    #[track_caller]
+    pub fn status(&self, node: &str) -> serde_json::Value {
+        self.helio(node, &["status", "--json"]).json()
+    }
+
+    /// The group's name.
+    #[must_use]
+    pub fn group(&self) -> &str {
+        &self.group
+    }
+
+    /// The configuration file, which both read.
+    #[must_use]
+    pub fn config(&self) -> &std::path::Path {
+        &self.config
+    }
+
+    /// The folder of everything, for more files of the test's own.
+    #[must_use]
+    pub fn scratch(&self) -> &TempDir {
+        &self.scratch
+    }
+
+    /// A node's state folder.
+    #[must_use]
+    pub fn state(&self, node: &str) -> PathBuf {
+        self.scratch.join(NODES[place(node)])
+    }
+
+    /// The file under a volume on a node.
+    #[must_use]
+    pub fn member(&self, node: &str, volume: &str) -> PathBuf {
+        self.scratch.join(&format!("{}-{volume}.img", NODES[place(node)]))
+    }
+
+    /// The NBD address of a volume on a node, as libnbd, fio and QEMU read it.
+    #[must_use]
+    pub fn export(&self, node: &str, volume: &str) -> String {
+        let socket = self.state(node).join("nbd.sock");
+        format!("nbd+unix:///{}/{volume}?socket={}", self.group, socket.display())
+    }
+}
+
+/// A node's place in the pair.
+#[track_caller]
+fn place(node: &str) -> usize {
+    match NODES.iter().position(|name| *name == node) {
+        Some(place) => place,
+        None => panic!("there is no node `{node}`, only {NODES:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pair_is_prepared_with_its_files() {
+        let pair = Plan::new("db").volume("data", Bytes::mib(1)).prepare();
+        let text = std::fs::read_to_string(pair.config()).expect("it was written");
+        for node in NODES {
+            let member = pair.member(node, "data");
+            assert_eq!(std::fs::metadata(&member).expect("it was made").len(), 1 << 20);
+            assert!(text.contains(&format!("members.{node} = [\"{}\"]", member.display())));
+        }
+        assert!(pair.export("paris", "data").starts_with("nbd+unix:///db/data?socket="));
+    }
+
+    #[test]
+    fn a_relay_stands_before_the_node_that_is_dialled() {
+        let plan = Plan::new("db").volume("data", Bytes::mib(1));
+        let (relay, dialled) = (free_port(), plan.dialled());
+        let pair = plan.relay(relay).prepare();
+        let text = std::fs::read_to_string(pair.config()).expect("it was written");
+        assert!(
+            text.contains(&format!("[node.paris]\naddress = \"{relay}\"\nlisten = \"{dialled}\""))
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "no node `berlin`")]
+    fn an_unknown_node_is_named() {
+        let _ = Plan::new("db").prepare().member("berlin", "data");
+    }
+}

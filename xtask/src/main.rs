@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The project's chores: `cargo xtask test`, `tidy`, `sim`.
+//!
+//! Knows how the house is checked; knows nothing of what it does, and uses no crate of it.
+
+mod repo;
+mod test;
+mod tidy;
+
+use std::process::{Command, ExitCode};
+
+const HELP: &str = "\
+The project's chores.
+
+  cargo xtask test [PART…]   everything the project is checked by, or the parts named
+      --list                 the parts, each with its time budget
+      --seed N               first simulator seed, and the seed of the end-to-end tests
+                             (default: a share of seeds that moves on every day)
+      --sim-seeds N          how many simulator seeds to walk
+      --rounds N             rounds of each repeated end-to-end test
+      --no-install           install no packages, skip what needs them
+  cargo xtask tidy           the rules of the house (HACKING.md says which)
+  cargo xtask sim [ARGS…]    the simulator, in release: `cargo xtask sim -- --help`
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let outcome = match arguments.split_first() {
+        Some((verb, rest)) => match verb.as_str() {
+            "test" => test::run(rest),
+            "tidy" => tidy::run(rest),
+            "sim" => sim(rest),
+            "help" | "--help" | "-h" => {
+                print!("{HELP}");
+                Ok(ExitCode::SUCCESS)
+            }
+            other => Err(format!("no chore is called `{other}`; see `cargo xtask --help`")),
+        },
+        None => {
+            print!("{HELP}");
+            Ok(ExitCode::from(2))
+        }
+    };
+    outcome.unwrap_or_else(|why| {
+        eprintln!("xtask: {why}");
+        ExitCode::from(2)
+    })
+}
+
+/// Hands everything to the simulator; its exit code is ours.
+fn sim(arguments: &[String]) -> Result<ExitCode, String> {
+    let arguments = arguments.strip_prefix(&["--".to_owned()]).unwrap_or(arguments);
+    let status = Command::new(repo::cargo())
+        .args(["run", "--quiet", "--release", "-p", "helio-sim", "--"])
+        .args(arguments)
+        .status()
+        .map_err(|why| format!("cannot start cargo: {why}"))?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Where the repository is, which files belong to it, what its crates declare.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The repository's top folder: the one above this crate's.
+pub(crate) fn root() -> &'static Path {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here)
+}
+
+/// The cargo that runs us, so that every part is built by the same toolchain.
+pub(crate) fn cargo() -> String {
+    std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
+}
+
+/// Every file that is tracked or would be (not ignored), relative to the top folder, sorted.
+pub(crate) fn files() -> Result<Vec<PathBuf>, String> {
+    let listing = output(Command::new("git").args([
+        "ls-files",
+        "-z",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+    ]))?;
+    let mut files: Vec<PathBuf> = listing
+        .split('\0')
+        .filter(|name| !name.is_empty())
+        .map(PathBuf::from)
+        // A file deleted but not yet committed is still listed.
+        .filter(|path| root().join(path).is_file())
+        .collect();
+    files.sort();
+    files.dedup();
+    Ok(files)
+}
+
+/// What the workspace's own manifests declare, as cargo understands them. Needs no network.
+pub(crate) fn metadata() -> Result<Value, String> {
+    let text = output(Command::new(cargo()).args([
+        "metadata",
+        "--no-deps",
+        "--offline",
+        "--format-version",
+        "1",
+    ]))?;
+    serde_json::from_str(&text).map_err(|why| format!("cargo metadata printed no JSON: {why}"))
+}
+
+/// Runs a command in the top folder and returns what it printed.
+fn output(command: &mut Command) -> Result<String, String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let told = command
+        .current_dir(root())
+        .output()
+        .map_err(|why| format!("cannot start {name}: {why}"))?;
+    if !told.status.success() {
+        return Err(format!("{name} failed: {}", String::from_utf8_lossy(&told.stderr).trim()));
+    }
+    Ok(String::from_utf8_lossy(&told.stdout).into_owned())
+}
