@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The words a daemon and its command line exchange: JSON over HTTP on the daemon's control socket.
+//!
+//! Every field that is a quantity says its unit in its name: `_bytes`, `_seconds` (with fractions), `_us`
+//! (microseconds), `_ms` (milliseconds since 1970-01-01 UTC, for moments). Within `/v1` fields are only ever
+//! added, so replies are read with unknown fields ignored; requests are not, since a wish that is ignored
+//! would be a lie. Absent on purpose: sockets, clocks, rendering.
+
+mod error;
+mod flow;
+pub mod paths;
+mod peer;
+mod request;
+mod status;
+mod wire;
+
+pub use error::{ApiError, AtStake, code};
+pub use flow::{
+    CounterStatus, CursorStatus, LagStatus, QueueStatus, SyncStatus, ThrottleStatus,
+};
+pub use peer::{BufferStatus, Connection, LinkStatus, PeerStatus};
+pub use request::{
+    Accepted, ApplyReply, ApplyRequest, ModeRequest, PromoteRequest, RecorderDump, RecorderEvent,
+};
+pub use status::{GroupStatus, Io, ModeStatus, Protected, Status, VolumeStatus};

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Where each verb lives. `{group}` stands for a group's name.
+
+/// GET: [`Status`](crate::Status) of every group.
+pub const STATUS: &str = "/v1/status";
+/// GET: [`Status`](crate::Status) with this group alone.
+pub const GROUP: &str = "/v1/groups/{group}";
+/// GET: [`RecorderDump`](crate::RecorderDump), what happened last.
+pub const RECORDER: &str = "/v1/groups/{group}/recorder";
+/// POST without a body: stop copying, keep marks only; [`Accepted`](crate::Accepted).
+pub const LOG: &str = "/v1/groups/{group}/log";
+/// POST without a body: copy marked regions, then replicate; [`Accepted`](crate::Accepted) when it began.
+pub const UPDATE: &str = "/v1/groups/{group}/update";
+/// POST [`PromoteRequest`](crate::PromoteRequest): make this node primary; [`Accepted`](crate::Accepted).
+pub const PROMOTE: &str = "/v1/groups/{group}/promote";
+/// POST without a body: make this node secondary; [`Accepted`](crate::Accepted).
+pub const DEMOTE: &str = "/v1/groups/{group}/demote";
+/// POST [`ModeRequest`](crate::ModeRequest): change the mode; [`Accepted`](crate::Accepted).
+pub const MODE: &str = "/v1/groups/{group}/mode";
+/// POST [`ApplyRequest`](crate::ApplyRequest): read the file again; [`ApplyReply`](crate::ApplyReply).
+pub const APPLY: &str = "/v1/apply";
+
+/// The path of one group. Bytes that mean something in a path are percent-encoded, so that a mistyped name
+/// reaches the daemon as it was typed and is refused by name.
+#[must_use]
+pub fn of_group(template: &str, group: &str) -> String {
+    let mut name = String::with_capacity(group.len());
+    for byte in group.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.') {
+            name.push(char::from(byte));
+        } else {
+            name.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    template.replace("{group}", &name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_a_slash_stays_one_step_of_the_path() {
+        assert_eq!(of_group(LOG, "db"), "/v1/groups/db/log");
+        assert_eq!(of_group(MODE, "db/data 1"), "/v1/groups/db%2Fdata%201/mode");
+    }
+}

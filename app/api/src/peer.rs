@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a node knows of the other node of a group, and of the connection to it.
+
+use crate::wire;
+use helio_units::{Bytes, Rate, Role, State, WallTime};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::time::Duration;
+
+/// The connection to the peer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Connection {
+    /// Handshake done, frames flow.
+    Connected,
+    /// Being tried.
+    Connecting,
+    /// The peer answered and refused; the reason says why.
+    Refused,
+    /// Not wanted now.
+    #[default]
+    None,
+}
+
+impl fmt::Display for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Connected => "connected",
+            Self::Connecting => "connecting",
+            Self::Refused => "refused",
+            Self::None => "none",
+        })
+    }
+}
+
+/// The other node of a group. What it told is as old as `age_seconds`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeerStatus {
+    /// Its node name.
+    pub name: String,
+    /// Where it is reached, `IP:PORT`.
+    pub address: String,
+    /// The connection to it.
+    pub connection: Connection,
+    /// Since when it is so, in milliseconds since 1970-01-01 UTC.
+    #[serde(with = "wire::number")]
+    pub connection_since_ms: WallTime,
+    /// Why it is so.
+    pub reason: String,
+    /// How long ago it was last heard; none where never since the daemon started.
+    #[serde(default, with = "wire::seconds_or_null")]
+    pub age_seconds: Option<Duration>,
+    /// Its role as it told it.
+    #[serde(default)]
+    pub role: Option<Role>,
+    /// Its state as it told it.
+    #[serde(default)]
+    pub state: Option<State>,
+    /// The TCP connection, while there is one.
+    #[serde(default)]
+    pub link: Option<LinkStatus>,
+}
+
+/// The TCP connection to the peer, as the kernel reports it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkStatus {
+    /// Smoothed round trip.
+    #[serde(with = "wire::micros")]
+    pub rtt_us: Duration,
+    /// Segments sent again since the connection began.
+    pub retransmits: u64,
+    /// The kernel's congestion control in use, such as `cubic`.
+    pub congestion_control: String,
+    /// The sending socket buffer.
+    pub send_buffer: BufferStatus,
+    /// The receiving socket buffer.
+    pub receive_buffer: BufferStatus,
+    /// Congestion window: segments times segment size.
+    #[serde(with = "wire::number")]
+    pub window_bytes: Bytes,
+    /// What the kernel measured to arrive at the peer.
+    #[serde(with = "wire::number")]
+    pub delivery_rate_bytes_per_second: Rate,
+}
+
+/// A socket buffer: asked for, and got (Linux grants twice what is asked, up to a limit).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BufferStatus {
+    /// What the file asks for; none leaves the size to the kernel.
+    #[serde(default, with = "wire::number_or_null")]
+    pub requested_bytes: Option<Bytes>,
+    /// What the kernel holds ready.
+    #[serde(with = "wire::number")]
+    pub actual_bytes: Bytes,
+}

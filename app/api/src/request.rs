@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is asked of a daemon, and its shorter replies.
+
+use crate::wire;
+use helio_units::{Mode, WallTime};
+use serde::{Deserialize, Serialize};
+
+/// Change when writes are answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModeRequest {
+    /// The mode wanted.
+    pub mode: Mode,
+}
+
+/// Make this node primary.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PromoteRequest {
+    /// Go on although the other node may hold writes that are not here.
+    pub force: bool,
+    /// What is at stake was shown and accepted. Without it a forced promotion is answered with
+    /// [`AtStake`](crate::AtStake) and changes nothing.
+    pub confirmed: bool,
+}
+
+/// Read the configuration file again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ApplyRequest {
+    /// Only say what would change.
+    pub dry_run: bool,
+}
+
+/// What [`ApplyRequest`] changed, or would change.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApplyReply {
+    /// One line per setting that changes without a restart.
+    pub changes: Vec<String>,
+    /// One line per difference that waits for the daemon's next start.
+    pub restart_needed: Vec<String>,
+}
+
+/// The wish was taken up.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Accepted {
+    /// What was done or has begun.
+    pub message: String,
+    /// What the operator should know all the same.
+    #[serde(default)]
+    pub warnings: Vec<String>,
+}
+
+/// The flight recorder of one group, oldest event first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecorderDump {
+    /// The events still held; the recorder is bounded.
+    pub events: Vec<RecorderEvent>,
+}
+
+/// One thing that happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecorderEvent {
+    /// When, by this node's calendar clock, in milliseconds since 1970-01-01 UTC.
+    #[serde(with = "wire::number")]
+    pub at_ms: WallTime,
+    /// What, in a line for people.
+    pub what: String,
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a daemon tells about itself and its groups.
+
+use crate::flow::{
+    CounterStatus, CursorStatus, LagStatus, QueueStatus, SyncStatus, ThrottleStatus,
+};
+use crate::peer::PeerStatus;
+use crate::wire;
+use helio_units::{Bytes, Items, Mode, Role, State, WallTime};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::time::Duration;
+
+/// One daemon and its groups, at one instant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// The node's name.
+    pub node: String,
+    /// The daemon's version.
+    pub version: String,
+    /// The instant, by this node's calendar clock, in milliseconds since 1970-01-01 UTC.
+    #[serde(with = "wire::number")]
+    pub at_ms: WallTime,
+    /// How long the daemon runs.
+    #[serde(with = "wire::seconds")]
+    pub daemon_uptime_seconds: Duration,
+    /// The groups this node takes part in, or the one that was asked for.
+    pub groups: Vec<GroupStatus>,
+}
+
+/// One group as this node sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupStatus {
+    /// The group's name.
+    pub name: String,
+    /// This node's role.
+    pub role: Role,
+    /// This node's state.
+    pub state: State,
+    /// Since when, in milliseconds since 1970-01-01 UTC.
+    #[serde(with = "wire::number")]
+    pub state_since_ms: WallTime,
+    /// Why it came to be so.
+    pub state_reason: String,
+    /// What happens next, and what it waits for.
+    pub next: String,
+    /// The generation its positions belong to.
+    pub generation: String,
+    /// Whether this node's image is consistent: usable after a loss of the other.
+    pub consistent: bool,
+    /// What failed on this node and was not cured yet.
+    #[serde(default)]
+    pub fault: Option<String>,
+    /// Whether the mode's promise holds now.
+    pub protected: Protected,
+    /// When writes are answered.
+    pub mode: ModeStatus,
+    /// The volumes, in the order of their names.
+    pub volumes: Vec<VolumeStatus>,
+    /// The memory queue towards the peer; none on a secondary, which sends no writes.
+    #[serde(default)]
+    pub queue: Option<QueueStatus>,
+    /// Writes that wait because the queue is full.
+    pub throttle: ThrottleStatus,
+    /// How far the peer is behind.
+    pub lag: LagStatus,
+    /// Where everyone is on the group's line.
+    pub cursors: CursorStatus,
+    /// The other node.
+    pub peer: PeerStatus,
+    /// A copy of marked regions under way.
+    #[serde(default)]
+    pub sync: Option<SyncStatus>,
+    /// What was done since the daemon started.
+    pub counters: CounterStatus,
+}
+
+/// Whether a loss of the primary now would cost no more than the mode says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Protected {
+    /// Whether it holds.
+    pub yes: bool,
+    /// Since when it does, or does not, in milliseconds since 1970-01-01 UTC.
+    #[serde(with = "wire::number")]
+    pub since_ms: WallTime,
+    /// Why.
+    pub why: String,
+}
+
+/// When writes are answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModeStatus {
+    /// What the file or the operator asks for.
+    pub requested: Mode,
+    /// What writes meet now; none while no write waits for, or queues to, the peer.
+    pub effective: Option<Mode>,
+}
+
+/// How a member is read and written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Io {
+    /// Past the page cache.
+    #[default]
+    Direct,
+    /// Through the page cache.
+    Buffered,
+}
+
+impl fmt::Display for Io {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Direct => "direct",
+            Self::Buffered => "buffered",
+        })
+    }
+}
+
+/// One volume of a group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VolumeStatus {
+    /// Its name; clients know it as GROUP/NAME.
+    pub name: String,
+    /// Its size.
+    #[serde(with = "wire::number")]
+    pub size_bytes: Bytes,
+    /// The local store it is kept in.
+    pub member: String,
+    /// How the store is read and written.
+    pub io: Io,
+    /// Whether the store is a file with holes, which costs allocation on first writes.
+    pub sparse: bool,
+    /// Bytes in regions that may differ from the peer's copy.
+    #[serde(with = "wire::number")]
+    pub marked_bytes: Bytes,
+    /// NBD connections open now.
+    #[serde(with = "wire::number")]
+    pub clients: Items,
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Chapter 7: what was measured, and where to go from here.
+
+use super::latency::millis;
+use super::plan::{FILES, GROUP, LYON, PARIS};
+use super::signals::Listener;
+use super::story::{Measured, Story, rate};
+use anyhow::Result;
+
+/// Sums up.
+pub(super) fn play(story: &Story<'_>, measured: &Measured) -> Result<()> {
+    let screen = story.screen;
+    screen.chapter(7, "What was measured")?;
+    for (what, value) in rows(measured) {
+        screen.line(&format!("{what:<46}{value}"))?;
+    }
+    screen.line(&format!("{:<46}{:.1} s", "all of it took", screen.elapsed())).map_err(Into::into)
+}
+
+/// Tells what to read, behind everything else.
+pub(super) fn farewell(story: &Story<'_>) -> Result<()> {
+    story.screen.say(
+        "Read on: README.md for a tour with volumes of your own, docs/ for modes, states and what is \
+         promised, `helio --help` for the verbs.",
+    )?;
+    Ok(())
+}
+
+/// What was measured, line by line.
+fn rows(measured: &Measured) -> Vec<(String, String)> {
+    let Measured { mirrored, latency, survived, failed_over } = measured;
+    let seconds = |span: std::time::Duration| format!("{:.2} s", span.as_secs_f64());
+    let mut rows = vec![
+        ("image written, data without its zeros".to_owned(), mirrored.data.to_string()),
+        ("  answered in async after".to_owned(), seconds(mirrored.answered)),
+        (
+            format!("  complete on {LYON} after"),
+            format!(
+                "{}, {} over the line",
+                seconds(mirrored.arrived),
+                rate(mirrored.data, mirrored.arrived)
+            ),
+        ),
+        ("  most it was seen behind".to_owned(), mirrored.most_behind.to_string()),
+    ];
+    rows.extend(latency.iter().map(|row| {
+        let (sync, queued) = (millis(row.sync), millis(row.queued));
+        (format!("{} write, sync / async, median", row.size), format!("{sync} / {queued}"))
+    }));
+    rows.extend([
+        ("records written through a cut".to_owned(), survived.records.to_string()),
+        ("  most seen in the queue".to_owned(), survived.most_queued.to_string()),
+        ("  in step again after the line was healed".to_owned(), seconds(survived.caught_up)),
+        ("  looks at the order on the other side".to_owned(), survived.looks.to_string()),
+        (
+            "records answered before the primary was killed".to_owned(),
+            format!("{}, none lost", failed_over.answered),
+        ),
+        ("  on their way then, free to be lost".to_owned(), failed_over.in_flight.to_string()),
+        ("  from --force to the first read".to_owned(), seconds(failed_over.took)),
+    ]);
+    rows
+}
+
+/// Leaves everything running for a look, until a signal ends it.
+pub(super) fn keep(story: &mut Story<'_>, listener: &Listener) -> Result<()> {
+    let Story { screen, stage, paris, lyon, .. } = story;
+    screen.chapter(8, "It stays, as you asked")?;
+    screen.say(&format!("{PARIS} comes back from the dead, to a node that went on without it:"))?;
+    paris.start()?;
+    paris.show(&["status", GROUP])?;
+    let folder = stage.folder().display();
+    screen
+        .say("Both daemons and the line stay until you press Ctrl-C here. In another terminal:")?;
+    screen.line(&format!("cd {folder}"))?;
+    for node in [&*paris, &*lyon] {
+        screen.line(&format!("helio status {GROUP} --state {}", node.name()))?;
+    }
+    let export = FILES.export();
+    screen.line(&format!("nbdinfo 'nbd+unix:///{export}?socket={folder}/{LYON}/nbd.sock'"))?;
+    screen.line(&format!("cat {} {}", paris.log(), lyon.log()))?;
+    screen.say("Ctrl-C ends the daemons and removes the folder.")?;
+    listener.welcome();
+    loop {
+        // The signal's thread ends the process.
+        std::thread::park();
+    }
+}

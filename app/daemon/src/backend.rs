@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Answers the control server by asking the shard.
+
+use crate::config::{self, Change, Config, GroupConfig, Setting};
+use crate::control::{Answering, Backend, Command, Reply};
+use crate::shard::{Ask, Clock};
+use helio_api::{Accepted, ApiError, ApplyReply, RecorderDump, Status, code};
+use helio_driver::Waker;
+use std::path::PathBuf;
+use std::sync::mpsc::{SyncSender, TrySendError};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+use tokio::sync::oneshot;
+
+/// How the control plane reaches the shard: a bounded queue and the driver's waker.
+#[derive(Clone)]
+pub(crate) struct ShardHandle {
+    pub(crate) asks: SyncSender<Ask>,
+    pub(crate) waker: Waker,
+}
+
+impl ShardHandle {
+    /// Asks; refuses at once where the queue is full or the shard has ended.
+    pub(crate) fn ask(&self, ask: Ask) -> Result<(), ApiError> {
+        let sent = self.asks.try_send(ask);
+        self.waker.wake();
+        sent.map_err(|error| match error {
+            TrySendError::Full(_) => ApiError {
+                retry: true,
+                ..ApiError::new("busy", "the daemon has many questions to answer already", "ask again in a moment")
+            },
+            TrySendError::Disconnected(_) => ApiError::new("stopping", "the daemon is stopping", "start it again"),
+        })
+    }
+
+    async fn answer<T>(&self, make: impl FnOnce(oneshot::Sender<T>) -> Ask) -> Result<T, ApiError> {
+        let (reply, answer) = oneshot::channel();
+        self.ask(make(reply))?;
+        answer.await.map_err(|_| ApiError::new("stopping", "the daemon stopped before it answered", "start it again"))
+    }
+}
+
+/// The backend of one daemon.
+pub(crate) struct Daemon {
+    pub(crate) node: String,
+    pub(crate) config_path: PathBuf,
+    pub(crate) config: Mutex<Config>,
+    pub(crate) shard: ShardHandle,
+    pub(crate) started: Instant,
+}
+
+impl Backend for Daemon {
+    fn call(&self, command: Command) -> Answering<'_> {
+        Box::pin(async move {
+            match command {
+                Command::Status { group } => self.status(group).await.map(Reply::Status),
+                Command::Log { group } => self.carry_out(group, helio_engine::Command::Log).await,
+                Command::Update { group } => self.carry_out(group, helio_engine::Command::Update).await,
+                Command::Mode { group, mode } => self.carry_out(group, helio_engine::Command::Mode(mode)).await,
+                Command::Demote { group } => self.carry_out(group, helio_engine::Command::Demote).await,
+                Command::Promote { group, force, confirmed } => self.promote(group, force, confirmed).await,
+                Command::Apply { dry_run } => self.apply(dry_run).map(Reply::Applied),
+                Command::Recorder { group } => {
+                    self.known(&group)?;
+                    let events = self.shard.answer(|reply| Ask::Recorder { group, reply }).await?;
+                    Ok(Reply::Recorder(RecorderDump { events }))
+                }
+            }
+        })
+    }
+}
+
+impl Daemon {
+    fn groups(&self) -> Vec<String> {
+        let config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
+        let mine = config.groups.iter().filter(|(_, group)| group.nodes.contains(&self.node));
+        mine.map(|(name, _)| name.clone()).collect()
+    }
+
+    fn known(&self, group: &str) -> Result<(), ApiError> {
+        let groups = self.groups();
+        if groups.iter().any(|g| g == group) {
+            return Ok(());
+        }
+        let text = format!("group {group} is not configured on node {}", self.node);
+        Err(ApiError::new(code::UNKNOWN_GROUP, text, format!("name one of: {}", groups.join(", "))))
+    }
+
+    async fn status(&self, group: Option<String>) -> Result<Status, ApiError> {
+        if let Some(group) = &group {
+            self.known(group)?;
+        }
+        let mut groups = self.shard.answer(|reply| Ask::Status { reply }).await?;
+        groups.retain(|g| group.as_ref().is_none_or(|wanted| *wanted == g.name));
+        Ok(Status {
+            node: self.node.clone(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            at_ms: Clock::wall_now(),
+            daemon_uptime_seconds: self.started.elapsed(),
+            groups,
+        })
+    }
+
+    async fn carry_out(&self, group: String, command: helio_engine::Command) -> Result<Reply, ApiError> {
+        self.known(&group)?;
+        let result = self.shard.answer(|reply| Ask::Command { group, command, reply }).await?;
+        match result {
+            Ok(message) => Ok(Reply::Accepted(Accepted { message, warnings: Vec::new() })),
+            Err(refusal) => Err(ApiError {
+                error: refusal.text,
+                remedy: Some(refusal.remedy),
+                retry: refusal.retry,
+                code: refusal.code.into(),
+                at_stake: None,
+            }),
+        }
+    }
+
+    /// Says what is at stake before anything that needs force is done, and does it only when that was accepted.
+    async fn promote(&self, group: String, force: bool, confirmed: bool) -> Result<Reply, ApiError> {
+        self.known(&group)?;
+        let at_stake = || self.shard.answer(|reply| Ask::AtStake { group: group.clone(), reply });
+        if force && !confirmed {
+            let stake = at_stake().await?;
+            let mut error = ApiError::new(
+                code::NEEDS_CONFIRMATION,
+                format!("a forced promotion of {group} may lose writes"),
+                "repeat with --yes if what is at stake may be lost",
+            );
+            error.at_stake = Some(stake);
+            return Err(error);
+        }
+        let warning = if force { Some(at_stake().await?.text) } else { None };
+        match self.carry_out(group.clone(), helio_engine::Command::Promote { force }).await {
+            Ok(Reply::Accepted(mut accepted)) => {
+                accepted.warnings.extend(warning);
+                Ok(Reply::Accepted(accepted))
+            }
+            Err(mut error) if error.code == code::NEEDS_FORCE => {
+                error.at_stake = Some(at_stake().await?);
+                Err(error)
+            }
+            other => other,
+        }
+    }
+
+    /// Reads the file again and changes what may change while running.
+    fn apply(&self, dry_run: bool) -> Result<ApplyReply, ApiError> {
+        let new = Config::load(&self.config_path)
+            .map_err(|error| ApiError::new("bad-configuration", error.to_string(), "mend the file and apply again"))?;
+        let mut current = self.config.lock().unwrap_or_else(PoisonError::into_inner);
+        let changes = config::diff(&current, &new);
+        let lines = changes.online.iter().map(|change| change.text.clone()).collect();
+        for Change { group, setting, .. } in changes.online.into_iter().filter(|_| !dry_run) {
+            if let Some(config) = current.groups.get_mut(&group) {
+                remember(config, &setting);
+            }
+            self.shard.ask(Ask::Change { group, setting })?;
+        }
+        Ok(ApplyReply { changes: lines, restart_needed: changes.restart })
+    }
+}
+
+/// What runs is what the file said when it was last applied.
+fn remember(config: &mut GroupConfig, setting: &Setting) {
+    match setting {
+        Setting::Mode(mode) => config.mode = *mode,
+        Setting::Queue(queue, source) => (config.queue, config.queue_source) = (*queue, *source),
+        Setting::PeerTimeout(timeout) => config.peer_timeout = *timeout,
+        Setting::Autosync(on) => config.autosync = *on,
+    }
+}

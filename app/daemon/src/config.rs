@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The one file: which nodes there are, which groups they hold, where the volumes are kept.
+//!
+//! The same file serves every node. Roles, generations and marks are state and never stand in it. Every
+//! refusal names file, line and column, and the remedy. Absent on purpose: looking at the members (the
+//! disk room does, when it opens them).
+
+mod check;
+mod diff;
+mod error;
+mod read;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use diff::{Change, Changes, Setting, diff};
+pub use error::{ConfigError, Place};
+
+use error::Source;
+use helio_engine::QueueConfig;
+use helio_units::{Bytes, Mode};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Everything the file says. Nodes, groups and volumes stand in the order of their names, so that moving
+/// sections about in the file changes nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Every node, by name.
+    pub nodes: BTreeMap<String, NodeConfig>,
+    /// Every group, by name.
+    pub groups: BTreeMap<String, GroupConfig>,
+    /// The file, for messages.
+    pub file: String,
+}
+
+/// One node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeConfig {
+    /// Where its peers reach it. Loopback, until peers have keys.
+    pub address: SocketAddr,
+    /// Where it listens; other than `address` where a tunnel stands between. Loopback as well.
+    pub listen: SocketAddr,
+    /// Where it serves NBD over TCP besides the socket in its state directory. Loopback: NBD asks for no
+    /// password.
+    pub nbd: Option<SocketAddr>,
+}
+
+/// One group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupConfig {
+    /// Its two nodes, in the file's order.
+    pub nodes: [String; 2],
+    /// When writes are answered.
+    pub mode: Mode,
+    /// The memory queue's bound and policies.
+    pub queue: QueueConfig,
+    /// Where the bound comes from.
+    pub queue_source: QueueSource,
+    /// A peer silent for this long, with something outstanding, is lost.
+    pub peer_timeout: Duration,
+    /// The second limit, for a peer that says it is still flushing; at least `peer_timeout`.
+    pub flush_limit: Duration,
+    /// Copy marked regions without being asked once the link is back.
+    pub autosync: bool,
+    /// The connection between the two.
+    pub link: LinkConfig,
+    /// The volumes, by name.
+    pub volumes: BTreeMap<String, VolumeConfig>,
+}
+
+/// Where a queue's bound comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum QueueSource {
+    /// Nothing fixes it: the engine measures.
+    #[default]
+    Auto,
+    /// The file gives a size.
+    File,
+    /// `preset = "sndr"`.
+    PresetSndr,
+}
+
+/// The connection between the two nodes of a group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LinkConfig {
+    /// The sending socket buffer; none leaves it to the kernel's tuning.
+    pub send_buffer: Option<Bytes>,
+    /// The receiving socket buffer; none leaves it to the kernel's tuning.
+    pub receive_buffer: Option<Bytes>,
+    /// The kernel's congestion control to ask for, such as `bbr`; none takes the host's default.
+    pub congestion: Option<String>,
+}
+
+/// One volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeConfig {
+    /// Its size, a multiple of the sector.
+    pub size: Bytes,
+    /// How its members are read and written.
+    pub io: helio_api::Io,
+    /// Members are files with holes.
+    pub sparse: bool,
+    /// The member on each of the group's nodes, an absolute path.
+    pub members: BTreeMap<String, PathBuf>,
+}
+
+/// The part of the file that concerns one node.
+#[derive(Clone, Debug)]
+pub struct NodeView<'a> {
+    /// The node itself.
+    pub node: &'a NodeConfig,
+    /// Its groups.
+    pub groups: Vec<GroupView<'a>>,
+}
+
+/// One group, seen from one of its nodes.
+#[derive(Clone, Debug)]
+pub struct GroupView<'a> {
+    /// The group's name.
+    pub name: &'a str,
+    /// The group.
+    pub group: &'a GroupConfig,
+    /// The other node's name.
+    pub peer_name: &'a str,
+    /// The other node.
+    pub peer: &'a NodeConfig,
+}
+
+impl Config {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// Where it cannot be read, or [`Config::parse`] refuses it.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let file = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|why| {
+            let remedy = "name a readable configuration file with --config".to_owned();
+            ConfigError { file: file.clone(), place: None, message: format!("cannot be read: {why}"), remedy }
+        })?;
+        Self::parse(&text, &file)
+    }
+
+    /// Reads the file's text; `file` is its name in messages.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its line, its column and the remedy.
+    pub fn parse(text: &str, file: &str) -> Result<Self, ConfigError> {
+        read::config(&Source { file, text })
+    }
+
+    /// What concerns one node.
+    ///
+    /// # Errors
+    /// Where the file has no such node.
+    pub fn for_node(&self, name: &str) -> Result<NodeView<'_>, ConfigError> {
+        let node = self.nodes.get(name).ok_or_else(|| {
+            let known: Vec<&str> = self.nodes.keys().map(String::as_str).collect();
+            ConfigError {
+                file: self.file.clone(),
+                place: None,
+                message: format!("has no node `{name}`"),
+                remedy: format!("start with --node and one of: {}", known.join(", ")),
+            }
+        })?;
+        let groups = self.groups.iter().filter_map(|(group_name, group)| {
+            let peer_name = match &group.nodes {
+                [one, other] if one == name => other,
+                [other, one] if one == name => other,
+                _ => return None,
+            };
+            let peer = self.nodes.get(peer_name)?;
+            Some(GroupView { name: group_name, group, peer_name, peer })
+        });
+        Ok(NodeView { node, groups: groups.collect() })
+    }
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What must not be said twice, and who must have a member.
+
+use super::NodeConfig;
+use super::error::{ConfigError, Source};
+use super::read::{ReadMember, ReadNode};
+use super::table::Table;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// The nodes by name, no two at one address.
+pub(super) fn unique_addresses(
+    found: &[ReadNode<'_>],
+) -> Result<BTreeMap<String, NodeConfig>, ConfigError> {
+    let mut by_place: Vec<&ReadNode<'_>> = found.iter().collect();
+    // The later of two in the file is the one to point at.
+    by_place.sort_by_key(|read| read.address_at);
+    for (index, later) in by_place.iter().enumerate() {
+        let same = |earlier: &&&ReadNode<'_>| earlier.node.address == later.node.address;
+        if let Some(earlier) = by_place[..index].iter().find(same) {
+            let message =
+                format!("address {} is already that of node {}", later.node.address, earlier.name);
+            return Err(later.table.refuse(
+                later.address_at,
+                message,
+                "give each node an address of its own",
+            ));
+        }
+    }
+    Ok(found.iter().map(|read| (read.name.to_owned(), read.node.clone())).collect())
+}
+
+/// The member of a volume on each node of its group.
+pub(super) fn members(
+    table: &Table<'_>,
+    pair: &[String; 2],
+) -> Result<Vec<ReadMember>, ConfigError> {
+    let Some((stores, names)) = table.open_names("members")? else {
+        return Err(table.lacks("members", &missing_member(&pair[0])));
+    };
+    if let Some(stray) = names.iter().find(|name| !pair.iter().any(|node| node == name.value)) {
+        let message = format!("has a member on `{}`, which is not a node of the group", stray.value);
+        let remedy = format!("the group's nodes are {} and {}", pair[0], pair[1]);
+        return Err(table.refuse(stray.at, message, remedy));
+    }
+    let mut found = Vec::new();
+    for node in pair {
+        let Some(list) = stores.texts(node)? else {
+            let message = format!("has no member on node {node}");
+            return Err(table.refuse(table.at, message, missing_member(node)));
+        };
+        let [store] = list.value.as_slice() else {
+            let (message, remedy) = if list.value.is_empty() {
+                (format!("has no member on node {node}"), missing_member(node))
+            } else {
+                let members = list.value.len();
+                (
+                    format!("has {members} members on node {node}; several come with shadow sets"),
+                    "name exactly one today".to_owned(),
+                )
+            };
+            return Err(table.refuse(list.at, message, remedy));
+        };
+        let path = PathBuf::from(store.value);
+        if !path.is_absolute() {
+            let message = format!("member `{}` is not an absolute path", store.value);
+            return Err(table.refuse(store.at, message, "begin it with `/`"));
+        }
+        found.push(ReadMember {
+            node: node.clone(),
+            path,
+            at: store.at,
+            volume: table.what.clone(),
+        });
+    }
+    Ok(found)
+}
+
+fn missing_member(node: &str) -> String {
+    format!("add members.{node} = [\"/PATH\"]")
+}
+
+/// No store of a node belongs to two volumes. Other names of the same store (links) show when it is opened.
+pub(super) fn unshared(source: &Source<'_>, members: &[ReadMember]) -> Result<(), ConfigError> {
+    let mut by_place: Vec<&ReadMember> = members.iter().collect();
+    by_place.sort_by_key(|member| member.at);
+    for (index, later) in by_place.iter().enumerate() {
+        let same =
+            |earlier: &&&ReadMember| earlier.node == later.node && earlier.path == later.path;
+        if let Some(earlier) = by_place[..index].iter().find(same) {
+            let message = format!(
+                "{}: member {} on node {} already belongs to {}",
+                later.volume,
+                later.path.display(),
+                later.node,
+                earlier.volume
+            );
+            return Err(source.refuse(later.at, message, "give each volume a store of its own"));
+        }
+    }
+    Ok(())
+}

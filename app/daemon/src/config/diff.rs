@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What lies between the configuration that runs and the one in the file now.
+
+use super::{Config, GroupConfig, QueueSource};
+use helio_engine::{QueueConfig, WhenFull};
+use helio_units::Mode;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What `helio apply` has to do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Settings that change while the daemon runs.
+    pub online: Vec<Change>,
+    /// Differences that wait for the daemon's next start, a line each.
+    pub restart: Vec<String>,
+}
+
+/// One setting that changes while the daemon runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Whose.
+    pub group: String,
+    /// Which, and its new value.
+    pub setting: Setting,
+    /// From what to what, in a line for people.
+    pub text: String,
+}
+
+/// A setting that can change while the daemon runs, with its new value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// When writes are answered.
+    Mode(Mode),
+    /// The queue's bounds and policies.
+    Queue(QueueConfig, QueueSource),
+    /// When a silent peer is lost.
+    PeerTimeout(Duration),
+    /// Copying without being asked.
+    Autosync(bool),
+}
+
+/// What changes from `old` to `new`. Groups, volumes, nodes and connections that come, go or move need a
+/// restart: their threads and files are set up at the start.
+#[must_use]
+pub fn diff(old: &Config, new: &Config) -> Changes {
+    let mut changes = Changes::default();
+    compare("node", "", &old.nodes, &new.nodes, &mut changes.restart);
+    compare_keys("group", "", &old.groups, &new.groups, &mut changes.restart);
+    for (name, group) in &new.groups {
+        if let Some(before) = old.groups.get(name) {
+            online(name, before, group, &mut changes.online);
+            restart(name, before, group, &mut changes.restart);
+        }
+    }
+    changes
+}
+
+fn online(name: &str, old: &GroupConfig, new: &GroupConfig, changes: &mut Vec<Change>) {
+    let mut note = |setting: Setting, what: &str, from: String, to: String| {
+        let text = format!("group {name}: {what} {from} -> {to}");
+        changes.push(Change { group: name.to_owned(), setting, text });
+    };
+    if old.mode != new.mode {
+        note(Setting::Mode(new.mode), "mode", old.mode.to_string(), new.mode.to_string());
+    }
+    if (old.queue, old.queue_source) != (new.queue, new.queue_source) {
+        let setting = Setting::Queue(new.queue, new.queue_source);
+        note(setting, "queue", queue_text(&old.queue), queue_text(&new.queue));
+    }
+    if old.peer_timeout != new.peer_timeout {
+        let (from, to) = (format!("{:?}", old.peer_timeout), format!("{:?}", new.peer_timeout));
+        note(Setting::PeerTimeout(new.peer_timeout), "peer-timeout", from, to);
+    }
+    if old.autosync != new.autosync {
+        let (from, to) = (old.autosync.to_string(), new.autosync.to_string());
+        note(Setting::Autosync(new.autosync), "autosync", from, to);
+    }
+}
+
+fn queue_text(queue: &QueueConfig) -> String {
+    let memory = queue.memory.map_or_else(|| "auto".to_owned(), |bytes| bytes.to_string());
+    let word = |policy: WhenFull| match policy {
+        WhenFull::Block => "block",
+        WhenFull::Log => "log",
+        WhenFull::Fail => "fail",
+    };
+    let (connected, disconnected) = (word(queue.connected), word(queue.disconnected));
+    format!("{memory} and {} items, {connected}/{disconnected} when full", queue.items)
+}
+
+fn restart(name: &str, old: &GroupConfig, new: &GroupConfig, lines: &mut Vec<String>) {
+    let mut changed = |differs: bool, what: &str| {
+        if differs {
+            lines.push(format!("group {name}: {what} changed"));
+        }
+    };
+    changed(old.nodes != new.nodes, "nodes");
+    changed(old.flush_limit != new.flush_limit, "flush-limit");
+    changed(old.link != new.link, "link");
+    compare("volume", &format!("group {name}: "), &old.volumes, &new.volumes, lines);
+}
+
+/// Names that came, went, or kept their name and changed.
+fn compare<T: PartialEq>(
+    kind: &str,
+    prefix: &str,
+    old: &BTreeMap<String, T>,
+    new: &BTreeMap<String, T>,
+    lines: &mut Vec<String>,
+) {
+    compare_keys(kind, prefix, old, new, lines);
+    for (name, thing) in new {
+        if old.get(name).is_some_and(|before| before != thing) {
+            lines.push(format!("{prefix}{kind} {name} changed"));
+        }
+    }
+}
+
+fn compare_keys<T>(
+    kind: &str,
+    prefix: &str,
+    old: &BTreeMap<String, T>,
+    new: &BTreeMap<String, T>,
+    lines: &mut Vec<String>,
+) {
+    let gone = old.keys().filter(|name| !new.contains_key(*name));
+    lines.extend(gone.map(|name| format!("{prefix}{kind} {name} removed")));
+    let come = new.keys().filter(|name| !old.contains_key(*name));
+    lines.extend(come.map(|name| format!("{prefix}{kind} {name} added")));
+}

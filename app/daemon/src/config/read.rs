@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+//! From the parsed document to the typed configuration.
+
+use super::error::{ConfigError, Source};
+use super::table::{At, Table};
+use super::{Config, GroupConfig, LinkConfig, NodeConfig, QueueSource, VolumeConfig, check};
+use helio_engine::{QUEUE_BYTES_SNDR, QUEUE_ITEMS_SNDR, QueueConfig, WhenFull};
+use helio_units::{Bytes, Items, Mode, SECTOR};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+use toml::de::DeTable;
+
+/// T of a group that names none: DRBD's, long enough for a busy disk and short enough for an application.
+const PEER_TIMEOUT: Duration = Duration::from_secs(6);
+/// The second limit of a group that names none: what a full drive cache takes to drain.
+const FLUSH_LIMIT: Duration = Duration::from_secs(60);
+/// Below this, an ordinary pause of the scheduler would count as a lost peer.
+const SHORTEST_TIMEOUT: Duration = Duration::from_millis(100);
+/// What is to be built with the queue on disk.
+const LATER: &str = "comes with the disk queue, which this version does not have";
+
+const NODE_KEYS: &[&str] = &["address", "listen", "nbd"];
+const GROUP_KEYS: &[&str] =
+    &["nodes", "mode", "queue", "peer-timeout", "flush-limit", "autosync", "link", "volume"];
+const QUEUE_KEYS: &[&str] = &["memory", "items", "preset", "when-full", "disk"];
+const LINK_KEYS: &[&str] = &["send-buffer", "receive-buffer", "congestion"];
+const VOLUME_KEYS: &[&str] = &["size", "io", "sparse", "members"];
+
+/// The whole file.
+pub(super) fn config(source: &Source<'_>) -> Result<Config, ConfigError> {
+    let document = DeTable::parse(source.text).map_err(|why| {
+        let at = why.span().map_or(0, |span| span.start);
+        source.refuse(at, format!("not TOML: {}", why.message()), "correct the line")
+    })?;
+    let top = Table::open(source, String::new(), 0, document.get_ref(), &["node", "group"])?;
+    let nodes = check::unique_addresses(&read_nodes(&top)?)?;
+    let mut groups = BTreeMap::new();
+    let mut members = Vec::new();
+    for (name, table) in top.named("group", GROUP_KEYS)? {
+        groups.insert(name.to_owned(), group(&table, &nodes, &mut members)?);
+    }
+    check::unshared(source, &members)?;
+    Ok(Config { nodes, groups, file: source.file.to_owned() })
+}
+
+/// A node and where its address stands.
+pub(super) struct ReadNode<'a> {
+    pub(super) name: &'a str,
+    pub(super) table: Table<'a>,
+    pub(super) address_at: usize,
+    pub(super) node: NodeConfig,
+}
+
+/// A member and where it stands.
+pub(super) struct ReadMember {
+    pub(super) node: String,
+    pub(super) path: PathBuf,
+    pub(super) at: usize,
+    pub(super) volume: String,
+}
+
+fn read_nodes<'a>(top: &Table<'a>) -> Result<Vec<ReadNode<'a>>, ConfigError> {
+    let mut found = Vec::new();
+    for (name, table) in top.named("node", NODE_KEYS)? {
+        let Some(address) = socket(&table, "address")? else {
+            return Err(table.lacks("address", "add address = \"IP:PORT\""));
+        };
+        let listen = socket(&table, "listen")?;
+        let nbd = socket(&table, "nbd")?;
+        let heard = listen.as_ref().map_or(address.value, |l| l.value);
+        if let Some(nbd) = nbd.as_ref().filter(|nbd| nbd.value == heard) {
+            let message = format!("`nbd` {} is where the node listens for its peers", nbd.value);
+            return Err(table.refuse(nbd.at, message, "give NBD a port of its own"));
+        }
+        let node = NodeConfig { address: address.value, listen: heard, nbd: nbd.map(|nbd| nbd.value) };
+        found.push(ReadNode { name, table, address_at: address.at, node });
+    }
+    if found.is_empty() {
+        return Err(top.refuse(0, "names no node", "add [node.NAME] with address = \"IP:PORT\""));
+    }
+    Ok(found)
+}
+
+/// A socket address on loopback: peers have no keys, so nobody else may reach it.
+fn socket(table: &Table<'_>, key: &str) -> Result<Option<At<SocketAddr>>, ConfigError> {
+    let Some(text) = table.text(key)? else { return Ok(None) };
+    let refuse = |message: String, remedy: &str| Err(table.refuse(text.at, message, remedy));
+    let Ok(value) = text.value.parse::<SocketAddr>() else {
+        let message = format!("`{key}` = \"{}\" is not IP:PORT", text.value);
+        return refuse(message, "write an address and a port, such as \"127.0.0.1:7121\"");
+    };
+    if value.port() == 0 {
+        return refuse(format!("`{key}` {value} has no port"), "name a port from 1 to 65535");
+    }
+    if !value.ip().is_loopback() {
+        let message = format!("`{key}` {value} is not a loopback address, and peers have no keys yet");
+        let remedy = "use 127.0.0.1 or [::1]; reach another host through a tunnel that authenticates, such \
+                      as ssh -L";
+        return refuse(message, remedy);
+    }
+    Ok(Some(At { at: text.at, value }))
+}
+
+fn group(
+    table: &Table<'_>,
+    nodes: &BTreeMap<String, NodeConfig>,
+    members: &mut Vec<ReadMember>,
+) -> Result<GroupConfig, ConfigError> {
+    let pair = pair(table, nodes)?;
+    let mode = mode(table)?;
+    let (queue, queue_source) = queue(table)?;
+    let (peer_timeout, flush_limit) = timeouts(table)?;
+    let autosync = table.flag("autosync")?.unwrap_or(true);
+    let link = link(table)?;
+    let mut volumes = BTreeMap::new();
+    for (name, inner) in table.named("volume", VOLUME_KEYS)? {
+        volumes.insert(name.to_owned(), volume(&inner, &pair, members)?);
+    }
+    if volumes.is_empty() {
+        let message = "has no volume";
+        return Err(table.refuse(table.at, message, "add [group.NAME.volume.NAME] with size and members"));
+    }
+    Ok(GroupConfig {
+        nodes: pair,
+        mode,
+        queue,
+        queue_source,
+        peer_timeout,
+        flush_limit,
+        autosync,
+        link,
+        volumes,
+    })
+}
+
+/// The two nodes of a group, both declared.
+fn pair(
+    table: &Table<'_>,
+    nodes: &BTreeMap<String, NodeConfig>,
+) -> Result<[String; 2], ConfigError> {
+    let Some(list) = table.texts("nodes")? else {
+        return Err(table.lacks("nodes", "add nodes = [\"A\", \"B\"]"));
+    };
+    let [one, other] = list.value.as_slice() else {
+        let message = format!("names {} nodes; a group has exactly two today", list.value.len());
+        return Err(table.refuse(list.at, message, "name two nodes"));
+    };
+    for named in [one, other] {
+        if !nodes.contains_key(named.value) {
+            let message = format!("node `{}` is not declared", named.value);
+            return Err(table.refuse(named.at, message, "add [node.NAME] for it, or correct the name"));
+        }
+    }
+    if one.value == other.value {
+        let message = format!("names node `{}` twice", other.value);
+        return Err(table.refuse(other.at, message, "name two different nodes"));
+    }
+    Ok([one.value.to_owned(), other.value.to_owned()])
+}
+
+fn mode(table: &Table<'_>) -> Result<Mode, ConfigError> {
+    let Some(word) = table.text("mode")? else { return Ok(Mode::default()) };
+    if word.value == "superasync" {
+        let message = format!("mode `superasync` {LATER}");
+        return Err(table.refuse(word.at, message, "use async"));
+    }
+    Mode::from_word(word.value).ok_or_else(|| {
+        let message = format!("mode `{}` is unknown", word.value);
+        table.refuse(word.at, message, "use sync, nearsync or async")
+    })
+}
+
+fn timeouts(table: &Table<'_>) -> Result<(Duration, Duration), ConfigError> {
+    let peer = table.span("peer-timeout")?;
+    if let Some(short) = peer.as_ref().filter(|span| span.value < SHORTEST_TIMEOUT) {
+        let message = format!("`peer-timeout` {:?} is shorter than an ordinary pause", short.value);
+        let remedy = format!("use at least {SHORTEST_TIMEOUT:?}");
+        return Err(table.refuse(short.at, message, remedy));
+    }
+    let peer = peer.map_or(PEER_TIMEOUT, |span| span.value);
+    match table.span("flush-limit")? {
+        Some(limit) if limit.value < peer => {
+            let message = format!("`flush-limit` {:?} is less than peer-timeout {peer:?}", limit.value);
+            Err(table.refuse(limit.at, message, "make it at least the peer timeout, which it extends"))
+        }
+        Some(limit) => Ok((peer, limit.value)),
+        None => Ok((peer, FLUSH_LIMIT.max(peer))),
+    }
+}
+
+fn queue(group: &Table<'_>) -> Result<(QueueConfig, QueueSource), ConfigError> {
+    let mut queue = QueueConfig::default();
+    let Some(table) = group.table("queue", QUEUE_KEYS)? else {
+        return Ok((queue, QueueSource::Auto));
+    };
+    if let Some(disk) = table.text("disk")? {
+        return Err(table.refuse(disk.at, format!("`disk` {LATER}"), "leave it out"));
+    }
+    let mut source = QueueSource::Auto;
+    let (memory, items) = (table.bytes_or_auto("memory")?, table.count("items")?);
+    if let Some(preset) = table.text("preset")? {
+        if preset.value != "sndr" {
+            let message = format!("preset `{}` is unknown", preset.value);
+            return Err(table.refuse(preset.at, message, "use sndr, or leave it out"));
+        }
+        if let Some(at) = memory.as_ref().map(|m| m.at).or(items.as_ref().map(|i| i.at)) {
+            let message = "preset `sndr` already fixes memory and items";
+            return Err(table.refuse(at, message, "keep either the preset or your own bounds"));
+        }
+        (queue.memory, queue.items) = (Some(QUEUE_BYTES_SNDR), QUEUE_ITEMS_SNDR);
+        source = QueueSource::PresetSndr;
+    }
+    if let Some(memory) = memory {
+        if memory.value < Bytes(SECTOR) {
+            let message = format!("`memory` {} holds not even one sector", memory.value);
+            return Err(table.refuse(memory.at, message, "use \"auto\", or at least \"512B\""));
+        }
+        (queue.memory, source) = (Some(memory.value), QueueSource::File);
+    }
+    if let Some(items) = items {
+        queue.items = Items(items.value);
+    }
+    if table.is_table("when-full") {
+        if let Some(split) = table.table("when-full", &["connected", "disconnected"])? {
+            queue.connected = when_full(&split, "connected")?.unwrap_or(queue.connected);
+            queue.disconnected = when_full(&split, "disconnected")?.unwrap_or(queue.disconnected);
+        }
+    } else if let Some(both) = when_full(&table, "when-full")? {
+        (queue.connected, queue.disconnected) = (both, both);
+    }
+    Ok((queue, source))
+}
+
+fn when_full(table: &Table<'_>, key: &str) -> Result<Option<WhenFull>, ConfigError> {
+    let Some(word) = table.text(key)? else { return Ok(None) };
+    match word.value {
+        "block" => Ok(Some(WhenFull::Block)),
+        "log" => Ok(Some(WhenFull::Log)),
+        "fail" => Ok(Some(WhenFull::Fail)),
+        "spill" => {
+            let message = format!("`{key}` = \"spill\" {LATER}");
+            Err(table.refuse(word.at, message, "use block, log or fail"))
+        }
+        other => {
+            let message = format!("`{key}` = \"{other}\" is unknown");
+            Err(table.refuse(word.at, message, "use block, log or fail"))
+        }
+    }
+}
+
+fn link(group: &Table<'_>) -> Result<LinkConfig, ConfigError> {
+    let Some(table) = group.table("link", LINK_KEYS)? else { return Ok(LinkConfig::default()) };
+    let buffer = |key: &str| -> Result<Option<Bytes>, ConfigError> {
+        // The kernel counts socket buffers in an int.
+        const LARGEST: Bytes = Bytes(i32::MAX as u64 / 2);
+        match table.bytes_or_auto(key)? {
+            Some(size) if size.value.0 == 0 || size.value > LARGEST => {
+                let message = format!("`{key}` {} is no size of a socket buffer", size.value);
+                Err(table.refuse(size.at, message, "use \"auto\", or a size below 1 GiB"))
+            }
+            size => Ok(size.map(|size| size.value)),
+        }
+    };
+    Ok(LinkConfig {
+        send_buffer: buffer("send-buffer")?,
+        receive_buffer: buffer("receive-buffer")?,
+        congestion: table.text("congestion")?.map(|word| word.value.to_owned()),
+    })
+}
+
+fn volume(
+    table: &Table<'_>,
+    pair: &[String; 2],
+    members: &mut Vec<ReadMember>,
+) -> Result<VolumeConfig, ConfigError> {
+    let Some(size) = table.bytes("size")? else {
+        return Err(table.lacks("size", "add size = \"100GiB\", the same on every node"));
+    };
+    if size.value.0 == 0 || !size.value.0.is_multiple_of(SECTOR) {
+        let message = format!("size of {} bytes is not a whole number of sectors", size.value.0);
+        let remedy = format!("use a multiple of {SECTOR} bytes, and not zero");
+        return Err(table.refuse(size.at, message, remedy));
+    }
+    let io = match table.text("io")? {
+        None => helio_api::Io::Direct,
+        Some(word) => match word.value {
+            "direct" => helio_api::Io::Direct,
+            "buffered" => helio_api::Io::Buffered,
+            other => {
+                let message = format!("io `{other}` is unknown");
+                return Err(table.refuse(word.at, message, "use direct or buffered"));
+            }
+        },
+    };
+    let sparse = table.flag("sparse")?.unwrap_or(false);
+    let found = check::members(table, pair)?;
+    let mut paths = BTreeMap::new();
+    for member in found {
+        paths.insert(member.node.clone(), member.path.clone());
+        members.push(member);
+    }
+    Ok(VolumeConfig { size: size.value, io, sparse, members: paths })
+}

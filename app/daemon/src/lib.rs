@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The daemon: reads the configuration, opens what it names, runs the shard and the control server, stops cleanly.
+
+mod backend;
+pub mod config;
+pub mod control;
+mod open;
+mod shard;
+
+use anyhow::{Context, Result, anyhow};
+use backend::{Daemon, ShardHandle};
+use config::Config;
+use helio_driver::{Address, Driver, PollDriver, PollOptions};
+use open::StateDir;
+use shard::{Ask, Listeners, Shard};
+use std::io::Read;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use std::time::Instant;
+
+/// Questions the control plane may have waiting at the shard.
+const ASKS_MAX: usize = 64;
+
+/// How logs are written to standard error.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// What `helio daemon` is told on its command line.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Which node of the file this is.
+    pub node: String,
+    /// The file.
+    pub config: PathBuf,
+    /// The state directory; nothing outside it is touched but the members and the listening port.
+    pub state: PathBuf,
+    /// How logs are written.
+    pub log_format: LogFormat,
+}
+
+/// Runs until SIGTERM or SIGINT, then stops cleanly.
+///
+/// # Errors
+/// Something the node needs cannot be opened, or the kernel refuses to wait; the message names culprit and remedy.
+pub fn run(options: &Options) -> Result<()> {
+    start_logging(options.log_format);
+    let config = Config::load(&options.config)?;
+    let name = &options.node;
+    let view = config.for_node(name)?;
+    let listen = view.node.listen;
+    let state = StateDir::open(&options.state)?;
+    let plans = open::plans(&view, name, &state)?;
+    let clients = client_addresses(&state, view.node.nbd)?;
+    let listeners = Listeners { clients, peers: Some(Address::Inet(listen)) };
+
+    let driver = PollDriver::new(PollOptions::default()).context("the reactor cannot start")?;
+    let waker = driver.waker();
+    let (asks, asked) = mpsc::sync_channel(ASKS_MAX);
+    let handle = ShardHandle { asks, waker };
+    let shard = Shard::new(driver, plans, listeners, asked, dice()?).with_context(|| {
+        format!("{listen} cannot be listened on\n  remedy: stop what uses it, or change the node's address")
+    })?;
+    let backend = Arc::new(Daemon {
+        node: name.clone(),
+        config_path: options.config.clone(),
+        config: Mutex::new(config),
+        shard: handle.clone(),
+        started: Instant::now(),
+    });
+    let running = thread::Builder::new().name("shard-0".into()).spawn(move || shard.run())?;
+    serve(&state, backend, &handle, name, running)
+}
+
+/// Runs the control server beside the shard until one of them ends.
+fn serve(
+    state: &StateDir,
+    backend: Arc<Daemon>,
+    handle: &ShardHandle,
+    node: &str,
+    running: thread::JoinHandle<std::io::Result<()>>,
+) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let socket = state.control_socket();
+    let ended = runtime.block_on(async {
+        let server = control::bind(&socket)?;
+        tracing::info!(node, state = %state.path.display(), "helio {} is running", env!("CARGO_PKG_VERSION"));
+        sd_notify::notify(&[sd_notify::NotifyState::Ready]).unwrap_or_else(|error| tracing::debug!(%error, "no service manager"));
+        let shard_ended = tokio::task::spawn_blocking(move || running.join());
+        tokio::pin!(shard_ended);
+        let serving = tokio::spawn(control::serve(server, backend));
+        let early = tokio::select! {
+            ended = &mut shard_ended => Some(ended),
+            signal = terminated() => { signal?; None }
+        };
+        let ended = match early {
+            Some(ended) => ended,
+            None => {
+                tracing::info!(node, "stopping cleanly");
+                sd_notify::notify(&[sd_notify::NotifyState::Stopping]).unwrap_or_else(|error| tracing::debug!(%error, "no service manager"));
+                if handle.ask(Ask::Stop).is_err() {
+                    tracing::warn!("the shard has ended before it was asked to");
+                }
+                shard_ended.await
+            }
+        };
+        serving.abort();
+        anyhow::Ok(ended?)
+    })?;
+    for socket in [socket, state.nbd_socket()] {
+        if let Err(error) = std::fs::remove_file(&socket) {
+            tracing::debug!(%error, socket = %socket.display(), "was gone already");
+        }
+    }
+    match ended {
+        Ok(result) => result.context("the reactor failed"),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
+            Err(anyhow!("the shard ended by a mistake of ours: {}", text.unwrap_or_default()))
+        }
+    }
+}
+
+/// Waits for SIGTERM or SIGINT.
+async fn terminated() -> Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut term = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}
+
+/// The NBD addresses: always the socket in the state directory, and TCP where the file says so.
+fn client_addresses(state: &StateDir, tcp: Option<std::net::SocketAddr>) -> Result<Vec<Address>> {
+    let socket = state.nbd_socket();
+    // The state directory is locked, so a socket that is there is a dead daemon's.
+    if socket.exists() {
+        std::fs::remove_file(&socket).with_context(|| socket.display().to_string())?;
+    }
+    Ok([Address::Unix(socket)].into_iter().chain(tcp.map(Address::Inet)).collect())
+}
+
+/// Numbers from the kernel, for incarnations and seeds.
+fn dice() -> Result<impl FnMut() -> u64> {
+    let mut source = std::fs::File::open("/dev/urandom").context("/dev/urandom")?;
+    Ok(move || {
+        let mut bytes = [0; 8];
+        source.read_exact(&mut bytes).unwrap_or_else(|error| panic!("/dev/urandom gave no bytes: {error}"));
+        u64::from_ne_bytes(bytes)
+    })
+}
+
+fn start_logging(format: LogFormat) {
+    use tracing_subscriber::EnvFilter;
+    let filter = EnvFilter::try_from_env("HELIO_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    // A second start in one process (tests) keeps the first subscriber.
+    let _already_set = match format {
+        LogFormat::Text => builder.with_ansi(false).try_init(),
+        LogFormat::Json => builder.json().try_init(),
+    };
+}

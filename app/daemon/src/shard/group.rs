@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One group on a shard: its engine and everything that performs its effects.
+
+use crate::config::{QueueSource, Setting};
+use crate::shard::clock::Clock;
+use crate::shard::link::Link;
+use crate::shard::metadata::Metadata;
+use crate::shard::payloads::Payloads;
+use crate::shard::plan::{GroupPlan, VolumePlan};
+use crate::shard::token::{Kind, token};
+use helio_disk::StoreError;
+use helio_driver::{Buffer, Driver, Outcome, Pool, Shared};
+use helio_engine::{Answer, Command, CommandId, Effect, Engine, Event, Loudness, Refusal, StoreFault, StoreOp, StoreOutcome};
+use helio_format::message::Message;
+use helio_units::{IoId, Moment, RequestId, VolumeIndex};
+use std::collections::HashMap;
+use tokio::sync::oneshot;
+
+/// How a command's end is told.
+pub(crate) type CommandReply = oneshot::Sender<Result<String, Refusal>>;
+
+/// What is remembered of an operation under way on a member.
+#[derive(Clone, Copy, Debug)]
+struct Io {
+    volume: VolumeIndex,
+    look_for_zeros: bool,
+    then_flush: bool,
+}
+
+/// What a group wants of the shard beyond its own means.
+#[derive(Debug)]
+pub(crate) enum Wanted {
+    /// Answer a client.
+    Answer { request: RequestId, answer: Answer, data: Option<Shared> },
+    /// The connection was given up; its last words.
+    Part { socket: helio_driver::Socket, out: Vec<helio_driver::Piece> },
+    /// The group stopped cleanly.
+    Stopped,
+}
+
+/// One group.
+pub(crate) struct Group {
+    index: usize,
+    pub(crate) engine: Engine,
+    pub(crate) volumes: Vec<VolumePlan>,
+    pub(crate) link: Link,
+    pub(crate) payloads: Payloads,
+    pub(crate) name: String,
+    pub(crate) peer: String,
+    pub(crate) config: helio_engine::Config,
+    pub(crate) preset: Option<String>,
+    metadata: Metadata,
+    /// Indexed by the engine's name for it.
+    ios: Vec<Option<Io>>,
+    commands: HashMap<CommandId, CommandReply>,
+    next_command: u64,
+    effects: Vec<Effect>,
+    pub(crate) stopped: bool,
+}
+
+impl Group {
+    pub(crate) fn new(index: usize, plan: GroupPlan, dice: (u64, u64), now: Moment) -> Self {
+        let GroupPlan { engine: config, volumes, peer_address, dials, tuning, metadata, store, superblock, preset } =
+            plan;
+        Self {
+            index,
+            engine: Engine::new(config.clone(), superblock, dice.0, dice.1, now),
+            volumes,
+            link: Link::new(index, peer_address, dials, tuning),
+            payloads: Payloads::default(),
+            name: config.group.clone(),
+            peer: config.peer.clone(),
+            config,
+            preset,
+            metadata: Metadata { file: metadata, store },
+            ios: Vec::new(),
+            commands: HashMap::new(),
+            next_command: 0,
+            effects: Vec::new(),
+            stopped: false,
+        }
+    }
+
+    /// Tells the engine.
+    pub(crate) fn tell(&mut self, now: Moment, event: Event) {
+        self.engine.handle(now, event, &mut self.effects);
+    }
+
+    /// Gives an operator's command to the engine.
+    pub(crate) fn command(&mut self, now: Moment, command: Command, reply: CommandReply) {
+        self.next_command += 1;
+        let id = CommandId(self.next_command);
+        self.commands.insert(id, reply);
+        self.tell(now, Event::Command { id, command });
+    }
+
+    /// Changes a setting that may change while running.
+    pub(crate) fn change(&mut self, now: Moment, setting: Setting) {
+        // `helio mode` may have changed the mode since; only an applied mode changes it back.
+        self.config.mode = self.engine.status(now).mode;
+        match setting {
+            Setting::Mode(mode) => self.config.mode = mode,
+            Setting::Queue(queue, source) => {
+                self.config.queue = queue;
+                self.preset = (source == QueueSource::PresetSndr).then(|| "sndr".into());
+            }
+            Setting::PeerTimeout(timeout) => self.config.peer_timeout = timeout,
+            Setting::Autosync(on) => self.config.autosync = on,
+        }
+        let config = self.config.clone();
+        self.tell(now, Event::Reconfigure { config });
+    }
+
+    /// Settles the engine and performs effects until there are none.
+    pub(crate) fn settle(&mut self, clock: &Clock, pool: &Pool, driver: &mut dyn Driver, wanted: &mut Vec<Wanted>) {
+        loop {
+            self.engine.settle(clock.now(), &mut self.effects);
+            if self.effects.is_empty() {
+                break;
+            }
+            let mut effects = std::mem::take(&mut self.effects);
+            for effect in effects.drain(..) {
+                self.perform(effect, clock, pool, driver, wanted);
+            }
+            // What performing told the engine comes first; the vector's memory is kept either way.
+            if self.effects.is_empty() {
+                self.effects = effects;
+            }
+        }
+        self.link.flush(driver);
+    }
+
+    fn perform(
+        &mut self,
+        effect: Effect,
+        clock: &Clock,
+        pool: &Pool,
+        driver: &mut dyn Driver,
+        wanted: &mut Vec<Wanted>,
+    ) {
+        match effect {
+            Effect::Reply { request, answer } => {
+                let data = match answer {
+                    Answer::Read(payload) => {
+                        let shared = Shared::clone(self.payloads.get(payload.id));
+                        self.payloads.release(payload.id);
+                        Some(shared)
+                    }
+                    _ => None,
+                };
+                wanted.push(Wanted::Answer { request, answer, data });
+            }
+            Effect::Store { io, volume, op } => self.store(io, volume, op, clock, (pool, driver)),
+            Effect::Send(message) => self.send(&message),
+            Effect::Hangup { why, refused } => {
+                tracing::info!(group = %self.name, peer = %self.peer, why, "connection ended");
+                if let Some((socket, out)) = self.link.part(refused, clock.now()) {
+                    wanted.push(Wanted::Part { socket, out });
+                }
+            }
+            Effect::SaveSuperblock(superblock) => {
+                if !self.metadata.save(self.index, superblock, driver) {
+                    self.tell(clock.now(), Event::SuperblockSaved { ok: false });
+                }
+            }
+            Effect::Release(payload) => self.payloads.release(payload),
+            Effect::PauseReceiving(paused) => self.link.paused = paused,
+            Effect::CommandDone { id, result } => {
+                if let Some(reply) = self.commands.remove(&id) {
+                    // The asker may have gone; the command was carried out all the same.
+                    let _gone = reply.send(result);
+                }
+            }
+            Effect::Note(note) => match note.loudness {
+                Loudness::Info => tracing::info!(group = %self.name, peer = %self.peer, "{}", note.text),
+                Loudness::Warning => tracing::warn!(group = %self.name, peer = %self.peer, "{}", note.text),
+            },
+            Effect::Stopped => {
+                self.stopped = true;
+                wanted.push(Wanted::Stopped);
+            }
+        }
+    }
+
+    fn send(&mut self, message: &Message) {
+        let payload = match message {
+            Message::Item(item) => item.payload.map(|p| self.payloads.get(p.id)),
+            _ => None,
+        };
+        self.link.queue(message, payload);
+    }
+
+    fn store(&mut self, io: IoId, volume: VolumeIndex, op: StoreOp, clock: &Clock, io_with: (&Pool, &mut dyn Driver)) {
+        let (pool, driver) = io_with;
+        let member = &self.volumes[usize::from(volume.0)].member;
+        let mut entry = Io { volume, look_for_zeros: false, then_flush: false };
+        let op = match op {
+            StoreOp::Read { extent, look_for_zeros } => {
+                entry.look_for_zeros = look_for_zeros;
+                let length = extent.length as usize;
+                // Reads are bounded where they are asked for (clients, copier), so a full pool only costs an allocation.
+                member.read(extent, pool.take(length).unwrap_or_else(|| Buffer::zeroed(length)))
+            }
+            StoreOp::Write { extent, payload, fua } => {
+                member.write(extent, Shared::clone(self.payloads.get(payload.id)), 0..payload.length as usize, fua)
+            }
+            StoreOp::Zero { extent, punch, fua } => {
+                entry.then_flush = fua;
+                member.zero(extent, punch)
+            }
+            StoreOp::Discard { extent, fua } => {
+                entry.then_flush = fua;
+                member.discard(extent)
+            }
+            StoreOp::Flush => Ok(member.flush()),
+        };
+        let slot = io.0 as usize;
+        if self.ios.len() <= slot {
+            self.ios.resize(slot + 1, None);
+        }
+        match op {
+            Ok(op) => {
+                self.ios[slot] = Some(entry);
+                driver.submit(token(Kind::Store, self.index, slot as u32), op);
+            }
+            Err(error) => {
+                let failed = StoreOutcome::Failed(self.store_failed(volume, &error));
+                self.tell(clock.now(), Event::StoreDone { io, outcome: failed });
+            }
+        }
+    }
+
+    fn store_failed(&self, volume: VolumeIndex, error: &StoreError) -> StoreFault {
+        let volume = &self.volumes[usize::from(volume.0)];
+        tracing::error!(group = %self.name, volume = %volume.name, member = %volume.path, %error, "store failed");
+        match error {
+            StoreError::Eio => StoreFault::Io,
+            StoreError::Enospc => StoreFault::NoSpace,
+            StoreError::ShortWrite(_) | StoreError::ShortRead(_) => StoreFault::Short,
+            StoreError::Other(errno) => StoreFault::Other(errno.raw_os_error()),
+            StoreError::OutOfBounds { .. } | StoreError::Unaligned { .. } => {
+                StoreFault::Other(helio_driver::Errno::INVAL.raw_os_error())
+            }
+        }
+    }
+
+    /// An operation on a member ended.
+    pub(crate) fn store_done(&mut self, slot: u32, outcome: Outcome, now: Moment, driver: &mut dyn Driver) {
+        let Some(entry) = self.ios[slot as usize] else { panic!("store operation {slot} ended twice") };
+        let volume = &self.volumes[usize::from(entry.volume.0)];
+        let outcome = match outcome.error() {
+            Some(error) => StoreOutcome::Failed(self.store_failed(entry.volume, &error.into())),
+            None if entry.then_flush => {
+                self.ios[slot as usize] = Some(Io { then_flush: false, ..entry });
+                driver.submit(token(Kind::StoreSync, self.index, slot), volume.member.flush());
+                return;
+            }
+            None => match outcome {
+                Outcome::Read { buffer, .. } => {
+                    let zero = entry.look_for_zeros && is_zero(&buffer);
+                    StoreOutcome::Read { payload: self.payloads.insert(buffer), zero }
+                }
+                _ => StoreOutcome::Done,
+            },
+        };
+        self.ios[slot as usize] = None;
+        self.tell(now, Event::StoreDone { io: IoId(u64::from(slot)), outcome });
+    }
+
+    /// A step of saving the superblock ended.
+    pub(crate) fn metadata_done(&mut self, outcome: &Outcome, now: Moment, driver: &mut dyn Driver) {
+        if let Some(ok) = self.metadata.done(self.index, outcome, driver) {
+            self.tell(now, Event::SuperblockSaved { ok });
+        }
+    }
+
+    /// Hears what arrived on the connection, message by message.
+    pub(crate) fn hear(&mut self, now: Moment, driver: &mut dyn Driver) {
+        loop {
+            match self.link.next() {
+                Ok(Some(arrived)) => self.heard(now, arrived),
+                Ok(None) => return,
+                Err(error) => {
+                    tracing::warn!(group = %self.name, peer = %self.peer, %error, "the connection cannot be read");
+                    self.lost(now, error.to_string(), driver);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// One message with its payload, if it has one.
+    pub(crate) fn heard(&mut self, now: Moment, arrived: helio_link::Arrived) {
+        let helio_link::Arrived { mut message, payload } = arrived;
+        if let (Message::Item(item), Some(buffer)) = (&mut message, payload) {
+            item.payload = Some(self.payloads.insert(buffer));
+        }
+        if matches!(message, Message::Hello(_)) {
+            self.link.greeted();
+        }
+        self.tell(now, Event::Message(message));
+    }
+
+    /// The connection is gone, or must go; nothing more is said on it.
+    pub(crate) fn lost(&mut self, now: Moment, why: String, driver: &mut dyn Driver) {
+        if let Some((socket, _)) = self.link.part(false, now) {
+            driver.cancel(&socket);
+        }
+        self.tell(now, Event::Disconnected { why });
+    }
+
+    /// When the group has something to do although nothing happens.
+    pub(crate) fn deadline(&self) -> Moment {
+        if self.stopped { Moment::NEVER } else { self.engine.deadline().min(self.link.deadline()) }
+    }
+}
+
+/// Whether every byte is zero: compared with a page of zeros at a time, which the machine does fast.
+fn is_zero(bytes: &[u8]) -> bool {
+    const ZEROS: [u8; 4096] = [0; 4096];
+    bytes.chunks(ZEROS.len()).all(|chunk| chunk == &ZEROS[..chunk.len()])
+}

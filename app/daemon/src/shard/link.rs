@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A group's connection to its peer: dialling, reading, writing, parting.
+
+use crate::shard::token::{Kind, token};
+use helio_driver::{Address, Buffer, Driver, Op, Piece, Pool, Socket};
+use helio_format::message::Message;
+use helio_link::{Backoff, Figures, Incoming, LinkError, Tuning, frame};
+use helio_units::{Bytes, Moment};
+use std::time::Duration;
+
+/// Bytes one read from a peer may bring: a few segments of a fast link at once.
+const RECV_BYTES: usize = 256 << 10;
+/// Bound of the pool for payload received: what the engine lets lie unapplied (64 MiB), the item that passed it
+/// (32 MiB), the next one arriving (32 MiB), doubled since buffers come in powers of two.
+const POOL_BYTES: Bytes = Bytes::mib(256);
+/// How often the socket's figures are read.
+const MEASURE_EVERY: Duration = Duration::from_secs(1);
+
+/// Where the connection stands, from the socket's side.
+#[derive(Debug)]
+enum Stage {
+    /// The next attempt is due then; never on the side that is dialled.
+    Idle { retry: Moment },
+    Connecting { socket: Socket },
+    Up { socket: Socket },
+}
+
+/// One group's connection.
+pub(crate) struct Link {
+    group: usize,
+    stage: Stage,
+    /// Counts connections, so that late completions of an old one are known as such.
+    epoch: u32,
+    address: std::net::SocketAddr,
+    dials: bool,
+    tuning: Tuning,
+    backoff: Backoff,
+    incoming: Incoming,
+    pub(crate) pool: Pool,
+    /// Bytes read and not consumed yet: reading paused in the middle of them.
+    rest: Option<(Buffer, std::ops::Range<usize>)>,
+    idle_buffer: Option<Buffer>,
+    receiving: bool,
+    pub(crate) paused: bool,
+    out: Vec<Piece>,
+    out_bytes: u64,
+    in_flight: u64,
+    pub(crate) figures: Option<Figures>,
+    measure: Moment,
+    last_error: String,
+}
+
+impl Link {
+    pub(crate) fn new(group: usize, address: std::net::SocketAddr, dials: bool, tuning: Tuning) -> Self {
+        let retry = if dials { Moment::ZERO } else { Moment::NEVER };
+        Self {
+            group,
+            stage: Stage::Idle { retry },
+            epoch: 0,
+            address,
+            dials,
+            tuning,
+            backoff: Backoff::default(),
+            incoming: Incoming::default(),
+            pool: Pool::new(POOL_BYTES),
+            rest: None,
+            idle_buffer: None,
+            receiving: false,
+            paused: false,
+            out: Vec::new(),
+            out_bytes: 0,
+            in_flight: 0,
+            figures: None,
+            measure: Moment::NEVER,
+            last_error: String::new(),
+        }
+    }
+
+    pub(crate) fn tuning(&self) -> &Tuning {
+        &self.tuning
+    }
+
+    pub(crate) fn address(&self) -> std::net::SocketAddr {
+        self.address
+    }
+
+    pub(crate) fn is_current(&self, epoch: u32) -> bool {
+        self.epoch == epoch
+    }
+
+    pub(crate) fn is_up(&self) -> bool {
+        matches!(self.stage, Stage::Up { .. })
+    }
+
+    /// When the link has something to do by itself.
+    pub(crate) fn deadline(&self) -> Moment {
+        match &self.stage {
+            Stage::Idle { retry } => *retry,
+            Stage::Connecting { .. } => Moment::NEVER,
+            Stage::Up { .. } => self.measure,
+        }
+    }
+
+    /// Dials if it is time.
+    pub(crate) fn dial_if_due(&mut self, now: Moment, driver: &mut dyn Driver) {
+        let Stage::Idle { retry } = self.stage else { return };
+        if now < retry {
+            return;
+        }
+        let address = Address::Inet(self.address);
+        match Socket::stream_for(&address).and_then(|s| self.tuning.apply(&s).map(|()| s)) {
+            Ok(socket) => {
+                self.epoch += 1;
+                let op = Op::Connect { socket: socket.clone(), address };
+                driver.submit(token(Kind::LinkConnect, self.group, self.epoch), op);
+                self.stage = Stage::Connecting { socket };
+            }
+            Err(error) => self.failed(&error.to_string(), now),
+        }
+    }
+
+    /// An attempt failed: try again later, and say so once.
+    pub(crate) fn failed(&mut self, error: &str, now: Moment) {
+        if self.last_error != error {
+            tracing::warn!(address = %self.address, error, "the peer cannot be reached; trying again");
+            error.clone_into(&mut self.last_error);
+        }
+        self.stage = Stage::Idle { retry: now + self.backoff.pause(false) };
+    }
+
+    /// The attempt succeeded.
+    pub(crate) fn connected(&mut self, now: Moment, driver: &mut dyn Driver) {
+        if let Stage::Connecting { socket } = &self.stage {
+            let socket = socket.clone();
+            self.establish(socket, now, driver);
+        }
+    }
+
+    /// Takes over a connection whose first bytes were read elsewhere (`incoming` holds none of them).
+    pub(crate) fn adopt(&mut self, socket: Socket, now: Moment, driver: &mut dyn Driver) {
+        self.epoch += 1;
+        if let Err(error) = self.tuning.apply(&socket) {
+            tracing::warn!(%error, "the connection's options could not be set");
+        }
+        self.establish(socket, now, driver);
+    }
+
+    fn establish(&mut self, socket: Socket, now: Moment, driver: &mut dyn Driver) {
+        self.stage = Stage::Up { socket };
+        self.incoming = Incoming::default();
+        self.last_error.clear();
+        self.measure = now;
+        self.paused = false;
+        self.receive(driver);
+    }
+
+    /// Asks for more bytes, unless reading is paused or asked for already.
+    pub(crate) fn receive(&mut self, driver: &mut dyn Driver) {
+        let Stage::Up { socket } = &self.stage else { return };
+        if self.receiving || self.paused || self.rest.is_some() {
+            return;
+        }
+        let buffer = self.idle_buffer.take().unwrap_or_else(|| Buffer::zeroed(RECV_BYTES));
+        let range = 0..buffer.len();
+        self.receiving = true;
+        let op = Op::Recv { socket: socket.clone(), buffer, range };
+        driver.submit(token(Kind::LinkRecv, self.group, self.epoch), op);
+    }
+
+    /// Bytes arrived; [`Link::next`] hands out what they say.
+    pub(crate) fn received(&mut self, buffer: Buffer, count: usize) {
+        self.receiving = false;
+        self.rest = Some((buffer, 0..count));
+    }
+
+    /// A receive ended without bytes; its buffer may serve again.
+    pub(crate) fn keep(&mut self, buffer: Buffer) {
+        self.receiving = false;
+        self.idle_buffer = Some(buffer);
+    }
+
+    /// The next whole message among the bytes that arrived.
+    pub(crate) fn next(&mut self) -> Result<Option<helio_link::Arrived>, LinkError> {
+        while !self.paused {
+            let Some((buffer, range)) = &mut self.rest else { return Ok(None) };
+            if range.start >= range.end {
+                self.idle_buffer = self.rest.take().map(|(buffer, _)| buffer);
+                return Ok(None);
+            }
+            let (taken, arrived) = self.incoming.consume(&buffer[range.clone()], &self.pool)?;
+            range.start += taken;
+            if arrived.is_some() {
+                return Ok(arrived);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Puts a message at the end of what will be sent.
+    pub(crate) fn queue(&mut self, message: &Message, payload: Option<&helio_driver::Shared>) {
+        if self.is_up() {
+            self.out_bytes += frame(message, payload, &mut self.out);
+        }
+    }
+
+    /// Hands what is queued to the socket, one batch at a time.
+    pub(crate) fn flush(&mut self, driver: &mut dyn Driver) {
+        let Stage::Up { socket } = &self.stage else { return };
+        if self.in_flight > 0 || self.out.is_empty() {
+            return;
+        }
+        let pieces = std::mem::take(&mut self.out);
+        self.in_flight = std::mem::take(&mut self.out_bytes);
+        let op = Op::Send { socket: socket.clone(), pieces };
+        driver.submit(token(Kind::LinkSend, self.group, self.epoch), op);
+    }
+
+    /// The socket took a batch; returns its bytes.
+    pub(crate) fn sent(&mut self, mut pieces: Vec<Piece>) -> u64 {
+        if self.out.is_empty() {
+            pieces.clear();
+            self.out = pieces;
+        }
+        std::mem::take(&mut self.in_flight)
+    }
+
+    /// Gives the connection up. What is queued (last words) is returned with the socket, to be sent if it can be.
+    pub(crate) fn part(&mut self, refused: bool, now: Moment) -> Option<(Socket, Vec<Piece>)> {
+        let retry = if self.dials { now + self.backoff.pause(refused) } else { Moment::NEVER };
+        let stage = std::mem::replace(&mut self.stage, Stage::Idle { retry });
+        self.epoch += 1;
+        self.receiving = false;
+        self.rest = None;
+        self.in_flight = 0;
+        self.out_bytes = 0;
+        self.figures = None;
+        let out = std::mem::take(&mut self.out);
+        match stage {
+            Stage::Up { socket } | Stage::Connecting { socket } => Some((socket, out)),
+            Stage::Idle { .. } => None,
+        }
+    }
+
+    /// The peer was greeted: the next loss is a first one.
+    pub(crate) fn greeted(&mut self) {
+        self.backoff.succeeded();
+    }
+
+    /// Reads the socket's figures if it is time.
+    pub(crate) fn measure_if_due(&mut self, now: Moment) -> Option<&Figures> {
+        let Stage::Up { socket } = &self.stage else { return None };
+        if now < self.measure {
+            return None;
+        }
+        self.measure = now + MEASURE_EVERY;
+        self.figures = Figures::of(socket).ok();
+        self.figures.as_ref()
+    }
+}

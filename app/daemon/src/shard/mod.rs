@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The shard: one thread that owns clients, engines, members and peer connections of its groups, and runs each
+//! request to completion.
+//!
+//! ```text
+//!   driver.wait ─completions─> dispatch ─events─> engines ─settle─> effects ─> driver.submit
+//!        ^                                                                          │
+//!        └──────────────────────────────────────────────────────────────────────────┘
+//! ```
+//! The control plane lives on threads of its own and asks through a bounded queue and the driver's waker. A group
+//! lives on one shard; today there is one shard.
+
+mod clients;
+mod clock;
+mod group;
+mod link;
+mod metadata;
+mod payloads;
+mod plan;
+mod show;
+mod strangers;
+mod token;
+
+use crate::config::Setting;
+use clients::{ClientIo, Clients};
+pub(crate) use clock::Clock;
+use group::{CommandReply, Group, Wanted};
+use helio_driver::{Completion, Driver, Op, Outcome, Piece, Pool, Socket};
+use helio_engine::{Command, Refusal};
+use helio_format::message::Parting;
+use helio_units::{Bytes, Moment, VolumeIndex};
+pub(crate) use plan::{GroupPlan, Listeners, VolumePlan};
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+use strangers::{Introduced, Strangers, farewell};
+use token::{Kind, token, unpack};
+use tokio::sync::oneshot;
+
+/// Pool for clients' payload beyond what the queues hold: what clients may have under way.
+const CLIENT_MEMORY: Bytes = Bytes::mib(256);
+/// Last words on a connection given up must be taken by then.
+const PARTING_PATIENCE: Duration = Duration::from_secs(1);
+
+/// What the control plane asks of a shard.
+#[derive(Debug)]
+pub(crate) enum Ask {
+    /// Show the groups.
+    Status { reply: oneshot::Sender<Vec<helio_api::GroupStatus>> },
+    /// Carry out a command on a group.
+    Command { group: String, command: Command, reply: CommandReply },
+    /// What a forced promotion would put at stake.
+    AtStake { group: String, reply: oneshot::Sender<helio_api::AtStake> },
+    /// The flight recorder.
+    Recorder { group: String, reply: oneshot::Sender<Vec<helio_api::RecorderEvent>> },
+    /// Change a setting that can change while running.
+    Change { group: String, setting: Setting },
+    /// Stop cleanly; the shard's thread ends.
+    Stop,
+}
+
+/// A connection given up whose last words are on their way.
+#[derive(Debug)]
+struct Leaving {
+    socket: Socket,
+    until: Moment,
+}
+
+/// See the drawing above.
+pub(crate) struct Shard<D: Driver> {
+    driver: D,
+    clock: Clock,
+    groups: Vec<Group>,
+    clients: Clients,
+    strangers: Strangers,
+    client_listeners: Vec<Socket>,
+    peer_listener: Option<Socket>,
+    pool: Pool,
+    asks: Receiver<Ask>,
+    leaving: Vec<Option<Leaving>>,
+    wanted: Vec<Wanted>,
+    stopping: bool,
+}
+
+impl<D: Driver> Shard<D> {
+    /// A shard over its plans. `dice` draws incarnations and seeds; they must differ at every start.
+    ///
+    /// # Errors
+    /// An address cannot be listened on.
+    pub(crate) fn new(
+        driver: D,
+        plans: Vec<GroupPlan>,
+        listeners: Listeners,
+        asks: Receiver<Ask>,
+        mut dice: impl FnMut() -> u64,
+    ) -> std::io::Result<Self> {
+        let clock = Clock::new();
+        let queued: u64 = plans.iter().map(|p| p.engine.queue.memory.unwrap_or(helio_engine::QUEUE_BYTES_MOST).0).sum();
+        let mut groups = Vec::new();
+        for (index, plan) in plans.into_iter().enumerate() {
+            groups.push(Group::new(index, plan, (dice(), dice()), clock.now()));
+        }
+        let listen = |address| Socket::listen(address, 128);
+        Ok(Self {
+            driver,
+            clock,
+            groups,
+            clients: Clients::default(),
+            strangers: Strangers::new(),
+            client_listeners: listeners.clients.iter().map(listen).collect::<Result<_, _>>()?,
+            peer_listener: listeners.peers.as_ref().map(listen).transpose()?,
+            // Buffers come in powers of two, so what the queues may hold counts twice.
+            pool: Pool::new(Bytes(queued) * 2 + CLIENT_MEMORY),
+            asks,
+            leaving: Vec::new(),
+            wanted: Vec::new(),
+            stopping: false,
+        })
+    }
+
+    /// Runs until everything has stopped cleanly.
+    ///
+    /// # Errors
+    /// The kernel refuses to wait.
+    pub(crate) fn run(mut self) -> std::io::Result<()> {
+        self.driver.submit(token(Kind::Woken, 0, 0), Op::Wait);
+        for (n, listener) in self.client_listeners.clone().into_iter().enumerate() {
+            self.driver.submit(token(Kind::AcceptClient, n, 0), Op::Accept { listener });
+        }
+        if let Some(listener) = self.peer_listener.clone() {
+            self.driver.submit(token(Kind::AcceptPeer, 0, 0), Op::Accept { listener });
+        }
+        let mut completions = Vec::new();
+        loop {
+            self.turn();
+            if self.stopping && self.groups.iter().all(|g| g.stopped) && self.leaving.iter().all(Option::is_none) {
+                return Ok(());
+            }
+            let now = self.clock.now();
+            let timeout = match self.deadline() {
+                Moment::NEVER => None,
+                due => Some(due - now),
+            };
+            self.driver.wait(timeout, &mut completions)?;
+            for completion in completions.drain(..) {
+                self.dispatch(completion);
+            }
+        }
+    }
+
+    fn deadline(&self) -> Moment {
+        let groups = self.groups.iter().map(Group::deadline);
+        let leaving = self.leaving.iter().flatten().map(|l| l.until);
+        groups.chain(leaving).chain([self.strangers.deadline()]).min().unwrap_or(Moment::NEVER)
+    }
+
+    /// Everything that depends on the whole batch: timers, settling, answers, sends.
+    fn turn(&mut self) {
+        let now = self.clock.now();
+        self.strangers.expire(now, &mut self.driver);
+        self.expire_leaving(now);
+        for index in 0..self.groups.len() {
+            self.turn_group(index, now);
+        }
+        for slot in self.clients.starved() {
+            self.wake_client(slot);
+        }
+    }
+
+    fn turn_group(&mut self, index: usize, now: Moment) {
+        let group = &mut self.groups[index];
+        if group.stopped {
+            return;
+        }
+        if !self.stopping {
+            group.link.dial_if_due(now, &mut self.driver);
+        }
+        if let Some(figures) = group.link.measure_if_due(now) {
+            let (round_trip, rate) = (figures.round_trip, figures.delivery_rate);
+            group.tell(now, helio_engine::Event::LinkMeasured { round_trip, rate });
+        }
+        // Answering may free a client to send more, which is the same batch still.
+        loop {
+            let group = &mut self.groups[index];
+            group.settle(&self.clock, &self.pool, &mut self.driver, &mut self.wanted);
+            if self.wanted.is_empty() {
+                break;
+            }
+            self.grant(index);
+        }
+        let group = &mut self.groups[index];
+        group.hear(now, &mut self.driver);
+        group.link.receive(&mut self.driver);
+        group.settle(&self.clock, &self.pool, &mut self.driver, &mut self.wanted);
+        if !self.wanted.is_empty() {
+            self.grant(index);
+        }
+    }
+
+    /// Does what a group wanted of the shard.
+    fn grant(&mut self, index: usize) {
+        let mut touched: Vec<usize> = Vec::new();
+        for wanted in std::mem::take(&mut self.wanted) {
+            match wanted {
+                Wanted::Answer { request, answer, data } => {
+                    touched.extend(self.clients.answer(request, answer, data));
+                }
+                Wanted::Part { socket, out } => self.part(socket, out),
+                Wanted::Stopped => self.clients.dismiss(Some(index), &mut self.driver),
+            }
+        }
+        touched.sort_unstable();
+        touched.dedup();
+        for slot in touched {
+            self.wake_client(slot);
+        }
+    }
+
+    fn wake_client(&mut self, slot: usize) {
+        let now = self.clock.now();
+        let mut io = ClientIo { groups: &mut self.groups, driver: &mut self.driver, pool: &self.pool, now };
+        self.clients.wake(slot, &mut io);
+    }
+
+    /// Lets a connection go once its last words are taken.
+    fn part(&mut self, socket: Socket, out: Vec<Piece>) {
+        self.driver.cancel(&socket);
+        if out.is_empty() {
+            return;
+        }
+        let slot = self.leaving.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.leaving.push(None);
+            self.leaving.len() - 1
+        });
+        let op = Op::Send { socket: socket.clone(), pieces: out };
+        self.leaving[slot] = Some(Leaving { socket, until: self.clock.now() + PARTING_PATIENCE });
+        self.driver.submit(token(Kind::PartingSend, slot, 0), op);
+    }
+
+    fn expire_leaving(&mut self, now: Moment) {
+        for slot in &mut self.leaving {
+            if slot.as_ref().is_some_and(|l| now >= l.until)
+                && let Some(gone) = slot.take()
+            {
+                self.driver.cancel(&gone.socket);
+            }
+        }
+    }
+
+    fn dispatch(&mut self, completion: Completion) {
+        let (kind, index, detail) = unpack(completion.token);
+        let now = self.clock.now();
+        match (kind, completion.outcome) {
+            (Kind::Woken, _) => {
+                self.driver.submit(token(Kind::Woken, 0, 0), Op::Wait);
+                while let Ok(ask) = self.asks.try_recv() {
+                    self.asked(ask, now);
+                }
+            }
+            (Kind::AcceptClient | Kind::AcceptPeer, Outcome::Accept(result)) => self.accepted(kind, index, result, now),
+            (Kind::ClientRecv, Outcome::Recv { buffer, result }) => {
+                let mut io = ClientIo { groups: &mut self.groups, driver: &mut self.driver, pool: &self.pool, now };
+                self.clients.received((index, detail), buffer, result.ok(), &mut io);
+            }
+            (Kind::ClientSend, Outcome::Send { result, .. }) => {
+                let mut io = ClientIo { groups: &mut self.groups, driver: &mut self.driver, pool: &self.pool, now };
+                self.clients.sent(index, detail, result.is_ok(), &mut io);
+            }
+            (Kind::Store | Kind::StoreSync, outcome) => {
+                self.groups[index].store_done(detail, outcome, now, &mut self.driver);
+            }
+            (Kind::Metadata, outcome) => self.groups[index].metadata_done(&outcome, now, &mut self.driver),
+            (Kind::LinkConnect | Kind::LinkRecv | Kind::LinkSend, outcome) => self.link_done(index, detail, outcome, now),
+            (Kind::PartingSend, _) => self.leaving[index] = None,
+            (Kind::StrangerRecv, Outcome::Recv { buffer, result }) => {
+                let met = self.strangers.received(index, detail, buffer, result.ok(), &mut self.driver);
+                if let Introduced::Hello { socket, hello } = met {
+                    self.introduced(socket, hello, now);
+                }
+            }
+            (Kind::StrangerSend, _) => {}
+            (kind, outcome) => panic!("a {kind:?} cannot end as {outcome:?}"),
+        }
+    }
+
+    fn accepted(
+        &mut self,
+        kind: Kind,
+        index: usize,
+        result: Result<helio_driver::Accepted, helio_driver::OpError>,
+        now: Moment,
+    ) {
+        let listener = match kind {
+            Kind::AcceptClient => self.client_listeners.get(index).cloned(),
+            _ => self.peer_listener.clone(),
+        };
+        match result {
+            Ok(accepted) if kind == Kind::AcceptClient => self.clients.accept(accepted.socket, &mut self.driver),
+            Ok(accepted) => self.strangers.accept(accepted.socket, now, &mut self.driver),
+            Err(error) => tracing::error!(%error, "a connection could not be accepted"),
+        }
+        if let Some(listener) = listener.filter(|_| !self.stopping) {
+            self.driver.submit(token(kind, index, 0), Op::Accept { listener });
+        }
+    }
+
+    fn link_done(&mut self, index: usize, epoch: u32, outcome: Outcome, now: Moment) {
+        let group = &mut self.groups[index];
+        let current = group.link.is_current(epoch);
+        match outcome {
+            Outcome::Connect(Ok(())) if current => {
+                group.link.connected(now, &mut self.driver);
+                group.tell(now, helio_engine::Event::Connected);
+            }
+            Outcome::Connect(Err(error)) if current => group.link.failed(&error.to_string(), now),
+            Outcome::Recv { buffer, result } if current => match result {
+                Ok(count) if count > 0 => {
+                    group.link.received(buffer, count);
+                    group.hear(now, &mut self.driver);
+                }
+                Ok(_) => group.lost(now, String::from("the peer closed the connection"), &mut self.driver),
+                Err(error) => {
+                    group.link.keep(buffer);
+                    group.lost(now, error.to_string(), &mut self.driver);
+                }
+            },
+            Outcome::Send { pieces, result } if current => match result {
+                Ok(()) => {
+                    let bytes = group.link.sent(pieces);
+                    group.tell(now, helio_engine::Event::LinkTook { bytes });
+                }
+                Err(error) => group.lost(now, error.to_string(), &mut self.driver),
+            },
+            _ => {}
+        }
+    }
+
+    /// A stranger said hello: it belongs to a group, or it goes.
+    fn introduced(&mut self, socket: Socket, hello: helio_format::message::Hello, now: Moment) {
+        let Some(group) = self.groups.iter_mut().find(|g| g.name == hello.group) else {
+            let why = format!("no group {} on this node", hello.group);
+            tracing::warn!(peer = %hello.node, "{why}");
+            farewell(socket, Parting::Refused, &why, &mut self.driver);
+            return;
+        };
+        if hello.node != group.peer {
+            let why = format!("group {} is mirrored with {}, not with {}", group.name, group.peer, hello.node);
+            tracing::warn!(group = %group.name, "{why}");
+            farewell(socket, Parting::Refused, &why, &mut self.driver);
+            return;
+        }
+        // A new connection shows that the old one is stale, whatever its socket believes.
+        if group.link.is_up() {
+            group.lost(now, String::from("the peer connected anew"), &mut self.driver);
+        }
+        group.link.adopt(socket, now, &mut self.driver);
+        group.tell(now, helio_engine::Event::Connected);
+        let message = helio_format::message::Message::Hello(hello);
+        group.heard(now, helio_link::Arrived { message, payload: None });
+    }
+
+    fn asked(&mut self, ask: Ask, now: Moment) {
+        // An asker that has gone wants no answer; so failed replies are dropped on purpose.
+        match ask {
+            Ask::Status { reply } => {
+                let shown = (0..self.groups.len()).map(|n| self.show(n)).collect();
+                let _gone = reply.send(shown);
+            }
+            Ask::Command { group, command, reply } => match self.find(&group) {
+                Some(index) => self.command(index, command, reply, now),
+                None => {
+                    let _gone = reply.send(Err(unknown(&group)));
+                }
+            },
+            Ask::AtStake { group, reply } => {
+                if let Some(index) = self.find(&group) {
+                    let _gone = reply.send(show::at_stake(&self.groups[index], &self.clock));
+                }
+            }
+            Ask::Recorder { group, reply } => {
+                if let Some(index) = self.find(&group) {
+                    let _gone = reply.send(show::recorder(&self.groups[index], &self.clock));
+                }
+            }
+            Ask::Change { group, setting } => {
+                if let Some(index) = self.find(&group) {
+                    self.groups[index].change(now, setting);
+                }
+            }
+            Ask::Stop => self.stop(now),
+        }
+    }
+
+    fn find(&self, group: &str) -> Option<usize> {
+        self.groups.iter().position(|g| g.name == group)
+    }
+
+    fn command(&mut self, index: usize, command: Command, reply: CommandReply, now: Moment) {
+        let group = &self.groups[index];
+        let volumes = (0..group.volumes.len() as u16).map(VolumeIndex);
+        let clients: u64 = volumes.map(|v| self.clients.count(index, v)).sum();
+        if command == Command::Demote && clients > 0 && group.engine.is_primary() {
+            let text = format!("{clients} NBD connection(s) use {}", group.name);
+            let refusal = Refusal::later("in-use", text, "unmount and disconnect them first, then demote");
+            let _gone = reply.send(Err(refusal));
+            return;
+        }
+        self.groups[index].command(now, command, reply);
+    }
+
+    fn stop(&mut self, now: Moment) {
+        if std::mem::replace(&mut self.stopping, true) {
+            return;
+        }
+        for listener in self.client_listeners.iter().chain(&self.peer_listener) {
+            self.driver.cancel(listener);
+        }
+        self.clients.dismiss(None, &mut self.driver);
+        for group in &mut self.groups {
+            let (reply, _nobody_waits) = oneshot::channel();
+            group.command(now, Command::Stop, reply);
+        }
+    }
+
+    fn show(&self, index: usize) -> helio_api::GroupStatus {
+        let clients = |volume| self.clients.count(index, volume);
+        show::group(&self.groups[index], &self.clock, clients)
+    }
+}
+
+fn unknown(group: &str) -> Refusal {
+    Refusal::new("unknown-group", format!("group {group} is not configured on this node"), "`helio status` lists the groups")
+}

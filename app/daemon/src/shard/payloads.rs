@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which buffer a payload's name stands for.
+
+use helio_driver::{Buffer, Shared};
+use helio_units::{Payload, PayloadId};
+
+/// The buffers one engine knows by name. A buffer goes back to its pool once its name is released and the disk and
+/// the sockets that still hold it have let go.
+#[derive(Debug, Default)]
+pub(crate) struct Payloads {
+    slots: Vec<Option<Shared>>,
+    free: Vec<usize>,
+}
+
+impl Payloads {
+    /// Names a buffer.
+    pub(crate) fn insert(&mut self, buffer: Buffer) -> Payload {
+        let length = buffer.len() as u32;
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() - 1
+        });
+        self.slots[slot] = Some(buffer.into_shared());
+        Payload { id: PayloadId(slot as u64), length }
+    }
+
+    /// The buffer behind a name.
+    pub(crate) fn get(&self, id: PayloadId) -> &Shared {
+        match self.slots.get(id.0 as usize) {
+            Some(Some(shared)) => shared,
+            _ => panic!("payload {} was released before its last use", id.0),
+        }
+    }
+
+    /// The name is used no more.
+    pub(crate) fn release(&mut self, id: PayloadId) {
+        let slot = id.0 as usize;
+        assert!(self.slots.get_mut(slot).and_then(Option::take).is_some(), "payload {slot} was released twice");
+        self.free.push(slot);
+    }
+}

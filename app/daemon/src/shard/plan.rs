@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a shard is told at its start, in its own terms.
+
+use helio_disk::Member;
+use helio_driver::{Address, File};
+use helio_engine::Config;
+use helio_format::superblock::Superblock;
+use helio_ledger::SuperblockStore;
+use helio_link::Tuning;
+use helio_units::Bytes;
+
+/// A volume with its open member.
+#[derive(Debug)]
+pub(crate) struct VolumePlan {
+    pub(crate) name: String,
+    pub(crate) size: Bytes,
+    pub(crate) member: Member,
+    pub(crate) path: String,
+    pub(crate) buffered: bool,
+    pub(crate) sparse: bool,
+}
+
+/// A group with its open metadata.
+#[derive(Debug)]
+pub(crate) struct GroupPlan {
+    pub(crate) engine: Config,
+    pub(crate) volumes: Vec<VolumePlan>,
+    pub(crate) peer_address: std::net::SocketAddr,
+    /// This node connects to the other: its name sorts first.
+    pub(crate) dials: bool,
+    pub(crate) tuning: Tuning,
+    pub(crate) metadata: File,
+    pub(crate) store: SuperblockStore,
+    pub(crate) superblock: Superblock,
+    /// `bound_source` for a bound that the file names.
+    pub(crate) preset: Option<String>,
+}
+
+/// Where a shard listens.
+#[derive(Debug)]
+pub(crate) struct Listeners {
+    pub(crate) clients: Vec<Address>,
+    pub(crate) peers: Option<Address>,
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The engine's status in the words of the control API.
+
+use crate::shard::clock::Clock;
+use crate::shard::group::Group;
+use helio_api::{
+    AtStake, BufferStatus, Connection, CounterStatus, CursorStatus, GroupStatus, Io, LagStatus, LinkStatus, ModeStatus,
+    PeerStatus, Protected, QueueStatus, RecorderEvent, SyncStatus, ThrottleStatus, VolumeStatus,
+};
+use helio_engine::{BoundSource, Status, WhenFull};
+use helio_units::{Bytes, Items, Mode, Rate, Role, State, VolumeIndex};
+
+/// One group.
+pub(crate) fn group(group: &Group, clock: &Clock, clients: impl Fn(VolumeIndex) -> u64) -> GroupStatus {
+    let now = clock.now();
+    let status = group.engine.status(now);
+    let volumes = group.volumes.iter().zip(0..).map(|(volume, n)| VolumeStatus {
+        name: volume.name.clone(),
+        size_bytes: volume.size,
+        member: volume.path.clone(),
+        io: if volume.buffered { Io::Buffered } else { Io::Direct },
+        sparse: volume.sparse,
+        marked_bytes: status.marked[usize::from(n)].min(volume.size),
+        clients: Items(clients(VolumeIndex(n))),
+    });
+    let in_force = matches!(status.state, State::Replicating | State::Queuing | State::CatchingUp | State::Syncing);
+    GroupStatus {
+        name: group.name.clone(),
+        role: status.role,
+        state: status.state,
+        state_since_ms: clock.wall(status.state_since),
+        state_reason: reason(&status),
+        next: next(&status, group),
+        generation: status.generation.to_string(),
+        consistent: status.consistent,
+        fault: status.fault.clone(),
+        protected: protected(&status, group, clock),
+        mode: ModeStatus { requested: status.mode, effective: in_force.then_some(status.effective) },
+        volumes: volumes.collect(),
+        queue: status.queue.map(|queue| self::queue(&queue, group)),
+        throttle: status.queue.map_or_else(ThrottleStatus::default, |queue| ThrottleStatus {
+            waiting: Items(queue.waiting),
+            count: Items(queue.throttled),
+            total_seconds: queue.throttle_time,
+        }),
+        lag: LagStatus {
+            bytes: status.lag.bytes,
+            seconds: status.lag.oldest,
+            writes: Items(status.lag.writes),
+        },
+        cursors: CursorStatus {
+            accepted: status.cursors.head,
+            completed: status.cursors.completed,
+            durable: status.cursors.durable,
+            peer_sent: status.cursors.peer_sent,
+            peer_received: status.cursors.peer_received,
+            peer_completed: status.cursors.peer_completed,
+            peer_durable: status.cursors.peer_durable,
+        },
+        peer: peer(&status, group, clock),
+        sync: status.sync.map(|s| sync(&s, &status)),
+        counters: counters(&status),
+    }
+}
+
+fn reason(status: &Status) -> String {
+    let text = &status.reason;
+    match status.changing {
+        Some(change) => format!("{text} ({change})"),
+        None => text.clone(),
+    }
+}
+
+fn next(status: &Status, group: &Group) -> String {
+    let (name, peer) = (&group.name, &group.peer);
+    match (status.role, status.state) {
+        (_, State::Replicating) => "nothing to do".into(),
+        (_, State::Queuing) => format!("the backlog is sent in order once {peer} is connected again"),
+        (_, State::CatchingUp) => "replicating, once the backlog is sent".into(),
+        (_, State::Syncing) => "replicating, once every marked region is copied".into(),
+        (Role::Primary, State::Logging) if status.link.word == "connected" => {
+            format!("`helio update {name}` copies the marked regions")
+        }
+        (Role::Primary, _) => format!("an update begins once {peer} is connected"),
+        (Role::Secondary, State::NeedsSync) => format!("this copy is not consistent until {peer} completes its update"),
+        (Role::Secondary, _) if status.link.word == "connected" => {
+            format!("`helio promote {name}` on the node that should be primary")
+        }
+        (Role::Secondary, _) => format!("waits for {peer}"),
+    }
+}
+
+fn protected(status: &Status, group: &Group, clock: &Clock) -> Protected {
+    let peer = &group.peer;
+    let state_since = clock.wall(status.state_since);
+    if status.role == Role::Secondary {
+        let yes = status.state == State::Replicating;
+        let why = if yes { format!("follows {peer} and is level with it") } else { reason(status) };
+        return Protected { yes, since_ms: state_since, why };
+    }
+    match status.level_since {
+        Some(since) => {
+            let why = match status.mode {
+                Mode::Sync => format!("every answered write is on {peer} too"),
+                Mode::NearSync => format!("every answered write has reached {peer}'s memory"),
+                Mode::Async => format!("{peer} follows in order, {} behind", status.lag.bytes),
+            };
+            Protected { yes: true, since_ms: clock.wall(since.max(status.state_since)), why }
+        }
+        None => Protected { yes: false, since_ms: state_since, why: reason(status) },
+    }
+}
+
+fn queue(queue: &helio_engine::QueueStatus, group: &Group) -> QueueStatus {
+    QueueStatus {
+        bytes: queue.bytes,
+        items: queue.items,
+        bytes_high_water: queue.bytes_high,
+        items_high_water: queue.items_high,
+        bound_bytes: queue.bound,
+        bound_items: queue.bound_items,
+        bound_source: bound_source(queue.source, group),
+        when_full_connected: policy(group.config.queue.connected).into(),
+        when_full_disconnected: policy(group.config.queue.disconnected).into(),
+    }
+}
+
+fn bound_source(source: BoundSource, group: &Group) -> String {
+    match (source, &group.preset) {
+        (BoundSource::File, Some(preset)) => format!("preset {preset}"),
+        (BoundSource::File, None) => "file".into(),
+        (BoundSource::Default, _) => "default".into(),
+        (BoundSource::Measured, _) => "4 x measured bandwidth-delay product".into(),
+    }
+}
+
+fn policy(policy: WhenFull) -> &'static str {
+    match policy {
+        WhenFull::Block => "block",
+        WhenFull::Log => "log",
+        WhenFull::Fail => "fail",
+    }
+}
+
+fn peer(status: &Status, group: &Group, clock: &Clock) -> PeerStatus {
+    let link = &status.link;
+    let tuning = group.link.tuning();
+    PeerStatus {
+        name: group.peer.clone(),
+        address: group.link.address().to_string(),
+        connection: match link.word {
+            "connected" => Connection::Connected,
+            "refused" => Connection::Refused,
+            _ => Connection::Connecting,
+        },
+        connection_since_ms: clock.wall(link.since),
+        reason: link.why.clone(),
+        age_seconds: link.last_heard.map(|at| clock.now() - at),
+        role: link.peer_role,
+        state: link.peer_state,
+        link: group.link.figures.as_ref().map(|f| LinkStatus {
+            rtt_us: f.round_trip,
+            retransmits: u64::from(f.retransmits),
+            congestion_control: f.congestion.clone(),
+            send_buffer: BufferStatus { requested_bytes: tuning.send_buffer, actual_bytes: f.send_buffer },
+            receive_buffer: BufferStatus { requested_bytes: tuning.receive_buffer, actual_bytes: f.receive_buffer },
+            window_bytes: f.window,
+            delivery_rate_bytes_per_second: f.delivery_rate,
+        }),
+    }
+}
+
+fn sync(sync: &helio_engine::SyncStatus, status: &Status) -> SyncStatus {
+    let marked = status.marked.iter().fold(Bytes::ZERO, |sum, b| sum + *b);
+    let seconds = sync.running.as_secs_f64().max(0.001);
+    let rate = Rate((sync.copied.0 as f64 / seconds) as u64);
+    let left = sync.to_copy.saturating_sub(sync.copied);
+    let eta = (rate.0 > 0).then(|| rate.time_for(left));
+    SyncStatus { marked_bytes: marked, copied_bytes: sync.copied, rate_bytes_per_second: rate, eta_seconds: eta }
+}
+
+fn counters(status: &Status) -> CounterStatus {
+    let c = status.counters;
+    CounterStatus {
+        writes: c.writes,
+        reads: c.reads,
+        flushes: c.flushes,
+        discards: c.discards,
+        zeroes: c.zeroes,
+        write_bytes: Bytes(c.write_bytes),
+        read_bytes: Bytes(c.read_bytes),
+        sent_bytes: Bytes(c.sent_bytes),
+        received_bytes: Bytes(c.received_bytes),
+        answered: c.answered,
+    }
+}
+
+/// What a forced promotion would put at stake, as far as this node knows.
+pub(crate) fn at_stake(group: &Group, clock: &Clock) -> AtStake {
+    let now = clock.now();
+    let status = group.engine.status(now);
+    let peer = &group.peer;
+    let Some(heard) = status.link.last_heard else {
+        return AtStake {
+            since_ms: None,
+            seconds: None,
+            bytes: None,
+            writes: None,
+            last_contact_ms: None,
+            text: format!("{peer} was never heard since this daemon started: what it wrote beyond this copy is unknown"),
+        };
+    };
+    let silent = now - heard;
+    let told = status.lag;
+    AtStake {
+        since_ms: Some(clock.wall(heard)),
+        seconds: Some(silent),
+        bytes: Some(told.bytes),
+        writes: Some(Items(told.writes)),
+        last_contact_ms: Some(clock.wall(heard)),
+        text: format!(
+            "{peer} may have gone on since {} ({:.1} s ago); when it was heard last, {} in {} writes had not completed \
+             here; whatever it answered since is not here either",
+            clock.wall(heard),
+            silent.as_secs_f64(),
+            told.bytes,
+            told.writes
+        ),
+    }
+}
+
+/// The flight recorder in words.
+pub(crate) fn recorder(group: &Group, clock: &Clock) -> Vec<RecorderEvent> {
+    let records = group.engine.records();
+    records.into_iter().map(|r| RecorderEvent { at_ms: clock.wall(r.at), what: r.to_string() }).collect()
+}

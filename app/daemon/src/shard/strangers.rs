@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Connections on the peers' port whose first message has not come yet: nobody knows which group they are about.
+
+use crate::shard::token::{Kind, token};
+use helio_driver::{Buffer, Driver, Op, Piece, Pool, Socket};
+use helio_format::message::{Hello, Message, Parting};
+use helio_link::{Incoming, frame};
+use helio_units::{Bytes, Moment};
+use std::time::Duration;
+
+/// Most strangers at once; the next one takes the place of the oldest.
+const STRANGERS_MAX: usize = 64;
+/// A stranger that has not said hello by then goes.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// A hello fits into this.
+const RECV_BYTES: usize = 4096;
+
+#[derive(Debug)]
+struct Stranger {
+    epoch: u32,
+    socket: Socket,
+    incoming: Incoming,
+    until: Moment,
+}
+
+/// What became of a stranger.
+#[derive(Debug)]
+pub(crate) enum Introduced {
+    /// It said hello and nothing else yet.
+    Hello { socket: Socket, hello: Hello },
+    /// Nothing yet, or it was sent away.
+    Nothing,
+}
+
+/// All of them.
+pub(crate) struct Strangers {
+    slots: Vec<Option<Stranger>>,
+    epochs: u32,
+    pool: Pool,
+}
+
+impl Strangers {
+    pub(crate) fn new() -> Self {
+        // A hello has no payload, so a stranger may use no payload memory at all.
+        Self { slots: Vec::new(), epochs: 0, pool: Pool::new(Bytes::ZERO) }
+    }
+
+    /// Somebody connected.
+    pub(crate) fn accept(&mut self, socket: Socket, now: Moment, driver: &mut dyn Driver) {
+        self.epochs = self.epochs.wrapping_add(1);
+        let slot = self.slots.iter().position(Option::is_none).unwrap_or(self.slots.len());
+        let slot = if slot < STRANGERS_MAX { slot } else { self.oldest() };
+        if slot == self.slots.len() {
+            self.slots.push(None);
+        }
+        self.drop_slot(slot, driver);
+        let stranger =
+            Stranger { epoch: self.epochs, socket, incoming: Incoming::default(), until: now + PATIENCE };
+        receive(slot, &stranger, Buffer::zeroed(RECV_BYTES), driver);
+        self.slots[slot] = Some(stranger);
+    }
+
+    fn oldest(&self) -> usize {
+        let age = |n: &usize| self.slots[*n].as_ref().map_or(Moment::ZERO, |s| s.until);
+        (0..self.slots.len()).min_by_key(age).unwrap_or(0)
+    }
+
+    fn drop_slot(&mut self, slot: usize, driver: &mut dyn Driver) {
+        if let Some(stranger) = self.slots[slot].take() {
+            driver.cancel(&stranger.socket);
+        }
+    }
+
+    /// Bytes arrived from one.
+    pub(crate) fn received(
+        &mut self,
+        slot: usize,
+        epoch: u32,
+        buffer: Buffer,
+        count: Option<usize>,
+        driver: &mut dyn Driver,
+    ) -> Introduced {
+        let known = self.slots.get(slot).is_some_and(|s| s.as_ref().is_some_and(|s| s.epoch == epoch));
+        let Some(Some(stranger)) = self.slots.get_mut(slot).filter(|_| known) else {
+            return Introduced::Nothing;
+        };
+        let Some(count) = count.filter(|n| *n > 0) else {
+            self.drop_slot(slot, driver);
+            return Introduced::Nothing;
+        };
+        match stranger.incoming.consume(&buffer[..count], &self.pool) {
+            Ok((taken, Some(arrived))) => match arrived.message {
+                Message::Hello(hello) if taken == count => {
+                    let socket = stranger.socket.clone();
+                    self.slots[slot] = None;
+                    Introduced::Hello { socket, hello }
+                }
+                _ => self.send_away(slot, "the first message must be a hello, and nothing behind it", driver),
+            },
+            Ok((_, None)) => {
+                receive(slot, stranger, buffer, driver);
+                Introduced::Nothing
+            }
+            Err(error) => self.send_away(slot, &error.to_string(), driver),
+        }
+    }
+
+    fn send_away(&mut self, slot: usize, why: &str, driver: &mut dyn Driver) -> Introduced {
+        if let Some(stranger) = self.slots[slot].take() {
+            tracing::warn!(why, "a connection to the peers' port was refused");
+            farewell(stranger.socket, Parting::Protocol, why, driver);
+        }
+        Introduced::Nothing
+    }
+
+    /// Sends those away who never spoke.
+    pub(crate) fn expire(&mut self, now: Moment, driver: &mut dyn Driver) {
+        for slot in 0..self.slots.len() {
+            if self.slots[slot].as_ref().is_some_and(|s| now >= s.until) {
+                self.drop_slot(slot, driver);
+            }
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Moment {
+        self.slots.iter().flatten().map(|s| s.until).min().unwrap_or(Moment::NEVER)
+    }
+}
+
+fn receive(slot: usize, stranger: &Stranger, buffer: Buffer, driver: &mut dyn Driver) {
+    let range = 0..buffer.len();
+    let op = Op::Recv { socket: stranger.socket.clone(), buffer, range };
+    driver.submit(token(Kind::StrangerRecv, slot, stranger.epoch), op);
+}
+
+/// Says why, and lets the connection go; a few hundred bytes always fit a fresh socket.
+pub(crate) fn farewell(socket: Socket, parting: Parting, why: &str, driver: &mut dyn Driver) {
+    let mut pieces: Vec<Piece> = Vec::new();
+    frame(&Message::Goodbye { parting, text: why.to_owned() }, None, &mut pieces);
+    driver.submit(token(Kind::StrangerSend, 0, 0), Op::Send { socket, pieces });
+}

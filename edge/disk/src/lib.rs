@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A member: a local file or block device that holds a whole volume.
+//!
+//! Opening one makes sure that nobody else writes to it and that it can do what a mirror needs; after that it
+//! only turns requests into operations for the driver. What an error means for the group is not decided here.
+
+mod error;
+mod identity;
+mod lock;
+mod member;
+mod open;
+mod prepare;
+mod refusal;
+mod surroundings;
+
+pub use error::{Permanence, StoreError};
+pub use identity::{DeviceNumber, MemberIdentity};
+pub use member::{Member, StoreKind};
+pub use open::{Io, OpenOptions, open};
+pub use prepare::Space;
+pub use refusal::{OpenError, Refusal};

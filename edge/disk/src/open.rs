@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Opening a member: every reason not to, before anything is changed.
+
+use crate::identity::{DeviceNumber, MemberIdentity};
+use crate::lock::try_lock;
+use crate::member::{Member, StoreKind};
+use crate::prepare::{Space, prepare};
+use crate::refusal::{OpenError, Refusal};
+use crate::surroundings::{holders, is_read_only, loop_device_on, mounted_at, unmaps_to_zero};
+use helio_driver::{ALIGNMENT, Buffer, Errno, File};
+use helio_units::{Bytes, SECTOR};
+use rustix::fs::{
+    AtFlags, FallocateFlags, FileType, Mode, OFlags, SeekFrom, Stat, StatxFlags, fallocate, fstat,
+    fsync, ftruncate, ioctl_blksszget, seek, stat, statx,
+};
+use rustix::io::pread;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+/// How a member's bytes travel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Io {
+    /// Past the page cache: what completed is in the device, and memory is left to others.
+    #[default]
+    Direct,
+    /// Through the page cache.
+    Buffered,
+}
+
+/// How a member is to be opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// The volume's size.
+    pub size: Bytes,
+    /// Direct or buffered.
+    pub io: Io,
+    /// Whether a file that does not exist is made, for its owner alone.
+    pub create: bool,
+    /// Whether a file may have holes; otherwise opening allocates it.
+    pub sparse: bool,
+    /// What the store is to be, for messages: `member of db/data`.
+    pub role: String,
+}
+
+/// Opens, locks and prepares the store at `path`.
+///
+/// Blocks, for a large file that must be allocated for seconds: not for a shard's thread.
+///
+/// # Errors
+/// One [`Refusal`] for each reason; every one says what helps. No refusal changes what exists; a file made by
+/// this very call is removed again.
+pub fn open(path: &Path, options: &OpenOptions) -> Result<Member, OpenError> {
+    let explained =
+        |refusal| OpenError { role: options.role.clone(), path: path.to_path_buf(), refusal };
+    let made = options.create && matches!(stat(path), Err(Errno::NOENT));
+    if made {
+        create(path).map_err(explained)?;
+    }
+    let sized = if made { set_size(path, options.size) } else { Ok(()) };
+    sized.and_then(|()| open_existing(path, options)).map_err(|refusal| {
+        if made {
+            // The refusal is what matters; a file left behind is seen by the next attempt.
+            let _ = std::fs::remove_file(path);
+        }
+        explained(refusal)
+    })
+}
+
+fn create(path: &Path) -> Result<(), Refusal> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)
+        .map(drop)
+        .map_err(|errno| refused("create", errno))
+}
+
+/// Gives a file just made its size; its name must survive a power cut as well as that does.
+fn set_size(path: &Path, size: Bytes) -> Result<(), Refusal> {
+    let file = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|errno| refused("open", errno))?;
+    ftruncate(&file, size.0).map_err(|errno| refused("set the size", errno))?;
+    fsync(&file).map_err(|errno| refused("fsync", errno))?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(folder.unwrap_or(Path::new(".")), flags, Mode::empty())
+        .and_then(fsync)
+        .map_err(|errno| refused("fsync of the folder", errno))
+}
+
+fn open_existing(path: &Path, options: &OpenOptions) -> Result<Member, Refusal> {
+    let facts = stat(path).map_err(|errno| match errno {
+        Errno::NOENT => Refusal::Missing { size: options.size },
+        errno => refused("stat", errno),
+    })?;
+    refuse_if_used(&facts)?;
+    let fd = open_exclusively(path, &facts, options.io)?;
+    // Whatever the path names by now: these are the facts of what was opened.
+    let facts = fstat(&fd).map_err(|errno| refused("fstat", errno))?;
+    let (kind, identity) = kind_of(&facts)?;
+    if !try_lock(&fd).map_err(|errno| refused("lock", errno))? {
+        return Err(Refusal::Held);
+    }
+    check_size(&fd, kind, options.size)?;
+    let blocks = Blocks::of(&fd, kind, options.io)?;
+    if options.size == Bytes::ZERO || !options.size.0.is_multiple_of(blocks.alignment.0) {
+        return Err(Refusal::UnevenSize { size: options.size, block: blocks.alignment });
+    }
+    let space = match kind {
+        StoreKind::File => prepare(&fd, options.size, options.sparse)?,
+        StoreKind::Device => Space::Written,
+    };
+    let trims = match kind {
+        StoreKind::File => can_punch(&fd, options.size),
+        StoreKind::Device => unmaps_to_zero(DeviceNumber::of(facts.st_rdev)),
+    };
+    let file = File::new(fd)
+        .map_err(|error| refused("fcntl", Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
+    Ok(Member {
+        path: path.to_path_buf(),
+        file,
+        kind,
+        identity,
+        size: options.size,
+        alignment: blocks.alignment,
+        memory_alignment: blocks.memory,
+        space,
+        trims,
+        // An allocated file keeps its promise of room: its discards zero, and give nothing back.
+        gives_back: trims && (kind == StoreKind::Device || options.sparse),
+    })
+}
+
+fn kind_of(facts: &Stat) -> Result<(StoreKind, MemberIdentity), Refusal> {
+    let file_type = FileType::from_raw_mode(facts.st_mode);
+    let kind = if file_type == FileType::RegularFile { StoreKind::File } else { StoreKind::Device };
+    match MemberIdentity::of_stat(facts) {
+        Some(identity) => Ok((kind, identity)),
+        None => Err(Refusal::WrongKind {
+            found: match file_type {
+                FileType::Directory => "directory",
+                FileType::CharacterDevice => "character device",
+                FileType::Fifo => "pipe",
+                FileType::Socket => "socket",
+                _ => "special file",
+            },
+        }),
+    }
+}
+
+/// What can be seen before opening, and explained better than by the kernel's "busy".
+fn refuse_if_used(facts: &Stat) -> Result<(), Refusal> {
+    let (kind, identity) = kind_of(facts)?;
+    if kind == StoreKind::File {
+        return match loop_device_on(&identity) {
+            Some(device) => Err(Refusal::BacksLoop { device }),
+            None => Ok(()),
+        };
+    }
+    if is_read_only(DeviceNumber::of(facts.st_rdev)) {
+        return Err(Refusal::ReadOnly);
+    }
+    match mounted_at(&identity) {
+        Some(at) => Err(Refusal::Mounted { at }),
+        None => Ok(()),
+    }
+}
+
+/// Opens for reading and writing; a block device with the claim that keeps mounts and mappers away.
+fn open_exclusively(path: &Path, facts: &Stat, io: Io) -> Result<OwnedFd, Refusal> {
+    let plain = OFlags::RDWR | OFlags::CLOEXEC;
+    let mut flags = plain;
+    flags.set(OFlags::DIRECT, io == Io::Direct);
+    let is_device = FileType::from_raw_mode(facts.st_mode) == FileType::BlockDevice;
+    flags.set(OFlags::EXCL, is_device);
+    match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(fd) => Ok(fd),
+        Err(Errno::INVAL) if io == Io::Direct => Err(Refusal::NoDirectIo),
+        Err(Errno::BUSY | Errno::TXTBSY) => {
+            // Another daemon's claim comes with its lock; that makes a better message.
+            let again = rustix::fs::open(path, plain, Mode::empty());
+            match again.and_then(try_lock) {
+                Ok(false) => Err(Refusal::Held),
+                _ => Err(Refusal::InUse { holders: holders(DeviceNumber::of(facts.st_rdev)) }),
+            }
+        }
+        Err(errno) => Err(refused("open", errno)),
+    }
+}
+
+fn check_size(fd: &OwnedFd, kind: StoreKind, configured: Bytes) -> Result<(), Refusal> {
+    // The end of a block device is found the same way as that of a file.
+    let found = seek(fd, SeekFrom::End(0)).map_err(|errno| refused("find the end", errno))?;
+    let found = Bytes(found);
+    if found < configured {
+        return Err(Refusal::TooSmall { found, configured });
+    }
+    if found > configured && kind == StoreKind::File {
+        return Err(Refusal::TooLarge { found, configured });
+    }
+    Ok(())
+}
+
+/// What requests must keep to.
+struct Blocks {
+    alignment: Bytes,
+    memory: Bytes,
+}
+
+impl Blocks {
+    fn of(fd: &OwnedFd, kind: StoreKind, io: Io) -> Result<Self, Refusal> {
+        let sector = Bytes(SECTOR);
+        let device_block = || match kind {
+            StoreKind::Device => ioctl_blksszget(fd).ok().map(|block| Bytes(u64::from(block))),
+            StoreKind::File => None,
+        };
+        if io == Io::Buffered {
+            // A device's zeroing keeps to its blocks even where the page cache hides them from writes.
+            let alignment = device_block().unwrap_or(sector).max(sector);
+            return Ok(Self { alignment, memory: Bytes(1) });
+        }
+        if let Some((offset, memory)) = told_by_kernel(fd) {
+            // Zero is the kernel's "not on this file"; buffers are aligned to no more than a page.
+            if offset == Bytes::ZERO || memory > Bytes(ALIGNMENT as u64) {
+                return Err(Refusal::NoDirectIo);
+            }
+            return Ok(Self { alignment: offset.max(sector), memory: memory.max(Bytes(1)) });
+        }
+        let alignment = device_block().map_or_else(|| probed(fd), Ok)?.max(sector);
+        Ok(Self { alignment, memory: alignment })
+    }
+}
+
+/// What direct I/O asks of offsets and of memory, where the kernel can say (6.1 and later).
+fn told_by_kernel(fd: &OwnedFd) -> Option<(Bytes, Bytes)> {
+    let facts = statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
+    let told = facts.stx_mask & StatxFlags::DIOALIGN.bits() != 0;
+    let (offset, memory) = (facts.stx_dio_offset_align, facts.stx_dio_mem_align);
+    told.then(|| (Bytes(u64::from(offset)), Bytes(u64::from(memory))))
+}
+
+/// Finds the block by reading one sector, which works or does not; and then by reading a page.
+fn probed(fd: &OwnedFd) -> Result<Bytes, Refusal> {
+    let mut buffer = Buffer::zeroed(ALIGNMENT);
+    for length in [SECTOR as usize, ALIGNMENT] {
+        match pread(fd, &mut buffer[..length], 0) {
+            Ok(_) => return Ok(Bytes(length as u64)),
+            Err(Errno::INVAL) => {}
+            Err(errno) => return Err(refused("read", errno)),
+        }
+    }
+    Err(Refusal::NoDirectIo)
+}
+
+/// Whether the file system makes holes, asked behind the end of the file where there is nothing to lose.
+fn can_punch(fd: &OwnedFd, size: Bytes) -> bool {
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    fallocate(fd, flags, size.0, ALIGNMENT as u64).is_ok()
+}
+
+fn refused(step: &'static str, errno: Errno) -> Refusal {
+    match errno {
+        Errno::ROFS | Errno::PERM => Refusal::ReadOnly,
+        Errno::ACCESS => Refusal::Denied,
+        errno => Refusal::Kernel { step, errno },
+    }
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Making a file ready for direct I/O that does not wait: allocated, and out of the page cache.
+
+use crate::refusal::Refusal;
+use helio_driver::Errno;
+use helio_units::{Bytes, SECTOR};
+use rustix::fs::{
+    Advice, FallocateFlags, SeekFrom, fadvise, fallocate, fstat, fstatvfs, fsync, seek,
+};
+use rustix::io::retry_on_intr;
+use std::fmt;
+use std::os::fd::AsFd;
+
+/// How a member's space is held, which decides what a write to it costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Space {
+    /// Every byte has been written before, or it is a block device: writes cost what the device costs.
+    Written,
+    /// Allocated, in part never written: the first write to a place costs the file system some work.
+    Allocated,
+    /// Allocated as it is written: a write may wait for the file system, and may find no room.
+    Sparse,
+}
+
+impl fmt::Display for Space {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Written => "written",
+            Self::Allocated => "allocated",
+            Self::Sparse => "sparse",
+        })
+    }
+}
+
+/// Allocates what a file of `size` lacks, never changing what it holds, and drops its cached pages: dirty ones
+/// would make every direct write wait for them.
+pub(crate) fn prepare(file: impl AsFd, size: Bytes, sparse: bool) -> Result<Space, Refusal> {
+    let space = if !has_holes(&file, size) {
+        Space::Written
+    } else if sparse {
+        Space::Sparse
+    } else {
+        allocate(&file, size)?
+    };
+    retry_on_intr(|| fsync(&file)).map_err(|errno| Refusal::Kernel { step: "fsync", errno })?;
+    // Advice: a kernel that does not take it serves the same bytes, slower.
+    let _ = fadvise(&file, 0, None, Advice::DontNeed);
+    Ok(space)
+}
+
+fn allocate(file: impl AsFd, size: Bytes) -> Result<Space, Refusal> {
+    // A file system that runs out takes all it has first, and its other users with it.
+    if lacks_room(&file, size) {
+        return Err(Refusal::NoSpace { size });
+    }
+    let flags = FallocateFlags::KEEP_SIZE;
+    match retry_on_intr(|| fallocate(&file, flags, 0, size.0)) {
+        Ok(()) => Ok(Space::Allocated),
+        // Some network file systems cannot: they work, at the cost that `Sparse` names.
+        Err(Errno::OPNOTSUPP) => Ok(Space::Sparse),
+        Err(Errno::NOSPC | Errno::DQUOT) => Err(Refusal::NoSpace { size }),
+        Err(errno) => Err(Refusal::Kernel { step: "fallocate", errno }),
+    }
+}
+
+/// Whether what the file still needs is more than is free. Where the file system does not say, allocating will.
+fn lacks_room(file: impl AsFd, size: Bytes) -> bool {
+    let (Ok(facts), Ok(room)) = (fstat(&file), fstatvfs(&file)) else { return false };
+    let held = Bytes(u64::try_from(facts.st_blocks).unwrap_or(0).saturating_mul(SECTOR));
+    let free = Bytes(room.f_bavail.saturating_mul(room.f_frsize));
+    size.saturating_sub(held) > free
+}
+
+/// Whether some part was never written. Where the file system cannot tell, it says that nothing is a hole.
+fn has_holes(file: impl AsFd, size: Bytes) -> bool {
+    seek(file, SeekFrom::Hole(0)).is_ok_and(|first| first < size.0)
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Why a member cannot be used, and what the operator can do about it.
+
+use helio_driver::Errno;
+use helio_units::Bytes;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// A member that was not opened. Prints as one sentence of what is wrong and one of what helps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenError {
+    /// What the store was to be, in the words of the configuration (`member of db/data`).
+    pub role: String,
+    /// Where it was looked for.
+    pub path: PathBuf,
+    /// What is wrong.
+    pub refusal: Refusal,
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.display();
+        write!(f, "{} {path}: {}. {}", self.role, self.refusal, self.refusal.remedy(&self.path))
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+/// What is wrong with a member.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Refusal {
+    /// Nothing is there.
+    #[error("it does not exist")]
+    Missing {
+        /// How large it should be.
+        size: Bytes,
+    },
+    /// It is neither a regular file nor a block device.
+    #[error("it is a {found}, not a file or a block device")]
+    WrongKind {
+        /// What it is.
+        found: &'static str,
+    },
+    /// It is smaller than the volume.
+    #[error("it holds {found}, the volume is configured with {configured}")]
+    TooSmall {
+        /// Its size.
+        found: Bytes,
+        /// The volume's.
+        configured: Bytes,
+    },
+    /// It is a file larger than the volume. (A larger block device is used in part.)
+    #[error("the file holds {found}, the volume is configured with {configured}")]
+    TooLarge {
+        /// Its size.
+        found: Bytes,
+        /// The volume's.
+        configured: Bytes,
+    },
+    /// The volume's size is zero or not a whole number of the store's blocks.
+    #[error("a volume of {size} is not a whole number of blocks of {block}")]
+    UnevenSize {
+        /// The volume's size.
+        size: Bytes,
+        /// The store's block.
+        block: Bytes,
+    },
+    /// It, or the file system it is on, cannot be written.
+    #[error("it is read-only")]
+    ReadOnly,
+    /// This user may not write it.
+    #[error("permission denied")]
+    Denied,
+    /// It, a partition on it or the disk around it is mounted.
+    #[error("it is mounted at {}", at.display())]
+    Mounted {
+        /// Where.
+        at: PathBuf,
+    },
+    /// The file is what a loop device shows.
+    #[error("it is the backing file of {}", device.display())]
+    BacksLoop {
+        /// Which.
+        device: PathBuf,
+    },
+    /// Something else on this machine has claimed the device.
+    #[error("it is in use{}", by(holders))]
+    InUse {
+        /// Devices built on it, where there are any.
+        holders: Vec<String>,
+    },
+    /// Another daemon (or this one, under another name) has locked it.
+    #[error("another program holds the lock on it, most likely another helio daemon")]
+    Held,
+    /// The file system cannot do direct I/O.
+    #[error("its file system refuses direct I/O")]
+    NoDirectIo,
+    /// There is no room to allocate the file.
+    #[error("there is no room to allocate {size}")]
+    NoSpace {
+        /// The volume's size.
+        size: Bytes,
+    },
+    /// The kernel says something else.
+    #[error("{step}: {errno}")]
+    Kernel {
+        /// What was tried.
+        step: &'static str,
+        /// What came of it.
+        errno: Errno,
+    },
+}
+
+impl Refusal {
+    /// What the operator can do, as a sentence.
+    #[must_use]
+    pub fn remedy(&self, path: &Path) -> String {
+        let path = path.display();
+        match self {
+            Self::Missing { size } => format!(
+                "Create it with `fallocate -l {0} {path}` (or `truncate -s {0} {path}` and `sparse = true`).",
+                size.0
+            ),
+            Self::WrongKind { .. } => "Name a regular file or a block device.".into(),
+            Self::TooSmall { configured, .. } => {
+                format!("Enlarge it to {} bytes, or configure a smaller volume.", configured.0)
+            }
+            Self::TooLarge { found, .. } => format!(
+                "Configure the volume with {} bytes, or name another file: this one may hold something else.",
+                found.0
+            ),
+            Self::UnevenSize { block, .. } => {
+                format!("Configure a size that is a multiple of {} bytes.", block.0)
+            }
+            Self::ReadOnly => {
+                "Make it writable (`blockdev --setrw`, or mount its file system read-write).".into()
+            }
+            Self::Denied => {
+                "Run the daemon as a user who may write it, or change its owner.".into()
+            }
+            Self::Mounted { at } => {
+                format!("Unmount it first: `umount {}`.", at.display())
+            }
+            Self::BacksLoop { device } => format!(
+                "Detach it first: `losetup -d {0}`; or name {0} as the member.",
+                device.display()
+            ),
+            Self::InUse { .. } => {
+                "Stop what uses it (see `lsblk` and `swapon --show`), or name another device."
+                    .into()
+            }
+            Self::Held => {
+                "Stop the other program, or name another store; one store is one member only."
+                    .into()
+            }
+            Self::NoDirectIo => "Set `io = \"buffered\"` for it, or move it.".into(),
+            Self::NoSpace { .. } => {
+                "Make room, or set `sparse = true` and watch the file system.".into()
+            }
+            Self::Kernel { .. } => "See the kernel's log for more.".into(),
+        }
+    }
+}
+
+fn by(holders: &[String]) -> String {
+    if holders.is_empty() { String::new() } else { format!(" by {}", holders.join(", ")) }
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Who else on this machine uses a store: mounts, loop devices, device mapper and the like.
+
+use crate::identity::{DeviceNumber, MemberIdentity, parse_device};
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+/// Where a block device, a partition of it or the disk around it is mounted.
+pub(crate) fn mounted_at(member: &MemberIdentity) -> Option<PathBuf> {
+    let table = fs::read("/proc/self/mountinfo").ok()?;
+    table.split(|&byte| byte == b'\n').find_map(|line| {
+        let mount = Mount::parse(line)?;
+        mount.uses(member).then_some(mount.point)
+    })
+}
+
+struct Mount {
+    device: DeviceNumber,
+    point: PathBuf,
+    source: PathBuf,
+}
+
+impl Mount {
+    /// One line of mountinfo: fields by blanks, some of them optional, a lone dash, then type and source.
+    fn parse(line: &[u8]) -> Option<Self> {
+        let fields: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
+        let dash = fields.iter().position(|field| *field == b"-")?;
+        Some(Self {
+            device: parse_device(std::str::from_utf8(fields.get(2)?).ok()?)?,
+            point: unescaped(fields.get(4)?),
+            source: unescaped(fields.get(dash + 2)?),
+        })
+    }
+
+    fn uses(&self, member: &MemberIdentity) -> bool {
+        // Some file systems (btrfs) show a number that is no device; their source names it. Sources outside
+        // /dev are not touched: a dead network file system would hang the look.
+        let by_source = || {
+            self.source.starts_with("/dev") && {
+                MemberIdentity::of_path(&self.source).is_ok_and(|source| source.overlaps(member))
+            }
+        };
+        let by_number =
+            self.device.major != 0 && MemberIdentity::of_device(self.device).overlaps(member);
+        by_number || by_source()
+    }
+}
+
+/// mountinfo writes blanks and backslashes as three octal digits.
+fn unescaped(field: &[u8]) -> PathBuf {
+    let mut plain = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((&byte, tail)) = rest.split_first() {
+        let code = tail.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
+        match code.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(code) if byte == b'\\' => {
+                plain.push(code);
+                rest = &tail[3..];
+            }
+            _ => {
+                plain.push(byte);
+                rest = tail;
+            }
+        }
+    }
+    OsString::from_vec(plain).into()
+}
+
+/// The loop device whose backing file this is.
+pub(crate) fn loop_device_on(member: &MemberIdentity) -> Option<PathBuf> {
+    fs::read_dir("/sys/block").ok()?.flatten().find_map(|entry| {
+        let backing = fs::read(entry.path().join("loop/backing_file")).ok()?;
+        let path = OsString::from_vec(backing.trim_ascii_end().to_vec());
+        let backing = MemberIdentity::of_path(Path::new(&path)).ok()?;
+        backing.overlaps(member).then(|| Path::new("/dev").join(entry.file_name()))
+    })
+}
+
+/// Devices built on top of a block device: `dm-0`, `md127`.
+pub(crate) fn holders(device: DeviceNumber) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(device.sysfs().join("holders")) else { return Vec::new() };
+    entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// Whether the kernel refuses writes to a block device.
+pub(crate) fn is_read_only(device: DeviceNumber) -> bool {
+    fs::read_to_string(device.sysfs().join("ro")).is_ok_and(|text| text.trim() == "1")
+}
+
+/// Whether a block device can give space back such that it reads as zero: it must know both commands. One
+/// that only discards promises nothing about what is read, one that only writes zeroes would write them all.
+pub(crate) fn unmaps_to_zero(device: DeviceNumber) -> bool {
+    let disk = if device.is_partition() { "../queue" } else { "queue" };
+    let queue = device.sysfs().join(disk);
+    ["discard_max_bytes", "write_zeroes_max_bytes"].iter().all(|name| {
+        let text = fs::read_to_string(queue.join(name)).unwrap_or_default();
+        text.trim().parse::<u64>().is_ok_and(|most| most > 0)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_mountinfo_is_read_with_its_optional_fields_and_escapes() {
+        let line = br"36 35 98:1 /mnt1 /mnt\040two\134x rw,noatime master:1 - ext3 /dev/root rw";
+        let mount = Mount::parse(line).expect("a mount");
+        assert_eq!(mount.device, DeviceNumber { major: 98, minor: 1 });
+        assert_eq!(mount.point, PathBuf::from(r"/mnt two\x"));
+        assert_eq!(mount.source, PathBuf::from("/dev/root"));
+        assert!(Mount::parse(b"").is_none());
+    }
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Every reason not to open a file, brought about for real. (Those of devices are in `devices.rs`.)
+
+mod common;
+
+use common::{file_of, folder, options, refused};
+use helio_disk::{Io, MemberIdentity, OpenOptions, Refusal, open};
+use helio_units::Bytes;
+use std::path::Path;
+
+const SIZE: Bytes = Bytes::mib(1);
+
+#[test]
+fn a_missing_file_is_answered_with_the_command_that_makes_it() {
+    let folder = folder();
+    let path = folder.path().join("data.img");
+    let error = refused(&path, &options(SIZE));
+    assert_eq!(error.refusal, Refusal::Missing { size: SIZE });
+    let command = format!("fallocate -l 1048576 {}", path.display());
+    assert!(error.to_string().contains(&command), "{error}");
+}
+
+#[test]
+fn a_directory_and_a_character_device_are_told_apart_from_files() {
+    let folder = folder();
+    for (path, found) in
+        [(folder.path(), "directory"), (Path::new("/dev/null"), "character device")]
+    {
+        assert_eq!(refused(path, &options(SIZE)).refusal, Refusal::WrongKind { found });
+    }
+}
+
+#[test]
+fn a_file_of_another_size_is_refused_with_both_sizes() {
+    let folder = folder();
+    let path = file_of(folder.path(), "data.img", SIZE);
+    let error = refused(&path, &options(Bytes::mib(2)));
+    assert_eq!(error.refusal, Refusal::TooSmall { found: SIZE, configured: Bytes::mib(2) });
+    let error = refused(&path, &options(Bytes::kib(512)));
+    assert_eq!(error.refusal, Refusal::TooLarge { found: SIZE, configured: Bytes::kib(512) });
+    assert!(
+        error.to_string().contains("1 MiB") && error.to_string().contains("512 KiB"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_size_that_is_no_whole_number_of_blocks_is_refused() {
+    let folder = folder();
+    let path = file_of(folder.path(), "data.img", Bytes(1_000_001));
+    let refusal = refused(&path, &options(Bytes(1_000_001))).refusal;
+    assert!(matches!(refusal, Refusal::UnevenSize { .. }), "{refusal}");
+    let empty = file_of(folder.path(), "empty.img", Bytes::ZERO);
+    let refusal = refused(&empty, &options(Bytes::ZERO)).refusal;
+    assert!(matches!(refusal, Refusal::UnevenSize { .. }), "{refusal}");
+}
+
+#[test]
+fn a_member_in_use_is_held_until_it_is_dropped() {
+    let folder = folder();
+    let path = file_of(folder.path(), "data.img", SIZE);
+    let member = open(&path, &options(SIZE)).expect("it opens");
+    // The same file under a second name is the same member.
+    let second = folder.path().join("link.img");
+    std::fs::hard_link(&path, &second).expect("a second name");
+    assert_eq!(refused(&second, &options(SIZE)).refusal, Refusal::Held);
+    let identity = MemberIdentity::of_path(&second).expect("its identity");
+    assert!(identity.overlaps(&member.identity()));
+    drop(member);
+    open(&path, &options(SIZE)).expect("it is free again");
+}
+
+#[test]
+fn a_file_system_without_direct_io_is_answered_with_the_setting_that_helps() {
+    // A file of procfs: writable, and nothing a device could be behind.
+    let path = Path::new("/proc/self/comm");
+    let error = refused(path, &options(SIZE));
+    assert_eq!(error.refusal, Refusal::NoDirectIo);
+    assert!(error.to_string().contains(r#"io = "buffered""#), "{error}");
+    let buffered = OpenOptions { io: Io::Buffered, ..options(SIZE) };
+    assert_ne!(refused(path, &buffered).refusal, Refusal::NoDirectIo);
+}
+
+#[test]
+fn a_file_that_cannot_be_allocated_is_refused_and_not_left_behind() {
+    let folder = folder();
+    let path = folder.path().join("huge.img");
+    // More than the disk under this build holds, less than its file system's largest file.
+    let size = Bytes::gib(12 << 10);
+    let create = OpenOptions { create: true, sparse: false, ..options(size) };
+    let refusal = refused(&path, &create).refusal;
+    assert_eq!(refusal, Refusal::NoSpace { size });
+    assert!(!path.exists());
+}

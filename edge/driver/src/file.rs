@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Operations on files, each done to its end on the thread that calls.
+
+use crate::gather::{Cursor, total};
+use crate::op::Outcome;
+use crate::{Buffer, Cause, File, OpError, Operation, Piece};
+use helio_units::{Bytes, Extent};
+use rustix::fs::{FallocateFlags, fallocate, fdatasync};
+use rustix::io::{Errno, ReadWriteFlags, pread, preadv2, pwritev2, retry_on_intr};
+use std::io::{IoSlice, IoSliceMut};
+use std::sync::LazyLock;
+
+/// The most a read may copy from the page cache on the reactor's own thread: a few microseconds' worth.
+const INLINE_READ: usize = 64 << 10;
+
+/// Zeroes to write where the file system has no quicker way, in bytes: large enough that calls do not
+/// count, small enough to have around.
+const ZEROES: usize = 256 << 10;
+
+static ZERO_BUFFER: LazyLock<Buffer> = LazyLock::new(|| Buffer::zeroed(ZEROES));
+
+/// The operations that may block, and so run on worker threads.
+#[derive(Debug)]
+pub(crate) enum Job {
+    Read { file: File, extent: Extent, buffer: Buffer },
+    Write { file: File, extent: Extent, pieces: Vec<Piece>, sync: bool },
+    SyncData { file: File },
+    Punch { file: File, extent: Extent },
+    Zero { file: File, extent: Extent },
+}
+
+impl Job {
+    /// Does it.
+    pub(crate) fn perform(self) -> Outcome {
+        match self {
+            Self::Read { file, extent, mut buffer } => {
+                let result = read(&file, extent, &mut buffer);
+                Outcome::Read { buffer, result: result.map_err(at(Operation::Read, extent)) }
+            }
+            Self::Write { file, extent, pieces, sync } => {
+                let result = write(&file, extent, &pieces, sync);
+                Outcome::Write { pieces, result: result.map_err(at(Operation::Write, extent)) }
+            }
+            Self::SyncData { file } => {
+                let result = retry_on_intr(|| fdatasync(&file));
+                Outcome::SyncData(
+                    result.map_err(|errno| OpError::new(Operation::SyncData, errno.into())),
+                )
+            }
+            Self::Punch { file, extent } => {
+                Outcome::Punch(punch(&file, extent).map_err(at(Operation::Punch, extent)))
+            }
+            Self::Zero { file, extent } => {
+                Outcome::Zero(zero(&file, extent).map_err(at(Operation::Zero, extent)))
+            }
+        }
+    }
+
+    /// Does it if that takes no waiting: a read that the page cache can answer in full. A hop to a worker
+    /// and back costs tens of microseconds, the copy costs two.
+    pub(crate) fn perform_at_once(mut self) -> Result<Outcome, Self> {
+        if let Self::Read { file, extent, buffer } = &mut self
+            && file.is_cached()
+            && extent.length > 0
+            && let Ok(target) = front(buffer, *extent)
+            && target.len() <= INLINE_READ
+        {
+            let wanted = target.len();
+            let mut slices = [IoSliceMut::new(target)];
+            let got = preadv2(&*file, &mut slices, extent.offset, ReadWriteFlags::NOWAIT);
+            if got == Ok(wanted) {
+                let buffer = std::mem::replace(buffer, Buffer::zeroed(0));
+                return Ok(Outcome::Read { buffer, result: Ok(()) });
+            }
+        }
+        Err(self)
+    }
+}
+
+const fn at(operation: Operation, extent: Extent) -> impl Fn(Cause) -> OpError {
+    move |cause| OpError::at(operation, extent, cause)
+}
+
+/// The part of the buffer that the extent fills.
+fn front(buffer: &mut Buffer, extent: Extent) -> Result<&mut [u8], Cause> {
+    let length = usize::try_from(extent.length).map_err(|_| Cause::Misfit)?;
+    buffer.get_mut(..length).ok_or(Cause::Misfit)
+}
+
+fn read(file: &File, extent: Extent, buffer: &mut Buffer) -> Result<(), Cause> {
+    let target = front(buffer, extent)?;
+    let mut done = 0;
+    while done < target.len() {
+        let offset = extent.offset + done as u64;
+        match retry_on_intr(|| pread(file, &mut target[done..], offset))? {
+            0 => return Err(Cause::EndOfFile(Bytes(done as u64))),
+            count => done += count,
+        }
+    }
+    Ok(())
+}
+
+fn write(file: &File, extent: Extent, pieces: &[Piece], sync: bool) -> Result<(), Cause> {
+    let length = total(pieces).ok_or(Cause::Misfit)? as u64;
+    if length != extent.length {
+        return Err(Cause::Misfit);
+    }
+    let flags = if sync { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
+    let (mut cursor, mut done) = (Cursor::default(), 0);
+    while done < length {
+        let count = cursor.with_slices(pieces, |slices, _| {
+            retry_on_intr(|| pwritev2(file, slices, extent.offset + done, flags))
+        })?;
+        if count == 0 {
+            return Err(Cause::NoProgress(Bytes(done)));
+        }
+        done += count as u64;
+        cursor.advance(pieces, count);
+    }
+    Ok(())
+}
+
+/// On a file this makes a hole. On a block device the kernel promises zeroes too, and unmaps where that
+/// gives zeroes; a plain discard (which promises nothing about what is read) is never issued.
+fn punch(file: &File, extent: Extent) -> Result<(), Cause> {
+    match allocate(file, FallocateFlags::PUNCH_HOLE, extent) {
+        Err(Errno::OPNOTSUPP) => zero(file, extent),
+        other => Ok(other?),
+    }
+}
+
+/// Where the file system knows no quick way, zeroes are written; they read the same.
+fn zero(file: &File, extent: Extent) -> Result<(), Cause> {
+    match allocate(file, FallocateFlags::ZERO_RANGE, extent) {
+        Err(Errno::OPNOTSUPP) => write_zeroes(file, extent),
+        other => Ok(other?),
+    }
+}
+
+fn allocate(file: &File, how: FallocateFlags, extent: Extent) -> Result<(), Errno> {
+    if extent.length == 0 {
+        return Ok(());
+    }
+    let flags = how | FallocateFlags::KEEP_SIZE;
+    retry_on_intr(|| fallocate(file, flags, extent.offset, extent.length))
+}
+
+fn write_zeroes(file: &File, extent: Extent) -> Result<(), Cause> {
+    let mut offset = extent.offset;
+    while offset < extent.end() {
+        let left = usize::try_from(extent.end() - offset).unwrap_or(usize::MAX);
+        let slices = [IoSlice::new(&ZERO_BUFFER[..left.min(ZEROES)])];
+        match retry_on_intr(|| pwritev2(file, &slices, offset, ReadWriteFlags::empty()))? {
+            0 => return Err(Cause::NoProgress(Bytes(offset - extent.offset))),
+            count => offset += count as u64,
+        }
+    }
+    Ok(())
+}

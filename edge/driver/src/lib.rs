@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The reactor under a shard: operations go in with a token and own their buffers, completions come out
+//! and give the buffers back.
+//!
+//! A shard is one thread that runs every request to completion, so nothing here calls back and nothing
+//! blocks but [`Driver::wait`]. The shape is that of a completion ring, whatever the kernel offers:
+//! [`PollDriver`] makes it from worker threads (files) and ppoll (sockets).
+//!
+//! Absent on purpose: what to do about an error, any format, any timer but the one of `wait`.
+
+mod buffer;
+mod error;
+mod file;
+mod gather;
+mod handle;
+mod memory;
+mod op;
+mod poll;
+mod pool;
+mod signal;
+mod sockets;
+mod spin;
+mod workers;
+
+pub use buffer::{ALIGNMENT, Buffer, Shared};
+pub use error::{Cause, OpError, Operation};
+pub use gather::Piece;
+pub use handle::{Address, File, Socket};
+pub use op::{Accepted, Completion, Driver, Op, Outcome, Token};
+pub use poll::{PollDriver, PollOptions};
+pub use pool::{Pool, PoolUsage};
+pub use rustix::io::Errno;
+pub use signal::Waker;

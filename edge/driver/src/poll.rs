@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The driver that works on every kernel: worker threads for files, ppoll for sockets.
+
+use crate::Socket;
+use crate::file::Job;
+use crate::gather::Cursor;
+use crate::op::{Completion, Driver, Op, Outcome, Token};
+use crate::signal::{Signal, Waker};
+use crate::sockets::{Sockets, Want};
+use crate::spin::Spin;
+use crate::workers::Workers;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How a [`PollDriver`] is set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PollOptions {
+    /// Threads for operations on files: as many as the stores should have in flight. At least 1.
+    pub workers: usize,
+    /// The longest the driver looks for work before it sleeps. Zero switches spinning off, which is right
+    /// where CPUs are few; 200 µs pays off where they are not.
+    pub spin: Duration,
+}
+
+impl Default for PollOptions {
+    fn default() -> Self {
+        Self { workers: 16, spin: Duration::ZERO }
+    }
+}
+
+/// A [`Driver`] of threads and ppoll.
+///
+/// Dropping it waits for the operations on files that have begun; everything else pending is dropped.
+pub struct PollDriver {
+    signal: Arc<Signal>,
+    workers: Workers,
+    sockets: Sockets,
+    /// Completed on the reactor's own thread, to be handed out by the next wait.
+    ready: Vec<Completion>,
+    /// [`Op::Wait`] operations pending.
+    waits: Vec<Token>,
+    spin: Spin,
+    /// The poll set, empty between waits; kept for its memory.
+    set: Vec<PollFd<'static>>,
+}
+
+impl PollDriver {
+    /// Starts the worker threads. They inherit the affinity of the calling thread, so a shard that pins
+    /// itself first keeps them near; hops within one CPU are the cheap ones.
+    ///
+    /// # Errors
+    /// Where the process may have no more descriptors or threads.
+    pub fn new(options: PollOptions) -> io::Result<Self> {
+        let signal = Arc::new(Signal::new()?);
+        let workers = Workers::start(options.workers, &signal)?;
+        Ok(Self {
+            signal,
+            workers,
+            sockets: Sockets::default(),
+            ready: Vec::new(),
+            waits: Vec::new(),
+            spin: Spin::new(options.spin),
+            set: Vec::new(),
+        })
+    }
+
+    fn submit_job(&mut self, token: Token, job: Job) {
+        match job.perform_at_once() {
+            Ok(outcome) => self.ready.push(Completion { token, outcome }),
+            Err(job) => self.workers.submit(token, job),
+        }
+    }
+
+    /// Moves everything complete to `out`; says whether there was anything, or a wake-up.
+    fn harvest(&mut self, out: &mut Vec<Completion>) -> bool {
+        let before = out.len();
+        out.append(&mut self.ready);
+        self.workers.collect(out);
+        let woken = self.signal.take_woken();
+        if woken {
+            let ended = self.waits.drain(..);
+            out.extend(ended.map(|token| Completion { token, outcome: Outcome::Wait }));
+        }
+        woken || out.len() > before
+    }
+
+    /// Looks at the sockets, sleeping at most `timeout`, and lets go on what can.
+    fn poll(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        let timeout = timeout.and_then(|span| Timespec::try_from(span).ok());
+        let mut set: Vec<PollFd<'_>> = recycled(std::mem::take(&mut self.set));
+        let hot = self.sockets.take_hot();
+        set.push(PollFd::from_borrowed_fd(self.signal.as_fd(), PollFlags::IN));
+        self.sockets.watch(&mut set);
+        let polled = poll(&mut set, timeout.as_ref());
+        if !set[0].revents().is_empty() {
+            self.signal.silence();
+        }
+        let hot = self.sockets.ready_keys(&set[1..], hot);
+        self.set = recycled(set);
+        self.sockets.drive(hot, &mut self.ready);
+        match polled {
+            // A signal is a reason to return early, and the caller may be its reason.
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// One look at the sockets without sleep, left out where there are none.
+    fn glance(&mut self) -> io::Result<()> {
+        if self.sockets.is_empty() { Ok(()) } else { self.poll(Some(Duration::ZERO)) }
+    }
+
+    /// Looks for work until some is found or spinning has gone on for long enough.
+    fn spin(&mut self, limit: Option<Duration>, out: &mut Vec<Completion>) -> io::Result<bool> {
+        let Some(end) = self.spin.until(Instant::now(), limit) else { return Ok(false) };
+        while Instant::now() < end {
+            self.glance()?;
+            if self.harvest(out) {
+                return Ok(true);
+            }
+            std::hint::spin_loop();
+        }
+        self.spin.in_vain();
+        Ok(false)
+    }
+
+    fn sleep(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.signal.lie_down();
+        // Whatever ended before the bell was up did not ring it.
+        let work = self.workers.any_done() || self.signal.is_woken();
+        let began = (!self.spin.is_off()).then(Instant::now);
+        let result = self.poll(if work { Some(Duration::ZERO) } else { timeout });
+        self.signal.get_up();
+        if let Some(began) = began {
+            self.spin.slept(began.elapsed());
+        }
+        result
+    }
+}
+
+impl Driver for PollDriver {
+    fn submit(&mut self, token: Token, op: Op) {
+        let (socket, want) = match op {
+            Op::Read { file, extent, buffer } => {
+                return self.submit_job(token, Job::Read { file, extent, buffer });
+            }
+            Op::Write { file, extent, pieces, sync } => {
+                return self.submit_job(token, Job::Write { file, extent, pieces, sync });
+            }
+            Op::SyncData { file } => return self.submit_job(token, Job::SyncData { file }),
+            Op::Punch { file, extent } => {
+                return self.submit_job(token, Job::Punch { file, extent });
+            }
+            Op::Zero { file, extent } => return self.submit_job(token, Job::Zero { file, extent }),
+            Op::Wait => return self.waits.push(token),
+            Op::Accept { listener } => (listener, Want::Accept),
+            Op::Connect { socket, address } => (socket, Want::Connect { address, begun: false }),
+            Op::Recv { socket, buffer, range } => (socket, Want::Recv { buffer, range }),
+            Op::Send { socket, pieces } => {
+                (socket, Want::Send { pieces, cursor: Cursor::default() })
+            }
+        };
+        self.sockets.submit(token, socket, want, &mut self.ready);
+    }
+
+    fn cancel(&mut self, socket: &Socket) {
+        self.sockets.cancel(socket, &mut self.ready);
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>, out: &mut Vec<Completion>) -> io::Result<()> {
+        if self.harvest(out) || timeout == Some(Duration::ZERO) {
+            // Sockets get their turn however busy the stores are.
+            self.glance()?;
+        } else if self.spin(timeout, out)? {
+            return Ok(());
+        } else {
+            self.sleep(timeout)?;
+        }
+        self.harvest(out);
+        Ok(())
+    }
+
+    fn waker(&self) -> Waker {
+        Waker::new(Arc::clone(&self.signal))
+    }
+}
+
+/// The same memory for a list of borrows of another lifetime; collecting an emptied vector of the same type
+/// in place keeps its allocation.
+fn recycled<'b>(mut set: Vec<PollFd<'_>>) -> Vec<PollFd<'b>> {
+    set.clear();
+    set.into_iter().map_while(|_| None).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recycled_set_keeps_its_memory() {
+        let set: Vec<PollFd<'static>> = Vec::with_capacity(40);
+        let address = set.as_ptr() as usize;
+        let again: Vec<PollFd<'static>> = recycled(set);
+        assert!(again.is_empty() && again.capacity() >= 40);
+        assert_eq!(again.as_ptr() as usize, address);
+    }
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A bounded pool of buffers: what a shard may hold in payload, whatever clients and peers send.
+
+use crate::buffer::{ALIGNMENT, Buffer};
+use crate::memory::Block;
+use helio_units::Bytes;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Sizes double from one page to 128 MiB; the largest item of a line is 32 MiB.
+const CLASSES: usize = 16;
+
+/// Lends buffers up to a bound and recycles them by size, so that steady state allocates nothing.
+///
+/// A buffer finds its own way home when it, or the last [`crate::Shared`] of it, is dropped, on whichever
+/// thread that happens; so the accounts are right whatever path a payload took. Clones are the same pool.
+#[derive(Clone)]
+pub struct Pool {
+    home: Arc<Home>,
+}
+
+/// What a pool holds at one moment. Every size counts the memory taken, not the length asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolUsage {
+    /// The most it may hold, lent and idle together.
+    pub bound: Bytes,
+    /// Lent out now.
+    pub in_use: Bytes,
+    /// Kept for the next taker.
+    pub idle: Bytes,
+    /// The most that was ever lent at once.
+    pub high_water: Bytes,
+    /// How often a taker was turned away.
+    pub refusals: u64,
+}
+
+/// The part of a pool that outlives it while buffers are still out.
+pub(crate) struct Home {
+    bound: u64,
+    shelves: Mutex<Shelves>,
+}
+
+#[derive(Default)]
+struct Shelves {
+    idle: [Vec<Block>; CLASSES],
+    idle_bytes: u64,
+    in_use: u64,
+    high_water: u64,
+    refusals: u64,
+}
+
+impl Pool {
+    /// A pool of at most `bound` bytes of memory. Nothing is allocated until something is taken.
+    #[must_use]
+    pub fn new(bound: Bytes) -> Self {
+        Self { home: Arc::new(Home { bound: bound.0, shelves: Mutex::default() }) }
+    }
+
+    /// A buffer of `length` bytes, or `None` where the bound would be passed (or `length` exceeds 128 MiB):
+    /// the caller waits for a buffer to come home. The bytes hold whatever their last user left, so a taker
+    /// must write before it lets anyone read.
+    #[must_use]
+    pub fn take(&self, length: usize) -> Option<Buffer> {
+        let mut shelves = self.home.lock();
+        let Some(class) = class_of(length) else {
+            shelves.refusals += 1;
+            return None;
+        };
+        let size = class_size(class);
+        if shelves.in_use + size as u64 > self.home.bound {
+            shelves.refusals += 1;
+            return None;
+        }
+        shelves.in_use += size as u64;
+        shelves.high_water = shelves.high_water.max(shelves.in_use);
+        let found = shelves.idle[class].pop();
+        let block = if let Some(block) = found {
+            shelves.idle_bytes -= size as u64;
+            block
+        } else {
+            let stale = shelves.make_room(self.home.bound);
+            // The allocator is called without the lock: zeroing megabytes must not hold up another thread.
+            drop(shelves);
+            drop(stale);
+            Block::zeroed(size)
+        };
+        Some(Buffer::lent(block, length, Arc::clone(&self.home)))
+    }
+
+    /// What the pool holds now.
+    #[must_use]
+    pub fn usage(&self) -> PoolUsage {
+        let shelves = self.home.lock();
+        PoolUsage {
+            bound: Bytes(self.home.bound),
+            in_use: Bytes(shelves.in_use),
+            idle: Bytes(shelves.idle_bytes),
+            high_water: Bytes(shelves.high_water),
+            refusals: shelves.refusals,
+        }
+    }
+}
+
+impl Home {
+    /// Shelves a block that came back.
+    pub(crate) fn take_back(&self, block: Block) {
+        let size = block.capacity() as u64;
+        let mut shelves = self.lock();
+        shelves.in_use -= size;
+        if let Some(class) = class_of(block.capacity()) {
+            shelves.idle_bytes += size;
+            shelves.idle[class].push(block);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shelves> {
+        // No code under this lock panics halfway through a change, so a poisoned one is still right.
+        self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shelves {
+    /// Takes idle blocks off the shelves, largest first, until lent and idle together fit the bound.
+    fn make_room(&mut self, bound: u64) -> Vec<Block> {
+        let mut stale = Vec::new();
+        for class in (0..CLASSES).rev() {
+            while self.in_use + self.idle_bytes > bound {
+                let Some(block) = self.idle[class].pop() else { break };
+                self.idle_bytes -= block.capacity() as u64;
+                stale.push(block);
+            }
+        }
+        stale
+    }
+}
+
+/// The smallest class that holds `length` bytes.
+fn class_of(length: usize) -> Option<usize> {
+    (0..CLASSES).find(|&class| length <= class_size(class))
+}
+
+const fn class_size(class: usize) -> usize {
+    ALIGNMENT << class
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_bound_turns_takers_away_until_a_buffer_comes_home() {
+        let pool = Pool::new(Bytes::kib(12));
+        let first = pool.take(4096).expect("room for one");
+        let second = pool.take(5000).expect("room for a two-page one");
+        assert!(pool.take(1).is_none());
+        assert_eq!(pool.usage().in_use, Bytes::kib(12));
+        drop(first);
+        let third = pool.take(1).expect("the first came home");
+        assert_eq!((third.len(), third.capacity()), (1, 4096));
+        drop((second, third));
+        let usage = pool.usage();
+        assert_eq!((usage.in_use, usage.high_water), (Bytes::ZERO, Bytes::kib(12)));
+        assert_eq!(usage.refusals, 1);
+    }
+
+    #[test]
+    fn a_shared_buffer_comes_home_with_its_last_holder_on_any_thread() {
+        let pool = Pool::new(Bytes::mib(1));
+        let shared = pool.take(4096).expect("room").into_shared();
+        let other = Arc::clone(&shared);
+        drop(shared);
+        assert_eq!(pool.usage().in_use, Bytes::kib(4));
+        std::thread::spawn(move || drop(other)).join().expect("the thread ends");
+        assert_eq!((pool.usage().in_use, pool.usage().idle), (Bytes::ZERO, Bytes::kib(4)));
+    }
+
+    #[test]
+    fn memory_is_recycled_and_idle_memory_makes_way_for_other_sizes() {
+        let pool = Pool::new(Bytes::kib(8));
+        let address = pool.take(4096).expect("room").as_ptr() as usize;
+        let again = pool.take(4096).expect("room");
+        assert_eq!(again.as_ptr() as usize, address);
+        drop(again);
+        let large = pool.take(8192).expect("the idle page is let go");
+        assert_eq!(pool.usage().idle, Bytes::ZERO);
+        drop(large);
+    }
+
+    #[test]
+    fn a_buffer_outlives_its_pool() {
+        let pool = Pool::new(Bytes::kib(4));
+        let mut buffer = pool.take(10).expect("room");
+        drop(pool);
+        buffer.fill(7);
+        assert_eq!(buffer[9], 7);
+    }
+
+    proptest! {
+        #[test]
+        fn no_order_of_taking_and_dropping_passes_the_bound(
+            steps in prop::collection::vec((0usize..40_000, any::<bool>(), 0usize..8), 1..60)
+        ) {
+            let pool = Pool::new(Bytes::kib(100));
+            let mut held: Vec<Buffer> = Vec::new();
+            for (length, take, which) in steps {
+                if take {
+                    held.extend(pool.take(length));
+                } else if which < held.len() {
+                    held.swap_remove(which);
+                }
+                let usage = pool.usage();
+                let lent: usize = held.iter().map(Buffer::capacity).sum();
+                prop_assert_eq!(usage.in_use.0, lent as u64);
+                prop_assert!(usage.in_use + usage.idle <= usage.bound);
+            }
+        }
+    }
+}

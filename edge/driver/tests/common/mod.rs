@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the stories share.
+
+use helio_driver::{Completion, Driver, File, Op, Outcome, PollDriver, PollOptions, Token};
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// Far longer than anything here takes: only a test that would hang runs into it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A driver that sorts completions by token.
+pub(crate) struct Desk {
+    pub(crate) driver: PollDriver,
+    ended: HashMap<u64, Outcome>,
+    out: Vec<Completion>,
+}
+
+impl Desk {
+    pub(crate) fn open() -> Self {
+        Self::with(PollOptions::default())
+    }
+
+    pub(crate) fn with(options: PollOptions) -> Self {
+        let driver = PollDriver::new(options).expect("a driver starts");
+        Self { driver, ended: HashMap::new(), out: Vec::new() }
+    }
+
+    pub(crate) fn submit(&mut self, token: u64, op: Op) {
+        self.driver.submit(Token(token), op);
+    }
+
+    /// Waits until the operation named `token` has ended.
+    pub(crate) fn outcome(&mut self, token: u64) -> Outcome {
+        loop {
+            if let Some(outcome) = self.ended.remove(&token) {
+                return outcome;
+            }
+            self.driver.wait(Some(PATIENCE), &mut self.out).expect("waiting works");
+            assert!(!self.out.is_empty(), "nothing ended while waiting for {token}");
+            for Completion { token, outcome } in self.out.drain(..) {
+                assert!(self.ended.insert(token.0, outcome).is_none(), "{token:?} ended twice");
+            }
+        }
+    }
+
+    pub(crate) fn run(&mut self, op: Op) -> Outcome {
+        self.submit(u64::MAX, op);
+        self.outcome(u64::MAX)
+    }
+}
+
+/// A file of that many zero bytes, gone with its handle.
+#[allow(dead_code, reason = "not every story needs one")]
+pub(crate) fn scratch(length: u64) -> File {
+    let file = tempfile::tempfile().expect("a scratch file");
+    file.set_len(length).expect("room for it");
+    File::new(file).expect("a handle")
+}
