@@ -4,12 +4,24 @@
 use anyhow::{Context, Result};
 use helio_units::{Rate, parse_duration, parse_rate};
 use helio_wan::{Cut, Profile, Relay, RelayConfig, RelayControl};
+use std::fmt;
 use std::io::{self, BufRead, Write};
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
 const HELP: &str = "commands: cut, reset, heal, rtt TIME, rate RATE, stats, quit";
+
+/// One line of standard input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    Cut(Cut),
+    Heal,
+    Rtt(Duration),
+    Rate(Rate),
+    Stats,
+    Quit,
+}
 
 /// What the line is to be.
 #[derive(Clone, Copy, Debug)]
@@ -24,33 +36,18 @@ pub(crate) struct Settings {
     pub(crate) rate: Rate,
 }
 
-/// One line of standard input.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
-    Cut(Cut),
-    Heal,
-    Rtt(Duration),
-    Rate(Rate),
-    Stats,
-    Quit,
-}
-
 /// Relays until told to quit. Where standard input ends, it goes on until a signal ends it.
 ///
 /// # Errors
 /// Where it cannot listen, or nobody reads what it says.
 pub(crate) fn run(settings: Settings) -> Result<ExitCode> {
-    let Settings { listen, to, mut rtt, mut rate } = settings;
-    let relay = Relay::start(RelayConfig {
-        listen,
-        target: to,
-        there: Profile::wan(rtt, rate),
-        back: Profile::wan(rtt, rate),
-        seed: 1,
-    })
-    .with_context(|| format!("cannot relay on {listen}"))?;
+    let Settings { listen, to, rtt, rate } = settings;
+    let mut shape = Shape { rtt, rate };
+    let (there, back) = (shape.profile(), shape.profile());
+    let relay = Relay::start(RelayConfig { listen, target: to, there, back, seed: 1 })
+        .with_context(|| format!("cannot relay on {listen}"))?;
     say(&format!("listening on {}, relaying to {to}", relay.local_addr()))?;
-    say(&describe(rtt, rate))?;
+    say(&shape.to_string())?;
     say(HELP)?;
     let control = relay.control();
     for line in io::stdin().lock().lines() {
@@ -73,13 +70,13 @@ pub(crate) fn run(settings: Settings) -> Result<ExitCode> {
                 control.heal();
                 say(cut_text(None))?;
             }
-            Order::Rtt(new) => {
-                rtt = new;
-                reshape(&control, rtt, rate)?;
+            Order::Rtt(rtt) => {
+                shape.rtt = rtt;
+                shape.impose(&control)?;
             }
-            Order::Rate(new) => {
-                rate = new;
-                reshape(&control, rtt, rate)?;
+            Order::Rate(rate) => {
+                shape.rate = rate;
+                shape.impose(&control)?;
             }
         }
     }
@@ -106,13 +103,31 @@ fn parse(line: &str) -> Result<Option<Order>, String> {
     Ok(Some(order))
 }
 
-fn reshape(control: &RelayControl, rtt: Duration, rate: Rate) -> io::Result<()> {
-    control.set_profile(Profile::wan(rtt, rate), Profile::wan(rtt, rate));
-    say(&describe(rtt, rate))
+/// What the line is like now.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    rtt: Duration,
+    /// Each way.
+    rate: Rate,
 }
 
-fn describe(rtt: Duration, rate: Rate) -> String {
-    format!("round trip {} ms, {rate} each way", rtt.as_secs_f64() * 1e3)
+impl Shape {
+    /// One direction of it.
+    fn profile(self) -> Profile {
+        Profile::wan(self.rtt, self.rate)
+    }
+
+    /// Gives it to the line, and says so.
+    fn impose(self, control: &RelayControl) -> io::Result<()> {
+        control.set_profile(self.profile(), self.profile());
+        say(&self.to_string())
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "round trip {} ms, {} each way", self.rtt.as_secs_f64() * 1e3, self.rate)
+    }
 }
 
 fn cut_text(cut: Option<Cut>) -> &'static str {
@@ -171,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_line_is_described_with_its_units() {
-        let text = describe(Duration::from_millis(50), Rate::mbit(100));
-        assert_eq!(text, "round trip 50 ms, 12.50 MB/s each way");
+        let shape = Shape { rtt: Duration::from_millis(50), rate: Rate::mbit(100) };
+        assert_eq!(shape.to_string(), "round trip 50 ms, 12.50 MB/s each way");
     }
 }

@@ -191,7 +191,7 @@ pub fn facts_of(source: &Hello, target: &Hello) -> Facts {
     }
 }
 
-/// The sentence for people behind a refusal, seen from `us`, and its remedy.
+/// The sentence for people behind a refusal, `us` being the source, and its remedy.
 #[must_use]
 pub fn explain(label: &str, us: &str, peer: &str) -> (String, String) {
     let rejoin = |who: &str| {

@@ -324,9 +324,12 @@ impl Engine {
         }
     }
 
-    fn refuse(&mut self, label: &'static str) {
+    /// Refuses the peer by a row of the table, which was read with one of the two as its source.
+    fn refuse(&mut self, label: &'static str, we_are_source: bool) {
         let config = &self.shared.config;
-        let (text, remedy) = recovery::explain(label, &config.node, &config.peer);
+        let (source, target) =
+            if we_are_source { (&config.node, &config.peer) } else { (&config.peer, &config.node) };
+        let (text, remedy) = recovery::explain(label, source, target);
         self.shared.warn(format!("{label}: {text}; {remedy}"));
         self.session.refused = Some(label);
         self.hang_up(Parting::Refused, format!("{label}: {text}"));
@@ -351,7 +354,7 @@ impl Engine {
         s.info(format!("{} met as {label}", s.config.peer));
         self.session.why = format!("connected, {label}");
         match verdict {
-            Verdict::Refuse => return self.refuse(label),
+            Verdict::Refuse => return self.refuse(label, true),
             Verdict::ResumeReceived => primary.resume_received(lineage, received, s),
             Verdict::ResumeDurable | Verdict::ResumeEqual => {
                 primary.resume_durable(lineage, primary.cursors.durable, s);
@@ -377,7 +380,7 @@ impl Engine {
         let Decision { label, verdict } = recovery::decide(&recovery::facts_of(peer, &ours));
         // The source alone knows whether it can resume; refusals need no memory.
         if verdict == Verdict::Refuse {
-            self.refuse(label);
+            self.refuse(label, false);
         } else if matches!(self.standing, Standing::Returning) {
             self.step_back();
         }
@@ -395,7 +398,7 @@ impl Engine {
                 self.go_on()
             }
             Relation::Descendant(_) => self.step_back(),
-            Relation::Unrelated => self.refuse("unrelated"),
+            Relation::Unrelated => self.refuse("unrelated", true),
         }
     }
 

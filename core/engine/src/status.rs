@@ -338,6 +338,18 @@ impl Engine {
         matches!(self.standing, Standing::Primary)
     }
 
+    /// Whether this node holds the line: it serves as primary, or is on its way out of that role.
+    #[must_use]
+    pub fn holds_line(&self) -> bool {
+        self.primary.is_some()
+    }
+
+    /// The mode in force for answers given now; none where this node holds no line.
+    #[must_use]
+    pub fn effective(&self) -> Option<Mode> {
+        self.primary.as_ref().map(|p| p.effective(self.shared.config.mode))
+    }
+
     /// Payload held for items not yet applied, on a secondary.
     #[must_use]
     pub fn receive_memory(&self) -> Bytes {

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The command line, defined once: help, and later man page and completions, come from here.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use helio_units::Mode;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Mirrors block volumes between two hosts, synchronously or not, over any distance, without a kernel module.
+#[derive(Debug, Parser)]
+#[command(name = "helio", version, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// Where the daemon that is asked keeps its state.
+#[derive(Clone, Debug, Args)]
+pub struct At {
+    /// State directory of the daemon to ask.
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/heliograph", global = true)]
+    pub state: PathBuf,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Run a node until SIGTERM, which stops it cleanly.
+    Daemon {
+        /// Which node of the file this is.
+        #[arg(long, value_name = "NAME")]
+        node: String,
+        /// The configuration file, the same on every node.
+        #[arg(long, value_name = "FILE", default_value = "/etc/heliograph/heliograph.toml")]
+        config: PathBuf,
+        /// Where this daemon keeps its state.
+        #[command(flatten)]
+        at: At,
+        /// How logs are written to standard error.
+        #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+        log_format: LogFormat,
+    },
+    /// Show groups: whether they are protected, role, state, mode, queue, lag, peer.
+    Status {
+        /// Only this group.
+        group: Option<String>,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+        /// Show again every so many seconds.
+        #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
+              value_parser = clap::value_parser!(u64).range(1..=3600))]
+        watch: Option<u64>,
+        /// The daemon to ask.
+        #[command(flatten)]
+        at: At,
+    },
+    /// Read the configuration file again and change what can change while running.
+    Apply {
+        /// Only say what would change.
+        #[arg(long)]
+        dry_run: bool,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+        /// The daemon to ask.
+        #[command(flatten)]
+        at: At,
+    },
+    /// Stop sending: keep marks only, until `update`.
+    Log {
+        /// Which group.
+        group: String,
+        /// The daemon to ask.
+        #[command(flatten)]
+        at: At,
+    },
+    /// Copy what is marked, then replicate again.
+    Update {
+        /// Which group.
+        group: String,
+        /// Return only when the copies are equal; fails if that cannot be reached.
+        #[arg(long)]
+        wait: bool,
+        /// The daemon to ask.
+        #[command(flatten)]
+        at: At,
+    },
+    /// Change when writes are answered.
+    Mode {
+        /// Which group.
+        group: String,
+        /// sync, nearsync or async.
+        #[arg(value_parser = mode)]
+        mode: Mode,
+        /// The daemon to ask.
+        #[command(flatten)]
+        at: At,
+    },
+    /// Make this node primary.
+    Promote {
+        /// Which group.
+        group: String,
+        /// Although the peer cannot agree; says first what is at stake.
+        #[arg(long)]
+        force: bool,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+        /// The daemon to ask.
+        #[command(flatten)]
+        at: At,
+    },
+    /// Make this node secondary, everything delivered where the peer is there.
+    Demote {
+        /// Which group.
+        group: String,
+        /// The daemon to ask.
+        #[command(flatten)]
+        at: At,
+    },
+    /// Show the flight recorder: the last events of a group.
+    Recorder {
+        /// Which group.
+        group: String,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+        /// The daemon to ask.
+        #[command(flatten)]
+        at: At,
+    },
+    /// Watch a volume being mirrored over an emulated WAN, cut, healed and failed over; takes about a minute.
+    Quickstart {
+        /// Mirror these files instead of made-up ones (needs mke2fs).
+        #[arg(long, value_name = "DIR")]
+        from: Option<PathBuf>,
+        /// Leave everything running until Ctrl-C.
+        #[arg(long)]
+        keep: bool,
+    },
+    /// Tools to try links.
+    Lab {
+        /// Which tool.
+        #[command(subcommand)]
+        tool: Lab,
+    },
+}
+
+/// Tools to try links.
+#[derive(Debug, Subcommand)]
+pub enum Lab {
+    /// Carry TCP connections through a slow link; reads commands (cut, heal, rtt, rate, stats) on its input.
+    Relay {
+        /// Where to listen.
+        #[arg(long, value_name = "IP:PORT")]
+        listen: SocketAddr,
+        /// Where connections go.
+        #[arg(long, value_name = "IP:PORT")]
+        to: SocketAddr,
+        /// Round trip.
+        #[arg(long, value_name = "TIME", value_parser = duration)]
+        rtt: Option<std::time::Duration>,
+        /// Rate each way.
+        #[arg(long, value_name = "RATE", value_parser = rate)]
+        rate: Option<helio_units::Rate>,
+    },
+}
+
+/// How logs are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+fn mode(word: &str) -> Result<Mode, String> {
+    Mode::from_word(word).ok_or_else(|| "one of sync, nearsync, async".to_owned())
+}
+
+fn duration(text: &str) -> Result<std::time::Duration, String> {
+    helio_units::parse_duration(text).map_err(|error| error.to_string())
+}
+
+fn rate(text: &str) -> Result<helio_units::Rate, String> {
+    helio_units::parse_rate(text).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The `helio` command: the daemon's front door, the operator's verbs, the quickstart, the lab.
+
+pub mod args;
+mod client;
+mod quickstart;
+mod relay;
+mod render;
+mod verbs;
+
+use anyhow::Result;
+use args::{Cli, Lab, Verb};
+use clap::Parser;
+use std::process::ExitCode;
+
+/// Runs the command line this process was given.
+#[must_use]
+pub fn main() -> ExitCode {
+    match run(Cli::parse().verb) {
+        Ok(code) => code,
+        Err(error) => verbs::explain(&error),
+    }
+}
+
+fn run(verb: Verb) -> Result<ExitCode> {
+    match verb {
+        Verb::Daemon { node, config, at, log_format } => {
+            let log_format = match log_format {
+                args::LogFormat::Text => helio_daemon::LogFormat::Text,
+                args::LogFormat::Json => helio_daemon::LogFormat::Json,
+            };
+            helio_daemon::run(&helio_daemon::Options { node, config, state: at.state, log_format })?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Verb::Status { group, json, watch, at } => verbs::status(&at.state, group.as_deref(), json, watch),
+        Verb::Apply { dry_run, json, at } => verbs::apply(&at.state, dry_run, json),
+        Verb::Log { group, at } => verbs::log(&at.state, &group),
+        Verb::Update { group, wait, at } => verbs::update(&at.state, &group, wait),
+        Verb::Mode { group, mode, at } => verbs::mode(&at.state, &group, mode),
+        Verb::Promote { group, force, yes, at } => verbs::promote(&at.state, &group, force, yes),
+        Verb::Demote { group, at } => verbs::demote(&at.state, &group),
+        Verb::Recorder { group, json, at } => verbs::recorder(&at.state, &group, json),
+        Verb::Quickstart { from, keep } => quickstart::run(from.as_deref(), keep),
+        Verb::Lab { tool: Lab::Relay { listen, to, rtt, rate } } => {
+            relay::run(listen, to, rtt, rate)
+        }
+    }
+}

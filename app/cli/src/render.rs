@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Status for people: one fact a line, aligned, units printed, the most important first.
+
+use helio_api::{BufferStatus, GroupStatus, Status};
+use helio_units::WallTime;
+use std::fmt::Write;
+use std::time::Duration;
+
+/// All groups of a status.
+pub(crate) fn status(status: &Status) -> String {
+    let mut out = String::new();
+    for (n, group) in status.groups.iter().enumerate() {
+        if n > 0 {
+            out.push('\n');
+        }
+        out.push_str(&self::group(group, status.at_ms));
+    }
+    if status.groups.is_empty() {
+        out = format!("node {} takes part in no group\n", status.node);
+    }
+    out
+}
+
+/// One labelled line.
+fn line(out: &mut String, label: &str, text: &str) {
+    let _infallible = writeln!(out, "  {label:<10} {text}");
+}
+
+fn group(g: &GroupStatus, now: WallTime) -> String {
+    let mut out = String::new();
+    let yes = if g.protected.yes { "yes" } else { "no" };
+    let since = ago(g.protected.since_ms, now);
+    let _infallible = writeln!(out, "{}  protected: {yes}, for {since}: {}", g.name, g.protected.why);
+    let text = format!("{}, {} for {}: {}", g.role, g.state, ago(g.state_since_ms, now), g.state_reason);
+    line(&mut out, "state", &text);
+    line(&mut out, "next", &g.next);
+    if let Some(fault) = &g.fault {
+        line(&mut out, "fault", fault);
+    }
+    let effective = g.mode.effective.map_or_else(|| "none".to_owned(), |mode| mode.to_string());
+    line(&mut out, "mode", &format!("requested {}, effective {effective}", g.mode.requested));
+    queue(&mut out, g);
+    let lag = &g.lag;
+    let text = format!("{} in {} writes, {} behind", lag.bytes, lag.writes, seconds(lag.seconds));
+    line(&mut out, "lag", &text);
+    if let Some(sync) = &g.sync {
+        let eta = sync.eta_seconds.map_or_else(|| "unknown".to_owned(), seconds);
+        let text = format!(
+            "{} copied, {} marked, {}, done in {eta}",
+            sync.copied_bytes, sync.marked_bytes, sync.rate_bytes_per_second
+        );
+        line(&mut out, "sync", &text);
+    }
+    peer(&mut out, g, now);
+    for v in &g.volumes {
+        let sparse = if v.sparse { ", sparse" } else { "" };
+        let text = format!(
+            "{}: {}, {} ({}{sparse}), {} marked, {} NBD connections",
+            v.name, v.size_bytes, v.member, v.io, v.marked_bytes, v.clients
+        );
+        line(&mut out, "volume", &text);
+    }
+    let image = if g.consistent { "consistent" } else { "not consistent" };
+    line(&mut out, "image", &format!("{image}, generation {}, item {}", g.generation, g.cursors.accepted));
+    out
+}
+
+fn queue(out: &mut String, g: &GroupStatus) {
+    let Some(q) = &g.queue else { return };
+    let text = format!(
+        "{} in {} items, high water {} in {}, bound {} in {} ({})",
+        q.bytes, q.items, q.bytes_high_water, q.items_high_water, q.bound_bytes, q.bound_items, q.bound_source
+    );
+    line(out, "queue", &text);
+    let text = format!("{} while connected, {} while not", q.when_full_connected, q.when_full_disconnected);
+    line(out, "when full", &text);
+    let t = &g.throttle;
+    let text = format!("{} writes waited {} in all, {} wait now", t.count, seconds(t.total_seconds), t.waiting);
+    line(out, "throttle", &text);
+}
+
+fn peer(out: &mut String, g: &GroupStatus, now: WallTime) {
+    let p = &g.peer;
+    let age = p.age_seconds.map_or_else(|| "never heard".to_owned(), |age| format!("heard {} ago", seconds(age)));
+    let since = ago(p.connection_since_ms, now);
+    let word = format!("{:?}", p.connection).to_lowercase();
+    line(out, "peer", &format!("{} at {}, {word} for {since}: {}; {age}", p.name, p.address, p.reason));
+    let Some(l) = &p.link else { return };
+    let text = format!(
+        "rtt {:.2} ms, {}, window {}, {} delivered, {} segments sent again",
+        l.rtt_us.as_secs_f64() * 1e3,
+        l.congestion_control,
+        l.window_bytes,
+        l.delivery_rate_bytes_per_second,
+        l.retransmits
+    );
+    line(out, "link", &text);
+    let text = format!("send {}, receive {}", buffer(l.send_buffer), buffer(l.receive_buffer));
+    line(out, "buffers", &text);
+}
+
+fn buffer(b: BufferStatus) -> String {
+    match b.requested_bytes {
+        Some(asked) => format!("{asked} requested, {} actual", b.actual_bytes),
+        None => format!("autotuned, {} actual", b.actual_bytes),
+    }
+}
+
+/// How long ago, in the two largest units.
+fn ago(then: WallTime, now: WallTime) -> String {
+    let s = now.0.saturating_sub(then.0) / 1000;
+    match s {
+        0..60 => format!("{s} s"),
+        60..3600 => format!("{} min {} s", s / 60, s % 60),
+        3600..86_400 => format!("{} h {} min", s / 3600, s / 60 % 60),
+        _ => format!("{} d {} h", s / 86_400, s / 3600 % 24),
+    }
+}
+
+fn seconds(span: Duration) -> String {
+    let s = span.as_secs_f64();
+    if s < 1.0 { format!("{:.0} ms", s * 1e3) } else { format!("{s:.1} s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAMPLE: &str = include_str!("render_sample.json");
+
+    #[test]
+    fn the_first_line_says_whether_the_group_is_protected() {
+        let sample: Status = serde_json::from_str(SAMPLE).expect("the sample is a status");
+        let text = status(&sample);
+        let mut lines = text.lines();
+        assert_eq!(lines.next(), Some("db  protected: no, for 1 min 15 s: the link to lyon is down"));
+        assert_eq!(
+            lines.next(),
+            Some("  state      primary, queuing for 1 min 15 s: lyon gave no sign of progress for 2.0 s")
+        );
+        assert!(text.contains("  queue      12 MiB in 1536 items, high water 20 MiB in 2560, bound 64 MiB"));
+        assert!(text.contains("  lag        12 MiB in 1536 writes, 75.2 s behind"));
+        assert!(text.contains("send 1 MiB requested, 2 MiB actual, receive autotuned, 128 KiB actual"));
+        assert!(text.contains("; heard 75.5 s ago"));
+    }
+
+    #[test]
+    fn spans_are_told_in_their_two_largest_units() {
+        let ago = |s: u64| super::ago(WallTime(0), WallTime(s * 1000));
+        assert_eq!([ago(59), ago(61), ago(7260), ago(90_000)], ["59 s", "1 min 1 s", "2 h 1 min", "1 d 1 h"]);
+    }
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The operator's verbs. Exit codes tell the truth: 0 done, 1 refused or failed, 2 usage (clap's), 3 no daemon,
+//! 4 needs confirmation.
+
+use crate::client::{Client, ClientError};
+use crate::render;
+use anyhow::Result;
+use helio_api::{
+    Accepted, ApiError, ApplyReply, ApplyRequest, GroupStatus, ModeRequest, PromoteRequest, RecorderDump, Status, code,
+    paths,
+};
+use helio_units::{Mode, State};
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::mpsc;
+use std::time::Duration;
+
+const REFUSED: u8 = 1;
+const NO_DAEMON: u8 = 3;
+const UNCONFIRMED: u8 = 4;
+/// How often an update that is waited for is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// Tells why something was not done, on standard error, and with which code to end.
+pub(crate) fn explain(error: &anyhow::Error) -> ExitCode {
+    eprintln!("helio: {error:#}");
+    ExitCode::from(match error.downcast_ref::<ClientError>() {
+        Some(ClientError::NoDaemon { .. }) => NO_DAEMON,
+        Some(ClientError::Refused(error)) if error.code == code::NEEDS_CONFIRMATION => UNCONFIRMED,
+        _ => REFUSED,
+    })
+}
+
+/// Waits without a clock of its own: nobody ever sends.
+fn pause(span: Duration) {
+    let (_never_used, nothing_comes) = mpsc::sync_channel::<()>(0);
+    let _timed_out = nothing_comes.recv_timeout(span);
+}
+
+/// Where status of one group, or of all, is asked.
+fn status_path(group: Option<&str>) -> String {
+    group.map_or_else(|| paths::STATUS.to_owned(), |group| paths::of_group(paths::GROUP, group))
+}
+
+pub(crate) fn status(state: &Path, group: Option<&str>, json: bool, watch: Option<u64>) -> Result<ExitCode> {
+    let client = Client::new(state)?;
+    loop {
+        let status: Status = client.get(&status_path(group))?;
+        let text = if json { serde_json::to_string_pretty(&status)? + "\n" } else { render::status(&status) };
+        let clear = watch.is_some() && !json && std::io::stdout().is_terminal();
+        print(&if clear { format!("\x1b[H\x1b[2J{text}") } else { text })?;
+        let Some(seconds) = watch else { return Ok(ExitCode::SUCCESS) };
+        pause(Duration::from_secs(seconds));
+    }
+}
+
+/// Writes to standard output; a reader that went away is no failure of ours.
+fn print(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
+        other => Ok(other?),
+    }
+}
+
+fn accepted(accepted: &Accepted) -> Result<ExitCode> {
+    for warning in &accepted.warnings {
+        eprintln!("warning: {warning}");
+    }
+    print(&format!("{}\n", accepted.message))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) fn log(state: &Path, group: &str) -> Result<ExitCode> {
+    accepted(&Client::new(state)?.post(&paths::of_group(paths::LOG, group), &())?)
+}
+
+pub(crate) fn demote(state: &Path, group: &str) -> Result<ExitCode> {
+    accepted(&Client::new(state)?.post(&paths::of_group(paths::DEMOTE, group), &())?)
+}
+
+pub(crate) fn mode(state: &Path, group: &str, mode: Mode) -> Result<ExitCode> {
+    accepted(&Client::new(state)?.post(&paths::of_group(paths::MODE, group), &ModeRequest { mode })?)
+}
+
+pub(crate) fn update(state: &Path, group: &str, wait: bool) -> Result<ExitCode> {
+    let client = Client::new(state)?;
+    accepted(&client.post(&paths::of_group(paths::UPDATE, group), &())?)?;
+    if wait { wait_level(&client, group) } else { Ok(ExitCode::SUCCESS) }
+}
+
+fn one_group(client: &Client, group: &str) -> Result<GroupStatus> {
+    let status: Status = client.get(&status_path(Some(group)))?;
+    status.groups.into_iter().next().ok_or_else(|| anyhow::anyhow!("the daemon does not show group {group}"))
+}
+
+/// Waits until the copies are equal. While the peer is away there is no end to wait for.
+fn wait_level(client: &Client, group: &str) -> Result<ExitCode> {
+    let shown = std::io::stderr().is_terminal();
+    loop {
+        let g = one_group(client, group)?;
+        match g.state {
+            State::Replicating => {
+                print(&format!("{group} is replicating\n"))?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            State::Syncing | State::CatchingUp if g.fault.is_none() => {}
+            state => {
+                let error = ApiError::new("not-level", format!("{group} is {state}: {}", g.state_reason), g.next);
+                return Err(ClientError::Refused(Box::new(error)).into());
+            }
+        }
+        if let (true, Some(sync)) = (shown, &g.sync) {
+            eprint!("\r{} copied, {} marked, {}   ", sync.copied_bytes, sync.marked_bytes, sync.rate_bytes_per_second);
+        }
+        pause(LOOK_EVERY);
+    }
+}
+
+pub(crate) fn promote(state: &Path, group: &str, force: bool, yes: bool) -> Result<ExitCode> {
+    let client = Client::new(state)?;
+    let path = paths::of_group(paths::PROMOTE, group);
+    let ask = |confirmed| client.post::<Accepted>(&path, &PromoteRequest { force, confirmed });
+    match ask(yes) {
+        Ok(done) => accepted(&done),
+        Err(ClientError::Refused(error)) if error.code == code::NEEDS_CONFIRMATION && std::io::stdin().is_terminal() => {
+            show_stake(&error);
+            eprint!("promote {group} all the same? [y/N] ");
+            let mut answer = String::new();
+            std::io::stdin().read_line(&mut answer)?;
+            if matches!(answer.trim(), "y" | "Y" | "yes") { accepted(&ask(true)?) } else { Ok(ExitCode::from(UNCONFIRMED)) }
+        }
+        Err(ClientError::Refused(error)) => {
+            show_stake(&error);
+            Err(ClientError::Refused(error).into())
+        }
+        Err(other) => Err(other.into()),
+    }
+}
+
+fn show_stake(error: &ApiError) {
+    if let Some(stake) = &error.at_stake {
+        eprintln!("at stake: {}", stake.text);
+    }
+}
+
+pub(crate) fn apply(state: &Path, dry_run: bool, json: bool) -> Result<ExitCode> {
+    let reply: ApplyReply = Client::new(state)?.post(paths::APPLY, &ApplyRequest { dry_run })?;
+    if json {
+        print(&(serde_json::to_string_pretty(&reply)? + "\n"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let verb = if dry_run { "would change" } else { "changed" };
+    let mut text: String = reply.changes.iter().map(|change| format!("{verb}: {change}\n")).collect();
+    text.extend(reply.restart_needed.iter().map(|line| format!("waits for a restart: {line}\n")));
+    if text.is_empty() {
+        text = "nothing to change\n".into();
+    }
+    print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) fn recorder(state: &Path, group: &str, json: bool) -> Result<ExitCode> {
+    let dump: RecorderDump = Client::new(state)?.get(&paths::of_group(paths::RECORDER, group))?;
+    if json {
+        print(&(serde_json::to_string_pretty(&dump)? + "\n"))?;
+    } else {
+        let lines = dump.events.iter().map(|e| format!("{}.{:03} {}\n", e.at_ms, e.at_ms.0 % 1000, e.what));
+        print(&lines.collect::<String>())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
