@@ -27,16 +27,24 @@ impl ShardHandle {
         sent.map_err(|error| match error {
             TrySendError::Full(_) => ApiError {
                 retry: true,
-                ..ApiError::new("busy", "the daemon has many questions to answer already", "ask again in a moment")
+                ..ApiError::new(
+                    "busy",
+                    "the daemon has many questions to answer already",
+                    "ask again in a moment",
+                )
             },
-            TrySendError::Disconnected(_) => ApiError::new("stopping", "the daemon is stopping", "start it again"),
+            TrySendError::Disconnected(_) => {
+                ApiError::new("stopping", "the daemon is stopping", "start it again")
+            }
         })
     }
 
     async fn answer<T>(&self, make: impl FnOnce(oneshot::Sender<T>) -> Ask) -> Result<T, ApiError> {
         let (reply, answer) = oneshot::channel();
         self.ask(make(reply))?;
-        answer.await.map_err(|_| ApiError::new("stopping", "the daemon stopped before it answered", "start it again"))
+        answer.await.map_err(|_| {
+            ApiError::new("stopping", "the daemon stopped before it answered", "start it again")
+        })
     }
 }
 
@@ -55,10 +63,18 @@ impl Backend for Daemon {
             match command {
                 Command::Status { group } => self.status(group).await.map(Reply::Status),
                 Command::Log { group } => self.carry_out(group, helio_engine::Command::Log).await,
-                Command::Update { group } => self.carry_out(group, helio_engine::Command::Update).await,
-                Command::Mode { group, mode } => self.carry_out(group, helio_engine::Command::Mode(mode)).await,
-                Command::Demote { group } => self.carry_out(group, helio_engine::Command::Demote).await,
-                Command::Promote { group, force, confirmed } => self.promote(group, force, confirmed).await,
+                Command::Update { group } => {
+                    self.carry_out(group, helio_engine::Command::Update).await
+                }
+                Command::Mode { group, mode } => {
+                    self.carry_out(group, helio_engine::Command::Mode(mode)).await
+                }
+                Command::Demote { group } => {
+                    self.carry_out(group, helio_engine::Command::Demote).await
+                }
+                Command::Promote { group, force, confirmed } => {
+                    self.promote(group, force, confirmed).await
+                }
                 Command::Apply { dry_run } => self.apply(dry_run).map(Reply::Applied),
                 Command::Recorder { group } => {
                     self.known(&group)?;
@@ -101,7 +117,11 @@ impl Daemon {
         })
     }
 
-    async fn carry_out(&self, group: String, command: helio_engine::Command) -> Result<Reply, ApiError> {
+    async fn carry_out(
+        &self,
+        group: String,
+        command: helio_engine::Command,
+    ) -> Result<Reply, ApiError> {
         self.known(&group)?;
         let result = self.shard.answer(|reply| Ask::Command { group, command, reply }).await?;
         match result {
@@ -117,7 +137,12 @@ impl Daemon {
     }
 
     /// Says what is at stake before anything that needs force is done, and does it only when that was accepted.
-    async fn promote(&self, group: String, force: bool, confirmed: bool) -> Result<Reply, ApiError> {
+    async fn promote(
+        &self,
+        group: String,
+        force: bool,
+        confirmed: bool,
+    ) -> Result<Reply, ApiError> {
         self.known(&group)?;
         let at_stake = || self.shard.answer(|reply| Ask::AtStake { group: group.clone(), reply });
         if force && !confirmed {
@@ -146,8 +171,9 @@ impl Daemon {
 
     /// Reads the file again and changes what may change while running.
     fn apply(&self, dry_run: bool) -> Result<ApplyReply, ApiError> {
-        let new = Config::load(&self.config_path)
-            .map_err(|error| ApiError::new("bad-configuration", error.to_string(), "mend the file and apply again"))?;
+        let new = Config::load(&self.config_path).map_err(|error| {
+            ApiError::new("bad-configuration", error.to_string(), "mend the file and apply again")
+        })?;
         let mut current = self.config.lock().unwrap_or_else(PoisonError::into_inner);
         let changes = config::diff(&current, &new);
         let lines = changes.online.iter().map(|change| change.text.clone()).collect();

@@ -138,7 +138,12 @@ impl Config {
         let file = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|why| {
             let remedy = "name a readable configuration file with --config".to_owned();
-            ConfigError { file: file.clone(), place: None, message: format!("cannot be read: {why}"), remedy }
+            ConfigError {
+                file: file.clone(),
+                place: None,
+                message: format!("cannot be read: {why}"),
+                remedy,
+            }
         })?;
         Self::parse(&text, &file)
     }

@@ -10,7 +10,8 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
 use helio_api::{
-    Accepted, ApiError, ApplyReply, ApplyRequest, ModeRequest, PromoteRequest, RecorderDump, Status, code, paths,
+    Accepted, ApiError, ApplyReply, ApplyRequest, ModeRequest, PromoteRequest, RecorderDump,
+    Status, code, paths,
 };
 use helio_units::Mode;
 use serde::de::DeserializeOwned;
@@ -115,7 +116,10 @@ pub trait Backend: Send + Sync + 'static {
 /// Another daemon answers on it, or it cannot be made.
 pub fn bind(path: &Path) -> Result<UnixListener> {
     if UnixStream::connect(path).is_ok() {
-        bail!("another helio daemon answers on {}\n  remedy: stop it, or give this one its own --state", path.display());
+        bail!(
+            "another helio daemon answers on {}\n  remedy: stop it, or give this one its own --state",
+            path.display()
+        );
     }
     if path.exists() {
         std::fs::remove_file(path).with_context(|| path.display().to_string())?;
@@ -138,8 +142,14 @@ type Answered = Result<Reply, Refused>;
 
 fn router(backend: Arc<dyn Backend>) -> Router {
     Router::new()
-        .route(paths::STATUS, get(|State(b): Shared| async move { ask(b, Command::Status { group: None }).await }))
-        .route(paths::GROUP, get(|s, p| on_group(s, p, |group| Command::Status { group: Some(group) })))
+        .route(
+            paths::STATUS,
+            get(|State(b): Shared| async move { ask(b, Command::Status { group: None }).await }),
+        )
+        .route(
+            paths::GROUP,
+            get(|s, p| on_group(s, p, |group| Command::Status { group: Some(group) })),
+        )
         .route(paths::RECORDER, get(|s, p| on_group(s, p, |group| Command::Recorder { group })))
         .route(paths::LOG, post(|s, p| on_group(s, p, |group| Command::Log { group })))
         .route(paths::UPDATE, post(|s, p| on_group(s, p, |group| Command::Update { group })))
@@ -147,7 +157,9 @@ fn router(backend: Arc<dyn Backend>) -> Router {
         .route(paths::MODE, post(mode))
         .route(paths::PROMOTE, post(promote))
         .route(paths::APPLY, post(apply))
-        .fallback(async || Refused(ApiError::new(code::NOT_FOUND, "no such path", "this daemon speaks /v1")))
+        .fallback(async || {
+            Refused(ApiError::new(code::NOT_FOUND, "no such path", "this daemon speaks /v1"))
+        })
         .layer(axum::extract::DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(backend)
 }
@@ -156,16 +168,28 @@ async fn ask(backend: Arc<dyn Backend>, command: Command) -> Answered {
     backend.call(command).await.map_err(Refused)
 }
 
-async fn on_group(State(b): Shared, UrlPath(group): UrlPath<String>, make: fn(String) -> Command) -> Answered {
+async fn on_group(
+    State(b): Shared,
+    UrlPath(group): UrlPath<String>,
+    make: fn(String) -> Command,
+) -> Answered {
     ask(b, make(group)).await
 }
 
-async fn mode(State(b): Shared, UrlPath(group): UrlPath<String>, body: axum::body::Bytes) -> Answered {
+async fn mode(
+    State(b): Shared,
+    UrlPath(group): UrlPath<String>,
+    body: axum::body::Bytes,
+) -> Answered {
     let ModeRequest { mode } = read(&body)?;
     ask(b, Command::Mode { group, mode }).await
 }
 
-async fn promote(State(b): Shared, UrlPath(group): UrlPath<String>, body: axum::body::Bytes) -> Answered {
+async fn promote(
+    State(b): Shared,
+    UrlPath(group): UrlPath<String>,
+    body: axum::body::Bytes,
+) -> Answered {
     let PromoteRequest { force, confirmed } = read(&body)?;
     ask(b, Command::Promote { group, force, confirmed }).await
 }
@@ -187,7 +211,82 @@ struct Refused(ApiError);
 
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(self.0.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let status =
+            StatusCode::from_u16(self.0.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         (status, Json(self.0)).into_response()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+
+    /// Takes every command and says which one it was.
+    struct Echo;
+
+    impl Backend for Echo {
+        fn call(&self, command: Command) -> Answering<'_> {
+            Box::pin(async move {
+                match command {
+                    Command::Log { group } if group == "none" => Err(ApiError::new(
+                        code::UNKNOWN_GROUP,
+                        "group none is not configured",
+                        "name one that is",
+                    )),
+                    command => Ok(Reply::Accepted(Accepted {
+                        message: format!("{command:?}"),
+                        warnings: Vec::new(),
+                    })),
+                }
+            })
+        }
+    }
+
+    /// One request over the real socket; returns the status line and the body.
+    fn exchange(path: &Path, request: &str) -> (String, String) {
+        let mut stream = UnixStream::connect(path).expect("connects");
+        stream.write_all(request.as_bytes()).expect("takes the request");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("answers");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+        (head.lines().next().unwrap_or_default().to_owned(), body.to_owned())
+    }
+
+    fn post(url: &str, body: &str) -> String {
+        format!(
+            "POST {url} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        )
+    }
+
+    #[test]
+    fn every_path_reaches_its_command_and_bad_ones_say_why() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("control.sock");
+        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+        let listener = runtime.block_on(async { bind(&path) }).expect("binds");
+        runtime.spawn(serve(listener, Arc::new(Echo)));
+        assert_eq!(std::fs::metadata(&path).expect("is there").permissions().mode() & 0o777, 0o600);
+        assert!(
+            runtime.block_on(async { bind(&path) }).is_err(),
+            "a live daemon's socket was taken"
+        );
+
+        let ok = "HTTP/1.1 200 OK";
+        let (status, body) = exchange(&path, &post("/v1/groups/db/mode", r#"{"mode":"nearsync"}"#));
+        assert_eq!(status, ok);
+        assert!(body.contains("NearSync"), "{body}");
+        let (status, body) =
+            exchange(&path, &post("/v1/groups/db/promote", r#"{"force":true,"confirmed":false}"#));
+        assert!(status == ok && body.contains("force: true"), "{status} {body}");
+        let (status, body) = exchange(&path, &post("/v1/groups/none/log", "null"));
+        assert!(status.contains("404") && body.contains("unknown-group"), "{status} {body}");
+        let (status, body) = exchange(&path, &post("/v1/groups/db/mode", r#"{"mode":"fast"}"#));
+        assert!(status.contains("400") && body.contains("bad-request"), "{status} {body}");
+        let (status, body) = exchange(&path, &post("/v2/anything", ""));
+        assert!(status.contains("404") && body.contains("/v1"), "{status} {body}");
+        let (status, _) = exchange(&path, &post("/v1/apply", &" ".repeat(BODY_BYTES_MAX + 1)));
+        assert!(status.contains("413"), "{status}");
     }
 }

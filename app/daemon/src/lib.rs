@@ -86,7 +86,8 @@ fn serve(
     node: &str,
     running: thread::JoinHandle<std::io::Result<()>>,
 ) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let socket = state.control_socket();
     let ended = runtime.block_on(async {
         let server = control::bind(&socket)?;
@@ -121,7 +122,10 @@ fn serve(
     match ended {
         Ok(result) => result.context("the reactor failed"),
         Err(panic) => {
-            let text = panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
+            let text = panic
+                .downcast_ref::<String>()
+                .cloned()
+                .or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
             Err(anyhow!("the shard ended by a mistake of ours: {}", text.unwrap_or_default()))
         }
     }
@@ -154,7 +158,9 @@ fn dice() -> Result<impl FnMut() -> u64> {
     let mut source = std::fs::File::open("/dev/urandom").context("/dev/urandom")?;
     Ok(move || {
         let mut bytes = [0; 8];
-        source.read_exact(&mut bytes).unwrap_or_else(|error| panic!("/dev/urandom gave no bytes: {error}"));
+        source
+            .read_exact(&mut bytes)
+            .unwrap_or_else(|error| panic!("/dev/urandom gave no bytes: {error}"));
         u64::from_ne_bytes(bytes)
     })
 }
@@ -162,7 +168,10 @@ fn dice() -> Result<impl FnMut() -> u64> {
 fn start_logging(format: LogFormat) {
     use tracing_subscriber::EnvFilter;
     let filter = EnvFilter::try_from_env("HELIO_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(false);
     // A second start in one process (tests) keeps the first subscriber.
     let _already_set = match format {
         LogFormat::Text => builder.with_ansi(false).try_init(),

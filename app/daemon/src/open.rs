@@ -27,7 +27,9 @@ impl StateDir {
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true).mode(0o700);
-        builder.create(path.join("groups")).with_context(|| format!("the state directory {} cannot be made", path.display()))?;
+        builder
+            .create(path.join("groups"))
+            .with_context(|| format!("the state directory {} cannot be made", path.display()))?;
         let lock_path = path.join("lock");
         let lock = private().create(true).truncate(false).write(true).open(&lock_path)?;
         if rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
@@ -60,7 +62,9 @@ fn private() -> fs::OpenOptions {
 /// Opens everything a node needs of the configuration.
 pub(crate) fn plans(view: &NodeView<'_>, node: &str, state: &StateDir) -> Result<Vec<GroupPlan>> {
     if view.groups.is_empty() {
-        bail!("node {node} takes part in no group of the configuration\n  remedy: name it in a group's `nodes`");
+        bail!(
+            "node {node} takes part in no group of the configuration\n  remedy: name it in a group's `nodes`"
+        );
     }
     let mut taken = Vec::new();
     view.groups.iter().map(|group| plan(group, node, state, &mut taken)).collect()
@@ -68,7 +72,12 @@ pub(crate) fn plans(view: &NodeView<'_>, node: &str, state: &StateDir) -> Result
 
 type Taken = Vec<(MemberIdentity, String)>;
 
-fn plan(view: &GroupView<'_>, node: &str, state: &StateDir, taken: &mut Taken) -> Result<GroupPlan> {
+fn plan(
+    view: &GroupView<'_>,
+    node: &str,
+    state: &StateDir,
+    taken: &mut Taken,
+) -> Result<GroupPlan> {
     let group = view.group;
     let mut volumes = Vec::new();
     for (name, volume) in &group.volumes {
@@ -94,7 +103,12 @@ fn plan(view: &GroupView<'_>, node: &str, state: &StateDir, taken: &mut Taken) -
 }
 
 /// The group in the engine's terms.
-fn engine_config(config: &GroupConfig, group: &str, node: &str, peer: &str) -> helio_engine::Config {
+fn engine_config(
+    config: &GroupConfig,
+    group: &str,
+    node: &str,
+    peer: &str,
+) -> helio_engine::Config {
     helio_engine::Config {
         group: group.to_owned(),
         node: node.to_owned(),
@@ -116,7 +130,9 @@ fn open_volume(
     taken: &mut Taken,
 ) -> Result<VolumePlan> {
     let name = format!("{group}/{volume}");
-    let Some(path) = config.members.get(node) else { bail!("volume {name} has no member on {node}") };
+    let Some(path) = config.members.get(node) else {
+        bail!("volume {name} has no member on {node}")
+    };
     let buffered = config.io == helio_api::Io::Buffered;
     let io = if buffered { helio_disk::Io::Buffered } else { helio_disk::Io::Direct };
     let role = format!("member of {name}");
@@ -142,10 +158,19 @@ fn open_volume(
 }
 
 /// Opens the group's metadata file, or makes it; checks that it belongs to this group, node and sizes.
-fn open_metadata(engine: &helio_engine::Config, state: &StateDir) -> Result<(File, SuperblockStore, Superblock)> {
+fn open_metadata(
+    engine: &helio_engine::Config,
+    state: &StateDir,
+) -> Result<(File, SuperblockStore, Superblock)> {
     let path = state.path.join("groups").join(format!("{}.meta", engine.group));
     let shown = path.display().to_string();
-    let mut file = private().read(true).write(true).create(true).truncate(false).open(&path).with_context(|| shown.clone())?;
+    let mut file = private()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&path)
+        .with_context(|| shown.clone())?;
     file.set_len(METADATA_BYTES as u64)?;
     file.sync_all()?;
     let mut area = [0; METADATA_BYTES];

@@ -39,7 +39,8 @@ pub(super) fn members(
         return Err(table.lacks("members", &missing_member(&pair[0])));
     };
     if let Some(stray) = names.iter().find(|name| !pair.iter().any(|node| node == name.value)) {
-        let message = format!("has a member on `{}`, which is not a node of the group", stray.value);
+        let message =
+            format!("has a member on `{}`, which is not a node of the group", stray.value);
         let remedy = format!("the group's nodes are {} and {}", pair[0], pair[1]);
         return Err(table.refuse(stray.at, message, remedy));
     }

@@ -74,7 +74,8 @@ fn read_nodes<'a>(top: &Table<'a>) -> Result<Vec<ReadNode<'a>>, ConfigError> {
             let message = format!("`nbd` {} is where the node listens for its peers", nbd.value);
             return Err(table.refuse(nbd.at, message, "give NBD a port of its own"));
         }
-        let node = NodeConfig { address: address.value, listen: heard, nbd: nbd.map(|nbd| nbd.value) };
+        let node =
+            NodeConfig { address: address.value, listen: heard, nbd: nbd.map(|nbd| nbd.value) };
         found.push(ReadNode { name, table, address_at: address.at, node });
     }
     if found.is_empty() {
@@ -95,7 +96,8 @@ fn socket(table: &Table<'_>, key: &str) -> Result<Option<At<SocketAddr>>, Config
         return refuse(format!("`{key}` {value} has no port"), "name a port from 1 to 65535");
     }
     if !value.ip().is_loopback() {
-        let message = format!("`{key}` {value} is not a loopback address, and peers have no keys yet");
+        let message =
+            format!("`{key}` {value} is not a loopback address, and peers have no keys yet");
         let remedy = "use 127.0.0.1 or [::1]; reach another host through a tunnel that authenticates, such \
                       as ssh -L";
         return refuse(message, remedy);
@@ -120,7 +122,11 @@ fn group(
     }
     if volumes.is_empty() {
         let message = "has no volume";
-        return Err(table.refuse(table.at, message, "add [group.NAME.volume.NAME] with size and members"));
+        return Err(table.refuse(
+            table.at,
+            message,
+            "add [group.NAME.volume.NAME] with size and members",
+        ));
     }
     Ok(GroupConfig {
         nodes: pair,
@@ -150,7 +156,11 @@ fn pair(
     for named in [one, other] {
         if !nodes.contains_key(named.value) {
             let message = format!("node `{}` is not declared", named.value);
-            return Err(table.refuse(named.at, message, "add [node.NAME] for it, or correct the name"));
+            return Err(table.refuse(
+                named.at,
+                message,
+                "add [node.NAME] for it, or correct the name",
+            ));
         }
     }
     if one.value == other.value {
@@ -182,8 +192,13 @@ fn timeouts(table: &Table<'_>) -> Result<(Duration, Duration), ConfigError> {
     let peer = peer.map_or(PEER_TIMEOUT, |span| span.value);
     match table.span("flush-limit")? {
         Some(limit) if limit.value < peer => {
-            let message = format!("`flush-limit` {:?} is less than peer-timeout {peer:?}", limit.value);
-            Err(table.refuse(limit.at, message, "make it at least the peer timeout, which it extends"))
+            let message =
+                format!("`flush-limit` {:?} is less than peer-timeout {peer:?}", limit.value);
+            Err(table.refuse(
+                limit.at,
+                message,
+                "make it at least the peer timeout, which it extends",
+            ))
         }
         Some(limit) => Ok((peer, limit.value)),
         None => Ok((peer, FLUSH_LIMIT.max(peer))),

@@ -15,6 +15,9 @@ pub(super) struct At<T> {
     pub(super) value: T,
 }
 
+/// A table whose keys the operator chose, with those keys and where they stand.
+pub(super) type Named<'a> = (Table<'a>, Vec<At<&'a str>>);
+
 /// A table whose keys are all known.
 #[derive(Clone, Debug)]
 pub(super) struct Table<'a> {
@@ -156,9 +159,14 @@ impl<'a> Table<'a> {
     }
 
     /// A table under a key of fixed name.
-    pub(super) fn table(&self, key: &str, known: &[&str]) -> Result<Option<Table<'a>>, ConfigError> {
+    pub(super) fn table(
+        &self,
+        key: &str,
+        known: &[&str],
+    ) -> Result<Option<Table<'a>>, ConfigError> {
         let Some((at, entries)) = self.entries(key)? else { return Ok(None) };
-        let what = if self.what.is_empty() { key.to_owned() } else { format!("{}, {key}", self.what) };
+        let what =
+            if self.what.is_empty() { key.to_owned() } else { format!("{}, {key}", self.what) };
         Table::open(self.source, what, at, entries, known).map(Some)
     }
 
@@ -183,10 +191,12 @@ impl<'a> Table<'a> {
     }
 
     /// The keys the operator chose under a key, and where they stand; the table itself answers for values.
-    pub(super) fn open_names(&self, key: &str) -> Result<Option<(Table<'a>, Vec<At<&'a str>>)>, ConfigError> {
+    pub(super) fn open_names(&self, key: &str) -> Result<Option<Named<'a>>, ConfigError> {
         let Some((at, entries)) = self.entries(key)? else { return Ok(None) };
-        let names =
-            entries.keys().map(|k| At { at: k.span().start, value: k.get_ref().as_ref() }).collect();
+        let names = entries
+            .keys()
+            .map(|k| At { at: k.span().start, value: k.get_ref().as_ref() })
+            .collect();
         Ok(Some((Table { source: self.source, what: self.what.clone(), at, entries }, names)))
     }
 
@@ -199,18 +209,30 @@ impl<'a> Table<'a> {
     }
 
     fn about_named(&self, key: &str, name: &str) -> String {
-        if self.what.is_empty() { format!("{key} {name}") } else { format!("{}, {key} {name}", self.what) }
+        if self.what.is_empty() {
+            format!("{key} {name}")
+        } else {
+            format!("{}, {key} {name}", self.what)
+        }
     }
 
     /// Names become export names, words of the command line and words in messages.
     fn check_name(&self, kind: &str, name: &str, at: usize) -> Result<(), ConfigError> {
         const LONGEST: usize = 63;
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        if name.is_empty() || name.len() > LONGEST || !name.chars().all(plain) || name.starts_with(['-', '.']) {
+        if name.is_empty()
+            || name.len() > LONGEST
+            || !name.chars().all(plain)
+            || name.starts_with(['-', '.'])
+        {
             let remedy = format!(
                 "use up to {LONGEST} letters, digits, `-`, `_` and `.`, beginning with neither `-` nor `.`"
             );
-            return Err(self.refuse(at, format!("{kind} name `{}` is not allowed", name.escape_debug()), remedy));
+            return Err(self.refuse(
+                at,
+                format!("{kind} name `{}` is not allowed", name.escape_debug()),
+                remedy,
+            ));
         }
         Ok(())
     }

@@ -79,7 +79,10 @@ impl Catalogue<'_> {
         let minimum_block = volume.member.alignment().0 as u32;
         ExportInfo {
             name: format!("{}/{}", group.name, volume.name),
-            description: format!("{} of group {}, mirrored to {}", volume.name, group.name, group.peer),
+            description: format!(
+                "{} of group {}, mirrored to {}",
+                volume.name, group.name, group.peer
+            ),
             size: volume.size,
             read_only: false,
             trim: volume.member.trims(),
@@ -99,7 +102,8 @@ impl Exports for Catalogue<'_> {
 
     fn open(&self, name: &str) -> Result<ExportInfo, OpenRefusal> {
         let (group, volume) = name.split_once('/').ok_or(OpenRefusal::Unknown)?;
-        let found = self.0.iter().enumerate().find(|(_, g)| g.name == group).ok_or(OpenRefusal::Unknown)?;
+        let found =
+            self.0.iter().enumerate().find(|(_, g)| g.name == group).ok_or(OpenRefusal::Unknown)?;
         let (g, group) = found;
         let v = group.volumes.iter().position(|v| v.name == volume).ok_or(OpenRefusal::Unknown)?;
         if !group.engine.is_primary() {
@@ -287,7 +291,9 @@ impl Clients {
 
     fn submit_write(&mut self, slot: usize, io: &mut ClientIo<'_>) {
         let arriving = self.slots[slot].as_mut().and_then(|c| c.arriving.take());
-        let Some(Arriving { cookie, extent, fua, buffer: Some(buffer), .. }) = arriving else { return };
+        let Some(Arriving { cookie, extent, fua, buffer: Some(buffer), .. }) = arriving else {
+            return;
+        };
         let id = self.own(slot, cookie, None, extent.length);
         let Some((group, _)) = self.slots[slot].as_ref().and_then(|c| c.place) else { return };
         let payload = io.groups[group].payloads.insert(buffer);
@@ -300,7 +306,12 @@ impl Clients {
     }
 
     /// The engine answers a request. Returns the client's slot if it is still there.
-    pub(crate) fn answer(&mut self, request: RequestId, answer: Answer, data: Option<Shared>) -> Option<usize> {
+    pub(crate) fn answer(
+        &mut self,
+        request: RequestId,
+        answer: Answer,
+        data: Option<Shared>,
+    ) -> Option<usize> {
         let at = request.0 as usize;
         let owner = self.owners.get_mut(at)?.take()?;
         self.free_owners.push(at);
@@ -339,7 +350,8 @@ impl Clients {
         let waiting = client.out.iter().any(|p| !matches!(p, Piece::Bytes(b) if b.is_empty()));
         if waiting && !client.sending {
             client.sending = true;
-            let op = Op::Send { socket: client.socket.clone(), pieces: std::mem::take(&mut client.out) };
+            let op =
+                Op::Send { socket: client.socket.clone(), pieces: std::mem::take(&mut client.out) };
             driver.submit(token(Kind::ClientSend, slot, client.epoch), op);
         }
         if client.leaving {
@@ -392,10 +404,16 @@ fn plain(out: &mut Vec<Piece>) -> &mut Vec<u8> {
 
 fn denied(denial: Denial) -> (ErrorCode, &'static str) {
     match denial {
-        Denial::NotPrimary => (ErrorCode::Shutdown, "this node is not primary for the group any more"),
+        Denial::NotPrimary => {
+            (ErrorCode::Shutdown, "this node is not primary for the group any more")
+        }
         Denial::OutOfBounds => (ErrorCode::Invalid, "the request leaves the volume"),
-        Denial::QueueFull => (ErrorCode::NoSpace, "the replication queue is full and its policy is to fail writes"),
-        Denial::Store(StoreFault::NoSpace) => (ErrorCode::NoSpace, "the local store has no space left"),
+        Denial::QueueFull => {
+            (ErrorCode::NoSpace, "the replication queue is full and its policy is to fail writes")
+        }
+        Denial::Store(StoreFault::NoSpace) => {
+            (ErrorCode::NoSpace, "the local store has no space left")
+        }
         Denial::Store(_) => (ErrorCode::Io, "the local store failed"),
     }
 }

@@ -28,6 +28,8 @@ impl Clock {
     /// The calendar's time at a moment of this clock.
     pub(crate) fn wall(&self, at: Moment) -> WallTime {
         let ago = self.now() - at;
-        WallTime(Self::wall_now().0.saturating_sub(u64::try_from(ago.as_millis()).unwrap_or(u64::MAX)))
+        WallTime(
+            Self::wall_now().0.saturating_sub(u64::try_from(ago.as_millis()).unwrap_or(u64::MAX)),
+        )
     }
 }

@@ -10,7 +10,10 @@ use crate::shard::plan::{GroupPlan, VolumePlan};
 use crate::shard::token::{Kind, token};
 use helio_disk::StoreError;
 use helio_driver::{Buffer, Driver, Outcome, Pool, Shared};
-use helio_engine::{Answer, Command, CommandId, Effect, Engine, Event, Loudness, Refusal, StoreFault, StoreOp, StoreOutcome};
+use helio_engine::{
+    Answer, Command, CommandId, Effect, Engine, Event, Loudness, Refusal, StoreFault, StoreOp,
+    StoreOutcome,
+};
 use helio_format::message::Message;
 use helio_units::{IoId, Moment, RequestId, VolumeIndex};
 use std::collections::HashMap;
@@ -60,8 +63,17 @@ pub(crate) struct Group {
 
 impl Group {
     pub(crate) fn new(index: usize, plan: GroupPlan, dice: (u64, u64), now: Moment) -> Self {
-        let GroupPlan { engine: config, volumes, peer_address, dials, tuning, metadata, store, superblock, preset } =
-            plan;
+        let GroupPlan {
+            engine: config,
+            volumes,
+            peer_address,
+            dials,
+            tuning,
+            metadata,
+            store,
+            superblock,
+            preset,
+        } = plan;
         Self {
             index,
             engine: Engine::new(config.clone(), superblock, dice.0, dice.1, now),
@@ -112,7 +124,13 @@ impl Group {
     }
 
     /// Settles the engine and performs effects until there are none.
-    pub(crate) fn settle(&mut self, clock: &Clock, pool: &Pool, driver: &mut dyn Driver, wanted: &mut Vec<Wanted>) {
+    pub(crate) fn settle(
+        &mut self,
+        clock: &Clock,
+        pool: &Pool,
+        driver: &mut dyn Driver,
+        wanted: &mut Vec<Wanted>,
+    ) {
         loop {
             self.engine.settle(clock.now(), &mut self.effects);
             if self.effects.is_empty() {
@@ -172,8 +190,12 @@ impl Group {
                 }
             }
             Effect::Note(note) => match note.loudness {
-                Loudness::Info => tracing::info!(group = %self.name, peer = %self.peer, "{}", note.text),
-                Loudness::Warning => tracing::warn!(group = %self.name, peer = %self.peer, "{}", note.text),
+                Loudness::Info => {
+                    tracing::info!(group = %self.name, peer = %self.peer, "{}", note.text)
+                }
+                Loudness::Warning => {
+                    tracing::warn!(group = %self.name, peer = %self.peer, "{}", note.text)
+                }
             },
             Effect::Stopped => {
                 self.stopped = true;
@@ -190,7 +212,14 @@ impl Group {
         self.link.queue(message, payload);
     }
 
-    fn store(&mut self, io: IoId, volume: VolumeIndex, op: StoreOp, clock: &Clock, io_with: (&Pool, &mut dyn Driver)) {
+    fn store(
+        &mut self,
+        io: IoId,
+        volume: VolumeIndex,
+        op: StoreOp,
+        clock: &Clock,
+        io_with: (&Pool, &mut dyn Driver),
+    ) {
         let (pool, driver) = io_with;
         let member = &self.volumes[usize::from(volume.0)].member;
         let mut entry = Io { volume, look_for_zeros: false, then_flush: false };
@@ -201,9 +230,12 @@ impl Group {
                 // Reads are bounded where they are asked for (clients, copier), so a full pool only costs an allocation.
                 member.read(extent, pool.take(length).unwrap_or_else(|| Buffer::zeroed(length)))
             }
-            StoreOp::Write { extent, payload, fua } => {
-                member.write(extent, Shared::clone(self.payloads.get(payload.id)), 0..payload.length as usize, fua)
-            }
+            StoreOp::Write { extent, payload, fua } => member.write(
+                extent,
+                Shared::clone(self.payloads.get(payload.id)),
+                0..payload.length as usize,
+                fua,
+            ),
             StoreOp::Zero { extent, punch, fua } => {
                 entry.then_flush = fua;
                 member.zero(extent, punch)
@@ -245,8 +277,16 @@ impl Group {
     }
 
     /// An operation on a member ended.
-    pub(crate) fn store_done(&mut self, slot: u32, outcome: Outcome, now: Moment, driver: &mut dyn Driver) {
-        let Some(entry) = self.ios[slot as usize] else { panic!("store operation {slot} ended twice") };
+    pub(crate) fn store_done(
+        &mut self,
+        slot: u32,
+        outcome: Outcome,
+        now: Moment,
+        driver: &mut dyn Driver,
+    ) {
+        let Some(entry) = self.ios[slot as usize] else {
+            panic!("store operation {slot} ended twice")
+        };
         let volume = &self.volumes[usize::from(entry.volume.0)];
         let outcome = match outcome.error() {
             Some(error) => StoreOutcome::Failed(self.store_failed(entry.volume, &error.into())),
@@ -268,7 +308,12 @@ impl Group {
     }
 
     /// A step of saving the superblock ended.
-    pub(crate) fn metadata_done(&mut self, outcome: &Outcome, now: Moment, driver: &mut dyn Driver) {
+    pub(crate) fn metadata_done(
+        &mut self,
+        outcome: &Outcome,
+        now: Moment,
+        driver: &mut dyn Driver,
+    ) {
         if let Some(ok) = self.metadata.done(self.index, outcome, driver) {
             self.tell(now, Event::SuperblockSaved { ok });
         }

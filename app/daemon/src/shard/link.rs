@@ -20,9 +20,15 @@ const MEASURE_EVERY: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 enum Stage {
     /// The next attempt is due then; never on the side that is dialled.
-    Idle { retry: Moment },
-    Connecting { socket: Socket },
-    Up { socket: Socket },
+    Idle {
+        retry: Moment,
+    },
+    Connecting {
+        socket: Socket,
+    },
+    Up {
+        socket: Socket,
+    },
 }
 
 /// One group's connection.
@@ -51,7 +57,12 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    pub(crate) fn new(group: usize, address: std::net::SocketAddr, dials: bool, tuning: Tuning) -> Self {
+    pub(crate) fn new(
+        group: usize,
+        address: std::net::SocketAddr,
+        dials: bool,
+        tuning: Tuning,
+    ) -> Self {
         let retry = if dials { Moment::ZERO } else { Moment::NEVER };
         Self {
             group,

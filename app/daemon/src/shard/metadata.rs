@@ -16,7 +16,12 @@ pub(crate) struct Metadata {
 
 impl Metadata {
     /// Begins a save. Returns false where the store was poisoned by an earlier failure.
-    pub(crate) fn save(&mut self, group: usize, mut superblock: Superblock, driver: &mut dyn Driver) -> bool {
+    pub(crate) fn save(
+        &mut self,
+        group: usize,
+        mut superblock: Superblock,
+        driver: &mut dyn Driver,
+    ) -> bool {
         match self.store.save(&mut superblock) {
             Ok(effect) => {
                 self.perform(group, effect, driver);
@@ -41,7 +46,12 @@ impl Metadata {
     }
 
     /// One effect is done. Returns how the save ended, once it has.
-    pub(crate) fn done(&mut self, group: usize, outcome: &Outcome, driver: &mut dyn Driver) -> Option<bool> {
+    pub(crate) fn done(
+        &mut self,
+        group: usize,
+        outcome: &Outcome,
+        driver: &mut dyn Driver,
+    ) -> Option<bool> {
         if let Some(error) = outcome.error() {
             tracing::error!(%error, "the metadata file cannot be written");
         }

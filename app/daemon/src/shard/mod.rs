@@ -94,7 +94,10 @@ impl<D: Driver> Shard<D> {
         mut dice: impl FnMut() -> u64,
     ) -> std::io::Result<Self> {
         let clock = Clock::new();
-        let queued: u64 = plans.iter().map(|p| p.engine.queue.memory.unwrap_or(helio_engine::QUEUE_BYTES_MOST).0).sum();
+        let queued: u64 = plans
+            .iter()
+            .map(|p| p.engine.queue.memory.unwrap_or(helio_engine::QUEUE_BYTES_MOST).0)
+            .sum();
         let mut groups = Vec::new();
         for (index, plan) in plans.into_iter().enumerate() {
             groups.push(Group::new(index, plan, (dice(), dice()), clock.now()));
@@ -132,7 +135,10 @@ impl<D: Driver> Shard<D> {
         let mut completions = Vec::new();
         loop {
             self.turn();
-            if self.stopping && self.groups.iter().all(|g| g.stopped) && self.leaving.iter().all(Option::is_none) {
+            if self.stopping
+                && self.groups.iter().all(|g| g.stopped)
+                && self.leaving.iter().all(Option::is_none)
+            {
                 return Ok(());
             }
             let now = self.clock.now();
@@ -217,7 +223,8 @@ impl<D: Driver> Shard<D> {
 
     fn wake_client(&mut self, slot: usize) {
         let now = self.clock.now();
-        let mut io = ClientIo { groups: &mut self.groups, driver: &mut self.driver, pool: &self.pool, now };
+        let mut io =
+            ClientIo { groups: &mut self.groups, driver: &mut self.driver, pool: &self.pool, now };
         self.clients.wake(slot, &mut io);
     }
 
@@ -256,23 +263,40 @@ impl<D: Driver> Shard<D> {
                     self.asked(ask, now);
                 }
             }
-            (Kind::AcceptClient | Kind::AcceptPeer, Outcome::Accept(result)) => self.accepted(kind, index, result, now),
+            (Kind::AcceptClient | Kind::AcceptPeer, Outcome::Accept(result)) => {
+                self.accepted(kind, index, result, now)
+            }
             (Kind::ClientRecv, Outcome::Recv { buffer, result }) => {
-                let mut io = ClientIo { groups: &mut self.groups, driver: &mut self.driver, pool: &self.pool, now };
+                let mut io = ClientIo {
+                    groups: &mut self.groups,
+                    driver: &mut self.driver,
+                    pool: &self.pool,
+                    now,
+                };
                 self.clients.received((index, detail), buffer, result.ok(), &mut io);
             }
             (Kind::ClientSend, Outcome::Send { result, .. }) => {
-                let mut io = ClientIo { groups: &mut self.groups, driver: &mut self.driver, pool: &self.pool, now };
+                let mut io = ClientIo {
+                    groups: &mut self.groups,
+                    driver: &mut self.driver,
+                    pool: &self.pool,
+                    now,
+                };
                 self.clients.sent(index, detail, result.is_ok(), &mut io);
             }
             (Kind::Store | Kind::StoreSync, outcome) => {
                 self.groups[index].store_done(detail, outcome, now, &mut self.driver);
             }
-            (Kind::Metadata, outcome) => self.groups[index].metadata_done(&outcome, now, &mut self.driver),
-            (Kind::LinkConnect | Kind::LinkRecv | Kind::LinkSend, outcome) => self.link_done(index, detail, outcome, now),
+            (Kind::Metadata, outcome) => {
+                self.groups[index].metadata_done(&outcome, now, &mut self.driver)
+            }
+            (Kind::LinkConnect | Kind::LinkRecv | Kind::LinkSend, outcome) => {
+                self.link_done(index, detail, outcome, now)
+            }
             (Kind::PartingSend, _) => self.leaving[index] = None,
             (Kind::StrangerRecv, Outcome::Recv { buffer, result }) => {
-                let met = self.strangers.received(index, detail, buffer, result.ok(), &mut self.driver);
+                let met =
+                    self.strangers.received(index, detail, buffer, result.ok(), &mut self.driver);
                 if let Introduced::Hello { socket, hello } = met {
                     self.introduced(socket, hello, now);
                 }
@@ -294,7 +318,9 @@ impl<D: Driver> Shard<D> {
             _ => self.peer_listener.clone(),
         };
         match result {
-            Ok(accepted) if kind == Kind::AcceptClient => self.clients.accept(accepted.socket, &mut self.driver),
+            Ok(accepted) if kind == Kind::AcceptClient => {
+                self.clients.accept(accepted.socket, &mut self.driver)
+            }
             Ok(accepted) => self.strangers.accept(accepted.socket, now, &mut self.driver),
             Err(error) => tracing::error!(%error, "a connection could not be accepted"),
         }
@@ -317,7 +343,11 @@ impl<D: Driver> Shard<D> {
                     group.link.received(buffer, count);
                     group.hear(now, &mut self.driver);
                 }
-                Ok(_) => group.lost(now, String::from("the peer closed the connection"), &mut self.driver),
+                Ok(_) => group.lost(
+                    now,
+                    String::from("the peer closed the connection"),
+                    &mut self.driver,
+                ),
                 Err(error) => {
                     group.link.keep(buffer);
                     group.lost(now, error.to_string(), &mut self.driver);
@@ -343,7 +373,10 @@ impl<D: Driver> Shard<D> {
             return;
         };
         if hello.node != group.peer {
-            let why = format!("group {} is mirrored with {}, not with {}", group.name, group.peer, hello.node);
+            let why = format!(
+                "group {} is mirrored with {}, not with {}",
+                group.name, group.peer, hello.node
+            );
             tracing::warn!(group = %group.name, "{why}");
             farewell(socket, Parting::Refused, &why, &mut self.driver);
             return;
@@ -400,7 +433,8 @@ impl<D: Driver> Shard<D> {
         let clients: u64 = volumes.map(|v| self.clients.count(index, v)).sum();
         if command == Command::Demote && clients > 0 && group.engine.is_primary() {
             let text = format!("{clients} NBD connection(s) use {}", group.name);
-            let refusal = Refusal::later("in-use", text, "unmount and disconnect them first, then demote");
+            let refusal =
+                Refusal::later("in-use", text, "unmount and disconnect them first, then demote");
             let _gone = reply.send(Err(refusal));
             return;
         }
@@ -428,5 +462,9 @@ impl<D: Driver> Shard<D> {
 }
 
 fn unknown(group: &str) -> Refusal {
-    Refusal::new("unknown-group", format!("group {group} is not configured on this node"), "`helio status` lists the groups")
+    Refusal::new(
+        "unknown-group",
+        format!("group {group} is not configured on this node"),
+        "`helio status` lists the groups",
+    )
 }

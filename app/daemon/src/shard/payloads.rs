@@ -35,7 +35,10 @@ impl Payloads {
     /// The name is used no more.
     pub(crate) fn release(&mut self, id: PayloadId) {
         let slot = id.0 as usize;
-        assert!(self.slots.get_mut(slot).and_then(Option::take).is_some(), "payload {slot} was released twice");
+        assert!(
+            self.slots.get_mut(slot).and_then(Option::take).is_some(),
+            "payload {slot} was released twice"
+        );
         self.free.push(slot);
     }
 }

@@ -4,14 +4,19 @@
 use crate::shard::clock::Clock;
 use crate::shard::group::Group;
 use helio_api::{
-    AtStake, BufferStatus, Connection, CounterStatus, CursorStatus, GroupStatus, Io, LagStatus, LinkStatus, ModeStatus,
-    PeerStatus, Protected, QueueStatus, RecorderEvent, SyncStatus, ThrottleStatus, VolumeStatus,
+    AtStake, BufferStatus, Connection, CounterStatus, CursorStatus, GroupStatus, Io, LagStatus,
+    LinkStatus, ModeStatus, PeerStatus, Protected, QueueStatus, RecorderEvent, SyncStatus,
+    ThrottleStatus, VolumeStatus,
 };
 use helio_engine::{BoundSource, Status, WhenFull};
 use helio_units::{Bytes, Items, Mode, Rate, Role, State, VolumeIndex};
 
 /// One group.
-pub(crate) fn group(group: &Group, clock: &Clock, clients: impl Fn(VolumeIndex) -> u64) -> GroupStatus {
+pub(crate) fn group(
+    group: &Group,
+    clock: &Clock,
+    clients: impl Fn(VolumeIndex) -> u64,
+) -> GroupStatus {
     let now = clock.now();
     let status = group.engine.status(now);
     let volumes = group.volumes.iter().zip(0..).map(|(volume, n)| VolumeStatus {
@@ -23,7 +28,10 @@ pub(crate) fn group(group: &Group, clock: &Clock, clients: impl Fn(VolumeIndex) 
         marked_bytes: status.marked[usize::from(n)].min(volume.size),
         clients: Items(clients(VolumeIndex(n))),
     });
-    let in_force = matches!(status.state, State::Replicating | State::Queuing | State::CatchingUp | State::Syncing);
+    let in_force = matches!(
+        status.state,
+        State::Replicating | State::Queuing | State::CatchingUp | State::Syncing
+    );
     GroupStatus {
         name: group.name.clone(),
         role: status.role,
@@ -35,7 +43,10 @@ pub(crate) fn group(group: &Group, clock: &Clock, clients: impl Fn(VolumeIndex) 
         consistent: status.consistent,
         fault: status.fault.clone(),
         protected: protected(&status, group, clock),
-        mode: ModeStatus { requested: status.mode, effective: in_force.then_some(status.effective) },
+        mode: ModeStatus {
+            requested: status.mode,
+            effective: in_force.then_some(status.effective),
+        },
         volumes: volumes.collect(),
         queue: status.queue.map(|queue| self::queue(&queue, group)),
         throttle: status.queue.map_or_else(ThrottleStatus::default, |queue| ThrottleStatus {
@@ -75,14 +86,18 @@ fn next(status: &Status, group: &Group) -> String {
     let (name, peer) = (&group.name, &group.peer);
     match (status.role, status.state) {
         (_, State::Replicating) => "nothing to do".into(),
-        (_, State::Queuing) => format!("the backlog is sent in order once {peer} is connected again"),
+        (_, State::Queuing) => {
+            format!("the backlog is sent in order once {peer} is connected again")
+        }
         (_, State::CatchingUp) => "replicating, once the backlog is sent".into(),
         (_, State::Syncing) => "replicating, once every marked region is copied".into(),
         (Role::Primary, State::Logging) if status.link.word == "connected" => {
             format!("`helio update {name}` copies the marked regions")
         }
         (Role::Primary, _) => format!("an update begins once {peer} is connected"),
-        (Role::Secondary, State::NeedsSync) => format!("this copy is not consistent until {peer} completes its update"),
+        (Role::Secondary, State::NeedsSync) => {
+            format!("this copy is not consistent until {peer} completes its update")
+        }
         (Role::Secondary, _) if status.link.word == "connected" => {
             format!("`helio promote {name}` on the node that should be primary")
         }
@@ -162,8 +177,14 @@ fn peer(status: &Status, group: &Group, clock: &Clock) -> PeerStatus {
             rtt_us: f.round_trip,
             retransmits: u64::from(f.retransmits),
             congestion_control: f.congestion.clone(),
-            send_buffer: BufferStatus { requested_bytes: tuning.send_buffer, actual_bytes: f.send_buffer },
-            receive_buffer: BufferStatus { requested_bytes: tuning.receive_buffer, actual_bytes: f.receive_buffer },
+            send_buffer: BufferStatus {
+                requested_bytes: tuning.send_buffer,
+                actual_bytes: f.send_buffer,
+            },
+            receive_buffer: BufferStatus {
+                requested_bytes: tuning.receive_buffer,
+                actual_bytes: f.receive_buffer,
+            },
             window_bytes: f.window,
             delivery_rate_bytes_per_second: f.delivery_rate,
         }),
@@ -176,7 +197,12 @@ fn sync(sync: &helio_engine::SyncStatus, status: &Status) -> SyncStatus {
     let rate = Rate((sync.copied.0 as f64 / seconds) as u64);
     let left = sync.to_copy.saturating_sub(sync.copied);
     let eta = (rate.0 > 0).then(|| rate.time_for(left));
-    SyncStatus { marked_bytes: marked, copied_bytes: sync.copied, rate_bytes_per_second: rate, eta_seconds: eta }
+    SyncStatus {
+        marked_bytes: marked,
+        copied_bytes: sync.copied,
+        rate_bytes_per_second: rate,
+        eta_seconds: eta,
+    }
 }
 
 fn counters(status: &Status) -> CounterStatus {
@@ -207,7 +233,9 @@ pub(crate) fn at_stake(group: &Group, clock: &Clock) -> AtStake {
             bytes: None,
             writes: None,
             last_contact_ms: None,
-            text: format!("{peer} was never heard since this daemon started: what it wrote beyond this copy is unknown"),
+            text: format!(
+                "{peer} was never heard since this daemon started: what it wrote beyond this copy is unknown"
+            ),
         };
     };
     let silent = now - heard;
@@ -232,5 +260,8 @@ pub(crate) fn at_stake(group: &Group, clock: &Clock) -> AtStake {
 /// The flight recorder in words.
 pub(crate) fn recorder(group: &Group, clock: &Clock) -> Vec<RecorderEvent> {
     let records = group.engine.records();
-    records.into_iter().map(|r| RecorderEvent { at_ms: clock.wall(r.at), what: r.to_string() }).collect()
+    records
+        .into_iter()
+        .map(|r| RecorderEvent { at_ms: clock.wall(r.at), what: r.to_string() })
+        .collect()
 }

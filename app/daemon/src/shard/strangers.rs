@@ -54,8 +54,12 @@ impl Strangers {
             self.slots.push(None);
         }
         self.drop_slot(slot, driver);
-        let stranger =
-            Stranger { epoch: self.epochs, socket, incoming: Incoming::default(), until: now + PATIENCE };
+        let stranger = Stranger {
+            epoch: self.epochs,
+            socket,
+            incoming: Incoming::default(),
+            until: now + PATIENCE,
+        };
         receive(slot, &stranger, Buffer::zeroed(RECV_BYTES), driver);
         self.slots[slot] = Some(stranger);
     }
@@ -80,7 +84,8 @@ impl Strangers {
         count: Option<usize>,
         driver: &mut dyn Driver,
     ) -> Introduced {
-        let known = self.slots.get(slot).is_some_and(|s| s.as_ref().is_some_and(|s| s.epoch == epoch));
+        let known =
+            self.slots.get(slot).is_some_and(|s| s.as_ref().is_some_and(|s| s.epoch == epoch));
         let Some(Some(stranger)) = self.slots.get_mut(slot).filter(|_| known) else {
             return Introduced::Nothing;
         };
@@ -95,7 +100,11 @@ impl Strangers {
                     self.slots[slot] = None;
                     Introduced::Hello { socket, hello }
                 }
-                _ => self.send_away(slot, "the first message must be a hello, and nothing behind it", driver),
+                _ => self.send_away(
+                    slot,
+                    "the first message must be a hello, and nothing behind it",
+                    driver,
+                ),
             },
             Ok((_, None)) => {
                 receive(slot, stranger, buffer, driver);

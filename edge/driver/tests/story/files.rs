@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Files through the driver, for real.
 
-mod common;
 
-use common::{Desk, PATIENCE, scratch};
+
+use crate::common::{Desk, PATIENCE, scratch};
 use helio_driver::{Buffer, Cause, Driver, Errno, File, Op, OpError, Outcome, Piece, Token};
 use helio_units::{Bytes, Extent};
 use std::os::unix::fs::FileExt;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the stories share.
-#![allow(dead_code, reason = "not every story needs everything")]
+
 
 use helio_disk::{Io, Member, OpenError, OpenOptions, open};
 use helio_driver::{

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Block devices as members: loop devices, where the user may make them.
 
-mod common;
 
-use common::{Desk, Loop, file_of, folder, options, refused};
+
+use crate::common::{Desk, Loop, file_of, folder, options, refused};
 use helio_disk::{MemberIdentity, OpenOptions, Refusal, StoreKind, open};
 use helio_units::{Bytes, Extent};
 use std::path::Path;

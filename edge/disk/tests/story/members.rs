@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Files as members, in use.
 
-mod common;
 
-use common::{Desk, file_of, filled, folder, options};
+
+use crate::common::{Desk, file_of, filled, folder, options};
 use helio_disk::{Io, OpenOptions, Permanence, Space, StoreError, StoreKind, open};
 use helio_driver::Buffer;
 use helio_units::{Bytes, Extent};

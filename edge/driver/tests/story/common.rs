@@ -50,7 +50,7 @@ impl Desk {
 }
 
 /// A file of that many zero bytes, gone with its handle.
-#[allow(dead_code, reason = "not every story needs one")]
+
 pub(crate) fn scratch(length: u64) -> File {
     let file = tempfile::tempfile().expect("a scratch file");
     file.set_len(length).expect("room for it");

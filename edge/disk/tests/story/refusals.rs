@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Every reason not to open a file, brought about for real. (Those of devices are in `devices.rs`.)
 
-mod common;
 
-use common::{file_of, folder, options, refused};
+
+use crate::common::{file_of, folder, options, refused};
 use helio_disk::{Io, MemberIdentity, OpenOptions, Refusal, open};
 use helio_units::Bytes;
 use std::path::Path;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Sockets, wakers and time-outs through the driver, for real.
 
-mod common;
 
-use common::{Desk, PATIENCE, scratch};
+
+use crate::common::{Desk, PATIENCE, scratch};
 use helio_driver::{
     Accepted, Address, Buffer, Cause, Driver, Errno, Op, Outcome, Piece, PollOptions, Socket,
 };
