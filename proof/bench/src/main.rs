@@ -6,7 +6,10 @@
 //! that is measured is the engine.
 #![allow(unsafe_code)]
 
-use helio_engine::{Command, CommandId, Config, Effect, Engine, Event, Operation, QueueConfig, Request, StoreOutcome};
+use helio_engine::{
+    Command, CommandId, Config, Effect, Engine, Event, Operation, QueueConfig, Request,
+    StoreOutcome,
+};
 use helio_format::message::Message;
 use helio_format::superblock::Superblock;
 use helio_units::{Bytes, Extent, Mode, Moment, Payload, PayloadId, RequestId, State, VolumeIndex};
@@ -93,7 +96,13 @@ struct Pair {
 impl Pair {
     fn new(mode: Mode) -> Self {
         let nodes = [Node::new("lyon", "paris", mode), Node::new("paris", "lyon", mode)];
-        Self { nodes, now: Moment::ZERO, answered: 0, next_payload: 0, moved: Vec::with_capacity(4096) }
+        Self {
+            nodes,
+            now: Moment::ZERO,
+            answered: 0,
+            next_payload: 0,
+            moved: Vec::with_capacity(4096),
+        }
     }
 
     /// Settles both and performs every effect, until nothing is left to do now.
@@ -126,7 +135,10 @@ impl Pair {
                 let outcome = match op {
                     helio_engine::StoreOp::Read { extent, .. } => {
                         self.next_payload += 1;
-                        let payload = Payload { id: PayloadId(self.next_payload), length: extent.length as u32 };
+                        let payload = Payload {
+                            id: PayloadId(self.next_payload),
+                            length: extent.length as u32,
+                        };
                         StoreOutcome::Read { payload, zero: true }
                     }
                     _ => StoreOutcome::Done,
@@ -159,7 +171,8 @@ impl Pair {
     fn level(mode: Mode) -> Self {
         let mut pair = Self::new(mode);
         pair.connect();
-        let promote = Event::Command { id: CommandId(1), command: Command::Promote { force: false } };
+        let promote =
+            Event::Command { id: CommandId(1), command: Command::Promote { force: false } };
         pair.nodes[0].run(pair.now, Some(promote));
         pair.quiesce();
         pair.connect();
