@@ -52,12 +52,21 @@ impl Client {
         self.call(Method::GET, path, Bytes::new())
     }
 
-    pub(crate) fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, ClientError> {
+    pub(crate) fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, ClientError> {
         let body = serde_json::to_vec(body).map_err(|error| self.unclear(&error))?;
         self.call(Method::POST, path, body.into())
     }
 
-    fn call<T: DeserializeOwned>(&self, method: Method, path: &str, body: Bytes) -> Result<T, ClientError> {
+    fn call<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<T, ClientError> {
         let (status, body) = self.runtime.block_on(self.exchange(method, path, body))?;
         if (200..300).contains(&status) {
             return serde_json::from_slice(&body).map_err(|error| self.unclear(&error));
@@ -69,10 +78,17 @@ impl Client {
         Err(ClientError::Refused(Box::new(error)))
     }
 
-    async fn exchange(&self, method: Method, path: &str, body: Bytes) -> Result<(u16, Bytes), ClientError> {
-        let stream = UnixStream::connect(&self.socket).await.map_err(|error| self.absent(&error))?;
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| self.absent(&error))?;
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<(u16, Bytes), ClientError> {
+        let stream =
+            UnixStream::connect(&self.socket).await.map_err(|error| self.absent(&error))?;
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| self.absent(&error))?;
         let driving = tokio::spawn(connection);
         let request = Request::builder()
             .method(method)
@@ -83,7 +99,8 @@ impl Client {
             .map_err(|error| self.unclear(&error))?;
         let response = sender.send_request(request).await.map_err(|error| self.absent(&error))?;
         let status = response.status().as_u16();
-        let body = response.into_body().collect().await.map_err(|error| self.absent(&error))?.to_bytes();
+        let body =
+            response.into_body().collect().await.map_err(|error| self.absent(&error))?.to_bytes();
         driving.abort();
         Ok((status, body))
     }
@@ -93,7 +110,12 @@ impl Client {
     }
 
     fn unclear(&self, why: &dyn std::fmt::Display) -> ClientError {
-        let text = format!("the daemon on {} could not be understood: {why}", self.socket.display());
-        ClientError::Refused(Box::new(ApiError::new(code::INTERNAL, text, "use the helio of the daemon's version")))
+        let text =
+            format!("the daemon on {} could not be understood: {why}", self.socket.display());
+        ClientError::Refused(Box::new(ApiError::new(
+            code::INTERNAL,
+            text,
+            "use the helio of the daemon's version",
+        )))
     }
 }

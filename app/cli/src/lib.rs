@@ -29,10 +29,17 @@ fn run(verb: Verb) -> Result<ExitCode> {
                 args::LogFormat::Text => helio_daemon::LogFormat::Text,
                 args::LogFormat::Json => helio_daemon::LogFormat::Json,
             };
-            helio_daemon::run(&helio_daemon::Options { node, config, state: at.state, log_format })?;
+            helio_daemon::run(&helio_daemon::Options {
+                node,
+                config,
+                state: at.state,
+                log_format,
+            })?;
             Ok(ExitCode::SUCCESS)
         }
-        Verb::Status { group, json, watch, at } => verbs::status(&at.state, group.as_deref(), json, watch),
+        Verb::Status { group, json, watch, at } => {
+            verbs::status(&at.state, group.as_deref(), json, watch)
+        }
         Verb::Apply { dry_run, json, at } => verbs::apply(&at.state, dry_run, json),
         Verb::Log { group, at } => verbs::log(&at.state, &group),
         Verb::Update { group, wait, at } => verbs::update(&at.state, &group, wait),

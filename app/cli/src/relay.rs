@@ -23,26 +23,18 @@ enum Order {
     Quit,
 }
 
-/// What the line is to be.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Settings {
-    /// Where clients call; port 0 lets the kernel choose.
-    pub(crate) listen: SocketAddr,
-    /// Whom they are connected to.
-    pub(crate) to: SocketAddr,
-    /// The round trip.
-    pub(crate) rtt: Duration,
-    /// What it carries, each way.
-    pub(crate) rate: Rate,
-}
-
-/// Relays until told to quit. Where standard input ends, it goes on until a signal ends it.
+/// Relays from `listen` to `to` until told to quit. Where standard input ends, it goes on until a signal ends
+/// it. Port 0 lets the kernel choose; without a round trip or a rate the line adds none.
 ///
 /// # Errors
 /// Where it cannot listen, or nobody reads what it says.
-pub(crate) fn run(settings: Settings) -> Result<ExitCode> {
-    let Settings { listen, to, rtt, rate } = settings;
-    let mut shape = Shape { rtt, rate };
+pub(crate) fn run(
+    listen: SocketAddr,
+    to: SocketAddr,
+    rtt: Option<Duration>,
+    rate: Option<Rate>,
+) -> Result<ExitCode> {
+    let mut shape = Shape { rtt: rtt.unwrap_or_default(), rate };
     let (there, back) = (shape.profile(), shape.profile());
     let relay = Relay::start(RelayConfig { listen, target: to, there, back, seed: 1 })
         .with_context(|| format!("cannot relay on {listen}"))?;
@@ -75,7 +67,7 @@ pub(crate) fn run(settings: Settings) -> Result<ExitCode> {
                 shape.impose(&control)?;
             }
             Order::Rate(rate) => {
-                shape.rate = rate;
+                shape.rate = Some(rate);
                 shape.impose(&control)?;
             }
         }
@@ -107,14 +99,17 @@ fn parse(line: &str) -> Result<Option<Order>, String> {
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     rtt: Duration,
-    /// Each way.
-    rate: Rate,
+    /// Each way; none is without limit.
+    rate: Option<Rate>,
 }
 
 impl Shape {
     /// One direction of it.
     fn profile(self) -> Profile {
-        Profile::wan(self.rtt, self.rate)
+        match self.rate {
+            Some(rate) => Profile::wan(self.rtt, rate),
+            None => Profile { delay: self.rtt / 2, ..Profile::ideal() },
+        }
     }
 
     /// Gives it to the line, and says so.
@@ -126,7 +121,11 @@ impl Shape {
 
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "round trip {} ms, {} each way", self.rtt.as_secs_f64() * 1e3, self.rate)
+        write!(f, "round trip {} ms, ", self.rtt.as_secs_f64() * 1e3)?;
+        match self.rate {
+            Some(rate) => write!(f, "{rate} each way"),
+            None => f.write_str("no limit to the rate"),
+        }
     }
 }
 
@@ -186,7 +185,11 @@ mod tests {
 
     #[test]
     fn a_line_is_described_with_its_units() {
-        let shape = Shape { rtt: Duration::from_millis(50), rate: Rate::mbit(100) };
-        assert_eq!(shape.to_string(), "round trip 50 ms, 12.50 MB/s each way");
+        let rtt = Duration::from_millis(50);
+        let limited = Shape { rtt, rate: Some(Rate::mbit(100)) };
+        assert_eq!(limited.to_string(), "round trip 50 ms, 12.50 MB/s each way");
+        let free = Shape { rtt, rate: None };
+        assert_eq!(free.to_string(), "round trip 50 ms, no limit to the rate");
+        assert_eq!(free.profile().delay, limited.profile().delay);
     }
 }

@@ -30,8 +30,10 @@ fn group(g: &GroupStatus, now: WallTime) -> String {
     let mut out = String::new();
     let yes = if g.protected.yes { "yes" } else { "no" };
     let since = ago(g.protected.since_ms, now);
-    let _infallible = writeln!(out, "{}  protected: {yes}, for {since}: {}", g.name, g.protected.why);
-    let text = format!("{}, {} for {}: {}", g.role, g.state, ago(g.state_since_ms, now), g.state_reason);
+    let _infallible =
+        writeln!(out, "{}  protected: {yes}, for {since}: {}", g.name, g.protected.why);
+    let text =
+        format!("{}, {} for {}: {}", g.role, g.state, ago(g.state_since_ms, now), g.state_reason);
     line(&mut out, "state", &text);
     line(&mut out, "next", &g.next);
     if let Some(fault) = &g.fault {
@@ -61,7 +63,11 @@ fn group(g: &GroupStatus, now: WallTime) -> String {
         line(&mut out, "volume", &text);
     }
     let image = if g.consistent { "consistent" } else { "not consistent" };
-    line(&mut out, "image", &format!("{image}, generation {}, item {}", g.generation, g.cursors.accepted));
+    line(
+        &mut out,
+        "image",
+        &format!("{image}, generation {}, item {}", g.generation, g.cursors.accepted),
+    );
     out
 }
 
@@ -69,22 +75,42 @@ fn queue(out: &mut String, g: &GroupStatus) {
     let Some(q) = &g.queue else { return };
     let text = format!(
         "{} in {} items, high water {} in {}, bound {} in {} ({})",
-        q.bytes, q.items, q.bytes_high_water, q.items_high_water, q.bound_bytes, q.bound_items, q.bound_source
+        q.bytes,
+        q.items,
+        q.bytes_high_water,
+        q.items_high_water,
+        q.bound_bytes,
+        q.bound_items,
+        q.bound_source
     );
     line(out, "queue", &text);
-    let text = format!("{} while connected, {} while not", q.when_full_connected, q.when_full_disconnected);
+    let text = format!(
+        "{} while connected, {} while not",
+        q.when_full_connected, q.when_full_disconnected
+    );
     line(out, "when full", &text);
     let t = &g.throttle;
-    let text = format!("{} writes waited {} in all, {} wait now", t.count, seconds(t.total_seconds), t.waiting);
+    let text = format!(
+        "{} writes waited {} in all, {} wait now",
+        t.count,
+        seconds(t.total_seconds),
+        t.waiting
+    );
     line(out, "throttle", &text);
 }
 
 fn peer(out: &mut String, g: &GroupStatus, now: WallTime) {
     let p = &g.peer;
-    let age = p.age_seconds.map_or_else(|| "never heard".to_owned(), |age| format!("heard {} ago", seconds(age)));
+    let age = p
+        .age_seconds
+        .map_or_else(|| "never heard".to_owned(), |age| format!("heard {} ago", seconds(age)));
     let since = ago(p.connection_since_ms, now);
     let word = format!("{:?}", p.connection).to_lowercase();
-    line(out, "peer", &format!("{} at {}, {word} for {since}: {}; {age}", p.name, p.address, p.reason));
+    line(
+        out,
+        "peer",
+        &format!("{} at {}, {word} for {since}: {}; {age}", p.name, p.address, p.reason),
+    );
     let Some(l) = &p.link else { return };
     let text = format!(
         "rtt {:.2} ms, {}, window {}, {} delivered, {} segments sent again",
@@ -133,20 +159,32 @@ mod tests {
         let sample: Status = serde_json::from_str(SAMPLE).expect("the sample is a status");
         let text = status(&sample);
         let mut lines = text.lines();
-        assert_eq!(lines.next(), Some("db  protected: no, for 1 min 15 s: the link to lyon is down"));
         assert_eq!(
             lines.next(),
-            Some("  state      primary, queuing for 1 min 15 s: lyon gave no sign of progress for 2.0 s")
+            Some("db  protected: no, for 1 min 15 s: the link to lyon is down")
         );
-        assert!(text.contains("  queue      12 MiB in 1536 items, high water 20 MiB in 2560, bound 64 MiB"));
+        assert_eq!(
+            lines.next(),
+            Some(
+                "  state      primary, queuing for 1 min 15 s: lyon gave no sign of progress for 2.0 s"
+            )
+        );
+        assert!(text.contains(
+            "  queue      12 MiB in 1536 items, high water 20 MiB in 2560, bound 64 MiB"
+        ));
         assert!(text.contains("  lag        12 MiB in 1536 writes, 75.2 s behind"));
-        assert!(text.contains("send 1 MiB requested, 2 MiB actual, receive autotuned, 128 KiB actual"));
+        assert!(
+            text.contains("send 1 MiB requested, 2 MiB actual, receive autotuned, 128 KiB actual")
+        );
         assert!(text.contains("; heard 75.5 s ago"));
     }
 
     #[test]
     fn spans_are_told_in_their_two_largest_units() {
         let ago = |s: u64| super::ago(WallTime(0), WallTime(s * 1000));
-        assert_eq!([ago(59), ago(61), ago(7260), ago(90_000)], ["59 s", "1 min 1 s", "2 h 1 min", "1 d 1 h"]);
+        assert_eq!(
+            [ago(59), ago(61), ago(7260), ago(90_000)],
+            ["59 s", "1 min 1 s", "2 h 1 min", "1 d 1 h"]
+        );
     }
 }

@@ -6,8 +6,8 @@ use crate::client::{Client, ClientError};
 use crate::render;
 use anyhow::Result;
 use helio_api::{
-    Accepted, ApiError, ApplyReply, ApplyRequest, GroupStatus, ModeRequest, PromoteRequest, RecorderDump, Status, code,
-    paths,
+    Accepted, ApiError, ApplyReply, ApplyRequest, GroupStatus, ModeRequest, PromoteRequest,
+    RecorderDump, Status, code, paths,
 };
 use helio_units::{Mode, State};
 use std::io::{IsTerminal, Write};
@@ -43,11 +43,20 @@ fn status_path(group: Option<&str>) -> String {
     group.map_or_else(|| paths::STATUS.to_owned(), |group| paths::of_group(paths::GROUP, group))
 }
 
-pub(crate) fn status(state: &Path, group: Option<&str>, json: bool, watch: Option<u64>) -> Result<ExitCode> {
+pub(crate) fn status(
+    state: &Path,
+    group: Option<&str>,
+    json: bool,
+    watch: Option<u64>,
+) -> Result<ExitCode> {
     let client = Client::new(state)?;
     loop {
         let status: Status = client.get(&status_path(group))?;
-        let text = if json { serde_json::to_string_pretty(&status)? + "\n" } else { render::status(&status) };
+        let text = if json {
+            serde_json::to_string_pretty(&status)? + "\n"
+        } else {
+            render::status(&status)
+        };
         let clear = watch.is_some() && !json && std::io::stdout().is_terminal();
         print(&if clear { format!("\x1b[H\x1b[2J{text}") } else { text })?;
         let Some(seconds) = watch else { return Ok(ExitCode::SUCCESS) };
@@ -81,7 +90,9 @@ pub(crate) fn demote(state: &Path, group: &str) -> Result<ExitCode> {
 }
 
 pub(crate) fn mode(state: &Path, group: &str, mode: Mode) -> Result<ExitCode> {
-    accepted(&Client::new(state)?.post(&paths::of_group(paths::MODE, group), &ModeRequest { mode })?)
+    accepted(
+        &Client::new(state)?.post(&paths::of_group(paths::MODE, group), &ModeRequest { mode })?,
+    )
 }
 
 pub(crate) fn update(state: &Path, group: &str, wait: bool) -> Result<ExitCode> {
@@ -92,7 +103,11 @@ pub(crate) fn update(state: &Path, group: &str, wait: bool) -> Result<ExitCode> 
 
 fn one_group(client: &Client, group: &str) -> Result<GroupStatus> {
     let status: Status = client.get(&status_path(Some(group)))?;
-    status.groups.into_iter().next().ok_or_else(|| anyhow::anyhow!("the daemon does not show group {group}"))
+    status
+        .groups
+        .into_iter()
+        .next()
+        .ok_or_else(|| anyhow::anyhow!("the daemon does not show group {group}"))
 }
 
 /// Waits until the copies are equal. While the peer is away there is no end to wait for.
@@ -107,12 +122,19 @@ fn wait_level(client: &Client, group: &str) -> Result<ExitCode> {
             }
             State::Syncing | State::CatchingUp if g.fault.is_none() => {}
             state => {
-                let error = ApiError::new("not-level", format!("{group} is {state}: {}", g.state_reason), g.next);
+                let error = ApiError::new(
+                    "not-level",
+                    format!("{group} is {state}: {}", g.state_reason),
+                    g.next,
+                );
                 return Err(ClientError::Refused(Box::new(error)).into());
             }
         }
         if let (true, Some(sync)) = (shown, &g.sync) {
-            eprint!("\r{} copied, {} marked, {}   ", sync.copied_bytes, sync.marked_bytes, sync.rate_bytes_per_second);
+            eprint!(
+                "\r{} copied, {} marked, {}   ",
+                sync.copied_bytes, sync.marked_bytes, sync.rate_bytes_per_second
+            );
         }
         pause(LOOK_EVERY);
     }
@@ -124,12 +146,18 @@ pub(crate) fn promote(state: &Path, group: &str, force: bool, yes: bool) -> Resu
     let ask = |confirmed| client.post::<Accepted>(&path, &PromoteRequest { force, confirmed });
     match ask(yes) {
         Ok(done) => accepted(&done),
-        Err(ClientError::Refused(error)) if error.code == code::NEEDS_CONFIRMATION && std::io::stdin().is_terminal() => {
+        Err(ClientError::Refused(error))
+            if error.code == code::NEEDS_CONFIRMATION && std::io::stdin().is_terminal() =>
+        {
             show_stake(&error);
             eprint!("promote {group} all the same? [y/N] ");
             let mut answer = String::new();
             std::io::stdin().read_line(&mut answer)?;
-            if matches!(answer.trim(), "y" | "Y" | "yes") { accepted(&ask(true)?) } else { Ok(ExitCode::from(UNCONFIRMED)) }
+            if matches!(answer.trim(), "y" | "Y" | "yes") {
+                accepted(&ask(true)?)
+            } else {
+                Ok(ExitCode::from(UNCONFIRMED))
+            }
         }
         Err(ClientError::Refused(error)) => {
             show_stake(&error);
@@ -152,7 +180,8 @@ pub(crate) fn apply(state: &Path, dry_run: bool, json: bool) -> Result<ExitCode>
         return Ok(ExitCode::SUCCESS);
     }
     let verb = if dry_run { "would change" } else { "changed" };
-    let mut text: String = reply.changes.iter().map(|change| format!("{verb}: {change}\n")).collect();
+    let mut text: String =
+        reply.changes.iter().map(|change| format!("{verb}: {change}\n")).collect();
     text.extend(reply.restart_needed.iter().map(|line| format!("waits for a restart: {line}\n")));
     if text.is_empty() {
         text = "nothing to change\n".into();
@@ -166,7 +195,8 @@ pub(crate) fn recorder(state: &Path, group: &str, json: bool) -> Result<ExitCode
     if json {
         print(&(serde_json::to_string_pretty(&dump)? + "\n"))?;
     } else {
-        let lines = dump.events.iter().map(|e| format!("{}.{:03} {}\n", e.at_ms, e.at_ms.0 % 1000, e.what));
+        let lines =
+            dump.events.iter().map(|e| format!("{}.{:03} {}\n", e.at_ms, e.at_ms.0 % 1000, e.what));
         print(&lines.collect::<String>())?;
     }
     Ok(ExitCode::SUCCESS)

@@ -65,11 +65,17 @@ impl Marks {
         (VolumeIndex(volume as u16), Extent::new(offset, length))
     }
 
-    /// Marks every region of every volume.
+    /// Marks every region of every volume; a whole map at once, since a large volume has millions.
     pub(crate) fn stale_all(&mut self) {
-        for region in 0..self.total() {
-            self.stale_one(region);
+        let total = self.total();
+        self.stale.fill(u64::MAX);
+        if let Some(last) = self.stale.last_mut()
+            && !total.is_multiple_of(64)
+        {
+            *last = (1 << (total % 64)) - 1;
         }
+        self.copying.fill(0);
+        self.stale_count = total;
     }
 
     /// Marks the regions of an extent until the copier has been there.

@@ -73,11 +73,9 @@ pub(super) fn play(story: &mut Story<'_>) -> Result<()> {
     ))?;
     paris.start()?;
     lyon.start()?;
-    let connected =
-        paris.wait("the connection", |group| group.peer.connection == Connection::Connected)?;
-    screen.say(&format!("They have found each other: {}.", connected.peer.reason))?;
+    paris.wait("the connection", |group| group.peer.connection == Connection::Connected)?;
     screen.say(
-        "Neither holds anything yet. Applications are to write on paris. What the two hold was never \
+        "They have found each other. Neither holds anything yet. Applications are to write on paris. What the two hold was never \
          compared, so all of it is marked, and the marked regions are compared and copied where they \
          differ.",
     )?;
@@ -95,6 +93,10 @@ pub(super) fn play(story: &mut Story<'_>) -> Result<()> {
         Ok(group.state == State::Replicating)
     })?;
     paris.show(&["status", GROUP])?;
+    screen.say(
+        "(Under `link` stands what the kernel knows of the TCP connection, and that ends at the relay: \
+         hence the short round trip.)",
+    )?;
     Ok(())
 }
 

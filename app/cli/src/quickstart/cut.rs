@@ -2,16 +2,16 @@
 //! Chapter 5: the line is cut while an application writes, and the order of its writes survives.
 
 use super::journal::{self, Order, Run};
+use super::latency::millis;
 use super::node::PATIENCE;
 use super::plan::{JOURNAL, LYON, PARIS};
 use super::promise::Broken;
 use super::story::{Story, Survived, pulse, queued};
-use super::traffic::{Pace, Request, send_all};
+use super::traffic::{Pace, Request, Tally, send_all};
 use anyhow::{Context, Result, bail};
 use helio_api::GroupStatus;
 use helio_units::{Bytes, State};
 use helio_wan::Cut;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ const BETWEEN_LINES: Duration = Duration::from_millis(500);
 
 /// The writer as the chapter sees it.
 struct Writer {
-    answered: AtomicU64,
+    tally: Tally,
     ended: Receiver<Result<()>>,
 }
 
@@ -45,15 +45,14 @@ pub(super) fn play(story: &Story<'_>) -> Result<Survived> {
     let client = paris.open(JOURNAL)?;
     let (mut pace, stop) = Pace::new(STEP);
     let (end, ended) = sync_channel(1);
-    let writer = Writer { answered: AtomicU64::new(0), ended };
+    let writer = Writer { tally: Tally::default(), ended };
     let numbers = (0..journal::slots(JOURNAL.size)).take_while(move |_| pace.turn());
     let requests = numbers.map(|n| Ok(Request::Write(journal::offset(n), journal::record(RUN, n))));
-    let counter = &writer.answered;
+    let tally = &writer.tally;
     thread::scope(|scope| {
         scope.spawn(move || {
-            let answered = |number| counter.store(number + 1, Ordering::Release);
             // Whoever waits for it may have given up.
-            let _ = end.send(send_all(client, 1, requests, answered));
+            let _ = end.send(send_all(client, 1, requests, tally));
         });
         let survived = cut_and_heal(story, &writer);
         // Before the scope waits for the writer.
@@ -104,7 +103,8 @@ fn cut_and_heal(story: &Story<'_>, writer: &Writer) -> Result<Survived> {
         most_queued = queued(group).max(most_queued);
         Ok(group.state == State::Replicating)
     })?;
-    Ok(Survived { records: 0, most_queued, caught_up: healed.elapsed(), looks })
+    let caught_up = healed.elapsed();
+    Ok(Survived { most_queued, caught_up, looks, ..Survived::default() })
 }
 
 /// The last record arrives.
@@ -121,7 +121,13 @@ fn finish(story: &Story<'_>, writer: &Writer, survived: &mut Survived) -> Result
             "a prefix without a gap at each of {} looks, and in the end {found} of {} records",
             survived.looks, survived.records
         ),
-    )
+    )?;
+    survived.longest = writer.tally.longest();
+    screen.say(&format!(
+        "Before, during and after the cut no record waited longer than {} for its answer.",
+        millis(survived.longest)
+    ))?;
+    Ok(())
 }
 
 /// Watches the primary, and tells its state, queue and lag when they change.
@@ -146,10 +152,8 @@ fn watch(
 
 /// How many records the secondary holds. They must be the first ones.
 fn in_order(story: &Story<'_>, writer: &Writer) -> Result<u64> {
-    // The one being written may be there already.
-    let submitted = (writer.count() + 1).min(journal::slots(JOURNAL.size));
     let member = JOURNAL.member(story.stage.folder(), LYON);
-    match journal::order(&journal::look(&member, RUN, submitted)?) {
+    match journal::order(&journal::look(&member, RUN, writer.tally.sent())?) {
         Order::Prefix(length) => Ok(length),
         Order::Gap { missing, later } => Err(Broken {
             promised: format!("{LYON} holds every record before one that it holds"),
@@ -162,7 +166,7 @@ fn in_order(story: &Story<'_>, writer: &Writer) -> Result<u64> {
 impl Writer {
     /// How many records are answered.
     fn count(&self) -> u64 {
-        self.answered.load(Ordering::Acquire)
+        self.tally.answered()
     }
 
     /// Lets it write for a while; an error where it ended instead.

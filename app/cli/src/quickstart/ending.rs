@@ -12,9 +12,9 @@ pub(super) fn play(story: &Story<'_>, measured: &Measured) -> Result<()> {
     let screen = story.screen;
     screen.chapter(7, "What was measured")?;
     for (what, value) in rows(measured) {
-        screen.line(&format!("{what:<46}{value}"))?;
+        screen.line(&format!("{what:<50}{value}"))?;
     }
-    screen.line(&format!("{:<46}{:.1} s", "all of it took", screen.elapsed())).map_err(Into::into)
+    screen.line(&format!("{:<50}{:.1} s", "all of it took", screen.elapsed())).map_err(Into::into)
 }
 
 /// Tells what to read, behind everything else.
@@ -49,6 +49,7 @@ fn rows(measured: &Measured) -> Vec<(String, String)> {
     }));
     rows.extend([
         ("records written through a cut".to_owned(), survived.records.to_string()),
+        ("  longest wait of one for its answer".to_owned(), millis(survived.longest)),
         ("  most seen in the queue".to_owned(), survived.most_queued.to_string()),
         ("  in step again after the line was healed".to_owned(), seconds(survived.caught_up)),
         ("  looks at the order on the other side".to_owned(), survived.looks.to_string()),

@@ -7,7 +7,7 @@ use super::journal::{self, RECORD, Run};
 use super::latency::set_mode;
 use super::plan::{FILES, GROUP, JOURNAL, LYON, PARIS};
 use super::story::{FailedOver, Mirrored, Story};
-use super::traffic::{Request, send_all};
+use super::traffic::{Request, Tally, send_all};
 use anyhow::{Context, Result, anyhow, bail};
 use helio_api::Connection;
 use helio_nbd::Client;
@@ -17,7 +17,6 @@ use std::fs::File;
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -66,20 +65,14 @@ pub(super) fn play(story: &mut Story<'_>, mirrored: &Mirrored) -> Result<FailedO
 /// Writes records to the primary until it dies by our hand.
 fn write_until_killed(story: &mut Story<'_>) -> Result<Witness> {
     let client = story.paris.open(JOURNAL)?;
-    let submitted = AtomicU64::new(0);
+    let tally = Tally::default();
     let numbers = 0..journal::slots(JOURNAL.size);
-    let requests = numbers.map(|number| {
-        submitted.store(number + 1, Ordering::Relaxed);
-        Ok(Request::Write(journal::offset(number), journal::record(RUN, number)))
-    });
+    let requests = numbers.map(|n| Ok(Request::Write(journal::offset(n), journal::record(RUN, n))));
     let (end, ended) = sync_channel(1);
-    let answered = thread::scope(|scope| {
-        let writer = scope.spawn(move || {
-            let mut answered = Vec::new();
-            let result = send_all(client, DEPTH, requests, |number| answered.push(number));
+    thread::scope(|scope| {
+        scope.spawn(|| {
             // Whoever waits for it may have given up.
-            let _ = end.send(result);
-            answered
+            let _ = end.send(send_all(client, DEPTH, requests, &tally));
         });
         let lives = LIVES + LIVES.mul_f64(Dice::new(by_the_clock()).uniform());
         match ended.recv_timeout(lives) {
@@ -93,12 +86,9 @@ fn write_until_killed(story: &mut Story<'_>) -> Result<Witness> {
         if status.signal() != Some(rustix::process::Signal::KILL.as_raw()) {
             bail!("the daemon of {PARIS} ended by itself before it was killed: {status}");
         }
-        match writer.join() {
-            Ok(answered) => Ok(answered),
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
+        Ok(())
     })?;
-    Ok(Witness { answered, submitted: submitted.into_inner() })
+    Ok(Witness { submitted: tally.sent(), answered: tally.into_answered() })
 }
 
 fn by_the_clock() -> u64 {

@@ -32,41 +32,64 @@ pub(super) struct Image {
     pub(super) length: Bytes,
 }
 
-/// Makes the image, from the user's folder if one is given.
-pub(super) fn make(stage: &Stage, screen: &Screen, from: Option<&Path>) -> Result<Image> {
-    let path = stage.folder().join("files.ext4");
-    match (find("mke2fs"), from) {
-        (Some(mke2fs), Some(from)) => {
-            let found = measure(from)?;
-            let room = FILES.size.saturating_sub(OVERHEAD);
-            if found.blocks > room {
-                bail!(
-                    "{} does not fit: its {} files take {}, and a volume of {} has room for {room}",
-                    from.display(),
-                    found.files,
-                    found.blocks,
-                    FILES.size
-                );
-            }
-            fill(stage, screen, &mke2fs, from)?;
+/// Where the files come from.
+#[derive(Debug)]
+pub(super) enum Source {
+    /// The user's folder, by way of mke2fs.
+    Folder { mke2fs: PathBuf, folder: PathBuf },
+    /// Made up, by way of mke2fs.
+    MadeUp { mke2fs: PathBuf },
+    /// The small image that travels with the program.
+    Bundled,
+}
+
+impl Source {
+    /// Decides, and refuses a folder that cannot be mirrored before anything is begun.
+    pub(super) fn choose(from: Option<&Path>) -> Result<Self> {
+        let Some(from) = from else {
+            return Ok(find("mke2fs").map_or(Self::Bundled, |mke2fs| Self::MadeUp { mke2fs }));
+        };
+        let Some(mke2fs) = find("mke2fs") else {
+            bail!("--from needs mke2fs, which makes a file system of a folder: install e2fsprogs")
+        };
+        // The processes of the story run in a folder of their own.
+        let folder = from
+            .canonicalize()
+            .with_context(|| format!("cannot read --from {}", from.display()))?;
+        let found = measure(&folder)?;
+        let room = FILES.size.saturating_sub(OVERHEAD);
+        if found.blocks > room {
+            bail!(
+                "--from {} does not fit: its {} files take {}, and a volume of {} has room for {room}",
+                from.display(),
+                found.files,
+                found.blocks,
+                FILES.size
+            );
         }
-        (Some(mke2fs), None) => {
-            write_content(&stage.folder().join("content"))?;
-            fill(stage, screen, &mke2fs, Path::new("content"))?;
-        }
-        (None, Some(_)) => bail!(
-            "--from needs mke2fs to make a file system of a folder; it is in the package e2fsprogs"
-        ),
-        (None, None) => {
-            screen.say(
-                "There is no mke2fs here (package e2fsprogs), so the small ext4 image that travels \
-                 with the program is unpacked.",
-            )?;
-            std::fs::write(&path, unpack()?)?;
-        }
+        Ok(Self::Folder { mke2fs, folder })
     }
-    let length = Bytes(path.metadata()?.len());
-    Ok(Image { path, length })
+
+    /// Makes the image.
+    pub(super) fn make(&self, stage: &Stage, screen: &Screen) -> Result<Image> {
+        let path = stage.folder().join("files.ext4");
+        match self {
+            Self::Folder { mke2fs, folder } => fill(stage, screen, mke2fs, folder)?,
+            Self::MadeUp { mke2fs } => {
+                write_content(&stage.folder().join("content"))?;
+                fill(stage, screen, mke2fs, Path::new("content"))?;
+            }
+            Self::Bundled => {
+                screen.say(
+                    "There is no mke2fs here (package e2fsprogs), so the small ext4 image that travels \
+                     with the program is unpacked.",
+                )?;
+                std::fs::write(&path, unpack()?)?;
+            }
+        }
+        let length = Bytes(path.metadata()?.len());
+        Ok(Image { path, length })
+    }
 }
 
 /// A program of e2fsprogs. Debian keeps them where only root's PATH leads.

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Chapter 3: a file system image through an ordinary NBD client, and the proof that both nodes hold it.
 
-use super::digest;
-use super::image::{self, Image};
+use super::digest::{self, Checksum};
+use super::image::{self, Image, Source};
 use super::node::PATIENCE;
-use super::plan::{FILES, GROUP, LYON, PARIS};
+use super::plan::{FILES, LYON, PARIS};
 use super::story::{Mirrored, Story, pulse, rate};
-use super::traffic::{Request, send_all};
+use super::traffic::{Request, Tally, send_all};
 use anyhow::Result;
 use helio_units::{Bytes, State};
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread;
@@ -25,10 +24,10 @@ const MOST_ZEROES: u32 = 16 << 20;
 const BETWEEN_LINES: Duration = Duration::from_millis(500);
 
 /// Makes the image, writes it to the primary, and waits until the secondary has it.
-pub(super) fn play(story: &Story<'_>, from: Option<&Path>) -> Result<Mirrored> {
+pub(super) fn play(story: &Story<'_>, source: &Source) -> Result<Mirrored> {
     let Story { screen, stage, paris, .. } = story;
     screen.chapter(3, "A file system, mirrored")?;
-    let image = image::make(stage, screen, from)?;
+    let image = source.make(stage, screen)?;
     let checksum = digest::of_file(&image.path, image.length)?;
     screen.say(&format!(
         "The image, {}, is written to the volume {} as any NBD client would, {DEPTH} writes of {} in \
@@ -70,7 +69,7 @@ pub(super) fn play(story: &Story<'_>, from: Option<&Path>) -> Result<Mirrored> {
 fn write(story: &Story<'_>, image: &Image, most_behind: &mut Bytes) -> Result<Bytes> {
     let Story { screen, paris, .. } = story;
     let client = paris.open(FILES)?;
-    let (data, answered) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (data, tally) = (AtomicU64::new(0), Tally::default());
     let pieces = image::pieces(image, PIECE)?.inspect(|piece| {
         if let Ok(piece) = piece
             && !is_zero(piece)
@@ -80,17 +79,17 @@ fn write(story: &Story<'_>, image: &Image, most_behind: &mut Bytes) -> Result<By
     });
     let (done, writing) = sync_channel(1);
     thread::scope(|scope| {
-        let count = |_| _ = answered.fetch_add(1, Ordering::Relaxed);
         let requests = requests(pieces);
-        scope.spawn(move || done.send(send_all(client, DEPTH, requests, count)));
+        let tally = &tally;
+        scope.spawn(move || done.send(send_all(client, DEPTH, requests, tally)));
         loop {
             match writing.recv_timeout(BETWEEN_LINES) {
                 Ok(result) => return result,
                 Err(RecvTimeoutError::Timeout) => {
                     let group = paris.status()?;
                     *most_behind = group.lag.bytes.max(*most_behind);
-                    let count = answered.load(Ordering::Relaxed);
-                    screen.line(&format!("{}   {count} requests answered", pulse(&group)))?;
+                    let answered = tally.answered();
+                    screen.line(&format!("{}   {answered} requests answered", pulse(&group)))?;
                 }
                 // The writer panicked, which leaving the scope passes on.
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
@@ -101,20 +100,26 @@ fn write(story: &Story<'_>, image: &Image, most_behind: &mut Bytes) -> Result<By
 }
 
 /// Compares what both nodes hold with what was written.
-fn compare(story: &Story<'_>, written: digest::Checksum, length: Bytes) -> Result<()> {
+fn compare(story: &Story<'_>, written: Checksum, length: Bytes) -> Result<()> {
     let Story { screen, stage, .. } = story;
-    let [paris, lyon] = [PARIS, LYON].map(|node| FILES.member(stage.folder(), node));
-    for (node, member) in [(PARIS, &paris), (LYON, &lyon)] {
-        let found = digest::of_file(member, length)?;
-        let promised = format!("{node} holds the image as it was written");
-        let told = format!("CRC-64 {found} of {length}");
-        screen.promise(&promised, found == written, &told)?;
-    }
-    let (here, there) = (digest::of_file(&paris, FILES.size)?, digest::of_file(&lyon, FILES.size)?);
+    let sums = |length| -> Result<[Checksum; 2]> {
+        let sum = |node| digest::of_file(&FILES.member(stage.folder(), node), length);
+        Ok([sum(PARIS)?, sum(LYON)?])
+    };
+    let [here, there] = sums(length)?;
     screen.promise(
-        &format!("the volumes {GROUP}/{} are equal to the last byte", FILES.name),
+        "both nodes hold the image as it was written",
+        here == written && there == written,
+        &format!("CRC-64 {here} on {PARIS} and {there} on {LYON}, over {length}"),
+    )?;
+    if length == FILES.size {
+        return Ok(());
+    }
+    let [here, there] = sums(FILES.size)?;
+    screen.promise(
+        &format!("the volumes {} are equal to the last byte", FILES.export()),
         here == there,
-        &format!("CRC-64 {here} on {PARIS}, {there} on {LYON}"),
+        &format!("CRC-64 {here} on {PARIS} and {there} on {LYON}"),
     )
 }
 

@@ -23,12 +23,13 @@ mod stage;
 mod story;
 mod traffic;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
+use image::Source;
 use promise::Broken;
 use screen::Screen;
 use signals::Listener;
 use stage::Stage;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use story::Measured;
 
@@ -41,12 +42,11 @@ const LOG_LINES: usize = 12;
 /// # Errors
 /// Where it could not be told to its end. A broken promise is no such error: it is told, and the code says so.
 pub(crate) fn run(from: Option<&Path>, keep: bool) -> Result<ExitCode> {
-    // Before anything is made: the processes of the story run in a folder of their own.
-    let from = from.map(absolute).transpose()?;
+    let source = Source::choose(from)?;
     let screen = Screen::new();
     let stage = Stage::new()?;
     let listener = Listener::start(stage.props())?;
-    let told = tell(&stage, &screen, &listener, from.as_deref(), keep);
+    let told = tell(&stage, &screen, &listener, &source, keep);
     if stage.props().is_cleared() {
         // A signal is ending us; what broke in the story by that is no news.
         loop {
@@ -68,7 +68,7 @@ fn tell(
     stage: &Stage,
     screen: &Screen,
     listener: &Listener,
-    from: Option<&Path>,
+    source: &Source,
     keep: bool,
 ) -> Result<()> {
     screen.say(&format!(
@@ -79,7 +79,7 @@ fn tell(
     ))?;
     let mut story = begin::prepare(stage, screen)?;
     begin::play(&mut story)?;
-    let mirrored = mirror::play(&story, from)?;
+    let mirrored = mirror::play(&story, source)?;
     let latency = latency::play(&story)?;
     let survived = cut::play(&story)?;
     let failed_over = failover::play(&mut story, &mirrored)?;
@@ -90,10 +90,6 @@ fn tell(
         ending::keep(&mut story, listener)?;
     }
     Ok(())
-}
-
-fn absolute(folder: &Path) -> Result<PathBuf> {
-    folder.canonicalize().with_context(|| format!("cannot read --from {}", folder.display()))
 }
 
 /// Shows how each daemon's log ends.

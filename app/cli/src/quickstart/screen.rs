@@ -3,14 +3,18 @@
 
 use super::promise::Broken;
 use std::io::{self, IsTerminal, Write};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Lines of our own prose are broken here, so that they read well in any terminal.
 const WIDTH: usize = 96;
+/// What a chapter takes to read, and the next one waits.
+const READING: Duration = Duration::from_secs(5);
 
 /// Standard output, with a clock that began when the story did.
 pub(super) struct Screen {
     began: Instant,
+    /// A terminal reads along, and so may a person.
+    watched: bool,
     colour: bool,
 }
 
@@ -26,7 +30,8 @@ enum Ink {
 impl Screen {
     pub(super) fn new() -> Self {
         let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        Self { began: Instant::now(), colour: wanted && io::stdout().is_terminal() }
+        let watched = io::stdout().is_terminal();
+        Self { began: Instant::now(), watched, colour: wanted && watched }
     }
 
     /// Seconds since the story began.
@@ -34,8 +39,11 @@ impl Screen {
         self.began.elapsed().as_secs_f64()
     }
 
-    /// Opens a chapter.
+    /// Opens a chapter, with time to read the one before where people watch.
     pub(super) fn chapter(&self, number: u32, title: &str) -> io::Result<()> {
+        if self.watched && number > 1 {
+            std::thread::park_timeout(READING);
+        }
         let line = format!("[{:5.1} s]  {number}  {title}", self.elapsed());
         self.put("", Ink::Plain)?;
         self.put(&line, Ink::Bold)

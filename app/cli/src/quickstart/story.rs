@@ -36,9 +36,12 @@ pub(super) struct Mirrored {
 }
 
 /// What the cut showed.
+#[derive(Default)]
 pub(super) struct Survived {
     /// Records written in all.
     pub(super) records: u64,
+    /// The longest that any of them waited for its answer.
+    pub(super) longest: Duration,
     /// The most seen in the queue.
     pub(super) most_queued: Bytes,
     /// From healing to replicating.

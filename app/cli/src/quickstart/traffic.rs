@@ -4,6 +4,7 @@
 use anyhow::{Context, Result};
 use helio_nbd::{Client, ClientSender, Cookie};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,14 +17,60 @@ pub(super) enum Request {
     Zeroes(u64, u32),
 }
 
-/// Sends the requests in their order, at most `depth` unanswered at a time, and tells of each that was
-/// answered by its place in the order, counted from 0. Returns when the last is answered, or with what ended
-/// the connection; what was told of until then stands.
+/// What became of an application's requests, by their places in its order, counted from 0. Readable while they
+/// are under way.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    /// When each was sent, or was about to be.
+    sent: Mutex<Vec<Instant>>,
+    /// Which were answered, in the order of their answers, and how long each took.
+    answered: Mutex<Vec<(u64, Duration)>>,
+}
+
+impl Tally {
+    /// How many were sent, or were about to be.
+    pub(super) fn sent(&self) -> u64 {
+        lock(&self.sent).len() as u64
+    }
+
+    /// How many were answered.
+    pub(super) fn answered(&self) -> u64 {
+        lock(&self.answered).len() as u64
+    }
+
+    /// The longest that any waited for its answer.
+    pub(super) fn longest(&self) -> Duration {
+        lock(&self.answered).iter().map(|(_, took)| *took).max().unwrap_or_default()
+    }
+
+    /// Which were answered, in the order of their answers.
+    pub(super) fn into_answered(self) -> Vec<u64> {
+        lock(&self.answered).iter().map(|(number, _)| *number).collect()
+    }
+
+    fn note_sent(&self) {
+        lock(&self.sent).push(Instant::now());
+    }
+
+    fn note_answered(&self, number: u64) {
+        let sent = lock(&self.sent).get(number as usize).copied();
+        let took = sent.map_or(Duration::ZERO, |sent| sent.elapsed());
+        lock(&self.answered).push((number, took));
+    }
+}
+
+/// A panic under the lock leaves the list whole, so it stays usable.
+fn lock<T>(list: &Mutex<T>) -> MutexGuard<'_, T> {
+    list.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Sends the requests in their order, at most `depth` unanswered at a time, and keeps the tally. Returns when the
+/// last is answered, or with what ended the connection; the tally stands in either case.
 pub(super) fn send_all(
     client: Client,
     depth: usize,
     requests: impl Iterator<Item = Result<Request>> + Send,
-    mut answered: impl FnMut(u64),
+    tally: &Tally,
 ) -> Result<()> {
     let (mut sender, mut receiver) = client.split();
     // One request is in flight for every token in the channel, and one for the token taken last.
@@ -36,6 +83,7 @@ pub(super) fn send_all(
                     // The receiver ended, and knows why.
                     return Ok(());
                 }
+                tally.note_sent();
                 send(&mut sender, Cookie(number), &request).context("sending a request")?;
             }
             sender.send_disconnect().context("taking leave")
@@ -48,7 +96,7 @@ pub(super) fn send_all(
                 Ok(reply.cookie)
             });
             match result {
-                Ok(cookie) => answered(cookie.0),
+                Ok(cookie) => tally.note_answered(cookie.0),
                 Err(why) => {
                     heard = Err(why);
                     break;

@@ -13,6 +13,8 @@ const RECV_BYTES: usize = 256 << 10;
 /// Bound of the pool for payload received: what the engine lets lie unapplied (64 MiB), the item that passed it
 /// (32 MiB), the next one arriving (32 MiB), doubled since buffers come in powers of two.
 const POOL_BYTES: Bytes = Bytes::mib(256);
+/// An attempt to connect is given up after that long: a dead host says nothing for minutes.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 /// How often the socket's figures are read.
 const MEASURE_EVERY: Duration = Duration::from_secs(1);
 
@@ -25,6 +27,7 @@ enum Stage {
     },
     Connecting {
         socket: Socket,
+        until: Moment,
     },
     Up {
         socket: Socket,
@@ -107,14 +110,23 @@ impl Link {
     pub(crate) fn deadline(&self) -> Moment {
         match &self.stage {
             Stage::Idle { retry } => *retry,
-            Stage::Connecting { .. } => Moment::NEVER,
+            Stage::Connecting { until, .. } => *until,
             Stage::Up { .. } => self.measure,
         }
     }
 
     /// Dials if it is time.
     pub(crate) fn dial_if_due(&mut self, now: Moment, driver: &mut dyn Driver) {
-        let Stage::Idle { retry } = self.stage else { return };
+        let retry = match &mut self.stage {
+            Stage::Idle { retry } => *retry,
+            Stage::Connecting { socket, until } if now >= *until => {
+                // Its completion says so, and sets the next attempt.
+                *until = Moment::NEVER;
+                driver.cancel(socket);
+                return;
+            }
+            _ => return,
+        };
         if now < retry {
             return;
         }
@@ -124,7 +136,7 @@ impl Link {
                 self.epoch += 1;
                 let op = Op::Connect { socket: socket.clone(), address };
                 driver.submit(token(Kind::LinkConnect, self.group, self.epoch), op);
-                self.stage = Stage::Connecting { socket };
+                self.stage = Stage::Connecting { socket, until: now + CONNECT_PATIENCE };
             }
             Err(error) => self.failed(&error.to_string(), now),
         }
@@ -141,7 +153,7 @@ impl Link {
 
     /// The attempt succeeded.
     pub(crate) fn connected(&mut self, now: Moment, driver: &mut dyn Driver) {
-        if let Stage::Connecting { socket } = &self.stage {
+        if let Stage::Connecting { socket, .. } = &self.stage {
             let socket = socket.clone();
             self.establish(socket, now, driver);
         }
@@ -235,19 +247,23 @@ impl Link {
         std::mem::take(&mut self.in_flight)
     }
 
-    /// Gives the connection up. What is queued (last words) is returned with the socket, to be sent if it can be.
+    /// Gives the connection up. What is queued (last words) is returned with the socket, to be sent if it can be: not
+    /// while the socket is in the middle of a batch, since half a frame would come before them.
     pub(crate) fn part(&mut self, refused: bool, now: Moment) -> Option<(Socket, Vec<Piece>)> {
         let retry = if self.dials { now + self.backoff.pause(refused) } else { Moment::NEVER };
         let stage = std::mem::replace(&mut self.stage, Stage::Idle { retry });
         self.epoch += 1;
         self.receiving = false;
         self.rest = None;
+        let mut out = std::mem::take(&mut self.out);
+        if self.in_flight > 0 {
+            out.clear();
+        }
         self.in_flight = 0;
         self.out_bytes = 0;
         self.figures = None;
-        let out = std::mem::take(&mut self.out);
         match stage {
-            Stage::Up { socket } | Stage::Connecting { socket } => Some((socket, out)),
+            Stage::Up { socket } | Stage::Connecting { socket, .. } => Some((socket, out)),
             Stage::Idle { .. } => None,
         }
     }
