@@ -15,9 +15,7 @@ mod status;
 mod wire;
 
 pub use error::{ApiError, AtStake, code};
-pub use flow::{
-    CounterStatus, CursorStatus, LagStatus, QueueStatus, SyncStatus, ThrottleStatus,
-};
+pub use flow::{CounterStatus, CursorStatus, LagStatus, QueueStatus, SyncStatus, ThrottleStatus};
 pub use peer::{BufferStatus, Connection, LinkStatus, PeerStatus};
 pub use request::{
     Accepted, ApplyReply, ApplyRequest, ModeRequest, PromoteRequest, RecorderDump, RecorderEvent,

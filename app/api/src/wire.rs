@@ -35,7 +35,9 @@ pub(crate) mod number {
         value.number().serialize(to)
     }
 
-    pub(crate) fn deserialize<'de, T: Number, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
+    pub(crate) fn deserialize<'de, T: Number, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<T, D::Error> {
         u64::deserialize(from).map(T::of)
     }
 }

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 #[test]
 fn units_travel_as_plain_numbers_in_the_unit_of_the_name() -> Result<(), serde_json::Error> {
-    let lag = LagStatus { bytes: Bytes::kib(4), seconds: Duration::from_millis(250), writes: Items(1) };
+    let lag =
+        LagStatus { bytes: Bytes::kib(4), seconds: Duration::from_millis(250), writes: Items(1) };
     let wire = json!({"bytes": 4096, "seconds": 0.25, "writes": 1});
     assert_eq!(to_value(lag)?, wire);
     assert_eq!(from_value::<LagStatus>(wire)?, lag);
@@ -31,7 +32,9 @@ fn a_newer_daemon_may_say_more_but_a_request_may_not() -> Result<(), serde_json:
     let stake: AtStake = from_value(json!({"text": "unknown", "since_ms": 5, "colour": "red"}))?;
     assert_eq!(stake.since_ms, Some(WallTime(5)));
     assert_eq!(stake.bytes, None);
-    assert!(from_value::<PromoteRequest>(json!({"force": true, "confirmed": true, "x": 1})).is_err());
+    assert!(
+        from_value::<PromoteRequest>(json!({"force": true, "confirmed": true, "x": 1})).is_err()
+    );
     Ok(())
 }
 

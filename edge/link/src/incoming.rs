@@ -177,11 +177,7 @@ mod tests {
     /// What was said, and the payload with it.
     type Read = (Message, Option<Vec<u8>>);
 
-    fn read(
-        bytes: &[u8],
-        cuts: &[usize],
-        pool: &Pool,
-    ) -> Result<Vec<Read>, LinkError> {
+    fn read(bytes: &[u8], cuts: &[usize], pool: &Pool) -> Result<Vec<Read>, LinkError> {
         let (mut incoming, mut got, mut at) = (Incoming::default(), Vec::new(), 0);
         let ends = cuts.iter().copied().chain([bytes.len()]);
         for end in ends {

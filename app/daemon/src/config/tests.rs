@@ -41,79 +41,83 @@ fn a_good_file_means_what_it_says() {
     assert_eq!((view.groups[0].peer_name, view.node.listen.port()), ("paris", 7122));
 }
 
+/// A text of the good file and what takes its place; what is said then, and the remedy.
+type Case = ((&'static str, &'static str), &'static str, &'static str);
+
+const CASES: &[Case] = &[
+    (
+        ("mode = \"async\"", "mood = \"async\""),
+        "helio.toml:8:1: group db: unknown key `mood`",
+        "known here: nodes, mode, queue, peer-timeout, flush-limit, autosync, link, volume",
+    ),
+    (
+        ("mode = \"async\"", "mode = \"superasync\""),
+        "helio.toml:8:8: group db: mode `superasync` comes with the disk queue, which this version does not have",
+        "use async",
+    ),
+    (
+        ("[\"paris\", \"lyon\"]", "[\"paris\", \"rome\"]"),
+        "helio.toml:7:19: group db: node `rome` is not declared",
+        "add [node.NAME] for it, or correct the name",
+    ),
+    (
+        ("[\"paris\", \"lyon\"]", "[\"paris\"]"),
+        "helio.toml:7:9: group db: names 1 nodes; a group has exactly two today",
+        "name two nodes",
+    ),
+    (
+        ("size = \"1GiB\"", "size = \"1000B\""),
+        "helio.toml:12:8: group db, volume data: size of 1000 bytes is not a whole number of sectors",
+        "use a multiple of 512 bytes, and not zero",
+    ),
+    (
+        ("members.lyon = [\"/dev/vg0/data\"]\n", ""),
+        "helio.toml:11:18: group db, volume data: has no member on node lyon",
+        "add members.lyon = [\"/PATH\"]",
+    ),
+    (
+        ("members.lyon = [\"/dev/vg0/data\"]", "members.lyon = [\"/a\", \"/b\"]"),
+        "helio.toml:14:16: group db, volume data: has 2 members on node lyon; several come with shadow sets",
+        "name exactly one today",
+    ),
+    (
+        ("127.0.0.1:7122", "127.0.0.1:7121"),
+        "helio.toml:4:11: node lyon: address 127.0.0.1:7121 is already that of node paris",
+        "give each node an address of its own",
+    ),
+    (
+        ("127.0.0.1:7122", "10.0.0.1:7122"),
+        "helio.toml:4:11: node lyon: `address` 10.0.0.1:7122 is not a loopback address, and peers have no keys yet",
+        "use 127.0.0.1 or [::1]; reach another host through a tunnel that authenticates, such as ssh -L",
+    ),
+    (
+        ("[group.db]", "[group.-db]"),
+        "helio.toml:6:8: group name `-db` is not allowed",
+        "use up to 63 letters, digits, `-`, `_` and `.`, beginning with neither `-` nor `.`",
+    ),
+    (
+        ("disconnected = \"log\"", "disconnected = \"spill\""),
+        "helio.toml:9:79: group db, queue, when-full: `disconnected` = \"spill\" comes with the disk queue, which \
+         this version does not have",
+        "use block, log or fail",
+    ),
+    (
+        ("memory = \"64MiB\"", "memory = \"64\""),
+        "helio.toml:9:20: group db, queue: `memory` = \"64\" needs a unit: B, KiB, MiB, GiB, TiB (2^10 steps) or \
+         kB, MB, GB, TB (10^3 steps)",
+        "write a size with its unit, such as \"64MiB\"",
+    ),
+    (
+        ("[node.paris]", "[node.paris"),
+        "helio.toml:1:12: not TOML: unclosed table, expected `]`",
+        "correct the line",
+    ),
+];
+
 /// Every refusal names file, line and column, what is wrong, and what helps.
 #[test]
 fn what_is_wrong_is_said_with_its_place_and_remedy() {
-    let cases = [
-        (
-            ("mode = \"async\"", "mood = \"async\""),
-            "helio.toml:8:1: group db: unknown key `mood`",
-            "known here: nodes, mode, queue, peer-timeout, flush-limit, autosync, link, volume",
-        ),
-        (
-            ("mode = \"async\"", "mode = \"superasync\""),
-            "helio.toml:8:8: group db: mode `superasync` comes with the disk queue, which this version does not have",
-            "use async",
-        ),
-        (
-            ("[\"paris\", \"lyon\"]", "[\"paris\", \"rome\"]"),
-            "helio.toml:7:19: group db: node `rome` is not declared",
-            "add [node.NAME] for it, or correct the name",
-        ),
-        (
-            ("[\"paris\", \"lyon\"]", "[\"paris\"]"),
-            "helio.toml:7:9: group db: names 1 nodes; a group has exactly two today",
-            "name two nodes",
-        ),
-        (
-            ("size = \"1GiB\"", "size = \"1000B\""),
-            "helio.toml:12:8: group db, volume data: size of 1000 bytes is not a whole number of sectors",
-            "use a multiple of 512 bytes, and not zero",
-        ),
-        (
-            ("members.lyon = [\"/dev/vg0/data\"]\n", ""),
-            "helio.toml:11:18: group db, volume data: has no member on node lyon",
-            "add members.lyon = [\"/PATH\"]",
-        ),
-        (
-            ("members.lyon = [\"/dev/vg0/data\"]", "members.lyon = [\"/a\", \"/b\"]"),
-            "helio.toml:14:16: group db, volume data: has 2 members on node lyon; several come with shadow sets",
-            "name exactly one today",
-        ),
-        (
-            ("127.0.0.1:7122", "127.0.0.1:7121"),
-            "helio.toml:4:11: node lyon: address 127.0.0.1:7121 is already that of node paris",
-            "give each node an address of its own",
-        ),
-        (
-            ("127.0.0.1:7122", "10.0.0.1:7122"),
-            "helio.toml:4:11: node lyon: `address` 10.0.0.1:7122 is not a loopback address, and peers have no keys yet",
-            "use 127.0.0.1 or [::1]; reach another host through a tunnel that authenticates, such as ssh -L",
-        ),
-        (
-            ("[group.db]", "[group.-db]"),
-            "helio.toml:6:8: group name `-db` is not allowed",
-            "use up to 63 letters, digits, `-`, `_` and `.`, beginning with neither `-` nor `.`",
-        ),
-        (
-            ("disconnected = \"log\"", "disconnected = \"spill\""),
-            "helio.toml:9:79: group db, queue, when-full: `disconnected` = \"spill\" comes with the disk queue, which \
-             this version does not have",
-            "use block, log or fail",
-        ),
-        (
-            ("memory = \"64MiB\"", "memory = \"64\""),
-            "helio.toml:9:20: group db, queue: `memory` = \"64\" needs a unit: B, KiB, MiB, GiB, TiB (2^10 steps) or \
-             kB, MB, GB, TB (10^3 steps)",
-            "write a size with its unit, such as \"64MiB\"",
-        ),
-        (
-            ("[node.paris]", "[node.paris"),
-            "helio.toml:1:12: not TOML: unclosed table, expected `]`",
-            "correct the line",
-        ),
-    ];
-    for ((from, to), message, remedy) in cases {
+    for ((from, to), message, remedy) in CASES {
         assert_eq!(said(from, to), format!("{message}\n  remedy: {remedy}"));
     }
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the stories share.
 
-
 use helio_disk::{Io, Member, OpenError, OpenOptions, open};
 use helio_driver::{
     Buffer, Completion, Driver, Op, Outcome, PollDriver, PollOptions, Shared, Token,

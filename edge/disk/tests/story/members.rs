@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Files as members, in use.
 
-
-
 use crate::common::{Desk, file_of, filled, folder, options};
 use helio_disk::{Io, OpenOptions, Permanence, Space, StoreError, StoreKind, open};
 use helio_driver::Buffer;

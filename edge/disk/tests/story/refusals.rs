@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Every reason not to open a file, brought about for real. (Those of devices are in `devices.rs`.)
 
-
-
 use crate::common::{file_of, folder, options, refused};
 use helio_disk::{Io, MemberIdentity, OpenOptions, Refusal, open};
 use helio_units::Bytes;

@@ -50,7 +50,6 @@ impl Desk {
 }
 
 /// A file of that many zero bytes, gone with its handle.
-
 pub(crate) fn scratch(length: u64) -> File {
     let file = tempfile::tempfile().expect("a scratch file");
     file.set_len(length).expect("room for it");

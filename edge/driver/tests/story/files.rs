@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Files through the driver, for real.
 
-
-
 use crate::common::{Desk, PATIENCE, scratch};
 use helio_driver::{Buffer, Cause, Driver, Errno, File, Op, OpError, Outcome, Piece, Token};
 use helio_units::{Bytes, Extent};

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Sockets, wakers and time-outs through the driver, for real.
 
-
-
 use crate::common::{Desk, PATIENCE, scratch};
 use helio_driver::{
     Accepted, Address, Buffer, Cause, Driver, Errno, Op, Outcome, Piece, PollOptions, Socket,
