@@ -10,7 +10,7 @@
 //! | 2 start | lineage, from u64, consistent flag |
 //! | 3 item | sequence u64, after u64, kind u8, flags u8, volume u16, offset u64, length u64 (36 bytes; payload follows for writes) |
 //! | 4 ack | received u64, completed u64, durable u64, ranges u8, (first u64, last u64) each |
-//! | 5 ping | token u64, accepted u64, backlog bytes u64, backlog items u64, hurry flag, state u8 (0 from a secondary, else 1 + index in the vocabulary's list) |
+//! | 5 ping | token u64, accepted u64, backlog bytes u64, backlog items u64, hurry flag, state u8 and mode u8 (0 from a secondary, else 1 + index in the vocabulary's list) |
 //! | 6 pong | token u64, flushing flag |
 //! | 7 goodbye | reason u8, text (u16 length, UTF-8, at most 512 bytes) |
 //! | 8 promote request | generation u64 u64, durable u64 |
@@ -20,7 +20,9 @@ use crate::cursor::{Reader, Short, Writer};
 use crate::lineage::Lineage;
 use alloc::string::String;
 use alloc::vec::Vec;
-use helio_units::{Extent, Generation, Payload, PayloadId, Role, Sequence, State, VolumeIndex};
+use helio_units::{
+    Extent, Generation, Mode, Payload, PayloadId, Role, Sequence, State, VolumeIndex,
+};
 
 pub use crate::cursor::NAME_BYTES_MAX;
 
@@ -210,6 +212,8 @@ pub struct Ping {
     pub hurry: bool,
     /// The group's state as its primary sees it; none from a secondary.
     pub state: Option<State>,
+    /// The mode asked of the primary, so that its follower takes over in the same; none from a secondary.
+    pub mode: Option<Mode>,
 }
 
 /// Why a node ends a connection.
@@ -342,7 +346,8 @@ impl Message {
                 w.u64(ping.backlog_bytes);
                 w.u64(ping.backlog_items);
                 w.flag(ping.hurry);
-                w.u8(ping.state.map_or(0, state_code));
+                w.u8(code_of(&State::ALL, ping.state));
+                w.u8(code_of(&Mode::ALL, ping.mode));
             }
             Self::Pong { token, flushing } => {
                 w.u64(*token);
@@ -394,7 +399,8 @@ impl Message {
                 backlog_bytes: r.u64()?,
                 backlog_items: r.u64()?,
                 hurry: r.flag()?,
-                state: state_from_code(r.u8()?)?,
+                state: from_code(&State::ALL, r.u8()?)?,
+                mode: from_code(&Mode::ALL, r.u8()?)?,
             }),
             6 => Self::Pong { token: r.u64()?, flushing: r.flag()? },
             7 => Self::Goodbye { parting: Parting::from_code(r.u8()?)?, text: decode_text(r)? },
@@ -412,14 +418,15 @@ pub struct BadBody {
     pub code: u8,
 }
 
-fn state_code(state: State) -> u8 {
-    State::ALL.into_iter().zip(1..).find(|(s, _)| *s == state).map_or(0, |(_, code)| code)
+/// A word of the vocabulary as its place in its list, counted from one; zero for none.
+fn code_of<T: PartialEq>(list: &[T], word: Option<T>) -> u8 {
+    word.and_then(|word| list.iter().position(|w| *w == word)).map_or(0, |at| at as u8 + 1)
 }
 
-fn state_from_code(code: u8) -> Result<Option<State>, Short> {
+fn from_code<T: Copy>(list: &[T], code: u8) -> Result<Option<T>, Short> {
     match code {
         0 => Ok(None),
-        _ => State::ALL.get(usize::from(code) - 1).copied().map(Some).ok_or(Short),
+        _ => list.get(usize::from(code) - 1).copied().map(Some).ok_or(Short),
     }
 }
 

@@ -90,7 +90,8 @@ pub(crate) fn any_message() -> impl Strategy<Value = Message> {
             backlog_bytes: n[2],
             backlog_items: n[3],
             hurry: n[0] % 2 == 0,
-            state: State::ALL.get((n[1] % 8) as usize).copied()
+            state: State::ALL.get((n[1] % 8) as usize).copied(),
+            mode: Mode::ALL.get((n[2] % 5) as usize).copied()
         })),
         any::<u64>().prop_map(|token| Message::Pong { token, flushing: token % 2 == 0 }),
         (prop::sample::select(Parting::ALL.to_vec()), ".{0,100}")

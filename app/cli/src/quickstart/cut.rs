@@ -2,11 +2,10 @@
 //! Chapter 5: the line is cut while an application writes, and the order of its writes survives.
 
 use super::journal::{self, Order, Run};
-use super::latency::millis;
 use super::node::PATIENCE;
 use super::plan::{JOURNAL, LYON, PARIS};
 use super::promise::Broken;
-use super::story::{Story, Survived, pulse, queued};
+use super::story::{Story, Survived, pulse, queued, span};
 use super::traffic::{Pace, Request, Tally, send_all};
 use anyhow::{Context, Result, bail};
 use helio_api::GroupStatus;
@@ -125,7 +124,7 @@ fn finish(story: &Story<'_>, writer: &Writer, survived: &mut Survived) -> Result
     survived.longest = writer.tally.longest();
     screen.say(&format!(
         "Before, during and after the cut no record waited longer than {} for its answer.",
-        millis(survived.longest)
+        span(survived.longest)
     ))?;
     Ok(())
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Chapter 7: what was measured, and where to go from here.
 
-use super::latency::millis;
 use super::plan::{FILES, GROUP, LYON, PARIS};
 use super::signals::Listener;
-use super::story::{Measured, Story, rate};
+use super::story::{Measured, Story, rate, span};
 use anyhow::Result;
+use helio_api::Connection;
 
 /// Sums up.
 pub(super) fn play(story: &Story<'_>, measured: &Measured) -> Result<()> {
@@ -29,36 +29,35 @@ pub(super) fn farewell(story: &Story<'_>) -> Result<()> {
 /// What was measured, line by line.
 fn rows(measured: &Measured) -> Vec<(String, String)> {
     let Measured { mirrored, latency, survived, failed_over } = measured;
-    let seconds = |span: std::time::Duration| format!("{:.2} s", span.as_secs_f64());
     let mut rows = vec![
         ("image written, data without its zeros".to_owned(), mirrored.data.to_string()),
-        ("  answered in async after".to_owned(), seconds(mirrored.answered)),
+        ("  answered in async after".to_owned(), span(mirrored.answered)),
         (
             format!("  complete on {LYON} after"),
             format!(
-                "{}, {} over the line",
-                seconds(mirrored.arrived),
+                "{}, {} from end to end",
+                span(mirrored.arrived),
                 rate(mirrored.data, mirrored.arrived)
             ),
         ),
         ("  most it was seen behind".to_owned(), mirrored.most_behind.to_string()),
     ];
     rows.extend(latency.iter().map(|row| {
-        let (sync, queued) = (millis(row.sync), millis(row.queued));
+        let (sync, queued) = (span(row.sync), span(row.queued));
         (format!("{} write, sync / async, median", row.size), format!("{sync} / {queued}"))
     }));
     rows.extend([
         ("records written through a cut".to_owned(), survived.records.to_string()),
-        ("  longest wait of one for its answer".to_owned(), millis(survived.longest)),
+        ("  longest wait of one for its answer".to_owned(), span(survived.longest)),
         ("  most seen in the queue".to_owned(), survived.most_queued.to_string()),
-        ("  in step again after the line was healed".to_owned(), seconds(survived.caught_up)),
+        ("  in step again after the line was healed".to_owned(), span(survived.caught_up)),
         ("  looks at the order on the other side".to_owned(), survived.looks.to_string()),
         (
             "records answered before the primary was killed".to_owned(),
             format!("{}, none lost", failed_over.answered),
         ),
         ("  on their way then, free to be lost".to_owned(), failed_over.in_flight.to_string()),
-        ("  from --force to the first read".to_owned(), seconds(failed_over.took)),
+        ("  from --force to the first read".to_owned(), span(failed_over.took)),
     ]);
     rows
 }
@@ -69,6 +68,9 @@ pub(super) fn keep(story: &mut Story<'_>, listener: &Listener) -> Result<()> {
     screen.chapter(8, "It stays, as you asked")?;
     screen.say(&format!("{PARIS} comes back from the dead, to a node that went on without it:"))?;
     paris.start()?;
+    paris.wait("an answer from the other node", |group| {
+        group.peer.connection == Connection::Refused
+    })?;
     paris.show(&["status", GROUP])?;
     let folder = stage.folder().display();
     screen

@@ -2,7 +2,7 @@
 //! Chapter 4: what a write costs in each mode, in the shape of the table Sun printed in 2003.
 
 use super::plan::{GROUP, JOURNAL, PARIS};
-use super::story::Story;
+use super::story::{Story, span};
 use anyhow::{Result, anyhow};
 use helio_units::{Bytes, Mode, State};
 use std::time::{Duration, Instant};
@@ -96,23 +96,11 @@ fn table(rows: &[Row]) -> Vec<String> {
         cells("", "", "Response Time", "Response Time", "Percent"),
     ];
     for row in rows {
-        let (sync, queued) = (millis(row.sync), millis(row.queued));
+        let (sync, queued) = (span(row.sync), span(row.queued));
         let gain = improvement(row.sync, row.queued);
         lines.push(cells(&row.size.to_string(), "Sequential", &sync, &queued, &gain));
     }
     lines
-}
-
-/// Milliseconds to three digits that count.
-pub(super) fn millis(span: Duration) -> String {
-    let millis = span.as_secs_f64() * 1e3;
-    let decimals = match millis {
-        100.0.. => 0,
-        10.0.. => 1,
-        1.0.. => 2,
-        _ => 3,
-    };
-    format!("{millis:.decimals$} ms")
 }
 
 /// By how much async is quicker, in percent of async.

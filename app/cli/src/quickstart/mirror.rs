@@ -5,7 +5,7 @@ use super::digest::{self, Checksum};
 use super::image::{self, Image, Source};
 use super::node::PATIENCE;
 use super::plan::{FILES, LYON, PARIS};
-use super::story::{Mirrored, Story, pulse, rate};
+use super::story::{Mirrored, Story, pulse, rate, span};
 use super::traffic::{Request, Tally, send_all};
 use anyhow::Result;
 use helio_units::{Bytes, State};
@@ -40,9 +40,9 @@ pub(super) fn play(story: &Story<'_>, source: &Source) -> Result<Mirrored> {
     let data = write(story, &image, &mut most_behind)?;
     let answered = began.elapsed();
     screen.say(&format!(
-        "All of it is answered after {:.2} s: {data} of data at {}, the rest zeros, which travel as \
-         zeros. The queue is now drained at the pace of the line.",
-        answered.as_secs_f64(),
+        "All of it is answered after {}: {data} of data at {}, the rest zeros, which travel as zeros. \
+         The queue is now drained at the pace of the line.",
+        span(answered),
         rate(data, answered)
     ))?;
     let mut last = Instant::now();
@@ -57,8 +57,8 @@ pub(super) fn play(story: &Story<'_>, source: &Source) -> Result<Mirrored> {
     })?;
     let arrived = began.elapsed();
     screen.say(&format!(
-        "{LYON} has all of it {:.2} s after the first write: {} over the line.",
-        arrived.as_secs_f64(),
+        "{LYON} has all of it {} after the first write: {} from end to end.",
+        span(arrived),
         rate(data, arrived)
     ))?;
     compare(story, checksum, image.length)?;

@@ -89,6 +89,7 @@ impl Screen {
     }
 
     fn put(&self, line: &str, ink: Ink) -> io::Result<()> {
+        let line = line.trim_end();
         let code = match ink {
             Ink::Bold => "1",
             Ink::Green => "32",
@@ -96,7 +97,7 @@ impl Screen {
             Ink::Plain => "",
         };
         let mut out = io::stdout().lock();
-        if code.is_empty() || !self.colour {
+        if line.is_empty() || code.is_empty() || !self.colour {
             writeln!(out, "{line}")?;
         } else {
             writeln!(out, "\x1b[{code}m{line}\x1b[0m")?;

@@ -79,6 +79,19 @@ pub(super) fn queued(status: &GroupStatus) -> Bytes {
     status.queue.as_ref().map_or(Bytes::ZERO, |queue| queue.bytes)
 }
 
+/// A span as people read it: milliseconds to three digits that count, from a second on seconds.
+pub(super) fn span(span: Duration) -> String {
+    let millis = span.as_secs_f64() * 1e3;
+    let decimals = match millis {
+        1000.0.. => return format!("{:.2} s", millis / 1e3),
+        100.0.. => 0,
+        10.0.. => 1,
+        1.0.. => 2,
+        _ => 3,
+    };
+    format!("{millis:.decimals$} ms")
+}
+
 /// State, queue and lag of a group in one line.
 pub(super) fn pulse(status: &GroupStatus) -> String {
     let (lag, items) = (&status.lag, status.queue.as_ref().map_or(0, |queue| queue.items.0));
@@ -94,6 +107,13 @@ pub(super) fn pulse(status: &GroupStatus) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_span_prints_with_the_digits_that_count() {
+        let us = |n| span(Duration::from_micros(n));
+        assert_eq!([us(119), us(1_234), us(51_300)], ["0.119 ms", "1.23 ms", "51.3 ms"]);
+        assert_eq!([us(450_000), us(3_050_000)], ["450 ms", "3.05 s"]);
+    }
 
     #[test]
     fn a_rate_is_bytes_over_time() {

@@ -84,6 +84,9 @@ fn reason(status: &Status) -> String {
 
 fn next(status: &Status, group: &Group) -> String {
     let (name, peer) = (&group.name, &group.peer);
+    if let Some(remedy) = &status.link.remedy {
+        return remedy.clone();
+    }
     match (status.role, status.state) {
         (_, State::Replicating) => "nothing to do".into(),
         (_, State::Queuing) => {

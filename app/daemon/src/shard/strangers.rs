@@ -126,6 +126,8 @@ impl Strangers {
     pub(crate) fn expire(&mut self, now: Moment, driver: &mut dyn Driver) {
         for slot in 0..self.slots.len() {
             if self.slots[slot].as_ref().is_some_and(|s| now >= s.until) {
+                let why = format!("no hello came within {PATIENCE:?}");
+                tracing::warn!(why, "a connection to the peers' port was refused");
                 self.drop_slot(slot, driver);
             }
         }
