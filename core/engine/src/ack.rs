@@ -11,6 +11,7 @@
 //! and nearsync are effective only while the peer's stream is caught up (`peer.rs`); a mode that is not effective
 //! asks what async asks.
 
+use crate::plant::{Plant, planted};
 use helio_units::Mode;
 
 /// That an answer's reason was checked. Nothing outside this file can make one, so nothing else can answer "done".
@@ -52,6 +53,7 @@ pub(crate) struct Evidence {
 /// The one function that decides. `effective` is the mode in force for this item's peer now.
 pub(crate) fn satisfied(effective: Mode, evidence: Evidence) -> Option<AckProof> {
     let far = match effective {
+        Mode::Sync if planted(Plant::AnswerEarly) => evidence.remote >= Remote::Received,
         Mode::Sync => evidence.remote == Remote::Completed,
         Mode::NearSync => evidence.remote >= Remote::Received,
         Mode::Async => true,

@@ -194,6 +194,7 @@ impl Engine {
             self.follow();
         }
         self.change_role();
+        self.greet();
         self.keep_alive();
         self.look();
         #[cfg(debug_assertions)]

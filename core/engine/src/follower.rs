@@ -66,7 +66,7 @@ struct SelfFlush {
     upto: Sequence,
     /// Bytes completed and in no flush yet.
     bytes: Bytes,
-    /// When the first of them completed.
+    /// When the completed prefix first passed the durable one.
     since: Option<Moment>,
     /// The sender waits.
     hurry: bool,
@@ -97,6 +97,8 @@ pub(crate) struct Follower {
     pub(crate) failed: Option<(VolumeIndex, StoreFault)>,
     /// A stream was adopted in this incarnation, so the cursors mean something.
     pub(crate) streaming: bool,
+    /// A stream began on this connection. Before that our cursors may belong to another line than the peer's.
+    begun: bool,
 }
 
 impl Follower {
@@ -121,28 +123,33 @@ impl Follower {
             marker: None,
             failed: None,
             streaming: false,
+            begun: false,
         }
     }
 
     /// The primary begins to stream. `continues`: same generation and consistency as the superblock says.
-    ///
-    /// # Errors
-    /// It begins again before the last beginning was adopted.
-    pub(crate) fn start(&mut self, start: Start, continues: bool) -> Result<(), String> {
-        if self.starting.is_some() && !self.held.is_empty() {
-            return Err(String::from("the primary began to stream twice at once"));
-        }
+    /// Where an earlier start is not adopted yet, this one takes its place, and what came behind it is forgotten.
+    pub(crate) fn start(&mut self, start: Start, continues: bool, s: &mut Shared) {
+        self.begun = true;
+        self.forget_held(s);
         if continues
             && self.streaming
             && self.starting.is_none()
             && start.from == self.received.next()
         {
             self.announce_all();
-            return Ok(());
+            return;
         }
         self.starting = Some(start);
         self.flush.hurry = true;
-        Ok(())
+    }
+
+    fn forget_held(&mut self, s: &mut Shared) {
+        for item in self.held.drain(..) {
+            item.payload.into_iter().for_each(|p| s.release(p.id));
+            self.memory =
+                self.memory.saturating_sub(Bytes(item.payload.map_or(0, |p| u64::from(p.length))));
+        }
     }
 
     /// A connection stands again: everything that has completed is told anew.
@@ -155,22 +162,18 @@ impl Follower {
 
     /// The connection is gone: what was behind an unadopted start is forgotten, what was received is applied.
     pub(crate) fn disconnected(&mut self, s: &mut Shared) {
-        for item in self.held.drain(..) {
-            item.payload.into_iter().for_each(|p| s.release(p.id));
-            self.memory =
-                self.memory.saturating_sub(Bytes(item.payload.map_or(0, |p| u64::from(p.length))));
-        }
+        self.begun = false;
+        self.forget_held(s);
         if !self.adopting {
             self.starting = None;
         }
         self.paused = false;
     }
 
-    /// The start is recorded: cursors move to where it says.
+    /// The start is recorded: cursors move to where it says. Another one may have arrived meanwhile; it is next.
     pub(crate) fn adopted(&mut self, start: Start) {
         let at = Sequence(start.from.0 - 1);
         self.adopting = false;
-        self.starting = None;
         self.streaming = true;
         self.received = at;
         self.completed = at;
@@ -181,8 +184,11 @@ impl Follower {
         self.flushed.fill(Sequence::ZERO);
         self.unannounced.clear();
         self.ack_due = true;
-        while let Some(item) = self.held.pop_front() {
-            self.take(item);
+        if self.starting == Some(start) {
+            self.starting = None;
+            while let Some(item) = self.held.pop_front() {
+                self.take(item);
+            }
         }
     }
 
@@ -306,7 +312,6 @@ impl Follower {
 
     /// The store is done with an item.
     pub(crate) fn applied(&mut self, at: Sequence, outcome: StoreOutcome, s: &mut Shared) {
-        let now = s.now;
         let (completed, Some(slot)) = (self.completed, self.slot_mut(at)) else {
             panic!("item {at} was applied twice")
         };
@@ -334,7 +339,6 @@ impl Follower {
                 let last = &mut self.last_write[usize::from(item.volume.0)];
                 *last = (*last).max(at);
                 self.flush.bytes += Bytes(item.extent.length);
-                self.flush.since.get_or_insert(now);
             }
             while self.failed.is_none() && self.gate.has_waiters() {
                 let Some(next) = self.gate.next_ready() else { break };
@@ -354,6 +358,9 @@ impl Follower {
         self.ack_due = true;
         if self.completed > before {
             self.count_durable();
+        }
+        if self.completed > self.durable {
+            self.flush.since.get_or_insert(s.now);
         }
         if self.paused && self.memory.0 < MEMORY_MAX.0 / 2 {
             self.paused = false;
@@ -445,7 +452,7 @@ impl Follower {
 
     /// Says how far we are, if there is something new.
     pub(crate) fn acknowledge(&mut self, s: &mut Shared) {
-        if !self.ack_due || self.starting.is_some() || !self.streaming {
+        if !self.ack_due || self.starting.is_some() || !self.begun {
             return;
         }
         let mut ranges = Ranges::default();

@@ -8,6 +8,7 @@
 //! Holders of one volume never overlap, so they are kept sorted in a flat vector: a lookup is a binary search, an
 //! insertion moves a few bytes, and nothing is allocated once the vector has grown.
 
+use crate::plant::{Plant, planted};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use helio_units::{Extent, VolumeIndex};
@@ -33,6 +34,9 @@ impl<T: Copy> Gate<T> {
 
     /// Lets the extent through at once (true), or makes it wait its turn.
     pub(crate) fn enter(&mut self, ticket: T, volume: VolumeIndex, extent: Extent) -> bool {
+        if planted(Plant::SkipGate) {
+            return true;
+        }
         let behind = |w: &Waiter<T>| w.volume == volume && w.extent.overlaps(extent);
         if self.is_held(volume, extent) || self.waiting.iter().any(behind) {
             self.waiting.push_back(Waiter { ticket, volume, extent });
@@ -44,6 +48,9 @@ impl<T: Copy> Gate<T> {
 
     /// Gives an extent back that was let through.
     pub(crate) fn leave(&mut self, volume: VolumeIndex, extent: Extent) {
+        if planted(Plant::SkipGate) {
+            return;
+        }
         let held = &mut self.held[usize::from(volume.0)];
         let at = held.partition_point(|h| h.offset < extent.offset);
         assert_eq!(held.get(at), Some(&extent), "an extent left the gate that never passed it");

@@ -26,6 +26,7 @@ mod gate;
 mod invariants;
 mod line;
 mod marks;
+mod plant;
 mod primary;
 mod queue;
 mod recorder;
@@ -48,6 +49,9 @@ pub use config::{
 pub use effect::{Answer, Effect, Loudness, Note, StoreOp};
 pub use engine::Engine;
 pub use event::{Command, CommandId, Event, Operation, Request, StoreOutcome};
+pub use plant::Plant;
+#[cfg(feature = "plant")]
+pub use plant::plant;
 pub use primary::Lag;
 pub use queue::BoundSource;
 pub use recorder::{RECORDS, Record};

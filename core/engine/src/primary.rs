@@ -46,6 +46,8 @@ pub(crate) struct Primary {
     /// The stream, while one flows.
     pub(crate) flow: Option<Flow>,
     pub(crate) copier: Copier,
+    /// The last flush before leaving failed: what the local store holds is not sure to stay.
+    pub(crate) flush_failed: bool,
     /// The local store failed on a volume, and how.
     pub(crate) faulted: Option<(VolumeIndex, StoreFault)>,
     /// No order may be kept although the peer is not there: the operator said `log`.
@@ -60,7 +62,7 @@ pub(crate) struct Copier {
     /// Marked regions may be copied.
     pub(crate) running: bool,
     pub(crate) next: Region,
-    /// Bytes being read or on the line.
+    /// Bytes being read, or on the line and not durable at the peer.
     pub(crate) in_flight: Bytes,
     pub(crate) copied: Bytes,
     pub(crate) to_copy: Bytes,
@@ -89,6 +91,7 @@ impl Primary {
             peer_incarnation: None,
             flow: None,
             copier: Copier::default(),
+            flush_failed: false,
             faulted: None,
             told_to_log: false,
             dropped_because: "the peer's copy is not proven equal",
@@ -114,13 +117,14 @@ impl Primary {
         self.marks.pending_to_stale();
         self.marks.abandon_copies();
         for entry in self.line.iter_mut() {
-            entry.pended = false;
+            if core::mem::take(&mut entry.pended) && entry.item.resync {
+                self.copier.in_flight -= Bytes(entry.item.extent.length);
+            }
         }
         self.retaining = false;
         self.order_lost = true;
         self.consistent_at = None;
         self.copier.running = false;
-        self.copier.in_flight = Bytes::ZERO;
         self.flow = None;
         self.dropped_because = because;
         self.consider_all(s);

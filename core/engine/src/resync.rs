@@ -13,7 +13,7 @@ use crate::event::StoreOutcome;
 use crate::marks::Region;
 use crate::primary::Primary;
 use crate::shared::{Purpose, Shared};
-use crate::stream::{Cursors, Flow, Pace};
+use crate::stream::{Cursors, Flow};
 use crate::write::Ticket;
 use alloc::format;
 use helio_format::lineage::Lineage;
@@ -36,9 +36,10 @@ impl Primary {
         self.consistent_at = None;
         self.told_to_log = false;
         self.cursors = Cursors::all_at(head);
-        self.flow = Some(Flow { pace: Pace::Behind { until: head }, unsent: Bytes::ZERO });
+        self.flow = Some(Flow::behind(head));
+        // What the local store is still busy with reaches the peer by its marks: the peer owes no word about it.
+        self.line.iter_mut().for_each(|entry| entry.peer_completed = true);
         self.copier.running = true;
-        self.copier.in_flight = Bytes::ZERO;
         self.copier.copied = Bytes::ZERO;
         self.copier.to_copy = self.marks.stale_bytes();
         self.copier.since = s.now;
@@ -112,20 +113,24 @@ impl Primary {
             }
             StoreOutcome::Read { payload, .. } => {
                 s.release(payload.id);
-                self.queue.leave(whole);
-                self.marks.abandon_copy(region);
+                self.give_up_copy(region, whole);
             }
             StoreOutcome::Failed(fault) => {
-                self.queue.leave(whole);
-                self.marks.abandon_copy(region);
+                self.give_up_copy(region, whole);
                 self.copier.running = false;
-                self.copier.in_flight = self.copier.in_flight.saturating_sub(whole);
                 self.fault(volume, fault, s);
                 s.warn(format!("the update stopped at {extent}: {fault}; mend the store, then run `helio update`"));
             }
             StoreOutcome::Done => panic!("a read ended without bytes"),
         }
         self.leave_gate(volume, extent, s);
+    }
+
+    /// A region that was begun does not get onto the line; its mark stays.
+    fn give_up_copy(&mut self, region: Region, whole: Bytes) {
+        self.queue.leave(whole);
+        self.marks.abandon_copy(region);
+        self.copier.in_flight -= whole;
     }
 
     fn copier_item(&self, kind: ItemKind, volume: VolumeIndex, extent: Extent) -> Item {
@@ -146,7 +151,7 @@ impl Primary {
     pub(crate) fn copy_durable(&mut self, item: &Item) {
         self.marks.end_copy(self.marks.region_of(item.volume, item.extent));
         let bytes = Bytes(item.extent.length);
-        self.copier.in_flight = self.copier.in_flight.saturating_sub(bytes);
+        self.copier.in_flight -= bytes;
         self.copier.copied += bytes;
     }
 

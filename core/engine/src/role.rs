@@ -118,7 +118,7 @@ impl Standing {
                     S::Promoting { .. } | S::Primary | S::Secondary | S::Returning
                 )
                 | (S::Primary, S::Leaving { .. })
-                | (S::Leaving { .. }, S::Leaving { .. } | S::Secondary | S::Stopped | S::Primary)
+                | (S::Leaving { .. }, S::Leaving { .. } | S::Secondary | S::Returning | S::Stopped)
                 | (S::Closing { .. }, S::Closing { .. } | S::Stopped)
         )
     }
@@ -173,12 +173,13 @@ impl Engine {
             _ => return Err(busy()),
         }
         if !self.superblock.consistent {
+            return Err(self.needs_sync());
+        }
+        if self.metadata_failed {
             return Err(Refusal::new(
-                "needs-sync",
-                format!(
-                    "the copy of {group} on this node is not consistent: a copy to it was interrupted"
-                ),
-                format!("let the sync from {peer} complete; until then this node cannot take over"),
+                "metadata-failed",
+                format!("the metadata file of {group} on this node cannot be written"),
+                "mend it and restart the daemon",
             ));
         }
         if let Some((volume, fault)) = self.follower.failed {
@@ -220,7 +221,18 @@ impl Engine {
         Ok(None)
     }
 
-    /// The last position in this node's image, while it is not primary.
+    fn needs_sync(&self) -> Refusal {
+        let (peer, group) = (&self.shared.config.peer, &self.shared.config.group);
+        Refusal::new(
+            "needs-sync",
+            format!(
+                "the copy of {group} on this node is not consistent: a copy to it was interrupted"
+            ),
+            format!("let the sync from {peer} complete; until then this node cannot take over"),
+        )
+    }
+
+    /// The last position in this node's image, while it is not primary; it may hold more after a crash.
     fn own_head(&self) -> Sequence {
         if self.follower.streaming { self.follower.received } else { self.superblock.head }
     }
@@ -262,10 +274,14 @@ impl Engine {
             return;
         }
         let ours = self.hello();
-        let equal = self.session.peer().is_some_and(|peer| {
-            let facts = recovery::facts_of(&Self::candidate(&ours, self.own_head()), peer);
-            facts.kinship == Kinship::AtFork && facts.consistent && !facts.own
-        });
+        // A primary that left something undelivered or marked is not known to hold what its line says.
+        let b = &self.superblock;
+        let ours_is_proven = self.follower.streaming || (b.clean && (!b.wrote || b.equal));
+        let equal = ours_is_proven
+            && self.session.peer().is_some_and(|peer| {
+                let facts = recovery::facts_of(&Self::candidate(&ours, self.own_head()), peer);
+                facts.kinship == Kinship::AtFork && facts.consistent && !facts.own
+            });
         self.begin_promotion(Some(command), equal);
     }
 
@@ -284,8 +300,11 @@ impl Engine {
         self.follower.hurry();
     }
 
-    /// The peer says that it did not go on: so we do.
+    /// The peer says that it did not go on: so we do, if that can be recorded.
     pub(crate) fn go_on(&mut self) {
+        if self.metadata_failed {
+            return;
+        }
         let equal = self.superblock.clean && self.superblock.equal;
         let peer = self.shared.config.peer.clone();
         self.shared.info(format!("going on as primary: {peer} confirms that it did not take over"));
@@ -338,6 +357,9 @@ impl Engine {
     }
 
     fn log(&mut self) -> Result<Option<String>, Refusal> {
+        if self.standing.is_leaving() {
+            return Err(busy());
+        }
         let Some(primary) = &mut self.primary else { return Err(self.not_primary("log")) };
         primary.told_to_log = true;
         primary.drop_queue("the operator said log", &mut self.shared);
@@ -346,6 +368,9 @@ impl Engine {
 
     fn update(&mut self) -> Result<Option<String>, Refusal> {
         let lineage = self.superblock.lineage;
+        if self.standing.is_leaving() {
+            return Err(busy());
+        }
         let Some(primary) = &mut self.primary else { return Err(self.not_primary("update")) };
         primary.told_to_log = false;
         primary.faulted = None;
@@ -387,6 +412,14 @@ impl Engine {
     /// Moves a change of role on as far as it can go now.
     pub(crate) fn change_role(&mut self) {
         match self.standing {
+            // A beginning that was being recorded when the promotion began may have made the copy inconsistent.
+            Standing::Promoting { command, saving: false, .. }
+                if self.can_leave_following() && !self.superblock.consistent =>
+            {
+                self.stand(self.resting());
+                let refusal = self.needs_sync();
+                command.into_iter().for_each(|id| self.done(id, Err(refusal.clone())));
+            }
             Standing::Promoting { command, equal, saving: false } if self.can_leave_following() => {
                 self.stand(Standing::Promoting { command, equal, saving: true });
                 self.save(Goal::Promoted);
@@ -457,6 +490,7 @@ impl Engine {
             self.shared.warn(format!("the last flush before leaving failed: {fault}"));
             if let Some(primary) = &mut self.primary {
                 primary.marks.stale_all();
+                primary.flush_failed = true;
             }
         }
         let stage = if left > 1 { LeaveStage::Flushing(left - 1) } else { LeaveStage::Saving };
@@ -478,16 +512,11 @@ impl Engine {
         command
             .into_iter()
             .for_each(|id| self.done(id, Ok(format!("primary in generation {generation}"))));
-        self.greet();
     }
 
     pub(crate) fn left(&mut self, to: Leave) {
         let Standing::Leaving { command, .. } = self.standing else { return };
-        if let Some(mut primary) = self.primary.take() {
-            while let Some(entry) = primary.line.pop() {
-                entry.item.payload.into_iter().for_each(|p| self.shared.release(p.id));
-            }
-        }
+        self.lay_line_down();
         let delivered = self.superblock.equal;
         let peer = self.shared.config.peer.clone();
         let text = if delivered {
@@ -497,18 +526,25 @@ impl Engine {
         };
         match to {
             Leave::Secondary => {
-                self.follower =
-                    Follower::new(self.shared.config.volumes.len(), self.superblock.head);
                 self.stand(Standing::Secondary);
                 self.done(command, Ok(format!("secondary now; {text}")));
                 self.hang_up(Parting::RoleChanged, String::from("no longer primary"));
-                self.greet();
             }
             Leave::Stop => {
                 self.hang_up(Parting::Stopping, String::from("the daemon stops"));
                 self.stop_now(command);
             }
         }
+    }
+
+    /// What this node held as primary is let go.
+    pub(crate) fn lay_line_down(&mut self) {
+        if let Some(mut primary) = self.primary.take() {
+            while let Some(entry) = primary.line.pop() {
+                entry.item.payload.into_iter().for_each(|p| self.shared.release(p.id));
+            }
+        }
+        self.follower = Follower::new(self.shared.config.volumes.len(), self.superblock.head);
     }
 
     /// Nothing more will be asked for.

@@ -10,7 +10,7 @@ use crate::role::{Leave, Standing};
 use alloc::string::String;
 use helio_format::message::{Parting, Start};
 use helio_format::superblock::Superblock;
-use helio_units::{Generation, Role};
+use helio_units::{Generation, Role, Sequence};
 
 /// What a save is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,17 +73,24 @@ impl Engine {
                 b.role = Role::Secondary;
                 b.lineage = start.lineage;
                 b.consistent = start.consistent;
+                // What the image surely holds, once it is consistent; it may hold more.
+                b.head = Sequence(start.from.0 - 1);
                 b.wrote = false;
                 b.clean = false;
                 b.equal = false;
             }
-            Goal::Consistent => b.consistent = true,
+            Goal::Consistent => {
+                b.consistent = true;
+                b.head = self.follower.completed.next();
+            }
             Goal::Left(to) => {
                 if to == Leave::Secondary {
                     b.role = Role::Secondary;
                 }
                 b.clean = true;
                 if let Some(p) = &self.primary {
+                    // Who goes on behind this stop must fork, should the power take what was not flushed.
+                    b.clean = to == Leave::Secondary || !p.flush_failed;
                     b.head = p.line.head;
                     b.equal = p.retaining
                         && !p.order_lost
@@ -145,8 +152,11 @@ impl Engine {
                 if to == Leave::Stop {
                     self.stop_now(command);
                 } else {
-                    self.stand(Standing::Primary);
-                    self.refuse_command(Some(command), text);
+                    // The file may say already that this node left: it must not write on.
+                    self.lay_line_down();
+                    self.stand(Standing::Returning);
+                    self.refuse_command(Some(command), text.clone());
+                    self.hang_up(Parting::RoleChanged, text);
                 }
             }
             (Goal::Closed, Standing::Closing { command, .. }) => self.stop_now(command),

@@ -39,7 +39,11 @@ pub(crate) struct Session {
     pub(crate) why: String,
     /// The row of the table that refused the peer last, until another connection succeeds.
     pub(crate) refused: Option<&'static str>,
+    /// What helps against that refusal.
+    pub(crate) remedy: String,
     pub(crate) last_heard: Option<Moment>,
+    /// The peer's hello, which came before ours could be said.
+    early: Option<Hello>,
     /// What the peer's last ping told.
     pub(crate) told: Option<Ping>,
     pub(crate) round_trip: Option<Duration>,
@@ -58,7 +62,9 @@ impl Session {
             since: now,
             why: String::from("not connected yet"),
             refused: None,
+            remedy: String::new(),
             last_heard: None,
+            early: None,
             told: None,
             round_trip: None,
             progress_at: now,
@@ -72,6 +78,7 @@ impl Session {
 
     fn turn(&mut self, link: Link, why: String, now: Moment) {
         self.link = link;
+        self.early = None;
         self.since = now;
         self.why = why;
     }
@@ -105,6 +112,9 @@ impl Engine {
             self.session.link = Link::Greeting { said: true };
             let hello = self.hello();
             self.shared.send(Message::Hello(hello));
+            if let Some(early) = self.session.early.take() {
+                self.peer_hello(early);
+            }
         }
     }
 
@@ -115,6 +125,8 @@ impl Engine {
         let (clean, head, received, durable) = match (&self.primary, &self.follower) {
             (Some(p), _) => (true, p.line.head, Sequence::ZERO, Sequence::ZERO),
             (None, f) if f.streaming => (true, f.received, f.received, f.durable),
+            // A primary that left something undelivered or marked is not known to hold what its peer holds.
+            _ if b.clean && b.wrote && !b.equal => (true, b.head, Sequence::ZERO, Sequence::ZERO),
             _ if b.clean => (true, b.head, Sequence::ZERO, b.head),
             _ => (false, b.head, Sequence::ZERO, Sequence::ZERO),
         };
@@ -170,6 +182,10 @@ impl Engine {
         let result = match message {
             Message::Hello(hello) if self.session.link == (Link::Greeting { said: true }) => {
                 self.peer_hello(hello);
+                Ok(())
+            }
+            Message::Hello(hello) if self.session.link == (Link::Greeting { said: false }) => {
+                self.session.early = Some(hello);
                 Ok(())
             }
             Message::Goodbye { parting, text } => {
@@ -259,11 +275,15 @@ impl Engine {
         }
         let b = &self.superblock;
         let continues = b.lineage == start.lineage && b.consistent == start.consistent && !b.clean;
-        self.follower.start(start, continues)
+        self.follower.start(start, continues, &mut self.shared);
+        Ok(())
     }
 
     fn peer_ping(&mut self, ping: Ping) {
         self.session.told = Some(ping);
+        if let (Some(mode), None) = (ping.mode, &self.primary) {
+            self.shared.config.mode = mode;
+        }
         if ping.hurry {
             self.follower.hurry();
         }
@@ -306,6 +326,7 @@ impl Engine {
             let why = format!("the peer at the configured address is not the right one: {wrong}");
             self.shared.warn(why.clone());
             self.session.refused = Some("wrong-peer");
+            self.session.remedy = String::from("use the same configuration file on both nodes");
             self.hang_up(Parting::Refused, why);
             return;
         }
@@ -332,6 +353,7 @@ impl Engine {
         let (text, remedy) = recovery::explain(label, source, target);
         self.shared.warn(format!("{label}: {text}; {remedy}"));
         self.session.refused = Some(label);
+        self.session.remedy = remedy;
         self.hang_up(Parting::Refused, format!("{label}: {text}"));
     }
 
@@ -413,6 +435,7 @@ impl Engine {
         };
         if parting == Parting::Refused && self.session.refused.is_none() {
             self.session.refused = Some("refused-by-peer");
+            self.session.remedy = format!("`helio status` and the log on {peer} say what helps");
         }
         self.shared
             .out
@@ -462,7 +485,8 @@ impl Engine {
         self.session.hurry_sent |= hurry;
         let state = self.primary.as_ref().map(|_| self.state());
         self.told_state = state;
-        let mut ping = Ping { token, hurry, state, ..Ping::default() };
+        let mode = self.primary.as_ref().map(|_| self.shared.config.mode);
+        let mut ping = Ping { token, hurry, state, mode, ..Ping::default() };
         if let Some(primary) = &self.primary {
             let lag = primary.lag(now);
             ping.accepted = primary.line.head;

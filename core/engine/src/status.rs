@@ -109,6 +109,8 @@ pub struct LinkStatus {
     pub since: Moment,
     /// Why.
     pub why: String,
+    /// What helps, where the two must not mirror each other now.
+    pub remedy: Option<String>,
     /// When the peer was heard last.
     pub last_heard: Option<Moment>,
     /// Round trip of the last ping, its wait behind data included.
@@ -311,6 +313,7 @@ impl Engine {
             },
             since: session.since,
             why: session.why.clone(),
+            remedy: session.refused.map(|_| session.remedy.clone()).filter(|r| !r.is_empty()),
             last_heard: session.last_heard,
             round_trip: session.round_trip,
             peer_role: session

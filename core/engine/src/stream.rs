@@ -10,13 +10,14 @@
 //! In `Behind` answers are given as in async. From `Closing` on every new answer asks what its mode asks, so the
 //! set of answers the peer lacks can only shrink; it is empty at `Level`, and only then is the mode in force.
 
+use crate::plant::{Plant, planted};
 use crate::primary::Primary;
 use crate::shared::Shared;
 use alloc::format;
 use alloc::string::String;
 use helio_format::frame::HEADER_BYTES;
 use helio_format::lineage::Lineage;
-use helio_format::message::{Ack, Message, Start};
+use helio_format::message::{Ack, ItemKind, Message, Start};
 use helio_units::{Bytes, Mode, Moment, Sequence};
 
 /// Most bytes handed to the link and not yet taken by its socket (rule 8): enough to keep a socket busy between
@@ -54,9 +55,16 @@ pub(crate) struct Flow {
     pub(crate) pace: Pace,
     /// Handed to the link, not yet taken by its socket.
     pub(crate) unsent: Bytes,
+    /// The peer spoke of this stream. Until then its word may be about the one before, on the same connection.
+    pub(crate) heard: bool,
 }
 
 impl Flow {
+    /// A stream that begins while the line's head is `head`.
+    pub(crate) fn behind(head: Sequence) -> Self {
+        Self { pace: Pace::Behind { until: head }, unsent: Bytes::ZERO, heard: false }
+    }
+
     /// Whether answers ask the peer's word.
     pub(crate) fn answers_count(&self) -> bool {
         !matches!(self.pace, Pace::Behind { .. })
@@ -72,8 +80,7 @@ impl Primary {
         consistent: bool,
         s: &mut Shared,
     ) {
-        self.flow =
-            Some(Flow { pace: Pace::Behind { until: self.line.head }, unsent: Bytes::ZERO });
+        self.flow = Some(Flow::behind(self.line.head));
         self.cursors.sent = Sequence(from.0 - 1);
         s.send(Message::Start(Start { lineage, from, consistent }));
         self.keep_pace(s);
@@ -109,9 +116,7 @@ impl Primary {
     /// # Errors
     /// It claims what cannot be; the connection must end.
     pub(crate) fn acknowledged(&mut self, ack: Ack, s: &mut Shared) -> Result<bool, String> {
-        if self.flow.is_none() {
-            return Ok(false);
-        }
+        let Some(flow) = &mut self.flow else { return Ok(false) };
         let old = self.cursors;
         if ack.received > old.sent {
             return Err(format!(
@@ -122,9 +127,13 @@ impl Primary {
         let backwards = ack.received < old.received
             || ack.completed < old.completed
             || ack.durable < old.durable;
+        if backwards && !flow.heard {
+            return Ok(false);
+        }
         if backwards {
             return Err(format!("the peer's cursors went backwards: {ack:?} after {old:?}"));
         }
+        flow.heard = true;
         self.cursors = Cursors {
             sent: old.sent,
             received: ack.received,
@@ -213,10 +222,9 @@ impl Primary {
     pub(crate) fn can_resume_behind(&self, at: Sequence) -> bool {
         let whole = |from: u64| {
             (from..=self.line.head.0).all(|n| {
-                self.line.get(Sequence(n)).is_some_and(|e| {
-                    e.item.payload.is_some()
-                        || e.item.kind != helio_format::message::ItemKind::Write
-                })
+                self.line
+                    .get(Sequence(n))
+                    .is_some_and(|e| e.item.payload.is_some() || e.item.kind != ItemKind::Write)
             })
         };
         self.retaining && at <= self.line.head && whole(at.0 + 1)
@@ -225,8 +233,11 @@ impl Primary {
     /// Streams again to a peer that kept its memory.
     pub(crate) fn resume_received(&mut self, lineage: Lineage, received: Sequence, s: &mut Shared) {
         self.cursors.received = received.max(self.cursors.received);
-        let consistent = !self.order_lost && self.consistent_at.is_none();
-        self.begin_stream(lineage, received.next(), consistent, s);
+        // A marker that the peer received already ends its inconsistency there, whatever we heard of it.
+        let marker_ahead = self.consistent_at.is_some_and(|at| at > received);
+        let skipped = planted(Plant::ResumePastGap) && received < self.line.head;
+        let from = Sequence(received.0 + 1 + u64::from(skipped));
+        self.begin_stream(lineage, from, !self.order_lost && !marker_ahead, s);
     }
 
     /// Streams again to a peer that lost its memory: what it had received beyond its durable position may be
@@ -236,6 +247,10 @@ impl Primary {
         self.cursors = Cursors::all_at(durable);
         for entry in self.line.iter_mut().filter(|e| e.item.sequence > durable) {
             entry.peer_completed = false;
+            // A marker from before covers too little now: items behind it may be in the peer's image in part.
+            if entry.item.kind == ItemKind::Consistent {
+                entry.item.kind = ItemKind::Flush;
+            }
         }
         if had_more {
             self.consistent_at = None;

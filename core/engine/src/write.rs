@@ -15,6 +15,7 @@ use crate::effect::{Answer, StoreOp};
 use crate::event::{Operation, Request, StoreOutcome};
 use crate::line::Entry;
 use crate::marks::Region;
+use crate::plant::{Plant, planted};
 use crate::primary::Primary;
 use crate::refusal::{Denial, StoreFault};
 use crate::shared::{Purpose, Shared};
@@ -271,7 +272,7 @@ impl Primary {
     fn issue(&mut self, part: Part, s: &mut Shared) {
         let item = Item {
             sequence: self.line.head.next(),
-            after: self.answered,
+            after: if planted(Plant::DropAfter) { Sequence::ZERO } else { self.answered },
             kind: part.kind,
             fua: part.fua,
             punch: part.punch,
@@ -425,7 +426,9 @@ impl Primary {
     /// Lets go of what nobody needs any more, at the front of the line.
     pub(crate) fn release_front(&mut self, s: &mut Shared) {
         while let Some(entry) = self.line.front() {
-            let owed = self.retaining && entry.item.sequence > self.cursors.durable;
+            let c = &self.cursors;
+            let safe = if planted(Plant::ClearMarkEarly) { c.completed } else { c.durable };
+            let owed = self.retaining && entry.item.sequence > safe;
             if entry.local == Local::Pending || !entry.answered || owed {
                 return;
             }

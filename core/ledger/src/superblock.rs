@@ -85,7 +85,9 @@ pub struct SuperblockStore {
 }
 
 impl SuperblockStore {
-    /// Reads both slots, as they stand at the start of the metadata file.
+    /// Reads both slots, as they stand at the start of the metadata file. The caller has flushed the file since it
+    /// was last written: the newest slot may be the work of a process that died before its own flush, and the next
+    /// save goes over the other one.
     ///
     /// # Errors
     /// Neither slot can be used although at least one was written.

@@ -1,0 +1,438 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Two nodes and the wire between them, one event at a time.
+
+use crate::happening::{Died, Happening};
+use crate::metadata::Step;
+use crate::node::{Node, Side};
+use crate::wire::{Breakage, Cargo, Parcel, Wire};
+use core::cmp::Reverse;
+use core::time::Duration;
+use helio_engine::{Command, CommandId, Effect, Event, Request};
+use helio_ledger::SuperblockError;
+use helio_netmodel::{Dice, Profile};
+use helio_units::{IoId, Moment};
+use std::collections::BinaryHeap;
+
+/// A shard takes several events before it settles, but not for longer than this.
+const SETTLES_WITHIN: Duration = Duration::from_micros(30);
+/// A first attempt to connect again comes after this; then twice as late each time, up to the longest.
+const DIAL_AFTER: Duration = Duration::from_millis(100);
+const DIAL_LONGEST: Duration = Duration::from_secs(2);
+/// After a refusal.
+const DIAL_REFUSED: Duration = Duration::from_secs(4);
+
+/// What falls due. What names a `life` means nothing to a later one of its node.
+#[derive(Debug)]
+pub(crate) enum Due {
+    Node { side: Side, life: u64, what: NodeDue },
+    Arrive { from: Side, parcel: Parcel },
+    Took { side: Side, epoch: u64, bytes: u64 },
+    Dial { side: Side },
+    Establish { side: Side, epoch: u64 },
+    Broken { side: Side, epoch: u64 },
+}
+
+#[derive(Debug)]
+pub(crate) enum NodeDue {
+    Request(Request),
+    StoreEnd(IoId),
+    MetadataStep,
+    Wake,
+    Settle,
+    Drain,
+}
+
+/// An event in the heap: ordered by time, then by who asked first.
+#[derive(Debug)]
+struct Entry {
+    at: Moment,
+    tie: u64,
+    due: Due,
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        (self.at, self.tie) == (other.at, other.tie)
+    }
+}
+
+impl Eq for Entry {}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> core::cmp::Ordering {
+        (self.at, self.tie).cmp(&(other.at, other.tie))
+    }
+}
+
+/// The cluster.
+#[derive(Debug)]
+pub struct Cluster {
+    /// The nodes, in the order of [`Side::BOTH`].
+    pub nodes: [Node; 2],
+    /// What lies between them.
+    pub wire: Wire,
+    pub(crate) now: Moment,
+    heap: BinaryHeap<Reverse<Entry>>,
+    ties: u64,
+    pub(crate) journal: Vec<Happening>,
+    /// The journal is to tell every event and effect in words.
+    pub(crate) telling: bool,
+    pub(crate) dice: Dice,
+    effects: Vec<Effect>,
+}
+
+impl Cluster {
+    /// Two nodes that do not run yet, and the wire between them. `telling` makes the journal a story.
+    #[must_use]
+    pub fn new(nodes: [Node; 2], wire: Wire, dice: &Dice, telling: bool) -> Self {
+        Self {
+            nodes,
+            wire,
+            now: Moment::ZERO,
+            heap: BinaryHeap::new(),
+            ties: 0,
+            journal: Vec::new(),
+            telling,
+            dice: dice.split("cluster"),
+            effects: Vec::new(),
+        }
+    }
+
+    /// The virtual time.
+    #[must_use]
+    pub fn now(&self) -> Moment {
+        self.now
+    }
+
+    /// One of the nodes.
+    #[must_use]
+    pub fn node(&self, side: Side) -> &Node {
+        &self.nodes[side.index()]
+    }
+
+    /// One of the nodes, to change.
+    pub fn node_mut(&mut self, side: Side) -> &mut Node {
+        &mut self.nodes[side.index()]
+    }
+
+    /// Takes what happened since it was taken last.
+    pub fn take_journal(&mut self, into: &mut Vec<Happening>) {
+        into.append(&mut self.journal);
+    }
+
+    pub(crate) fn push(&mut self, at: Moment, due: Due) {
+        self.ties += 1;
+        self.heap.push(Reverse(Entry { at: at.max(self.now), tie: self.ties, due }));
+    }
+
+    pub(crate) fn push_node(&mut self, at: Moment, side: Side, what: NodeDue) {
+        let life = self.node(side).life;
+        self.push(at, Due::Node { side, life, what });
+    }
+
+    /// When the next event falls due.
+    #[must_use]
+    pub fn next_at(&self) -> Option<Moment> {
+        self.heap.peek().map(|Reverse(entry)| entry.at)
+    }
+
+    /// Lets time pass to `at`, if nothing falls due before.
+    pub fn pass_to(&mut self, at: Moment) {
+        self.now = self.now.max(at);
+    }
+
+    /// Takes one event. Returns false where none is left.
+    pub fn step(&mut self) -> bool {
+        let Some(Reverse(Entry { at, due, .. })) = self.heap.pop() else { return false };
+        self.now = self.now.max(at);
+        match due {
+            Due::Node { side, life, what } => {
+                let node = self.node(side);
+                if node.life == life && node.is_up() {
+                    if node.hangs(self.now) {
+                        let until = node.hung_until;
+                        self.push_node(until, side, what);
+                    } else {
+                        self.node_due(side, what);
+                    }
+                }
+            }
+            Due::Arrive { from, parcel } => {
+                if let Some(parcel) = self.wire.arrive(from, parcel) {
+                    self.wire.ends[from.other().index()].inbox.push_back(parcel);
+                    self.drain(from.other());
+                }
+            }
+            Due::Took { side, epoch, bytes } => {
+                let node = self.node(side);
+                if node.hangs(self.now) {
+                    let until = node.hung_until;
+                    self.push(until, Due::Took { side, epoch, bytes });
+                } else if self.wire.ends[side.index()].epoch == Some(epoch) {
+                    self.handle(side, Event::LinkTook { bytes });
+                }
+            }
+            Due::Dial { side } => self.dial(side),
+            Due::Establish { side, epoch } => self.establish(side, epoch),
+            Due::Broken { side, epoch } => {
+                if self.wire.ends[side.index()].epoch == Some(epoch) {
+                    let size = helio_units::Bytes::ZERO;
+                    let parcel = Parcel { epoch, size, cargo: Cargo::Closed("connection reset") };
+                    self.wire.ends[side.index()].inbox.push_back(parcel);
+                    self.drain(side);
+                }
+            }
+        }
+        true
+    }
+
+    /// Takes every event up to `until`, and lets time pass to there.
+    pub fn run_until(&mut self, until: Moment) {
+        while self.next_at().is_some_and(|at| at <= until) {
+            self.step();
+        }
+        self.pass_to(until);
+    }
+
+    fn node_due(&mut self, side: Side, what: NodeDue) {
+        match what {
+            NodeDue::Request(request) => self.handle(side, Event::Request(request)),
+            NodeDue::StoreEnd(io) => self.store_end(side, io),
+            NodeDue::MetadataStep => {
+                let now = self.now;
+                match self.node_mut(side).metadata.step(now) {
+                    Step::At(at) => self.push_node(at, side, NodeDue::MetadataStep),
+                    Step::Over { ok } => self.saved(side, ok),
+                }
+            }
+            NodeDue::Wake => {
+                if self.node(side).wake_at <= self.now {
+                    self.node_mut(side).wake_at = Moment::NEVER;
+                    self.handle(side, Event::Tick);
+                }
+            }
+            NodeDue::Settle => {
+                if self.node(side).settling {
+                    self.settle(side);
+                }
+            }
+            NodeDue::Drain => self.drain(side),
+        }
+    }
+
+    /// Hands an event to the engine of a node that runs, and does what it asks for.
+    pub(crate) fn handle(&mut self, side: Side, event: Event) {
+        self.tell_event(side, &event);
+        let mut effects = core::mem::take(&mut self.effects);
+        if let Some(engine) = &mut self.nodes[side.index()].engine {
+            engine.handle(self.now, event, &mut effects);
+        }
+        self.perform(side, &mut effects);
+        self.effects = effects;
+        if self.dice.chance(1, 2) {
+            self.settle(side);
+        } else if !self.node(side).settling && self.node(side).is_up() {
+            self.node_mut(side).settling = true;
+            let later = Duration::from_nanos(self.dice.below(SETTLES_WITHIN.as_nanos() as u64));
+            self.push_node(self.now + later, side, NodeDue::Settle);
+        }
+    }
+
+    fn settle(&mut self, side: Side) {
+        self.node_mut(side).settling = false;
+        let mut effects = core::mem::take(&mut self.effects);
+        if let Some(engine) = &mut self.nodes[side.index()].engine {
+            engine.settle(self.now, &mut effects);
+            engine.check_invariants();
+        }
+        self.perform(side, &mut effects);
+        self.effects = effects;
+        let node = self.node(side);
+        let Some(engine) = &node.engine else { return };
+        // An engine that asks for the past is woken at once, but time must move.
+        let wake = engine.deadline().max(self.now + Duration::from_micros(1));
+        if wake < node.wake_at {
+            self.node_mut(side).wake_at = wake;
+            self.push_node(wake, side, NodeDue::Wake);
+        }
+    }
+
+    /// Reads what has arrived, as far as the process reads.
+    pub(crate) fn drain(&mut self, side: Side) {
+        loop {
+            let node = self.node(side);
+            if node.hangs(self.now) || node.paused {
+                return;
+            }
+            let Some(parcel) = self.wire.ends[side.index()].inbox.pop_front() else { return };
+            self.wire.was_read(side.other(), &parcel);
+            self.pump(side.other());
+            if self.wire.ends[side.index()].epoch == Some(parcel.epoch) {
+                self.read(side, parcel);
+            }
+        }
+    }
+
+    /// Lets the socket of a side take what it has room for.
+    pub(crate) fn pump(&mut self, side: Side) {
+        let mut departures = Vec::new();
+        let took = self.wire.pump(side, self.now, &mut departures);
+        self.depart(side, departures);
+        if let Some(epoch) = self.wire.ends[side.index()].epoch
+            && took.0 > 0
+        {
+            let later = Duration::from_nanos(self.dice.below(20_000));
+            self.push(self.now + later, Due::Took { side, epoch, bytes: took.0 });
+        }
+    }
+
+    fn depart(&mut self, from: Side, departures: Vec<(Moment, Parcel)>) {
+        for (at, parcel) in departures {
+            self.push(at, Due::Arrive { from, parcel });
+        }
+    }
+
+    /// Tries to connect again after a while.
+    pub(crate) fn dial_later(&mut self, side: Side, refused: bool) {
+        let end = &mut self.wire.ends[side.index()];
+        let usual = (DIAL_AFTER * 2u32.pow(end.failures.min(5))).min(DIAL_LONGEST);
+        end.failures += 1;
+        let pause = if refused { DIAL_REFUSED } else { usual };
+        let jitter = Duration::from_nanos(self.dice.below(pause.as_nanos() as u64 / 2));
+        end.retry_at = self.now + pause + jitter;
+        let at = end.retry_at;
+        self.push(at, Due::Dial { side });
+    }
+
+    fn dial(&mut self, side: Side) {
+        let now = self.now;
+        let end = &self.wire.ends[side.index()];
+        let here = self.node(side);
+        if !here.is_up() || end.epoch.is_some() || now < end.retry_at {
+            return;
+        }
+        let there = self.node(side.other());
+        let cut = Side::BOTH.iter().any(|s| self.wire.is_cut(*s));
+        if cut || self.wire.dialling || !there.is_up() || there.hangs(now) || here.hangs(now) {
+            self.dial_later(side, false);
+            return;
+        }
+        self.wire.epochs += 1;
+        self.wire.dialling = true;
+        let (epoch, at) = (self.wire.epochs, now + self.wire.round_trip());
+        self.push(at, Due::Establish { side: side.other(), epoch });
+        self.push(at, Due::Establish { side, epoch });
+    }
+
+    fn establish(&mut self, side: Side, epoch: u64) {
+        self.wire.dialling = false;
+        if !self.node(side).is_up() {
+            return;
+        }
+        if self.wire.is_broken(epoch) {
+            self.dial_later(side, false);
+            return;
+        }
+        let before = self.wire.ends[side.index()].epoch;
+        self.wire.establish(side, epoch);
+        self.node_mut(side).paused = false;
+        if before.is_some() {
+            let gone = Parcel {
+                epoch,
+                size: helio_units::Bytes::ZERO,
+                cargo: Cargo::Closed("replaced by a new connection"),
+            };
+            self.wire.ends[side.index()].inbox.push_back(gone);
+        }
+        let size = helio_units::Bytes::ZERO;
+        let opened = Parcel { epoch, size, cargo: Cargo::Opened };
+        self.wire.ends[side.index()].inbox.push_back(opened);
+        self.drain(side);
+    }
+
+    // What the outside does.
+
+    /// Starts the process of a node.
+    ///
+    /// # Errors
+    /// Its metadata cannot be read.
+    pub fn start(&mut self, side: Side) -> Result<(), SuperblockError> {
+        assert!(!self.node(side).is_up(), "{side} runs already");
+        let (now, incarnation, seed) = (self.now, self.dice.next_u64(), self.dice.next_u64());
+        self.node_mut(side).start(now, incarnation, seed)?;
+        self.journal.push(Happening::Started { side });
+        self.wire.ends[side.index()].failures = 0;
+        self.dial_later(side, false);
+        self.settle(side);
+        Ok(())
+    }
+
+    /// Kills the process of a node, or cuts its power.
+    pub fn kill(&mut self, side: Side, power: bool) {
+        let how = if power { Died::Power } else { Died::Killed };
+        self.journal.push(Happening::Died { side, how });
+        let mut changes = Vec::new();
+        let node = self.node_mut(side);
+        node.disk.crash(power, &mut changes);
+        node.metadata.crash(power);
+        node.end();
+        self.changed(side, changes);
+        if power {
+            self.wire.vanish(side);
+        } else {
+            self.wire.close(side, true, "the process is gone");
+            self.pump(side);
+        }
+    }
+
+    /// The process does nothing until then, though its sockets stand.
+    pub fn hang(&mut self, side: Side, until: Moment) {
+        self.node_mut(side).hung_until = until;
+        self.push_node(until, side, NodeDue::Drain);
+    }
+
+    /// An operator commands. Returns false where no process listens.
+    pub fn command(&mut self, side: Side, id: CommandId, command: Command) -> bool {
+        let node = self.node(side);
+        let listens = node.is_up() && !node.hangs(self.now);
+        if listens {
+            self.handle(side, Event::Command { id, command });
+        }
+        listens
+    }
+
+    /// Breaks the link.
+    pub fn break_link(&mut self, how: Breakage) {
+        match how {
+            Breakage::Reset => {
+                self.wire.reset();
+                for side in Side::BOTH {
+                    if let Some(epoch) = self.wire.ends[side.index()].epoch {
+                        let later = Duration::from_micros(self.dice.below(50_000));
+                        self.push(self.now + later, Due::Broken { side, epoch });
+                    }
+                }
+            }
+            Breakage::SilentFrom(side) => self.wire.cut(side),
+            Breakage::Silent => Side::BOTH.iter().for_each(|side| self.wire.cut(*side)),
+        }
+    }
+
+    /// Mends the link, with another profile if one is given.
+    pub fn mend_link(&mut self, profile: Option<&Profile>) {
+        if let Some(profile) = profile {
+            self.wire.set_profile(profile);
+        }
+        for side in Side::BOTH {
+            let mut departures = Vec::new();
+            self.wire.heal(side, self.now, &mut departures);
+            self.depart(side, departures);
+        }
+    }
+}

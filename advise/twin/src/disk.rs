@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A disk with a volatile cache.
+//!
+//! What is done lies in the *live* image, which every reader sees and which a killed process leaves behind; a flush
+//! carries what was done before it began to the *durable* image. When the power goes, each block keeps its durable
+//! content or any content it had since, each for itself. Operations under way at a crash reached each of their
+//! blocks or did not.
+
+use crate::{Place, Stamp, places};
+use core::time::Duration;
+use helio_engine::{StoreFault, StoreOp};
+use helio_netmodel::Dice;
+use helio_units::{Bytes, Extent, IoId, Moment, VolumeIndex};
+use std::collections::{BTreeMap, VecDeque};
+
+/// How long operations take: a base, and as much again of jitter at most.
+#[derive(Clone, Copy, Debug)]
+pub struct Latency {
+    /// A read.
+    pub read: Duration,
+    /// A write, zero or discard.
+    pub write: Duration,
+    /// A flush.
+    pub flush: Duration,
+}
+
+/// Kinds of operation that can be made to fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreVerb {
+    /// Reads.
+    Read,
+    /// Writes, zeroes, discards.
+    Write,
+    /// Flushes.
+    Flush,
+}
+
+#[derive(Debug)]
+struct Image {
+    live: Vec<Stamp>,
+    durable: Vec<Stamp>,
+    /// What was done and not flushed, oldest first; a hole where a later FUA made it moot.
+    unflushed: VecDeque<Option<(u32, Stamp)>>,
+    /// How many left `unflushed` at its front.
+    flushed: u64,
+}
+
+#[derive(Debug)]
+enum Work {
+    Read { extent: Extent },
+    Change { extent: Extent, stamps: Vec<Stamp>, fua: bool },
+    Flush { upto: u64 },
+}
+
+#[derive(Debug)]
+struct UnderWay {
+    volume: VolumeIndex,
+    work: Work,
+    fault: Option<StoreFault>,
+    tag: bool,
+}
+
+/// How an operation ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Done,
+    Read(Vec<Stamp>),
+    Failed(StoreFault),
+}
+
+/// A block of the live image that changed; `tag` is what the operation was begun with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Change {
+    pub(crate) place: Place,
+    pub(crate) stamp: Stamp,
+    pub(crate) tag: bool,
+}
+
+/// All volumes of one node.
+#[derive(Debug)]
+pub struct Disk {
+    images: Vec<Image>,
+    under_way: BTreeMap<IoId, UnderWay>,
+    latency: Latency,
+    /// Everything takes this many times as long.
+    slowness: u32,
+    failing: Vec<(StoreVerb, StoreFault)>,
+    dice: Dice,
+}
+
+impl Disk {
+    /// A disk of zeros.
+    #[must_use]
+    pub fn new(volumes: &[Bytes], latency: Latency, dice: Dice) -> Self {
+        let image = |size: &Bytes| {
+            let zeros = vec![Stamp::ZEROS; (size.0 / crate::BLOCK.0) as usize];
+            Image { live: zeros.clone(), durable: zeros, unflushed: VecDeque::new(), flushed: 0 }
+        };
+        Self {
+            images: volumes.iter().map(image).collect(),
+            under_way: BTreeMap::new(),
+            latency,
+            slowness: 1,
+            failing: Vec::new(),
+            dice,
+        }
+    }
+
+    /// Puts content everywhere, durably: what was on the disk before the story began.
+    pub fn fill(&mut self, mut content: impl FnMut(Place) -> Stamp) {
+        for (volume, image) in self.images.iter_mut().enumerate() {
+            for block in 0..image.live.len() as u32 {
+                let place = Place { volume: VolumeIndex(volume as u16), block };
+                image.live[block as usize] = content(place);
+            }
+            image.durable.clone_from(&image.live);
+        }
+    }
+
+    /// What readers see.
+    #[must_use]
+    pub fn live(&self, volume: VolumeIndex) -> &[Stamp] {
+        &self.images[usize::from(volume.0)].live
+    }
+
+    /// What survives the loss of power.
+    #[must_use]
+    pub fn durable(&self, volume: VolumeIndex) -> &[Stamp] {
+        &self.images[usize::from(volume.0)].durable
+    }
+
+    /// Operations under way.
+    #[must_use]
+    pub fn under_way(&self) -> usize {
+        self.under_way.len()
+    }
+
+    /// Everything takes this many times as long from now on.
+    pub fn slow_down(&mut self, times: u32) {
+        self.slowness = times.max(1);
+    }
+
+    /// The next operation of this kind fails.
+    pub fn fail_next(&mut self, verb: StoreVerb, fault: StoreFault) {
+        self.failing.push((verb, fault));
+    }
+
+    /// No operation is made to fail any more.
+    pub fn mend(&mut self) {
+        self.failing.clear();
+        self.slowness = 1;
+    }
+
+    /// Begins an operation; returns when it ends. `tag` comes back with the changes it makes.
+    pub(crate) fn begin(
+        &mut self,
+        now: Moment,
+        io: IoId,
+        volume: VolumeIndex,
+        op: StoreOp,
+        payload: Option<&[Stamp]>,
+        tag: bool,
+    ) -> Moment {
+        let blocks = |extent| places(volume, extent).count();
+        let (verb, base, work) = match op {
+            StoreOp::Read { extent, .. } => {
+                (StoreVerb::Read, self.latency.read, Work::Read { extent })
+            }
+            StoreOp::Write { extent, fua, .. } => {
+                let stamps = payload.unwrap_or_default().to_vec();
+                assert_eq!(stamps.len(), blocks(extent), "a write without all of its bytes");
+                (StoreVerb::Write, self.latency.write, Work::Change { extent, stamps, fua })
+            }
+            StoreOp::Zero { extent, fua, .. } | StoreOp::Discard { extent, fua } => {
+                let stamps = vec![Stamp::ZEROS; blocks(extent)];
+                (StoreVerb::Write, self.latency.write, Work::Change { extent, stamps, fua })
+            }
+            StoreOp::Flush => {
+                let image = &self.images[usize::from(volume.0)];
+                let upto = image.flushed + image.unflushed.len() as u64;
+                (StoreVerb::Flush, self.latency.flush, Work::Flush { upto })
+            }
+        };
+        let failing = self.failing.iter().position(|(kind, _)| *kind == verb);
+        let fault = failing.map(|at| self.failing.swap_remove(at).1);
+        let before = self.under_way.insert(io, UnderWay { volume, work, fault, tag });
+        assert!(before.is_none(), "store operation {} began twice", io.0);
+        let jitter = self.dice.below(base.as_nanos() as u64 + 1);
+        now + (base + Duration::from_nanos(jitter)) * self.slowness
+    }
+
+    /// Ends an operation that was begun.
+    pub(crate) fn end(&mut self, io: IoId, changes: &mut Vec<Change>) -> Ended {
+        let Some(UnderWay { volume, work, fault, tag }) = self.under_way.remove(&io) else {
+            panic!("store operation {} ends and never began", io.0)
+        };
+        let image = &mut self.images[usize::from(volume.0)];
+        match work {
+            Work::Read { extent } => match fault {
+                Some(fault) => Ended::Failed(fault),
+                None => {
+                    let read = |place: Place| image.live[place.block as usize];
+                    Ended::Read(places(volume, extent).map(read).collect())
+                }
+            },
+            Work::Change { extent, stamps, fua } => {
+                for (place, stamp) in places(volume, extent).zip(stamps) {
+                    // A write that fails leaves any of its blocks written.
+                    if fault.is_none() || self.dice.chance(1, 2) {
+                        image.put(place.block, stamp, fua && fault.is_none());
+                        changes.push(Change { place, stamp, tag });
+                    }
+                }
+                fault.map_or(Ended::Done, Ended::Failed)
+            }
+            Work::Flush { upto } => match fault {
+                Some(fault) => Ended::Failed(fault),
+                None => {
+                    image.flush(upto);
+                    Ended::Done
+                }
+            },
+        }
+    }
+
+    /// The process is gone: what was under way reached each of its blocks or did not. With the power gone, too,
+    /// what was not flushed is there or is not, block by block.
+    pub(crate) fn crash(&mut self, power: bool, changes: &mut Vec<Change>) {
+        for UnderWay { volume, work, tag, .. } in core::mem::take(&mut self.under_way).into_values()
+        {
+            let Work::Change { extent, stamps, .. } = work else { continue };
+            for (place, stamp) in places(volume, extent).zip(stamps) {
+                if self.dice.chance(1, 2) {
+                    self.images[usize::from(volume.0)].put(place.block, stamp, false);
+                    changes.push(Change { place, stamp, tag });
+                }
+            }
+        }
+        if power {
+            for (volume, image) in self.images.iter_mut().enumerate() {
+                image.lose_power(VolumeIndex(volume as u16), &mut self.dice, changes);
+            }
+        }
+    }
+}
+
+impl Image {
+    fn put(&mut self, block: u32, stamp: Stamp, fua: bool) {
+        self.live[block as usize] = stamp;
+        if fua {
+            self.durable[block as usize] = stamp;
+            let moot = |entry: &&mut Option<(u32, Stamp)>| entry.is_some_and(|(b, _)| b == block);
+            self.unflushed.iter_mut().filter(moot).for_each(|entry| *entry = None);
+        } else {
+            self.unflushed.push_back(Some((block, stamp)));
+        }
+    }
+
+    fn flush(&mut self, upto: u64) {
+        while self.flushed < upto {
+            let Some(entry) = self.unflushed.pop_front() else { break };
+            self.flushed += 1;
+            if let Some((block, stamp)) = entry {
+                self.durable[block as usize] = stamp;
+            }
+        }
+    }
+
+    fn lose_power(&mut self, volume: VolumeIndex, dice: &mut Dice, changes: &mut Vec<Change>) {
+        let mut versions: BTreeMap<u32, Vec<Stamp>> = BTreeMap::new();
+        for (block, stamp) in self.unflushed.drain(..).flatten() {
+            self.flushed += 1;
+            versions.entry(block).or_default().push(stamp);
+        }
+        for (block, candidates) in versions {
+            let at = block as usize;
+            let roll = dice.below(candidates.len() as u64 + 1) as usize;
+            let stamp = candidates.get(roll).copied().unwrap_or(self.durable[at]);
+            self.durable[at] = stamp;
+            if self.live[at] != stamp {
+                self.live[at] = stamp;
+                changes.push(Change { place: Place { volume, block }, stamp, tag: false });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const V: VolumeIndex = VolumeIndex(0);
+
+    fn disk(seed: u64) -> Disk {
+        let tick = Duration::from_micros(10);
+        let latency = Latency { read: tick, write: tick, flush: tick };
+        Disk::new(&[Bytes::kib(64)], latency, Dice::new(seed))
+    }
+
+    fn put(disk: &mut Disk, io: u64, block: u64, stamp: u64, fua: bool) {
+        let extent = Extent::new(block * 4096, 4096);
+        let payload = helio_units::Payload::default();
+        let op = StoreOp::Write { extent, payload, fua };
+        disk.begin(Moment::ZERO, IoId(io), V, op, Some(&[Stamp(stamp)]), false);
+    }
+
+    fn end(disk: &mut Disk, io: u64) {
+        assert_eq!(disk.end(IoId(io), &mut Vec::new()), Ended::Done);
+    }
+
+    #[test]
+    fn a_flush_carries_what_was_done_before_it_began_and_no_more() {
+        let mut disk = disk(1);
+        put(&mut disk, 1, 0, 10, false);
+        end(&mut disk, 1);
+        disk.begin(Moment::ZERO, IoId(2), V, StoreOp::Flush, None, false);
+        put(&mut disk, 3, 1, 11, false);
+        end(&mut disk, 3);
+        put(&mut disk, 4, 2, 12, true);
+        end(&mut disk, 4);
+        end(&mut disk, 2);
+        assert_eq!(disk.durable(V)[..3], [Stamp(10), Stamp::ZEROS, Stamp(12)]);
+        assert_eq!(disk.live(V)[..3], [Stamp(10), Stamp(11), Stamp(12)]);
+    }
+
+    #[test]
+    fn a_power_cut_leaves_any_version_since_the_flush_and_never_an_older_one() {
+        let mut seen = std::collections::BTreeSet::new();
+        for seed in 0..60 {
+            let mut disk = disk(seed);
+            for (io, stamp, fua) in [(1, 5, false), (2, 6, true), (3, 7, false), (4, 8, false)] {
+                put(&mut disk, io, 0, stamp, fua);
+                end(&mut disk, io);
+            }
+            disk.crash(true, &mut Vec::new());
+            assert_eq!(disk.live(V), disk.durable(V));
+            seen.insert(disk.live(V)[0].0);
+        }
+        assert_eq!(seen.into_iter().collect::<Vec<_>>(), [6, 7, 8]);
+    }
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The journal of a cluster: what happened, in order, for whoever judges or tells it.
+
+use crate::node::Side;
+use crate::{Place, Stamp};
+use helio_engine::{CommandId, Denial, Refusal};
+use helio_units::{RequestId, VolumeIndex};
+
+/// How a node came down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Died {
+    /// The process was killed; what it wrote is still there.
+    Killed,
+    /// The power went.
+    Power,
+    /// It stopped cleanly.
+    Stopped,
+}
+
+/// A client's answer, with the bytes in place of their name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Replied {
+    /// Done as the mode promises.
+    Done,
+    /// The blocks read.
+    Read(Vec<Stamp>),
+    /// Not done.
+    Denied(Denial),
+}
+
+/// Something that happened.
+#[derive(Clone, Debug)]
+pub enum Happening {
+    /// A store was told to change blocks; the order of these is the order of the bytes.
+    Issued {
+        /// On which node.
+        side: Side,
+        /// On which volume, and what; one stamp per block from `first` on.
+        volume: VolumeIndex,
+        /// The first block.
+        first: u32,
+        /// What each block will hold.
+        stamps: Vec<Stamp>,
+        /// By a node that holds the line as primary.
+        leading: bool,
+    },
+    /// A block of a live image changed.
+    Changed {
+        /// On which node.
+        side: Side,
+        /// Which block.
+        place: Place,
+        /// What it holds now.
+        stamp: Stamp,
+        /// By an item this node put on the line as primary.
+        leading: bool,
+    },
+    /// A client was answered.
+    Replied {
+        /// By which node.
+        side: Side,
+        /// Which request.
+        request: RequestId,
+        /// How.
+        answer: Replied,
+    },
+    /// A superblock is durable; [`crate::Node::superblock`] shows it.
+    Saved {
+        /// On which node.
+        side: Side,
+    },
+    /// A command ended.
+    Commanded {
+        /// On which node.
+        side: Side,
+        /// Which.
+        id: CommandId,
+        /// How.
+        result: Result<String, Refusal>,
+    },
+    /// The two nodes are connected, as far as this one knows.
+    Connected {
+        /// Which node.
+        side: Side,
+    },
+    /// A node runs.
+    Started {
+        /// Which.
+        side: Side,
+    },
+    /// A node runs no more.
+    Died {
+        /// Which.
+        side: Side,
+        /// How.
+        how: Died,
+    },
+    /// For the story alone, and only when it is told.
+    Told {
+        /// Which node.
+        side: Side,
+        /// In words.
+        words: String,
+    },
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Two nodes in virtual time: the real engine and the real superblock store over modelled disks and a modelled link.
+//!
+//! A [`Cluster`] is driven one event at a time and tells a journal of [`Happening`]s. Nothing is left to the machine it
+//! runs on: one seed, split by label, feeds every draw, and events of one moment keep the order in which they were
+//! asked for. The planner forecasts with it; the simulator of `proof` adds faults, workloads and an oracle.
+//!
+//! Content is a [`Stamp`] per block of [`BLOCK`] bytes, so that "which write is this" is a comparison and never a
+//! guess. Everything is aligned to blocks; shorter requests are the business of the stores themselves.
+//!
+//! Absent on purpose: clocks, threads, files, sockets.
+
+mod checksum;
+mod cluster;
+mod disk;
+mod happening;
+mod metadata;
+mod node;
+mod perform;
+mod pool;
+mod wire;
+mod words;
+
+pub use checksum::crc32c;
+pub use cluster::Cluster;
+pub use disk::{Disk, Latency, StoreVerb};
+pub use happening::{Died, Happening, Replied};
+pub use metadata::{Metadata, MetadataFault};
+pub use node::{Node, Side};
+pub use pool::Pool;
+pub use wire::{Breakage, Wire};
+
+use helio_units::{Bytes, Extent, VolumeIndex};
+
+/// The unit of content.
+pub const BLOCK: Bytes = Bytes(4096);
+
+/// What a block holds: the name of the write that put it there, or zeros.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stamp(pub u64);
+
+impl Stamp {
+    /// A block of zeros.
+    pub const ZEROS: Self = Self(0);
+}
+
+/// One block of a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// On which volume.
+    pub volume: VolumeIndex,
+    /// Which block of it.
+    pub block: u32,
+}
+
+impl Place {
+    /// Its first byte on the volume.
+    #[must_use]
+    pub fn offset(self) -> u64 {
+        u64::from(self.block) * BLOCK.0
+    }
+}
+
+/// The blocks of an extent.
+///
+/// # Panics
+/// If it is not aligned to blocks.
+pub fn places(volume: VolumeIndex, extent: Extent) -> impl Iterator<Item = Place> + Clone {
+    assert!(
+        extent.offset.is_multiple_of(BLOCK.0) && extent.length.is_multiple_of(BLOCK.0),
+        "{extent} is not aligned to blocks"
+    );
+    let first = (extent.offset / BLOCK.0) as u32;
+    (first..first + (extent.length / BLOCK.0) as u32).map(move |block| Place { volume, block })
+}

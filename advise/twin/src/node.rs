@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One node: the engine, its disk, its metadata, its pool of payloads. What outlives the process, and what does not.
+
+use crate::disk::Disk;
+use crate::metadata::Metadata;
+use crate::pool::Pool;
+use core::fmt;
+use helio_engine::{Config, Engine};
+use helio_format::superblock::Superblock;
+use helio_ledger::{Opened, SuperblockError};
+use helio_units::Moment;
+
+/// One of the two nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Side {
+    /// The first.
+    Paris,
+    /// The second.
+    Lyon,
+}
+
+impl Side {
+    /// Both.
+    pub const BOTH: [Self; 2] = [Self::Paris, Self::Lyon];
+
+    /// The other one.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Paris => Self::Lyon,
+            Self::Lyon => Self::Paris,
+        }
+    }
+
+    /// For arrays of two.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Paris => "paris",
+            Self::Lyon => "lyon",
+        }
+    }
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A node.
+#[derive(Debug)]
+pub struct Node {
+    /// What it is started with.
+    pub config: Config,
+    /// Its volumes.
+    pub disk: Disk,
+    /// Its metadata file.
+    pub metadata: Metadata,
+    /// The engine, while the process runs.
+    pub engine: Option<Engine>,
+    /// The payloads of the process.
+    pub pool: Pool,
+    /// Counts its starts and ends: what was asked for in another life means nothing.
+    pub(crate) life: u64,
+    /// It does nothing until then, though its sockets stand.
+    pub(crate) hung_until: Moment,
+    /// It reads nothing from its peer.
+    pub(crate) paused: bool,
+    pub(crate) wake_at: Moment,
+    pub(crate) settling: bool,
+    pub(crate) saving: Option<Superblock>,
+    pub(crate) saved: Option<Superblock>,
+}
+
+impl Node {
+    /// A node that never ran.
+    #[must_use]
+    pub fn new(config: Config, disk: Disk, metadata: Metadata) -> Self {
+        Self {
+            config,
+            disk,
+            metadata,
+            engine: None,
+            pool: Pool::default(),
+            life: 0,
+            hung_until: Moment::ZERO,
+            paused: false,
+            wake_at: Moment::NEVER,
+            settling: false,
+            saving: None,
+            saved: None,
+        }
+    }
+
+    /// What its metadata said when it started, or what was saved since.
+    #[must_use]
+    pub fn superblock(&self) -> Option<&Superblock> {
+        self.saved.as_ref()
+    }
+
+    /// Whether its process runs.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        self.engine.is_some()
+    }
+
+    /// Whether it serves as primary.
+    #[must_use]
+    pub fn serves(&self) -> bool {
+        self.engine.as_ref().is_some_and(Engine::is_primary)
+    }
+
+    /// Whether it does nothing at that moment, though it runs.
+    #[must_use]
+    pub fn hangs(&self, now: Moment) -> bool {
+        now < self.hung_until
+    }
+
+    /// The process begins.
+    pub(crate) fn start(
+        &mut self,
+        now: Moment,
+        incarnation: u64,
+        seed: u64,
+    ) -> Result<(), SuperblockError> {
+        let superblock = match self.metadata.open()? {
+            Opened::Found(superblock) => superblock,
+            Opened::Fresh => {
+                let sizes = self.config.volumes.iter().map(|v| v.0).collect();
+                Superblock::new(&self.config.group, &self.config.node, sizes)
+            }
+        };
+        self.saved = Some(superblock.clone());
+        self.life += 1;
+        self.hung_until = now;
+        self.engine = Some(Engine::new(self.config.clone(), superblock, incarnation, seed, now));
+        Ok(())
+    }
+
+    /// The process is gone.
+    pub(crate) fn end(&mut self) {
+        self.life += 1;
+        self.engine = None;
+        self.pool.forget();
+        self.paused = false;
+        self.settling = false;
+        self.wake_at = Moment::NEVER;
+        self.saving = None;
+    }
+}

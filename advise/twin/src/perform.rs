@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Doing what the engine asks for, and telling it what came of it.
+
+use crate::cluster::{Cluster, NodeDue};
+use crate::disk::{Change, Ended};
+use crate::happening::{Died, Happening, Replied};
+use crate::metadata::Step;
+use crate::node::Side;
+use crate::wire::{Cargo, Parcel};
+use crate::{Stamp, places, words};
+use core::time::Duration;
+use helio_engine::{Answer, Effect, Event, Operation, Request, StoreOp, StoreOutcome};
+use helio_format::frame::HEADER_BYTES;
+use helio_format::message::{Item, Message};
+use helio_format::superblock::Superblock;
+use helio_units::{Bytes, Extent, IoId, Rate, RequestId, VolumeIndex};
+
+impl Cluster {
+    /// A client asks; every block of a write holds `stamp`. Returns false where no process listens.
+    pub fn submit(
+        &mut self,
+        side: Side,
+        id: RequestId,
+        volume: VolumeIndex,
+        operation: Operation,
+        stamp: Stamp,
+    ) -> bool {
+        let now = self.now;
+        let node = self.node_mut(side);
+        if !node.is_up() {
+            return false;
+        }
+        let operation = match operation {
+            Operation::Write { extent, fua, .. } => {
+                let payload = node.pool.take(vec![stamp; places(volume, extent).count()]);
+                Operation::Write { extent, payload, fua }
+            }
+            other => other,
+        };
+        let request = Request { id, volume, operation };
+        if node.hangs(now) {
+            self.push_node(now, side, NodeDue::Request(request));
+        } else {
+            self.handle(side, Event::Request(request));
+        }
+        true
+    }
+
+    /// The socket's own figures reach the engine.
+    pub fn measure_link(&mut self, side: Side, round_trip: Duration, rate: Rate) {
+        let node = self.node(side);
+        if node.is_up() && !node.hangs(self.now) {
+            self.handle(side, Event::LinkMeasured { round_trip, rate });
+        }
+    }
+
+    pub(crate) fn perform(&mut self, side: Side, effects: &mut Vec<Effect>) {
+        for effect in effects.drain(..) {
+            self.tell_effect(side, &effect);
+            match effect {
+                Effect::Reply { request, answer } => self.reply(side, request, answer),
+                Effect::Store { io, volume, op } => self.store(side, io, volume, op),
+                Effect::Send(message) => self.send(side, message),
+                Effect::Hangup { refused, .. } => {
+                    self.wire.close(side, false, "the other end hung up");
+                    self.pump(side);
+                    self.dial_later(side, refused);
+                }
+                Effect::SaveSuperblock(superblock) => self.save(side, superblock),
+                Effect::Release(id) => self.node_mut(side).pool.release(id),
+                Effect::PauseReceiving(pause) => {
+                    self.node_mut(side).paused = pause;
+                    if !pause {
+                        self.push_node(self.now, side, NodeDue::Drain);
+                    }
+                }
+                Effect::CommandDone { id, result } => {
+                    self.journal.push(Happening::Commanded { side, id, result });
+                }
+                Effect::Note(_) => {}
+                Effect::Stopped => self.stopped(side),
+            }
+        }
+    }
+
+    fn reply(&mut self, side: Side, request: RequestId, answer: Answer) {
+        let answer = match answer {
+            Answer::Done(_) => Replied::Done,
+            Answer::Denied(denial) => Replied::Denied(denial),
+            Answer::Read(payload) => {
+                let pool = &mut self.node_mut(side).pool;
+                let stamps = pool.stamps(payload).to_vec();
+                pool.release(payload.id);
+                Replied::Read(stamps)
+            }
+        };
+        self.journal.push(Happening::Replied { side, request, answer });
+    }
+
+    fn store(&mut self, side: Side, io: IoId, volume: VolumeIndex, op: StoreOp) {
+        let now = self.now;
+        let node = &mut self.nodes[side.index()];
+        let leading = node.engine.as_ref().is_some_and(helio_engine::Engine::holds_line);
+        let stamps = match op {
+            StoreOp::Write { payload, .. } => Some(node.pool.stamps(payload)),
+            _ => None,
+        };
+        let at = node.disk.begin(now, io, volume, op, stamps, leading);
+        if let Some(extent) = changed_extent(&op) {
+            let blocks: Vec<_> = places(volume, extent).collect();
+            let stamps = stamps.map_or_else(|| vec![Stamp::ZEROS; blocks.len()], <[_]>::to_vec);
+            let first = blocks.first().map_or(0, |place| place.block);
+            self.journal.push(Happening::Issued { side, volume, first, stamps, leading });
+        }
+        self.push_node(at, side, NodeDue::StoreEnd(io));
+    }
+
+    pub(crate) fn store_end(&mut self, side: Side, io: IoId) {
+        let mut changes = Vec::new();
+        let node = self.node_mut(side);
+        let outcome = match node.disk.end(io, &mut changes) {
+            Ended::Done => StoreOutcome::Done,
+            Ended::Failed(fault) => StoreOutcome::Failed(fault),
+            Ended::Read(stamps) => {
+                let zero = stamps.iter().all(|stamp| *stamp == Stamp::ZEROS);
+                StoreOutcome::Read { payload: node.pool.take(stamps), zero }
+            }
+        };
+        self.changed(side, changes);
+        self.handle(side, Event::StoreDone { io, outcome });
+    }
+
+    pub(crate) fn changed(&mut self, side: Side, changes: Vec<Change>) {
+        for Change { place, stamp, tag } in changes {
+            self.journal.push(Happening::Changed { side, place, stamp, leading: tag });
+        }
+    }
+
+    /// Sends a message through its bytes: what the decoder makes of them is what travels.
+    fn send(&mut self, side: Side, message: Message) {
+        let mut body = Vec::with_capacity(64);
+        message.encode(&mut body);
+        let length = message.payload_length();
+        let stamps = match &message {
+            Message::Item(Item { payload: Some(payload), .. }) => {
+                self.node(side).pool.stamps(*payload).to_vec()
+            }
+            _ => Vec::new(),
+        };
+        let size = Bytes((HEADER_BYTES + body.len()) as u64 + u64::from(length));
+        let Ok(read) = Message::decode(message.code(), &body, length) else {
+            panic!("{side} says what nobody can read: {message:?}")
+        };
+        if self.wire.send(side, size, Cargo::Message(read, stamps)) {
+            self.pump(side);
+        }
+    }
+
+    /// The process reads what arrived on the connection in force.
+    pub(crate) fn read(&mut self, side: Side, parcel: Parcel) {
+        match parcel.cargo {
+            Cargo::Opened => {
+                self.journal.push(Happening::Connected { side });
+                self.handle(side, Event::Connected);
+            }
+            Cargo::Message(mut message, stamps) => {
+                if let Message::Item(Item { payload: Some(payload), .. }) = &mut message {
+                    *payload = self.node_mut(side).pool.take(stamps);
+                }
+                self.handle(side, Event::Message(message));
+            }
+            Cargo::Closed(why) => {
+                let replaced =
+                    self.wire.ends[side.index()].inbox.iter().any(|p| is_opening(&p.cargo));
+                if !replaced {
+                    self.wire.close(side, false, "closed in turn");
+                    self.dial_later(side, false);
+                }
+                self.handle(side, Event::Disconnected { why: why.into() });
+            }
+        }
+    }
+
+    fn save(&mut self, side: Side, mut superblock: Superblock) {
+        let now = self.now;
+        let node = self.node_mut(side);
+        let step = node.metadata.save(now, &mut superblock);
+        node.saving = Some(superblock);
+        match step {
+            Step::At(at) => self.push_node(at, side, NodeDue::MetadataStep),
+            Step::Over { ok } => self.saved(side, ok),
+        }
+    }
+
+    pub(crate) fn saved(&mut self, side: Side, ok: bool) {
+        let node = self.node_mut(side);
+        let saving = node.saving.take();
+        if ok {
+            node.saved = saving;
+            self.journal.push(Happening::Saved { side });
+        }
+        self.handle(side, Event::SuperblockSaved { ok });
+    }
+
+    fn stopped(&mut self, side: Side) {
+        self.journal.push(Happening::Died { side, how: Died::Stopped });
+        let mut changes = Vec::new();
+        let node = self.node_mut(side);
+        node.disk.crash(false, &mut changes);
+        node.metadata.crash(false);
+        node.end();
+        self.changed(side, changes);
+        self.wire.close(side, false, "the process ended");
+        self.pump(side);
+    }
+
+    pub(crate) fn tell_event(&mut self, side: Side, event: &Event) {
+        if self.telling
+            && let Some(words) = words::of_event(event)
+        {
+            self.journal.push(Happening::Told { side, words });
+        }
+    }
+
+    fn tell_effect(&mut self, side: Side, effect: &Effect) {
+        if self.telling
+            && let Some(words) = words::of_effect(effect)
+        {
+            self.journal.push(Happening::Told { side, words });
+        }
+    }
+}
+
+fn is_opening(cargo: &Cargo) -> bool {
+    matches!(cargo, Cargo::Opened)
+}
+
+fn changed_extent(op: &StoreOp) -> Option<Extent> {
+    match op {
+        StoreOp::Write { extent, .. }
+        | StoreOp::Zero { extent, .. }
+        | StoreOp::Discard { extent, .. } => Some(*extent),
+        StoreOp::Read { .. } | StoreOp::Flush => None,
+    }
+}

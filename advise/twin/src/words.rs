@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Events and effects in a few words each, for the story of a run.
+
+use helio_engine::{Answer, Command, Effect, Event, Operation, StoreOp, StoreOutcome};
+use helio_format::lineage::Lineage;
+use helio_format::message::{Hello, Item, ItemKind, Message};
+use helio_format::superblock::Superblock;
+use helio_units::{Extent, Payload, VolumeIndex};
+
+/// What an engine is told; nothing where it is not worth a line.
+pub(crate) fn of_event(event: &Event) -> Option<String> {
+    Some(match event {
+        Event::Request(request) => {
+            let what = of_operation(request.operation);
+            format!("<- request {}: {what} of volume {}", request.id.0, request.volume.0)
+        }
+        Event::StoreDone { io, outcome } => match outcome {
+            StoreOutcome::Done => format!("<- io {} done", io.0),
+            StoreOutcome::Read { zero, .. } => format!("<- io {} read, zeros {zero}", io.0),
+            StoreOutcome::Failed(fault) => format!("<- io {} FAILED: {fault}", io.0),
+        },
+        Event::SuperblockSaved { ok } => format!("<- superblock saved: {ok}"),
+        Event::Connected => "<- connected".to_owned(),
+        Event::Message(message) => format!("<- {}", of_message(message)),
+        Event::Disconnected { why } => format!("<- disconnected: {why}"),
+        Event::LinkMeasured { round_trip, rate } => {
+            format!("<- link measured: {round_trip:?}, {rate}")
+        }
+        Event::Command { id, command } => format!("<- command {}: {}", id.0, of_command(*command)),
+        Event::Reconfigure { .. } => "<- configuration changed".to_owned(),
+        Event::Tick | Event::LinkTook { .. } => return None,
+    })
+}
+
+/// What an engine asks for; nothing where it is not worth a line.
+pub(crate) fn of_effect(effect: &Effect) -> Option<String> {
+    Some(match effect {
+        Effect::Reply { request, answer } => match answer {
+            Answer::Done(_) => format!("-> answer {}: done", request.0),
+            Answer::Read(_) => format!("-> answer {}: read", request.0),
+            Answer::Denied(denial) => format!("-> answer {}: DENIED, {denial:?}", request.0),
+        },
+        Effect::Store { io, volume, op } => {
+            format!("-> io {}: {}", io.0, of_store_op(op, *volume))
+        }
+        Effect::Send(message) => format!("-> {}", of_message(message)),
+        Effect::Hangup { why, refused } => format!("-> hang up, refused {refused}: {why}"),
+        Effect::SaveSuperblock(record) => format!("-> save {}", of_record(record)),
+        Effect::PauseReceiving(pause) => format!("-> pause receiving: {pause}"),
+        Effect::CommandDone { id, result } => match result {
+            Ok(text) => format!("-> command {} done: {text}", id.0),
+            Err(refusal) => {
+                format!("-> command {} refused, {}: {}", id.0, refusal.code, refusal.text)
+            }
+        },
+        Effect::Note(note) => format!("   \"{}\"", note.text),
+        Effect::Stopped => "-> stopped".to_owned(),
+        Effect::Release(_) => return None,
+    })
+}
+
+fn of_record(b: &Superblock) -> String {
+    format!(
+        "{} {}, head {}, clean {}, consistent {}, wrote {}, equal {}",
+        b.role,
+        of_lineage(&b.lineage),
+        b.head,
+        b.clean,
+        b.consistent,
+        b.wrote,
+        b.equal
+    )
+}
+
+fn of_lineage(lineage: &Lineage) -> String {
+    let mut words = lineage.generation.to_string();
+    for ancestor in lineage.ancestors().iter().take(3) {
+        words += &format!(" < {}@{}", ancestor.generation, ancestor.fork);
+    }
+    words
+}
+
+fn of_command(command: Command) -> String {
+    match command {
+        Command::Promote { force } => format!("promote, force {force}"),
+        Command::Mode(mode) => format!("mode {mode}"),
+        Command::Demote => "demote".to_owned(),
+        Command::Log => "log".to_owned(),
+        Command::Update => "update".to_owned(),
+        Command::Stop => "stop".to_owned(),
+    }
+}
+
+fn flags(flags: &[(bool, &'static str)]) -> String {
+    flags.iter().filter(|(on, _)| *on).map(|(_, word)| *word).collect()
+}
+
+/// Offsets and lengths in blocks.
+fn blocks(extent: Extent) -> String {
+    let block = crate::BLOCK.0;
+    format!("{}+{}", extent.offset / block, extent.length / block)
+}
+
+fn of_operation(operation: Operation) -> String {
+    match operation {
+        Operation::Read(extent) => format!("read {}", blocks(extent)),
+        Operation::Write { extent, fua, .. } => {
+            format!("write {}{}", blocks(extent), flags(&[(fua, " fua")]))
+        }
+        Operation::Zero { extent, fua, .. } => {
+            format!("zero {}{}", blocks(extent), flags(&[(fua, " fua")]))
+        }
+        Operation::Discard { extent, fua } => {
+            format!("discard {}{}", blocks(extent), flags(&[(fua, " fua")]))
+        }
+        Operation::Flush => "flush".to_owned(),
+    }
+}
+
+fn of_store_op(op: &StoreOp, volume: VolumeIndex) -> String {
+    let what = match *op {
+        StoreOp::Read { extent, .. } => of_operation(Operation::Read(extent)),
+        StoreOp::Write { extent, payload, fua } => {
+            of_operation(Operation::Write { extent, payload, fua })
+        }
+        StoreOp::Zero { extent, punch, fua } => {
+            of_operation(Operation::Zero { extent, punch, fua })
+        }
+        StoreOp::Discard { extent, fua } => of_operation(Operation::Discard { extent, fua }),
+        StoreOp::Flush => of_operation(Operation::Flush),
+    };
+    format!("{what} of volume {}", volume.0)
+}
+
+fn of_message(message: &Message) -> String {
+    match message {
+        Message::Hello(hello) => of_hello(hello),
+        Message::Start(start) => format!(
+            "start of {} from {}, consistent {}",
+            of_lineage(&start.lineage),
+            start.from,
+            start.consistent
+        ),
+        Message::Item(item) => of_item(item),
+        Message::Ack(ack) => format!(
+            "ack received {}, completed {}, durable {}, and {:?}",
+            ack.received,
+            ack.completed,
+            ack.durable,
+            ack.ranges.as_slice().iter().map(|(a, b)| (a.0, b.0)).collect::<Vec<_>>()
+        ),
+        Message::Ping(ping) => {
+            let state = ping.state.map_or("no state", helio_units::State::word);
+            format!("ping {}, {state}{}", ping.token, flags(&[(ping.hurry, ", hurry")]))
+        }
+        Message::Pong { token, flushing } => {
+            format!("pong {token}{}", flags(&[(*flushing, ", flushing")]))
+        }
+        Message::Goodbye { parting, text } => format!("goodbye, {parting:?}: {text}"),
+        Message::PromoteRequest { generation, durable } => {
+            format!("may I become primary, at {generation}:{durable}")
+        }
+        Message::PromoteReply { granted, text } => format!("promotion granted {granted} {text}"),
+    }
+}
+
+fn of_hello(h: &Hello) -> String {
+    format!(
+        "hello of {} #{:04x}: {}{}, {}, head {}, received {}, durable {}",
+        h.node,
+        h.incarnation & 0xffff,
+        h.role,
+        flags(&[
+            (h.serving, " serving"),
+            (h.clean, " clean"),
+            (h.wrote, " wrote"),
+            (!h.consistent, " INCONSISTENT")
+        ]),
+        of_lineage(&h.lineage),
+        h.head,
+        h.received,
+        h.durable
+    )
+}
+
+fn of_item(item: &Item) -> String {
+    let Item { extent, fua, punch, .. } = *item;
+    let what = match item.kind {
+        ItemKind::Write => {
+            of_operation(Operation::Write { extent, payload: Payload::default(), fua })
+        }
+        ItemKind::Zero => of_operation(Operation::Zero { extent, punch, fua }),
+        ItemKind::Discard => of_operation(Operation::Discard { extent, fua }),
+        ItemKind::Flush => of_operation(Operation::Flush),
+        ItemKind::Consistent => "consistent".to_owned(),
+    };
+    format!(
+        "item {} after {}: {what}{} of volume {}",
+        item.sequence,
+        item.after,
+        flags(&[(item.resync, " (copier)")]),
+        item.volume.0
+    )
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Faults planted to prove that the simulator sees them. Without the feature `plant`, which no product build has, none
+//! can be, and the compiler removes the very question.
+
+/// A fault to plant, each at the one or two lines that ask [`planted`] for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Plant {
+    /// Items travel without what they must come after.
+    DropAfter = 1,
+    /// The overlap gate lets everything through.
+    SkipGate,
+    /// Sync answers when the peer received, not when it completed.
+    AnswerEarly,
+    /// A mark ends when the peer completed, not when it has it durable.
+    ClearMarkEarly,
+    /// A stream resumes one item too late.
+    ResumePastGap,
+}
+
+#[cfg(feature = "plant")]
+mod chosen {
+    use super::Plant;
+    use core::sync::atomic::{AtomicU8, Ordering};
+
+    static CHOSEN: AtomicU8 = AtomicU8::new(0);
+
+    /// Plants a fault in every engine of this process, in place of any other.
+    pub fn plant(fault: Option<Plant>) {
+        CHOSEN.store(fault.map_or(0, |fault| fault as u8), Ordering::Relaxed);
+    }
+
+    pub(crate) fn planted(fault: Plant) -> bool {
+        CHOSEN.load(Ordering::Relaxed) == fault as u8
+    }
+}
+
+#[cfg(feature = "plant")]
+pub use chosen::plant;
+#[cfg(feature = "plant")]
+pub(crate) use chosen::planted;
+
+/// Whether that fault is planted: never.
+#[cfg(not(feature = "plant"))]
+pub(crate) const fn planted(_: Plant) -> bool {
+    false
+}

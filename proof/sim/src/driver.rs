@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is done to the two nodes from outside, at its time: misfortunes, their remedies, the operator's rounds.
+
+use crate::faults::Fault;
+use crate::oracle::Oracle;
+use helio_engine::{Command, CommandId};
+use helio_netmodel::Dice;
+use helio_twin::{Cluster, Side};
+use helio_units::Moment;
+use std::collections::BTreeMap;
+
+/// What waits for its time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Act {
+    /// Something breaks, and the next misfortune is drawn.
+    Misfortune,
+    /// A given thing breaks.
+    Break(Fault),
+    /// The link carries again.
+    MendLink,
+    /// A node is started.
+    Start(Side),
+    /// A disk is quick and sound again.
+    MendDisk(Side),
+    /// The operator looks after things.
+    Round,
+    /// A promotion that belongs to a planned switch; tried so many times more.
+    Promote(Side, u32),
+}
+
+/// Counts for the summary.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) crashes: u64,
+    pub(crate) power_cuts: u64,
+    pub(crate) link_cuts: u64,
+    pub(crate) wipes: u64,
+}
+
+/// The hand of fate and of the operator.
+#[derive(Debug)]
+pub(crate) struct Driver {
+    pub(crate) dice: Dice,
+    queue: BTreeMap<(Moment, u64), Act>,
+    ties: u64,
+    commands: u64,
+    /// Demotions that belong to a planned switch.
+    pub(crate) switching: BTreeMap<CommandId, Side>,
+    /// Since when nobody serves.
+    pub(crate) orphaned: Option<Moment>,
+    /// What breaks is mended and stays so.
+    pub(crate) healing: bool,
+    pub(crate) tally: Tally,
+}
+
+impl Driver {
+    pub(crate) fn new(dice: &Dice) -> Self {
+        Self {
+            dice: dice.split("driver"),
+            queue: BTreeMap::new(),
+            ties: 0,
+            commands: 0,
+            switching: BTreeMap::new(),
+            orphaned: None,
+            healing: false,
+            tally: Tally::default(),
+        }
+    }
+
+    pub(crate) fn at(&mut self, when: Moment, act: Act) {
+        self.ties += 1;
+        self.queue.insert((when, self.ties), act);
+    }
+
+    /// How many remedies are on their way.
+    pub(crate) fn ailing(&self) -> usize {
+        let remedy = |act: &&Act| matches!(act, Act::MendLink | Act::Start(_) | Act::MendDisk(_));
+        self.queue.values().filter(remedy).count()
+    }
+
+    pub(crate) fn next_at(&self) -> Moment {
+        self.queue.first_key_value().map_or(Moment::NEVER, |((at, _), _)| *at)
+    }
+
+    pub(crate) fn take(&mut self) -> Option<Act> {
+        self.queue.pop_first().map(|(_, act)| act)
+    }
+
+    /// Forgets what was planned.
+    pub(crate) fn clear(&mut self) {
+        self.queue.clear();
+        self.switching.clear();
+    }
+
+    /// Commands a node; the name tells promotions from others.
+    pub(crate) fn command(
+        &mut self,
+        cluster: &mut Cluster,
+        oracle: &mut Oracle,
+        side: Side,
+        command: Command,
+    ) -> CommandId {
+        self.commands += 2;
+        let promotes = matches!(command, Command::Promote { .. });
+        let id = CommandId(self.commands + u64::from(promotes));
+        if let Command::Promote { force } = command {
+            let node = cluster.node(side);
+            if !node.is_up() || node.hangs(cluster.now()) {
+                return id;
+            }
+            oracle.promotion_commanded(side, force);
+        }
+        cluster.command(side, id, command);
+        id
+    }
+}

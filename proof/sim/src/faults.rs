@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What can go wrong, and what mends it.
+
+use crate::driver::{Act, Driver};
+use crate::oracle::Oracle;
+use crate::scenario::{pick, span, weather};
+use core::time::Duration;
+use helio_engine::{Command, StoreFault};
+use helio_twin::{Breakage, Cluster, MetadataFault, Side, StoreVerb};
+use helio_units::{Mode, Rate};
+
+/// A misfortune, or what an operator does at the wrong moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    Weather,
+    Cut(Breakage),
+    Kill { side: Side, power: bool },
+    BothDown { power: bool },
+    Disk { side: Side, verb: StoreVerb },
+    SlowDisk(Side),
+    Metadata { side: Side, fault: MetadataFault },
+    Hang(Side),
+    Log,
+    Update,
+    Mode(Mode),
+    Switch,
+    CleanStop(Side),
+    SplitBrain,
+    Measure,
+}
+
+/// How likely each is, in parts of the sum.
+const ODDS: [(u32, Kind); 15] = [
+    (8, Kind::Weather),
+    (12, Kind::Silence),
+    (8, Kind::OneWay),
+    (14, Kind::Reset),
+    (14, Kind::Kill),
+    (8, Kind::Power),
+    (2, Kind::Both),
+    (5, Kind::Disk),
+    (5, Kind::Slow),
+    (2, Kind::Metadata),
+    (5, Kind::Hang),
+    (12, Kind::Operator),
+    (8, Kind::Switch),
+    (4, Kind::Stop),
+    (1, Kind::Split),
+];
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Weather,
+    Silence,
+    OneWay,
+    Reset,
+    Kill,
+    Power,
+    Both,
+    Disk,
+    Slow,
+    Metadata,
+    Hang,
+    Operator,
+    Switch,
+    Stop,
+    Split,
+}
+
+impl Driver {
+    pub(crate) fn draw_fault(&mut self) -> Fault {
+        let dice = &mut self.dice;
+        let side = pick(dice, &Side::BOTH);
+        let mut roll = dice.below(ODDS.iter().map(|(n, _)| u64::from(*n)).sum()) as u32;
+        let mut kind = Kind::Weather;
+        for (odds, candidate) in ODDS {
+            if roll < odds {
+                kind = candidate;
+                break;
+            }
+            roll -= odds;
+        }
+        match kind {
+            Kind::Weather => Fault::Weather,
+            Kind::Silence => Fault::Cut(Breakage::Silent),
+            Kind::OneWay => Fault::Cut(Breakage::SilentFrom(side)),
+            Kind::Reset => Fault::Cut(Breakage::Reset),
+            Kind::Kill => Fault::Kill { side, power: false },
+            Kind::Power => Fault::Kill { side, power: true },
+            Kind::Both => Fault::BothDown { power: dice.chance(1, 2) },
+            Kind::Disk => {
+                let verbs = [StoreVerb::Read, StoreVerb::Write, StoreVerb::Flush];
+                Fault::Disk { side, verb: pick(dice, &verbs) }
+            }
+            Kind::Slow => Fault::SlowDisk(side),
+            Kind::Metadata => {
+                let faults = [MetadataFault::Write, MetadataFault::Flush];
+                Fault::Metadata { side, fault: pick(dice, &faults) }
+            }
+            Kind::Hang => Fault::Hang(side),
+            Kind::Operator => match dice.below(6) {
+                0 | 1 => Fault::Log,
+                2 | 3 => Fault::Update,
+                4 => Fault::Mode(pick(dice, &Mode::ALL)),
+                _ => Fault::Measure,
+            },
+            Kind::Switch => Fault::Switch,
+            Kind::Stop => Fault::CleanStop(side),
+            Kind::Split => Fault::SplitBrain,
+        }
+    }
+
+    fn later(&mut self, cluster: &Cluster, act: Act) {
+        let (least, most) = (Duration::from_millis(20), Duration::from_secs(5));
+        let when = cluster.now() + span(&mut self.dice, least, most);
+        self.at(when, act);
+    }
+
+    pub(crate) fn strike(&mut self, fault: Fault, cluster: &mut Cluster, oracle: &mut Oracle) {
+        let serving = Side::BOTH.into_iter().find(|side| cluster.node(*side).serves());
+        match fault {
+            Fault::Weather => {
+                let profile = weather(&mut self.dice);
+                cluster.wire.set_profile(&profile);
+            }
+            Fault::Cut(how) => {
+                self.tally.link_cuts += 1;
+                cluster.break_link(how);
+                if how != Breakage::Reset {
+                    self.later(cluster, Act::MendLink);
+                }
+            }
+            Fault::Kill { side, power } => self.kill(side, power, cluster),
+            Fault::BothDown { power } => {
+                Side::BOTH.into_iter().for_each(|side| self.kill(side, power, cluster));
+            }
+            Fault::Disk { side, verb } => {
+                let faults = [StoreFault::Io, StoreFault::NoSpace, StoreFault::Short];
+                let how = pick(&mut self.dice, &faults);
+                cluster.node_mut(side).disk.fail_next(verb, how);
+            }
+            Fault::SlowDisk(side) => {
+                let times = 2 + self.dice.below(60) as u32;
+                cluster.node_mut(side).disk.slow_down(times);
+                self.later(cluster, Act::MendDisk(side));
+            }
+            Fault::Metadata { side, fault } => cluster.node_mut(side).metadata.fail_next(fault),
+            Fault::Hang(side) => {
+                let (least, most) = (Duration::from_millis(10), Duration::from_secs(8));
+                let until = cluster.now() + span(&mut self.dice, least, most);
+                if cluster.node(side).is_up() && !cluster.node(side).hangs(cluster.now()) {
+                    cluster.hang(side, until);
+                }
+            }
+            Fault::Log | Fault::Update | Fault::Mode(_) => {
+                let command = match fault {
+                    Fault::Log => Command::Log,
+                    Fault::Mode(mode) => Command::Mode(mode),
+                    _ => Command::Update,
+                };
+                let side = serving.unwrap_or(Side::Paris);
+                self.command(cluster, oracle, side, command);
+                if fault == Fault::Log {
+                    self.later(cluster, Act::Break(Fault::Update));
+                }
+            }
+            Fault::Switch => {
+                if let Some(side) = serving {
+                    let id = self.command(cluster, oracle, side, Command::Demote);
+                    self.switching.insert(id, side.other());
+                }
+            }
+            Fault::CleanStop(side) => {
+                self.command(cluster, oracle, side, Command::Stop);
+                self.later(cluster, Act::Start(side));
+            }
+            Fault::SplitBrain => {
+                if let Some(side) = serving {
+                    self.strike(Fault::Cut(Breakage::Silent), cluster, oracle);
+                    let command = Command::Promote { force: true };
+                    self.command(cluster, oracle, side.other(), command);
+                }
+            }
+            Fault::Measure => {
+                let round_trip =
+                    span(&mut self.dice, Duration::from_millis(1), Duration::from_millis(300));
+                cluster.measure_link(serving.unwrap_or(Side::Lyon), round_trip, Rate::mbit(1000));
+            }
+        }
+    }
+
+    pub(crate) fn kill(&mut self, side: Side, power: bool, cluster: &mut Cluster) {
+        if !cluster.node(side).is_up() {
+            return;
+        }
+        self.tally.crashes += u64::from(!power);
+        self.tally.power_cuts += u64::from(power);
+        cluster.kill(side, power);
+        self.later(cluster, Act::Start(side));
+    }
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The simulator: one seed is one story of two nodes, a client, an operator and bad luck, judged at every step.
+//!
+//! A story has two phases. In the first everything breaks: links, processes, power, disks, metadata, and the operator
+//! promotes, demotes, logs, updates and restarts meanwhile. In the second everything is mended, and the two nodes must
+//! come to replicate equal images within a bounded virtual time. The promises are stated in [`Promise`] and judged in
+//! the `oracle`; a broken one names the seed, and the seed tells the same story again.
+
+mod client;
+mod driver;
+mod faults;
+mod operator;
+mod oracle;
+mod promise;
+mod run;
+mod scenario;
+mod walk;
+
+pub use promise::{Promise, Violation};
+pub use run::{Counts, Story, Verdict, run};
+pub use walk::{Walk, judge, walk};

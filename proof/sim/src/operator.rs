@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The operator: goes round now and then, reads the status and does what it and the documents say.
+
+use crate::driver::{Act, Driver};
+use crate::oracle::Oracle;
+use core::time::Duration;
+use helio_engine::Command;
+use helio_twin::{Cluster, Happening, Side};
+use helio_units::{Role, State};
+
+/// Between two rounds.
+const ROUND: Duration = Duration::from_millis(900);
+/// Nobody serves for this long before the operator promotes somebody.
+const PATIENCE: Duration = Duration::from_millis(2500);
+
+impl Driver {
+    pub(crate) fn perform(&mut self, act: Act, cluster: &mut Cluster, oracle: &mut Oracle) {
+        match act {
+            Act::Misfortune => {}
+            Act::Break(fault) => self.strike(fault, cluster, oracle),
+            Act::MendLink => cluster.mend_link(None),
+            Act::Start(side) => self.start(side, cluster),
+            Act::MendDisk(side) => cluster.node_mut(side).disk.slow_down(1),
+            Act::Round => {
+                self.round(cluster, oracle);
+                let next = cluster.now() + ROUND;
+                self.at(next, Act::Round);
+            }
+            Act::Promote(side, tries) => {
+                if tries > 0 && !Side::BOTH.iter().any(|s| cluster.node(*s).serves()) {
+                    let command = Command::Promote { force: false };
+                    self.command(cluster, oracle, side, command);
+                    let again = cluster.now() + Duration::from_millis(400);
+                    self.at(again, Act::Promote(side, tries - 1));
+                }
+            }
+        }
+    }
+
+    /// Starts a node; where its metadata cannot be read, it joins as new.
+    pub(crate) fn start(&mut self, side: Side, cluster: &mut Cluster) {
+        if cluster.node(side).is_up() {
+            return;
+        }
+        if cluster.start(side).is_err() {
+            self.wipe(side, cluster);
+        }
+    }
+
+    /// Stops a node, removes its metadata and starts it again: it joins as new.
+    fn wipe(&mut self, side: Side, cluster: &mut Cluster) {
+        self.tally.wipes += 1;
+        if cluster.node(side).is_up() {
+            cluster.kill(side, false);
+        }
+        cluster.node_mut(side).metadata.remove();
+        assert!(cluster.start(side).is_ok(), "an empty metadata file cannot be read");
+    }
+
+    /// A demotion of a planned switch succeeded: the other node's turn.
+    pub(crate) fn notice(&mut self, cluster: &Cluster, journal: &[Happening]) {
+        for happening in journal {
+            if let Happening::Commanded { id, result, .. } = happening
+                && let Some(side) = self.switching.remove(id)
+                && result.is_ok()
+            {
+                let pause = Duration::from_millis(self.dice.below(600));
+                self.at(cluster.now() + pause, Act::Promote(side, 3));
+            }
+        }
+    }
+
+    fn round(&mut self, cluster: &mut Cluster, oracle: &mut Oracle) {
+        let now = cluster.now();
+        for side in Side::BOTH {
+            if self.healing {
+                self.start(side, cluster);
+            }
+            let node = cluster.node(side);
+            let Some(engine) = node.engine.as_ref().filter(|_| !node.hangs(now)) else { continue };
+            let status = engine.status(now);
+            let leading = status.role == Role::Primary;
+            if status.fault.is_some() && !leading && (self.healing || self.dice.chance(1, 2)) {
+                // The remedy of a failed store or metadata file: mend it and restart the daemon.
+                cluster.kill(side, false);
+                self.start(side, cluster);
+                continue;
+            }
+            let idle = status.state == State::Logging && status.link.word == "connected";
+            let wants = idle || status.fault.is_some();
+            if leading && wants && (self.healing || self.dice.chance(1, 3)) {
+                self.command(cluster, oracle, side, Command::Update);
+            }
+        }
+        self.rejoin(cluster, oracle);
+        self.find_a_primary(cluster, oracle);
+    }
+
+    /// A node that the serving one refuses for good joins as new; of two that serve, one gives way.
+    fn rejoin(&mut self, cluster: &mut Cluster, oracle: &mut Oracle) {
+        let now = cluster.now();
+        let serving: Vec<Side> =
+            Side::BOTH.into_iter().filter(|side| cluster.node(*side).serves()).collect();
+        let why = |side: Side| {
+            let engine = cluster.node(side).engine.as_ref();
+            engine.map(|engine| engine.status(now).link.why).unwrap_or_default()
+        };
+        let told = Side::BOTH.map(why);
+        let heard = |label: &str| told.iter().any(|why| why.contains(label));
+        if serving.len() == 2 && heard("two-primaries") {
+            let victim = serving[self.dice.below(2) as usize];
+            self.command(cluster, oracle, victim, Command::Demote);
+        }
+        let lost = ["diverged", "unrelated", "newer-elsewhere"].into_iter().any(heard);
+        if let [serving] = serving[..]
+            && lost
+            && cluster.node(serving.other()).is_up()
+            && !cluster.node(serving).hangs(now)
+        {
+            self.wipe(serving.other(), cluster);
+        }
+    }
+
+    fn find_a_primary(&mut self, cluster: &mut Cluster, oracle: &mut Oracle) {
+        let now = cluster.now();
+        if Side::BOTH.iter().any(|side| cluster.node(*side).serves()) {
+            self.orphaned = None;
+            return;
+        }
+        if now - *self.orphaned.get_or_insert(now) < PATIENCE {
+            return;
+        }
+        // A node that took part before one that never did; the one that led before the one that followed.
+        let worth = |side: &Side| {
+            let node = cluster.node(*side);
+            let record = node.superblock().filter(|_| node.is_up() && !node.hangs(now));
+            record.filter(|r| r.consistent).map_or((0, 0, 0), |r| {
+                let led = u64::from(r.role == Role::Primary);
+                (1, r.lineage.generation.number, led)
+            })
+        };
+        let known = |side: &Side| {
+            cluster.node(*side).superblock().is_some_and(|r| r.lineage.generation.number > 0)
+        };
+        let best = Side::BOTH.into_iter().max_by_key(worth).unwrap_or(Side::Paris);
+        if worth(&best).0 == 0 || (known(&best.other()) && !known(&best)) {
+            return;
+        }
+        let force = self.dice.chance(1, 2);
+        let peer_lives = cluster.node(best.other()).is_up();
+        let force = force && (!peer_lives || self.healing || self.dice.chance(1, 4));
+        self.command(cluster, oracle, best, Command::Promote { force });
+    }
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What an answer means. Only answers given while the primary says replicating, before and after the step, are held
+//! to what its mode promises of the peer: in between a mode may come into force or lapse.
+
+use super::history::{History, Image, Serial};
+use super::{Asked, Key, Oracle, View};
+use crate::promise::{Promise, Violation, hold};
+use helio_engine::Operation;
+use helio_twin::{Cluster, Replied, Side, Stamp, places};
+use helio_units::{Mode, RequestId, VolumeIndex};
+
+const HERE: usize = 0;
+const THERE: usize = 1;
+
+impl Oracle {
+    pub(super) fn replied(
+        &mut self,
+        cluster: &Cluster,
+        side: Side,
+        request: RequestId,
+        answer: &Replied,
+        (before, after): (View, View),
+    ) -> Result<(), Violation> {
+        let Some(asked) = self.asked.remove(&request) else {
+            return Err(Violation::new(
+                Promise::AnsweredOnce,
+                format!("{side} answers request {} that waits for no answer", request.0),
+            ));
+        };
+        hold(asked.side == side && cluster.node(side).is_up(), Promise::AnsweredOnce, || {
+            format!("request {} was put to {} and {side} answers it", request.0, asked.side)
+        })?;
+        let mode = Mode::ALL.into_iter().find(|m| before.promises(*m) && after.promises(*m));
+        match (answer, asked.operation) {
+            (Replied::Denied(_), _) => Ok(()),
+            (Replied::Read(stamps), Operation::Read(_)) => self.read_back(&asked, stamps),
+            (Replied::Done, Operation::Flush) => self.flushed(cluster, &asked, mode),
+            (Replied::Done, _) => self.written(cluster, &asked, mode),
+            (answer, _) => Err(Violation::new(
+                Promise::AnsweredOnce,
+                format!("request {} is answered with {answer:?}", request.0),
+            )),
+        }
+    }
+
+    fn written(
+        &mut self,
+        cluster: &Cluster,
+        asked: &Asked,
+        mode: Option<Mode>,
+    ) -> Result<(), Violation> {
+        let Some((at, index)) = asked.issued else {
+            return Err(Violation::new(
+                Promise::AnsweredOnce,
+                format!("{} answers a write it never issued", asked.side),
+            ));
+        };
+        let serial = self.serial;
+        // What a peer completed and its power took was in sync all the same; no later promise rests on it.
+        let peer_kept = self.peer_kept(asked.side);
+        let Some(history) = self.histories.get_mut(&at) else { return Ok(()) };
+        history.answered.push(index);
+        let write = &mut history.writes[index as usize];
+        write.answered = Some(serial);
+        write.sync = mode == Some(Mode::Sync) && peer_kept;
+        self.at_peer(cluster, asked.side, (at, index), mode)?;
+        let fua = match asked.operation {
+            Operation::Write { fua, .. }
+            | Operation::Zero { fua, .. }
+            | Operation::Discard { fua, .. } => fua,
+            Operation::Read(_) | Operation::Flush => false,
+        };
+        if fua {
+            self.fua_durable(cluster, asked.side, (at, index), mode)?;
+        }
+        Ok(())
+    }
+
+    /// The peer has had power ever since it was met.
+    fn peer_kept(&self, side: Side) -> bool {
+        let peer = &self.copies[side.other().index()];
+        peer.lost_power_at < self.copies[side.index()].connected_at
+    }
+
+    /// A write answered in effective sync or nearsync is at the peer.
+    fn at_peer(
+        &self,
+        cluster: &Cluster,
+        side: Side,
+        (at, index): (Key, u32),
+        mode: Option<Mode>,
+    ) -> Result<(), Violation> {
+        let peer = &self.copies[side.other().index()];
+        let met = self.copies[side.index()].connected_at;
+        let history = &self.histories[&at];
+        let write = &history.writes[index as usize];
+        let lacks = || history.lacks(write, &self.images[side.other().index()]);
+        match mode {
+            Some(Mode::Sync) if self.peer_kept(side) => {
+                let lacking = lacks();
+                hold(lacking.is_none(), Promise::SyncAnswer, || {
+                    format!("{side} answers {:?}, the peer lacks it in {lacking:?}", write.stamp)
+                })
+            }
+            // Zeros have no name to look for in a memory.
+            Some(Mode::NearSync) if peer.died_at < met && write.stamp != Stamp::ZEROS => {
+                let held = cluster.node(side.other()).pool.holds(write.stamp);
+                hold(held || lacks().is_none(), Promise::NearSyncAnswer, || {
+                    format!("{side} answers {:?}, which the peer never received", write.stamp)
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn fua_durable(
+        &mut self,
+        cluster: &Cluster,
+        side: Side,
+        (at, index): (Key, u32),
+        mode: Option<Mode>,
+    ) -> Result<(), Violation> {
+        let volumes = self.images[0].len();
+        let durable = |side| durable_image(cluster, side, volumes);
+        let Some(history) = self.histories.get_mut(&at) else { return Ok(()) };
+        let write = &history.writes[index as usize];
+        let lacking = history.lacks(write, &durable(side));
+        hold(lacking.is_none(), Promise::DurableHere, || {
+            format!("FUA {:?} was answered and {lacking:?} is not durable on {side}", write.stamp)
+        })?;
+        if mode == Some(Mode::Sync) {
+            let lacking = history.lacks(write, &durable(side.other()));
+            hold(lacking.is_none(), Promise::DurableThere, || {
+                format!("FUA {:?} was answered and {lacking:?} is not durable there", write.stamp)
+            })?;
+            history.writes[index as usize].durable[THERE] = true;
+        }
+        history.writes[index as usize].durable[HERE] = true;
+        Ok(())
+    }
+
+    fn flushed(
+        &mut self,
+        cluster: &Cluster,
+        asked: &Asked,
+        mode: Option<Mode>,
+    ) -> Result<(), Violation> {
+        let Asked { side, volume, submitted, .. } = *asked;
+        let volumes = self.images[0].len();
+        let at = self.copies[side.index()].generation;
+        let Some(history) = self.histories.get_mut(&at) else { return Ok(()) };
+        let here = durable_image(cluster, side, volumes);
+        history.all_durable(&here, HERE, volume, submitted).map_err(|words| {
+            Violation::new(Promise::DurableHere, format!("FLUSH on {side}: {words}"))
+        })?;
+        if mode == Some(Mode::Sync) {
+            let there = durable_image(cluster, side.other(), volumes);
+            history.all_durable(&there, THERE, volume, submitted).map_err(|words| {
+                Violation::new(Promise::DurableThere, format!("FLUSH on {side}: {words}"))
+            })?;
+        }
+        Ok(())
+    }
+
+    fn read_back(&self, asked: &Asked, stamps: &[Stamp]) -> Result<(), Violation> {
+        let Operation::Read(extent) = asked.operation else { return Ok(()) };
+        let at = self.copies[asked.side.index()].generation;
+        let Some(history) = self.histories.get(&at) else { return Ok(()) };
+        for (place, stamp) in places(asked.volume, extent).zip(stamps) {
+            let span = history.span(place, *stamp);
+            let missing = span.and_then(|(_, last)| history.missing(place, last, asked.submitted));
+            hold(span.is_some() && missing.is_none(), Promise::ReadsBack, || {
+                let side = asked.side;
+                format!(
+                    "{side} reads {stamp:?} at {place:?} (known as {span:?}), missing {missing:?}"
+                )
+            })?;
+        }
+        Ok(())
+    }
+}
+
+fn durable_image(cluster: &Cluster, side: Side, volumes: usize) -> Image {
+    let volumes = (0..volumes as u16).map(VolumeIndex);
+    volumes.map(|v| cluster.node(side).disk.durable(v).to_vec()).collect()
+}
+
+impl History {
+    /// Looks for every write of a volume that was answered before `before` in a durable image. What was found
+    /// durable once stays so.
+    fn all_durable(
+        &mut self,
+        image: &Image,
+        whose: usize,
+        volume: VolumeIndex,
+        before: Serial,
+    ) -> Result<(), String> {
+        let from = self.seen_durable[usize::from(volume.0)][whose];
+        let mut upto = from;
+        for index in &self.answered[from..] {
+            let write = &self.writes[*index as usize];
+            if write.answered.is_none_or(|at| at >= before) {
+                break;
+            }
+            upto += 1;
+            if write.volume == volume
+                && let Some(place) = self.lacks(write, image)
+            {
+                return Err(format!("{:?} is not durable at {place:?}", write.stamp));
+            }
+        }
+        self.seen_durable[usize::from(volume.0)][whose] = upto;
+        for index in &self.answered[from..upto] {
+            let write = &mut self.writes[*index as usize];
+            write.durable[whose] |= write.volume == volume;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The truth of one generation: what its primary's image held when it began, and every version of every block since,
+//! in the order in which the primary issued them to its own store.
+
+use helio_twin::{Place, Side, Stamp};
+use helio_units::VolumeIndex;
+
+/// A moment of the story: counts everything that happens, so that no two are simultaneous.
+pub(crate) type Serial = u64;
+
+/// A write, zero or discard that got a place on the line.
+#[derive(Debug)]
+pub(crate) struct Write {
+    pub(crate) submitted: Serial,
+    pub(crate) answered: Option<Serial>,
+    pub(crate) volume: VolumeIndex,
+    pub(crate) first: u32,
+    pub(crate) stamp: Stamp,
+    /// Its place among the versions of each of its blocks; 0 is the content before the generation.
+    indices: Vec<u32>,
+    /// It was answered in effective sync.
+    pub(crate) sync: bool,
+    /// It, or a FLUSH that covers it, was answered as durable on its primary, and at the peer.
+    pub(crate) durable: [bool; 2],
+}
+
+impl Write {
+    pub(crate) fn places(&self) -> impl Iterator<Item = Place> + '_ {
+        (self.first..).zip(&self.indices).map(|(block, _)| Place { volume: self.volume, block })
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Version {
+    stamp: Stamp,
+    write: u32,
+}
+
+/// Images by volume and block.
+pub(crate) type Image = Vec<Vec<Stamp>>;
+
+/// See the module's words.
+#[derive(Debug)]
+pub(crate) struct History {
+    /// Who writes it.
+    pub(crate) leader: Side,
+    base: Image,
+    versions: Vec<Vec<Vec<Version>>>,
+    pub(crate) writes: Vec<Write>,
+    /// Indices of answered writes, in the order of their answers.
+    pub(crate) answered: Vec<u32>,
+    /// By volume: how many of `answered` were found durable here, and there.
+    pub(crate) seen_durable: Vec<[usize; 2]>,
+    /// When it began.
+    pub(crate) born: Serial,
+    /// It began with a promotion by force.
+    pub(crate) forced: bool,
+}
+
+impl History {
+    pub(crate) fn new(leader: Side, base: Image, born: Serial, forced: bool) -> Self {
+        let versions = base.iter().map(|volume| vec![Vec::new(); volume.len()]).collect();
+        let seen_durable = vec![[0; 2]; base.len()];
+        Self {
+            leader,
+            base,
+            versions,
+            writes: Vec::new(),
+            answered: Vec::new(),
+            seen_durable,
+            born,
+            forced,
+        }
+    }
+
+    /// Appends a write to the order of its blocks; returns its index.
+    pub(crate) fn issue(
+        &mut self,
+        submitted: Serial,
+        volume: VolumeIndex,
+        first: u32,
+        stamps: &[Stamp],
+    ) -> u32 {
+        let write = self.writes.len() as u32;
+        let lists = &mut self.versions[usize::from(volume.0)][first as usize..];
+        let indices = lists.iter_mut().zip(stamps).map(|(list, stamp)| {
+            list.push(Version { stamp: *stamp, write });
+            list.len() as u32
+        });
+        let indices = indices.collect();
+        let stamp = stamps.first().copied().unwrap_or_default();
+        self.writes.push(Write {
+            submitted,
+            answered: None,
+            volume,
+            first,
+            stamp,
+            indices,
+            sync: false,
+            durable: [false; 2],
+        });
+        write
+    }
+
+    fn list(&self, place: Place) -> &[Version] {
+        &self.versions[usize::from(place.volume.0)][place.block as usize]
+    }
+
+    /// The earliest and the latest version this content can be. Zeros have no name, so they may be several.
+    pub(crate) fn span(&self, place: Place, content: Stamp) -> Option<(usize, usize)> {
+        let list = self.list(place);
+        let base = self.base[usize::from(place.volume.0)][place.block as usize] == content;
+        let last = list.iter().rposition(|v| v.stamp == content).map(|at| at + 1);
+        let last = last.or(base.then_some(0))?;
+        if content != Stamp::ZEROS {
+            return Some((last, last));
+        }
+        let first = list.iter().position(|v| v.stamp == content).map_or(last, |at| at + 1);
+        Some((if base { 0 } else { first }, last))
+    }
+
+    /// When the write of that version was submitted; 0 for what was there before.
+    pub(crate) fn submitted(&self, place: Place, version: usize) -> Serial {
+        match version.checked_sub(1).and_then(|at| self.list(place).get(at)) {
+            Some(version) => self.writes[version.write as usize].submitted,
+            None => 0,
+        }
+    }
+
+    /// A write behind `version` of that block that was answered before `before`.
+    pub(crate) fn missing(&self, place: Place, version: usize, before: Serial) -> Option<&Write> {
+        let later = self.list(place).get(version..)?;
+        let writes = later.iter().map(|v| &self.writes[v.write as usize]);
+        writes.into_iter().find(|w| w.answered.is_some_and(|at| at < before))
+    }
+
+    /// A block in which an image lacks that write and everything later.
+    pub(crate) fn lacks(&self, write: &Write, image: &Image) -> Option<Place> {
+        let mut places = write.places().zip(&write.indices);
+        let lacking = places.find(|(place, index)| {
+            let content = image[usize::from(place.volume.0)][place.block as usize];
+            self.span(*place, content).is_none_or(|(_, last)| last < **index as usize)
+        });
+        lacking.map(|(place, _)| place)
+    }
+}

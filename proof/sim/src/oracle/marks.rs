@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a primary must remember: every region in which the images differ is marked, at every step.
+//!
+//! One exemption: a peer that wrote as a primary itself after this one was promoted, and has not followed since, holds
+//! what this one cannot know of. The recovery table must refuse it, and refusing it is judged by its history.
+
+use super::{Oracle, View};
+use crate::promise::{Promise, Violation, hold};
+use helio_engine::REGION;
+use helio_twin::{BLOCK, Cluster, Place, Side, Stamp};
+use helio_units::{State, VolumeIndex};
+
+const BLOCKS: usize = (REGION.0 / BLOCK.0) as usize;
+
+/// A count per region of each volume of an image.
+pub(super) fn regions(image: &super::Image) -> Vec<Vec<u32>> {
+    image.iter().map(|volume| vec![0; volume.len().div_ceil(BLOCKS)]).collect()
+}
+
+impl Oracle {
+    pub(super) fn count_differences(&mut self) {
+        let [a, b] = &self.images;
+        for (volume, (a, b)) in a.iter().zip(b).enumerate() {
+            for (block, (a, b)) in a.iter().zip(b).enumerate() {
+                self.differing[volume][block / BLOCKS] += u32::from(a != b);
+                self.differing_blocks += u32::from(a != b);
+            }
+        }
+    }
+
+    pub(super) fn note_difference(&mut self, side: Side, place: Place, stamp: Stamp) {
+        let (volume, block) = (usize::from(place.volume.0), place.block as usize);
+        let other = self.images[side.other().index()][volume][block];
+        let mine = &mut self.images[side.index()][volume][block];
+        let (before, after) = (*mine != other, stamp != other);
+        *mine = stamp;
+        let count = &mut self.differing[volume][block / BLOCKS];
+        *count = *count + u32::from(after) - u32::from(before);
+        self.differing_blocks = self.differing_blocks + u32::from(after) - u32::from(before);
+    }
+
+    pub(super) fn judge_marks(&self, cluster: &Cluster) -> Result<(), Violation> {
+        if self.differing_blocks == 0 {
+            return Ok(());
+        }
+        for side in Side::BOTH {
+            let node = cluster.node(side);
+            let Some(engine) = node.engine.as_ref().filter(|engine| engine.is_primary()) else {
+                continue;
+            };
+            let (own, peer) = (&self.copies[side.index()], &self.copies[side.other().index()]);
+            if peer.led_at > own.promoted_at && peer.generation != own.generation {
+                continue;
+            }
+            for (volume, regions) in (0u16..).map(VolumeIndex).zip(&self.differing) {
+                for (region, _) in regions.iter().enumerate().filter(|(_, n)| **n > 0) {
+                    let offset = region as u64 * REGION.0;
+                    hold(engine.is_marked(volume, offset), Promise::Marks, || {
+                        format!(
+                            "{side} serves, region {region} of volume {} differs from the peer's and is not marked",
+                            volume.0
+                        )
+                    })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Replicating is said only of a copy whose own record says consistent.
+    pub(super) fn judge_state(
+        &self,
+        cluster: &Cluster,
+        after: &[View; 2],
+    ) -> Result<(), Violation> {
+        for side in Side::BOTH {
+            let peer = cluster.node(side.other());
+            let same = self.copies[0].generation == self.copies[1].generation;
+            if after[side.index()].state != Some(State::Replicating)
+                || !cluster.node(side).serves()
+                || !same
+                || !peer.is_up()
+                || !cluster.wire.is_whole()
+                || cluster.node(side).hangs(cluster.now())
+            {
+                continue;
+            }
+            let consistent = peer.superblock().is_some_and(|record| record.consistent);
+            hold(consistent, Promise::Replicating, || {
+                format!("{side} says replicating, {} calls its copy inconsistent", side.other())
+            })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The oracle: it knows what every client was told, and judges what the nodes hold.
+//!
+//! It sees nothing but the journal, the images on the disks, and what the engines say in public; it never asks an
+//! engine whether the engine is right. Each room judges some of the promises:
+//! `answers` what an answer means, `secondary` what a secondary's image may be, `marks` what a primary must remember,
+//! `roles` who may become primary with what. `history` is the truth they judge by, one per generation, so that two
+//! primaries at once are two truths and not a contradiction.
+
+mod answers;
+mod history;
+mod marks;
+mod roles;
+mod secondary;
+
+use crate::promise::{Promise, Violation, hold};
+use helio_engine::Operation;
+use helio_twin::{Cluster, Died, Happening, Place, Side, Stamp};
+use helio_units::{Generation, Mode, RequestId, State, VolumeIndex};
+use history::{History, Image, Serial};
+use std::collections::BTreeMap;
+
+type Key = (u64, u64);
+
+fn key(generation: Generation) -> Key {
+    (generation.number, generation.tag)
+}
+
+/// A request that was put to a node and not answered.
+#[derive(Debug)]
+struct Asked {
+    side: Side,
+    volume: VolumeIndex,
+    operation: Operation,
+    submitted: Serial,
+    /// Its write in the history of the generation it was issued in.
+    issued: Option<(Key, u32)>,
+}
+
+/// What is known of one node's copy.
+#[derive(Debug, Default)]
+struct Copy {
+    generation: Key,
+    /// Its image is judged now, as a secondary's.
+    watched: bool,
+    /// The power went, and nothing was adopted since.
+    tainted: bool,
+    /// When the latest write visible in it was submitted.
+    latest: Serial,
+    /// How many answered writes of its history were looked for in it.
+    checked: usize,
+    lost_power_at: Serial,
+    died_at: Serial,
+    connected_at: Serial,
+    promoted_at: Serial,
+    /// When its image last changed by what it put on the line as primary.
+    led_at: Serial,
+}
+
+/// What an engine says of itself between two steps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct View {
+    state: Option<State>,
+    effective: Option<Mode>,
+}
+
+impl View {
+    fn of(cluster: &Cluster, side: Side) -> Self {
+        let engine = cluster.node(side).engine.as_ref();
+        Self {
+            state: engine.map(helio_engine::Engine::state),
+            effective: engine.and_then(helio_engine::Engine::effective),
+        }
+    }
+
+    fn promises(&self, mode: Mode) -> bool {
+        self.state == Some(State::Replicating) && self.effective == Some(mode)
+    }
+}
+
+/// The oracle of one story.
+#[derive(Debug)]
+pub(crate) struct Oracle {
+    serial: Serial,
+    asked: BTreeMap<RequestId, Asked>,
+    histories: BTreeMap<Key, History>,
+    copies: [Copy; 2],
+    images: [Image; 2],
+    /// By volume and region: how many blocks differ between the images.
+    differing: Vec<Vec<u32>>,
+    differing_blocks: u32,
+    before: [View; 2],
+    /// A promotion was commanded and has not ended; with force or without, and when.
+    promoting: [Option<(bool, Serial)>; 2],
+}
+
+impl Oracle {
+    pub(crate) fn new(cluster: &Cluster, volumes: usize) -> Self {
+        let image = |side: Side| -> Image {
+            let volumes = (0..volumes as u16).map(VolumeIndex);
+            volumes.map(|v| cluster.node(side).disk.live(v).to_vec()).collect()
+        };
+        let images = [image(Side::Paris), image(Side::Lyon)];
+        let mut oracle = Self {
+            serial: 0,
+            asked: BTreeMap::new(),
+            histories: BTreeMap::new(),
+            copies: [Copy::default(), Copy::default()],
+            differing: marks::regions(&images[0]),
+            differing_blocks: 0,
+            images,
+            before: [View::default(); 2],
+            promoting: [None; 2],
+        };
+        oracle.count_differences();
+        oracle
+    }
+
+    /// A client is about to ask.
+    pub(crate) fn ask(
+        &mut self,
+        side: Side,
+        id: RequestId,
+        volume: VolumeIndex,
+        operation: Operation,
+    ) {
+        self.serial += 1;
+        let submitted = self.serial;
+        let asked = Asked { side, volume, operation, submitted, issued: None };
+        self.asked.insert(id, asked);
+    }
+
+    /// The operator is about to command a promotion.
+    pub(crate) fn promotion_commanded(&mut self, side: Side, force: bool) {
+        self.promoting[side.index()].get_or_insert((force, self.serial));
+    }
+
+    /// Requests that wait for an answer.
+    pub(crate) fn waiting(&self) -> usize {
+        self.asked.len()
+    }
+
+    /// Whether the two images hold the same.
+    pub(crate) fn images_equal(&self) -> bool {
+        self.differing_blocks == 0
+    }
+
+    /// Judges what happened in one step.
+    pub(crate) fn observe(
+        &mut self,
+        cluster: &Cluster,
+        journal: &[Happening],
+    ) -> Result<(), Violation> {
+        let after = Side::BOTH.map(|side| View::of(cluster, side));
+        for happening in journal {
+            self.serial += 1;
+            match happening {
+                Happening::Issued { side, volume, first, stamps, leading: true } => {
+                    self.issued(*side, *volume, *first, stamps)?;
+                }
+                Happening::Changed { side, place, stamp, leading } => {
+                    self.changed(*side, *place, *stamp, *leading)?;
+                }
+                Happening::Replied { side, request, answer } => {
+                    let views = (self.before[side.index()], after[side.index()]);
+                    self.replied(cluster, *side, *request, answer, views)?;
+                }
+                Happening::Saved { side } => self.saved(cluster, *side)?,
+                Happening::Commanded { side, id, .. } if is_promotion(*id) => {
+                    self.promoting[side.index()] = None;
+                }
+                Happening::Connected { side } => {
+                    self.copies[side.index()].connected_at = self.serial;
+                }
+                Happening::Started { side } => self.started(cluster, *side)?,
+                Happening::Died { side, how } => self.died(*side, *how),
+                Happening::Issued { .. } | Happening::Commanded { .. } | Happening::Told { .. } => {
+                }
+            }
+        }
+        for happening in journal {
+            if let Happening::Died { side, .. } = happening {
+                self.judge_whole(*side)?;
+            }
+        }
+        self.judge_marks(cluster)?;
+        self.judge_state(cluster, &after)?;
+        self.before = after;
+        Ok(())
+    }
+
+    fn died(&mut self, side: Side, how: Died) {
+        let copy = &mut self.copies[side.index()];
+        copy.died_at = self.serial;
+        if how == Died::Power {
+            copy.lost_power_at = self.serial;
+            copy.tainted = true;
+            copy.watched = false;
+        }
+        self.promoting[side.index()] = None;
+        self.asked.retain(|_, asked| asked.side != side);
+    }
+
+    /// A primary issued a change to its own store: that is the order of the bytes.
+    fn issued(
+        &mut self,
+        side: Side,
+        volume: VolumeIndex,
+        first: u32,
+        stamps: &[Stamp],
+    ) -> Result<(), Violation> {
+        let at = self.copies[side.index()].generation;
+        let stamp = stamps.first().copied().unwrap_or_default();
+        let asked = if stamp == Stamp::ZEROS {
+            self.asked.values_mut().find(|a| a.is_unissued_zero(side, volume, first, stamps.len()))
+        } else {
+            self.asked.get_mut(&RequestId(stamp.0))
+        };
+        let (Some(asked), Some(history)) = (asked, self.histories.get_mut(&at)) else {
+            return Err(Violation::new(
+                Promise::KnownBytes,
+                format!("{side} writes {stamp:?} at block {first} that nobody asked for"),
+            ));
+        };
+        hold(asked.issued.is_none(), Promise::AnsweredOnce, || {
+            format!("{side} issues the write {stamp:?} twice")
+        })?;
+        asked.issued = Some((at, history.issue(asked.submitted, volume, first, stamps)));
+        Ok(())
+    }
+
+    fn changed(
+        &mut self,
+        side: Side,
+        place: Place,
+        stamp: Stamp,
+        leading: bool,
+    ) -> Result<(), Violation> {
+        self.note_difference(side, place, stamp);
+        if leading {
+            self.copies[side.index()].led_at = self.serial;
+            return Ok(());
+        }
+        self.judge_block(side, place, stamp)
+    }
+}
+
+impl Asked {
+    fn is_unissued_zero(&self, side: Side, volume: VolumeIndex, first: u32, blocks: usize) -> bool {
+        let (Operation::Zero { extent, .. } | Operation::Discard { extent, .. }) = self.operation
+        else {
+            return false;
+        };
+        let same = helio_twin::places(volume, extent).map(|p| p.block).next() == Some(first)
+            && extent.length == blocks as u64 * helio_twin::BLOCK.0;
+        self.issued.is_none() && self.side == side && self.volume == volume && same
+    }
+}
+
+/// Promotions have odd names, so that their ends are told from others'.
+pub(crate) fn is_promotion(id: helio_engine::CommandId) -> bool {
+    id.0 % 2 == 1
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Who may become primary, with what image.
+//!
+//! A promotion begins a new truth: the image as it is. What it may lack of the truth before depends on its kind:
+//! * a node that led before: nothing it answered, but for what a power cut took and no FLUSH had covered;
+//! * one that followed, without force: nothing that was answered;
+//! * one that followed, with force: nothing that was answered in effective sync, but for what a power cut took and no
+//!   FLUSH in sync had covered.
+
+use super::history::{History, Serial, Write};
+use super::{Key, Oracle, key};
+use crate::promise::{Promise, Violation, hold};
+use helio_twin::{Cluster, Side};
+use helio_units::Role;
+
+impl Oracle {
+    /// A record is durable.
+    pub(super) fn saved(&mut self, cluster: &Cluster, side: Side) -> Result<(), Violation> {
+        let Some(record) = cluster.node(side).superblock() else { return Ok(()) };
+        if record.role == Role::Primary && !record.clean {
+            return self.promoted(cluster, side);
+        }
+        if record.role == Role::Secondary && !record.wrote {
+            // A stream was adopted: what a power cut took has been made up for, or the record says inconsistent.
+            self.copies[side.index()].tainted = false;
+        }
+        self.look_again(cluster, side)
+    }
+
+    /// A node starts from its record. One that died between the record of its promotion and its first act as primary
+    /// is in a generation nobody saw begin.
+    pub(super) fn started(&mut self, cluster: &Cluster, side: Side) -> Result<(), Violation> {
+        let Some(record) = cluster.node(side).superblock() else { return Ok(()) };
+        let unseen = !self.histories.contains_key(&key(record.lineage.generation));
+        if record.role == Role::Primary && unseen {
+            self.promoted(cluster, side)?;
+        }
+        self.look_again(cluster, side)
+    }
+
+    fn promoted(&mut self, cluster: &Cluster, side: Side) -> Result<(), Violation> {
+        let Some(record) = cluster.node(side).superblock() else { return Ok(()) };
+        let (force, asked) = self.promoting[side.index()].unzip();
+        hold(record.consistent, Promise::ConsistentPromotion, || {
+            format!("{side} becomes primary with a copy that is not consistent")
+        })?;
+        let (own, peer) = (&self.copies[side.index()], &self.copies[side.other().index()]);
+        let by_force = |at: &Key| self.histories.get(at).is_some_and(|history| history.forced);
+        let begins = cluster.node(side).engine.as_ref().is_some_and(|engine| engine.is_primary());
+        let rival = begins && cluster.node(side.other()).serves() && !by_force(&peer.generation);
+        hold(!rival || force == Some(true), Promise::OnePrimary, || {
+            format!("{side} becomes primary without force while the other serves")
+        })?;
+        self.nothing_lost(side, own.generation, 0, force)?;
+        // Whoever forces a promotion while another is being asked for overrides the word that was given.
+        let overridden =
+            by_force(&peer.generation) && Some(self.histories[&peer.generation].born) > asked;
+        if force == Some(false) && peer.generation != own.generation && !overridden {
+            // What the peer answered before this image left its generation was judged when it did.
+            let ancestors = record.lineage.ancestors();
+            let line: Vec<Key> = ancestors.iter().map(|a| key(a.generation)).collect();
+            let at = line.iter().position(|at| *at == peer.generation);
+            let child =
+                at.and_then(|n| n.checked_sub(1)).and_then(|n| self.histories.get(&line[n]));
+            let left = child.map_or(0, |history| history.born);
+            self.nothing_lost(side, peer.generation, left, force)?;
+        }
+        let (old, new) = (own.generation, key(record.lineage.generation));
+        if new != old {
+            let base = self.images[side.index()].clone();
+            self.histories.insert(new, History::new(side, base, self.serial, force == Some(true)));
+        }
+        let copy = &mut self.copies[side.index()];
+        copy.generation = new;
+        copy.promoted_at = self.serial;
+        copy.watched = false;
+        copy.tainted = false;
+        Ok(())
+    }
+
+    fn nothing_lost(
+        &self,
+        side: Side,
+        at: Key,
+        since: Serial,
+        force: Option<bool>,
+    ) -> Result<(), Violation> {
+        let Some(history) = self.histories.get(&at) else { return Ok(()) };
+        let power = self.copies[side.index()].lost_power_at;
+        let led = history.leader == side;
+        for index in &history.answered {
+            let write = &history.writes[*index as usize];
+            if write.answered > Some(since)
+                && !may_lack(write, led, force, power)
+                && let Some(place) = history.lacks(write, &self.images[side.index()])
+            {
+                return Err(Violation::new(
+                    Promise::NothingLost,
+                    format!(
+                        "{side} is promoted ({}) and lacks {:?} at {place:?}, which was answered{}",
+                        kind(force),
+                        write.stamp,
+                        if write.sync { " in sync" } else { "" }
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn may_lack(write: &Write, led: bool, force: Option<bool>, power: Serial) -> bool {
+    if force == Some(false) && !led {
+        return false;
+    }
+    let survived = write.durable[usize::from(!led)] || write.answered.is_none_or(|at| at > power);
+    !((led || write.sync) && survived)
+}
+
+fn kind(force: Option<bool>) -> &'static str {
+    match force {
+        Some(true) => "by force",
+        Some(false) => "with the peer's word",
+        None => "going on",
+    }
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the product promises, and how a broken promise is told.
+
+use core::fmt;
+
+/// The promises of the product. Each is judged in one place of the oracle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Promise {
+    /// A consistent secondary holds, with any write, every write answered before that one was submitted, or a later
+    /// one in its place.
+    Closed,
+    /// A consistent copy holds nothing that its source never held.
+    KnownBytes,
+    /// A write answered in effective sync is in the peer's image.
+    SyncAnswer,
+    /// A write answered in effective nearsync is in the peer's memory or image.
+    NearSyncAnswer,
+    /// What was answered before a FLUSH was submitted, and a FUA write itself, is durable here.
+    DurableHere,
+    /// In effective sync it is durable at the peer, too.
+    DurableThere,
+    /// A read returns what was answered before it, or later.
+    ReadsBack,
+    /// While a primary serves, a region that differs between the images is marked.
+    Marks,
+    /// A primary says replicating only while its peer's record says consistent.
+    Replicating,
+    /// Without force, a node becomes primary only where the other does not serve.
+    OnePrimary,
+    /// A promoted image is consistent.
+    ConsistentPromotion,
+    /// A promotion loses no answered write that its kind may not lose: none without force, none answered in effective
+    /// sync with force, none of its own on a node that goes on.
+    NothingLost,
+    /// Every request is answered exactly once, by the node it was put to, while that lives.
+    AnsweredOnce,
+    /// The engine's own assertions hold.
+    Invariants,
+    /// Once everything is mended the nodes replicate equal images, nobody waits, and no payload is left over.
+    Converges,
+}
+
+impl fmt::Display for Promise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Closed => "a secondary is closed under \"answered before accepted\"",
+            Self::KnownBytes => "a consistent copy holds only what its source held",
+            Self::SyncAnswer => "a write answered in sync is at the peer",
+            Self::NearSyncAnswer => "a write answered in nearsync is in the peer's memory",
+            Self::DurableHere => "what a FLUSH or FUA answer covers is durable here",
+            Self::DurableThere => {
+                "what a FLUSH or FUA answer in sync covers is durable at the peer"
+            }
+            Self::ReadsBack => "a read returns what was answered before it",
+            Self::Marks => "what differs is marked",
+            Self::Replicating => "replicating means that the peer's copy is consistent",
+            Self::OnePrimary => "without force there is one primary",
+            Self::ConsistentPromotion => "a promoted image is consistent",
+            Self::NothingLost => "a promotion loses nothing it may not lose",
+            Self::AnsweredOnce => "every request is answered exactly once",
+            Self::Invariants => "the engine's assertions hold",
+            Self::Converges => "once mended, the nodes replicate equal images",
+        })
+    }
+}
+
+/// A broken promise.
+#[derive(Clone, Debug)]
+pub struct Violation {
+    /// Which.
+    pub promise: Promise,
+    /// What was seen.
+    pub detail: String,
+}
+
+impl Violation {
+    pub(crate) fn new(promise: Promise, detail: String) -> Self {
+        Self { promise, detail }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "broken: {}: {}", self.promise, self.detail)
+    }
+}
+
+/// Fails with a violation unless `holds`.
+pub(crate) fn hold(
+    holds: bool,
+    promise: Promise,
+    detail: impl FnOnce() -> String,
+) -> Result<(), Violation> {
+    if holds { Ok(()) } else { Err(Violation::new(promise, detail())) }
+}

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One seed, one story.
+
+use crate::client::Client;
+use crate::driver::{Act, Driver};
+use crate::oracle::Oracle;
+use crate::promise::{Promise, Violation, hold};
+use crate::scenario::{Scenario, fair_weather, span};
+use core::fmt;
+use core::time::Duration;
+use helio_netmodel::Dice;
+use helio_twin::{Cluster, Happening, Side};
+use helio_units::{Moment, State};
+
+/// The first phase ends at the latest then.
+const BREAKING_AT_MOST: Duration = Duration::from_secs(60);
+/// The second must be over within this.
+const MENDED_WITHIN: Duration = Duration::from_secs(300);
+/// No story is this long unless an engine spins.
+const STEPS_MAX: u64 = 2_000_000;
+
+/// What happened in one story, in numbers.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// Writes, zeroes and discards of clients.
+    pub writes: u64,
+    /// Requests that were answered "done".
+    pub answered: u64,
+    /// Processes killed.
+    pub crashes: u64,
+    /// Nodes whose power went.
+    pub power_cuts: u64,
+    /// Links broken.
+    pub link_cuts: u64,
+    /// Nodes that became primary.
+    pub promotions: u64,
+    /// Copies that became consistent again behind an update.
+    pub resyncs: u64,
+    /// Nodes that joined as new after a refusal.
+    pub wipes: u64,
+    /// Events.
+    pub steps: u64,
+}
+
+impl Counts {
+    /// Adds another story's.
+    pub fn add(&mut self, other: &Self) {
+        self.writes += other.writes;
+        self.answered += other.answered;
+        self.crashes += other.crashes;
+        self.power_cuts += other.power_cuts;
+        self.link_cuts += other.link_cuts;
+        self.promotions += other.promotions;
+        self.resyncs += other.resyncs;
+        self.wipes += other.wipes;
+        self.steps += other.steps;
+    }
+}
+
+/// How a story ended.
+#[derive(Debug)]
+pub struct Verdict {
+    /// Its numbers.
+    pub counts: Counts,
+    /// The first broken promise, and when.
+    pub broken: Option<(Violation, Moment)>,
+}
+
+/// Told while a story runs.
+pub struct Story<'a>(pub &'a mut dyn FnMut(Moment, &dyn fmt::Display));
+
+struct Stage<'a> {
+    cluster: Cluster,
+    oracle: Oracle,
+    client: Client,
+    driver: Driver,
+    calm: Duration,
+    counts: Counts,
+    journal: Vec<Happening>,
+    story: Option<Story<'a>>,
+}
+
+/// Runs the story of a seed; tells it where somebody listens. The engine's own assertions panic.
+pub fn run(seed: u64, story: Option<Story<'_>>) -> Verdict {
+    let dice = Dice::new(seed);
+    let scenario = Scenario::new(&dice);
+    let cluster = scenario.cluster(&dice, story.is_some());
+    let mut stage = Stage {
+        oracle: Oracle::new(&cluster, scenario.volumes.len()),
+        client: Client::new(&scenario, &dice),
+        driver: Driver::new(&dice),
+        calm: scenario.calm,
+        counts: Counts::default(),
+        journal: Vec::new(),
+        cluster,
+        story,
+    };
+    stage.tell(&format_args!("{scenario:#?}"));
+    let ended = stage.play();
+    let broken = ended.err().map(|violation| (violation, stage.cluster.now()));
+    let tally = stage.driver.tally;
+    let counts = Counts {
+        writes: stage.client.writes,
+        crashes: tally.crashes,
+        power_cuts: tally.power_cuts,
+        link_cuts: tally.link_cuts,
+        wipes: tally.wipes,
+        ..stage.counts
+    };
+    Verdict { counts, broken }
+}
+
+impl Stage<'_> {
+    fn play(&mut self) -> Result<(), Violation> {
+        for side in Side::BOTH {
+            self.driver.at(Moment::ZERO, Act::Start(side));
+        }
+        let first = Act::Promote(Side::Paris, 6);
+        self.driver.at(Moment::ZERO + Duration::from_millis(300), first);
+        self.driver.at(Moment::ZERO + Duration::from_millis(900), Act::Round);
+        self.driver.at(Moment::ZERO + Duration::from_millis(400), Act::Misfortune);
+        let until = Moment::ZERO + BREAKING_AT_MOST;
+        self.advance(until, |stage| Ok(stage.client.is_done()))?;
+        self.client.retire();
+        self.mend();
+        let until = self.cluster.now() + MENDED_WITHIN;
+        let over = self.advance(until, |stage| Ok(stage.is_settled()))?;
+        hold(over, Promise::Converges, || self.describe())
+    }
+
+    /// Lets time pass until `over` or `until`; returns whether it was over.
+    fn advance(
+        &mut self,
+        until: Moment,
+        over: impl Fn(&Self) -> Result<bool, Violation>,
+    ) -> Result<bool, Violation> {
+        loop {
+            if over(self)? {
+                return Ok(true);
+            }
+            let next = self.cluster.next_at().unwrap_or(Moment::NEVER);
+            let outside = self.client.next_at().min(self.driver.next_at());
+            if next.min(outside) > until {
+                self.cluster.pass_to(until);
+                return Ok(false);
+            }
+            self.counts.steps += 1;
+            hold(self.counts.steps < STEPS_MAX, Promise::Converges, || {
+                format!("{STEPS_MAX} events and no end: {}", self.describe())
+            })?;
+            if next <= outside {
+                self.cluster.step();
+            } else {
+                self.cluster.pass_to(outside);
+                self.act();
+            }
+            self.observe()?;
+        }
+    }
+
+    /// What the outside does now.
+    fn act(&mut self) {
+        if self.driver.next_at() <= self.cluster.now() {
+            let Some(act) = self.driver.take() else { return };
+            if !matches!(act, Act::Round | Act::Misfortune) {
+                self.tell(&format_args!("** {act:?}"));
+            }
+            if matches!(act, Act::Misfortune) {
+                let fault = self.driver.draw_fault();
+                // Misfortunes come together, but nodes must also live for a while between them.
+                if self.driver.ailing() < 2 || self.driver.dice.chance(1, 5) {
+                    self.tell(&format_args!("** {fault:?}"));
+                    self.driver.strike(fault, &mut self.cluster, &mut self.oracle);
+                }
+                let least = self.calm / 8;
+                let pause = span(&mut self.driver.dice, least, self.calm * 2);
+                self.driver.at(self.cluster.now() + pause, Act::Misfortune);
+            }
+            self.driver.perform(act, &mut self.cluster, &mut self.oracle);
+            return;
+        }
+        if let Some(ask) = self.client.ask(&self.cluster) {
+            self.oracle.ask(ask.side, ask.id, ask.volume, ask.operation);
+            let stamp = helio_twin::Stamp(ask.id.0);
+            self.cluster.submit(ask.side, ask.id, ask.volume, ask.operation, stamp);
+        }
+    }
+
+    fn observe(&mut self) -> Result<(), Violation> {
+        let mut journal = core::mem::take(&mut self.journal);
+        self.cluster.take_journal(&mut journal);
+        self.count(&journal);
+        let now = self.cluster.now();
+        for happening in &journal {
+            match happening {
+                Happening::Told { side, words } => {
+                    self.tell(&format_args!("{side:>5} {words}"));
+                }
+                Happening::Died { side, how } => self.tell(&format_args!("{side:>5} DIED {how:?}")),
+                Happening::Started { side } => self.tell(&format_args!("{side:>5} STARTED")),
+                _ => {}
+            }
+        }
+        let judged = self.oracle.observe(&self.cluster, &journal);
+        self.client.notice(now, &journal);
+        self.driver.notice(&self.cluster, &journal);
+        journal.clear();
+        self.journal = journal;
+        judged
+    }
+
+    fn count(&mut self, journal: &[Happening]) {
+        for happening in journal {
+            match happening {
+                Happening::Replied { answer: helio_twin::Replied::Done, .. } => {
+                    self.counts.answered += 1;
+                }
+                Happening::Saved { side } => {
+                    let Some(record) = self.cluster.node(*side).superblock() else { continue };
+                    let primary = record.role == helio_units::Role::Primary;
+                    self.counts.promotions += u64::from(primary && !record.clean);
+                    self.counts.resyncs +=
+                        u64::from(!primary && !record.clean && record.consistent);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Everything that broke is whole again, and the operator sees to the rest.
+    fn mend(&mut self) {
+        self.tell(&format_args!("** everything is mended"));
+        self.driver.clear();
+        self.driver.healing = true;
+        self.cluster.mend_link(Some(&fair_weather()));
+        for side in Side::BOTH {
+            let node = self.cluster.node_mut(side);
+            node.disk.mend();
+            node.metadata.mend();
+            self.driver.start(side, &mut self.cluster);
+        }
+        self.driver.at(self.cluster.now(), Act::Round);
+    }
+
+    /// Equal images, replicating, nobody waits, nothing is left over.
+    fn is_settled(&self) -> bool {
+        let replicates = |side: &Side| {
+            let engine = self.cluster.node(*side).engine.as_ref();
+            engine.is_some_and(|e| e.is_primary() && e.state() == State::Replicating)
+        };
+        let quiet = |side: &Side| {
+            let node = self.cluster.node(*side);
+            node.pool.is_empty() && node.disk.under_way() == 0
+        };
+        Side::BOTH.iter().any(replicates)
+            && self.oracle.images_equal()
+            && self.oracle.waiting() == 0
+            && Side::BOTH.iter().all(quiet)
+    }
+
+    fn describe(&self) -> String {
+        let mut words = format!("{} requests wait", self.oracle.waiting());
+        words += if self.oracle.images_equal() { ", images equal" } else { ", images differ" };
+        for side in Side::BOTH {
+            let node = self.cluster.node(side);
+            match &node.engine {
+                None => words += &format!("; {side} is down"),
+                Some(engine) => {
+                    let status = engine.status(self.cluster.now());
+                    let (payloads, ios) = (node.pool.len(), node.disk.under_way());
+                    words += &format!(
+                        "; {side}: {} {} ({}), fault {:?}, {payloads} payloads, {ios} operations, queue {:?}, {:?}, \
+                         sync {:?}",
+                        status.role,
+                        status.state,
+                        status.reason,
+                        status.fault,
+                        status.queue.map(|q| (q.bytes, q.items, q.waiting)),
+                        status.cursors,
+                        status.sync
+                    );
+                }
+            }
+        }
+        words
+    }
+
+    fn tell(&mut self, words: &dyn fmt::Display) {
+        if let Some(Story(tell)) = &mut self.story {
+            tell(self.cluster.now(), words);
+        }
+    }
+}

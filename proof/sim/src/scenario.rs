@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a seed decides before the story begins.
+
+use core::time::Duration;
+use helio_engine::{Config, QUEUE_ITEMS_SNDR, QueueConfig, WhenFull};
+use helio_netmodel::{Dice, Ppm, Profile};
+use helio_twin::{BLOCK, Cluster, Disk, Latency, Metadata, Node, Place, Side, Stamp, Wire};
+use helio_units::{Bytes, Items, Mode, Rate};
+
+/// Stamps of what lay on the disks before the story; requests never get that far.
+const FOREIGN: u64 = 1 << 60;
+
+/// The fixed facts of one story.
+#[derive(Clone, Debug)]
+pub(crate) struct Scenario {
+    pub(crate) volumes: Vec<Bytes>,
+    pub(crate) config: Config,
+    pub(crate) profile: Profile,
+    pub(crate) socket: Bytes,
+    /// How many requests the client makes while things break.
+    pub(crate) requests: u64,
+    /// How many it has under way at once.
+    pub(crate) depth: usize,
+    /// How long it thinks, at most.
+    pub(crate) thinks: Duration,
+    /// The mean time between two misfortunes.
+    pub(crate) calm: Duration,
+}
+
+/// One of the given, each as likely.
+pub(crate) fn pick<T: Copy>(dice: &mut Dice, from: &[T]) -> T {
+    from[dice.below(from.len() as u64) as usize]
+}
+
+/// Between two spans, evenly by magnitude: a millisecond is as likely as a second.
+pub(crate) fn span(dice: &mut Dice, least: Duration, most: Duration) -> Duration {
+    let (least, most) = (least.as_secs_f64().ln(), most.as_secs_f64().ln());
+    Duration::from_secs_f64((least + (most - least) * dice.uniform()).exp())
+}
+
+const fn micros(n: u64) -> Duration {
+    Duration::from_micros(n)
+}
+
+const fn millis(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+impl Scenario {
+    pub(crate) fn new(dice: &Dice) -> Self {
+        let mut dice = dice.split("scenario");
+        let mut volumes = Vec::new();
+        for _ in 0..=dice.below(2) {
+            // Not always a multiple of a region, so that the last one is short.
+            let odd = if dice.chance(1, 3) { BLOCK.0 * dice.below(15) } else { 0 };
+            volumes.push(Bytes(Bytes::kib(64).0 * (8 + dice.below(25)) + odd));
+        }
+        let memory = [None, Some(Bytes::kib(32)), Some(Bytes::kib(128)), Some(Bytes::kib(512))];
+        let policies = [WhenFull::Block, WhenFull::Log, WhenFull::Fail];
+        let queue = QueueConfig {
+            memory: pick(&mut dice, &memory),
+            items: if dice.chance(1, 4) { Items(2 + dice.below(30)) } else { QUEUE_ITEMS_SNDR },
+            connected: pick(&mut dice, &policies),
+            disconnected: pick(&mut dice, &policies),
+        };
+        let config = Config {
+            group: "db".into(),
+            node: Side::Paris.name().into(),
+            peer: Side::Lyon.name().into(),
+            volumes: volumes.clone(),
+            mode: pick(&mut dice, &Mode::ALL),
+            queue,
+            peer_timeout: span(&mut dice, millis(800), millis(4000)),
+            flush_limit: span(&mut dice, millis(2000), millis(10_000)),
+            autosync: dice.chance(3, 4),
+        };
+        let profile = weather(&mut dice);
+        let socket = pick(&mut dice, &[Bytes::kib(16), Bytes::kib(128), Bytes::mib(4)]);
+        let requests = 100 + dice.below(300);
+        let depth = pick(&mut dice, &[1, 2, 4, 8, 16]);
+        let thinks = span(&mut dice, micros(20), millis(30));
+        let calm = span(&mut dice, millis(60), millis(2500));
+        Self { volumes, config, profile, socket, requests, depth, thinks, calm }
+    }
+
+    /// The two nodes with what lies on their disks, not running yet.
+    pub(crate) fn cluster(&self, dice: &Dice, telling: bool) -> Cluster {
+        let mut roll = dice.split("disks");
+        let filled = roll.chance(1, 2);
+        let node = |side: Side| {
+            let mut config = self.config.clone();
+            config.node = side.name().into();
+            config.peer = side.other().name().into();
+            let own = dice.split_nth("disk", side.index() as u64);
+            let mut speed = own.split("speed");
+            let latency = Latency {
+                read: span(&mut speed, micros(20), micros(400)),
+                write: span(&mut speed, micros(20), micros(4000)),
+                flush: span(&mut speed, micros(100), micros(20_000)),
+            };
+            let mut disk = Disk::new(&self.volumes, latency, own.split("disk"));
+            if filled {
+                let salt = FOREIGN | (side.index() as u64) << 56;
+                disk.fill(|Place { volume, block }| {
+                    Stamp(salt | u64::from(volume.0) << 32 | u64::from(block))
+                });
+            }
+            let saves = span(&mut speed, micros(50), micros(5000));
+            Node::new(config, disk, Metadata::new(saves, own.split("metadata")))
+        };
+        let nodes = [node(Side::Paris), node(Side::Lyon)];
+        let wire = Wire::new(&self.profile, self.socket, dice);
+        Cluster::new(nodes, wire, dice, telling)
+    }
+}
+
+/// A link of some kind, from a hall to an ocean.
+pub(crate) fn weather(dice: &mut Dice) -> Profile {
+    let round_trip = span(dice, micros(100), millis(120));
+    let rate = pick(dice, &[10, 100, 1000]);
+    let mut profile = Profile::wan(round_trip, Rate::mbit(rate));
+    profile.jitter = if dice.chance(1, 2) { round_trip / 4 } else { Duration::ZERO };
+    profile.loss = if dice.chance(1, 3) { Ppm(5_000) } else { Ppm::NONE };
+    profile
+}
+
+/// A link on which nothing is in the way.
+pub(crate) fn fair_weather() -> Profile {
+    Profile::wan(millis(2), Rate::mbit(1000))
+}
