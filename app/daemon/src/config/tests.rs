@@ -150,3 +150,10 @@ fn a_diff_tells_what_changes_now_from_what_waits() {
     assert_eq!(changes.restart, ["group db: volume data changed"]);
     assert_eq!(diff(&old, &old), Changes::default());
 }
+
+#[test]
+fn the_example_in_the_docs_is_a_good_file() {
+    let text = include_str!("../../../../docs/example.toml");
+    let config = Config::parse(text, "docs/example.toml").expect("reads");
+    assert_eq!(config.for_node("paris").expect("is there").groups.len(), 1);
+}
