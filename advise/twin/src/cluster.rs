@@ -25,7 +25,7 @@ const DIAL_REFUSED: Duration = Duration::from_secs(4);
 #[derive(Debug)]
 pub(crate) enum Due {
     Node { side: Side, life: u64, what: NodeDue },
-    Arrive { from: Side, parcel: Parcel },
+    Arrive { from: Side },
     Took { side: Side, epoch: u64, bytes: u64 },
     Dial { side: Side },
     Establish { side: Side, epoch: u64 },
@@ -163,8 +163,8 @@ impl Cluster {
                     }
                 }
             }
-            Due::Arrive { from, parcel } => {
-                if let Some(parcel) = self.wire.arrive(from, parcel) {
+            Due::Arrive { from } => {
+                if let Some(parcel) = self.wire.arrive(from) {
                     self.wire.ends[from.other().index()].inbox.push_back(parcel);
                     self.drain(from.other());
                 }
@@ -281,9 +281,9 @@ impl Cluster {
 
     /// Lets the socket of a side take what it has room for.
     pub(crate) fn pump(&mut self, side: Side) {
-        let mut departures = Vec::new();
-        let took = self.wire.pump(side, self.now, &mut departures);
-        self.depart(side, departures);
+        let mut arrivals = Vec::new();
+        let took = self.wire.pump(side, self.now, &mut arrivals);
+        self.depart(side, arrivals);
         if let Some(epoch) = self.wire.ends[side.index()].epoch
             && took.0 > 0
         {
@@ -292,9 +292,9 @@ impl Cluster {
         }
     }
 
-    fn depart(&mut self, from: Side, departures: Vec<(Moment, Parcel)>) {
-        for (at, parcel) in departures {
-            self.push(at, Due::Arrive { from, parcel });
+    fn depart(&mut self, from: Side, arrivals: Vec<Moment>) {
+        for at in arrivals {
+            self.push(at, Due::Arrive { from });
         }
     }
 
@@ -430,9 +430,8 @@ impl Cluster {
             self.wire.set_profile(profile);
         }
         for side in Side::BOTH {
-            let mut departures = Vec::new();
-            self.wire.heal(side, self.now, &mut departures);
-            self.depart(side, departures);
+            let arrivals = self.wire.heal(side, self.now);
+            self.depart(side, arrivals);
         }
     }
 }

@@ -95,6 +95,13 @@ pub enum Happening {
         /// How.
         how: Died,
     },
+    /// A node ends the connection since it calls what the other said an offence.
+    Accused {
+        /// Which node.
+        side: Side,
+        /// In its words.
+        words: String,
+    },
     /// For the story alone, and only when it is told.
     Told {
         /// Which node.

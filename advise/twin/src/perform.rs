@@ -11,7 +11,7 @@ use crate::{Stamp, places, words};
 use core::time::Duration;
 use helio_engine::{Answer, Effect, Event, Operation, Request, StoreOp, StoreOutcome};
 use helio_format::frame::HEADER_BYTES;
-use helio_format::message::{Item, Message};
+use helio_format::message::{Item, Message, Parting};
 use helio_format::superblock::Superblock;
 use helio_units::{Bytes, Extent, IoId, Rate, RequestId, VolumeIndex};
 
@@ -60,7 +60,12 @@ impl Cluster {
             match effect {
                 Effect::Reply { request, answer } => self.reply(side, request, answer),
                 Effect::Store { io, volume, op } => self.store(side, io, volume, op),
-                Effect::Send(message) => self.send(side, message),
+                Effect::Send(message) => {
+                    if let Message::Goodbye { parting: Parting::Protocol, text } = &message {
+                        self.journal.push(Happening::Accused { side, words: text.clone() });
+                    }
+                    self.send(side, message);
+                }
                 Effect::Hangup { refused, .. } => {
                     self.wire.close(side, false, "the other end hung up");
                     self.pump(side);

@@ -4,10 +4,11 @@
 //!
 //! ```text
 //!   send ─> backlog ─(socket has room: took)─> in the socket ─(link model)─> arrives ─> inbox while paused or hung
-//!                                                   └─ direction cut: stalled until it heals
+//!                                                   └─ direction cut: held up until it heals
 //! ```
 //! What the link drops, TCP sends again: loss is delay. A cut direction is silence: nothing arrives and nobody is
-//! told; when it heals, what stalled goes on. An end that closes tells the other behind what it sent before, if the
+//! told; when it heals, what was held up goes on. Parcels lie in one queue per direction and each arrival takes the
+//! first, so that nothing overtakes. An end that closes tells the other behind what it sent before, if the
 //! direction carries it; a power cut tells nobody.
 
 use crate::Stamp;
@@ -63,8 +64,10 @@ pub(crate) struct End {
     /// Sent by the engine, not taken by the socket.
     backlog: VecDeque<Parcel>,
     in_socket: Bytes,
-    /// Taken by the socket, held up by a cut of the direction from here.
-    stalled: VecDeque<Parcel>,
+    /// Taken by the socket, on its way from here.
+    flight: VecDeque<Parcel>,
+    /// How many of them would have arrived, were the direction not cut.
+    held_up: u32,
     /// Arrived here, not read yet.
     pub(crate) inbox: VecDeque<Parcel>,
     direction: Direction,
@@ -87,9 +90,6 @@ pub struct Wire {
     socket: Bytes,
 }
 
-/// A parcel on its way, and when it arrives.
-pub(crate) type Departure = (Moment, Parcel);
-
 impl Wire {
     /// A link of one profile both ways, whose sockets hold `socket` bytes.
     #[must_use]
@@ -100,7 +100,8 @@ impl Wire {
             failures: 0,
             backlog: VecDeque::new(),
             in_socket: Bytes::ZERO,
-            stalled: VecDeque::new(),
+            flight: VecDeque::new(),
+            held_up: 0,
             inbox: VecDeque::new(),
             direction: Direction::new(profile.clone()),
             cut: false,
@@ -145,13 +146,13 @@ impl Wire {
         self.ends[from.index()].cut = true;
     }
 
-    /// The direction carries again; what stalled goes on.
-    pub(crate) fn heal(&mut self, from: Side, now: Moment, out: &mut Vec<Departure>) {
+    /// The direction carries again. Returns when what was held up arrives.
+    pub(crate) fn heal(&mut self, from: Side, now: Moment) -> Vec<Moment> {
         let end = &mut self.ends[from.index()];
         end.cut = false;
-        while let Some(parcel) = end.stalled.pop_front() {
-            out.push((end.transit(now, parcel.size), parcel));
-        }
+        let held_up = core::mem::take(&mut end.held_up) as usize;
+        let sizes: Vec<Bytes> = end.flight.iter().take(held_up).map(|p| p.size).collect();
+        sizes.into_iter().map(|size| end.transit(now, size)).collect()
     }
 
     /// The engine of that side says something. Returns whether there is a connection to say it on.
@@ -162,8 +163,9 @@ impl Wire {
         true
     }
 
-    /// The socket takes what it has room for. Returns how many bytes of the connection in force.
-    pub(crate) fn pump(&mut self, from: Side, now: Moment, out: &mut Vec<Departure>) -> Bytes {
+    /// The socket takes what it has room for. Returns how many bytes of the connection in force; `arrivals` gets the
+    /// moments at which they arrive.
+    pub(crate) fn pump(&mut self, from: Side, now: Moment, arrivals: &mut Vec<Moment>) -> Bytes {
         let end = &mut self.ends[from.index()];
         let mut took = Bytes::ZERO;
         while let Some(front) = end.backlog.front() {
@@ -177,21 +179,23 @@ impl Wire {
                 took += parcel.size;
             }
             if end.cut {
-                end.stalled.push_back(parcel);
+                end.held_up += 1;
             } else {
-                out.push((end.transit(now, parcel.size), parcel));
+                arrivals.push(end.transit(now, parcel.size));
             }
+            end.flight.push_back(parcel);
         }
         took
     }
 
-    /// A parcel reaches the other side's kernel. Returns it if it gets there, and keeps it where a cut holds it up.
-    pub(crate) fn arrive(&mut self, from: Side, parcel: Parcel) -> Option<Parcel> {
+    /// The first parcel on its way reaches the other side's kernel, if it gets there; a cut holds it up.
+    pub(crate) fn arrive(&mut self, from: Side) -> Option<Parcel> {
         let end = &mut self.ends[from.index()];
         if end.cut {
-            end.stalled.push_back(parcel);
+            end.held_up += 1;
             return None;
         }
+        let parcel = end.flight.pop_front()?;
         (!self.is_broken(parcel.epoch)).then_some(parcel)
     }
 
@@ -229,8 +233,11 @@ impl Wire {
         let end = &mut self.ends[side.index()];
         end.epoch = None;
         end.backlog.clear();
-        end.stalled.clear();
         end.inbox.clear();
+        if end.cut {
+            // Nobody is left to send it again.
+            end.flight.iter_mut().for_each(|parcel| parcel.epoch = 0);
+        }
     }
 
     /// An end takes part in a new connection.
@@ -238,7 +245,6 @@ impl Wire {
         let end = &mut self.ends[side.index()];
         end.epoch = Some(epoch);
         end.backlog.clear();
-        end.stalled.clear();
         end.inbox.retain(|parcel| parcel.epoch == epoch);
         end.in_socket = Bytes::ZERO;
         end.failures = 0;

@@ -104,13 +104,19 @@ fn peer(out: &mut String, g: &GroupStatus, now: WallTime) {
     let age = p
         .age_seconds
         .map_or_else(|| "never heard".to_owned(), |age| format!("heard {} ago", seconds(age)));
+    let told: Vec<String> = p
+        .role
+        .iter()
+        .map(ToString::to_string)
+        .chain(p.state.iter().map(ToString::to_string))
+        .collect();
+    let told = if told.is_empty() { String::new() } else { format!(" as {}", told.join(", ")) };
     let since = ago(p.connection_since_ms, now);
-    let word = format!("{:?}", p.connection).to_lowercase();
-    line(
-        out,
-        "peer",
-        &format!("{} at {}, {word} for {since}: {}; {age}", p.name, p.address, p.reason),
+    let text = format!(
+        "{} at {}, {} for {since}: {}; {age}{told}",
+        p.name, p.address, p.connection, p.reason
     );
+    line(out, "peer", &text);
     let Some(l) = &p.link else { return };
     let text = format!(
         "rtt {:.2} ms, {}, window {}, {} delivered, {} segments sent again",
@@ -176,7 +182,16 @@ mod tests {
         assert!(
             text.contains("send 1 MiB requested, 2 MiB actual, receive autotuned, 128 KiB actual")
         );
-        assert!(text.contains("; heard 75.5 s ago"));
+        assert!(text.contains("; heard 75.5 s ago\n"));
+    }
+
+    #[test]
+    fn what_the_peer_told_of_itself_stands_beside_its_age() {
+        let mut sample: Status = serde_json::from_str(SAMPLE).expect("the sample is a status");
+        let peer = &mut sample.groups[0].peer;
+        peer.role = Some(helio_units::Role::Secondary);
+        peer.state = Some(helio_units::State::Replicating);
+        assert!(status(&sample).contains("; heard 75.5 s ago as secondary, replicating\n"));
     }
 
     #[test]

@@ -145,7 +145,7 @@ impl Daemon {
     ) -> Result<Reply, ApiError> {
         self.known(&group)?;
         let at_stake = || self.shard.answer(|reply| Ask::AtStake { group: group.clone(), reply });
-        if force && !confirmed {
+        if force && !confirmed && !self.is_primary(&group).await? {
             let stake = at_stake().await?;
             let mut error = ApiError::new(
                 code::NEEDS_CONFIRMATION,
@@ -169,19 +169,31 @@ impl Daemon {
         }
     }
 
+    /// Whether there is nothing left to promote.
+    async fn is_primary(&self, group: &str) -> Result<bool, ApiError> {
+        let status = self.status(Some(group.to_owned())).await?;
+        Ok(status.groups.iter().any(|g| g.role == helio_units::Role::Primary))
+    }
+
     /// Reads the file again and changes what may change while running.
     fn apply(&self, dry_run: bool) -> Result<ApplyReply, ApiError> {
         let new = Config::load(&self.config_path).map_err(|error| {
-            ApiError::new("bad-configuration", error.to_string(), "mend the file and apply again")
+            let place = error
+                .place
+                .as_ref()
+                .map_or_else(String::new, |at| format!(":{}:{}", at.line, at.column));
+            let text = format!("{}{place}: {}", error.file, error.message);
+            ApiError::new("bad-configuration", text, error.remedy)
         })?;
         let mut current = self.config.lock().unwrap_or_else(PoisonError::into_inner);
         let changes = config::diff(&current, &new);
         let lines = changes.online.iter().map(|change| change.text.clone()).collect();
         for Change { group, setting, .. } in changes.online.into_iter().filter(|_| !dry_run) {
+            // Asked first: what the shard did not take must be found again by the next apply.
+            self.shard.ask(Ask::Change { group: group.clone(), setting: setting.clone() })?;
             if let Some(config) = current.groups.get_mut(&group) {
                 remember(config, &setting);
             }
-            self.shard.ask(Ask::Change { group, setting })?;
         }
         Ok(ApplyReply { changes: lines, restart_needed: changes.restart })
     }

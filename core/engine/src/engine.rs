@@ -121,9 +121,6 @@ impl Engine {
             Event::Message(message) => self.message(message),
             Event::Disconnected { why } => self.disconnected(why),
             Event::LinkTook { bytes } => {
-                if bytes > 0 {
-                    self.session.progressed(self.shared.now);
-                }
                 if let Some(primary) = &mut self.primary {
                     primary.link_took(bytes);
                 }
@@ -183,6 +180,9 @@ impl Engine {
         self.shared.now = self.shared.now.max(now);
         core::mem::swap(&mut self.shared.out, effects);
         if let Some(primary) = &mut self.primary {
+            if self.standing.is_leaving() {
+                primary.wait_for_nobody(&mut self.shared);
+            }
             primary.readmit(&mut self.shared);
             if matches!(self.standing, Standing::Primary) {
                 primary.mend(&self.shared);

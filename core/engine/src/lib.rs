@@ -38,6 +38,8 @@ mod save;
 mod session;
 mod shared;
 mod status;
+#[cfg(test)]
+mod stories;
 mod stream;
 mod write;
 

@@ -130,6 +130,13 @@ impl Primary {
         self.consider_all(s);
     }
 
+    /// On the way out: what waits for room in the queue of a peer that is away would wait for ever.
+    pub(crate) fn wait_for_nobody(&mut self, s: &mut Shared) {
+        if self.queue.waiters() > 0 && self.flow.is_none() && self.retaining {
+            self.drop_queue("the peer is away and this node leaves the primary role", s);
+        }
+    }
+
     /// Remembers that the local store failed.
     pub(crate) fn fault(&mut self, volume: VolumeIndex, fault: StoreFault, s: &mut Shared) {
         if self.faulted.is_none() {

@@ -7,7 +7,7 @@
 //!    └──── hung up ────────┴───────── lost, parted ───────┘
 //! ```
 //! A peer is lost when none of its cursors moved for T while something sent is unacknowledged; while it says that
-//! it is flushing, for the flush limit instead. With nothing outstanding, hearing nothing for T is loss (rule 8).
+//! it is flushing, for the flush limit instead. A long item on its way adds the time it may take. With nothing outstanding, hearing nothing for T is loss (rule 8).
 
 use crate::effect::Effect;
 use crate::engine::Engine;
@@ -20,7 +20,10 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use helio_format::lineage::Relation;
 use helio_format::message::{Hello, Message, Parting, Ping};
-use helio_units::{Moment, Sequence};
+use helio_units::{Bytes, Moment, Rate, Sequence};
+
+/// A link slower than this may lose its peer over one long write; a short one always gets through in time.
+const SLOWEST_LINK: Rate = Rate::mbit(1);
 
 /// Where the conversation stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,11 +92,6 @@ impl Session {
             Link::Up(hello) => Some(hello),
             _ => None,
         }
-    }
-
-    /// Something moved that proves the peer works.
-    pub(crate) fn progressed(&mut self, now: Moment) {
-        self.progress_at = now;
     }
 }
 
@@ -508,7 +506,20 @@ impl Engine {
         } else {
             config.peer_timeout
         };
-        self.quiet_since() + patience
+        self.quiet_since() + patience + self.arrival_time()
+    }
+
+    /// A cursor moves only when an item has arrived whole: so the next one that has not gets its time on the slowest
+    /// link. That the socket takes bytes proves nothing: a hung peer's kernel takes them too.
+    fn arrival_time(&self) -> Duration {
+        let Some(p) = self.primary.as_ref().filter(|p| p.flow.is_some()) else {
+            return Duration::ZERO;
+        };
+        let next =
+            p.line.get(p.cursors.received.next()).filter(|e| e.item.sequence <= p.cursors.sent);
+        let bytes =
+            next.and_then(|e| e.item.payload).map_or(0, |payload| u64::from(payload.length));
+        SLOWEST_LINK.time_for(Bytes(bytes))
     }
 
     pub(crate) fn session_deadline(&self) -> Moment {

@@ -124,8 +124,7 @@ impl Client {
         for happening in journal {
             match happening {
                 Happening::Replied { request, .. } => {
-                    let thought = self.dice.below(self.thinks.as_nanos() as u64);
-                    let until = now + Duration::from_nanos(thought);
+                    let until = now + self.thought();
                     self.free(|id, _| id == *request, until);
                 }
                 Happening::Died { side, .. } => {
@@ -134,6 +133,12 @@ impl Client {
                 _ => {}
             }
         }
+    }
+
+    /// Requests come in bursts with pauses between them.
+    fn thought(&mut self) -> Duration {
+        let most = if self.dice.chance(1, 4) { self.thinks } else { self.thinks / 50 };
+        Duration::from_nanos(self.dice.below(most.as_nanos() as u64))
     }
 
     fn free(&mut self, whose: impl Fn(RequestId, Side) -> bool, until: Moment) {

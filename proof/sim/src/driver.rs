@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is done to the two nodes from outside, at its time: misfortunes, their remedies, the operator's rounds.
 
-use crate::faults::Fault;
+use crate::faults::{Fault, Kind, odds};
 use crate::oracle::Oracle;
 use helio_engine::{Command, CommandId};
 use helio_netmodel::Dice;
@@ -24,6 +24,8 @@ pub(crate) enum Act {
     MendDisk(Side),
     /// The operator looks after things.
     Round,
+    /// A node takes over by force.
+    TakeOver(Side),
     /// A promotion that belongs to a planned switch; tried so many times more.
     Promote(Side, u32),
 }
@@ -41,6 +43,8 @@ pub(crate) struct Tally {
 #[derive(Debug)]
 pub(crate) struct Driver {
     pub(crate) dice: Dice,
+    /// What is likely in this story.
+    pub(crate) odds: Vec<(u32, Kind)>,
     queue: BTreeMap<(Moment, u64), Act>,
     ties: u64,
     commands: u64,
@@ -57,6 +61,7 @@ impl Driver {
     pub(crate) fn new(dice: &Dice) -> Self {
         Self {
             dice: dice.split("driver"),
+            odds: odds(&mut dice.split("odds")),
             queue: BTreeMap::new(),
             ties: 0,
             commands: 0,

@@ -6,6 +6,7 @@ use crate::oracle::Oracle;
 use crate::scenario::{pick, span, weather};
 use core::time::Duration;
 use helio_engine::{Command, StoreFault};
+use helio_netmodel::Dice;
 use helio_twin::{Breakage, Cluster, MetadataFault, Side, StoreVerb};
 use helio_units::{Mode, Rate};
 
@@ -14,11 +15,22 @@ use helio_units::{Mode, Rate};
 pub(crate) enum Fault {
     Weather,
     Cut(Breakage),
-    Kill { side: Side, power: bool },
-    BothDown { power: bool },
-    Disk { side: Side, verb: StoreVerb },
+    Kill {
+        side: Side,
+        power: bool,
+    },
+    BothDown {
+        power: bool,
+    },
+    Disk {
+        side: Side,
+        verb: StoreVerb,
+    },
     SlowDisk(Side),
-    Metadata { side: Side, fault: MetadataFault },
+    Metadata {
+        side: Side,
+        fault: MetadataFault,
+    },
     Hang(Side),
     Log,
     Update,
@@ -26,11 +38,15 @@ pub(crate) enum Fault {
     Switch,
     CleanStop(Side),
     SplitBrain,
+    /// The serving node dies, and the other takes over at once.
+    Usurp {
+        power: bool,
+    },
     Measure,
 }
 
-/// How likely each is, in parts of the sum.
-const ODDS: [(u32, Kind); 15] = [
+/// How likely each is, in parts of the sum; each story leaves some out and prefers others.
+const ODDS: [(u32, Kind); 16] = [
     (8, Kind::Weather),
     (12, Kind::Silence),
     (8, Kind::OneWay),
@@ -46,10 +62,11 @@ const ODDS: [(u32, Kind); 15] = [
     (8, Kind::Switch),
     (4, Kind::Stop),
     (1, Kind::Split),
+    (4, Kind::Usurp),
 ];
 
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+pub(crate) enum Kind {
     Weather,
     Silence,
     OneWay,
@@ -65,17 +82,23 @@ enum Kind {
     Switch,
     Stop,
     Split,
+    Usurp,
+}
+
+/// The odds of one story: what is rare together everywhere is frequent somewhere.
+pub(crate) fn odds(dice: &mut Dice) -> Vec<(u32, Kind)> {
+    ODDS.iter().map(|(odds, kind)| (odds * pick(dice, &[0, 1, 1, 5, 20]) + 1, *kind)).collect()
 }
 
 impl Driver {
     pub(crate) fn draw_fault(&mut self) -> Fault {
         let dice = &mut self.dice;
         let side = pick(dice, &Side::BOTH);
-        let mut roll = dice.below(ODDS.iter().map(|(n, _)| u64::from(*n)).sum()) as u32;
+        let mut roll = dice.below(self.odds.iter().map(|(n, _)| u64::from(*n)).sum()) as u32;
         let mut kind = Kind::Weather;
-        for (odds, candidate) in ODDS {
-            if roll < odds {
-                kind = candidate;
+        for (odds, candidate) in &self.odds {
+            if roll < *odds {
+                kind = *candidate;
                 break;
             }
             roll -= odds;
@@ -107,11 +130,12 @@ impl Driver {
             Kind::Switch => Fault::Switch,
             Kind::Stop => Fault::CleanStop(side),
             Kind::Split => Fault::SplitBrain,
+            Kind::Usurp => Fault::Usurp { power: dice.chance(1, 3) },
         }
     }
 
     fn later(&mut self, cluster: &Cluster, act: Act) {
-        let (least, most) = (Duration::from_millis(20), Duration::from_secs(5));
+        let (least, most) = (Duration::from_millis(5), Duration::from_secs(4));
         let when = cluster.now() + span(&mut self.dice, least, most);
         self.at(when, act);
     }
@@ -181,12 +205,36 @@ impl Driver {
                     self.command(cluster, oracle, side.other(), command);
                 }
             }
+            Fault::Usurp { power } => {
+                if let Some(side) = serving {
+                    self.kill(side, power, cluster);
+                    let (least, most) = (Duration::from_micros(20), Duration::from_millis(100));
+                    let when = cluster.now() + span(&mut self.dice, least, most);
+                    self.at(when, Act::TakeOver(side.other()));
+                }
+            }
             Fault::Measure => {
                 let round_trip =
                     span(&mut self.dice, Duration::from_millis(1), Duration::from_millis(300));
                 cluster.measure_link(serving.unwrap_or(Side::Lyon), round_trip, Rate::mbit(1000));
             }
         }
+    }
+
+    /// Trouble that comes when two have just met, when a conversation has the most to lose.
+    pub(crate) fn aftershock(&mut self, cluster: &Cluster, side: Side) {
+        let dice = &mut self.dice;
+        let fault = match dice.below(8) {
+            0..3 => Fault::Cut(Breakage::Reset),
+            3 => Fault::Kill { side, power: dice.chance(1, 3) },
+            4 => Fault::Log,
+            5 => Fault::Update,
+            6 => Fault::Switch,
+            _ => Fault::Usurp { power: dice.chance(1, 3) },
+        };
+        let (least, most) = (Duration::from_micros(100), Duration::from_millis(400));
+        let when = cluster.now() + span(dice, least, most);
+        self.at(when, Act::Break(fault));
     }
 
     pub(crate) fn kill(&mut self, side: Side, power: bool, cluster: &mut Cluster) {

@@ -26,6 +26,9 @@ impl Driver {
                 let next = cluster.now() + ROUND;
                 self.at(next, Act::Round);
             }
+            Act::TakeOver(side) => {
+                self.command(cluster, oracle, side, Command::Promote { force: true });
+            }
             Act::Promote(side, tries) => {
                 if tries > 0 && !Side::BOTH.iter().any(|s| cluster.node(*s).serves()) {
                     let command = Command::Promote { force: false };
@@ -66,6 +69,12 @@ impl Driver {
             {
                 let pause = Duration::from_millis(self.dice.below(600));
                 self.at(cluster.now() + pause, Act::Promote(side, 3));
+            }
+            if let Happening::Connected { side } = happening
+                && !self.healing
+                && self.dice.chance(1, 12)
+            {
+                self.aftershock(cluster, *side);
             }
         }
     }

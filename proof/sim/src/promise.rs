@@ -11,7 +11,7 @@ pub enum Promise {
     Closed,
     /// A consistent copy holds nothing that its source never held.
     KnownBytes,
-    /// A write answered in effective sync is in the peer's image.
+    /// A write answered in effective sync is in the peer's image, and so is, once sync is in force, all before it.
     SyncAnswer,
     /// A write answered in effective nearsync is in the peer's memory or image.
     NearSyncAnswer,
@@ -32,6 +32,10 @@ pub enum Promise {
     /// A promotion loses no answered write that its kind may not lose: none without force, none answered in effective
     /// sync with force, none of its own on a node that goes on.
     NothingLost,
+    /// A node that wrote follows another only where that one holds all it answered.
+    NothingDiscarded,
+    /// Two sound nodes never call each other's words an offence.
+    Civil,
     /// Every request is answered exactly once, by the node it was put to, while that lives.
     AnsweredOnce,
     /// The engine's own assertions hold.
@@ -57,6 +61,8 @@ impl fmt::Display for Promise {
             Self::OnePrimary => "without force there is one primary",
             Self::ConsistentPromotion => "a promoted image is consistent",
             Self::NothingLost => "a promotion loses nothing it may not lose",
+            Self::NothingDiscarded => "nobody follows one who lacks what it answered",
+            Self::Civil => "sound nodes understand each other",
             Self::AnsweredOnce => "every request is answered exactly once",
             Self::Invariants => "the engine's assertions hold",
             Self::Converges => "once mended, the nodes replicate equal images",

@@ -13,7 +13,7 @@ use helio_twin::{Cluster, Happening, Side};
 use helio_units::{Moment, State};
 
 /// The first phase ends at the latest then.
-const BREAKING_AT_MOST: Duration = Duration::from_secs(60);
+const BREAKING_AT_MOST: Duration = Duration::from_secs(40);
 /// The second must be over within this.
 const MENDED_WITHIN: Duration = Duration::from_secs(300);
 /// No story is this long unless an engine spins.
@@ -118,7 +118,9 @@ impl Stage<'_> {
         let first = Act::Promote(Side::Paris, 6);
         self.driver.at(Moment::ZERO + Duration::from_millis(300), first);
         self.driver.at(Moment::ZERO + Duration::from_millis(900), Act::Round);
-        self.driver.at(Moment::ZERO + Duration::from_millis(400), Act::Misfortune);
+        // Mostly the two have found each other before the first misfortune, and sometimes not.
+        let peace = span(&mut self.driver.dice, Duration::from_millis(300), Duration::from_secs(4));
+        self.driver.at(Moment::ZERO + peace, Act::Misfortune);
         let until = Moment::ZERO + BREAKING_AT_MOST;
         self.advance(until, |stage| Ok(stage.client.is_done()))?;
         self.client.retire();

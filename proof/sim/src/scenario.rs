@@ -21,7 +21,7 @@ pub(crate) struct Scenario {
     pub(crate) requests: u64,
     /// How many it has under way at once.
     pub(crate) depth: usize,
-    /// How long it thinks, at most.
+    /// How long it thinks between two bursts, at most.
     pub(crate) thinks: Duration,
     /// The mean time between two misfortunes.
     pub(crate) calm: Duration,
@@ -72,14 +72,14 @@ impl Scenario {
             queue,
             peer_timeout: span(&mut dice, millis(800), millis(4000)),
             flush_limit: span(&mut dice, millis(2000), millis(10_000)),
-            autosync: dice.chance(3, 4),
+            autosync: dice.chance(5, 6),
         };
         let profile = weather(&mut dice);
         let socket = pick(&mut dice, &[Bytes::kib(16), Bytes::kib(128), Bytes::mib(4)]);
-        let requests = 100 + dice.below(300);
+        let requests = 150 + dice.below(350);
         let depth = pick(&mut dice, &[1, 2, 4, 8, 16]);
-        let thinks = span(&mut dice, micros(20), millis(30));
-        let calm = span(&mut dice, millis(60), millis(2500));
+        let thinks = span(&mut dice, millis(20), millis(400)) * depth as u32;
+        let calm = span(&mut dice, millis(100), millis(2500));
         Self { volumes, config, profile, socket, requests, depth, thinks, calm }
     }
 

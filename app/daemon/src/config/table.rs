@@ -75,8 +75,11 @@ impl<'a> Table<'a> {
     }
 
     fn wrong_kind(&self, key: &str, value: &Spanned<DeValue<'_>>, wanted: &str) -> ConfigError {
-        let found = value.get_ref().type_str();
-        let message = format!("`{key}` must be {wanted}, and is of type {found}");
+        let found = match value.get_ref() {
+            DeValue::Integer(number) => number.to_string(),
+            other => format!("of type {}", other.type_str()),
+        };
+        let message = format!("`{key}` must be {wanted}, and is {found}");
         self.refuse(value.span().start, message, format!("write {wanted}"))
     }
 

@@ -112,6 +112,142 @@ const CASES: &[Case] = &[
         "helio.toml:1:12: not TOML: unclosed table, expected `]`",
         "correct the line",
     ),
+    (
+        ("[node.paris]\naddress", "[node.paris]\naddres"),
+        "helio.toml:2:1: node paris: unknown key `addres`",
+        "known here: address, listen, nbd",
+    ),
+    (
+        ("[node.lyon]\naddress = \"127.0.0.1:7122\"", "[node.lyon]"),
+        "helio.toml:3:7: node lyon: lacks `address`",
+        "add address = \"IP:PORT\"",
+    ),
+    (
+        ("127.0.0.1:7122", "lyon:7122"),
+        "helio.toml:4:11: node lyon: `address` = \"lyon:7122\" is not IP:PORT",
+        "write an address and a port, such as \"127.0.0.1:7121\"",
+    ),
+    (
+        ("127.0.0.1:7122", "127.0.0.1:0"),
+        "helio.toml:4:11: node lyon: `address` 127.0.0.1:0 has no port",
+        "name a port from 1 to 65535",
+    ),
+    (
+        ("[node.lyon]", "nbd = \"127.0.0.1:7121\"\n[node.lyon]"),
+        "helio.toml:3:7: node paris: `nbd` 127.0.0.1:7121 is where the node listens for its peers",
+        "give NBD a port of its own",
+    ),
+    (
+        ("nodes = [\"paris\", \"lyon\"]\n", ""),
+        "helio.toml:6:8: group db: lacks `nodes`",
+        "add nodes = [\"A\", \"B\"]",
+    ),
+    (
+        // Columns count characters, not bytes.
+        ("[\"paris\", \"lyon\"]", "[\"Zürich\", \"lyon\"]"),
+        "helio.toml:7:10: group db: node `Zürich` is not declared",
+        "add [node.NAME] for it, or correct the name",
+    ),
+    (
+        ("[\"paris\", \"lyon\"]", "[\"paris\", \"paris\"]"),
+        "helio.toml:7:19: group db: names node `paris` twice",
+        "name two different nodes",
+    ),
+    (
+        ("mode = \"async\"", "mode = \"fast\""),
+        "helio.toml:8:8: group db: mode `fast` is unknown",
+        "use sync, nearsync or async",
+    ),
+    (
+        ("mode = \"async\"", "autosync = \"yes\""),
+        "helio.toml:8:12: group db: `autosync` must be true or false, and is of type string",
+        "write true or false",
+    ),
+    (
+        ("mode = \"async\"", "peer-timeout = \"1ms\""),
+        "helio.toml:8:16: group db: `peer-timeout` 1ms is shorter than an ordinary pause",
+        "use at least 100ms",
+    ),
+    (
+        ("mode = \"async\"", "flush-limit = \"2s\""),
+        "helio.toml:8:15: group db: `flush-limit` 2s is less than peer-timeout 6s",
+        "make it at least the peer timeout, which it extends",
+    ),
+    (
+        ("mode = \"async\"", "link = { send-buffer = \"4GiB\" }"),
+        "helio.toml:8:24: group db, link: `send-buffer` 4 GiB is no size of a socket buffer",
+        "use \"auto\", or a size below 1 GiB",
+    ),
+    (
+        ("memory = \"64MiB\"", "memory = \"0B\""),
+        "helio.toml:9:20: group db, queue: `memory` 0 B holds not even one sector",
+        "use \"auto\", or at least \"512B\"",
+    ),
+    (
+        ("memory = \"64MiB\"", "items = 0"),
+        "helio.toml:9:19: group db, queue: `items` must be a whole number of at least 1, and is 0",
+        "write a whole number of at least 1",
+    ),
+    (
+        ("memory = \"64MiB\"", "preset = \"drbd\""),
+        "helio.toml:9:20: group db, queue: preset `drbd` is unknown",
+        "use sndr, or leave it out",
+    ),
+    (
+        ("memory = \"64MiB\"", "preset = \"sndr\", items = 5"),
+        "helio.toml:9:36: group db, queue: preset `sndr` already fixes memory and items",
+        "keep either the preset or your own bounds",
+    ),
+    (
+        ("memory = \"64MiB\"", "disk = \"20GiB\""),
+        "helio.toml:9:18: group db, queue: `disk` comes with the disk queue, which this version does not have",
+        "leave it out",
+    ),
+    (
+        ("connected = \"block\"", "connected = \"drop\""),
+        "helio.toml:9:55: group db, queue, when-full: `connected` = \"drop\" is unknown",
+        "use block, log or fail",
+    ),
+    (
+        ("volume.data", "volume.\"a/b\""),
+        "helio.toml:11:18: group db: volume name `a/b` is not allowed",
+        "use up to 63 letters, digits, `-`, `_` and `.`, beginning with neither `-` nor `.`",
+    ),
+    (
+        ("size = \"1GiB\"", "size = \"0B\""),
+        "helio.toml:12:8: group db, volume data: size of 0 bytes is not a whole number of sectors",
+        "use a multiple of 512 bytes, and not zero",
+    ),
+    (
+        ("size = \"1GiB\"", "io = \"direct\""),
+        "helio.toml:11:18: group db, volume data: lacks `size`",
+        "add size = \"100GiB\", the same on every node",
+    ),
+    (
+        ("size = \"1GiB\"", "size = \"1GiB\"\nio = \"mmap\""),
+        "helio.toml:13:6: group db, volume data: io `mmap` is unknown",
+        "use direct or buffered",
+    ),
+    (
+        ("members.lyon = [\"/dev/vg0/data\"]", "members.lyon = [\"data\"]"),
+        "helio.toml:14:17: group db, volume data: member `data` is not an absolute path",
+        "begin it with `/`",
+    ),
+    (
+        ("members.lyon", "members.rome"),
+        "helio.toml:14:9: group db, volume data: has a member on `rome`, which is not a node of the group",
+        "the group's nodes are paris and lyon",
+    ),
+    (
+        (
+            "[group.db.volume.data]",
+            "[group.db.volume.logs]\nsize = \"1MiB\"\nmembers.paris = [\"/dev//vg0/data\"]\n\
+             members.lyon = [\"/dev/vg0/logs\"]\n[group.db.volume.data]",
+        ),
+        "helio.toml:17:18: group db, volume data: member /dev/vg0/data on node paris already belongs to group db, \
+         volume logs",
+        "give each volume a store of its own",
+    ),
 ];
 
 /// Every refusal names file, line and column, what is wrong, and what helps.
@@ -120,6 +256,50 @@ fn what_is_wrong_is_said_with_its_place_and_remedy() {
     for ((from, to), message, remedy) in CASES {
         assert_eq!(said(from, to), format!("{message}\n  remedy: {remedy}"));
     }
+}
+
+#[test]
+fn a_file_that_names_no_node_no_volume_or_is_not_there_is_refused() {
+    let said = |text: &str| parse(text).expect_err("was taken").to_string();
+    assert_eq!(
+        said(""),
+        "helio.toml:1:1: names no node\n  remedy: add [node.NAME] with address = \"IP:PORT\""
+    );
+    let (without_volume, _) = GOOD.split_once("[group.db.volume").expect("has a volume");
+    assert_eq!(
+        said(without_volume),
+        "helio.toml:6:8: group db: has no volume\n  remedy: add [group.NAME.volume.NAME] with size and members"
+    );
+    let folder = tempfile::tempdir().expect("a folder");
+    let missing = folder.path().join("helio.toml");
+    assert_eq!(
+        Config::load(&missing).expect_err("was taken").to_string(),
+        format!(
+            "{}: cannot be read: No such file or directory (os error 2)\n  \
+             remedy: name a readable configuration file with --config",
+            missing.display()
+        )
+    );
+}
+
+/// The example shows every key with its default, so it must mean what a file without them means.
+#[test]
+fn the_example_in_the_docs_reads_and_shows_the_defaults() {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/example.toml");
+    let config = Config::load(&example).expect("reads");
+    let bare = GOOD.lines().filter(|line| !line.starts_with("mode") && !line.starts_with("queue"));
+    let plain = parse(&bare.collect::<Vec<_>>().join("\n")).expect("reads");
+    let (shown, default) = (&config.groups["db"], &plain.groups["db"]);
+    assert_eq!((shown.mode, shown.queue), (default.mode, default.queue));
+    assert_eq!(shown.queue_source, QueueSource::Auto);
+    assert_eq!(
+        (shown.peer_timeout, shown.flush_limit),
+        (default.peer_timeout, default.flush_limit)
+    );
+    assert_eq!(shown.autosync, default.autosync);
+    let (shown, default) = (&shown.volumes["data"], &default.volumes["data"]);
+    assert_eq!((shown.io, shown.sparse), (default.io, default.sparse));
+    assert_eq!(config.for_node("paris").expect("is there").groups[0].peer_name, "lyon");
 }
 
 #[test]

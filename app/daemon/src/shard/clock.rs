@@ -4,15 +4,17 @@
 use helio_units::{Moment, WallTime};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// Monotonic moments since the shard's start, and what they are on the calendar.
+/// Monotonic moments since the shard's start, and what they are on the calendar: by its reading at the start, so that
+/// one moment is always shown as the same time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     start: Instant,
+    start_wall: WallTime,
 }
 
 impl Clock {
     pub(crate) fn new() -> Self {
-        Self { start: Instant::now() }
+        Self { start: Instant::now(), start_wall: Self::wall_now() }
     }
 
     pub(crate) fn now(&self) -> Moment {
@@ -27,9 +29,6 @@ impl Clock {
 
     /// The calendar's time at a moment of this clock.
     pub(crate) fn wall(&self, at: Moment) -> WallTime {
-        let ago = self.now() - at;
-        WallTime(
-            Self::wall_now().0.saturating_sub(u64::try_from(ago.as_millis()).unwrap_or(u64::MAX)),
-        )
+        WallTime(self.start_wall.0 + at.0 / 1_000_000)
     }
 }

@@ -322,6 +322,8 @@ impl<D: Driver> Shard<D> {
                 self.clients.accept(accepted.socket, &mut self.driver)
             }
             Ok(accepted) => self.strangers.accept(accepted.socket, now, &mut self.driver),
+            // A stop cancels what waits for connections.
+            Err(_) if self.stopping => {}
             Err(error) => tracing::error!(%error, "a connection could not be accepted"),
         }
         if let Some(listener) = listener.filter(|_| !self.stopping) {

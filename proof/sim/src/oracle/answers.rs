@@ -76,6 +76,28 @@ impl Oracle {
         Ok(())
     }
 
+    /// Sync comes into force: everything answered so far is at the peer.
+    pub(super) fn judge_level(&self, after: &[View; 2]) -> Result<(), Violation> {
+        for side in Side::BOTH {
+            let (before, after) = (&self.before[side.index()], &after[side.index()]);
+            let begins = after.promises(Mode::Sync) && !before.promises(Mode::Sync);
+            let Some(history) = self.histories.get(&self.copies[side.index()].generation) else {
+                continue;
+            };
+            if !begins || !self.peer_kept(side) {
+                continue;
+            }
+            for index in &history.answered {
+                let write = &history.writes[*index as usize];
+                let lacking = history.lacks(write, &self.images[side.other().index()]);
+                hold(lacking.is_none(), Promise::SyncAnswer, || {
+                    format!("{side} says sync is in force, the peer lacks {:?}", write.stamp)
+                })?;
+            }
+        }
+        Ok(())
+    }
+
     /// The peer has had power ever since it was met.
     fn peer_kept(&self, side: Side) -> bool {
         let peer = &self.copies[side.other().index()];

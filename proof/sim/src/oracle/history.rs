@@ -44,7 +44,7 @@ pub(crate) type Image = Vec<Vec<Stamp>>;
 pub(crate) struct History {
     /// Who writes it.
     pub(crate) leader: Side,
-    base: Image,
+    pub(crate) base: Image,
     versions: Vec<Vec<Vec<Version>>>,
     pub(crate) writes: Vec<Write>,
     /// Indices of answered writes, in the order of their answers.

@@ -174,6 +174,10 @@ impl Oracle {
                 }
                 Happening::Started { side } => self.started(cluster, *side)?,
                 Happening::Died { side, how } => self.died(*side, *how),
+                Happening::Accused { side, words } => {
+                    let detail = format!("{side}: {words}");
+                    return Err(Violation::new(Promise::Civil, detail));
+                }
                 Happening::Issued { .. } | Happening::Commanded { .. } | Happening::Told { .. } => {
                 }
             }
@@ -185,6 +189,7 @@ impl Oracle {
         }
         self.judge_marks(cluster)?;
         self.judge_state(cluster, &after)?;
+        self.judge_level(&after)?;
         self.before = after;
         Ok(())
     }

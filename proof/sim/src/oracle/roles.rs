@@ -10,6 +10,7 @@
 use super::history::{History, Serial, Write};
 use super::{Key, Oracle, key};
 use crate::promise::{Promise, Violation, hold};
+use helio_format::lineage::Lineage;
 use helio_twin::{Cluster, Side};
 use helio_units::Role;
 
@@ -21,10 +22,36 @@ impl Oracle {
             return self.promoted(cluster, side);
         }
         if record.role == Role::Secondary && !record.wrote {
+            self.nothing_discarded(cluster, side)?;
             // A stream was adopted: what a power cut took has been made up for, or the record says inconsistent.
             self.copies[side.index()].tainted = false;
         }
         self.look_again(cluster, side)
+    }
+
+    /// A node that wrote adopts another's stream: what it answered must have been in the image that one began with.
+    fn nothing_discarded(&self, cluster: &Cluster, side: Side) -> Result<(), Violation> {
+        let Some(record) = cluster.node(side).superblock() else { return Ok(()) };
+        let at = self.copies[side.index()].generation;
+        let Some(history) = self.histories.get(&at).filter(|history| history.leader == side) else {
+            return Ok(());
+        };
+        let Some(heir) = self.child_of(at, &record.lineage) else { return Ok(()) };
+        for index in &history.answered {
+            let write = &history.writes[*index as usize];
+            hold(history.lacks(write, &heir.base).is_none(), Promise::NothingDiscarded, || {
+                format!("{side} follows, and {:?}, which it answered, is nowhere else", write.stamp)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The history that began from a generation, on the way to a lineage.
+    fn child_of(&self, at: Key, lineage: &Lineage) -> Option<&History> {
+        let mut line = vec![key(lineage.generation)];
+        line.extend(lineage.ancestors().iter().map(|a| key(a.generation)));
+        let own = line.iter().position(|generation| *generation == at)?;
+        self.histories.get(line.get(own.checked_sub(1)?)?)
     }
 
     /// A node starts from its record. One that died between the record of its promotion and its first act as primary
@@ -57,11 +84,7 @@ impl Oracle {
             by_force(&peer.generation) && Some(self.histories[&peer.generation].born) > asked;
         if force == Some(false) && peer.generation != own.generation && !overridden {
             // What the peer answered before this image left its generation was judged when it did.
-            let ancestors = record.lineage.ancestors();
-            let line: Vec<Key> = ancestors.iter().map(|a| key(a.generation)).collect();
-            let at = line.iter().position(|at| *at == peer.generation);
-            let child =
-                at.and_then(|n| n.checked_sub(1)).and_then(|n| self.histories.get(&line[n]));
+            let child = self.child_of(peer.generation, &record.lineage);
             let left = child.map_or(0, |history| history.born);
             self.nothing_lost(side, peer.generation, left, force)?;
         }

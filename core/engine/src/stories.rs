@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Short stories of one engine, most of them told first by the simulator, at the length of a thousand events.
+
+use crate::*;
+use alloc::collections::VecDeque;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+use helio_format::lineage::Lineage;
+use helio_format::message::{Ack, Hello, Item, ItemKind, Message, Parting, Ranges, Start};
+use helio_format::superblock::Superblock;
+use helio_units::{
+    Bytes, Extent, Generation, IoId, Mode, Moment, Payload, PayloadId, RequestId, Role, Sequence,
+    State, VolumeIndex,
+};
+
+const SIZE: Bytes = Bytes::kib(128);
+const PEER: u64 = 77;
+
+/// An engine on a desk: everything it asks for lies in trays, and is done when the story says so.
+struct Desk {
+    engine: Engine,
+    now: Moment,
+    ios: VecDeque<(IoId, StoreOp)>,
+    saves: VecDeque<Superblock>,
+    said: Vec<Message>,
+    answers: Vec<(u64, bool)>,
+    results: Vec<Result<String, Refusal>>,
+    payloads: u64,
+}
+
+impl Desk {
+    fn new(config: Config) -> Self {
+        let superblock = Superblock::new("db", "paris", [SIZE.0].into());
+        Self {
+            engine: Engine::new(config, superblock, 1, 1, Moment::ZERO),
+            now: Moment::ZERO,
+            ios: VecDeque::new(),
+            saves: VecDeque::new(),
+            said: Vec::new(),
+            answers: Vec::new(),
+            results: Vec::new(),
+            payloads: 0,
+        }
+    }
+
+    fn tell(&mut self, event: Event) {
+        let mut effects = Vec::new();
+        self.now = self.now + Duration::from_millis(1);
+        self.engine.handle(self.now, event, &mut effects);
+        self.engine.settle(self.now, &mut effects);
+        self.engine.check_invariants();
+        for effect in effects {
+            match effect {
+                Effect::Store { io, op, .. } => self.ios.push_back((io, op)),
+                Effect::SaveSuperblock(record) => self.saves.push_back(record),
+                Effect::Send(message) => self.said.push(message),
+                Effect::Reply { request, answer } => {
+                    self.answers.push((request.0, matches!(answer, Answer::Done(_))));
+                }
+                Effect::CommandDone { result, .. } => self.results.push(result),
+                _ => {}
+            }
+        }
+    }
+
+    fn command(&mut self, command: Command) {
+        self.tell(Event::Command { id: CommandId(0), command });
+    }
+
+    fn hear(&mut self, message: Message) {
+        self.tell(Event::Message(message));
+    }
+
+    fn ask(&mut self, id: u64, operation: Operation) {
+        self.tell(Event::Request(Request { id: RequestId(id), volume: VolumeIndex(0), operation }));
+    }
+
+    fn write(&mut self, id: u64) {
+        let payload = Payload { id: PayloadId(1000 + id), length: 4096 };
+        let extent = Extent::new(4096 * id, 4096);
+        self.ask(id, Operation::Write { extent, payload, fua: false });
+    }
+
+    fn save(&mut self, ok: bool) -> Superblock {
+        let record = self.saves.pop_front().expect("a superblock is to be saved");
+        self.tell(Event::SuperblockSaved { ok });
+        record
+    }
+
+    /// The store does the first thing it was asked for.
+    fn store(&mut self) {
+        let (io, op) = self.ios.pop_front().expect("the store has something to do");
+        let outcome = if let StoreOp::Read { extent, .. } = op {
+            self.payloads += 1;
+            let payload = Payload { id: PayloadId(self.payloads), length: extent.length as u32 };
+            StoreOutcome::Read { payload, zero: true }
+        } else {
+            StoreOutcome::Done
+        };
+        self.tell(Event::StoreDone { io, outcome });
+    }
+
+    fn store_all(&mut self) {
+        while !self.ios.is_empty() {
+            self.store();
+        }
+    }
+
+    fn acked(&mut self, upto: u64) {
+        self.hear(ack(upto, upto));
+    }
+
+    /// A primary whose peer joined as new and has everything.
+    fn replicating(mode: Mode) -> Self {
+        let mut desk = Self::primary(Config { mode, ..config() });
+        desk.meet(hello(Lineage::default(), true));
+        desk.store_all();
+        desk.acked(2);
+        desk.acked(3);
+        assert_eq!(desk.engine.state(), State::Replicating);
+        desk
+    }
+
+    fn primary(config: Config) -> Self {
+        let mut desk = Self::new(config);
+        desk.command(Command::Promote { force: true });
+        desk.save(true);
+        assert!(desk.engine.is_primary());
+        desk
+    }
+
+    fn meet(&mut self, hello: Hello) {
+        self.tell(Event::Connected);
+        self.hear(Message::Hello(hello));
+    }
+
+    fn lose_link(&mut self) {
+        self.tell(Event::Disconnected { why: String::from("cut") });
+    }
+
+    fn lineage(&self) -> Lineage {
+        let hellos = self.said.iter().rev();
+        let lineage = |m: &Message| match m {
+            Message::Hello(hello) => Some(hello.lineage),
+            _ => None,
+        };
+        hellos.filter_map(lineage).next().expect("it introduced itself")
+    }
+
+    fn last_start(&self) -> Start {
+        let start = |m: &Message| match m {
+            Message::Start(start) => Some(*start),
+            _ => None,
+        };
+        self.said.iter().rev().find_map(start).expect("a stream began")
+    }
+
+    fn accuses(&self) -> bool {
+        let offended =
+            |m: &Message| matches!(m, Message::Goodbye { parting: Parting::Protocol, .. });
+        self.said.iter().any(offended)
+    }
+}
+
+fn config() -> Config {
+    Config {
+        group: "db".into(),
+        node: "paris".into(),
+        peer: "lyon".into(),
+        volumes: [SIZE].into(),
+        mode: Mode::Async,
+        queue: QueueConfig::default(),
+        peer_timeout: Duration::from_secs(6),
+        flush_limit: Duration::from_secs(60),
+        autosync: true,
+    }
+}
+
+/// A secondary's.
+fn hello(lineage: Lineage, consistent: bool) -> Hello {
+    Hello {
+        group: "db".into(),
+        node: "lyon".into(),
+        incarnation: PEER,
+        role: Role::Secondary,
+        serving: false,
+        clean: true,
+        consistent,
+        wrote: false,
+        lineage,
+        head: Sequence::ZERO,
+        received: Sequence::ZERO,
+        durable: Sequence::ZERO,
+        sizes: [SIZE.0].into(),
+    }
+}
+
+fn ack(received: u64, rest: u64) -> Message {
+    let (completed, durable) = (Sequence(rest), Sequence(rest));
+    Message::Ack(Ack {
+        received: Sequence(received),
+        completed,
+        durable,
+        ranges: Ranges::default(),
+    })
+}
+
+fn generation(number: u64) -> Lineage {
+    Lineage::default().fork(Generation { number, tag: number }, Sequence::ZERO)
+}
+
+fn item(sequence: u64) -> Message {
+    Message::Item(Item {
+        sequence: Sequence(sequence),
+        after: Sequence(sequence - 1),
+        kind: ItemKind::Zero,
+        fua: false,
+        punch: false,
+        resync: false,
+        volume: VolumeIndex(0),
+        extent: Extent::new(4096 * sequence, 4096),
+        payload: None,
+    })
+}
+
+/// A follower that a primary streams to, from item 1 on.
+fn follower(lineage: Lineage, consistent: bool) -> Desk {
+    let mut desk = Desk::new(config());
+    desk.meet(Hello { serving: true, role: Role::Primary, ..hello(lineage, true) });
+    desk.hear(Message::Start(Start { lineage, from: Sequence(1), consistent }));
+    desk
+}
+
+#[test]
+fn a_write_in_sync_is_answered_when_the_peer_completed_it() {
+    let mut desk = Desk::replicating(Mode::Sync);
+    desk.write(1);
+    desk.store_all();
+    desk.hear(ack(4, 3));
+    assert_eq!(desk.answers, [], "answered when the peer only received it");
+    desk.acked(4);
+    assert_eq!(desk.answers, [(1, true)]);
+}
+
+#[test]
+fn word_about_the_stream_before_is_no_offence() {
+    let mut desk = Desk::replicating(Mode::Async);
+    desk.write(1);
+    desk.store_all();
+    desk.command(Command::Log);
+    desk.command(Command::Update);
+    desk.hear(ack(3, 3));
+    assert!(!desk.accuses(), "an acknowledgement that was on its way ended the connection");
+    desk.store_all();
+    desk.acked(5);
+    assert_eq!(desk.engine.status(desk.now).cursors.peer_durable, Sequence(5));
+}
+
+#[test]
+fn a_flush_that_an_update_overtakes_is_answered() {
+    let mut desk = Desk::replicating(Mode::Sync);
+    desk.command(Command::Log);
+    desk.ask(1, Operation::Flush);
+    let (flush, _) = desk.ios.pop_front().expect("the flush is under way");
+    desk.command(Command::Update);
+    desk.store_all();
+    for at in 5..9 {
+        let head = desk.engine.status(desk.now).cursors.head;
+        desk.acked(head.0.min(at));
+    }
+    assert_eq!(desk.engine.state(), State::Replicating);
+    desk.tell(Event::StoreDone { io: flush, outcome: StoreOutcome::Done });
+    assert_eq!(desk.answers, [(1, true)], "nobody owes a word about it any more");
+}
+
+#[test]
+fn a_marker_the_peer_received_is_not_ahead_of_it_any_more() {
+    let mut desk = Desk::replicating(Mode::Async);
+    for id in 1..4 {
+        desk.write(id);
+    }
+    desk.store_all();
+    desk.lose_link();
+    // The peer restarted: what it had not made durable comes again, and a marker behind it.
+    let lineage = desk.lineage();
+    desk.meet(Hello { incarnation: PEER + 1, clean: false, ..hello(lineage, true) });
+    assert_eq!((desk.last_start().from, desk.last_start().consistent), (Sequence(4), false));
+    desk.hear(ack(6, 5));
+    desk.lose_link();
+    // It received the marker, item 7, and we never heard so.
+    let received = Sequence(7);
+    let again = Hello { incarnation: PEER + 1, head: received, received, ..hello(lineage, true) };
+    desk.meet(Hello { durable: Sequence(5), ..again });
+    assert_eq!((desk.last_start().from, desk.last_start().consistent), (Sequence(8), true));
+}
+
+#[test]
+fn a_primary_leaves_although_writers_wait_for_a_peer_that_is_away() {
+    let mut queue = QueueConfig { disconnected: WhenFull::Block, ..QueueConfig::default() };
+    queue.memory = Some(Bytes(4096));
+    let mut desk = Desk::replicating(Mode::Async);
+    desk.tell(Event::Reconfigure { config: Config { queue, ..config() } });
+    desk.lose_link();
+    desk.write(1);
+    desk.store_all();
+    desk.write(2);
+    assert_eq!(desk.answers, [(1, true)], "the queue is full, and writers are to wait");
+    desk.command(Command::Demote);
+    desk.tell(Event::Tick);
+    desk.store_all();
+    assert_eq!(desk.answers, [(1, true), (2, true)]);
+    let record = desk.save(true);
+    assert_eq!((record.role, record.equal), (Role::Secondary, false));
+}
+
+#[test]
+fn a_demotion_that_may_be_on_disk_is_not_taken_back() {
+    let mut desk = Desk::replicating(Mode::Async);
+    desk.command(Command::Demote);
+    desk.store_all();
+    desk.save(false);
+    assert!(!desk.engine.is_primary(), "the file may say that it left, and it writes on");
+    desk.command(Command::Promote { force: true });
+    let refused = desk.results.last().and_then(|r| r.as_ref().err()).map(|refusal| refusal.code);
+    assert_eq!(refused, Some("metadata-failed"));
+}
+
+#[test]
+fn a_stop_whose_last_flush_failed_is_not_clean() {
+    let mut desk = Desk::replicating(Mode::Async);
+    desk.command(Command::Stop);
+    let (io, op) = desk.ios.pop_front().expect("it flushes before it stops");
+    assert_eq!(op, StoreOp::Flush);
+    desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Failed(StoreFault::Io) });
+    assert!(!desk.save(true).clean);
+}
+
+#[test]
+fn a_follower_is_silent_until_a_stream_begins() {
+    let mut desk = follower(generation(1), true);
+    desk.save(true);
+    desk.hear(item(1));
+    desk.lose_link();
+    desk.store_all();
+    let before = desk.said.len();
+    let newer = generation(1).fork(Generation { number: 2, tag: 2 }, Sequence::ZERO);
+    desk.meet(Hello { serving: true, role: Role::Primary, ..hello(newer, true) });
+    let acks = desk.said[before..].iter().filter(|m| matches!(m, Message::Ack(_))).count();
+    assert_eq!(acks, 0, "it told the primary of another line how far it is");
+}
+
+#[test]
+fn a_start_that_arrives_while_another_is_recorded_is_next() {
+    let mut desk = follower(generation(1), false);
+    desk.lose_link();
+    desk.meet(Hello { serving: true, role: Role::Primary, ..hello(generation(1), true) });
+    let start = Start { lineage: generation(1), from: Sequence(9), consistent: false };
+    desk.hear(Message::Start(start));
+    desk.save(true);
+    assert_eq!(desk.save(true).head, Sequence(8));
+    desk.hear(item(9));
+    assert!(!desk.accuses());
+    assert_eq!(desk.engine.status(desk.now).cursors.head, Sequence(9));
+}
+
+#[test]
+fn a_start_on_its_way_to_the_record_stops_a_promotion() {
+    let mut desk = follower(generation(1), false);
+    desk.lose_link();
+    desk.command(Command::Promote { force: true });
+    desk.save(true);
+    assert!(desk.saves.is_empty() && !desk.engine.is_primary());
+    let refused = desk.results.last().and_then(|r| r.as_ref().err()).map(|refusal| refusal.code);
+    assert_eq!(refused, Some("needs-sync"));
+}
+
+#[test]
+fn a_hello_before_our_own_role_is_settled_waits() {
+    let mut desk = Desk::new(config());
+    desk.command(Command::Promote { force: true });
+    desk.meet(hello(Lineage::default(), true));
+    assert!(!desk.accuses());
+    desk.save(true);
+    assert!(matches!(desk.said.last(), Some(Message::Ping(_))));
+    assert_eq!(desk.last_start().from, Sequence(1));
+}

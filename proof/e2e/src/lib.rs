@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the stories of the end-to-end tests share: blocks that say which write they come from, an application that
+//! writes them, the book of its writes and the judge who holds an image against it, and what is done to a pair
+//! again and again.
+
+mod book;
+mod image;
+mod load;
+mod stage;
+mod stamp;
+
+pub use book::{Book, Promise, Verdict};
+pub use image::{Image, assert_members_equal};
+pub use load::{Load, Writers, connect};
+pub use stage::{
+    PATIENCE, begin, copies_begun, forget, group, halt, image, number, other, relayed, wait,
+    wait_level, wait_state,
+};
+pub use stamp::BLOCK;

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the stories do to a pair again and again, and what they wait for.
+
+use crate::image::Image;
+use helio_netmodel::Profile;
+use helio_testkit::{Pair, Plan, eventually, free_port};
+use helio_units::Rate;
+use helio_wan::{Relay, RelayConfig};
+use serde_json::Value;
+use std::time::{Duration, Instant};
+
+/// How long a state may take to come; far longer than it should.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The other node of the pair.
+#[must_use]
+pub fn other(node: &str) -> &'static str {
+    if node == "lyon" { "paris" } else { "lyon" }
+}
+
+/// What a node says of the pair's group.
+///
+/// # Panics
+/// Where it says nothing.
+#[track_caller]
+#[must_use]
+pub fn group(pair: &Pair, node: &str) -> Value {
+    pair.status(node)["groups"][0].take()
+}
+
+/// A number of a node's status, by its path: `/cursors/accepted`.
+///
+/// # Panics
+/// Where there is none.
+#[track_caller]
+#[must_use]
+pub fn number(status: &Value, path: &str) -> u64 {
+    match status.pointer(path).and_then(Value::as_u64) {
+        Some(number) => number,
+        None => panic!("no number at {path} in {status}"),
+    }
+}
+
+/// Waits until what a node says of its group is as the test wants it, and returns it.
+///
+/// # Panics
+/// Where that does not come; with what it said last.
+#[track_caller]
+pub fn wait(pair: &Pair, node: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    let started = Instant::now();
+    // Ends before `eventually` does, which could not say what was there instead.
+    eventually(PATIENCE * 2, what, || {
+        let status = group(pair, node);
+        let found = wanted(&status);
+        assert!(
+            found || started.elapsed() < PATIENCE,
+            "waited {PATIENCE:?} in vain for {what} on {node}: {status:#}"
+        );
+        found.then_some(status)
+    })
+}
+
+/// Waits for a state.
+///
+/// # Panics
+/// As `wait`.
+#[track_caller]
+pub fn wait_state(pair: &Pair, node: &str, state: &str) -> Value {
+    wait(pair, node, state, |status| status["state"] == state)
+}
+
+/// Waits until the primary is `replicating` and its peer has all of it durable.
+///
+/// # Panics
+/// As `wait`.
+#[track_caller]
+pub fn wait_level(pair: &Pair, primary: &str) -> Value {
+    wait(pair, primary, "replicating, with everything durable at the peer", |status| {
+        status["state"] == "replicating"
+            && status["cursors"]["accepted"] == status["cursors"]["peer_durable"]
+    })
+}
+
+/// Makes a node of a new pair its primary and waits until the other has its copy.
+///
+/// # Panics
+/// Where that is refused or does not come.
+#[track_caller]
+pub fn begin(pair: &Pair, primary: &str) {
+    wait(pair, primary, "the peer", |status| status["peer"]["connection"] == "connected");
+    pair.helio(primary, &["promote", pair.group()]).expect_success();
+    wait_level(pair, primary);
+}
+
+/// Lets a node forget its history, so that it joins as new. Its daemon must be down.
+///
+/// # Panics
+/// Where there is none.
+#[track_caller]
+pub fn forget(pair: &Pair, node: &str) {
+    let file = pair.state(node).join("groups").join(format!("{}.meta", pair.group()));
+    if let Err(why) = std::fs::remove_file(&file) {
+        panic!("cannot remove {}: {why}", file.display());
+    }
+}
+
+/// The image under volume `data` on a node. Nothing may be writing there.
+///
+/// # Panics
+/// Where it cannot be read, or a block comes from no write.
+#[track_caller]
+#[must_use]
+pub fn image(pair: &Pair, node: &str, run: u64) -> Image {
+    Image::read(run, &pair.member(node, "data"))
+}
+
+/// Puts a relay before the pair's one connection: so long a round trip, so many Mbit/s each way.
+///
+/// # Panics
+/// Where it cannot listen.
+#[track_caller]
+#[must_use]
+pub fn relayed(plan: Plan, rtt: Duration, mbit: u64, seed: u64) -> (Plan, Relay) {
+    let profile = Profile::wan(rtt, Rate::mbit(mbit));
+    let config = RelayConfig {
+        listen: free_port(),
+        target: plan.dialled(),
+        there: profile.clone(),
+        back: profile,
+        seed,
+    };
+    let relay = Relay::start(config).unwrap_or_else(|why| panic!("cannot start a relay: {why}"));
+    (plan.relay(relay.local_addr()), relay)
+}
+
+/// Halts a node's daemon, and returns when none of its threads runs any more: its member is at rest.
+///
+/// # Panics
+/// Where it goes on running.
+#[track_caller]
+pub fn halt(pair: &mut Pair, node: &str) {
+    let daemon = pair.daemon(node);
+    daemon.freeze();
+    let threads = format!("/proc/{}/task", daemon.id());
+    eventually(PATIENCE, "every thread to be halted", || {
+        let mut folders = std::fs::read_dir(&threads).ok()?.flatten();
+        let halted = |folder: std::fs::DirEntry| {
+            std::fs::read_to_string(folder.path().join("stat"))
+                .is_ok_and(|stat| stat.contains(") T"))
+        };
+        folders.all(halted).then_some(())
+    });
+}
+
+/// How many copies of marked regions a node ever began, as its log tells.
+///
+/// # Panics
+/// Where it was never started.
+#[track_caller]
+#[must_use]
+pub fn copies_begun(pair: &mut Pair, node: &str) -> usize {
+    pair.daemon(node).log().matches("update begins").count()
+}

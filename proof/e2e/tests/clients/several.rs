@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//! More than one volume, more than one way in.
+
+use crate::common::{assert_mirrored, assert_same, command, serving, sown, start_serving};
+use helio_testkit::{Dice, Plan, free_port, require, run};
+use helio_units::{Bytes, Mode};
+
+#[test]
+fn two_volumes_of_a_group_are_two_exports() {
+    require!("nbdcopy", "nbdinfo");
+    let mut dice = Dice::of_test("two_volumes_of_a_group");
+    let volumes = [("data", Bytes::mib(64)), ("logs", Bytes::mib(32))];
+    let plan = volumes.iter().fold(Plan::new("db"), |plan, (name, size)| plan.volume(name, *size));
+    let pair = serving(plan.mode(Mode::Sync));
+    let list = pair.export("paris", "data").replace("/db/data?", "/?");
+    let said = run(&mut command("nbdinfo", &["--list", "--json", &list])).json();
+    assert_eq!(said["exports"].as_array().map(Vec::len), Some(2), "{said}");
+    for (name, size) in volumes {
+        let source = pair.scratch().join(&format!("source-{name}"));
+        sown(&source, size, &mut dice);
+        let export = pair.export("paris", name);
+        run(&mut command("nbdcopy", &[&source.to_string_lossy(), &export])).expect_success();
+        assert_mirrored(&pair, &["data", "logs"]);
+        assert_same(&source, &pair.member("lyon", name));
+    }
+}
+
+#[test]
+fn an_export_is_served_over_tcp_where_the_file_says_so() {
+    require!("nbdcopy");
+    let mut dice = Dice::of_test("an_export_is_served_over_tcp");
+    let mut pair = Plan::new("db").mode(Mode::Async).volume("data", Bytes::mib(64)).prepare();
+    let address = free_port();
+    let text = std::fs::read_to_string(pair.config()).expect("it was written");
+    let paris = "[node.paris]\n";
+    let text = text.replace(paris, &format!("{paris}nbd = \"{address}\"\n"));
+    pair.scratch().write("heliograph.toml", &text);
+    start_serving(&mut pair);
+    let source = pair.scratch().join("source.img");
+    sown(&source, Bytes::mib(64), &mut dice);
+    let export = format!("nbd://{address}/db/data");
+    run(&mut command("nbdcopy", &[&source.to_string_lossy(), &export])).expect_success();
+    assert_mirrored(&pair, &["data"]);
+    assert_same(&source, &pair.member("lyon", "data"));
+}

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Bad input of every kind: refused with the culprit and the remedy, and nothing lost by it.
+
+mod common;
+mod configuration;
+mod members;
+mod state;
+mod strangers;
+mod verbs;

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The verbs' exit codes: 0 done, 1 refused, 2 not understood, 3 no daemon, 4 needs confirmation.
+
+use crate::common::{PATIENCE, assert_says, promote};
+use helio_testkit::{Pair, Plan, Told, helio};
+use helio_units::{Bytes, Mode};
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+
+fn pair() -> Pair {
+    Plan::new("db").mode(Mode::Sync).volume("data", Bytes::mib(1)).start()
+}
+
+#[track_caller]
+fn assert_ended(told: &Told, code: i32, phrases: &[&str]) {
+    assert_eq!(told.status.code(), Some(code), "{told}");
+    assert_says(&format!("{}{}", told.stdout, told.stderr), phrases);
+}
+
+#[test]
+fn an_unknown_group_is_refused_with_those_there_are() {
+    let pair = pair();
+    let verbs: [&[&str]; 7] = [
+        &["status", "dbx"],
+        &["log", "dbx"],
+        &["update", "dbx"],
+        &["mode", "dbx", "sync"],
+        &["promote", "dbx"],
+        &["demote", "dbx"],
+        &["recorder", "dbx"],
+    ];
+    for verb in verbs {
+        let phrases = ["group dbx is not configured", "remedy: name one of: db"];
+        assert_ended(&pair.helio("paris", verb), 1, &phrases);
+    }
+}
+
+#[test]
+fn a_command_line_that_is_not_understood_ends_with_two() {
+    for line in [&["staus"][..], &["status", "--jsn"], &["mode", "db", "fast"], &["promote"]] {
+        let told = helio(line);
+        assert_ended(&told, 2, &["error: "]);
+    }
+    assert_ended(&helio(&["mode", "db", "fast"]), 2, &["sync, nearsync, async"]);
+}
+
+#[test]
+fn without_a_daemon_verbs_end_with_three() {
+    let pair = Plan::new("db").volume("data", Bytes::mib(1)).prepare();
+    for verb in [&["status"][..], &["apply"], &["promote", "db", "--force"], &["log", "db"]] {
+        let phrases = ["no daemon answers on", "control.sock", "remedy: start `helio daemon`"];
+        assert_ended(&pair.helio("paris", verb), 3, &phrases);
+    }
+}
+
+#[test]
+fn a_forced_promotion_needs_confirmation_and_says_what_is_at_stake() {
+    let mut pair = pair();
+    promote(&pair, "paris");
+    pair.daemon("paris").kill9();
+    let told = pair.helio("lyon", &["promote", "db"]);
+    assert_ended(&told, 1, &["at stake: paris may have gone on since", "--force"]);
+    let told = pair.helio("lyon", &["promote", "db", "--force"]);
+    assert_ended(&told, 4, &["at stake: paris may have gone on since", "--yes"]);
+    let status = pair.status("lyon");
+    assert_eq!(status["groups"][0]["role"], "secondary", "nothing may have changed: {status}");
+    let told = pair.helio("lyon", &["promote", "db", "--force", "--yes"]);
+    assert_ended(&told, 0, &["warning: paris may have gone on", "primary in generation"]);
+    assert_eq!(pair.status("lyon")["groups"][0]["role"], "primary");
+}
+
+#[test]
+fn a_group_with_an_open_client_is_not_demoted() {
+    let pair = pair();
+    promote(&pair, "paris");
+    let client = attached(&pair);
+    let told = pair.helio("paris", &["demote", "db"]);
+    assert_ended(&told, 1, &["remedy: ", "retry: "]);
+    assert_eq!(pair.status("paris")["groups"][0]["role"], "primary");
+    drop(client);
+    helio_testkit::eventually(PATIENCE, "a demotion", || {
+        pair.helio("paris", &["demote", "db"]).status.success().then_some(())
+    });
+    assert_eq!(pair.status("paris")["groups"][0]["role"], "secondary");
+}
+
+#[test]
+fn a_secondary_is_not_promoted_beside_a_primary() {
+    let pair = pair();
+    promote(&pair, "paris");
+    let told = pair.helio("lyon", &["promote", "db"]);
+    assert_ended(&told, 1, &["paris", "remedy: "]);
+    assert_eq!(pair.status("lyon")["groups"][0]["role"], "secondary");
+    assert_eq!(pair.status("paris")["groups"][0]["state"], "replicating");
+}
+
+/// A client with the export open: the shortest NBD negotiation there is.
+fn attached(pair: &Pair) -> UnixStream {
+    use std::io::Write;
+    const NAME: &[u8] = b"db/data";
+    let socket = pair.state("paris").join("nbd.sock");
+    let mut stream = UnixStream::connect(socket).expect("the daemon listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a socket takes a limit");
+    let mut greeting = [0; 18];
+    stream.read_exact(&mut greeting).expect("a greeting");
+    assert_eq!(&greeting[..16], b"NBDMAGICIHAVEOPT");
+    // Fixed newstyle without zeroes, then NBD_OPT_EXPORT_NAME.
+    let mut words = 3u32.to_be_bytes().to_vec();
+    words.extend(b"IHAVEOPT");
+    words.extend(1u32.to_be_bytes());
+    words.extend((NAME.len() as u32).to_be_bytes());
+    words.extend(NAME);
+    stream.write_all(&words).expect("the daemon listens");
+    // Size and flags: the export is open.
+    stream.read_exact(&mut [0; 10]).expect("the export");
+    stream
+}
