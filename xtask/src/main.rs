@@ -50,8 +50,12 @@ fn main() -> ExitCode {
 /// Hands everything to the simulator; its exit code is ours.
 fn sim(arguments: &[String]) -> Result<ExitCode, String> {
     let arguments = arguments.strip_prefix(&["--".to_owned()]).unwrap_or(arguments);
+    let planting = arguments.iter().any(|a| a == "--plant" || a == "--check-planted");
+    let features: &[&str] = if planting { &["--features", "plant"] } else { &[] };
     let status = Command::new(repo::cargo())
-        .args(["run", "--quiet", "--release", "-p", "helio-sim", "--"])
+        .args(["run", "--quiet", "--release", "-p", "helio-sim"])
+        .args(features)
+        .arg("--")
         .args(arguments)
         .status()
         .map_err(|why| format!("cannot start cargo: {why}"))?;

@@ -9,8 +9,12 @@ use helio_driver::Waker;
 use std::path::PathBuf;
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
+
+/// How often, and how many times, a peer that may be on its way is looked for: a second in all.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+const LOOKS: u32 = 20;
 
 /// How the control plane reaches the shard: a bounded queue and the driver's waker.
 #[derive(Clone)]
@@ -161,12 +165,30 @@ impl Daemon {
                 accepted.warnings.extend(warning);
                 Ok(Reply::Accepted(accepted))
             }
+            Err(error) if error.code == code::NEEDS_FORCE && self.peer_comes(&group).await? => {
+                tracing::debug!(%error, "the peer was on its way");
+                self.carry_out(group, helio_engine::Command::Promote { force }).await
+            }
             Err(mut error) if error.code == code::NEEDS_FORCE => {
                 error.at_stake = Some(at_stake().await?);
                 Err(error)
             }
             other => other,
         }
+    }
+
+    /// Whether the peer connects within moments. One that changed its role hangs up and connects again: that is
+    /// worth waiting for before force is spoken of.
+    async fn peer_comes(&self, group: &str) -> Result<bool, ApiError> {
+        let mut looks = tokio::time::interval(LOOK_EVERY);
+        for _ in 0..LOOKS {
+            looks.tick().await;
+            let status = self.status(Some(group.to_owned())).await?;
+            if status.groups.iter().any(|g| g.peer.connection == helio_api::Connection::Connected) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Whether there is nothing left to promote.

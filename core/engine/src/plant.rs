@@ -2,7 +2,7 @@
 //! Faults planted to prove that the simulator sees them. Without the feature `plant`, which no product build has, none
 //! can be, and the compiler removes the very question.
 
-/// A fault to plant, each at the one or two lines that ask [`planted`] for it.
+/// A fault to plant, each at the one or two lines that ask for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Plant {

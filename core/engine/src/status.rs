@@ -274,11 +274,17 @@ impl Engine {
     fn lag(&self, now: Moment) -> Lag {
         match (&self.primary, self.session.told) {
             (Some(primary), _) => primary.lag(now),
-            (None, Some(told)) => Lag {
-                bytes: Bytes(told.backlog_bytes),
-                writes: told.backlog_items,
-                oldest: self.session.last_heard.map_or(Duration::ZERO, |at| now - at),
-            },
+            (None, Some(told)) => {
+                // What completed here since it was told is not missing any more.
+                let left = told.accepted.0.saturating_sub(self.follower.completed.0);
+                let writes = told.backlog_items.min(left);
+                let part = writes as f64 / told.backlog_items.max(1) as f64;
+                Lag {
+                    bytes: Bytes((told.backlog_bytes as f64 * part) as u64),
+                    writes,
+                    oldest: self.session.last_heard.map_or(Duration::ZERO, |at| now - at),
+                }
+            }
             (None, None) => Lag::default(),
         }
     }

@@ -141,7 +141,6 @@ impl Driver {
     }
 
     pub(crate) fn strike(&mut self, fault: Fault, cluster: &mut Cluster, oracle: &mut Oracle) {
-        let serving = Side::BOTH.into_iter().find(|side| cluster.node(*side).serves());
         match fault {
             Fault::Weather => {
                 let profile = weather(&mut self.dice);
@@ -176,6 +175,14 @@ impl Driver {
                     cluster.hang(side, until);
                 }
             }
+            _ => self.meddle(fault, cluster, oracle),
+        }
+    }
+
+    /// What an operator does at the wrong moment.
+    fn meddle(&mut self, fault: Fault, cluster: &mut Cluster, oracle: &mut Oracle) {
+        let serving = Side::BOTH.into_iter().find(|side| cluster.node(*side).serves());
+        match fault {
             Fault::Log | Fault::Update | Fault::Mode(_) => {
                 let command = match fault {
                     Fault::Log => Command::Log,
@@ -218,6 +225,7 @@ impl Driver {
                     span(&mut self.dice, Duration::from_millis(1), Duration::from_millis(300));
                 cluster.measure_link(serving.unwrap_or(Side::Lyon), round_trip, Rate::mbit(1000));
             }
+            _ => {}
         }
     }
 

@@ -39,7 +39,7 @@ const fn part(name: &'static str, seconds: u64, checks: &'static str, action: Ac
 }
 
 /// Every part, in the order they run. A budget is several times what the part needs on two idle cores.
-pub(super) const PARTS: [Part; 10] = [
+pub(super) const PARTS: [Part; 11] = [
     part(
         "tidy",
         20,
@@ -65,7 +65,15 @@ pub(super) const PARTS: [Part; 10] = [
         "the tests of every crate",
         Action::Run(|_| cargo("test --workspace --exclude helio-e2e --no-fail-fast")),
     ),
-    part("sim", 220, "the simulator over today's share of seeds", Action::Run(sim)),
+    part("sim", 150, "the simulator over today's share of seeds", Action::Run(sim)),
+    part(
+        "planted",
+        70,
+        "the simulator finds every fault planted in the engine",
+        Action::Run(|_| {
+            cargo("run --release -p helio-sim --features plant -- --check-planted --seeds 2000")
+        }),
+    ),
     part("build", 130, "helio, as it ships", Action::Run(|_| cargo("build --release -p helio"))),
     part("install", 100, "the programs the end-to-end tests talk to", Action::Install),
     part("e2e", 320, "real daemons, real clients, README's tour", Action::Run(end_to_end)),

@@ -19,7 +19,7 @@ impl Oracle {
     pub(super) fn saved(&mut self, cluster: &Cluster, side: Side) -> Result<(), Violation> {
         let Some(record) = cluster.node(side).superblock() else { return Ok(()) };
         if record.role == Role::Primary && !record.clean {
-            return self.promoted(cluster, side);
+            return self.promoted(cluster, side, self.promoting[side.index()]);
         }
         if record.role == Role::Secondary && !record.wrote {
             self.nothing_discarded(cluster, side)?;
@@ -60,14 +60,20 @@ impl Oracle {
         let Some(record) = cluster.node(side).superblock() else { return Ok(()) };
         let unseen = !self.histories.contains_key(&key(record.lineage.generation));
         if record.role == Role::Primary && unseen {
-            self.promoted(cluster, side)?;
+            // How it was commanded died with it.
+            self.promoted(cluster, side, None)?;
         }
         self.look_again(cluster, side)
     }
 
-    fn promoted(&mut self, cluster: &Cluster, side: Side) -> Result<(), Violation> {
+    fn promoted(
+        &mut self,
+        cluster: &Cluster,
+        side: Side,
+        commanded: Option<(bool, Serial)>,
+    ) -> Result<(), Violation> {
         let Some(record) = cluster.node(side).superblock() else { return Ok(()) };
-        let (force, asked) = self.promoting[side.index()].unzip();
+        let (force, asked) = commanded.unzip();
         hold(record.consistent, Promise::ConsistentPromotion, || {
             format!("{side} becomes primary with a copy that is not consistent")
         })?;

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Short stories of two nodes in virtual time.
+
+use core::time::Duration;
+use helio_engine::{Command, CommandId, Config, Operation, QueueConfig};
+use helio_netmodel::{Dice, Profile};
+use helio_twin::{
+    BLOCK, Breakage, Cluster, Disk, Happening, Latency, Metadata, Node, Replied, Side, Stamp, Wire,
+};
+use helio_units::{Bytes, Extent, Mode, Moment, Payload, Rate, RequestId, State, VolumeIndex};
+
+const V: VolumeIndex = VolumeIndex(0);
+
+fn config(side: Side, mode: Mode) -> Config {
+    Config {
+        group: "db".into(),
+        node: side.name().into(),
+        peer: side.other().name().into(),
+        volumes: vec![Bytes::mib(1)],
+        mode,
+        queue: QueueConfig::default(),
+        peer_timeout: Duration::from_secs(2),
+        flush_limit: Duration::from_secs(10),
+        autosync: true,
+    }
+}
+
+/// Two nodes 20 ms apart, Paris primary, both disks equal.
+fn pair(mode: Mode) -> Cluster {
+    let dice = Dice::new(7);
+    let node = |side: Side| {
+        let own = dice.split_nth("node", side.index() as u64);
+        let tick = Duration::from_micros(100);
+        let latency = Latency { read: tick, write: tick, flush: tick };
+        let config = config(side, mode);
+        let disk = Disk::new(&config.volumes, latency, own.split("disk"));
+        Node::new(config, disk, Metadata::new(tick, own.split("metadata")))
+    };
+    let profile = Profile::wan(Duration::from_millis(20), Rate::mbit(100));
+    let wire = Wire::new(&profile, Bytes::mib(1), &dice);
+    let mut cluster = Cluster::new([node(Side::Paris), node(Side::Lyon)], wire, &dice, false);
+    for side in Side::BOTH {
+        cluster.start(side).expect("a new node starts");
+    }
+    pass(&mut cluster, Duration::from_secs(1));
+    assert!(cluster.command(Side::Paris, CommandId(1), Command::Promote { force: false }));
+    pass(&mut cluster, Duration::from_secs(3));
+    assert_eq!(state(&cluster), State::Replicating);
+    cluster
+}
+
+fn pass(cluster: &mut Cluster, span: Duration) {
+    let until = cluster.now() + span;
+    cluster.run_until(until);
+}
+
+fn state(cluster: &Cluster) -> State {
+    cluster.node(Side::Paris).engine.as_ref().expect("paris runs").state()
+}
+
+fn write(cluster: &mut Cluster, id: u64) {
+    let extent = Extent::new(id * BLOCK.0, BLOCK.0);
+    let operation = Operation::Write { extent, payload: Payload::default(), fua: false };
+    assert!(cluster.submit(Side::Paris, RequestId(id), V, operation, Stamp(id)));
+}
+
+/// When a request was answered "done", counted from now.
+fn answered_after(cluster: &mut Cluster, id: u64) -> Option<Duration> {
+    let began = cluster.now();
+    let until = began + Duration::from_secs(20);
+    while cluster.next_at().is_some_and(|at| at < until) {
+        cluster.step();
+        let mut journal = Vec::new();
+        cluster.take_journal(&mut journal);
+        let done = |h: &Happening| matches!(h, Happening::Replied { request, answer: Replied::Done, .. } if request.0 == id);
+        if journal.iter().any(done) {
+            return Some(cluster.now() - began);
+        }
+    }
+    None
+}
+
+#[test]
+fn a_write_on_one_node_is_a_write_on_the_other() {
+    let mut cluster = pair(Mode::Async);
+    write(&mut cluster, 5);
+    assert!(answered_after(&mut cluster, 5).expect("answered") < Duration::from_millis(2));
+    pass(&mut cluster, Duration::from_millis(200));
+    let [paris, lyon] = Side::BOTH.map(|side| cluster.node(side).disk.live(V).to_vec());
+    assert!(paris == lyon && paris[5] == Stamp(5));
+    assert!(Side::BOTH.iter().all(|side| cluster.node(*side).pool.is_empty()));
+}
+
+#[test]
+fn sync_costs_a_round_trip_and_async_does_not() {
+    let mut cluster = pair(Mode::Sync);
+    write(&mut cluster, 5);
+    let took = answered_after(&mut cluster, 5).expect("answered");
+    assert!(took > Duration::from_millis(20) && took < Duration::from_millis(25), "{took:?}");
+    assert_eq!(cluster.node(Side::Lyon).disk.live(V)[5], Stamp(5));
+}
+
+#[test]
+fn a_silent_cut_is_noticed_and_healed_in_order() {
+    let mut cluster = pair(Mode::Sync);
+    cluster.break_link(Breakage::Silent);
+    write(&mut cluster, 5);
+    let took = answered_after(&mut cluster, 5).expect("answered once the peer is given up");
+    assert!(took > Duration::from_secs(1) && took < Duration::from_secs(4), "{took:?}");
+    assert_eq!(state(&cluster), State::Queuing);
+    cluster.mend_link(None);
+    pass(&mut cluster, Duration::from_secs(10));
+    assert_eq!(state(&cluster), State::Replicating);
+    assert_eq!(cluster.node(Side::Lyon).disk.live(V)[5], Stamp(5));
+}
+
+#[test]
+fn a_killed_node_keeps_its_image_and_comes_back() {
+    let mut cluster = pair(Mode::Async);
+    write(&mut cluster, 5);
+    pass(&mut cluster, Duration::from_secs(1));
+    cluster.kill(Side::Lyon, false);
+    assert_eq!(cluster.node(Side::Lyon).disk.live(V)[5], Stamp(5));
+    write(&mut cluster, 6);
+    pass(&mut cluster, Duration::from_secs(1));
+    cluster.start(Side::Lyon).expect("its metadata is whole");
+    pass(&mut cluster, Duration::from_secs(10));
+    assert_eq!(state(&cluster), State::Replicating);
+    assert_eq!(cluster.node(Side::Lyon).disk.live(V)[6], Stamp(6));
+    assert!(cluster.now() > Moment::ZERO);
+}
