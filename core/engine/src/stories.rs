@@ -45,9 +45,16 @@ impl Desk {
     }
 
     fn tell(&mut self, event: Event) {
+        self.tell_together([event]);
+    }
+
+    /// Several events of one batch.
+    fn tell_together<const N: usize>(&mut self, events: [Event; N]) {
         let mut effects = Vec::new();
         self.now = self.now + Duration::from_millis(1);
-        self.engine.handle(self.now, event, &mut effects);
+        for event in events {
+            self.engine.handle(self.now, event, &mut effects);
+        }
         self.engine.settle(self.now, &mut effects);
         self.engine.check_invariants();
         for effect in effects {
@@ -293,6 +300,27 @@ fn a_marker_the_peer_received_is_not_ahead_of_it_any_more() {
     let again = Hello { incarnation: PEER + 1, head: received, received, ..hello(lineage, true) };
     desk.meet(Hello { durable: Sequence(5), ..again });
     assert_eq!((desk.last_start().from, desk.last_start().consistent), (Sequence(8), true));
+}
+
+#[test]
+fn a_marker_that_was_never_sent_stays_a_marker() {
+    let mut desk = Desk::replicating(Mode::Async);
+    desk.write(1);
+    desk.store_all();
+    let lineage = desk.lineage();
+    desk.lose_link();
+    desk.tell(Event::Connected);
+    let restarted = |n| Hello { incarnation: PEER + n, clean: false, ..hello(lineage, true) };
+    // The stream breaks before anything of it is sent.
+    let broken = Event::Disconnected { why: String::from("cut") };
+    desk.tell_together([Event::Message(Message::Hello(restarted(1))), broken]);
+    desk.meet(restarted(2));
+    assert!(!desk.last_start().consistent);
+    let items = desk.said.iter().rev().filter_map(|m| match m {
+        Message::Item(item) => Some(item.kind),
+        _ => None,
+    });
+    assert_eq!(items.into_iter().next(), Some(ItemKind::Consistent));
 }
 
 #[test]

@@ -247,8 +247,8 @@ impl Primary {
         self.cursors = Cursors::all_at(durable);
         for entry in self.line.iter_mut().filter(|e| e.item.sequence > durable) {
             entry.peer_completed = false;
-            // A marker from before covers too little now: items behind it may be in the peer's image in part.
-            if entry.item.kind == ItemKind::Consistent {
+            // A marker from before covers too little if items behind it may be in the peer's image in part.
+            if had_more && entry.item.kind == ItemKind::Consistent {
                 entry.item.kind = ItemKind::Flush;
             }
         }

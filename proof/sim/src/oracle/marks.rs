@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a primary must remember: every region in which the images differ is marked, at every step.
 //!
-//! One exemption: a peer that wrote as a primary itself after this one was promoted, and has not followed since, holds
-//! what this one cannot know of. The recovery table must refuse it, and refusing it is judged by its history.
+//! One exemption: a peer that wrote as a primary itself after this one was promoted, or in a generation this one does
+//! not descend from, and has not followed since, holds what this one cannot know of. The recovery table must refuse
+//! it, and that is judged by its history.
 
-use super::{Oracle, View};
+use super::{Oracle, View, key};
 use crate::promise::{Promise, Violation, hold};
 use helio_engine::REGION;
 use helio_twin::{BLOCK, Cluster, Place, Side, Stamp};
@@ -49,7 +50,14 @@ impl Oracle {
                 continue;
             };
             let (own, peer) = (&self.copies[side.index()], &self.copies[side.other().index()]);
-            if peer.led_at > own.promoted_at && peer.generation != own.generation {
+            let rival = self.histories.get(&peer.generation).is_some_and(|h| {
+                let known = node.superblock().is_some_and(|record| {
+                    record.lineage.ancestors().iter().any(|a| key(a.generation) == peer.generation)
+                });
+                h.leader == side.other() && !known
+            });
+            let apart = peer.generation != own.generation;
+            if apart && (rival || peer.led_at > own.promoted_at) {
                 continue;
             }
             for (volume, regions) in (0u16..).map(VolumeIndex).zip(&self.differing) {
