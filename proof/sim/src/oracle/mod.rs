@@ -41,6 +41,8 @@ struct Asked {
 #[derive(Debug, Default)]
 struct Copy {
     generation: Key,
+    /// Its record says consistent.
+    consistent: bool,
     /// Its image is judged now, as a secondary's.
     watched: bool,
     /// The power went, and nothing was adopted since.

@@ -25,6 +25,9 @@ impl Oracle {
             self.nothing_discarded(cluster, side)?;
             // A stream was adopted: what a power cut took has been made up for, or the record says inconsistent.
             self.copies[side.index()].tainted = false;
+            if record.consistent && !self.copies[side.index()].consistent {
+                self.judge_durable(cluster, side)?;
+            }
         }
         self.look_again(cluster, side)
     }

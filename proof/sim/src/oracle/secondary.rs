@@ -19,12 +19,33 @@ impl Oracle {
         let Some(record) = cluster.node(side).superblock() else { return Ok(()) };
         let copy = &mut self.copies[side.index()];
         copy.generation = key(record.lineage.generation);
+        copy.consistent = record.consistent;
         let follows = record.role == Role::Secondary && !record.wrote;
         copy.watched = follows
             && record.consistent
             && !copy.tainted
             && self.histories.contains_key(&copy.generation);
         self.judge_whole(side)
+    }
+
+    /// A copy becomes consistent: should the power go now, nothing of what it held before may come back.
+    pub(super) fn judge_durable(&self, cluster: &Cluster, side: Side) -> Result<(), Violation> {
+        let Some(record) = cluster.node(side).superblock() else { return Ok(()) };
+        let Some(history) = self.histories.get(&key(record.lineage.generation)) else {
+            return Ok(());
+        };
+        for (volume, blocks) in (0u16..).map(VolumeIndex).zip(&self.images[side.index()]) {
+            let durable = cluster.node(side).disk.durable(volume);
+            for (block, (_, stamp)) in (0u32..).zip(blocks.iter().zip(durable)) {
+                let place = Place { volume, block };
+                hold(history.span(place, *stamp).is_some(), Promise::KnownBytes, || {
+                    format!(
+                        "{side} calls its copy consistent, {stamp:?} at {place:?} may come back"
+                    )
+                })?;
+            }
+        }
+        Ok(())
     }
 
     /// Judges one block that changed.
