@@ -8,7 +8,7 @@
 //! | async | done here, in the queue or marked | durable here |
 //!
 //! "Completed" of a FLUSH or FUA item means durable wherever it completed, so the two columns are one rule. Sync
-//! and nearsync are effective only while the peer's stream is caught up (`peer.rs`); a mode that is not effective
+//! and nearsync are effective only while the peer's stream is caught up (`stream.rs`); a mode that is not effective
 //! asks what async asks.
 
 use crate::plant::{Plant, planted};

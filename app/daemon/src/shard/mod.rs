@@ -41,6 +41,9 @@ const CLIENT_MEMORY: Bytes = Bytes::mib(256);
 /// Last words on a connection given up must be taken by then.
 const PARTING_PATIENCE: Duration = Duration::from_secs(1);
 
+/// A listener that failed to accept, for want of descriptors say, rests that long: at once it would only fail again.
+const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
+
 /// What the control plane asks of a shard.
 #[derive(Debug)]
 pub(crate) enum Ask {
@@ -78,6 +81,8 @@ pub(crate) struct Shard<D: Driver> {
     asks: Receiver<Ask>,
     leaving: Vec<Option<Leaving>>,
     wanted: Vec<Wanted>,
+    /// Listeners that rest, and until when.
+    resting: Vec<(Kind, usize, Moment)>,
     stopping: bool,
 }
 
@@ -116,6 +121,7 @@ impl<D: Driver> Shard<D> {
             asks,
             leaving: Vec::new(),
             wanted: Vec::new(),
+            resting: Vec::new(),
             stopping: false,
         })
     }
@@ -156,7 +162,13 @@ impl<D: Driver> Shard<D> {
     fn deadline(&self) -> Moment {
         let groups = self.groups.iter().map(Group::deadline);
         let leaving = self.leaving.iter().flatten().map(|l| l.until);
-        groups.chain(leaving).chain([self.strangers.deadline()]).min().unwrap_or(Moment::NEVER)
+        let resting = self.resting.iter().map(|(_, _, until)| *until);
+        groups
+            .chain(leaving)
+            .chain(resting)
+            .chain([self.strangers.deadline()])
+            .min()
+            .unwrap_or(Moment::NEVER)
     }
 
     /// Everything that depends on the whole batch: timers, settling, answers, sends.
@@ -164,6 +176,7 @@ impl<D: Driver> Shard<D> {
         let now = self.clock.now();
         self.strangers.expire(now, &mut self.driver);
         self.expire_leaving(now);
+        self.accept_again(now);
         for index in 0..self.groups.len() {
             self.turn_group(index, now);
         }
@@ -313,10 +326,6 @@ impl<D: Driver> Shard<D> {
         result: Result<helio_driver::Accepted, helio_driver::OpError>,
         now: Moment,
     ) {
-        let listener = match kind {
-            Kind::AcceptClient => self.client_listeners.get(index).cloned(),
-            _ => self.peer_listener.clone(),
-        };
         match result {
             Ok(accepted) if kind == Kind::AcceptClient => {
                 self.clients.accept(accepted.socket, &mut self.driver)
@@ -324,10 +333,31 @@ impl<D: Driver> Shard<D> {
             Ok(accepted) => self.strangers.accept(accepted.socket, now, &mut self.driver),
             // A stop cancels what waits for connections.
             Err(_) if self.stopping => {}
-            Err(error) => tracing::error!(%error, "a connection could not be accepted"),
+            Err(error) => {
+                tracing::error!(%error, "a connection could not be accepted; trying again in a second");
+                self.resting.push((kind, index, now + ACCEPT_PAUSE));
+                return;
+            }
         }
+        self.accept_next(kind, index);
+    }
+
+    /// Waits for the next connection on a listener.
+    fn accept_next(&mut self, kind: Kind, index: usize) {
+        let listener = match kind {
+            Kind::AcceptClient => self.client_listeners.get(index).cloned(),
+            _ => self.peer_listener.clone(),
+        };
         if let Some(listener) = listener.filter(|_| !self.stopping) {
             self.driver.submit(token(kind, index, 0), Op::Accept { listener });
+        }
+    }
+
+    /// Wakes the listeners that have rested long enough.
+    fn accept_again(&mut self, now: Moment) {
+        while let Some(at) = self.resting.iter().position(|(_, _, until)| now >= *until) {
+            let (kind, index, _) = self.resting.swap_remove(at);
+            self.accept_next(kind, index);
         }
     }
 
