@@ -3,7 +3,7 @@
 //! `cargo run --release -p helio-driver --example latency -- FILE [WORKERS] [SPIN_MICROS]`, where FILE is
 //! overwritten; place it with `taskset`.
 
-use helio_driver::{Buffer, Driver, File, Op, Piece, PollDriver, PollOptions, Shared, Token};
+use helio_driver::{Buffer, Driver, DriverOptions, File, Op, Piece, PollDriver, Shared, Token};
 use helio_units::Extent;
 use rustix::fs::{Mode, OFlags, open};
 use std::error::Error;
@@ -76,7 +76,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut payload = Buffer::zeroed(1 << 20);
     payload.fill(0xa5);
     let payload = payload.into_shared();
-    let driver = PollDriver::new(PollOptions { workers, spin })?;
+    let driver = PollDriver::new(DriverOptions { workers, spin })?;
     let mut bench = Bench { driver, file, payload, state: 0x9e37_79b9_7f4a_7c15 };
     // Written extents, so that nothing is measured but overwriting.
     let mut out = Vec::new();

@@ -56,6 +56,11 @@ impl Job {
         }
     }
 
+    /// Whether it is a write of at most `most` bytes that ends in the page cache.
+    pub(crate) fn is_cached_write(&self, most: u64) -> bool {
+        matches!(self, Self::Write { file, extent, sync: false, .. } if file.is_cached() && extent.length <= most)
+    }
+
     /// Does it if that takes no waiting: a read that the page cache can answer in full. A hop to a worker
     /// and back costs tens of microseconds, the copy costs two.
     pub(crate) fn perform_at_once(mut self) -> Result<Outcome, Self> {
@@ -82,7 +87,7 @@ const fn at(operation: Operation, extent: Extent) -> impl Fn(Cause) -> OpError {
 }
 
 /// The part of the buffer that the extent fills.
-fn front(buffer: &mut Buffer, extent: Extent) -> Result<&mut [u8], Cause> {
+pub(crate) fn front(buffer: &mut Buffer, extent: Extent) -> Result<&mut [u8], Cause> {
     let length = usize::try_from(extent.length).map_err(|_| Cause::Misfit)?;
     buffer.get_mut(..length).ok_or(Cause::Misfit)
 }
@@ -101,10 +106,8 @@ fn read(file: &File, extent: Extent, buffer: &mut Buffer) -> Result<(), Cause> {
 }
 
 fn write(file: &File, extent: Extent, pieces: &[Piece], sync: bool) -> Result<(), Cause> {
-    let length = total(pieces).ok_or(Cause::Misfit)? as u64;
-    if length != extent.length {
-        return Err(Cause::Misfit);
-    }
+    fits(extent, pieces)?;
+    let length = extent.length;
     let flags = if sync { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
     let (mut cursor, mut done) = (Cursor::default(), 0);
     while done < length {
@@ -118,6 +121,14 @@ fn write(file: &File, extent: Extent, pieces: &[Piece], sync: bool) -> Result<()
         cursor.advance(pieces, count);
     }
     Ok(())
+}
+
+/// Pieces must be as long as their extent.
+pub(crate) fn fits(extent: Extent, pieces: &[Piece]) -> Result<(), Cause> {
+    if total(pieces).is_some_and(|length| length as u64 == extent.length) {
+        return Ok(());
+    }
+    Err(Cause::Misfit)
 }
 
 /// On a file this makes a hole. On a block device the kernel promises zeroes too, and unmaps where that

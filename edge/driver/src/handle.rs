@@ -59,7 +59,8 @@ impl Address {
         }
     }
 
-    fn for_kernel(&self) -> Result<SocketAddrAny, Errno> {
+    /// The address as system calls want it.
+    pub(crate) fn for_kernel(&self) -> Result<SocketAddrAny, Errno> {
         Ok(match self {
             Self::Inet(address) => (*address).into(),
             Self::Unix(path) => SocketAddrUnix::new(path)?.into(),

@@ -3,8 +3,8 @@
 //! and give the buffers back.
 //!
 //! A shard is one thread that runs every request to completion, so nothing here calls back and nothing
-//! blocks but [`Driver::wait`]. The shape is that of a completion ring, whatever the kernel offers:
-//! [`PollDriver`] makes it from worker threads (files) and ppoll (sockets).
+//! blocks but [`Driver::wait`]. The shape is that of a completion ring: [`RingDriver`] is one, and where the kernel
+//! offers none [`PollDriver`] makes it from worker threads (files) and ppoll (sockets).
 //!
 //! Absent on purpose: what to do about an error, any format, any timer but the one of `wait`.
 
@@ -13,10 +13,12 @@ mod error;
 mod file;
 mod gather;
 mod handle;
+mod inline;
 mod memory;
 mod op;
 mod poll;
 mod pool;
+mod ring;
 mod signal;
 mod sockets;
 mod spin;
@@ -26,8 +28,9 @@ pub use buffer::{ALIGNMENT, Buffer, Shared};
 pub use error::{Cause, OpError, Operation};
 pub use gather::Piece;
 pub use handle::{Address, File, Socket};
-pub use op::{Accepted, Completion, Driver, Op, Outcome, Token};
-pub use poll::{PollDriver, PollOptions};
+pub use op::{Accepted, Completion, Driver, DriverOptions, Op, Outcome, Token};
+pub use poll::PollDriver;
 pub use pool::{Pool, PoolUsage};
+pub use ring::RingDriver;
 pub use rustix::io::Errno;
 pub use signal::Waker;

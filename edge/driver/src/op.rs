@@ -174,6 +174,22 @@ pub struct Completion {
     pub outcome: Outcome,
 }
 
+/// How a driver is set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DriverOptions {
+    /// Threads for operations on files that would block: as many as the stores should have in flight where all of
+    /// them run there. At least 1.
+    pub workers: usize,
+    /// The longest the driver looks for work before it sleeps. Zero switches spinning off.
+    pub spin: Duration,
+}
+
+impl Default for DriverOptions {
+    fn default() -> Self {
+        Self { workers: 16, spin: Duration::ZERO }
+    }
+}
+
 /// What a shard runs on. One thread owns it; the only part that crosses threads is the [`Waker`].
 pub trait Driver {
     /// Hands in an operation. Never blocks and never fails: what cannot be done completes with its error.

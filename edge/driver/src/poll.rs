@@ -4,7 +4,8 @@
 use crate::Socket;
 use crate::file::Job;
 use crate::gather::Cursor;
-use crate::op::{Completion, Driver, Op, Outcome, Token};
+use crate::inline::Inline;
+use crate::op::{Completion, Driver, DriverOptions, Op, Outcome, Token};
 use crate::signal::{Signal, Waker};
 use crate::sockets::{Sockets, Want};
 use crate::spin::Spin;
@@ -16,28 +17,13 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How a [`PollDriver`] is set up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PollOptions {
-    /// Threads for operations on files: as many as the stores should have in flight. At least 1.
-    pub workers: usize,
-    /// The longest the driver looks for work before it sleeps. Zero switches spinning off, which is right
-    /// where CPUs are few; 200 µs pays off where they are not.
-    pub spin: Duration,
-}
-
-impl Default for PollOptions {
-    fn default() -> Self {
-        Self { workers: 16, spin: Duration::ZERO }
-    }
-}
-
 /// A [`Driver`] of threads and ppoll.
 ///
 /// Dropping it waits for the operations on files that have begun; everything else pending is dropped.
 pub struct PollDriver {
     signal: Arc<Signal>,
     workers: Workers,
+    inline: Inline,
     sockets: Sockets,
     /// Completed on the reactor's own thread, to be handed out by the next wait.
     ready: Vec<Completion>,
@@ -54,12 +40,13 @@ impl PollDriver {
     ///
     /// # Errors
     /// Where the process may have no more descriptors or threads.
-    pub fn new(options: PollOptions) -> io::Result<Self> {
+    pub fn new(options: DriverOptions) -> io::Result<Self> {
         let signal = Arc::new(Signal::new()?);
         let workers = Workers::start(options.workers, &signal)?;
         Ok(Self {
             signal,
             workers,
+            inline: Inline::default(),
             sockets: Sockets::default(),
             ready: Vec::new(),
             waits: Vec::new(),
@@ -69,7 +56,7 @@ impl PollDriver {
     }
 
     fn submit_job(&mut self, token: Token, job: Job) {
-        match job.perform_at_once() {
+        match self.inline.perform(job) {
             Ok(outcome) => self.ready.push(Completion { token, outcome }),
             Err(job) => self.workers.submit(token, job),
         }

@@ -170,7 +170,7 @@ impl Want {
     }
 }
 
-const fn because(operation: Operation) -> impl Fn(Cause) -> OpError {
+pub(crate) const fn because(operation: Operation) -> impl Fn(Cause) -> OpError {
     move |cause| OpError::new(operation, cause)
 }
 
@@ -219,6 +219,16 @@ fn connect(socket: &Socket, address: &Address, begun: &mut bool) -> Result<Optio
         sockopt::set_tcp_nodelay(socket, true)?;
     }
     Ok(Some(()))
+}
+
+/// Undoes what made a descriptor return instead of wait.
+pub(crate) fn may_block(socket: &Socket) -> Result<(), Errno> {
+    let flags = fcntl_getfl(socket)?;
+    if flags.contains(OFlags::NONBLOCK) {
+        fcntl_setfl(socket, flags - OFlags::NONBLOCK)
+    } else {
+        Ok(())
+    }
 }
 
 fn stop_blocking(socket: &Socket) -> Result<(), Errno> {

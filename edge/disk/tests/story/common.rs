@@ -3,7 +3,7 @@
 
 use helio_disk::{Io, Member, OpenError, OpenOptions, open};
 use helio_driver::{
-    Buffer, Completion, Driver, Op, Outcome, PollDriver, PollOptions, Shared, Token,
+    Buffer, Completion, Driver, DriverOptions, Op, Outcome, PollDriver, Shared, Token,
 };
 use helio_units::{Bytes, Extent};
 use std::fs::OpenOptions as Std;
@@ -42,7 +42,10 @@ pub(crate) struct Desk(PollDriver);
 
 impl Desk {
     pub(crate) fn open() -> Self {
-        Self(PollDriver::new(PollOptions { workers: 2, ..PollOptions::default() }).expect("starts"))
+        Self(
+            PollDriver::new(DriverOptions { workers: 2, ..DriverOptions::default() })
+                .expect("starts"),
+        )
     }
 
     pub(crate) fn run(&mut self, op: Op) -> Outcome {

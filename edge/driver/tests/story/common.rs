@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the stories share.
 
-use helio_driver::{Completion, Driver, File, Op, Outcome, PollDriver, PollOptions, Token};
+use helio_driver::{Completion, Driver, File, Op, Outcome, Token};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -10,19 +10,14 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A driver that sorts completions by token.
 pub(crate) struct Desk {
-    pub(crate) driver: PollDriver,
+    pub(crate) driver: Box<dyn Driver>,
     ended: HashMap<u64, Outcome>,
     out: Vec<Completion>,
 }
 
 impl Desk {
-    pub(crate) fn open() -> Self {
-        Self::with(PollOptions::default())
-    }
-
-    pub(crate) fn with(options: PollOptions) -> Self {
-        let driver = PollDriver::new(options).expect("a driver starts");
-        Self { driver, ended: HashMap::new(), out: Vec::new() }
+    pub(crate) fn over(driver: impl Driver + 'static) -> Self {
+        Self { driver: Box::new(driver), ended: HashMap::new(), out: Vec::new() }
     }
 
     pub(crate) fn submit(&mut self, token: u64, op: Op) {
@@ -54,4 +49,20 @@ pub(crate) fn scratch(length: u64) -> File {
     let file = tempfile::tempfile().expect("a scratch file");
     file.set_len(length).expect("room for it");
     File::new(file).expect("a handle")
+}
+
+/// The same for direct I/O; `None` where the scratch file system has none.
+pub(crate) fn scratch_direct(length: u64) -> Option<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let named = tempfile::NamedTempFile::new().expect("a scratch file");
+    named.as_file().set_len(length).expect("room for it");
+    let mut options = std::fs::File::options();
+    options.read(true).write(true).custom_flags(rustix::fs::OFlags::DIRECT.bits() as i32);
+    match options.open(named.path()) {
+        Ok(file) => Some(File::new(file).expect("a handle")),
+        Err(error) => {
+            eprintln!("not tested, no direct I/O here: {error}");
+            None
+        }
+    }
 }

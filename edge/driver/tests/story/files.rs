@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Files through the driver, for real.
 
-use crate::common::{Desk, PATIENCE, scratch};
-use helio_driver::{Buffer, Cause, Driver, Errno, File, Op, OpError, Outcome, Piece, Token};
+use super::desk;
+use crate::common::{Desk, PATIENCE, scratch, scratch_direct};
+use helio_driver::{Buffer, Cause, DriverOptions, Errno, File, Op, OpError, Outcome, Piece, Token};
 use helio_units::{Bytes, Extent};
 use std::os::unix::fs::FileExt;
 
@@ -29,7 +30,7 @@ fn failed(outcome: Outcome) -> OpError {
 
 #[test]
 fn pieces_land_one_behind_the_other_and_come_back() {
-    let (mut desk, file) = (Desk::open(), scratch(8192));
+    let (mut desk, file) = (desk(DriverOptions::default()), scratch(8192));
     let mut payload = Buffer::zeroed(4096);
     payload.fill(b'p');
     let payload = payload.into_shared();
@@ -50,7 +51,7 @@ fn pieces_land_one_behind_the_other_and_come_back() {
 
 #[test]
 fn a_thousand_concurrent_writes_all_land_where_they_belong() {
-    let (mut desk, file) = (Desk::open(), scratch(1000 * 4096));
+    let (mut desk, file) = (desk(DriverOptions::default()), scratch(1000 * 4096));
     for index in 0..1000u64 {
         let mut block = Buffer::zeroed(4096);
         block[..8].copy_from_slice(&index.to_le_bytes());
@@ -75,7 +76,7 @@ fn discards_and_zeroes_read_as_zero_at_any_alignment_and_keep_the_size() {
         let raw = tempfile::tempfile_in(folder).expect("a scratch file");
         raw.write_all_at(&[7; 1 << 20], 0).expect("room");
         let file = File::new(raw.try_clone().expect("a second handle")).expect("a handle");
-        let mut desk = Desk::open();
+        let mut desk = desk(DriverOptions::default());
         let (punched, zeroed) = (Extent::new(5001, 100_000), Extent::new(300_007, 700_000));
         let punch = desk.run(Op::Punch { file: file.clone(), extent: punched });
         assert!(matches!(punch, Outcome::Punch(Ok(()))), "{punch:?}");
@@ -95,13 +96,14 @@ fn discards_and_zeroes_read_as_zero_at_any_alignment_and_keep_the_size() {
 fn a_full_device_is_enospc_and_stays_enospc() {
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
     let file = File::new(full).expect("a handle");
-    let outcome = Desk::open().run(write(&file, 0, vec![Piece::Bytes(vec![1; 4096])]));
+    let outcome =
+        desk(DriverOptions::default()).run(write(&file, 0, vec![Piece::Bytes(vec![1; 4096])]));
     assert_eq!(failed(outcome).errno(), Some(Errno::NOSPC));
 }
 
 #[test]
 fn reading_past_the_end_says_how_far_it_got() {
-    let (mut desk, file) = (Desk::open(), scratch(5000));
+    let (mut desk, file) = (desk(DriverOptions::default()), scratch(5000));
     let error = failed(desk.run(read(&file, Extent::new(4096, 4096))));
     assert_eq!(error.cause, Cause::EndOfFile(Bytes(904)));
     assert_eq!(error.to_string(), "read at 4096+4096: end of file after 904 B");
@@ -109,7 +111,7 @@ fn reading_past_the_end_says_how_far_it_got() {
 
 #[test]
 fn what_does_not_fit_is_refused_before_it_touches_the_file() {
-    let (mut desk, file) = (Desk::open(), scratch(4096));
+    let (mut desk, file) = (desk(DriverOptions::default()), scratch(4096));
     let extent = Extent::new(0, 4096);
     let short = Op::Read { file: file.clone(), extent, buffer: Buffer::zeroed(100) };
     assert_eq!(failed(desk.run(short)).cause, Cause::Misfit);
@@ -127,13 +129,14 @@ fn a_read_only_descriptor_gives_the_kernels_own_number() {
     let raw = tempfile::NamedTempFile::new().expect("a scratch file");
     raw.as_file().set_len(4096).expect("room");
     let file = File::new(std::fs::File::open(raw.path()).expect("open")).expect("a handle");
-    let outcome = Desk::open().run(write(&file, 0, vec![Piece::Bytes(vec![1; 16])]));
+    let outcome =
+        desk(DriverOptions::default()).run(write(&file, 0, vec![Piece::Bytes(vec![1; 16])]));
     assert_eq!(failed(outcome).errno(), Some(Errno::BADF));
 }
 
 #[test]
 fn dropping_the_driver_ends_its_threads_whatever_is_queued() {
-    let (mut desk, file) = (Desk::open(), scratch(1 << 20));
+    let (mut desk, file) = (desk(DriverOptions::default()), scratch(1 << 20));
     for index in 0..200 {
         desk.submit(index, write(&file, 0, vec![Piece::Bytes(vec![1; 4096])]));
     }
@@ -141,4 +144,31 @@ fn dropping_the_driver_ends_its_threads_whatever_is_queued() {
     desk.driver.wait(Some(PATIENCE), &mut out).expect("waiting works");
     assert!(out.iter().all(|completion| completion.token < Token(200)));
     drop(desk);
+}
+
+#[test]
+fn a_thousand_direct_writes_in_pieces_all_land_where_they_belong() {
+    let Some(file) = scratch_direct(1000 * 4096) else { return };
+    let mut desk = desk(DriverOptions::default());
+    for index in 0..1000_u64 {
+        let mut page = Buffer::zeroed(4096);
+        page.fill((index % 251) as u8);
+        let page = page.into_shared();
+        let pieces = match index % 3 {
+            0 => vec![Piece::Shared(page, 0..4096)],
+            _ => vec![Piece::Shared(page.clone(), 0..512), Piece::Shared(page, 512..4096)],
+        };
+        desk.submit(index, write(&file, index * 4096, pieces));
+    }
+    for index in 0..1000 {
+        let outcome = desk.outcome(index);
+        assert!(outcome.error().is_none(), "{outcome:?}");
+    }
+    assert!(desk.run(Op::SyncData { file: file.clone() }).error().is_none());
+    for index in (0..1000_u64).step_by(37) {
+        let page = bytes_at(&mut desk, &file, Extent::new(index * 4096, 4096));
+        assert!(page.iter().all(|byte| *byte == (index % 251) as u8), "page {index}");
+    }
+    let past = failed(desk.run(read(&file, Extent::new(999 * 4096, 8192))));
+    assert_eq!(past.cause, Cause::EndOfFile(Bytes(4096)));
 }

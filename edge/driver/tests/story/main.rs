@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The stories of helio-driver, on real files, sockets and devices.
+//! The stories of helio-driver, on real files, sockets and devices: every one with either driver.
 
 mod common;
-mod files;
-mod sockets;
+mod poll;
+mod ring;

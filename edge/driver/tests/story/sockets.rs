@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Sockets, wakers and time-outs through the driver, for real.
 
+use super::desk;
 use crate::common::{Desk, PATIENCE, scratch};
 use helio_driver::{
-    Accepted, Address, Buffer, Cause, Driver, Errno, Op, Outcome, Piece, PollOptions, Socket,
+    Accepted, Address, Buffer, Cause, DriverOptions, Errno, Op, Outcome, Piece, Socket,
 };
 use helio_units::Extent;
 use std::os::unix::net::UnixStream;
@@ -61,7 +62,7 @@ fn connected(desk: &mut Desk, listener: &Socket, address: Address) -> (Socket, A
 #[test]
 fn an_echo_over_tcp_and_over_a_unix_socket() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut desk = Desk::open();
+    let mut desk = desk(DriverOptions::default());
     let port_zero = Address::Inet("127.0.0.1:0".parse().expect("an address"));
     let path = Address::Unix(folder.path().join("echo.sock"));
     for wanted in [port_zero, path] {
@@ -88,13 +89,14 @@ fn a_refused_connection_is_a_connect_error() {
     let listener = Socket::listen(&Address::Inet("127.0.0.1:0".parse().expect("an address")), 1);
     let address = listener.and_then(|l| l.local_address()).expect("a port").expect("TCP");
     let socket = Socket::stream_for(&Address::Inet(address)).expect("a socket");
-    let outcome = Desk::open().run(Op::Connect { socket, address: Address::Inet(address) });
+    let outcome =
+        desk(DriverOptions::default()).run(Op::Connect { socket, address: Address::Inet(address) });
     assert_eq!(outcome.error().and_then(|e| e.errno()), Some(Errno::CONNREFUSED));
 }
 
 #[test]
 fn a_send_larger_than_the_socket_goes_out_in_order_while_the_other_end_reads() {
-    let (mut desk, (here, there)) = (Desk::open(), pair());
+    let (mut desk, (here, there)) = (desk(DriverOptions::default()), pair());
     let mut payload = Buffer::zeroed(8 << 20);
     for (index, byte) in payload.iter_mut().enumerate() {
         *byte = (index % 253) as u8;
@@ -114,7 +116,7 @@ fn a_send_larger_than_the_socket_goes_out_in_order_while_the_other_end_reads() {
 
 #[test]
 fn receives_complete_in_the_order_they_were_submitted() {
-    let (mut desk, (here, there)) = (Desk::open(), pair());
+    let (mut desk, (here, there)) = (desk(DriverOptions::default()), pair());
     for token in 0..4 {
         desk.submit(token, recv(&there, 2));
     }
@@ -126,7 +128,7 @@ fn receives_complete_in_the_order_they_were_submitted() {
 
 #[test]
 fn cancelling_a_socket_ends_everything_on_it_and_nothing_else() {
-    let (mut desk, (here, there)) = (Desk::open(), pair());
+    let (mut desk, (here, there)) = (desk(DriverOptions::default()), pair());
     let (other, far) = pair();
     desk.submit(1, recv(&here, 64));
     desk.submit(2, recv(&here, 64));
@@ -153,7 +155,7 @@ fn cancelling_a_socket_ends_everything_on_it_and_nothing_else() {
 
 #[test]
 fn sending_to_an_end_that_went_away_is_an_error_and_no_signal() {
-    let (mut desk, (here, there)) = (Desk::open(), pair());
+    let (mut desk, (here, there)) = (desk(DriverOptions::default()), pair());
     drop(there);
     let error = desk.run(send(&here, b"anyone?")).error().expect("nobody");
     assert_eq!(error.errno(), Some(Errno::PIPE));
@@ -161,13 +163,13 @@ fn sending_to_an_end_that_went_away_is_an_error_and_no_signal() {
 
 #[test]
 fn an_empty_range_is_refused_because_it_would_read_as_the_end() {
-    let (mut desk, (here, _there)) = (Desk::open(), pair());
+    let (mut desk, (here, _there)) = (desk(DriverOptions::default()), pair());
     assert_eq!(desk.run(recv(&here, 0)).error().map(|error| error.cause), Some(Cause::Misfit));
 }
 
 #[test]
 fn shutting_down_ends_a_receive_that_waits() {
-    let (mut desk, (here, _there)) = (Desk::open(), pair());
+    let (mut desk, (here, _there)) = (desk(DriverOptions::default()), pair());
     desk.submit(1, recv(&here, 10));
     here.shutdown().expect("shut down");
     assert_eq!(received(desk.outcome(1)), b"");
@@ -176,7 +178,7 @@ fn shutting_down_ends_a_receive_that_waits() {
 #[test]
 fn a_waker_ends_the_sleep_from_another_thread_however_often_it_is_called() {
     for spin in [Duration::ZERO, Duration::from_micros(200)] {
-        let mut desk = Desk::with(PollOptions { workers: 1, spin });
+        let mut desk = desk(DriverOptions { workers: 1, spin });
         for round in 0..200 {
             let waker = desk.driver.waker();
             desk.submit(round, Op::Wait);
@@ -195,7 +197,7 @@ fn a_waker_ends_the_sleep_from_another_thread_however_often_it_is_called() {
 
 #[test]
 fn a_call_made_before_the_wait_is_not_lost() {
-    let mut desk = Desk::open();
+    let mut desk = desk(DriverOptions::default());
     desk.driver.waker().wake();
     let began = Instant::now();
     desk.driver.wait(Some(PATIENCE), &mut Vec::new()).expect("waiting works");
@@ -205,7 +207,7 @@ fn a_call_made_before_the_wait_is_not_lost() {
 #[test]
 fn a_wait_ends_at_its_timeout_and_not_before() {
     for spin in [Duration::ZERO, Duration::from_micros(200)] {
-        let mut desk = Desk::with(PollOptions { workers: 1, spin });
+        let mut desk = desk(DriverOptions { workers: 1, spin });
         let (here, _there) = pair();
         desk.submit(1, recv(&here, 10));
         let (began, span, mut out) = (Instant::now(), Duration::from_millis(30), Vec::new());
@@ -217,11 +219,11 @@ fn a_wait_ends_at_its_timeout_and_not_before() {
 
 #[test]
 fn files_and_sockets_wait_side_by_side_with_spinning() {
-    let options = PollOptions { workers: 4, spin: Duration::from_micros(200) };
-    let (mut desk, (here, there)) = (Desk::with(options), pair());
+    let options = DriverOptions { workers: 4, spin: Duration::from_micros(200) };
+    let (mut desk, (here, there)) = (desk(options), pair());
     let file = scratch(1 << 20);
     let echo = std::thread::spawn(move || {
-        let mut desk = Desk::open();
+        let mut desk = super::desk(DriverOptions::default());
         for _ in 0..500 {
             let question = receive_all(&mut desk, &there, 64);
             assert_eq!(desk.run(send(&there, &question)).error(), None);

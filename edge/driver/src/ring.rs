@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The driver on io_uring: one call hands over everything submitted since the last and brings what has completed.
+//!
+//! Files opened for direct I/O and all sockets go through the ring. Files behind the page cache do not: ext4 passes
+//! their writes to kernel workers, which costs more than a plain call (see [`crate::inline`]), and what must not be
+//! done in place goes to the same worker threads the other driver has. So do discards and zeroing, which need more
+//! than one kind of call.
+
+mod kernel;
+mod lanes;
+mod slot;
+
+use crate::file::Job;
+use crate::gather::Cursor;
+use crate::inline::Inline;
+use crate::op::{Completion, Driver, DriverOptions, Op, Outcome, Token};
+use crate::signal::{Signal, Waker};
+use crate::spin::Spin;
+use crate::workers::Workers;
+use crate::{File, Socket};
+use io_uring::squeue::Entry;
+use io_uring::{opcode, types};
+use kernel::Kernel;
+use lanes::{Lanes, Way};
+use slot::{Next, Slot, Work};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Marks of entries that are no operation of the shard's.
+const BELL: u64 = u64::MAX;
+const CANCEL: u64 = u64::MAX - 1;
+
+/// A [`Driver`] of io_uring.
+///
+/// Dropping it cancels what waits for sockets and waits until the kernel has let go of every buffer.
+pub struct RingDriver {
+    kernel: Kernel,
+    slots: Vec<Slot>,
+    free: Vec<usize>,
+    lanes: Lanes,
+    /// Slots with the kernel.
+    flying: usize,
+    signal: Arc<Signal>,
+    /// Whether the kernel watches the bell.
+    listening: bool,
+    workers: Workers,
+    inline: Inline,
+    /// Completed without the kernel, to be handed out by the next wait.
+    ready: Vec<Completion>,
+    /// [`Op::Wait`] operations pending.
+    waits: Vec<Token>,
+    spin: Spin,
+    /// Set when the kernel refused an entry: the driver is of no more use.
+    broken: Option<io::Error>,
+}
+
+impl RingDriver {
+    /// Sets up the ring and starts the worker threads, which inherit the affinity of the calling thread. The ring
+    /// belongs to the thread that first waits on it.
+    ///
+    /// # Errors
+    /// The kernel has no io_uring or an old one, or forbids it to this process (as containers do); or the process may
+    /// have no more descriptors or threads.
+    pub fn new(options: DriverOptions) -> io::Result<Self> {
+        let kernel = Kernel::open()?;
+        let signal = Arc::new(Signal::new()?);
+        Ok(Self {
+            kernel,
+            slots: Vec::new(),
+            free: Vec::new(),
+            lanes: Lanes::default(),
+            flying: 0,
+            workers: Workers::start(options.workers, &signal)?,
+            signal,
+            listening: false,
+            inline: Inline::default(),
+            ready: Vec::new(),
+            waits: Vec::new(),
+            spin: Spin::new(options.spin),
+            broken: None,
+        })
+    }
+
+    fn submit_job(&mut self, token: Token, job: Job) {
+        match self.inline.perform(job) {
+            Ok(outcome) => self.ready.push(Completion { token, outcome }),
+            Err(job) => self.workers.submit(token, job),
+        }
+    }
+
+    /// Finds an operation a slot.
+    fn place(&mut self, token: Token, work: Work) -> usize {
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::empty());
+            self.slots.len() - 1
+        });
+        self.slots[at].token = token;
+        self.slots[at].work = Some(work);
+        self.slots[at].unwanted = false;
+        at
+    }
+
+    fn submit_on_file(&mut self, token: Token, work: Work) {
+        let at = self.place(token, work);
+        self.launch(at);
+    }
+
+    fn submit_on_socket(&mut self, token: Token, socket: &Socket, way: Way, work: Work) {
+        let number = socket.number();
+        let at = self.place(token, work);
+        if self.lanes.enter(number, way, at) {
+            self.launch(at);
+        }
+    }
+
+    /// Gives what a slot has left to do to the kernel.
+    fn launch(&mut self, at: usize) {
+        let lane = self.slots[at].lane();
+        match self.slots[at].entry() {
+            Ok(entry) => {
+                self.flying += 1;
+                self.push(&entry.user_data(at as u64));
+            }
+            Err(outcome) => self.settle(at, outcome, lane),
+        }
+    }
+
+    fn push(&mut self, entry: &Entry) {
+        // What the entry points at stays in its slot, on the heap, until its result is taken; `Drop` waits for that.
+        if let Err(error) = self.kernel.push(entry) {
+            self.broken = Some(error);
+        }
+    }
+
+    /// An operation ended: its slot is free, its outcome is handed out, the next on its socket begins.
+    fn settle(&mut self, at: usize, outcome: Outcome, lane: Option<(i32, Way)>) {
+        let token = self.slots[at].token;
+        self.free.push(at);
+        self.ready.push(Completion { token, outcome });
+        if let Some((number, way)) = lane
+            && let Some(next) = self.lanes.leave(number, way)
+        {
+            self.launch(next);
+        }
+    }
+
+    /// The kernel answered for a slot.
+    fn answered(&mut self, at: usize, result: i32) {
+        self.flying -= 1;
+        let lane = self.slots[at].lane();
+        match self.slots[at].advance(result) {
+            Next::Again => self.launch(at),
+            Next::Ended(outcome) => self.settle(at, outcome, lane),
+        }
+    }
+
+    /// Moves everything complete to `out`; says whether there was anything, or a wake-up.
+    fn harvest(&mut self, out: &mut Vec<Completion>) -> bool {
+        let before = out.len();
+        while let Some((mark, result)) = self.kernel.next() {
+            match mark {
+                BELL => {
+                    self.signal.silence();
+                    self.listening = false;
+                }
+                CANCEL => {}
+                at => self.answered(at as usize, result),
+            }
+        }
+        out.append(&mut self.ready);
+        self.workers.collect(out);
+        let woken = self.signal.take_woken();
+        if woken {
+            let ended = self.waits.drain(..);
+            out.extend(ended.map(|token| Completion { token, outcome: Outcome::Wait }));
+        }
+        woken || out.len() > before
+    }
+
+    /// Looks for work until some is found or spinning has gone on for long enough.
+    fn spin(&mut self, limit: Option<Duration>, out: &mut Vec<Completion>) -> io::Result<bool> {
+        let Some(end) = self.spin.until(Instant::now(), limit) else { return Ok(false) };
+        self.kernel.submit()?;
+        loop {
+            if self.harvest(out) {
+                return Ok(true);
+            }
+            if self.kernel.is_calling() {
+                self.kernel.submit()?;
+            } else if Instant::now() >= end {
+                break;
+            } else {
+                std::hint::spin_loop();
+            }
+        }
+        self.spin.in_vain();
+        Ok(false)
+    }
+
+    fn sleep(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        if !self.listening {
+            self.listening = true;
+            let bell = types::Fd(self.signal.as_fd().as_raw_fd());
+            self.push(&opcode::PollAdd::new(bell, libc::POLLIN as u32).build().user_data(BELL));
+        }
+        self.signal.lie_down();
+        // Whatever ended before the bell was up did not ring it.
+        let work = self.workers.any_done() || self.signal.is_woken();
+        let began = (!self.spin.is_off()).then(Instant::now);
+        let result =
+            if work { self.kernel.submit() } else { self.kernel.submit_and_sleep(timeout) };
+        self.signal.get_up();
+        if let Some(began) = began {
+            self.spin.slept(began.elapsed());
+        }
+        result
+    }
+
+    /// Results that are no operation's end (the bell, half a write) are no reason to return.
+    fn sleep_until_something(
+        &mut self,
+        timeout: Option<Duration>,
+        out: &mut Vec<Completion>,
+    ) -> io::Result<()> {
+        let end = timeout.and_then(|span| Instant::now().checked_add(span));
+        loop {
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            self.sleep(left)?;
+            if self.harvest(out) || left.is_some_and(|left| left.is_zero()) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn cancel_slot(&mut self, at: usize) {
+        self.slots[at].unwanted = true;
+        self.push(&opcode::AsyncCancel::new(at as u64).build().user_data(CANCEL));
+    }
+
+    /// Cached files answer some requests at once, and others on a thread.
+    fn submit_read(&mut self, token: Token, file: File, op: (helio_units::Extent, crate::Buffer)) {
+        let (extent, buffer) = op;
+        if file.is_cached() {
+            self.submit_job(token, Job::Read { file, extent, buffer });
+        } else {
+            self.submit_on_file(token, Work::Read { file, extent, buffer, done: 0 });
+        }
+    }
+}
+
+impl Driver for RingDriver {
+    fn submit(&mut self, token: Token, op: Op) {
+        match op {
+            Op::Read { file, extent, buffer } => self.submit_read(token, file, (extent, buffer)),
+            Op::Write { file, extent, pieces, sync } if file.is_cached() => {
+                self.submit_job(token, Job::Write { file, extent, pieces, sync });
+            }
+            Op::Write { file, extent, pieces, sync } => {
+                let cursor = Cursor::default();
+                let work = Work::Write { file, extent, pieces, sync, cursor, done: 0 };
+                self.submit_on_file(token, work);
+            }
+            Op::SyncData { file } => self.submit_on_file(token, Work::SyncData { file }),
+            Op::Punch { file, extent } => self.submit_job(token, Job::Punch { file, extent }),
+            Op::Zero { file, extent } => self.submit_job(token, Job::Zero { file, extent }),
+            Op::Wait => self.waits.push(token),
+            Op::Accept { listener } => {
+                let socket = listener.clone();
+                self.submit_on_socket(token, &socket, Way::In, Work::Accept { listener });
+            }
+            Op::Connect { socket, address } => {
+                let work = Work::Connect { socket: socket.clone(), address, name: None };
+                self.submit_on_socket(token, &socket, Way::Out, work);
+            }
+            Op::Recv { socket, buffer, range } => {
+                let work = Work::Recv { socket: socket.clone(), buffer, range };
+                self.submit_on_socket(token, &socket, Way::In, work);
+            }
+            Op::Send { socket, pieces } => {
+                let work = Work::Send { socket: socket.clone(), pieces, cursor: Cursor::default() };
+                self.submit_on_socket(token, &socket, Way::Out, work);
+            }
+        }
+    }
+
+    fn cancel(&mut self, socket: &Socket) {
+        let (waiting, flying) = self.lanes.clear(socket.number());
+        for at in waiting {
+            let outcome = self.slots[at].cancelled();
+            self.settle(at, outcome, None);
+        }
+        for at in flying {
+            self.cancel_slot(at);
+        }
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>, out: &mut Vec<Completion>) -> io::Result<()> {
+        if self.harvest(out) || timeout == Some(Duration::ZERO) {
+            self.kernel.submit()?;
+            self.harvest(out);
+        } else if !self.spin(timeout, out)? {
+            self.sleep_until_something(timeout, out)?;
+        }
+        self.broken.take().map_or(Ok(()), Err)
+    }
+
+    fn waker(&self) -> Waker {
+        Waker::new(Arc::clone(&self.signal))
+    }
+}
+
+impl Drop for RingDriver {
+    fn drop(&mut self) {
+        for at in 0..self.slots.len() {
+            if self.slots[at].lane().is_some() {
+                self.cancel_slot(at);
+            }
+        }
+        let mut left = Vec::new();
+        while self.flying > 0 {
+            if self.kernel.submit_and_sleep(None).is_err() {
+                // The kernel may still write into these: better lost than given to something else.
+                std::mem::forget(std::mem::take(&mut self.slots));
+                return;
+            }
+            // Nothing new begins on the way out: what waits in a lane is dropped where it is.
+            self.lanes = Lanes::default();
+            self.harvest(&mut left);
+        }
+    }
+}
