@@ -10,7 +10,7 @@ mod shard;
 use anyhow::{Context, Result, anyhow};
 use backend::{Daemon, ShardHandle};
 use config::Config;
-use helio_driver::{Address, Driver, PollDriver, PollOptions};
+use helio_driver::{Address, AnyDriver, Driver, DriverChoice};
 use open::StateDir;
 use shard::{Ask, Listeners, Shard};
 use std::io::Read;
@@ -60,7 +60,12 @@ pub fn run(options: &Options) -> Result<()> {
     let clients = client_addresses(&state, view.node.nbd)?;
     let listeners = Listeners { clients, peers: Some(Address::Inet(listen)) };
 
-    let driver = PollDriver::new(PollOptions::default()).context("the reactor cannot start")?;
+    let spin = std::env::var("HELIO_SPIN_US").ok().and_then(|v| v.parse().ok()).unwrap_or(0);
+    let (driver, why) = AnyDriver::open(DriverChoice::Auto, std::time::Duration::from_micros(spin))
+        .context("the reactor cannot start")?;
+    if let Some(why) = why {
+        tracing::warn!(%why, "no io_uring");
+    }
     let waker = driver.waker();
     let (asks, asked) = mpsc::sync_channel(ASKS_MAX);
     let handle = ShardHandle { asks, waker };

@@ -8,6 +8,7 @@
 //!
 //! Absent on purpose: what to do about an error, any format, any timer but the one of `wait`.
 
+mod any;
 mod buffer;
 mod error;
 mod file;
@@ -24,6 +25,7 @@ mod sockets;
 mod spin;
 mod workers;
 
+pub use any::{AnyDriver, DriverChoice};
 pub use buffer::{ALIGNMENT, Buffer, Shared};
 pub use error::{Cause, OpError, Operation};
 pub use gather::Piece;

@@ -180,7 +180,8 @@ pub struct DriverOptions {
     /// Threads for operations on files that would block: as many as the stores should have in flight where all of
     /// them run there. At least 1.
     pub workers: usize,
-    /// The longest the driver looks for work before it sleeps. Zero switches spinning off.
+    /// The longest the driver looks for work before it sleeps, giving way to whoever else wants the CPU. Zero switches
+    /// spinning off; it is only done while most waits are shorter than this.
     pub spin: Duration,
 }
 

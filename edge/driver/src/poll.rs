@@ -101,17 +101,15 @@ impl PollDriver {
         if self.sockets.is_empty() { Ok(()) } else { self.poll(Some(Duration::ZERO)) }
     }
 
-    /// Looks for work until some is found or spinning has gone on for long enough.
-    fn spin(&mut self, limit: Option<Duration>, out: &mut Vec<Completion>) -> io::Result<bool> {
-        let Some(end) = self.spin.until(Instant::now(), limit) else { return Ok(false) };
+    /// Looks for work until some is found or `end` has come, and gives way at every look.
+    fn spin(&mut self, end: Instant, out: &mut Vec<Completion>) -> io::Result<bool> {
         while Instant::now() < end {
             self.glance()?;
             if self.harvest(out) {
                 return Ok(true);
             }
-            std::hint::spin_loop();
+            rustix::thread::sched_yield();
         }
-        self.spin.in_vain();
         Ok(false)
     }
 
@@ -119,12 +117,8 @@ impl PollDriver {
         self.signal.lie_down();
         // Whatever ended before the bell was up did not ring it.
         let work = self.workers.any_done() || self.signal.is_woken();
-        let began = (!self.spin.is_off()).then(Instant::now);
         let result = self.poll(if work { Some(Duration::ZERO) } else { timeout });
         self.signal.get_up();
-        if let Some(began) = began {
-            self.spin.slept(began.elapsed());
-        }
         result
     }
 }
@@ -162,12 +156,20 @@ impl Driver for PollDriver {
         if self.harvest(out) || timeout == Some(Duration::ZERO) {
             // Sockets get their turn however busy the stores are.
             self.glance()?;
-        } else if self.spin(timeout, out)? {
+            self.harvest(out);
             return Ok(());
-        } else {
-            self.sleep(timeout)?;
         }
-        self.harvest(out);
+        let began = Instant::now();
+        let found = match self.spin.until(began, timeout) {
+            Some(until) => self.spin(until, out)?,
+            None => false,
+        };
+        if !found {
+            let left = timeout.map(|span| span.saturating_sub(began.elapsed()));
+            self.sleep(left)?;
+            self.harvest(out);
+        }
+        self.spin.waited(began.elapsed());
         Ok(())
     }
 

@@ -179,9 +179,11 @@ impl RingDriver {
         woken || out.len() > before
     }
 
-    /// Looks for work until some is found or spinning has gone on for long enough.
-    fn spin(&mut self, limit: Option<Duration>, out: &mut Vec<Completion>) -> io::Result<bool> {
-        let Some(end) = self.spin.until(Instant::now(), limit) else { return Ok(false) };
+    /// Looks for work until some is found or `end` has come.
+    ///
+    /// Who spins gives way at every look: on a CPU shared with the very process whose bytes are waited for, that
+    /// process runs, and what would have been a sleep and a wake-up is one switch.
+    fn spin(&mut self, end: Instant, out: &mut Vec<Completion>) -> io::Result<bool> {
         self.kernel.submit()?;
         loop {
             if self.harvest(out) {
@@ -190,13 +192,11 @@ impl RingDriver {
             if self.kernel.is_calling() {
                 self.kernel.submit()?;
             } else if Instant::now() >= end {
-                break;
+                return Ok(false);
             } else {
-                std::hint::spin_loop();
+                rustix::thread::sched_yield();
             }
         }
-        self.spin.in_vain();
-        Ok(false)
     }
 
     fn sleep(&mut self, timeout: Option<Duration>) -> io::Result<()> {
@@ -208,30 +208,36 @@ impl RingDriver {
         self.signal.lie_down();
         // Whatever ended before the bell was up did not ring it.
         let work = self.workers.any_done() || self.signal.is_woken();
-        let began = (!self.spin.is_off()).then(Instant::now);
         let result =
             if work { self.kernel.submit() } else { self.kernel.submit_and_sleep(timeout) };
         self.signal.get_up();
-        if let Some(began) = began {
-            self.spin.slept(began.elapsed());
-        }
         result
     }
 
-    /// Results that are no operation's end (the bell, half a write) are no reason to return.
-    fn sleep_until_something(
+    /// Spins where that pays, then sleeps. Results that are no operation's end (the bell, half a write) are no
+    /// reason to return.
+    fn wait_for_something(
         &mut self,
         timeout: Option<Duration>,
         out: &mut Vec<Completion>,
     ) -> io::Result<()> {
-        let end = timeout.and_then(|span| Instant::now().checked_add(span));
-        loop {
+        let began = Instant::now();
+        let end = timeout.and_then(|span| began.checked_add(span));
+        let spinning = self.spin.until(began, timeout);
+        let mut found = match spinning {
+            Some(until) => self.spin(until, out)?,
+            None => false,
+        };
+        while !found {
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
             self.sleep(left)?;
-            if self.harvest(out) || left.is_some_and(|left| left.is_zero()) {
+            found = self.harvest(out);
+            if !found && left.is_some_and(|left| left.is_zero()) {
                 return Ok(());
             }
         }
+        self.spin.waited(began.elapsed());
+        Ok(())
     }
 
     fn cancel_slot(&mut self, at: usize) {
@@ -300,8 +306,8 @@ impl Driver for RingDriver {
         if self.harvest(out) || timeout == Some(Duration::ZERO) {
             self.kernel.submit()?;
             self.harvest(out);
-        } else if !self.spin(timeout, out)? {
-            self.sleep_until_something(timeout, out)?;
+        } else {
+            self.wait_for_something(timeout, out)?;
         }
         self.broken.take().map_or(Ok(()), Err)
     }

@@ -1,46 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Spinning before sleep, as long as it has been paying off.
+//! Spinning before sleep, where waits have been short enough for it to pay off.
 
 use std::time::{Duration, Instant};
 
-/// Below this a spin is shorter than the sleep it should save; it is left out.
-const FLOOR: Duration = Duration::from_micros(10);
+/// Short waits in a row after which spinning is sure to go on, and the mark from which it begins.
+const SURE: u8 = 8;
+const LIKELY: u8 = 4;
 
-/// How long to look for work before sleeping: up to a cap after a sleep that turned out shorter than the
-/// cap, half as long after each spin in vain. An idle shard thus soon sleeps at once.
+/// How long to look for work before sleeping: for the cap, as long as most waits are shorter than it; not at all
+/// otherwise. So an idle shard sleeps at once, and so does one whose store takes longer than anybody would spin.
 #[derive(Debug)]
 pub(crate) struct Spin {
     cap: Duration,
-    budget: Duration,
+    /// How much speaks for spinning, up to [`SURE`].
+    trust: u8,
 }
 
 impl Spin {
     /// A zero `cap` switches spinning off.
     pub(crate) const fn new(cap: Duration) -> Self {
-        Self { cap, budget: cap }
-    }
-
-    /// Whether spinning is on at all.
-    pub(crate) const fn is_off(&self) -> bool {
-        self.cap.is_zero()
+        Self { cap, trust: LIKELY }
     }
 
     /// When to stop a spin that begins at `now`, `limit` being all the time there is. `None`: do not begin.
     pub(crate) fn until(&self, now: Instant, limit: Option<Duration>) -> Option<Instant> {
-        let span = limit.map_or(self.budget, |limit| limit.min(self.budget));
-        (span >= FLOOR).then(|| now + span)
+        let span = limit.map_or(self.cap, |limit| limit.min(self.cap));
+        (self.trust >= LIKELY && !span.is_zero()).then(|| now + span)
     }
 
-    /// Learns from a spin that found nothing.
-    pub(crate) fn in_vain(&mut self) {
-        self.budget /= 2;
-    }
-
-    /// Learns from a sleep that work ended after `span`.
-    pub(crate) fn slept(&mut self, span: Duration) {
-        if span < self.cap {
-            self.budget = self.cap;
-        }
+    /// Learns from a wait that ended with work after `span`, spinning and sleep together.
+    pub(crate) fn waited(&mut self, span: Duration) {
+        self.trust = if span <= self.cap {
+            (self.trust + 1).min(SURE)
+        } else {
+            self.trust.saturating_sub(1)
+        };
     }
 }
 
@@ -54,14 +48,22 @@ mod tests {
         let cap = Duration::from_micros(200);
         let mut spin = Spin::new(cap);
         assert_eq!(spin.until(now, None), Some(now + cap));
-        for _ in 0..10 {
-            spin.in_vain();
-        }
+        (0..10).for_each(|_| spin.waited(Duration::from_millis(50)));
         assert_eq!(spin.until(now, None), None);
-        spin.slept(Duration::from_millis(50));
-        assert_eq!(spin.until(now, None), None);
-        spin.slept(Duration::from_micros(80));
+        (0..3).for_each(|_| spin.waited(Duration::from_micros(80)));
+        assert_eq!(spin.until(now, None), None, "a few short waits prove nothing");
+        spin.waited(Duration::from_micros(80));
         assert_eq!(spin.until(now, None), Some(now + cap));
-        assert_eq!(spin.until(now, Some(Duration::from_micros(5))), None);
+        let near = Duration::from_micros(5);
+        assert_eq!(spin.until(now, Some(near)), Some(now + near));
+        assert_eq!(spin.until(now, Some(Duration::ZERO)), None);
+    }
+
+    #[test]
+    fn one_long_wait_among_short_ones_changes_nothing() {
+        let mut spin = Spin::new(Duration::from_micros(200));
+        (0..20).for_each(|_| spin.waited(Duration::from_micros(50)));
+        spin.waited(Duration::from_secs(1));
+        assert!(spin.until(Instant::now(), None).is_some());
     }
 }
