@@ -5,6 +5,7 @@ mod backend;
 pub mod config;
 pub mod control;
 mod open;
+mod patience;
 mod shard;
 
 use anyhow::{Context, Result, anyhow};

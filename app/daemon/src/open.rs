@@ -3,9 +3,10 @@
 //! is open, and every refusal names the culprit and the remedy.
 
 use crate::config::{GroupConfig, GroupView, NodeView, QueueSource, VolumeConfig};
+use crate::patience::once_let_go;
 use crate::shard::{GroupPlan, VolumePlan};
 use anyhow::{Context, Result, bail};
-use helio_disk::{MemberIdentity, OpenOptions};
+use helio_disk::{MemberIdentity, OpenError, OpenOptions, Refusal};
 use helio_driver::File;
 use helio_format::superblock::Superblock;
 use helio_ledger::{METADATA_BYTES, Opened, SuperblockStore};
@@ -137,7 +138,12 @@ fn open_volume(
     let io = if buffered { helio_disk::Io::Buffered } else { helio_disk::Io::Direct };
     let role = format!("member of {name}");
     let options = OpenOptions { size: config.size, io, create: false, sparse: config.sparse, role };
-    let member = helio_disk::open(path, &options)?;
+    let held = |error: &OpenError| match &error.refusal {
+        Refusal::Held => true,
+        Refusal::InUse { holders } => holders.is_empty(),
+        _ => false,
+    };
+    let member = once_let_go(|| helio_disk::open(path, &options), held)?;
     let identity = member.identity();
     if let Some((_, other)) = taken.iter().find(|(i, _)| i.overlaps(&identity)) {
         bail!(

@@ -5,8 +5,9 @@
 //! nobody else notices (rule 19).
 
 use crate::shard::group::Group;
+use crate::shard::stream::Stream;
 use crate::shard::token::{Kind, token};
-use helio_driver::{Buffer, Driver, Op, Piece, Pool, Shared, Socket};
+use helio_driver::{Buffer, Driver, Piece, Pool, Shared, Socket};
 use helio_engine::{Answer, Denial, Event, Operation, Request, StoreFault};
 use helio_nbd::{Command, Cookie, ErrorCode, ExportInfo, Exports, OpenRefusal, Session, Step};
 use helio_units::{Extent, Moment, RequestId, VolumeIndex};
@@ -17,6 +18,8 @@ const REQUESTS_MAX: u32 = 256;
 const BYTES_MAX: u64 = 64 << 20;
 /// Bytes one read from a client may bring.
 const RECV_BYTES: usize = 256 << 10;
+/// A payload of which at least that much is still to come is received where it will be written from.
+const DIRECT_BYTES: u64 = 16 << 10;
 /// Bytes of answers one batch may carry before the socket is asked to take them.
 const OUT_PIECES_MAX: usize = 512;
 /// NBD's write limit on TRIM and WRITE_ZEROES is 4 GiB; the engine cuts them, so here only data counts as bytes.
@@ -30,25 +33,48 @@ struct Arriving {
     fua: bool,
     buffer: Option<Buffer>,
     filled: usize,
+    /// The driver has the buffer, to receive straight into it.
+    direct: bool,
 }
 
 /// One connection.
 struct Client {
     epoch: u32,
-    socket: Socket,
+    stream: Stream,
     session: Session,
     place: Option<(usize, VolumeIndex)>,
-    rest: Option<(Buffer, std::ops::Range<usize>)>,
-    receiving: bool,
     arriving: Option<Arriving>,
     out: Vec<Piece>,
-    sending: bool,
     requests: u32,
     bytes: u64,
     /// It goes once everything under way is answered and sent.
     leaving: bool,
     /// Its payload waits for a buffer.
     starved: bool,
+}
+
+impl Client {
+    /// Asks for what comes next: the rest of a long payload goes straight to where it will be written from.
+    fn receive(&mut self) -> Option<helio_driver::Op> {
+        let left = self.session.payload_left().0;
+        if let Some(arriving) = &mut self.arriving
+            && left >= DIRECT_BYTES
+        {
+            let buffer = arriving.buffer.take()?;
+            let range = arriving.filled..arriving.filled + left as usize;
+            return match self.stream.receive_into(buffer, range) {
+                Ok(op) => {
+                    arriving.direct = true;
+                    Some(op)
+                }
+                Err(buffer) => {
+                    arriving.buffer = Some(buffer);
+                    None
+                }
+            };
+        }
+        self.stream.receive()
+    }
 }
 
 /// A request under way, found by its name.
@@ -129,14 +155,11 @@ impl Clients {
         session.greeting(&mut greeting);
         self.slots[slot] = Some(Client {
             epoch: self.epochs,
-            socket,
+            stream: Stream::new(socket, RECV_BYTES),
             session,
             place: None,
-            rest: Some((Buffer::zeroed(RECV_BYTES), 0..0)),
-            receiving: false,
             arriving: None,
             out: vec![Piece::Bytes(greeting)],
-            sending: false,
             requests: 0,
             bytes: 0,
             leaving: false,
@@ -164,25 +187,56 @@ impl Clients {
         io: &mut ClientIo<'_>,
     ) {
         let Some(client) = self.client(slot, epoch) else { return };
-        client.receiving = false;
-        match count {
-            Some(count) if count > 0 => client.rest = Some((buffer, 0..count)),
-            _ => {
-                client.leaving = true;
-                client.rest = None;
+        let count = count.unwrap_or(0);
+        let direct = client.arriving.as_mut().filter(|arriving| arriving.direct);
+        match direct {
+            Some(arriving) => {
+                arriving.direct = false;
+                arriving.buffer = Some(buffer);
+                client.stream.received_elsewhere();
+                self.received_in_place(slot, count, io);
             }
+            None => client.stream.received(buffer, count),
+        }
+        if count == 0 {
+            self.leave(slot);
         }
         self.digest(slot, io);
     }
 
+    /// Payload arrived where it will be written from: the session only has to know.
+    fn received_in_place(&mut self, slot: usize, count: usize, io: &mut ClientIo<'_>) {
+        let Some(client) = &mut self.slots[slot] else { return };
+        let Some(arriving) = &mut client.arriving else { return };
+        let Some(buffer) = &arriving.buffer else { return };
+        let input = &buffer[arriving.filled..arriving.filled + count];
+        arriving.filled += count;
+        let step = client.session.consume(input, &Catalogue(io.groups), plain(&mut client.out));
+        if let Ok((_, Step::Payload { last: true, .. })) = step {
+            self.submit_write(slot, io);
+        }
+    }
+
+    /// The client is read no more.
+    fn leave(&mut self, slot: usize) {
+        if let Some(client) = &mut self.slots[slot] {
+            client.leaving = true;
+        }
+    }
+
     /// The socket took the answers.
-    pub(crate) fn sent(&mut self, slot: usize, epoch: u32, ok: bool, io: &mut ClientIo<'_>) {
+    pub(crate) fn sent(
+        &mut self,
+        (slot, epoch): (usize, u32),
+        pieces: Vec<Piece>,
+        ok: bool,
+        io: &mut ClientIo<'_>,
+    ) {
         let Some(client) = self.client(slot, epoch) else { return };
-        client.sending = false;
+        client.stream.sent(pieces, &mut client.out);
         if !ok {
             client.leaving = true;
             client.out.clear();
-            client.rest = None;
         }
         self.digest(slot, io);
     }
@@ -201,6 +255,7 @@ impl Clients {
         }
         if let Some(arriving) = &mut client.arriving
             && arriving.buffer.is_none()
+            && !arriving.direct
         {
             arriving.buffer = io.pool.take(arriving.extent.length as usize);
             client.starved = arriving.buffer.is_none();
@@ -208,11 +263,10 @@ impl Clients {
                 return false;
             }
         }
-        let Some((buffer, range)) = &mut client.rest else { return false };
-        if range.start >= range.end {
+        let input = client.stream.unread();
+        if input.is_empty() {
             return false;
         }
-        let input = &buffer[range.clone()];
         let step = client.session.consume(input, &Catalogue(io.groups), plain(&mut client.out));
         let (taken, step) = match step {
             Ok(done) => done,
@@ -222,8 +276,14 @@ impl Clients {
                 return false;
             }
         };
-        let start = range.start;
-        range.start += taken;
+        if let (Step::Payload { chunk, .. }, Some(arriving)) = (&step, &mut client.arriving)
+            && let Some(into) = &mut arriving.buffer
+        {
+            let bytes = &input[chunk.clone()];
+            into[arriving.filled..arriving.filled + bytes.len()].copy_from_slice(bytes);
+            arriving.filled += bytes.len();
+        }
+        client.stream.consume(taken);
         match step {
             Step::NeedMore => false,
             Step::Negotiating => true,
@@ -239,20 +299,15 @@ impl Clients {
                 let helio_nbd::Request { cookie, extent, fua, .. } = request;
                 let buffer = io.pool.take(extent.length as usize);
                 client.starved = buffer.is_none();
-                client.arriving = Some(Arriving { cookie, extent, fua, buffer, filled: 0 });
+                client.arriving =
+                    Some(Arriving { cookie, extent, fua, buffer, filled: 0, direct: false });
                 !client.starved
             }
             Step::Request(request) => {
                 self.submit(slot, request, io);
                 true
             }
-            Step::Payload { chunk, last } => {
-                let Some(arriving) = &mut client.arriving else { return false };
-                let bytes = &buffer[start..start + taken][chunk];
-                if let Some(into) = &mut arriving.buffer {
-                    into[arriving.filled..arriving.filled + bytes.len()].copy_from_slice(bytes);
-                    arriving.filled += bytes.len();
-                }
+            Step::Payload { last, .. } => {
                 if last {
                     self.submit_write(slot, io);
                 }
@@ -347,25 +402,17 @@ impl Clients {
 
     fn pump_slot(&mut self, slot: usize, driver: &mut dyn Driver) {
         let Some(client) = &mut self.slots[slot] else { return };
-        let waiting = client.out.iter().any(|p| !matches!(p, Piece::Bytes(b) if b.is_empty()));
-        if waiting && !client.sending {
-            client.sending = true;
-            let op =
-                Op::Send { socket: client.socket.clone(), pieces: std::mem::take(&mut client.out) };
+        if let Some(op) = client.stream.send(&mut client.out) {
             driver.submit(token(Kind::ClientSend, slot, client.epoch), op);
         }
         if client.leaving {
-            if client.requests == 0 && !client.sending {
-                driver.cancel(&client.socket);
+            if client.requests == 0 && !client.stream.is_sending() {
+                driver.cancel(client.stream.socket());
                 self.slots[slot] = None;
             }
             return;
         }
-        if let Some((buffer, range)) = client.rest.take_if(|(_, range)| range.start >= range.end) {
-            let _consumed = range;
-            client.receiving = true;
-            let range = 0..buffer.len();
-            let op = Op::Recv { socket: client.socket.clone(), buffer, range };
+        if let Some(op) = client.receive() {
             driver.submit(token(Kind::ClientRecv, slot, client.epoch), op);
         }
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A group's connection to its peer: dialling, reading, writing, parting.
 
+use crate::shard::stream::Stream;
 use crate::shard::token::{Kind, token};
 use helio_driver::{Address, Buffer, Driver, Op, Piece, Pool, Socket};
 use helio_format::message::Message;
@@ -30,7 +31,7 @@ enum Stage {
         until: Moment,
     },
     Up {
-        socket: Socket,
+        stream: Stream,
     },
 }
 
@@ -46,10 +47,6 @@ pub(crate) struct Link {
     backoff: Backoff,
     incoming: Incoming,
     pub(crate) pool: Pool,
-    /// Bytes read and not consumed yet: reading paused in the middle of them.
-    rest: Option<(Buffer, std::ops::Range<usize>)>,
-    idle_buffer: Option<Buffer>,
-    receiving: bool,
     pub(crate) paused: bool,
     out: Vec<Piece>,
     out_bytes: u64,
@@ -77,9 +74,6 @@ impl Link {
             backoff: Backoff::default(),
             incoming: Incoming::default(),
             pool: Pool::new(POOL_BYTES),
-            rest: None,
-            idle_buffer: None,
-            receiving: false,
             paused: false,
             out: Vec::new(),
             out_bytes: 0,
@@ -154,22 +148,23 @@ impl Link {
     /// The attempt succeeded.
     pub(crate) fn connected(&mut self, now: Moment, driver: &mut dyn Driver) {
         if let Stage::Connecting { socket, .. } = &self.stage {
-            let socket = socket.clone();
-            self.establish(socket, now, driver);
+            let stream = Stream::new(socket.clone(), RECV_BYTES);
+            self.establish(stream, now, driver);
         }
     }
 
     /// Takes over a connection whose first bytes were read elsewhere (`incoming` holds none of them).
-    pub(crate) fn adopt(&mut self, socket: Socket, now: Moment, driver: &mut dyn Driver) {
+    pub(crate) fn adopt(&mut self, mut stream: Stream, now: Moment, driver: &mut dyn Driver) {
         self.epoch += 1;
-        if let Err(error) = self.tuning.apply(&socket) {
+        if let Err(error) = self.tuning.apply(stream.socket()) {
             tracing::warn!(%error, "the connection's options could not be set");
         }
-        self.establish(socket, now, driver);
+        stream.enlarge(RECV_BYTES);
+        self.establish(stream, now, driver);
     }
 
-    fn establish(&mut self, socket: Socket, now: Moment, driver: &mut dyn Driver) {
-        self.stage = Stage::Up { socket };
+    fn establish(&mut self, stream: Stream, now: Moment, driver: &mut dyn Driver) {
+        self.stage = Stage::Up { stream };
         self.incoming = Incoming::default();
         self.last_error.clear();
         self.measure = now;
@@ -179,39 +174,25 @@ impl Link {
 
     /// Asks for more bytes, unless reading is paused or asked for already.
     pub(crate) fn receive(&mut self, driver: &mut dyn Driver) {
-        let Stage::Up { socket } = &self.stage else { return };
-        if self.receiving || self.paused || self.rest.is_some() {
-            return;
+        let Stage::Up { stream } = &mut self.stage else { return };
+        if let Some(op) = if self.paused { None } else { stream.receive() } {
+            driver.submit(token(Kind::LinkRecv, self.group, self.epoch), op);
         }
-        let buffer = self.idle_buffer.take().unwrap_or_else(|| Buffer::zeroed(RECV_BYTES));
-        let range = 0..buffer.len();
-        self.receiving = true;
-        let op = Op::Recv { socket: socket.clone(), buffer, range };
-        driver.submit(token(Kind::LinkRecv, self.group, self.epoch), op);
     }
 
     /// Bytes arrived; [`Link::next`] hands out what they say.
     pub(crate) fn received(&mut self, buffer: Buffer, count: usize) {
-        self.receiving = false;
-        self.rest = Some((buffer, 0..count));
-    }
-
-    /// A receive ended without bytes; its buffer may serve again.
-    pub(crate) fn keep(&mut self, buffer: Buffer) {
-        self.receiving = false;
-        self.idle_buffer = Some(buffer);
+        if let Stage::Up { stream } = &mut self.stage {
+            stream.received(buffer, count);
+        }
     }
 
     /// The next whole message among the bytes that arrived.
     pub(crate) fn next(&mut self) -> Result<Option<helio_link::Arrived>, LinkError> {
-        while !self.paused {
-            let Some((buffer, range)) = &mut self.rest else { return Ok(None) };
-            if range.start >= range.end {
-                self.idle_buffer = self.rest.take().map(|(buffer, _)| buffer);
-                return Ok(None);
-            }
-            let (taken, arrived) = self.incoming.consume(&buffer[range.clone()], &self.pool)?;
-            range.start += taken;
+        let Stage::Up { stream } = &mut self.stage else { return Ok(None) };
+        while !self.paused && !stream.unread().is_empty() {
+            let (taken, arrived) = self.incoming.consume(stream.unread(), &self.pool)?;
+            stream.consume(taken);
             if arrived.is_some() {
                 return Ok(arrived);
             }
@@ -228,21 +209,17 @@ impl Link {
 
     /// Hands what is queued to the socket, one batch at a time.
     pub(crate) fn flush(&mut self, driver: &mut dyn Driver) {
-        let Stage::Up { socket } = &self.stage else { return };
-        if self.in_flight > 0 || self.out.is_empty() {
-            return;
+        let Stage::Up { stream } = &mut self.stage else { return };
+        if let Some(op) = stream.send(&mut self.out) {
+            self.in_flight = std::mem::take(&mut self.out_bytes);
+            driver.submit(token(Kind::LinkSend, self.group, self.epoch), op);
         }
-        let pieces = std::mem::take(&mut self.out);
-        self.in_flight = std::mem::take(&mut self.out_bytes);
-        let op = Op::Send { socket: socket.clone(), pieces };
-        driver.submit(token(Kind::LinkSend, self.group, self.epoch), op);
     }
 
     /// The socket took a batch; returns its bytes.
-    pub(crate) fn sent(&mut self, mut pieces: Vec<Piece>) -> u64 {
-        if self.out.is_empty() {
-            pieces.clear();
-            self.out = pieces;
+    pub(crate) fn sent(&mut self, pieces: Vec<Piece>) -> u64 {
+        if let Stage::Up { stream } = &mut self.stage {
+            stream.sent(pieces, &mut self.out);
         }
         std::mem::take(&mut self.in_flight)
     }
@@ -253,8 +230,6 @@ impl Link {
         let retry = if self.dials { now + self.backoff.pause(refused) } else { Moment::NEVER };
         let stage = std::mem::replace(&mut self.stage, Stage::Idle { retry });
         self.epoch += 1;
-        self.receiving = false;
-        self.rest = None;
         let mut out = std::mem::take(&mut self.out);
         if self.in_flight > 0 {
             out.clear();
@@ -263,7 +238,8 @@ impl Link {
         self.out_bytes = 0;
         self.figures = None;
         match stage {
-            Stage::Up { socket } | Stage::Connecting { socket, .. } => Some((socket, out)),
+            Stage::Up { stream } => Some((stream.socket().clone(), out)),
+            Stage::Connecting { socket, .. } => Some((socket, out)),
             Stage::Idle { .. } => None,
         }
     }
@@ -275,12 +251,12 @@ impl Link {
 
     /// Reads the socket's figures if it is time.
     pub(crate) fn measure_if_due(&mut self, now: Moment) -> Option<&Figures> {
-        let Stage::Up { socket } = &self.stage else { return None };
+        let Stage::Up { stream } = &self.stage else { return None };
         if now < self.measure {
             return None;
         }
         self.measure = now + MEASURE_EVERY;
-        self.figures = Figures::of(socket).ok();
+        self.figures = Figures::of(stream.socket()).ok();
         self.figures.as_ref()
     }
 }

@@ -19,9 +19,11 @@ mod payloads;
 mod plan;
 mod show;
 mod strangers;
+mod stream;
 mod token;
 
 use crate::config::Setting;
+use crate::patience::once_let_go;
 use clients::{ClientIo, Clients};
 pub(crate) use clock::Clock;
 use group::{CommandReply, Group, Wanted};
@@ -33,11 +35,14 @@ pub(crate) use plan::{GroupPlan, Listeners, VolumePlan};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 use strangers::{Introduced, Strangers, farewell};
+use stream::Stream;
 use token::{Kind, token, unpack};
 use tokio::sync::oneshot;
 
 /// Pool for clients' payload beyond what the queues hold: what clients may have under way.
 const CLIENT_MEMORY: Bytes = Bytes::mib(256);
+/// Connections the kernel holds until they are accepted.
+const BACKLOG: u16 = 1024;
 /// Last words on a connection given up must be taken by then.
 const PARTING_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -107,7 +112,8 @@ impl<D: Driver> Shard<D> {
         for (index, plan) in plans.into_iter().enumerate() {
             groups.push(Group::new(index, plan, (dice(), dice()), clock.now()));
         }
-        let listen = |address| Socket::listen(address, 128);
+        let in_use = |error: &std::io::Error| error.kind() == std::io::ErrorKind::AddrInUse;
+        let listen = |address| once_let_go(|| Socket::listen(address, BACKLOG), in_use);
         Ok(Self {
             driver,
             clock,
@@ -288,14 +294,14 @@ impl<D: Driver> Shard<D> {
                 };
                 self.clients.received((index, detail), buffer, result.ok(), &mut io);
             }
-            (Kind::ClientSend, Outcome::Send { result, .. }) => {
+            (Kind::ClientSend, Outcome::Send { pieces, result }) => {
                 let mut io = ClientIo {
                     groups: &mut self.groups,
                     driver: &mut self.driver,
                     pool: &self.pool,
                     now,
                 };
-                self.clients.sent(index, detail, result.is_ok(), &mut io);
+                self.clients.sent((index, detail), pieces, result.is_ok(), &mut io);
             }
             (Kind::Store | Kind::StoreSync, outcome) => {
                 self.groups[index].store_done(detail, outcome, now, &mut self.driver);
@@ -310,8 +316,8 @@ impl<D: Driver> Shard<D> {
             (Kind::StrangerRecv, Outcome::Recv { buffer, result }) => {
                 let met =
                     self.strangers.received(index, detail, buffer, result.ok(), &mut self.driver);
-                if let Introduced::Hello { socket, hello } = met {
-                    self.introduced(socket, hello, now);
+                if let Introduced::Hello { stream, hello } = met {
+                    self.introduced(stream, hello, now);
                 }
             }
             (Kind::StrangerSend, _) => {}
@@ -380,10 +386,7 @@ impl<D: Driver> Shard<D> {
                     String::from("the peer closed the connection"),
                     &mut self.driver,
                 ),
-                Err(error) => {
-                    group.link.keep(buffer);
-                    group.lost(now, error.to_string(), &mut self.driver);
-                }
+                Err(error) => group.lost(now, error.to_string(), &mut self.driver),
             },
             Outcome::Send { pieces, result } if current => match result {
                 Ok(()) => {
@@ -397,11 +400,11 @@ impl<D: Driver> Shard<D> {
     }
 
     /// A stranger said hello: it belongs to a group, or it goes.
-    fn introduced(&mut self, socket: Socket, hello: helio_format::message::Hello, now: Moment) {
+    fn introduced(&mut self, stream: Stream, hello: helio_format::message::Hello, now: Moment) {
         let Some(group) = self.groups.iter_mut().find(|g| g.name == hello.group) else {
             let why = format!("no group {} on this node", hello.group);
             tracing::warn!(peer = %hello.node, "{why}");
-            farewell(socket, Parting::Refused, &why, &mut self.driver);
+            farewell(stream, Parting::Refused, &why, &mut self.driver);
             return;
         };
         if hello.node != group.peer {
@@ -410,14 +413,14 @@ impl<D: Driver> Shard<D> {
                 group.name, group.peer, hello.node
             );
             tracing::warn!(group = %group.name, "{why}");
-            farewell(socket, Parting::Refused, &why, &mut self.driver);
+            farewell(stream, Parting::Refused, &why, &mut self.driver);
             return;
         }
         // A new connection shows that the old one is stale, whatever its socket believes.
         if group.link.is_up() {
             group.lost(now, String::from("the peer connected anew"), &mut self.driver);
         }
-        group.link.adopt(socket, now, &mut self.driver);
+        group.link.adopt(stream, now, &mut self.driver);
         group.tell(now, helio_engine::Event::Connected);
         let message = helio_format::message::Message::Hello(hello);
         group.heard(now, helio_link::Arrived { message, payload: None });

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Connections on the peers' port whose first message has not come yet: nobody knows which group they are about.
 
+use crate::shard::stream::Stream;
 use crate::shard::token::{Kind, token};
-use helio_driver::{Buffer, Driver, Op, Piece, Pool, Socket};
+use helio_driver::{Buffer, Driver, Piece, Pool, Socket};
 use helio_format::message::{Hello, Message, Parting};
 use helio_link::{Incoming, frame};
 use helio_units::{Bytes, Moment};
@@ -18,7 +19,7 @@ const RECV_BYTES: usize = 4096;
 #[derive(Debug)]
 struct Stranger {
     epoch: u32,
-    socket: Socket,
+    stream: Stream,
     incoming: Incoming,
     until: Moment,
 }
@@ -27,7 +28,7 @@ struct Stranger {
 #[derive(Debug)]
 pub(crate) enum Introduced {
     /// It said hello and nothing else yet.
-    Hello { socket: Socket, hello: Hello },
+    Hello { stream: Stream, hello: Hello },
     /// Nothing yet, or it was sent away.
     Nothing,
 }
@@ -54,13 +55,13 @@ impl Strangers {
             self.slots.push(None);
         }
         self.drop_slot(slot, driver);
-        let stranger = Stranger {
+        let mut stranger = Stranger {
             epoch: self.epochs,
-            socket,
+            stream: Stream::new(socket, RECV_BYTES),
             incoming: Incoming::default(),
             until: now + PATIENCE,
         };
-        receive(slot, &stranger, Buffer::zeroed(RECV_BYTES), driver);
+        receive(slot, &mut stranger, driver);
         self.slots[slot] = Some(stranger);
     }
 
@@ -71,7 +72,7 @@ impl Strangers {
 
     fn drop_slot(&mut self, slot: usize, driver: &mut dyn Driver) {
         if let Some(stranger) = self.slots[slot].take() {
-            driver.cancel(&stranger.socket);
+            driver.cancel(stranger.stream.socket());
         }
     }
 
@@ -93,21 +94,25 @@ impl Strangers {
             self.drop_slot(slot, driver);
             return Introduced::Nothing;
         };
-        match stranger.incoming.consume(&buffer[..count], &self.pool) {
-            Ok((taken, Some(arrived))) => match arrived.message {
-                Message::Hello(hello) if taken == count => {
-                    let socket = stranger.socket.clone();
-                    self.slots[slot] = None;
-                    Introduced::Hello { socket, hello }
+        stranger.stream.received(buffer, count);
+        match stranger.incoming.consume(stranger.stream.unread(), &self.pool) {
+            Ok((taken, Some(arrived))) => {
+                stranger.stream.consume(taken);
+                let alone = stranger.stream.unread().is_empty();
+                match (arrived.message, self.slots[slot].take()) {
+                    (Message::Hello(hello), Some(stranger)) if alone => {
+                        Introduced::Hello { stream: stranger.stream, hello }
+                    }
+                    (_, stranger) => {
+                        self.slots[slot] = stranger;
+                        let why = "the first message must be a hello, and nothing behind it";
+                        self.send_away(slot, why, driver)
+                    }
                 }
-                _ => self.send_away(
-                    slot,
-                    "the first message must be a hello, and nothing behind it",
-                    driver,
-                ),
-            },
-            Ok((_, None)) => {
-                receive(slot, stranger, buffer, driver);
+            }
+            Ok((taken, None)) => {
+                stranger.stream.consume(taken);
+                receive(slot, stranger, driver);
                 Introduced::Nothing
             }
             Err(error) => self.send_away(slot, &error.to_string(), driver),
@@ -117,7 +122,7 @@ impl Strangers {
     fn send_away(&mut self, slot: usize, why: &str, driver: &mut dyn Driver) -> Introduced {
         if let Some(stranger) = self.slots[slot].take() {
             tracing::warn!(why, "a connection to the peers' port was refused");
-            farewell(stranger.socket, Parting::Protocol, why, driver);
+            farewell(stranger.stream, Parting::Protocol, why, driver);
         }
         Introduced::Nothing
     }
@@ -138,15 +143,17 @@ impl Strangers {
     }
 }
 
-fn receive(slot: usize, stranger: &Stranger, buffer: Buffer, driver: &mut dyn Driver) {
-    let range = 0..buffer.len();
-    let op = Op::Recv { socket: stranger.socket.clone(), buffer, range };
-    driver.submit(token(Kind::StrangerRecv, slot, stranger.epoch), op);
+fn receive(slot: usize, stranger: &mut Stranger, driver: &mut dyn Driver) {
+    if let Some(op) = stranger.stream.receive() {
+        driver.submit(token(Kind::StrangerRecv, slot, stranger.epoch), op);
+    }
 }
 
 /// Says why, and lets the connection go; a few hundred bytes always fit a fresh socket.
-pub(crate) fn farewell(socket: Socket, parting: Parting, why: &str, driver: &mut dyn Driver) {
+pub(crate) fn farewell(mut stream: Stream, parting: Parting, why: &str, driver: &mut dyn Driver) {
     let mut pieces: Vec<Piece> = Vec::new();
     frame(&Message::Goodbye { parting, text: why.to_owned() }, None, &mut pieces);
-    driver.submit(token(Kind::StrangerSend, 0, 0), Op::Send { socket, pieces });
+    if let Some(op) = stream.send(&mut pieces) {
+        driver.submit(token(Kind::StrangerSend, 0, 0), op);
+    }
 }

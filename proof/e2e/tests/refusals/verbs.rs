@@ -2,6 +2,7 @@
 //! The verbs' exit codes: 0 done, 1 refused, 2 not understood, 3 no daemon, 4 needs confirmation.
 
 use crate::common::{PATIENCE, assert_says, promote};
+use helio_e2e::wait;
 use helio_testkit::{Pair, Plan, Told, helio};
 use helio_units::{Bytes, Mode};
 use std::io::Read;
@@ -58,6 +59,7 @@ fn a_forced_promotion_needs_confirmation_and_says_what_is_at_stake() {
     let mut pair = pair();
     promote(&pair, "paris");
     pair.daemon("paris").kill9();
+    wait(&pair, "lyon", "the loss", |status| status["peer"]["connection"] != "connected");
     let told = pair.helio("lyon", &["promote", "db"]);
     assert_ended(&told, 1, &["at stake: paris may have gone on since", "--force"]);
     let told = pair.helio("lyon", &["promote", "db", "--force"]);

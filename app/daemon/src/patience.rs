@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Waiting for what a dead process still holds.
+//!
+//! The kernel takes an io_uring down after its process is gone, and until then the sockets and files of requests that
+//! were under way stay open: a daemon started at once after one was killed finds its port and its members held.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long that may take; measured in milliseconds.
+const LIMIT: Duration = Duration::from_secs(1);
+/// How often it is looked for: the kernel tells nobody.
+const EVERY: Duration = Duration::from_millis(10);
+
+/// Tries until it works, or fails with something else than `held`, or the patience ends.
+pub(crate) fn once_let_go<T, E>(
+    mut attempt: impl FnMut() -> Result<T, E>,
+    held: impl Fn(&E) -> bool,
+) -> Result<T, E> {
+    let end = Instant::now() + LIMIT;
+    loop {
+        match attempt() {
+            Err(error) if held(&error) && Instant::now() < end => thread::park_timeout(EVERY),
+            other => return other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_let_go_is_taken_and_another_error_is_told_at_once() {
+        let mut left = 3;
+        let got = once_let_go(
+            || {
+                left -= 1;
+                if left == 0 { Ok("taken") } else { Err("held") }
+            },
+            |error| *error == "held",
+        );
+        assert_eq!(got, Ok("taken"));
+        let mut attempts = 0;
+        let got: Result<(), _> = once_let_go(
+            || {
+                attempts += 1;
+                Err("broken")
+            },
+            |error| *error == "held",
+        );
+        assert_eq!((got, attempts), (Err("broken"), 1));
+    }
+}

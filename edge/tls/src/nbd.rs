@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Sessions with NBD clients, by certificate.
+
+use crate::files::{FileError, read, read_private};
+use crate::{PROVIDER, Session};
+use rustls::client::Resumption;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::server::WebPkiClientVerifier;
+use rustls::version::TLS13;
+use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
+use std::path::Path;
+use std::sync::Arc;
+
+/// A server's certificate and whom it asks for one.
+#[derive(Clone, Debug)]
+pub struct NbdTls {
+    config: Arc<ServerConfig>,
+}
+
+impl NbdTls {
+    /// Reads the server's chain and key, and, where clients must show certificates, the authority that signs those.
+    ///
+    /// # Errors
+    /// A file cannot be read, holds something else, or does not fit the others; or others may read the key.
+    pub fn load(chain: &Path, key: &Path, client_ca: Option<&Path>) -> Result<Self, FileError> {
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&PROVIDER))
+            .with_protocol_versions(&[&TLS13])
+            .map_err(|error| FileError::new(chain, error.to_string(), "report this"))?;
+        let builder = match client_ca {
+            None => builder.with_no_client_auth(),
+            Some(path) => {
+                let roots = Arc::new(roots(path)?);
+                let verifier =
+                    WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&PROVIDER))
+                        .build()
+                        .map_err(|e| FileError::new(path, e.to_string(), "name a CA's file"))?;
+                builder.with_client_cert_verifier(verifier)
+            }
+        };
+        let mut config =
+            builder.with_single_cert(certificates(chain)?, private(key)?).map_err(|error| {
+                FileError::new(chain, error.to_string(), "name a chain and its own key")
+            })?;
+        config.send_tls13_tickets = 0;
+        Ok(Self { config: Arc::new(config) })
+    }
+
+    /// Begins a session with a client that called.
+    ///
+    /// # Panics
+    /// Never: what could fail failed in [`NbdTls::load`].
+    #[must_use]
+    pub fn accept(&self) -> Session {
+        let connection = ServerConnection::new(Arc::clone(&self.config))
+            .unwrap_or_else(|error| panic!("a session cannot begin: {error}"));
+        Session::new(connection.into(), None)
+    }
+}
+
+/// A client's end, for what tests a server.
+#[derive(Clone, Debug)]
+pub struct NbdClientTls {
+    config: Arc<ClientConfig>,
+}
+
+impl NbdClientTls {
+    /// Trusts servers the authority signed; shows a certificate where there is one to show.
+    ///
+    /// # Errors
+    /// As [`NbdTls::load`].
+    pub fn load(ca: &Path, own: Option<(&Path, &Path)>) -> Result<Self, FileError> {
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&PROVIDER))
+            .with_protocol_versions(&[&TLS13])
+            .map_err(|error| FileError::new(ca, error.to_string(), "report this"))?
+            .with_root_certificates(roots(ca)?);
+        let mut config = match own {
+            None => builder.with_no_client_auth(),
+            Some((chain, key)) => builder
+                .with_client_auth_cert(certificates(chain)?, private(key)?)
+                .map_err(|error| {
+                    FileError::new(chain, error.to_string(), "name a chain and its own key")
+                })?,
+        };
+        config.resumption = Resumption::disabled();
+        Ok(Self { config: Arc::new(config) })
+    }
+
+    /// Begins a session with a server known by that name or address; `None` where it is neither.
+    #[must_use]
+    pub fn connect(&self, server: &str) -> Option<Session> {
+        let name = ServerName::try_from(server.to_owned()).ok()?;
+        let connection = ClientConnection::new(Arc::clone(&self.config), name).ok()?;
+        Some(Session::new(connection.into(), None))
+    }
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, FileError> {
+    let bytes = read(path)?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+    match found {
+        Ok(found) if !found.is_empty() => Ok(found),
+        Ok(_) => Err(FileError::new(path, "no certificate in it", "name a PEM file")),
+        Err(error) => Err(FileError::new(path, error.to_string(), "name a PEM file")),
+    }
+}
+
+fn private(path: &Path) -> Result<PrivateKeyDer<'static>, FileError> {
+    let bytes = read_private(path)?;
+    PrivateKeyDer::from_pem_slice(&bytes)
+        .map_err(|error| FileError::new(path, error.to_string(), "name a private key in PEM"))
+}
+
+fn roots(path: &Path) -> Result<RootCertStore, FileError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(path)? {
+        roots
+            .add(certificate)
+            .map_err(|error| FileError::new(path, error.to_string(), "name a CA's file"))?;
+    }
+    Ok(roots)
+}
