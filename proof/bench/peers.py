@@ -8,6 +8,7 @@ rotated per round; medians, smallest and largest are printed. Needs fio, nbdkit 
 build first: cargo build --release -p helio -p helio-bench.
 """
 import argparse, json, os, platform, signal, statistics, sys, time
+import wan
 from clients import JOBS, measure
 from report import FOREIGN, Results, ratios, tables
 from stage import PLACEMENTS, Failed, Stage
@@ -21,7 +22,9 @@ def arguments():
     parser.add_argument("--seconds", type=float, default=3, help="per measurement")
     parser.add_argument("--systems", type=names, default=list(SYSTEMS), metavar="A,B", help=", ".join(SYSTEMS))
     parser.add_argument("--jobs", type=names, default=list(JOBS), metavar="A,B",
-                        help=", ".join(JOBS))
+                        help=", ".join(JOBS) + "; or wan alone: helio-sync over emulated links")
+    parser.add_argument("--links", type=names, metavar="RTT:RATE,...", help="of the job wan",
+                        default=["10ms:100Mbit/s", "10ms:1Gbit/s", "50ms:100Mbit/s", "50ms:1Gbit/s"])
     parser.add_argument("--placements", type=names, default=list(PLACEMENTS), metavar="A,B")
     parser.add_argument("--client", choices=["own", "fio"], default="own")
     parser.add_argument("--client-spin-us", type=int, default=0)
@@ -36,11 +39,13 @@ def arguments():
     parser.add_argument("--programs", default="target/release", metavar="DIR")
     parser.add_argument("--json", metavar="FILE", help="every measurement, for the record")
     args = parser.parse_args()
-    legal = {"systems": SYSTEMS, "jobs": JOBS, "placements": PLACEMENTS}
+    legal = {"systems": SYSTEMS, "jobs": [*JOBS, "wan"], "placements": PLACEMENTS}
     for option, known in legal.items():
         for name in getattr(args, option):
             if name not in known:
                 parser.error(f"--{option}: `{name}` is none of {', '.join(known)}")
+    if "wan" in args.jobs and len(args.jobs) > 1:
+        parser.error("--jobs: wan stands alone")
     return args
 
 
@@ -94,9 +99,14 @@ def main():
     began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     stage = Stage(args.dir, args.size_mib << 20)
     try:
-        results = compare(stage, options, args)
-        text = tables(results, args.placements, args.jobs, args.systems) + "\n" + ratios(results, args.placements)
-        cells = [{"placement": p, "job": j, "system": s, "measured": m} for (p, j, s), m in results.cells.items()]
+        if args.jobs == ["wan"]:
+            text, cells = wan.run(stage, options, args)
+        else:
+            results = compare(stage, options, args)
+            text = tables(results, args.placements, args.jobs, args.systems) + "\n" + ratios(results, args.placements)
+            cells = [{"placement": p, "job": j, "system": s, "measured": m} for (p, j, s), m in results.cells.items()]
+    except KeyboardInterrupt:
+        sys.exit("interrupted")
     finally:
         stage.remove()
     kernel, cpus = platform.release(), os.cpu_count()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where systems are measured: the folder with the two images, the processes, their CPUs and their CPU time."""
-import ctypes, json, mmap, os, shutil, signal, socket, subprocess, tempfile, time
+import ctypes, json, mmap, os, resource, shutil, signal, socket, subprocess, tempfile, time
 
 TICKS = os.sysconf("SC_CLK_TCK")
 # Where the parts of a system run. A relay stands for the line and runs with the secondary.
@@ -151,8 +151,8 @@ class Stage:
 
 
 def children_cpu():
-    times = os.times()
-    return times.children_user + times.children_system
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def wait_for(what, probe, seconds=30):

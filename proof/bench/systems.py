@@ -83,6 +83,23 @@ def qemu(stage, mirrored):
     return Target("nbd", sock)
 
 
+class Line:
+    """A long line: `helio lab relay` before whoever listens on port `to`."""
+
+    def __init__(self, stage, options, to):
+        self.port = free_port()
+        argv = [os.path.join(options.programs, "helio"), "lab", "relay", "--listen", f"127.0.0.1:{self.port}",
+                "--to", f"127.0.0.1:{to}"]
+        self.process = stage.start("secondary", argv, stdin=subprocess.PIPE)
+        wait_for("the relay", lambda: connects_tcp(self.port))
+
+    def shape(self, rtt=None, rate=None):
+        """What the line is like from now on; at first it adds nothing."""
+        orders = ([f"rtt {rtt}"] if rtt else []) + ([f"rate {rate}"] if rate else [])
+        self.process.stdin.write("".join(order + "\n" for order in orders).encode())
+        self.process.stdin.flush()
+
+
 class Helio:
     """A node pair, or the primary alone; paris is the primary, lyon dials it."""
 
@@ -90,17 +107,17 @@ class Helio:
         self.stage, self.options, self.io, self.queue = stage, options, io, queue
         self.helio = os.path.join(options.programs, "helio")
         self.lyon, self.paris = free_port(), free_port()
-        self.dialled = free_port() if relayed else self.paris
-        self.relay = None
+        self.line = Line(stage, options, self.paris) if relayed else None
         for name in ("lyon", "paris"):
             shutil.rmtree(stage.path(name), ignore_errors=True)
 
     def configure(self, mode):
         extra = self.options.helio_config.replace("\\n", "\n")
+        dialled = self.line.port if self.line else self.paris
         queue = f'queue = {{ memory = "{self.queue}" }}\n' if self.queue else ""
         with open(self.stage.path("helio.toml"), "w") as out:
             out.write(f'[node.lyon]\naddress = "127.0.0.1:{self.lyon}"\n{extra}\n'
-                      f'[node.paris]\naddress = "127.0.0.1:{self.dialled}"\nlisten = "127.0.0.1:{self.paris}"\n{extra}\n'
+                      f'[node.paris]\naddress = "127.0.0.1:{dialled}"\nlisten = "127.0.0.1:{self.paris}"\n{extra}\n'
                       f'[group.db]\nnodes = ["lyon", "paris"]\nmode = "{mode}"\n{queue}'
                       f'[group.db.volume.data]\nsize = "{self.stage.size}B"\nio = "{self.io}"\n'
                       f'members.paris = ["{self.stage.a}"]\nmembers.lyon = ["{self.stage.b}"]\n')
@@ -133,11 +150,6 @@ class Helio:
 
     def pair(self, mode):
         self.configure(mode)
-        if self.dialled != self.paris:
-            argv = [self.helio, "lab", "relay", "--listen", f"127.0.0.1:{self.dialled}",
-                    "--to", f"127.0.0.1:{self.paris}"]
-            self.relay = self.stage.start("secondary", argv, stdin=subprocess.PIPE)
-            wait_for("the relay", lambda: connects_tcp(self.dialled))
         self.daemon("paris", "primary")
         self.daemon("lyon", "secondary")
         wait_for("helio", lambda: self.group().get("role"))
@@ -151,11 +163,6 @@ class Helio:
         group = self.group()
         return group.get("state") == "replicating" and group["mode"]["effective"] == group["mode"]["requested"]
 
-    def shape(self, *orders):
-        """Tells the relay what the line is like from now on."""
-        self.relay.stdin.write("".join(order + "\n" for order in orders).encode())
-        self.relay.stdin.flush()
-
     def was_never_full(self):
         group = self.group()
         queue, waited = group["queue"], int(group["throttle"]["count"])
@@ -168,7 +175,7 @@ class Helio:
 def helio_limited(stage, options):
     helio = Helio(stage, options, relayed=True, queue=options.queue)
     target = helio.pair("async")
-    helio.shape(f"rate {options.limit}")
+    helio.line.shape(rate=options.limit)
     target.check = helio.was_never_full
     return target
 
