@@ -22,7 +22,7 @@ JOBS = {
 
 
 def measure(stage, options, target, job, args, seed):
-    """One job on one system: ops, iops, p50_us, p99_us, mean_us, server_cpu_us, client_cpu_us, foreign."""
+    """One job on one system: ops, iops, p50_us, p99_us, mean_us, server_cpu_us, client_cpu_us, foreign, foreign_disk."""
     with_fio = args.client == "fio" and target.kind != "two-leg"
     run = fio if with_fio else own
     figures = stage.measure(lambda: run(stage, options, target, job, args, seed))
@@ -40,8 +40,8 @@ def own(stage, options, target, job, args, seed):
              "--seed", str(seed)]
     # The writer of the two legs stands for the primary and spins as it does.
     argv += ["--spin-us", str(options.spin_us if target.kind == "two-leg" else args.client_spin_us)]
-    out, cpu = stage.run_client(argv, args.seconds + 60)
-    return json.loads(out), cpu
+    out = stage.run_client(argv, args.seconds + 60)
+    return json.loads(out)
 
 
 def fio(stage, _options, target, job, args, seed):
@@ -52,7 +52,7 @@ def fio(stage, _options, target, job, args, seed):
             "--rw=" + ("write" if job.mix == "sequential" else "randwrite")] + where
     if job.mix == "write-flush":
         argv.append("--fsync=1")
-    out, cpu = stage.run_client(argv, args.seconds + 60)
+    out = stage.run_client(argv, args.seconds + 60)
     result = json.loads(out[out.index("{"):])["jobs"][0]
     if result["error"]:
         raise Failed(f"fio: error {result['error']}")
@@ -65,4 +65,4 @@ def fio(stage, _options, target, job, args, seed):
         q = sync["lat_ns"]["percentile"]
         figures["p50_us"] += q["50.000000"] / 1e3
         figures["p99_us"] += q["99.000000"] / 1e3
-    return figures, cpu
+    return figures

@@ -10,7 +10,7 @@ build first: cargo build --release -p helio -p helio-bench.
 import argparse, json, os, platform, signal, statistics, sys, time
 import wan
 from clients import JOBS, measure
-from report import FOREIGN, Results, ratios, tables
+from report import FOREIGN, Results, is_flagged, ratios, tables
 from stage import PLACEMENTS, Failed, Stage
 from systems import ONLY_JOBS, SYSTEMS, Options
 
@@ -34,7 +34,7 @@ def arguments():
     parser.add_argument("--limit", default="100Mbit/s", help="the link's rate of helio-async-limited")
     parser.add_argument("--queue", default="2GiB", help="its queue, which the run must not fill")
     parser.add_argument("--quiet-only", action="store_true",
-                        help=f"medians without measurements during which others took more than {FOREIGN} of the CPUs")
+                        help=f"medians without measurements during which others took more than {FOREIGN} of the CPUs or of the disk")
     parser.add_argument("--dir", default="/var/tmp", help="where the images lie: the store that is measured")
     parser.add_argument("--programs", default="target/release", metavar="DIR")
     parser.add_argument("--json", metavar="FILE", help="every measurement, for the record")
@@ -52,7 +52,7 @@ def arguments():
 def one_system(stage, options, args, results, n, placement, system):
     """One system in one placement: from clean files through all its jobs."""
     stage.cpus = PLACEMENTS[placement]
-    shares = []
+    measured = []
     stage.clean()
     try:
         target = SYSTEMS[system](stage, options)
@@ -63,10 +63,10 @@ def one_system(stage, options, args, results, n, placement, system):
             figures = measure(stage, options, target, JOBS[job], args, seed=1 + n)
             figures["round"] = n
             results.add(placement, job, system, figures)
-            shares.append(figures["foreign"])
+            measured.append(figures)
     finally:
         stage.stop()
-    return shares
+    return measured
 
 
 def compare(stage, options, args):
@@ -76,18 +76,20 @@ def compare(stage, options, args):
         # Rotated by a step that shares no factor with the plan's usual lengths, so that neighbours change too.
         turn = n * 7 % len(plan)
         order = plan[turn:] + plan[:turn]
-        shares = []
+        measured = []
         for placement, system in order if n % 2 == 0 else reversed(order):
             told = f"round {n + 1}/{args.rounds}, {system}, placement {placement}"
             try:
-                shares += one_system(stage, options, args, results, n, placement, system)
+                measured += one_system(stage, options, args, results, n, placement, system)
             except Failed as why:
                 print(f"{told}: {why}", file=sys.stderr, flush=True)
                 args.failures.append(f"{told}: {why}")
-        if shares:
-            flagged = sum(share > FOREIGN for share in shares)
-            print(f"round {n + 1}: foreign CPU share median {statistics.median(shares):.2f}, largest {max(shares):.2f}, "
-                  f"{flagged} of {len(shares)} measurements above {FOREIGN}", file=sys.stderr, flush=True)
+        for what, key in (("CPU", "foreign"), ("disk", "foreign_disk")):
+            if shares := [f[key] for f in measured]:
+                print(f"round {n + 1}: foreign {what} share median {statistics.median(shares):.2f}, largest "
+                      f"{max(shares):.2f}", file=sys.stderr, flush=True)
+        print(f"round {n + 1}: {sum(map(is_flagged, measured))} of {len(measured)} measurements flagged: above {FOREIGN}",
+              file=sys.stderr, flush=True)
     return results
 
 
@@ -113,7 +115,7 @@ def main():
     print(f"# {args.rounds} rounds of {args.seconds:g} s, {began}\n\nLinux {kernel}, {cpus} CPUs; client {args.client}; "
           f"volume {args.size_mib} MiB in {args.dir}; ceilings spin {args.spin_us} us, client {args.client_spin_us} us; "
           f"helio nodes: `{args.helio_config or 'defaults'}`. Cells: median (smallest..largest). Flagged: measurements "
-          f"during which others took more than {FOREIGN} of the CPUs in use"
+          f"during which others took more than {FOREIGN} of the CPUs in use, or of the bytes the disk took"
           f"{', left out of the medians' if args.quiet_only else ''}.")
     print(text)
     for failure in args.failures:

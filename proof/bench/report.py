@@ -4,7 +4,12 @@ import statistics
 from clients import JOBS
 from stage import PLACEMENTS
 
-FOREIGN = 0.15  # of the CPUs in use; above it a measurement is flagged
+FOREIGN = 0.15  # of the CPUs in use, or of the bytes the disk took; above it a measurement is flagged
+
+
+def is_flagged(figures):
+    """Whether others took enough of the machine to spoil it."""
+    return max(figures["foreign"], figures["foreign_disk"]) > FOREIGN
 
 
 class Results:
@@ -20,7 +25,7 @@ class Results:
         """The measurements medians are taken of."""
         self.asked.append((placement, job, system))
         cell = self.cells.get((placement, job, system), [])
-        quiet = [f for f in cell if f["foreign"] <= FOREIGN]
+        quiet = [f for f in cell if not is_flagged(f)]
         return quiet if self.quiet_only else cell
 
     def median(self, placement, job, system, figure):
@@ -36,7 +41,7 @@ class Results:
     def noisy(self):
         """Whether a cell asked for since the last time has more flagged measurements in its median than others."""
         cells, self.asked = self.asked, []
-        flagged = [[f["foreign"] > FOREIGN for f in self.used(*cell)] for cell in cells]
+        flagged = [[is_flagged(f) for f in self.used(*cell)] for cell in cells]
         self.asked = []
         return any(sum(cell) * 2 > len(cell) for cell in flagged)
 
@@ -63,7 +68,7 @@ def tables(results, placements, jobs, systems):
                     "|---|---|---|---|---|---|---|"]
             for system in rows:
                 cell, used = results.cells[placement, job, system], results.used(placement, job, system)
-                flagged = sum(f["foreign"] > FOREIGN for f in cell)
+                flagged = sum(map(is_flagged, cell))
                 column = lambda key, digits=0: spread([f[key] for f in used], digits)
                 out.append(f"| {system} | {column('iops')} | {column('p50_us')} | {column('p99_us')} | "
                            f"{column('server_cpu_us', 1)} | {column('client_cpu_us', 1)} | {flagged} of {len(cell)} |")
@@ -114,9 +119,9 @@ def ratios(results, placements):
             unit, noisy = f" {unit}" if unit else "", results.noisy()
             row = rows.setdefault(f"{what} | {relation} {target}{unit}", [])
             row.append("–" if value is None else
-                       f"{value:.{1 if unit else 2}f}{unit} {verdict(value, relation, target)}{' *' if noisy else ''}")
+                       f"{value:.{1 if unit else 3}f}{unit} {verdict(value, relation, target)}{' *' if noisy else ''}")
     out = ["\n## Ratios of medians\n",
-           f"`*`: others took more than {FOREIGN} of the CPUs during most measurements of a system in it.\n",
+           f"`*`: others took more than {FOREIGN} of the CPUs or of the disk during most measurements of a system in it.\n",
            "| figure | target | " + " | ".join(placements) + " |", "|---|---|" + "---|" * len(placements)]
     out += [f"| {what} | " + " | ".join(row) + " |" for what, row in rows.items() if set(row) != {"–"}]
     return "\n".join(out)

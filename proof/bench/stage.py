@@ -120,12 +120,29 @@ class Stage:
                     total += user + nice + system + irq + softirq + steal
         return total / TICKS
 
+    def server_written(self):
+        """Bytes the servers gave to the store, or to its page cache."""
+        total = 0
+        for process in self.running:
+            with open(f"/proc/{process.pid}/io") as io:
+                total += next(int(line.split()[1]) for line in io if line.startswith("write_bytes"))
+        return total
+
+    def disk_written(self):
+        """Bytes the disk under the images took from everybody; none where the kernel counts none for it."""
+        device = os.stat(self.dir).st_dev
+        with open("/proc/diskstats") as stats:
+            for line in stats:
+                fields = line.split()
+                if (int(fields[0]), int(fields[1])) == (os.major(device), os.minor(device)):
+                    return int(fields[9]) * 512
+        return 0
+
     def run_client(self, argv, timeout):
-        """Runs a client to its end; its standard output and its CPU seconds."""
+        """Runs a client to its end; its standard output."""
         process = subprocess.Popen(self.pin("client") + argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True, start_new_session=True,
                                    preexec_fn=die_with_parent)
-        before = children_cpu()
         try:
             out, err = process.communicate(timeout=timeout)
         except BaseException:
@@ -134,25 +151,27 @@ class Stage:
             raise
         if process.returncode:
             raise Failed(f"{' '.join(argv)} failed: {err[-1000:]} {self.log()}")
-        return out, children_cpu() - before
+        return out
+
+    def seen(self):
+        """What a measurement begins and ends with."""
+        clients = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return {"wall": time.monotonic(), "busy": self.busy(), "servers": self.server_cpu(),
+                "client": clients.ru_utime + clients.ru_stime, "disk": self.disk_written(),
+                "own": self.server_written() + clients.ru_oublock * 512}
 
     def measure(self, client):
-        """Runs `client()`, which returns its figures and its CPU seconds, and adds the CPU per operation beside."""
-        busy, spent, began = self.busy(), self.server_cpu(), time.monotonic()
-        figures, client_cpu = client()
-        wall = time.monotonic() - began
-        servers = self.server_cpu() - spent
-        foreign = self.busy() - busy - servers - client_cpu
+        """Runs `client()`, which returns its figures, and adds the CPU per operation and what others did meanwhile."""
+        before = self.seen()
+        figures = client()
+        spent = {key: value - before[key] for key, value in self.seen().items()}
         ops = max(1, figures["ops"])
-        figures["server_cpu_us"] = servers * 1e6 / ops
-        figures["client_cpu_us"] = client_cpu * 1e6 / ops
-        figures["foreign"] = max(0.0, foreign / wall / len(set(self.cpus.values())))
+        figures["server_cpu_us"] = spent["servers"] * 1e6 / ops
+        figures["client_cpu_us"] = spent["client"] * 1e6 / ops
+        foreign = spent["busy"] - spent["servers"] - spent["client"]
+        figures["foreign"] = max(0.0, foreign / spent["wall"] / len(set(self.cpus.values())))
+        figures["foreign_disk"] = max(0.0, 1 - spent["own"] / spent["disk"]) if spent["disk"] else 0.0
         return figures
-
-
-def children_cpu():
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
 
 
 def wait_for(what, probe, seconds=30):

@@ -2,7 +2,7 @@
 """Sync over an emulated link: how much of what the round trip and the rate allow is reached."""
 import re, socket, statistics, threading, time
 from clients import JOBS, measure
-from report import FOREIGN, spread
+from report import is_flagged, spread
 from stage import PLACEMENTS, Failed
 from systems import Helio, Line, Target
 
@@ -78,7 +78,7 @@ def one_link(stage, options, args, rtt, rate, n):
             "rate": large["iops"] * block, "link": limit,
             # Four blocks under way fill the link only if its round trip is short enough.
             "depth_allows": min(limit, depth * block / (idle + block / limit)),
-            "foreign": max(f["foreign"] for f in (raw, small, large))}
+            "flagged": any(map(is_flagged, (raw, small, large)))}
 
 
 def run(stage, options, args):
@@ -109,5 +109,5 @@ def table(cells):
                    f"{spread(figures(lambda f: f['rate'] / 1e6), 1)} | "
                    f"{spread(figures(lambda f: f['rate'] / f['link']), 2)} | "
                    f"{spread(figures(lambda f: f['rate'] / f['depth_allows']), 2)} | "
-                   f"{sum(f['foreign'] > FOREIGN for f in cell)} of {len(cell)} |")
+                   f"{sum(f['flagged'] for f in cell)} of {len(cell)} |")
     return "\n".join(out)
