@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The systems: each is brought up on a stage and tells what a client writes to."""
+import json, os, shutil, subprocess, time
+from dataclasses import dataclass, field
+from stage import Failed, Qmp, connects, connects_tcp, free_port, wait_for
+
+
+@dataclass
+class Target:
+    """What a client writes to: ("raw", file), ("nbd", socket, export) or ("two-leg", file, port)."""
+    kind: str
+    where: str
+    name: str = ""
+    # Called after each measurement; refuses one that did not measure what it should.
+    check: object = field(default=lambda: None)
+
+
+@dataclass
+class Options:
+    programs: str  # the folder with helio, bare-nbd and the others
+    spin_us: int   # of the ceilings
+    helio_config: str  # lines for every [node.X]
+    limit: str     # the rate of helio-async-limited
+    queue: str     # and its queue
+
+
+def spin(options):
+    return ["--spin-us", str(options.spin_us)]
+
+
+def raw(stage, _options):
+    return Target("raw", stage.a)
+
+
+def bare_nbd(stage, options, buffered=False):
+    sock = stage.fresh_path("bare.sock")
+    argv = [os.path.join(options.programs, "bare-nbd"), sock, stage.a] + spin(options)
+    stage.start("primary", argv + (["--buffered"] if buffered else []))
+    wait_for("bare-nbd", lambda: connects(sock))
+    return Target("nbd", sock)
+
+
+def bare_two_leg(stage, options):
+    port = free_port()
+    receiver = os.path.join(options.programs, "bare-receiver")
+    stage.start("secondary", [receiver, f"127.0.0.1:{port}", stage.b] + spin(options))
+    wait_for("bare-receiver", lambda: connects_tcp(port))
+    return Target("two-leg", stage.a, str(port))
+
+
+def nbdkit_file(stage, _options):
+    sock = stage.fresh_path("nbdkit.sock")
+    program = "nbdkit" if shutil.which("nbdkit") else "/usr/sbin/nbdkit"
+    stage.start("primary", [program, "-f", "-U", sock, "file", stage.a])
+    wait_for("nbdkit", lambda: connects(sock))
+    return Target("nbd", sock)
+
+
+def qemu(stage, mirrored):
+    sock, monitor = stage.fresh_path("q.sock"), stage.fresh_path("q.mon")
+    argv = ["qemu-storage-daemon", "--chardev", f"socket,id=m,path={monitor},server=on,wait=off", "--monitor", "chardev=m",
+            "--blockdev", f"driver=file,node-name=fa,filename={stage.a},cache.direct=on,aio=io_uring",
+            "--blockdev", "driver=raw,node-name=a,file=fa"]
+    if mirrored:
+        port = free_port()
+        stage.start("secondary", ["qemu-nbd", "-f", "raw", "-t", "-e", "8", "--cache=none", "--aio=io_uring",
+                                  "-b", "127.0.0.1", "-p", str(port), stage.b])
+        wait_for("qemu-nbd", lambda: connects_tcp(port))
+        argv += ["--blockdev",
+                 f"driver=nbd,node-name=b,server.type=inet,server.host=127.0.0.1,server.port={port},export="]
+    argv += ["--nbd-server", f"addr.type=unix,addr.path={sock}",
+             "--export", "type=nbd,id=e,node-name=a,name=,writable=on"]
+    stage.start("primary", argv)
+    wait_for("qemu-storage-daemon", lambda: connects(sock))
+    if mirrored:
+        monitor = Qmp(monitor)
+        try:
+            monitor.ask("blockdev-mirror", **{"job-id": "j", "device": "a", "target": "b", "sync": "none",
+                                              "copy-mode": "write-blocking"})
+            wait_for("the mirror", lambda: all(j["ready"] for j in monitor.ask("query-block-jobs")))
+        finally:
+            monitor.close()
+    return Target("nbd", sock)
+
+
+class Line:
+    """A long line: `helio lab relay` before whoever listens on port `to`."""
+
+    def __init__(self, stage, options, to):
+        self.port = free_port()
+        argv = [os.path.join(options.programs, "helio"), "lab", "relay", "--listen", f"127.0.0.1:{self.port}",
+                "--to", f"127.0.0.1:{to}"]
+        self.process = stage.start("secondary", argv, stdin=subprocess.PIPE)
+        wait_for("the relay", lambda: connects_tcp(self.port))
+
+    def shape(self, rtt=None, rate=None):
+        """What the line is like from now on; at first it adds nothing."""
+        orders = ([f"rtt {rtt}"] if rtt else []) + ([f"rate {rate}"] if rate else [])
+        self.process.stdin.write("".join(order + "\n" for order in orders).encode())
+        self.process.stdin.flush()
+
+
+class Helio:
+    """A node pair, or the primary alone; paris is the primary, lyon dials it."""
+
+    def __init__(self, stage, options, io="direct", relayed=False, queue=None):
+        self.stage, self.options, self.io, self.queue = stage, options, io, queue
+        self.helio = os.path.join(options.programs, "helio")
+        self.lyon, self.paris = free_port(), free_port()
+        self.line = Line(stage, options, self.paris) if relayed else None
+        for name in ("lyon", "paris"):
+            shutil.rmtree(stage.path(name), ignore_errors=True)
+
+    def configure(self, mode):
+        extra = self.options.helio_config.replace("\\n", "\n")
+        dialled = self.line.port if self.line else self.paris
+        queue = f'queue = {{ memory = "{self.queue}" }}\n' if self.queue else ""
+        with open(self.stage.path("helio.toml"), "w") as out:
+            out.write(f'[node.lyon]\naddress = "127.0.0.1:{self.lyon}"\n{extra}\n'
+                      f'[node.paris]\naddress = "127.0.0.1:{dialled}"\nlisten = "127.0.0.1:{self.paris}"\n{extra}\n'
+                      f'[group.db]\nnodes = ["lyon", "paris"]\nmode = "{mode}"\n{queue}'
+                      f'[group.db.volume.data]\nsize = "{self.stage.size}B"\nio = "{self.io}"\n'
+                      f'members.paris = ["{self.stage.a}"]\nmembers.lyon = ["{self.stage.b}"]\n')
+
+    def daemon(self, name, part):
+        return self.stage.start(part, [self.helio, "daemon", "--node", name, "--config", self.stage.path("helio.toml"),
+                                       "--state", self.stage.path(name)])
+
+    def ask(self, *argv):
+        done = subprocess.run([self.helio, *argv, "--state", self.stage.path("paris")], capture_output=True, text=True)
+        return done.stdout if done.returncode == 0 else ""
+
+    def group(self):
+        self.stage.server_cpu()  # says so if a daemon is gone
+        return json.loads(self.ask("status", "--json") or "{}").get("groups", [{}])[0]
+
+    def target(self, check=lambda: None):
+        time.sleep(0.2)  # the flush that ends the copy
+        return Target("nbd", self.stage.path("paris/nbd.sock"), "db/data", check)
+
+    def alone(self):
+        self.configure("async")
+        self.daemon("paris", "primary")
+        wait_for("helio", lambda: self.group().get("role"))
+        self.ask("promote", "db", "--force", "--yes")
+        wait_for("the primary", lambda: self.group().get("role") == "primary")
+        self.ask("log", "db")
+        wait_for("marks only", lambda: self.group().get("state") == "logging")
+        return self.target()
+
+    def pair(self, mode):
+        self.configure(mode)
+        self.daemon("paris", "primary")
+        self.daemon("lyon", "secondary")
+        wait_for("helio", lambda: self.group().get("role"))
+        wait_for("the peer", lambda: self.group()["peer"]["connection"] == "connected")
+        if not self.ask("promote", "db"):
+            wait_for("the promotion", lambda: self.ask("promote", "db"))
+        wait_for("replication", self.is_level, 120)
+        return self.target()
+
+    def is_level(self):
+        group = self.group()
+        return group.get("state") == "replicating" and group["mode"]["effective"] == group["mode"]["requested"]
+
+    def was_never_full(self):
+        group = self.group()
+        queue, waited = group["queue"], int(group["throttle"]["count"])
+        high, bound = (int(queue[key]) for key in ("bytes_high_water", "bound_bytes"))
+        if group["state"] not in ("replicating", "catching-up") or waited or high >= bound:
+            raise Failed(f"the queue was full ({high} of {bound} bytes, {waited} writes waited, {group['state']}): "
+                         "fewer seconds or a larger queue")
+
+
+def helio_limited(stage, options):
+    helio = Helio(stage, options, relayed=True, queue=options.queue)
+    target = helio.pair("async")
+    helio.line.shape(rate=options.limit)
+    target.check = helio.was_never_full
+    return target
+
+
+SYSTEMS = {
+    "raw": raw,
+    "bare-nbd": bare_nbd,
+    "bare-nbd-buffered": lambda s, o: bare_nbd(s, o, buffered=True),
+    "bare-two-leg": bare_two_leg,
+    "nbdkit-file": nbdkit_file,
+    "qemu-local": lambda s, o: qemu(s, False),
+    "qemu-sync": lambda s, o: qemu(s, True),
+    "helio-local": lambda s, o: Helio(s, o).alone(),
+    "helio-local-buffered": lambda s, o: Helio(s, o, io="buffered").alone(),
+    "helio-sync": lambda s, o: Helio(s, o).pair("sync"),
+    "helio-async": lambda s, o: Helio(s, o).pair("async"),
+    "helio-async-limited": helio_limited,
+}
+# Large blocks would fill any queue; flushes wait for nothing there.
+ONLY_JOBS = {"helio-async-limited": ("w1", "w16")}
