@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The emulator's thread: obey, deliver what has arrived, take what was sent, sleep until one of them is due.
 
+use crate::lead::Lead;
 use crate::line::Line;
 use crate::steer::{Duty, EmulatorStats, Steer};
 use crate::tun::Tun;
@@ -9,11 +10,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::num::NonZeroU64;
 use std::ops::ControlFlow;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// The thread looks instead of sleeping when the next packet arrives within this: about what the kernel takes to
-/// wake a sleeper on a virtual machine.
-const WATCH: Duration = Duration::from_micros(60);
 /// The thread's priority, the highest of ordinary ones: a packet that waits for a processor is late.
 const NICE: i32 = -20;
 
@@ -24,12 +22,13 @@ pub(crate) struct Forwarder {
     /// There (left to right) and back.
     lines: [Line; 2],
     duty: Duty,
+    lead: Lead,
     started: Instant,
 }
 
 impl Forwarder {
     pub(crate) fn new(devices: [Tun; 2], lines: [Line; 2], duty: Duty) -> Self {
-        Self { devices, lines, duty, started: Instant::now() }
+        Self { devices, lines, duty, lead: Lead::new(), started: Instant::now() }
     }
 
     /// Forwards until told to stop, or until a device is gone.
@@ -101,7 +100,8 @@ impl Forwarder {
     /// once where that is not worth it.
     fn rest(&mut self) -> Result<(), Errno> {
         let next = self.lines.iter().map(Line::next_at).fold(Moment::NEVER, Moment::min);
-        let span = next.since(self.now()).saturating_sub(WATCH);
+        let now = self.now();
+        let span = next.since(now).saturating_sub(self.lead.span());
         if span.is_zero() {
             std::hint::spin_loop();
             return Ok(());
@@ -118,6 +118,7 @@ impl Forwarder {
             PollFd::new(right, PollFlags::IN),
         ];
         match poll(&mut fds, timeout.as_ref()) {
+            Ok(0) => self.lead.learn(self.now().since(now + span)),
             Ok(_) => {}
             Err(Errno::INTR) => return Ok(()),
             Err(errno) => return Err(errno),

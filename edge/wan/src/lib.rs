@@ -42,6 +42,7 @@ mod emulator;
 mod flow;
 mod forward;
 mod lane;
+mod lead;
 mod line;
 mod netns;
 mod probe;

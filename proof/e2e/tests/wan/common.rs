@@ -89,10 +89,9 @@ pub(crate) fn connection(wan: &Wan, congestion: &str) -> [TcpStream; 2] {
 pub(crate) fn pour([left, right]: [TcpStream; 2], settled: Duration, span: Duration) -> f64 {
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            let (mut left, water, begun) = (left, vec![9; 64 << 10], Instant::now());
-            while begun.elapsed() < span {
-                left.write_all(&water).expect("the line is whole");
-            }
+            // Until the receiver has heard enough and hangs up.
+            let (mut left, water) = (left, vec![9; 64 << 10]);
+            while left.write_all(&water).is_ok() {}
         });
         let (mut right, mut buffer, begun) = (right, vec![0; 256 << 10], Instant::now());
         let (mut total, mut counted_from) = (0, None);
@@ -105,15 +104,19 @@ pub(crate) fn pour([left, right]: [TcpStream; 2], settled: Duration, span: Durat
             }
         }
         let counted = counted_from.expect("it settled").elapsed().as_secs_f64();
-        // What is still on the way is not waited for.
         drop(right);
         total as f64 * 8.0 / counted
     })
 }
 
 /// Sends from left to right for `span` with at most `window` bytes that the other application has not answered;
-/// returns the rate, in bit/s.
-pub(crate) fn windowed([left, right]: &[TcpStream; 2], window: usize, span: Duration) -> f64 {
+/// returns what was answered after `settled`, in bit/s.
+pub(crate) fn windowed(
+    [left, right]: &[TcpStream; 2],
+    window: usize,
+    settled: Duration,
+    span: Duration,
+) -> f64 {
     const PIECE: usize = 1024;
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -123,17 +126,23 @@ pub(crate) fn windowed([left, right]: &[TcpStream; 2], window: usize, span: Dura
             }
         });
         let (mut left, begun) = (left, Instant::now());
-        let (mut unanswered, mut answered, mut answers) = (0, 0, vec![0; window / PIECE]);
+        let (mut unanswered, mut answers) = (0, vec![0; window / PIECE]);
+        let (mut answered, mut counted_from) = (0, None);
         while begun.elapsed() < span {
             while unanswered < window / PIECE {
                 left.write_all(&[1; PIECE]).expect("the line is whole");
                 unanswered += 1;
             }
             let n = left.read(&mut answers).expect("answers come");
-            (unanswered, answered) = (unanswered - n, answered + n);
+            unanswered -= n;
+            match counted_from {
+                Some(_) => answered += n,
+                None if begun.elapsed() >= settled => counted_from = Some(Instant::now()),
+                None => {}
+            }
         }
-        let took = begun.elapsed().as_secs_f64();
+        let counted = counted_from.expect("it settled").elapsed().as_secs_f64();
         left.write_all(&[0; PIECE]).expect("the line is whole");
-        (answered * PIECE) as f64 * 8.0 / took
+        (answered * PIECE) as f64 * 8.0 / counted
     })
 }

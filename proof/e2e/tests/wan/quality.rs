@@ -45,8 +45,9 @@ fn windows() {
     for window in [24 << 10, 256 << 10] {
         for ms in [10, 20, 50, 100, 200] {
             line.wan.tell(&format!("rtt {ms}ms"));
-            let span = Duration::from_secs(4);
-            let goodput = windowed(&connection(&line.wan, "cubic"), window, span) / 1e6;
+            let (settled, span) = (Duration::from_secs(3), Duration::from_secs(6));
+            let connection = connection(&line.wan, "cubic");
+            let goodput = windowed(&connection, window, settled, span) / 1e6;
             let law = (window * 8) as f64 / (f64::from(ms) * 1e3);
             println!(
                 "{} KiB, {ms} ms: {goodput:.2} Mbit/s, law {:.2}",

@@ -19,8 +19,9 @@ fn one_connection_fills_the_line() {
 #[test]
 fn a_window_is_carried_once_a_round_trip() {
     let Some(line) = lay(&["--rtt", "50ms", "--rate", "100Mbit/s"]) else { return };
-    let (window, span) = (24 << 10, Duration::from_secs(2));
-    let goodput = windowed(&connection(&line.wan, "cubic"), window, span);
+    let (window, settled) = (24 << 10, Duration::from_millis(500));
+    let connection = connection(&line.wan, "cubic");
+    let goodput = windowed(&connection, window, settled, Duration::from_millis(2500));
     let law = window as f64 * 8.0 / 0.050;
     assert!((goodput / law - 1.0).abs() < 0.10, "{goodput:.0} bit/s, and the law says {law:.0}");
 }
