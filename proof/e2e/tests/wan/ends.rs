@@ -71,15 +71,13 @@ fn a_namespace_that_was_there_stays() {
     let Some(mut own) = lay(&[]) else { return };
     let left = own.wan.namespace(Side::Left);
     let name = left.file_name().and_then(|name| name.to_str()).expect("plain letters").to_owned();
+    let right = format!("refused-{}", std::process::id());
+    let mut command = Command::new(helio_binary());
     // The device of the first line has that name already.
-    let refused = run(Command::new(helio_binary()).args(["lab", "wan", "--left", &name]));
+    let refused = run(command.args(["lab", "wan", "--left", &name, "--right", &right]));
     assert!(refused.expect_failure().contains("cannot make the device wan0 in "));
     assert!(left.exists(), "it was not the refused line's to remove");
-    let leftover = |entry: std::io::Result<std::fs::DirEntry>| {
-        entry.is_ok_and(|e| e.file_name().to_string_lossy().starts_with("helio-wan2"))
-    };
-    let mut names = std::fs::read_dir("/run/netns").expect("the first line made it");
-    assert!(!names.any(leftover), "what the refused line made is gone");
+    assert!(!left.with_file_name(right).exists(), "what the refused line made is gone");
     own.wan.terminate();
     eventually(DEADLINE, "its own end", || (!left.exists()).then_some(()));
 }
