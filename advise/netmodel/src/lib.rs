@@ -18,4 +18,4 @@ mod profile;
 
 pub use dice::Dice;
 pub use direction::{Counters, Direction, DropReason, Tally, Verdict};
-pub use profile::{Outage, Ppm, Profile};
+pub use profile::{NoShare, Outage, Ppm, Profile};

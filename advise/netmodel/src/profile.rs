@@ -3,6 +3,7 @@
 
 use alloc::vec::Vec;
 use core::fmt;
+use core::str::FromStr;
 use core::time::Duration;
 use helio_units::{Bytes, Moment, Rate};
 
@@ -15,6 +16,31 @@ impl Ppm {
     pub const NONE: Self = Self(0);
     /// All of it.
     pub const ALL: Self = Self(1_000_000);
+}
+
+/// What a share that is no share is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoShare;
+
+impl fmt::Display for NoShare {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("is no share: a percentage from 0% to 100%, such as 0.1%")
+    }
+}
+
+impl core::error::Error for NoShare {}
+
+/// Reads percent: `0.1%`.
+impl FromStr for Ppm {
+    type Err = NoShare;
+
+    fn from_str(text: &str) -> Result<Self, NoShare> {
+        let number = text.trim().strip_suffix('%').ok_or(NoShare)?.trim_end();
+        let percent: f64 = number.parse().map_err(|_| NoShare)?;
+        // Half a millionth is added because the cast cuts off.
+        let share = Self((percent * 10_000.0 + 0.5) as u32);
+        if (0.0..=100.0).contains(&percent) { Ok(share) } else { Err(NoShare) }
+    }
 }
 
 /// Prints as percent: `0.1%`, `2.5%`, without zeros that say nothing.
@@ -158,5 +184,16 @@ mod tests {
     fn a_share_prints_as_percent() {
         assert_eq!(Ppm(1_000).to_string(), "0.1%");
         assert_eq!(Ppm::ALL.to_string(), "100%");
+    }
+
+    #[test]
+    fn a_share_is_read_as_it_prints_and_nothing_else_is() {
+        for share in [0, 1, 29, 1_000, 15_000, 333_333, 1_000_000].map(Ppm) {
+            assert_eq!(share.to_string().parse(), Ok(share));
+        }
+        assert_eq!(" 0.1 % ".parse(), Ok(Ppm(1_000)));
+        for wrong in ["", "%", "1", "101%", "-1%", "NaN%", "inf%", "a%"] {
+            assert_eq!(wrong.parse::<Ppm>(), Err(NoShare), "{wrong}");
+        }
     }
 }

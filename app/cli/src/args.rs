@@ -2,9 +2,10 @@
 //! The command line, defined once: help, and later man page and completions, come from here.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use helio_units::Mode;
+use helio_units::{Bytes, Mode, Rate};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Mirrors block volumes between two hosts, synchronously or not, over any distance, without a kernel module.
 #[derive(Debug, Parser)]
@@ -151,7 +152,7 @@ pub enum Verb {
 /// Tools to try links.
 #[derive(Debug, Subcommand)]
 pub enum Lab {
-    /// Carry TCP connections through a slow link; reads commands (cut, heal, rtt, rate, stats) on its input.
+    /// Carry TCP connections through a slow link; reads commands (cut, heal, rtt, rate, stats, ...) on its input.
     Relay {
         /// Where to listen.
         #[arg(long, value_name = "IP:PORT")]
@@ -159,13 +160,54 @@ pub enum Lab {
         /// Where connections go.
         #[arg(long, value_name = "IP:PORT")]
         to: SocketAddr,
-        /// Round trip.
-        #[arg(long, value_name = "TIME", value_parser = duration)]
-        rtt: Option<std::time::Duration>,
-        /// Rate each way.
-        #[arg(long, value_name = "RATE", value_parser = rate)]
-        rate: Option<helio_units::Rate>,
+        /// What the link is like.
+        #[command(flatten)]
+        line: Line,
     },
+    /// Lay a line between two network namespaces, below TCP, so that windows, loss and congestion show; needs root.
+    /// Reads commands (cut, heal, rtt, rate, loss, stats, ...) on its input.
+    Wan(Wan),
+}
+
+/// What an emulated link is like.
+#[derive(Clone, Debug, Args)]
+pub struct Line {
+    /// Round trip.
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "0ms")]
+    pub rtt: Duration,
+    /// Rate each way; without it, no limit.
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub rate: Option<Rate>,
+    /// The most that is added to the delay, each way, by chance; order is kept.
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "0ms")]
+    pub jitter: Duration,
+    /// What waits at most for a limited rate, each way; without it, rate times round trip, at least 256 KiB.
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    pub queue: Option<Bytes>,
+}
+
+/// A line below TCP.
+#[derive(Clone, Debug, Args)]
+pub struct Wan {
+    /// What it is like.
+    #[command(flatten)]
+    pub line: Line,
+    /// Share of the packets that are lost, each way.
+    #[arg(long, value_name = "PERCENT", default_value = "0%")]
+    pub loss: helio_wan::Ppm,
+    /// Largest packet, in bytes.
+    #[arg(long, value_name = "BYTES", default_value_t = 1500,
+          value_parser = clap::value_parser!(u16).range(i64::from(helio_wan::Emulator::LEAST_MTU)..))]
+    pub mtu: u16,
+    /// Network namespace of the left end; without it, a new one.
+    #[arg(long, value_name = "NAME")]
+    pub left: Option<String>,
+    /// Network namespace of the right end; without it, a new one.
+    #[arg(long, value_name = "NAME")]
+    pub right: Option<String>,
+    /// Decides loss and jitter.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub seed: u64,
 }
 
 /// How logs are written.
@@ -182,11 +224,15 @@ fn mode(word: &str) -> Result<Mode, String> {
     Mode::from_word(word).ok_or_else(|| "one of sync, nearsync, async".to_owned())
 }
 
-fn duration(text: &str) -> Result<std::time::Duration, String> {
+fn bytes(text: &str) -> Result<Bytes, String> {
+    helio_units::parse_bytes(text).map_err(|error| error.to_string())
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
     helio_units::parse_duration(text).map_err(|error| error.to_string())
 }
 
-fn rate(text: &str) -> Result<helio_units::Rate, String> {
+fn rate(text: &str) -> Result<Rate, String> {
     helio_units::parse_rate(text).map_err(|error| error.to_string())
 }
 

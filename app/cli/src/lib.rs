@@ -3,9 +3,10 @@
 
 pub mod args;
 mod client;
+mod lab;
 mod quickstart;
-mod relay;
 mod render;
+mod signals;
 mod verbs;
 
 use anyhow::Result;
@@ -48,8 +49,7 @@ fn run(verb: Verb) -> Result<ExitCode> {
         Verb::Demote { group, at } => verbs::demote(&at.state, &group),
         Verb::Recorder { group, json, at } => verbs::recorder(&at.state, &group, json),
         Verb::Quickstart { from, keep } => quickstart::run(from.as_deref(), keep),
-        Verb::Lab { tool: Lab::Relay { listen, to, rtt, rate } } => {
-            relay::run(listen, to, rtt, rate)
-        }
+        Verb::Lab { tool: Lab::Relay { listen, to, line } } => lab::relay(listen, to, line.into()),
+        Verb::Lab { tool: Lab::Wan(wan) } => lab::wan(wan),
     }
 }

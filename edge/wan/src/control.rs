@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What others may ask of a running relay.
 
+use crate::desk::{self, Desk};
 use helio_netmodel::Profile;
 use helio_units::{Bytes, Items};
-use std::os::fd::OwnedFd;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
-
-/// Orders that may wait for the relay's thread; whoever gives one more waits to give it.
-const MOST_ORDERS: usize = 16;
+use std::io;
 
 /// How a link fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -56,50 +52,22 @@ pub(crate) enum Order {
     Stop,
 }
 
-/// An order, and where to say that it was carried out.
-pub(crate) struct Told {
-    pub(crate) order: Order,
-    pub(crate) done: SyncSender<()>,
-}
-
 /// A handle on a running relay: cheap to clone, usable from any thread.
 ///
 /// Every order has taken effect when its call returns. Orders to a relay that was dropped do nothing.
 #[derive(Clone, Debug)]
 pub struct RelayControl {
-    orders: SyncSender<Told>,
-    bell: Arc<OwnedFd>,
-    stats: Arc<Mutex<RelayStats>>,
+    desk: Desk<Order, RelayStats>,
 }
 
 /// The relay thread's end of its controls.
-pub(crate) struct Duty {
-    pub(crate) orders: Receiver<Told>,
-    /// An eventfd that wakes the thread to look for orders.
-    pub(crate) bell: Arc<OwnedFd>,
-    stats: Arc<Mutex<RelayStats>>,
-}
-
-impl Duty {
-    /// Makes the numbers of now those that [`RelayControl::stats`] returns.
-    pub(crate) fn publish(&self, stats: RelayStats) {
-        *self.stats.lock().unwrap_or_else(PoisonError::into_inner) = stats;
-    }
-
-    /// Makes the bell ring anew for the next order.
-    pub(crate) fn silence(&self) {
-        // It is nonblocking: a bell that did not ring has nothing to read, and that is fine.
-        let _ = rustix::io::read(&*self.bell, &mut [0; 8]);
-    }
-}
+pub(crate) type Duty = desk::Duty<Order, RelayStats>;
 
 impl RelayControl {
     /// A handle, and the end that obeys it.
-    pub(crate) fn new(bell: OwnedFd) -> (Self, Duty) {
-        let (sender, orders) = sync_channel(MOST_ORDERS);
-        let (bell, stats) = (Arc::new(bell), Arc::default());
-        let duty = Duty { orders, bell: Arc::clone(&bell), stats: Arc::clone(&stats) };
-        (Self { orders: sender, bell, stats }, duty)
+    pub(crate) fn new() -> io::Result<(Self, Duty)> {
+        let (desk, duty) = desk::desk()?;
+        Ok((Self { desk }, duty))
     }
 
     /// Gives the link other profiles: `there` from client to target, `back` from target to client. What is on its
@@ -121,7 +89,7 @@ impl RelayControl {
     /// The relay in numbers, as of its last turn.
     #[must_use]
     pub fn stats(&self) -> RelayStats {
-        *self.stats.lock().unwrap_or_else(PoisonError::into_inner)
+        self.desk.stats()
     }
 
     pub(crate) fn stop(&self) {
@@ -129,12 +97,7 @@ impl RelayControl {
     }
 
     fn order(&self, order: Order) {
-        let (done, carried_out) = sync_channel(1);
-        // Both errors say that the thread has ended: then there is nothing left to order.
-        if self.orders.send(Told { order, done }).is_ok() {
-            // A full counter means the bell is ringing already.
-            let _ = rustix::io::write(&*self.bell, &1_u64.to_ne_bytes());
-            let _ = carried_out.recv();
-        }
+        // A thread that has ended leaves nothing to order.
+        let _ = self.desk.order(order);
     }
 }

@@ -2,6 +2,7 @@
 //! One direction of the link, as all connections of a relay share it.
 
 use crate::flow::Parcel;
+use crate::weather;
 use helio_netmodel::{Dice, Direction, Ppm, Profile, Verdict};
 use helio_units::{Bytes, Moment};
 use std::time::Duration;
@@ -64,21 +65,15 @@ impl Lane {
         }
     }
 
-    /// Changes the line under way. The `parcels` are all that is on it, in order of arrival: each is sent again
-    /// through the new profile and arrives when that says or when it was promised before, whichever is earlier.
-    /// Otherwise a link that was once slow would stay slow until its old queue is through.
+    /// Changes the line under way. The `parcels` are all that is on it, in order of arrival.
     pub(crate) fn set_profile(&mut self, profile: Profile, now: Moment, parcels: Vec<&mut Parcel>) {
         let profile = carried(profile);
-        // They were admitted once: no queue or outage may refuse them now.
-        let open = Profile { queue: Bytes(u64::MAX), outages: Vec::new(), ..profile.clone() };
-        self.direction = Direction::new(open);
-        for parcel in parcels {
-            if let Some(at) = self.send(now, parcel.size()) {
-                parcel.at = parcel.at.min(at);
-            }
-        }
         (self.chunk, self.hold) = (chunk(&profile), hold(&profile));
-        self.direction.set_profile(profile);
+        let promised = parcels.into_iter().map(|parcel| {
+            let size = parcel.size();
+            (&mut parcel.at, size)
+        });
+        self.direction = weather::changed(profile, now, &mut self.dice, promised);
     }
 }
 

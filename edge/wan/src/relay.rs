@@ -5,7 +5,6 @@ use crate::control::RelayControl;
 use crate::serve::Server;
 use crate::socket;
 use helio_netmodel::Profile;
-use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::net::SocketAddr;
 use std::thread::JoinHandle;
@@ -42,8 +41,7 @@ impl Relay {
     pub fn start(config: RelayConfig) -> io::Result<Self> {
         let listener = socket::listen(config.listen)?;
         let local = listener.local_addr()?;
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let (control, duty) = RelayControl::new(bell);
+        let (control, duty) = RelayControl::new()?;
         let server = Server::new(listener, config, duty);
         let thread =
             std::thread::Builder::new().name("helio-relay".into()).spawn(move || server.run())?;

@@ -30,6 +30,7 @@ mod process;
 mod program;
 mod scratch;
 mod wait;
+mod wan;
 
 pub use config::Config;
 pub use daemon::Daemon;
@@ -40,3 +41,4 @@ pub use process::Group;
 pub use program::{PYTHON, Told, have, helio, helio_binary, lacking, run, run_within, say_skipped};
 pub use scratch::TempDir;
 pub use wait::eventually;
+pub use wan::{Side, Wan, in_namespace};

@@ -4,7 +4,7 @@
 use crate::wait;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 /// A process in a group of its own, killed with the whole group when it is dropped, and also when the
@@ -67,6 +67,11 @@ impl Group {
     /// The pipes of its output, where the command asked for pipes and nobody took them before.
     pub(crate) fn take_output(&mut self) -> (Option<ChildStdout>, Option<ChildStderr>) {
         (self.child.stdout.take(), self.child.stderr.take())
+    }
+
+    /// The pipe of its input, where the command asked for one and nobody took it before.
+    pub(crate) fn take_input(&mut self) -> Option<ChildStdin> {
+        self.child.stdin.take()
     }
 
     /// Waits for its end; `None` where it has not come within `limit`.

@@ -2,11 +2,11 @@
 //! Ctrl-C and its kin: the stage is cleared before the process ends.
 
 use super::stage::Props;
+use crate::signals::Signals;
 use anyhow::Result;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tokio::signal::unix::{SignalKind, signal};
 
 /// Tells the listener that a signal is how this is meant to end.
 pub(super) struct Listener {
@@ -16,22 +16,11 @@ pub(super) struct Listener {
 impl Listener {
     /// Listens for SIGINT, SIGTERM and SIGHUP from now on.
     pub(super) fn start(props: Arc<Props>) -> Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let guard = runtime.enter();
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut hangup = signal(SignalKind::hangup())?;
-        drop(guard);
+        let signals = Signals::catch()?;
         let welcome = Arc::new(AtomicBool::new(false));
         let expected = Arc::clone(&welcome);
         let hear = move || {
-            let number = runtime.block_on(async {
-                tokio::select! {
-                    _ = interrupt.recv() => 2,
-                    _ = terminate.recv() => 15,
-                    _ = hangup.recv() => 1,
-                }
-            });
+            let number = signals.wait();
             end(&props, number, expected.load(Ordering::Relaxed));
         };
         std::thread::Builder::new().name("helio-signals".into()).spawn(hear)?;

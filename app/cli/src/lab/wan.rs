@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `helio lab wan`: a line below TCP between two network namespaces. Whatever runs in them meets the kernel's own
+//! TCP at both ends, with the line's delay, rate and loss between.
+
+use super::orders::{Order, parse};
+use super::{Shape, say};
+use crate::args;
+use crate::signals::Signals;
+use anyhow::{Result, bail};
+use helio_wan::{Emulator, EmulatorConfig, EmulatorControl, EmulatorError, WayTally};
+use std::io::{self, BufRead};
+use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+const HELP: &str = "commands: cut [there|back], heal [there|back], rtt TIME, rate RATE, loss PERCENT, jitter TIME, \
+                    queue SIZE, stats, quit";
+/// Lines of standard input that may wait to be obeyed.
+const MOST_WAITING: usize = 16;
+/// How many datagrams take a first look at the line.
+const PROBES: u32 = 5;
+/// What that look may take beside two round trips.
+const PROBE_TIME: Duration = Duration::from_secs(1);
+
+/// What the verb waits for.
+enum Heard {
+    Line(io::Result<String>),
+    Signal,
+}
+
+/// Lays a line and keeps it until told to quit, or until a signal. Where standard input ends, it goes on until a
+/// signal ends it.
+///
+/// # Errors
+/// Where the line cannot be laid, or nobody reads what it says.
+pub(crate) fn run(wan: args::Wan) -> Result<ExitCode> {
+    // Before anything is made, so that nothing is left behind.
+    let heard = listen(Signals::catch()?)?;
+    let mut shape = Shape { loss: wan.loss, ..wan.line.into() };
+    let emulator = match Emulator::start(EmulatorConfig {
+        left: wan.left,
+        right: wan.right,
+        mtu: wan.mtu,
+        there: shape.profile(),
+        back: shape.profile(),
+        seed: wan.seed,
+    }) {
+        Ok(emulator) => emulator,
+        Err(why @ EmulatorError::Lacking(_)) => {
+            bail!("{why}; `helio lab relay` needs none of it, but ends TCP on both sides")
+        }
+        Err(why) => return Err(why.into()),
+    };
+    introduce(&emulator, &shape, wan.mtu)?;
+    let control = emulator.control();
+    while let Ok(Heard::Line(line)) = heard.recv() {
+        let answer = match parse(&line?, HELP) {
+            Ok(None) => continue,
+            Ok(Some(Order::Quit)) => break,
+            Ok(Some(Order::Stats)) => stats(&emulator)?,
+            Ok(Some(order)) => obey(order, &mut shape, &control),
+            Err(why) => why,
+        };
+        say(&answer)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whatever is heard first, signal or line, comes out of one channel.
+fn listen(signals: Signals) -> Result<Receiver<Heard>> {
+    let (lines, heard) = sync_channel(MOST_WAITING);
+    let signal: SyncSender<Heard> = lines.clone();
+    let spawn = |name: &str| thread::Builder::new().name(name.to_owned());
+    spawn("helio-signals").spawn(move || {
+        signals.wait();
+        // Nobody listens to a process that is ending already.
+        let _ = signal.send(Heard::Signal);
+    })?;
+    spawn("helio-orders").spawn(move || {
+        for line in io::stdin().lock().lines() {
+            if lines.send(Heard::Line(line)).is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok(heard)
+}
+
+/// Says where the ends are, what the kernel is set to, and what a first look at the line shows.
+fn introduce(emulator: &Emulator, shape: &Shape, mtu: u16) -> Result<()> {
+    let [left, right] = emulator.ends();
+    for (side, end) in [("left", &left), ("right", &right)] {
+        let made = if end.made { "new" } else { "was there" };
+        let (name, device, address) = (&end.namespace, end.device, end.address);
+        say(&format!("{side}: network namespace {name} ({made}), {device}, {address}"))?;
+    }
+    let congestion = emulator.congestion()?;
+    let available = congestion.available.join(", ");
+    say(&format!("congestion control: {} unless asked, of {available}", congestion.default))?;
+    say(&format!("{shape}, MTU {mtu}"))?;
+    let limit = PROBE_TIME + 2 * (shape.rtt + 2 * shape.jitter);
+    let probe = emulator.probe(PROBES, limit)?;
+    let ms = |span: Duration| span.as_secs_f64() * 1e3;
+    say(&match probe.back {
+        0 => format!("measured: none of {} datagrams came back", probe.sent),
+        back => format!(
+            "measured: round trip {:.3} ms at least, {:.3} ms on average; {back} of {} datagrams came back",
+            ms(probe.least),
+            ms(probe.mean),
+            probe.sent
+        ),
+    })?;
+    say(&format!("try: ip netns exec {} ping {}", left.namespace, right.address))?;
+    say(HELP)?;
+    Ok(())
+}
+
+/// Carries out an order that changes the line, and says what came of it.
+fn obey(order: Order, shape: &mut Shape, control: &EmulatorControl) -> String {
+    match order {
+        Order::Cut(ways) => control.cut(ways),
+        Order::Heal(ways) => control.heal(ways),
+        Order::Change(change) => {
+            shape.change(change);
+            control.set_profile(shape.profile(), shape.profile());
+            return shape.to_string();
+        }
+        Order::Reset => {
+            return "packets know no connections to reset: see helio lab relay".to_owned();
+        }
+        Order::Stats | Order::Quit => {}
+    }
+    match control.stats() {
+        Some(stats) => cut_text(stats.there.down, stats.back.down).to_owned(),
+        None => GONE.to_owned(),
+    }
+}
+
+const GONE: &str = "the line is gone: somebody took its devices away; end this and start again";
+
+fn cut_text(there: bool, back: bool) -> &'static str {
+    match (there, back) {
+        (false, false) => "the line is whole",
+        (true, true) => "the line is cut both ways: packets are dropped and nobody is told",
+        (true, false) => {
+            "the line is cut from left to right: packets are dropped and nobody is told"
+        }
+        (false, true) => {
+            "the line is cut from right to left: packets are dropped and nobody is told"
+        }
+    }
+}
+
+fn stats(emulator: &Emulator) -> Result<String> {
+    let Some(stats) = emulator.control().stats() else { return Ok(GONE.to_owned()) };
+    let [left, right] = emulator.overrun()?;
+    let there = way(&stats.there, left.0);
+    let back = way(&stats.back, right.0);
+    let cut = cut_text(stats.there.down, stats.back.down);
+    Ok(format!("there {there}; back {back}; {cut}"))
+}
+
+fn way(tally: &WayTally, overrun: u64) -> String {
+    let us = |span: Duration| span.as_secs_f64() * 1e6;
+    format!(
+        "{} packets ({}): {} delivered ({}), {} lost, {} dropped at the queue, {} at a cut, {} overrun, {} refused, \
+         {} on the way, {:.0} us late on average and {:.0} us at most",
+        tally.taken.items,
+        tally.taken.bytes,
+        tally.delivered.items,
+        tally.delivered.bytes,
+        tally.lost.items,
+        tally.queue_full.items,
+        tally.cut.items,
+        overrun,
+        tally.refused.items,
+        tally.held.items,
+        us(tally.late_on_average),
+        us(tally.late_at_most)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::orders;
+
+    #[test]
+    fn the_help_names_orders_that_are_understood() {
+        for line in ["cut there", "heal back", "loss 1%", "queue 1MB", "stats", "quit"] {
+            let word = line.split(' ').next().expect("it has a first word");
+            assert!(HELP.contains(word), "{word}");
+            assert!(orders::parse(line, HELP).is_ok_and(|order| order.is_some()), "{line}");
+        }
+    }
+}
