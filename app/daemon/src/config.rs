@@ -8,6 +8,7 @@
 mod check;
 mod diff;
 mod error;
+mod node;
 mod read;
 mod table;
 #[cfg(test)]
@@ -17,7 +18,9 @@ pub use diff::{Change, Changes, Setting, diff};
 pub use error::{ConfigError, Place};
 
 use error::Source;
+use helio_driver::DriverChoice;
 use helio_engine::QueueConfig;
+use helio_tls::PublicKey;
 use helio_units::{Bytes, Mode};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -36,16 +39,45 @@ pub struct Config {
     pub file: String,
 }
 
+/// NBD connections a node takes at once where the file names no number.
+pub const CLIENTS_MAX: u32 = 1024;
+
 /// One node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeConfig {
-    /// Where its peers reach it. Loopback, until peers have keys.
+    /// Where its peers reach it. Loopback, unless it has a key.
     pub address: SocketAddr,
-    /// Where it listens; other than `address` where a tunnel stands between. Loopback as well.
+    /// Where it listens; other than `address` where a tunnel or a translator stands between.
     pub listen: SocketAddr,
-    /// Where it serves NBD over TCP besides the socket in its state directory. Loopback: NBD asks for no
-    /// password.
+    /// Where it serves NBD over TCP besides the socket in its state directory. Loopback, unless TLS is required there.
     pub nbd: Option<SocketAddr>,
+    /// The keys it is known by: one, or several while one is changed for another. None: loopback, and no TLS.
+    pub keys: Vec<PublicKey>,
+    /// TLS for its NBD clients.
+    pub tls: Option<NbdTlsConfig>,
+    /// Where it takes commands over TLS.
+    pub control: Option<SocketAddr>,
+    /// The keys of those who may command it there.
+    pub operators: Vec<PublicKey>,
+    /// What its shard runs on.
+    pub driver: DriverChoice,
+    /// How long its shard looks for work before it sleeps; none leaves it to the daemon.
+    pub spin: Option<Duration>,
+    /// Most NBD connections at once.
+    pub clients: u32,
+}
+
+/// Certificates of a node's NBD server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NbdTlsConfig {
+    /// The server's chain, in PEM.
+    pub certificate: PathBuf,
+    /// Its key, in PEM.
+    pub key: PathBuf,
+    /// Who signs the clients' certificates; none asks clients for none.
+    pub client_ca: Option<PathBuf>,
+    /// Whether TCP clients must encrypt. The Unix socket never asks for it.
+    pub required: bool,
 }
 
 /// One group.

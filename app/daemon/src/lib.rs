@@ -7,19 +7,22 @@ pub mod control;
 mod open;
 mod patience;
 mod shard;
+mod trust;
 
 use anyhow::{Context, Result, anyhow};
 use backend::{Daemon, ShardHandle};
 use config::Config;
-use helio_driver::{Address, AnyDriver, Driver, DriverChoice};
+use helio_driver::{Address, AnyDriver, Driver};
 use open::StateDir;
 use shard::{Ask, Listeners, Shard};
 use std::io::Read;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+/// How long a shard looks for work before it sleeps where the file names no time. See docs/design/driver.md.
+const SPIN: Duration = Duration::from_micros(100);
 /// Questions the control plane may have waiting at the shard.
 const ASKS_MAX: usize = 64;
 
@@ -61,11 +64,10 @@ pub fn run(options: &Options) -> Result<()> {
     let clients = client_addresses(&state, view.node.nbd)?;
     let listeners = Listeners { clients, peers: Some(Address::Inet(listen)) };
 
-    let spin = std::env::var("HELIO_SPIN_US").ok().and_then(|v| v.parse().ok()).unwrap_or(0);
-    let (driver, why) = AnyDriver::open(DriverChoice::Auto, std::time::Duration::from_micros(spin))
+    let (driver, why) = AnyDriver::open(view.node.driver, view.node.spin.unwrap_or(SPIN))
         .context("the reactor cannot start")?;
     if let Some(why) = why {
-        tracing::warn!(%why, "no io_uring");
+        tracing::warn!(%why, "io_uring is not to be had here; threads do its work");
     }
     let waker = driver.waker();
     let (asks, asked) = mpsc::sync_channel(ASKS_MAX);

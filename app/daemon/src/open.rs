@@ -4,7 +4,8 @@
 
 use crate::config::{GroupConfig, GroupView, NodeView, QueueSource, VolumeConfig};
 use crate::patience::once_let_go;
-use crate::shard::{GroupPlan, VolumePlan};
+use crate::shard::{GroupPlan, Guard, VolumePlan};
+use crate::trust;
 use anyhow::{Context, Result, bail};
 use helio_disk::{MemberIdentity, OpenError, OpenOptions, Refusal};
 use helio_driver::File;
@@ -67,8 +68,11 @@ pub(crate) fn plans(view: &NodeView<'_>, node: &str, state: &StateDir) -> Result
             "node {node} takes part in no group of the configuration\n  remedy: name it in a group's `nodes`"
         );
     }
+    let own = trust::own_key(view, &state.path)?;
+    let guards = trust::guards(view, own.as_ref());
     let mut taken = Vec::new();
-    view.groups.iter().map(|group| plan(group, node, state, &mut taken)).collect()
+    let groups = view.groups.iter().zip(guards);
+    groups.map(|(group, (_, guard))| plan(group, node, state, guard, &mut taken)).collect()
 }
 
 type Taken = Vec<(MemberIdentity, String)>;
@@ -77,6 +81,7 @@ fn plan(
     view: &GroupView<'_>,
     node: &str,
     state: &StateDir,
+    guard: Guard,
     taken: &mut Taken,
 ) -> Result<GroupPlan> {
     let group = view.group;
@@ -95,6 +100,7 @@ fn plan(
             receive_buffer: group.link.receive_buffer,
             congestion: group.link.congestion.clone(),
         },
+        guard,
         metadata,
         store,
         superblock,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What lies between the configuration that runs and the one in the file now.
 
-use super::{Config, GroupConfig, QueueSource};
+use super::{Config, GroupConfig, NodeConfig, QueueSource};
 use helio_engine::{QueueConfig, WhenFull};
 use helio_units::Mode;
 use std::collections::BTreeMap;
@@ -12,6 +12,8 @@ use std::time::Duration;
 pub struct Changes {
     /// Settings that change while the daemon runs.
     pub online: Vec<Change>,
+    /// Nodes whose keys or operators changed, a line each; the whole of who is trusted changes at once.
+    pub trust: Vec<String>,
     /// Differences that wait for the daemon's next start, a line each.
     pub restart: Vec<String>,
 }
@@ -45,7 +47,7 @@ pub enum Setting {
 #[must_use]
 pub fn diff(old: &Config, new: &Config) -> Changes {
     let mut changes = Changes::default();
-    compare("node", "", &old.nodes, &new.nodes, &mut changes.restart);
+    nodes(old, new, &mut changes);
     compare_keys("group", "", &old.groups, &new.groups, &mut changes.restart);
     for (name, group) in &new.groups {
         if let Some(before) = old.groups.get(name) {
@@ -54,6 +56,24 @@ pub fn diff(old: &Config, new: &Config) -> Changes {
         }
     }
     changes
+}
+
+/// A node's keys and its operators change while it runs; everything else of it waits.
+fn nodes(old: &Config, new: &Config, changes: &mut Changes) {
+    compare_keys("node", "", &old.nodes, &new.nodes, &mut changes.restart);
+    for (name, node) in &new.nodes {
+        let Some(before) = old.nodes.get(name) else { continue };
+        let alike = NodeConfig {
+            keys: before.keys.clone(),
+            operators: before.operators.clone(),
+            ..node.clone()
+        };
+        if alike != *before || before.keys.is_empty() != node.keys.is_empty() {
+            changes.restart.push(format!("node {name} changed"));
+        } else if (&before.keys, &before.operators) != (&node.keys, &node.operators) {
+            changes.trust.push(format!("node {name}: keys or operators changed"));
+        }
+    }
 }
 
 fn online(name: &str, old: &GroupConfig, new: &GroupConfig, changes: &mut Vec<Change>) {

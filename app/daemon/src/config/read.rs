@@ -2,12 +2,11 @@
 //! From the parsed document to the typed configuration.
 
 use super::error::{ConfigError, Source};
-use super::table::{At, Table};
-use super::{Config, GroupConfig, LinkConfig, NodeConfig, QueueSource, VolumeConfig, check};
+use super::table::Table;
+use super::{Config, GroupConfig, LinkConfig, NodeConfig, QueueSource, VolumeConfig, check, node};
 use helio_engine::{QUEUE_BYTES_SNDR, QUEUE_ITEMS_SNDR, QueueConfig, WhenFull};
 use helio_units::{Bytes, Items, Mode, SECTOR};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use toml::de::DeTable;
@@ -21,7 +20,6 @@ const SHORTEST_TIMEOUT: Duration = Duration::from_millis(100);
 /// What is to be built with the queue on disk.
 const LATER: &str = "comes with the disk queue, which this version does not have";
 
-const NODE_KEYS: &[&str] = &["address", "listen", "nbd"];
 const GROUP_KEYS: &[&str] =
     &["nodes", "mode", "queue", "peer-timeout", "flush-limit", "autosync", "link", "volume"];
 const QUEUE_KEYS: &[&str] = &["memory", "items", "preset", "when-full", "disk"];
@@ -35,7 +33,7 @@ pub(super) fn config(source: &Source<'_>) -> Result<Config, ConfigError> {
         source.refuse(at, format!("not TOML: {}", why.message()), "correct the line")
     })?;
     let top = Table::open(source, String::new(), 0, document.get_ref(), &["node", "group"])?;
-    let nodes = check::unique_addresses(&read_nodes(&top)?)?;
+    let nodes = check::unique_addresses(&node::nodes(&top)?)?;
     let mut groups = BTreeMap::new();
     let mut members = Vec::new();
     for (name, table) in top.named("group", GROUP_KEYS)? {
@@ -59,50 +57,6 @@ pub(super) struct ReadMember {
     pub(super) path: PathBuf,
     pub(super) at: usize,
     pub(super) volume: String,
-}
-
-fn read_nodes<'a>(top: &Table<'a>) -> Result<Vec<ReadNode<'a>>, ConfigError> {
-    let mut found = Vec::new();
-    for (name, table) in top.named("node", NODE_KEYS)? {
-        let Some(address) = socket(&table, "address")? else {
-            return Err(table.lacks("address", "add address = \"IP:PORT\""));
-        };
-        let listen = socket(&table, "listen")?;
-        let nbd = socket(&table, "nbd")?;
-        let heard = listen.as_ref().map_or(address.value, |l| l.value);
-        if let Some(nbd) = nbd.as_ref().filter(|nbd| nbd.value == heard) {
-            let message = format!("`nbd` {} is where the node listens for its peers", nbd.value);
-            return Err(table.refuse(nbd.at, message, "give NBD a port of its own"));
-        }
-        let node =
-            NodeConfig { address: address.value, listen: heard, nbd: nbd.map(|nbd| nbd.value) };
-        found.push(ReadNode { name, table, address_at: address.at, node });
-    }
-    if found.is_empty() {
-        return Err(top.refuse(0, "names no node", "add [node.NAME] with address = \"IP:PORT\""));
-    }
-    Ok(found)
-}
-
-/// A socket address on loopback: peers have no keys, so nobody else may reach it.
-fn socket(table: &Table<'_>, key: &str) -> Result<Option<At<SocketAddr>>, ConfigError> {
-    let Some(text) = table.text(key)? else { return Ok(None) };
-    let refuse = |message: String, remedy: &str| Err(table.refuse(text.at, message, remedy));
-    let Ok(value) = text.value.parse::<SocketAddr>() else {
-        let message = format!("`{key}` = \"{}\" is not IP:PORT", text.value);
-        return refuse(message, "write an address and a port, such as \"127.0.0.1:7121\"");
-    };
-    if value.port() == 0 {
-        return refuse(format!("`{key}` {value} has no port"), "name a port from 1 to 65535");
-    }
-    if !value.ip().is_loopback() {
-        let message =
-            format!("`{key}` {value} is not a loopback address, and peers have no keys yet");
-        let remedy = "use 127.0.0.1 or [::1]; reach another host through a tunnel that authenticates, such \
-                      as ssh -L";
-        return refuse(message, remedy);
-    }
-    Ok(Some(At { at: text.at, value }))
 }
 
 fn group(
@@ -166,6 +120,14 @@ fn pair(
     if one.value == other.value {
         let message = format!("names node `{}` twice", other.value);
         return Err(table.refuse(other.at, message, "name two different nodes"));
+    }
+    let keyless = |name: &str| nodes.get(name).is_some_and(|node| node.keys.is_empty());
+    if keyless(one.value) != keyless(other.value) {
+        let (without, with) = if keyless(one.value) { (one, other) } else { (other, one) };
+        let message =
+            format!("node `{}` has a key and node `{}` has none", with.value, without.value);
+        let remedy = format!("give node {} one too: `helio key new` on it", without.value);
+        return Err(table.refuse(without.at, message, remedy));
     }
     Ok([one.value.to_owned(), other.value.to_owned()])
 }

@@ -87,8 +87,49 @@ const CASES: &[Case] = &[
     ),
     (
         ("127.0.0.1:7122", "10.0.0.1:7122"),
-        "helio.toml:4:11: node lyon: `address` 10.0.0.1:7122 is not a loopback address, and peers have no keys yet",
-        "use 127.0.0.1 or [::1]; reach another host through a tunnel that authenticates, such as ssh -L",
+        "helio.toml:4:11: node lyon: 10.0.0.1:7122 is not a loopback address, and the node has no key",
+        "make one with `helio key new` on that node and put it here as key = \"helio1:...\", or use 127.0.0.1 or [::1]",
+    ),
+    (
+        (
+            "127.0.0.1:7122\"",
+            "127.0.0.1:7122\"\nkey = \"helio1:BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwfWZVYx\"",
+        ),
+        "helio.toml:8:10: group db: node `lyon` has a key and node `paris` has none",
+        "give node paris one too: `helio key new` on it",
+    ),
+    (
+        (
+            "127.0.0.1:7122\"",
+            "127.0.0.1:7122\"\nkey = \"helio1:BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwfWZVYy\"",
+        ),
+        "helio.toml:5:7: node lyon: \"helio1:BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwfWZVYy\" is no public key: mistyped: its check digits do not match; copy it once more",
+        "paste what `helio key show` prints on that node",
+    ),
+    (
+        ("127.0.0.1:7122\"", "127.0.0.1:7122\"\nnbd = \"0.0.0.0:10809\""),
+        "helio.toml:5:7: node lyon: `nbd` 0.0.0.0:10809 is not a loopback address, and NBD asks for no password",
+        "add [node.NAME.tls] with certificate, key, client-ca and required = true, or use 127.0.0.1",
+    ),
+    (
+        ("127.0.0.1:7122\"", "127.0.0.1:7122\"\ncontrol = \"127.0.0.1:7200\""),
+        "helio.toml:5:11: node lyon: takes commands at 127.0.0.1:7200, and the node has no key",
+        "add key = \"helio1:...\" to the node",
+    ),
+    (
+        ("127.0.0.1:7122\"", "127.0.0.1:7122\"\nspin = \"1s\""),
+        "helio.toml:5:8: node lyon: `spin` 1s would keep a CPU busy for nothing",
+        "use \"auto\", \"off\", or at most 1ms",
+    ),
+    (
+        ("127.0.0.1:7122\"", "127.0.0.1:7122\"\ndriver = \"kernel\""),
+        "helio.toml:5:10: node lyon: driver `kernel` is unknown",
+        "use auto, ring or poll",
+    ),
+    (
+        ("127.0.0.1:7122\"", "127.0.0.1:7122\"\nclients = 1000000"),
+        "helio.toml:5:11: node lyon: `clients` = 1000000 is more than a node can serve",
+        "use at most 65536",
     ),
     (
         ("[group.db]", "[group.-db]"),

@@ -3,13 +3,14 @@
 
 use crate::config::{QueueSource, Setting};
 use crate::shard::clock::Clock;
+use crate::shard::guard::Guard;
 use crate::shard::link::Link;
 use crate::shard::metadata::Metadata;
 use crate::shard::payloads::Payloads;
 use crate::shard::plan::{GroupPlan, VolumePlan};
 use crate::shard::token::{Kind, token};
 use helio_disk::StoreError;
-use helio_driver::{Buffer, Driver, Outcome, Pool, Shared};
+use helio_driver::{Buffer, Driver, Op, Outcome, Pool, Shared, Socket};
 use helio_engine::{
     Answer, Command, CommandId, Effect, Engine, Event, Loudness, Refusal, StoreFault, StoreOp,
     StoreOutcome,
@@ -36,7 +37,7 @@ pub(crate) enum Wanted {
     /// Answer a client.
     Answer { request: RequestId, answer: Answer, data: Option<Shared> },
     /// The connection was given up; its last words.
-    Part { socket: helio_driver::Socket, out: Vec<helio_driver::Piece> },
+    Part { socket: Socket, words: Option<Op> },
     /// The group stopped cleanly.
     Stopped,
 }
@@ -58,6 +59,8 @@ pub(crate) struct Group {
     commands: HashMap<CommandId, CommandReply>,
     next_command: u64,
     effects: Vec<Effect>,
+    /// Connections given up outside of effects, with TLS's last words.
+    parting: Vec<(Socket, Option<Op>)>,
     pub(crate) stopped: bool,
 }
 
@@ -69,6 +72,7 @@ impl Group {
             peer_address,
             dials,
             tuning,
+            guard,
             metadata,
             store,
             superblock,
@@ -78,7 +82,7 @@ impl Group {
             index,
             engine: Engine::new(config.clone(), superblock, dice.0, dice.1, now),
             volumes,
-            link: Link::new(index, peer_address, dials, tuning),
+            link: Link::new(index, peer_address, dials, tuning, guard),
             payloads: Payloads::default(),
             name: config.group.clone(),
             peer: config.peer.clone(),
@@ -89,6 +93,7 @@ impl Group {
             commands: HashMap::new(),
             next_command: 0,
             effects: Vec::new(),
+            parting: Vec::new(),
             stopped: false,
         }
     }
@@ -131,6 +136,8 @@ impl Group {
         driver: &mut dyn Driver,
         wanted: &mut Vec<Wanted>,
     ) {
+        let parting = self.parting.drain(..);
+        wanted.extend(parting.map(|(socket, words)| Wanted::Part { socket, words }));
         loop {
             self.engine.settle(clock.now(), &mut self.effects);
             if self.effects.is_empty() {
@@ -172,8 +179,8 @@ impl Group {
             Effect::Send(message) => self.send(&message),
             Effect::Hangup { why, refused } => {
                 tracing::info!(group = %self.name, peer = %self.peer, why, "connection ended");
-                if let Some((socket, out)) = self.link.part(refused, clock.now()) {
-                    wanted.push(Wanted::Part { socket, out });
+                if let Some((socket, words)) = self.link.part(refused, clock.now()) {
+                    wanted.push(Wanted::Part { socket, words });
                 }
             }
             Effect::SaveSuperblock(superblock) => {
@@ -320,14 +327,17 @@ impl Group {
     }
 
     /// Hears what arrived on the connection, message by message.
-    pub(crate) fn hear(&mut self, now: Moment, driver: &mut dyn Driver) {
+    pub(crate) fn hear(&mut self, now: Moment) {
         loop {
             match self.link.next() {
                 Ok(Some(arrived)) => self.heard(now, arrived),
                 Ok(None) => return,
                 Err(error) => {
-                    tracing::warn!(group = %self.name, peer = %self.peer, %error, "the connection cannot be read");
-                    self.lost(now, error.to_string(), driver);
+                    let error = error.to_string();
+                    if self.link.is_news(&error) {
+                        tracing::warn!(group = %self.name, peer = %self.peer, error, "the connection cannot be read");
+                    }
+                    self.lost(now, error);
                     return;
                 }
             }
@@ -347,11 +357,17 @@ impl Group {
     }
 
     /// The connection is gone, or must go; nothing more is said on it.
-    pub(crate) fn lost(&mut self, now: Moment, why: String, driver: &mut dyn Driver) {
-        if let Some((socket, _)) = self.link.part(false, now) {
-            driver.cancel(&socket);
-        }
+    pub(crate) fn lost(&mut self, now: Moment, why: String) {
+        self.parting.extend(self.link.part(false, now));
         self.tell(now, Event::Disconnected { why });
+    }
+
+    /// Trusts other keys from now on; a connection of one that is trusted no more ends.
+    pub(crate) fn trust(&mut self, guard: Guard, now: Moment) {
+        self.link.guard = guard;
+        if self.link.is_up() && !self.link.is_admitted() {
+            self.lost(now, String::from("the peer's key is trusted no more"));
+        }
     }
 
     /// When the group has something to do although nothing happens.

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A group's connection to its peer: dialling, reading, writing, parting.
 
+use crate::shard::guard::Guard;
 use crate::shard::stream::Stream;
 use crate::shard::token::{Kind, token};
 use helio_driver::{Address, Buffer, Driver, Op, Piece, Pool, Socket};
 use helio_format::message::Message;
 use helio_link::{Backoff, Figures, Incoming, LinkError, Tuning, frame};
+use helio_tls::TlsError;
 use helio_units::{Bytes, Moment};
 use std::time::Duration;
 
@@ -35,6 +37,17 @@ enum Stage {
     },
 }
 
+/// Why a connection cannot be read any further.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReadError {
+    /// What was said cannot be understood.
+    #[error("{0}")]
+    Link(#[from] LinkError),
+    /// Who says it, or whether it arrived as it was sent, is in doubt.
+    #[error("{0}")]
+    Tls(#[from] TlsError),
+}
+
 /// One group's connection.
 pub(crate) struct Link {
     group: usize,
@@ -54,6 +67,7 @@ pub(crate) struct Link {
     pub(crate) figures: Option<Figures>,
     measure: Moment,
     last_error: String,
+    pub(crate) guard: Guard,
 }
 
 impl Link {
@@ -62,6 +76,7 @@ impl Link {
         address: std::net::SocketAddr,
         dials: bool,
         tuning: Tuning,
+        guard: Guard,
     ) -> Self {
         let retry = if dials { Moment::ZERO } else { Moment::NEVER };
         Self {
@@ -81,6 +96,7 @@ impl Link {
             figures: None,
             measure: Moment::NEVER,
             last_error: String::new(),
+            guard,
         }
     }
 
@@ -94,6 +110,23 @@ impl Link {
 
     pub(crate) fn is_current(&self, epoch: u32) -> bool {
         self.epoch == epoch
+    }
+
+    /// Whether the connection there is is still one the guard admits.
+    pub(crate) fn is_admitted(&self) -> bool {
+        match &self.stage {
+            // Before the handshake is done there is no key to look at; its own verifier has the keys of when it began.
+            Stage::Up { stream } => stream.peer_key().is_none() || self.guard.admits(stream),
+            _ => true,
+        }
+    }
+
+    /// The key the peer proved to hold; none without TLS.
+    pub(crate) fn peer_key(&self) -> Option<helio_tls::PublicKey> {
+        match &self.stage {
+            Stage::Up { stream } => stream.peer_key(),
+            _ => None,
+        }
     }
 
     pub(crate) fn is_up(&self) -> bool {
@@ -138,17 +171,28 @@ impl Link {
 
     /// An attempt failed: try again later, and say so once.
     pub(crate) fn failed(&mut self, error: &str, now: Moment) {
-        if self.last_error != error {
+        if self.is_news(error) {
             tracing::warn!(address = %self.address, error, "the peer cannot be reached; trying again");
-            error.clone_into(&mut self.last_error);
         }
         self.stage = Stage::Idle { retry: now + self.backoff.pause(false) };
+    }
+
+    /// Whether an error is another than the last one: attempts that fail alike are told once.
+    pub(crate) fn is_news(&mut self, error: &str) -> bool {
+        let news = self.last_error != error;
+        if news {
+            error.clone_into(&mut self.last_error);
+        }
+        news
     }
 
     /// The attempt succeeded.
     pub(crate) fn connected(&mut self, now: Moment, driver: &mut dyn Driver) {
         if let Stage::Connecting { socket, .. } = &self.stage {
-            let stream = Stream::new(socket.clone(), RECV_BYTES);
+            let mut stream = Stream::new(socket.clone(), RECV_BYTES);
+            if let Some(session) = self.guard.dial() {
+                stream.secure(session);
+            }
             self.establish(stream, now, driver);
         }
     }
@@ -166,7 +210,6 @@ impl Link {
     fn establish(&mut self, stream: Stream, now: Moment, driver: &mut dyn Driver) {
         self.stage = Stage::Up { stream };
         self.incoming = Incoming::default();
-        self.last_error.clear();
         self.measure = now;
         self.paused = false;
         self.receive(driver);
@@ -188,7 +231,7 @@ impl Link {
     }
 
     /// The next whole message among the bytes that arrived.
-    pub(crate) fn next(&mut self) -> Result<Option<helio_link::Arrived>, LinkError> {
+    pub(crate) fn next(&mut self) -> Result<Option<helio_link::Arrived>, ReadError> {
         let Stage::Up { stream } = &mut self.stage else { return Ok(None) };
         while !self.paused && !stream.unread().is_empty() {
             let (taken, arrived) = self.incoming.consume(stream.unread(), &self.pool)?;
@@ -197,7 +240,7 @@ impl Link {
                 return Ok(arrived);
             }
         }
-        Ok(None)
+        stream.failure().cloned().map_or(Ok(None), |error| Err(error.into()))
     }
 
     /// Puts a message at the end of what will be sent.
@@ -211,7 +254,10 @@ impl Link {
     pub(crate) fn flush(&mut self, driver: &mut dyn Driver) {
         let Stage::Up { stream } = &mut self.stage else { return };
         if let Some(op) = stream.send(&mut self.out) {
-            self.in_flight = std::mem::take(&mut self.out_bytes);
+            // What waits for the end of a handshake is not on its way yet.
+            if self.out.is_empty() {
+                self.in_flight = std::mem::take(&mut self.out_bytes);
+            }
             driver.submit(token(Kind::LinkSend, self.group, self.epoch), op);
         }
     }
@@ -226,20 +272,20 @@ impl Link {
 
     /// Gives the connection up. What is queued (last words) is returned with the socket, to be sent if it can be: not
     /// while the socket is in the middle of a batch, since half a frame would come before them.
-    pub(crate) fn part(&mut self, refused: bool, now: Moment) -> Option<(Socket, Vec<Piece>)> {
+    pub(crate) fn part(&mut self, refused: bool, now: Moment) -> Option<(Socket, Option<Op>)> {
         let retry = if self.dials { now + self.backoff.pause(refused) } else { Moment::NEVER };
         let stage = std::mem::replace(&mut self.stage, Stage::Idle { retry });
         self.epoch += 1;
         let mut out = std::mem::take(&mut self.out);
-        if self.in_flight > 0 {
-            out.clear();
-        }
         self.in_flight = 0;
         self.out_bytes = 0;
         self.figures = None;
         match stage {
-            Stage::Up { stream } => Some((stream.socket().clone(), out)),
-            Stage::Connecting { socket, .. } => Some((socket, out)),
+            Stage::Up { mut stream } => {
+                let words = stream.send(&mut out);
+                Some((stream.socket().clone(), words))
+            }
+            Stage::Connecting { socket, .. } => Some((socket, None)),
             Stage::Idle { .. } => None,
         }
     }
@@ -247,6 +293,7 @@ impl Link {
     /// The peer was greeted: the next loss is a first one.
     pub(crate) fn greeted(&mut self) {
         self.backoff.succeeded();
+        self.last_error.clear();
     }
 
     /// Reads the socket's figures if it is time.

@@ -13,6 +13,7 @@
 mod clients;
 mod clock;
 mod group;
+mod guard;
 mod link;
 mod metadata;
 mod payloads;
@@ -27,7 +28,9 @@ use crate::patience::once_let_go;
 use clients::{ClientIo, Clients};
 pub(crate) use clock::Clock;
 use group::{CommandReply, Group, Wanted};
-use helio_driver::{Completion, Driver, Op, Outcome, Piece, Pool, Socket};
+use guard::Door;
+pub(crate) use guard::Guard;
+use helio_driver::{Completion, Driver, Op, Outcome, Pool, Socket};
 use helio_engine::{Command, Refusal};
 use helio_format::message::Parting;
 use helio_units::{Bytes, Moment, VolumeIndex};
@@ -62,6 +65,8 @@ pub(crate) enum Ask {
     Recorder { group: String, reply: oneshot::Sender<Vec<helio_api::RecorderEvent>> },
     /// Change a setting that can change while running.
     Change { group: String, setting: Setting },
+    /// Trust other keys: of every group, what its peer's connection must have.
+    Trust { guards: Vec<(String, Guard)> },
     /// Stop cleanly; the shard's thread ends.
     Stop,
 }
@@ -112,6 +117,7 @@ impl<D: Driver> Shard<D> {
         for (index, plan) in plans.into_iter().enumerate() {
             groups.push(Group::new(index, plan, (dice(), dice()), clock.now()));
         }
+        let door = Door::of(groups.iter().map(|g| &g.link.guard));
         let in_use = |error: &std::io::Error| error.kind() == std::io::ErrorKind::AddrInUse;
         let listen = |address| once_let_go(|| Socket::listen(address, BACKLOG), in_use);
         Ok(Self {
@@ -119,7 +125,7 @@ impl<D: Driver> Shard<D> {
             clock,
             groups,
             clients: Clients::default(),
-            strangers: Strangers::new(),
+            strangers: Strangers::new(door),
             client_listeners: listeners.clients.iter().map(listen).collect::<Result<_, _>>()?,
             peer_listener: listeners.peers.as_ref().map(listen).transpose()?,
             // Buffers come in powers of two, so what the queues may hold counts twice.
@@ -213,7 +219,7 @@ impl<D: Driver> Shard<D> {
             self.grant(index);
         }
         let group = &mut self.groups[index];
-        group.hear(now, &mut self.driver);
+        group.hear(now);
         group.link.receive(&mut self.driver);
         group.settle(&self.clock, &self.pool, &mut self.driver, &mut self.wanted);
         if !self.wanted.is_empty() {
@@ -229,7 +235,7 @@ impl<D: Driver> Shard<D> {
                 Wanted::Answer { request, answer, data } => {
                     touched.extend(self.clients.answer(request, answer, data));
                 }
-                Wanted::Part { socket, out } => self.part(socket, out),
+                Wanted::Part { socket, words } => self.part(socket, words),
                 Wanted::Stopped => self.clients.dismiss(Some(index), &mut self.driver),
             }
         }
@@ -248,16 +254,13 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Lets a connection go once its last words are taken.
-    fn part(&mut self, socket: Socket, out: Vec<Piece>) {
+    fn part(&mut self, socket: Socket, words: Option<Op>) {
         self.driver.cancel(&socket);
-        if out.is_empty() {
-            return;
-        }
+        let Some(op) = words else { return };
         let slot = self.leaving.iter().position(Option::is_none).unwrap_or_else(|| {
             self.leaving.push(None);
             self.leaving.len() - 1
         });
-        let op = Op::Send { socket: socket.clone(), pieces: out };
         self.leaving[slot] = Some(Leaving { socket, until: self.clock.now() + PARTING_PATIENCE });
         self.driver.submit(token(Kind::PartingSend, slot, 0), op);
     }
@@ -320,7 +323,9 @@ impl<D: Driver> Shard<D> {
                     self.introduced(stream, hello, now);
                 }
             }
-            (Kind::StrangerSend, _) => {}
+            (Kind::StrangerSend, Outcome::Send { pieces, .. }) => {
+                self.strangers.sent(index, detail, pieces, &mut self.driver);
+            }
             (kind, outcome) => panic!("a {kind:?} cannot end as {outcome:?}"),
         }
     }
@@ -379,21 +384,17 @@ impl<D: Driver> Shard<D> {
             Outcome::Recv { buffer, result } if current => match result {
                 Ok(count) if count > 0 => {
                     group.link.received(buffer, count);
-                    group.hear(now, &mut self.driver);
+                    group.hear(now);
                 }
-                Ok(_) => group.lost(
-                    now,
-                    String::from("the peer closed the connection"),
-                    &mut self.driver,
-                ),
-                Err(error) => group.lost(now, error.to_string(), &mut self.driver),
+                Ok(_) => group.lost(now, String::from("the peer closed the connection")),
+                Err(error) => group.lost(now, error.to_string()),
             },
             Outcome::Send { pieces, result } if current => match result {
                 Ok(()) => {
                     let bytes = group.link.sent(pieces);
                     group.tell(now, helio_engine::Event::LinkTook { bytes });
                 }
-                Err(error) => group.lost(now, error.to_string(), &mut self.driver),
+                Err(error) => group.lost(now, error.to_string()),
             },
             _ => {}
         }
@@ -416,9 +417,15 @@ impl<D: Driver> Shard<D> {
             farewell(stream, Parting::Refused, &why, &mut self.driver);
             return;
         }
+        if !group.link.guard.admits(&stream) {
+            let why = format!("this connection does not have the key of {}", group.peer);
+            tracing::warn!(group = %group.name, key = ?stream.peer_key(), "{why}");
+            farewell(stream, Parting::Refused, &why, &mut self.driver);
+            return;
+        }
         // A new connection shows that the old one is stale, whatever its socket believes.
         if group.link.is_up() {
-            group.lost(now, String::from("the peer connected anew"), &mut self.driver);
+            group.lost(now, String::from("the peer connected anew"));
         }
         group.link.adopt(stream, now, &mut self.driver);
         group.tell(now, helio_engine::Event::Connected);
@@ -454,8 +461,18 @@ impl<D: Driver> Shard<D> {
                     self.groups[index].change(now, setting);
                 }
             }
+            Ask::Trust { guards } => self.trust(guards, now),
             Ask::Stop => self.stop(now),
         }
+    }
+
+    fn trust(&mut self, guards: Vec<(String, Guard)>, now: Moment) {
+        for (group, guard) in guards {
+            if let Some(index) = self.find(&group) {
+                self.groups[index].trust(guard, now);
+            }
+        }
+        self.strangers.door = Door::of(self.groups.iter().map(|g| &g.link.guard));
     }
 
     fn find(&self, group: &str) -> Option<usize> {

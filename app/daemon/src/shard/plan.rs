@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a shard is told at its start, in its own terms.
 
+use crate::shard::guard::Guard;
 use helio_disk::Member;
 use helio_driver::{Address, File};
 use helio_engine::Config;
@@ -29,6 +30,8 @@ pub(crate) struct GroupPlan {
     /// This node connects to the other: its name sorts first.
     pub(crate) dials: bool,
     pub(crate) tuning: Tuning,
+    /// Whom it talks to.
+    pub(crate) guard: Guard,
     pub(crate) metadata: File,
     pub(crate) store: SuperblockStore,
     pub(crate) superblock: Superblock,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Connections on the peers' port whose first message has not come yet: nobody knows which group they are about.
 
+use crate::shard::guard::Door;
 use crate::shard::stream::Stream;
 use crate::shard::token::{Kind, token};
 use helio_driver::{Buffer, Driver, Piece, Pool, Socket};
@@ -22,6 +23,8 @@ struct Stranger {
     stream: Stream,
     incoming: Incoming,
     until: Moment,
+    /// Its first byte has shown whether it speaks TLS.
+    began: bool,
 }
 
 /// What became of a stranger.
@@ -38,12 +41,13 @@ pub(crate) struct Strangers {
     slots: Vec<Option<Stranger>>,
     epochs: u32,
     pool: Pool,
+    pub(crate) door: Door,
 }
 
 impl Strangers {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(door: Door) -> Self {
         // A hello has no payload, so a stranger may use no payload memory at all.
-        Self { slots: Vec::new(), epochs: 0, pool: Pool::new(Bytes::ZERO) }
+        Self { slots: Vec::new(), epochs: 0, pool: Pool::new(Bytes::ZERO), door }
     }
 
     /// Somebody connected.
@@ -60,6 +64,7 @@ impl Strangers {
             stream: Stream::new(socket, RECV_BYTES),
             incoming: Incoming::default(),
             until: now + PATIENCE,
+            began: false,
         };
         receive(slot, &mut stranger, driver);
         self.slots[slot] = Some(stranger);
@@ -94,7 +99,22 @@ impl Strangers {
             self.drop_slot(slot, driver);
             return Introduced::Nothing;
         };
+        if !std::mem::replace(&mut stranger.began, true) {
+            match self.door.answer(buffer[0]) {
+                Ok(Some(session)) => stranger.stream.secure(session),
+                Ok(None) => {}
+                Err(why) => return self.send_away(slot, why, driver),
+            }
+        }
         stranger.stream.received(buffer, count);
+        // What TLS has to say: its part of the handshake, or why there is none.
+        if let Some(op) = stranger.stream.send(&mut Vec::new()) {
+            driver.submit(token(Kind::StrangerSend, slot, stranger.epoch), op);
+        }
+        if let Some(error) = stranger.stream.failure() {
+            let why = error.to_string();
+            return self.send_away(slot, &why, driver);
+        }
         match stranger.incoming.consume(stranger.stream.unread(), &self.pool) {
             Ok((taken, Some(arrived))) => {
                 stranger.stream.consume(taken);
@@ -116,6 +136,23 @@ impl Strangers {
                 Introduced::Nothing
             }
             Err(error) => self.send_away(slot, &error.to_string(), driver),
+        }
+    }
+
+    /// A batch of the handshake was taken.
+    pub(crate) fn sent(
+        &mut self,
+        slot: usize,
+        epoch: u32,
+        pieces: Vec<Piece>,
+        driver: &mut dyn Driver,
+    ) {
+        let found = self.slots.get_mut(slot).and_then(Option::as_mut);
+        if let Some(stranger) = found.filter(|stranger| stranger.epoch == epoch) {
+            stranger.stream.sent(pieces, &mut Vec::new());
+            if let Some(op) = stranger.stream.send(&mut Vec::new()) {
+                driver.submit(token(Kind::StrangerSend, slot, epoch), op);
+            }
         }
     }
 

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One node's section: where it is reached, by whom, and what it runs on.
+
+use super::error::ConfigError;
+use super::read::ReadNode;
+use super::table::{At, Table};
+use super::{CLIENTS_MAX, NbdTlsConfig, NodeConfig};
+use helio_driver::DriverChoice;
+use helio_tls::PublicKey;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Keys one node may have at once: two while one is changed for the other, and some to spare.
+const KEYS_MOST: usize = 4;
+/// Operators a node may know.
+const OPERATORS_MOST: usize = 64;
+/// The longest a shard may spin: beyond it a sleep costs next to nothing.
+const SPIN_MOST: Duration = Duration::from_millis(1);
+
+const NODE_KEYS: &[&str] = &[
+    "address",
+    "listen",
+    "nbd",
+    "key",
+    "keys",
+    "tls",
+    "control",
+    "operators",
+    "driver",
+    "spin",
+    "clients",
+];
+const TLS_KEYS: &[&str] = &["certificate", "key", "client-ca", "required"];
+
+/// Every node of the file.
+pub(super) fn nodes<'a>(top: &Table<'a>) -> Result<Vec<ReadNode<'a>>, ConfigError> {
+    let mut found = Vec::new();
+    for (name, table) in top.named("node", NODE_KEYS)? {
+        let (address_at, node) = node(&table)?;
+        found.push(ReadNode { name, table, address_at, node });
+    }
+    if found.is_empty() {
+        return Err(top.refuse(0, "names no node", "add [node.NAME] with address = \"IP:PORT\""));
+    }
+    Ok(found)
+}
+
+fn node(table: &Table<'_>) -> Result<(usize, NodeConfig), ConfigError> {
+    let Some(address) = socket(table, "address")? else {
+        return Err(table.lacks("address", "add address = \"IP:PORT\""));
+    };
+    let listen = socket(table, "listen")?;
+    let nbd = socket(table, "nbd")?;
+    let keys = keys(table)?;
+    let heard = listen.as_ref().map_or(address.value, |l| l.value);
+    if let Some(nbd) = nbd.as_ref().filter(|nbd| nbd.value == heard) {
+        let message = format!("`nbd` {} is where the node listens for its peers", nbd.value);
+        return Err(table.refuse(nbd.at, message, "give NBD a port of its own"));
+    }
+    for place in [Some(&address), listen.as_ref()].into_iter().flatten() {
+        if !place.value.ip().is_loopback() && keys.is_empty() {
+            let message =
+                format!("{} is not a loopback address, and the node has no key", place.value);
+            let remedy = "make one with `helio key new` on that node and put it here as key = \"helio1:...\", or use \
+                          127.0.0.1 or [::1]";
+            return Err(table.refuse(place.at, message, remedy));
+        }
+    }
+    let tls = tls(table)?;
+    let sealed = tls.as_ref().is_some_and(|tls| tls.required);
+    if let Some(nbd) = nbd.as_ref().filter(|nbd| !nbd.value.ip().is_loopback() && !sealed) {
+        let message =
+            format!("`nbd` {} is not a loopback address, and NBD asks for no password", nbd.value);
+        let remedy = "add [node.NAME.tls] with certificate, key, client-ca and required = true, or use 127.0.0.1";
+        return Err(table.refuse(nbd.at, message, remedy));
+    }
+    let (control, operators) = control(table, &keys)?;
+    let node = NodeConfig {
+        address: address.value,
+        listen: heard,
+        nbd: nbd.map(|nbd| nbd.value),
+        keys,
+        tls,
+        control,
+        operators,
+        driver: driver(table)?,
+        spin: spin(table)?,
+        clients: clients(table)?,
+    };
+    Ok((address.at, node))
+}
+
+/// A socket address with a port.
+fn socket(table: &Table<'_>, key: &str) -> Result<Option<At<SocketAddr>>, ConfigError> {
+    let Some(text) = table.text(key)? else { return Ok(None) };
+    let refuse = |message: String, remedy: &str| Err(table.refuse(text.at, message, remedy));
+    let Ok(value) = text.value.parse::<SocketAddr>() else {
+        let message = format!("`{key}` = \"{}\" is not IP:PORT", text.value);
+        return refuse(message, "write an address and a port, such as \"127.0.0.1:7121\"");
+    };
+    if value.port() == 0 {
+        return refuse(format!("`{key}` {value} has no port"), "name a port from 1 to 65535");
+    }
+    Ok(Some(At { at: text.at, value }))
+}
+
+/// `key = "..."`, or `keys = [...]` while one is changed for another.
+fn keys(table: &Table<'_>) -> Result<Vec<PublicKey>, ConfigError> {
+    let (one, several) = (table.text("key")?, table.texts("keys")?);
+    if let (Some(one), Some(_)) = (&one, &several) {
+        return Err(table.refuse(one.at, "has both `key` and `keys`", "keep one of the two"));
+    }
+    match (one, several) {
+        (Some(one), _) => Ok(vec![public_key(table, &one)?]),
+        (None, Some(list)) => key_list(table, "keys", &list, KEYS_MOST),
+        (None, None) => Ok(Vec::new()),
+    }
+}
+
+fn key_list(
+    table: &Table<'_>,
+    name: &str,
+    list: &At<Vec<At<&str>>>,
+    most: usize,
+) -> Result<Vec<PublicKey>, ConfigError> {
+    if list.value.is_empty() || list.value.len() > most {
+        let message = format!("`{name}` has {} keys", list.value.len());
+        return Err(table.refuse(list.at, message, format!("give one to {most}, or leave it out")));
+    }
+    list.value.iter().map(|text| public_key(table, text)).collect()
+}
+
+fn public_key(table: &Table<'_>, text: &At<&str>) -> Result<PublicKey, ConfigError> {
+    text.value.parse().map_err(|error| {
+        let message = format!("\"{}\" is no public key: {error}", text.value);
+        table.refuse(text.at, message, "paste what `helio key show` prints on that node")
+    })
+}
+
+/// Certificates for `nbds://`.
+fn tls(node: &Table<'_>) -> Result<Option<NbdTlsConfig>, ConfigError> {
+    let Some(table) = node.table("tls", TLS_KEYS)? else { return Ok(None) };
+    let path = |key: &str| -> Result<Option<PathBuf>, ConfigError> {
+        let Some(text) = table.text(key)? else { return Ok(None) };
+        let path = PathBuf::from(text.value);
+        if !path.is_absolute() {
+            let message = format!("`{key}` = \"{}\" is not an absolute path", text.value);
+            return Err(table.refuse(text.at, message, "begin it with `/`"));
+        }
+        Ok(Some(path))
+    };
+    let Some(certificate) = path("certificate")? else {
+        return Err(table.lacks("certificate", "add certificate = \"/PATH/server.pem\""));
+    };
+    let Some(key) = path("key")? else {
+        return Err(
+            table.lacks("key", "add key = \"/PATH/server.key\", readable by the daemon alone")
+        );
+    };
+    let required = table.flag("required")?.unwrap_or(true);
+    Ok(Some(NbdTlsConfig { certificate, key, client_ca: path("client-ca")?, required }))
+}
+
+/// Where operators' commands are taken over TLS, and from whom.
+fn control(
+    table: &Table<'_>,
+    keys: &[PublicKey],
+) -> Result<(Option<SocketAddr>, Vec<PublicKey>), ConfigError> {
+    let control = socket(table, "control")?;
+    let operators = match table.texts("operators")? {
+        Some(list) => key_list(table, "operators", &list, OPERATORS_MOST)?,
+        None => Vec::new(),
+    };
+    if let Some(control) = &control {
+        if keys.is_empty() {
+            let message = format!("takes commands at {}, and the node has no key", control.value);
+            return Err(table.refuse(control.at, message, "add key = \"helio1:...\" to the node"));
+        }
+        if operators.is_empty() {
+            let message = format!("takes commands at {}, but from nobody", control.value);
+            let remedy = "add operators = [\"helio1:...\"] with the keys of those who may command";
+            return Err(table.refuse(control.at, message, remedy));
+        }
+    }
+    Ok((control.map(|control| control.value), operators))
+}
+
+fn driver(table: &Table<'_>) -> Result<DriverChoice, ConfigError> {
+    let Some(word) = table.text("driver")? else { return Ok(DriverChoice::Auto) };
+    match word.value {
+        "auto" => Ok(DriverChoice::Auto),
+        "ring" => Ok(DriverChoice::Ring),
+        "poll" => Ok(DriverChoice::Poll),
+        other => {
+            let message = format!("driver `{other}` is unknown");
+            Err(table.refuse(word.at, message, "use auto, ring or poll"))
+        }
+    }
+}
+
+/// How long a shard looks for work before it sleeps; none is the daemon's own choice.
+fn spin(table: &Table<'_>) -> Result<Option<Duration>, ConfigError> {
+    match table.text("spin")? {
+        None => Ok(None),
+        Some(word) if word.value == "auto" => Ok(None),
+        Some(word) if word.value == "off" => Ok(Some(Duration::ZERO)),
+        Some(_) => {
+            let span = table.span("spin")?;
+            if let Some(long) = span.as_ref().filter(|span| span.value > SPIN_MOST) {
+                let message = format!("`spin` {:?} would keep a CPU busy for nothing", long.value);
+                let remedy = format!("use \"auto\", \"off\", or at most {SPIN_MOST:?}");
+                return Err(table.refuse(long.at, message, remedy));
+            }
+            Ok(span.map(|span| span.value))
+        }
+    }
+}
+
+/// Most NBD connections at once.
+fn clients(table: &Table<'_>) -> Result<u32, ConfigError> {
+    const MOST: u64 = 65_536;
+    match table.count("clients")? {
+        Some(count) if count.value > MOST => {
+            let message = format!("`clients` = {} is more than a node can serve", count.value);
+            Err(table.refuse(count.at, message, format!("use at most {MOST}")))
+        }
+        Some(count) => Ok(count.value as u32),
+        None => Ok(CLIENTS_MAX),
+    }
+}
