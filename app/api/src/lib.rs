@@ -8,6 +8,8 @@
 
 mod error;
 mod flow;
+mod openapi;
+mod operation;
 pub mod paths;
 mod peer;
 mod request;
@@ -16,6 +18,8 @@ mod wire;
 
 pub use error::{ApiError, AtStake, code};
 pub use flow::{CounterStatus, CursorStatus, LagStatus, QueueStatus, SyncStatus, ThrottleStatus};
+pub use openapi::document;
+pub use operation::{Method, Operation};
 pub use peer::{BufferStatus, Connection, LinkStatus, PeerStatus};
 pub use request::{
     Accepted, ApplyReply, ApplyRequest, ModeRequest, PromoteRequest, RecorderDump, RecorderEvent,

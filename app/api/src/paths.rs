@@ -19,6 +19,8 @@ pub const DEMOTE: &str = "/v1/groups/{group}/demote";
 pub const MODE: &str = "/v1/groups/{group}/mode";
 /// POST [`ApplyRequest`](crate::ApplyRequest): read the file again; [`ApplyReply`](crate::ApplyReply).
 pub const APPLY: &str = "/v1/apply";
+/// GET: the [description](crate::document) of this API.
+pub const DOCUMENT: &str = "/v1/openapi.json";
 
 /// The path of one group. Bytes that mean something in a path are percent-encoded, so that a mistyped name
 /// reaches the daemon as it was typed and is refused by name.

@@ -17,10 +17,14 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
 
 /// Questions the control plane may have waiting at the shard.
 const ASKS_MAX: usize = 64;
+
+/// Answers under way when the daemon stops must be taken by then.
+const LAST_ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 
 /// How logs are written to standard error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,7 +99,9 @@ fn serve(
         sd_notify::notify(&[sd_notify::NotifyState::Ready]).unwrap_or_else(|error| tracing::debug!(%error, "no service manager"));
         let shard_ended = tokio::task::spawn_blocking(move || running.join());
         tokio::pin!(shard_ended);
-        let serving = tokio::spawn(control::serve(server, backend));
+        let (stop, stopping) = watch::channel(false);
+        let limits = control::Limits::default();
+        let serving = tokio::spawn(control::serve(server, backend, limits, stopping));
         let early = tokio::select! {
             ended = &mut shard_ended => Some(ended),
             signal = terminated() => { signal?; None }
@@ -111,7 +117,10 @@ fn serve(
                 shard_ended.await
             }
         };
-        serving.abort();
+        drop(stop);
+        if tokio::time::timeout(LAST_ANSWERS_WITHIN, serving).await.is_err() {
+            tracing::debug!("a control client did not take its last answer in time");
+        }
         anyhow::Ok(ended?)
     })?;
     for socket in [socket, state.nbd_socket()] {
