@@ -7,6 +7,7 @@
 //! would be a lie. Absent on purpose: sockets, clocks, rendering.
 
 mod error;
+pub mod event;
 mod flow;
 mod openapi;
 mod operation;
@@ -22,6 +23,7 @@ pub use openapi::document;
 pub use operation::{Method, Operation};
 pub use peer::{BufferStatus, Connection, LinkStatus, PeerStatus};
 pub use request::{
-    Accepted, ApplyReply, ApplyRequest, ModeRequest, PromoteRequest, RecorderDump, RecorderEvent,
+    Accepted, ApplyReply, ApplyRequest, EventsRequest, ModeRequest, PromoteRequest, RecorderDump,
+    RecorderEvent,
 };
 pub use status::{GroupStatus, Io, ModeStatus, Protected, Status, VolumeStatus};

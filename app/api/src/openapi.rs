@@ -4,9 +4,11 @@
 //! `docs/reference/openapi.json` is this description, kept in the tree so that a change of the API is seen in review.
 
 use crate::error::code;
+use crate::event::Event;
 use crate::operation::{Method, Operation};
 use crate::{
-    Accepted, ApiError, ApplyReply, ApplyRequest, ModeRequest, PromoteRequest, RecorderDump, Status,
+    Accepted, ApiError, ApplyReply, ApplyRequest, EventsRequest, ModeRequest, PromoteRequest,
+    RecorderDump, Status,
 };
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
@@ -105,7 +107,22 @@ fn parameters(operation: Operation) -> Vec<Value> {
             "description": "The group's name.",
         }));
     }
+    if operation == Operation::Events {
+        all.extend(query::<EventsRequest>());
+    }
     all
+}
+
+/// A request that travels in the URL's query, field by field.
+fn query<T: JsonSchema>() -> Vec<Value> {
+    let schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>();
+    let described = |(name, field): (&String, &Value)| {
+        let mut schema = field.clone();
+        let description = schema.as_object_mut().and_then(|fields| fields.remove("description"));
+        json!({ "name": name, "in": "query", "description": description, "schema": schema })
+    };
+    let fields = schema.get("properties").and_then(Value::as_object);
+    fields.into_iter().flatten().map(described).collect()
 }
 
 /// The body it takes, where it takes one.
@@ -117,6 +134,7 @@ fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
         Operation::Status
         | Operation::Group
         | Operation::Recorder
+        | Operation::Events
         | Operation::Log
         | Operation::Update
         | Operation::Demote
@@ -129,6 +147,12 @@ fn reply(operation: Operation, types: &mut Types) -> Value {
     let schema = match operation {
         Operation::Status | Operation::Group => types.reply::<Status>(),
         Operation::Recorder => types.reply::<RecorderDump>(),
+        Operation::Events => {
+            let line = types.reply::<Event>();
+            let text = "One JSON object a line, for as long as it is read.";
+            let schema = json!({ "type": "string", "description": text });
+            return json!({ "application/x-ndjson": { "schema": schema, "x-line-schema": line } });
+        }
         Operation::Log
         | Operation::Update
         | Operation::Promote
@@ -145,6 +169,9 @@ fn statuses(operation: Operation) -> Vec<u16> {
     let mut all = Vec::new();
     if operation.method() == Method::Post {
         all.extend([400, 408, 409, 413]);
+    }
+    if operation == Operation::Events {
+        all.extend([400, 404]);
     }
     if operation.path().contains("{group}") {
         all.push(404);

@@ -22,6 +22,8 @@ pub enum Operation {
     Group,
     /// Show what happened last.
     Recorder,
+    /// Tell what happens.
+    Events,
     /// Keep marks only.
     Log,
     /// Copy marked regions, then replicate.
@@ -40,10 +42,11 @@ pub enum Operation {
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Status,
         Self::Group,
         Self::Recorder,
+        Self::Events,
         Self::Log,
         Self::Update,
         Self::Promote,
@@ -60,6 +63,7 @@ impl Operation {
             Self::Status => paths::STATUS,
             Self::Group => paths::GROUP,
             Self::Recorder => paths::RECORDER,
+            Self::Events => paths::EVENTS,
             Self::Log => paths::LOG,
             Self::Update => paths::UPDATE,
             Self::Promote => paths::PROMOTE,
@@ -74,7 +78,9 @@ impl Operation {
     #[must_use]
     pub const fn method(self) -> Method {
         match self {
-            Self::Status | Self::Group | Self::Recorder | Self::Document => Method::Get,
+            Self::Status | Self::Group | Self::Recorder | Self::Events | Self::Document => {
+                Method::Get
+            }
             Self::Log | Self::Update | Self::Promote | Self::Demote | Self::Mode | Self::Apply => {
                 Method::Post
             }
@@ -88,6 +94,7 @@ impl Operation {
             Self::Status => "status",
             Self::Group => "group",
             Self::Recorder => "recorder",
+            Self::Events => "events",
             Self::Log => "log",
             Self::Update => "update",
             Self::Promote => "promote",
@@ -105,6 +112,7 @@ impl Operation {
             Self::Status => "Show every group this node takes part in.",
             Self::Group => "Show one group.",
             Self::Recorder => "Show the group's flight recorder: what happened last.",
+            Self::Events => "Tell what is there, and then what changes, for as long as it is read.",
             Self::Log => "Stop sending and keep marks only, until an update.",
             Self::Update => "Copy what is marked, then replicate; answered when it began.",
             Self::Promote => "Make this node primary.",

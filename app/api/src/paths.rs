@@ -7,6 +7,8 @@ pub const STATUS: &str = "/v1/status";
 pub const GROUP: &str = "/v1/groups/{group}";
 /// GET: [`RecorderDump`](crate::RecorderDump), what happened last.
 pub const RECORDER: &str = "/v1/groups/{group}/recorder";
+/// GET: a stream of [`Event`](crate::event::Event)s, one JSON object a line.
+pub const EVENTS: &str = "/v1/events";
 /// POST without a body: stop copying, keep marks only; [`Accepted`](crate::Accepted).
 pub const LOG: &str = "/v1/groups/{group}/log";
 /// POST without a body: copy marked regions, then replicate; [`Accepted`](crate::Accepted) when it began.

@@ -34,6 +34,22 @@ pub struct ApplyRequest {
     pub dry_run: bool,
 }
 
+/// What of the stream of events is wanted; travels in the URL's query.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EventsRequest {
+    /// Only this group's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// Go on behind the event of that number. Where it is not remembered any more, the stream begins with what is
+    /// there, as it does without this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<u64>,
+    /// End once everything that is there was told.
+    #[serde(default)]
+    pub now: bool,
+}
+
 /// What [`ApplyRequest`] changed, or would change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ApplyReply {

@@ -2,13 +2,14 @@
 //! Answers the control server by asking the shard.
 
 use crate::config::{self, Change, Config, GroupConfig, Setting};
-use crate::control::{Answering, Backend, Command, Reply};
+use crate::control::{Answering, Backend, Command, EventStream, Reply};
+use crate::events::Hub;
 use crate::shard::{Ask, Clock};
-use helio_api::{Accepted, ApiError, ApplyReply, RecorderDump, Status, code};
+use helio_api::{Accepted, ApiError, ApplyReply, EventsRequest, RecorderDump, Status, code};
 use helio_driver::Waker;
 use std::path::PathBuf;
 use std::sync::mpsc::{SyncSender, TrySendError};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
@@ -58,6 +59,7 @@ pub(crate) struct Daemon {
     pub(crate) config_path: PathBuf,
     pub(crate) config: Mutex<Config>,
     pub(crate) shard: ShardHandle,
+    pub(crate) hub: Arc<Hub>,
     pub(crate) started: Instant,
 }
 
@@ -87,6 +89,16 @@ impl Backend for Daemon {
                 }
             }
         })
+    }
+
+    fn events(&self, wish: EventsRequest) -> Result<EventStream, ApiError> {
+        if let Some(group) = &wish.group {
+            self.known(group)?;
+        }
+        let reader = self.hub.listen(wish.group, wish.since, wish.now);
+        Ok(Box::pin(futures_util::stream::unfold(reader, async |mut reader| {
+            Some((reader.next().await?, reader))
+        })))
     }
 }
 

@@ -11,15 +11,19 @@ mod serve;
 mod tests;
 
 use axum::Router;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{FromRequest, Path as UrlPath, Request, State};
+use axum::body::Body;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{FromRequest, Path as UrlPath, Query, Request, State};
 use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{MethodRouter, get, post};
 pub use bind::bind;
+use futures_util::{Stream, StreamExt};
+use helio_api::event::Event;
 use helio_api::{
-    Accepted, ApiError, ApplyReply, ApplyRequest, ModeRequest, Operation, PromoteRequest,
-    RecorderDump, Status, code,
+    Accepted, ApiError, ApplyReply, ApplyRequest, EventsRequest, ModeRequest, Operation,
+    PromoteRequest, RecorderDump, Status, code,
 };
 use helio_units::Mode;
 use serde::de::DeserializeOwned;
@@ -112,10 +116,19 @@ impl IntoResponse for Reply {
 /// An answer that is being worked out.
 pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<Reply, ApiError>> + Send + 'a>>;
 
+/// Events as they happen; whoever reads pulls them, so nothing piles up here.
+pub type EventStream = Pin<Box<dyn Stream<Item = Arc<Event>> + Send>>;
+
 /// Who carries commands out.
 pub trait Backend: Send + Sync + 'static {
     /// Carries one out.
     fn call(&self, command: Command) -> Answering<'_>;
+
+    /// Tells what happens.
+    ///
+    /// # Errors
+    /// There is no such group.
+    fn events(&self, wish: EventsRequest) -> Result<EventStream, ApiError>;
 }
 
 type Shared = State<Arc<dyn Backend>>;
@@ -147,6 +160,7 @@ fn handler(operation: Operation) -> MethodRouter<Arc<dyn Backend>> {
             get(|s, p| on_group(s, p, |group| Command::Status { group: Some(group) }))
         }
         Operation::Recorder => get(|s, p| on_group(s, p, |group| Command::Recorder { group })),
+        Operation::Events => get(events),
         Operation::Log => post(|s, p| on_group(s, p, |group| Command::Log { group })),
         Operation::Update => post(|s, p| on_group(s, p, |group| Command::Update { group })),
         Operation::Demote => post(|s, p| on_group(s, p, |group| Command::Demote { group })),
@@ -187,6 +201,22 @@ async fn promote(State(b): Shared, path: Named, Wish(wish): Wish<PromoteRequest>
 
 async fn apply(State(b): Shared, Wish(wish): Wish<ApplyRequest>) -> Answered {
     ask(b, Command::Apply { dry_run: wish.dry_run }).await
+}
+
+async fn events(
+    State(b): Shared,
+    query: Result<Query<EventsRequest>, QueryRejection>,
+) -> Result<Response, Refused> {
+    let Query(wish) = query.map_err(|error| {
+        let text = format!("the URL's query cannot be read: {}", error.body_text());
+        Refused(ApiError::new(code::BAD_REQUEST, text, "say group=NAME, since=NUMBER or now=true"))
+    })?;
+    let lines = b
+        .events(wish)
+        .map_err(Refused)?
+        .map(|event| serde_json::to_string(&*event).map(|line| line + "\n"));
+    let kind = [(CONTENT_TYPE, "application/x-ndjson")];
+    Ok((kind, Body::from_stream(lines)).into_response())
 }
 
 async fn document() -> Response {

@@ -4,15 +4,17 @@
 mod backend;
 pub mod config;
 pub mod control;
+mod events;
 mod open;
 mod shard;
 
 use anyhow::{Context, Result, anyhow};
 use backend::{Daemon, ShardHandle};
 use config::Config;
+use events::Hub;
 use helio_driver::{Address, Driver, PollDriver, PollOptions};
 use open::StateDir;
-use shard::{Ask, Listeners, Shard};
+use shard::{Ask, Clock, Listeners, Shard};
 use std::io::Read;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, mpsc};
@@ -68,7 +70,8 @@ pub fn run(options: &Options) -> Result<()> {
     let waker = driver.waker();
     let (asks, asked) = mpsc::sync_channel(ASKS_MAX);
     let handle = ShardHandle { asks, waker };
-    let shard = Shard::new(driver, plans, listeners, asked, dice()?).with_context(|| {
+    let hub = Arc::new(Hub::new(Clock::wall_now()));
+    let shard = Shard::new(driver, plans, listeners, asked, Arc::clone(&hub), dice()?).with_context(|| {
         format!("{listen} cannot be listened on\n  remedy: stop what uses it, or change the node's address")
     })?;
     let backend = Arc::new(Daemon {
@@ -76,6 +79,7 @@ pub fn run(options: &Options) -> Result<()> {
         config_path: options.config.clone(),
         config: Mutex::new(config),
         shard: handle.clone(),
+        hub,
         started: Instant::now(),
     });
     let running = thread::Builder::new().name("shard-0".into()).spawn(move || shard.run())?;
@@ -101,6 +105,7 @@ fn serve(
         tokio::pin!(shard_ended);
         let (stop, stopping) = watch::channel(false);
         let limits = control::Limits::default();
+        let hub = Arc::clone(&backend.hub);
         let serving = tokio::spawn(control::serve(server, backend, limits, stopping));
         let early = tokio::select! {
             ended = &mut shard_ended => Some(ended),
@@ -117,6 +122,7 @@ fn serve(
                 shard_ended.await
             }
         };
+        hub.end(Clock::wall_now());
         drop(stop);
         if tokio::time::timeout(LAST_ANSWERS_WITHIN, serving).await.is_err() {
             tracing::debug!("a control client did not take its last answer in time");

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::*;
+use helio_api::event::What;
+use helio_units::WallTime;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
@@ -25,6 +27,13 @@ impl Backend for Echo {
                 })),
             }
         })
+    }
+
+    /// Two events, or as many as a reader takes.
+    fn events(&self, wish: EventsRequest) -> Result<EventStream, ApiError> {
+        let event = |n| Arc::new(Event::bare(n, WallTime(n), What::Alive));
+        let count = if wish.now { 2 } else { usize::MAX };
+        Ok(Box::pin(futures_util::stream::iter((wish.since.unwrap_or(0)..).map(event).take(count))))
     }
 }
 
@@ -121,7 +130,7 @@ fn every_path_of_the_description_is_served() {
     assert_eq!(document["info"]["version"], env!("CARGO_PKG_VERSION"));
     for (path, methods) in document["paths"].as_object().expect("paths") {
         for method in methods.as_object().expect("methods").keys() {
-            let url = path.replace("{group}", "db");
+            let url = path.replace("{group}", "db").replace("/events", "/events?now=true");
             let request = if method == "get" { get(&url) } else { post(&url, "{}") };
             let (status, body) = server.exchange(&request);
             // An empty wish may be refused for what it lacks, which shows that its path was found.
@@ -183,4 +192,31 @@ fn a_stopped_server_ends_idle_connections_and_takes_no_more() {
     server.stop.send(true).expect("it serves");
     let mut rest = Vec::new();
     idle.read_to_end(&mut rest).expect("is closed, not reset");
+}
+
+#[test]
+fn events_come_a_line_each_and_a_query_is_held_to_what_there_is() {
+    let server = Server::start(Limits::default());
+    let (status, body) = server.exchange(&get("/v1/events?now=true&since=7"));
+    assert_eq!(status, OK);
+    let sequences: Vec<u64> = body
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Event>(line).ok())
+        .map(|event| event.sequence)
+        .collect();
+    assert_eq!(sequences, [7, 8], "{body}");
+    refused(&server.exchange(&get("/v1/events?until=7")), 400, code::BAD_REQUEST);
+}
+
+#[test]
+fn a_reader_who_stops_reading_is_let_go_in_time() {
+    let server = Server::start(Limits { connections: 1, ..tight() });
+    let mut reader = server.connect();
+    reader.write_all(get("/v1/events").as_bytes()).expect("takes it");
+    reader.read_exact(&mut [0; 15]).expect("answers");
+    // Its place comes free although it neither reads on nor goes away.
+    let deadline = std::time::Instant::now() + Duration::from_secs(10);
+    while server.exchange(&get("/v1/status")).0 != OK {
+        assert!(std::time::Instant::now() < deadline, "its place was never given back");
+    }
 }

@@ -12,6 +12,7 @@
 
 mod clients;
 mod clock;
+mod events;
 mod group;
 mod link;
 mod metadata;
@@ -22,14 +23,17 @@ mod strangers;
 mod token;
 
 use crate::config::Setting;
+use crate::events::Hub;
 use clients::{ClientIo, Clients};
 pub(crate) use clock::Clock;
+use events::Watch;
 use group::{CommandReply, Group, Wanted};
 use helio_driver::{Completion, Driver, Op, Outcome, Piece, Pool, Socket};
 use helio_engine::{Command, Refusal};
 use helio_format::message::Parting;
 use helio_units::{Bytes, Moment, VolumeIndex};
 pub(crate) use plan::{GroupPlan, Listeners, VolumePlan};
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 use strangers::{Introduced, Strangers, farewell};
@@ -72,6 +76,7 @@ struct Leaving {
 pub(crate) struct Shard<D: Driver> {
     driver: D,
     clock: Clock,
+    watch: Watch,
     groups: Vec<Group>,
     clients: Clients,
     strangers: Strangers,
@@ -96,6 +101,7 @@ impl<D: Driver> Shard<D> {
         plans: Vec<GroupPlan>,
         listeners: Listeners,
         asks: Receiver<Ask>,
+        hub: Arc<Hub>,
         mut dice: impl FnMut() -> u64,
     ) -> std::io::Result<Self> {
         let clock = Clock::new();
@@ -111,6 +117,7 @@ impl<D: Driver> Shard<D> {
         Ok(Self {
             driver,
             clock,
+            watch: Watch::new(hub, groups.len()),
             groups,
             clients: Clients::default(),
             strangers: Strangers::new(),
@@ -182,6 +189,9 @@ impl<D: Driver> Shard<D> {
         }
         for slot in self.clients.starved() {
             self.wake_client(slot);
+        }
+        for (index, group) in self.groups.iter().enumerate() {
+            self.watch.look(index, group, &self.clients, &self.clock);
         }
     }
 
