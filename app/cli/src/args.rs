@@ -5,6 +5,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use helio_units::Mode;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Mirrors block volumes between two hosts, synchronously or not, over any distance, without a kernel module.
 #[derive(Debug, Parser)]
@@ -15,12 +16,18 @@ pub struct Cli {
     pub verb: Verb,
 }
 
-/// Where the daemon that is asked keeps its state.
+/// Where daemons keep their state unless told otherwise.
+const STATE: &str = "/var/lib/heliograph";
+
+/// The daemon that is asked, and how patiently.
 #[derive(Clone, Debug, Args)]
 pub struct At {
     /// State directory of the daemon to ask.
-    #[arg(long, value_name = "DIR", default_value = "/var/lib/heliograph", global = true)]
+    #[arg(long, value_name = "DIR", default_value = STATE, global = true)]
     pub state: PathBuf,
+    /// How long the daemon may take to answer one request.
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration, global = true)]
+    pub timeout: Duration,
 }
 
 /// The verbs.
@@ -35,8 +42,8 @@ pub enum Verb {
         #[arg(long, value_name = "FILE", default_value = "/etc/heliograph/heliograph.toml")]
         config: PathBuf,
         /// Where this daemon keeps its state.
-        #[command(flatten)]
-        at: At,
+        #[arg(long, value_name = "DIR", default_value = STATE)]
+        state: PathBuf,
         /// How logs are written to standard error.
         #[arg(long, value_enum, default_value_t = LogFormat::Text)]
         log_format: LogFormat,
@@ -49,7 +56,8 @@ pub enum Verb {
         #[arg(long)]
         json: bool,
         /// Show again every so many seconds.
-        #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
+        #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true,
+              default_missing_value = "1",
               value_parser = clap::value_parser!(u64).range(1..=3600))]
         watch: Option<u64>,
         /// The daemon to ask.
@@ -131,6 +139,23 @@ pub enum Verb {
         #[command(flatten)]
         at: At,
     },
+    /// Tell what is there, and then what changes, a line each, until interrupted.
+    Events {
+        /// Only this group's.
+        group: Option<String>,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+        /// Go on behind the event of that number, where it is remembered.
+        #[arg(long, value_name = "NUMBER")]
+        since: Option<u64>,
+        /// Only tell what is there.
+        #[arg(long)]
+        now: bool,
+        /// The daemon to ask.
+        #[command(flatten)]
+        at: At,
+    },
     /// Watch a volume being mirrored over an emulated WAN, cut, healed and failed over; takes about a minute.
     Quickstart {
         /// Mirror these files instead of made-up ones (needs mke2fs).
@@ -161,7 +186,7 @@ pub enum Lab {
         to: SocketAddr,
         /// Round trip.
         #[arg(long, value_name = "TIME", value_parser = duration)]
-        rtt: Option<std::time::Duration>,
+        rtt: Option<Duration>,
         /// Rate each way.
         #[arg(long, value_name = "RATE", value_parser = rate)]
         rate: Option<helio_units::Rate>,
@@ -182,7 +207,7 @@ fn mode(word: &str) -> Result<Mode, String> {
     Mode::from_word(word).ok_or_else(|| "one of sync, nearsync, async".to_owned())
 }
 
-fn duration(text: &str) -> Result<std::time::Duration, String> {
+fn duration(text: &str) -> Result<Duration, String> {
     helio_units::parse_duration(text).map_err(|error| error.to_string())
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The operator's verbs. Exit codes tell the truth: 0 done, 1 refused or failed, 2 usage (clap's), 3 no daemon,
-//! 4 needs confirmation.
+//! The operator's verbs. Exit codes tell the truth: 0 done, 1 refused or failed, 2 usage (clap's), 3 no daemon that
+//! could be asked, 4 needs confirmation, 5 asked, but no answer came.
 
+use crate::args::At;
 use crate::client::{Client, ClientError};
 use crate::render;
 use anyhow::Result;
@@ -11,7 +12,6 @@ use helio_api::{
 };
 use helio_units::{Mode, State};
 use std::io::{IsTerminal, Write};
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -19,6 +19,7 @@ use std::time::Duration;
 const REFUSED: u8 = 1;
 const NO_DAEMON: u8 = 3;
 const UNCONFIRMED: u8 = 4;
+const UNANSWERED: u8 = 5;
 /// How often an update that is waited for is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// How long an update that was accepted may take to begin while the connection is being made.
@@ -28,7 +29,8 @@ const BEGINS_WITHIN: Duration = Duration::from_secs(10);
 pub(crate) fn explain(error: &anyhow::Error) -> ExitCode {
     eprintln!("helio: {error:#}");
     ExitCode::from(match error.downcast_ref::<ClientError>() {
-        Some(ClientError::NoDaemon { .. }) => NO_DAEMON,
+        Some(ClientError::NoDaemon { .. } | ClientError::Denied { .. }) => NO_DAEMON,
+        Some(ClientError::Lost { .. } | ClientError::Slow { .. }) => UNANSWERED,
         Some(ClientError::Refused(error)) if error.code == code::NEEDS_CONFIRMATION => UNCONFIRMED,
         _ => REFUSED,
     })
@@ -46,12 +48,12 @@ fn status_path(group: Option<&str>) -> String {
 }
 
 pub(crate) fn status(
-    state: &Path,
+    at: &At,
     group: Option<&str>,
     json: bool,
     watch: Option<u64>,
 ) -> Result<ExitCode> {
-    let client = Client::new(state)?;
+    let client = Client::new(at)?;
     loop {
         let status: Status = client.get(&status_path(group))?;
         let text = if json {
@@ -67,7 +69,7 @@ pub(crate) fn status(
 }
 
 /// Writes to standard output; a reader that went away is no failure of ours.
-fn print(text: &str) -> Result<()> {
+pub(crate) fn print(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
@@ -83,22 +85,20 @@ fn accepted(accepted: &Accepted) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-pub(crate) fn log(state: &Path, group: &str) -> Result<ExitCode> {
-    accepted(&Client::new(state)?.post(&paths::of_group(paths::LOG, group), &())?)
+pub(crate) fn log(at: &At, group: &str) -> Result<ExitCode> {
+    accepted(&Client::new(at)?.post(&paths::of_group(paths::LOG, group), &())?)
 }
 
-pub(crate) fn demote(state: &Path, group: &str) -> Result<ExitCode> {
-    accepted(&Client::new(state)?.post(&paths::of_group(paths::DEMOTE, group), &())?)
+pub(crate) fn demote(at: &At, group: &str) -> Result<ExitCode> {
+    accepted(&Client::new(at)?.post(&paths::of_group(paths::DEMOTE, group), &())?)
 }
 
-pub(crate) fn mode(state: &Path, group: &str, mode: Mode) -> Result<ExitCode> {
-    accepted(
-        &Client::new(state)?.post(&paths::of_group(paths::MODE, group), &ModeRequest { mode })?,
-    )
+pub(crate) fn mode(at: &At, group: &str, mode: Mode) -> Result<ExitCode> {
+    accepted(&Client::new(at)?.post(&paths::of_group(paths::MODE, group), &ModeRequest { mode })?)
 }
 
-pub(crate) fn update(state: &Path, group: &str, wait: bool) -> Result<ExitCode> {
-    let client = Client::new(state)?;
+pub(crate) fn update(at: &At, group: &str, wait: bool) -> Result<ExitCode> {
+    let client = Client::new(at)?;
     accepted(&client.post(&paths::of_group(paths::UPDATE, group), &())?)?;
     if wait { wait_level(&client, group) } else { Ok(ExitCode::SUCCESS) }
 }
@@ -171,8 +171,8 @@ fn wait_level(client: &Client, group: &str) -> Result<ExitCode> {
     }
 }
 
-pub(crate) fn promote(state: &Path, group: &str, force: bool, yes: bool) -> Result<ExitCode> {
-    let client = Client::new(state)?;
+pub(crate) fn promote(at: &At, group: &str, force: bool, yes: bool) -> Result<ExitCode> {
+    let client = Client::new(at)?;
     let path = paths::of_group(paths::PROMOTE, group);
     let ask = |confirmed| client.post::<Accepted>(&path, &PromoteRequest { force, confirmed });
     match ask(yes) {
@@ -204,8 +204,8 @@ fn show_stake(error: &ApiError) {
     }
 }
 
-pub(crate) fn apply(state: &Path, dry_run: bool, json: bool) -> Result<ExitCode> {
-    let reply: ApplyReply = Client::new(state)?.post(paths::APPLY, &ApplyRequest { dry_run })?;
+pub(crate) fn apply(at: &At, dry_run: bool, json: bool) -> Result<ExitCode> {
+    let reply: ApplyReply = Client::new(at)?.post(paths::APPLY, &ApplyRequest { dry_run })?;
     if json {
         print(&(serde_json::to_string_pretty(&reply)? + "\n"))?;
         return Ok(ExitCode::SUCCESS);
@@ -221,8 +221,8 @@ pub(crate) fn apply(state: &Path, dry_run: bool, json: bool) -> Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
-pub(crate) fn recorder(state: &Path, group: &str, json: bool) -> Result<ExitCode> {
-    let dump: RecorderDump = Client::new(state)?.get(&paths::of_group(paths::RECORDER, group))?;
+pub(crate) fn recorder(at: &At, group: &str, json: bool) -> Result<ExitCode> {
+    let dump: RecorderDump = Client::new(at)?.get(&paths::of_group(paths::RECORDER, group))?;
     if json {
         print(&(serde_json::to_string_pretty(&dump)? + "\n"))?;
     } else {
