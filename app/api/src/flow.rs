@@ -2,7 +2,7 @@
 //! The moving parts of a group's status: queue, throttle, lag, cursors, a running sync, counters.
 
 use crate::wire;
-use helio_units::{Bytes, Items, Rate, Sequence};
+use helio_units::{Bytes, Items, Rate, Sequence, WallTime};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -18,14 +18,26 @@ pub struct QueueStatus {
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub items: Items,
-    /// Most bytes ever held since the daemon started.
+    /// Most bytes held since `high_water_since_ms`.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub bytes_high_water: Bytes,
-    /// Most items ever held since the daemon started.
+    /// When it was, in milliseconds since 1970-01-01 UTC.
+    #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
+    pub bytes_high_water_at_ms: WallTime,
+    /// Most items held since `high_water_since_ms`.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub items_high_water: Items,
+    /// When it was, in milliseconds since 1970-01-01 UTC.
+    #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
+    pub items_high_water_at_ms: WallTime,
+    /// When this node became primary, or the high-water marks were reset; in milliseconds since 1970-01-01 UTC.
+    #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
+    pub high_water_since_ms: WallTime,
     /// Most bytes allowed.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
@@ -34,8 +46,10 @@ pub struct QueueStatus {
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub bound_items: Items,
-    /// Where the bound comes from: `file`, `preset sndr`, `4 x measured bandwidth-delay product`, `default`.
+    /// Where the bound comes from: `file`, `operator`, `preset sndr`, `4 x measured bandwidth-delay product`, `default`.
     pub bound_source: String,
+    /// Why it is this size, in a line for people; says what an automatic bound was chosen by.
+    pub bound_reason: String,
     /// What a write meets at the bound while the peer is connected: `block`, `log` or `fail`.
     pub when_full_connected: String,
     /// The same while the peer is away.
@@ -49,7 +63,7 @@ pub struct ThrottleStatus {
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub waiting: Items,
-    /// Writes that ever waited since the daemon started.
+    /// Writes that ever waited since this node became primary.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub count: Items,
@@ -57,6 +71,13 @@ pub struct ThrottleStatus {
     #[serde(with = "wire::seconds")]
     #[schemars(with = "f64")]
     pub total_seconds: Duration,
+    /// Writes refused at the bound, where the policy is `fail`.
+    #[serde(default, with = "wire::number")]
+    #[schemars(with = "u64")]
+    pub refused: Items,
+    /// How often the queue was dropped at the bound, where the policy is `log`.
+    #[serde(default)]
+    pub dropped: u64,
 }
 
 /// How far the peer is behind what was answered here.
@@ -116,6 +137,10 @@ pub struct SyncStatus {
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub marked_bytes: Bytes,
+    /// Bytes to walk in all, as of the beginning.
+    #[serde(default, with = "wire::number")]
+    #[schemars(with = "u64")]
+    pub to_copy_bytes: Bytes,
     /// Bytes walked so far, shipped or found equal.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]

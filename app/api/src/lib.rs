@@ -13,6 +13,7 @@ mod openapi;
 mod operation;
 pub mod paths;
 mod peer;
+mod queue;
 mod request;
 mod status;
 mod wire;
@@ -22,6 +23,7 @@ pub use flow::{CounterStatus, CursorStatus, LagStatus, QueueStatus, SyncStatus, 
 pub use openapi::document;
 pub use operation::{Method, Operation};
 pub use peer::{BufferStatus, Connection, LinkStatus, PeerStatus};
+pub use queue::{Memory, QueueReply, QueueRequest, QueueSettings, WhenFull};
 pub use request::{
     Accepted, ApplyReply, ApplyRequest, EventsRequest, ModeRequest, PromoteRequest, RecorderDump,
     RecorderEvent,

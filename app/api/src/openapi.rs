@@ -8,7 +8,7 @@ use crate::event::Event;
 use crate::operation::{Method, Operation};
 use crate::{
     Accepted, ApiError, ApplyReply, ApplyRequest, EventsRequest, ModeRequest, PromoteRequest,
-    RecorderDump, Status,
+    QueueReply, QueueRequest, RecorderDump, Status,
 };
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
@@ -130,6 +130,7 @@ fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
     match operation {
         Operation::Promote => types.request::<PromoteRequest>(),
         Operation::Mode => types.request::<ModeRequest>(),
+        Operation::QueueSet => types.request::<QueueRequest>(),
         Operation::Apply => types.request::<ApplyRequest>(),
         Operation::Status
         | Operation::Group
@@ -138,6 +139,8 @@ fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
         | Operation::Log
         | Operation::Update
         | Operation::Demote
+        | Operation::Queue
+        | Operation::QueueReset
         | Operation::Document => None,
     }
 }
@@ -157,7 +160,10 @@ fn reply(operation: Operation, types: &mut Types) -> Value {
         | Operation::Update
         | Operation::Promote
         | Operation::Demote
-        | Operation::Mode => types.reply::<Accepted>(),
+        | Operation::Mode
+        | Operation::QueueSet
+        | Operation::QueueReset => types.reply::<Accepted>(),
+        Operation::Queue => types.reply::<QueueReply>(),
         Operation::Apply => types.reply::<ApplyReply>(),
         Operation::Document => Schema::from(Map::from_iter([("type".into(), json!("object"))])),
     };

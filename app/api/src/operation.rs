@@ -34,6 +34,12 @@ pub enum Operation {
     Demote,
     /// Change the mode.
     Mode,
+    /// Show the queue.
+    Queue,
+    /// Change the queue.
+    QueueSet,
+    /// Let the queue's high-water marks begin anew.
+    QueueReset,
     /// Read the file again.
     Apply,
     /// Describe the API.
@@ -42,7 +48,7 @@ pub enum Operation {
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 14] = [
         Self::Status,
         Self::Group,
         Self::Recorder,
@@ -52,6 +58,9 @@ impl Operation {
         Self::Promote,
         Self::Demote,
         Self::Mode,
+        Self::Queue,
+        Self::QueueSet,
+        Self::QueueReset,
         Self::Apply,
         Self::Document,
     ];
@@ -69,6 +78,9 @@ impl Operation {
             Self::Promote => paths::PROMOTE,
             Self::Demote => paths::DEMOTE,
             Self::Mode => paths::MODE,
+            Self::Queue => paths::QUEUE,
+            Self::QueueSet => paths::QUEUE_SET,
+            Self::QueueReset => paths::QUEUE_RESET,
             Self::Apply => paths::APPLY,
             Self::Document => paths::DOCUMENT,
         }
@@ -78,12 +90,20 @@ impl Operation {
     #[must_use]
     pub const fn method(self) -> Method {
         match self {
-            Self::Status | Self::Group | Self::Recorder | Self::Events | Self::Document => {
-                Method::Get
-            }
-            Self::Log | Self::Update | Self::Promote | Self::Demote | Self::Mode | Self::Apply => {
-                Method::Post
-            }
+            Self::Status
+            | Self::Group
+            | Self::Recorder
+            | Self::Events
+            | Self::Queue
+            | Self::Document => Method::Get,
+            Self::Log
+            | Self::Update
+            | Self::Promote
+            | Self::Demote
+            | Self::Mode
+            | Self::QueueSet
+            | Self::QueueReset
+            | Self::Apply => Method::Post,
         }
     }
 
@@ -100,6 +120,9 @@ impl Operation {
             Self::Promote => "promote",
             Self::Demote => "demote",
             Self::Mode => "mode",
+            Self::Queue => "queue",
+            Self::QueueSet => "queue-set",
+            Self::QueueReset => "queue-reset",
             Self::Apply => "apply",
             Self::Document => "document",
         }
@@ -120,6 +143,11 @@ impl Operation {
                 "Make this node secondary, everything delivered where the peer is there."
             }
             Self::Mode => "Change when writes are answered; the file is not changed.",
+            Self::Queue => "Show the group's queue: bound, use, high-water marks, waits, lag.",
+            Self::QueueSet => {
+                "Change the queue's bound and policies while it runs; the file is not changed."
+            }
+            Self::QueueReset => "Let the queue's high-water marks begin anew.",
             Self::Apply => {
                 "Read the configuration file again and change what can change while running."
             }

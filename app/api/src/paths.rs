@@ -19,6 +19,12 @@ pub const PROMOTE: &str = "/v1/groups/{group}/promote";
 pub const DEMOTE: &str = "/v1/groups/{group}/demote";
 /// POST [`ModeRequest`](crate::ModeRequest): change the mode; [`Accepted`](crate::Accepted).
 pub const MODE: &str = "/v1/groups/{group}/mode";
+/// GET: [`QueueReply`](crate::QueueReply), the group's queue.
+pub const QUEUE: &str = "/v1/groups/{group}/queue";
+/// POST [`QueueRequest`](crate::QueueRequest): change the queue while it runs; [`Accepted`](crate::Accepted).
+pub const QUEUE_SET: &str = "/v1/groups/{group}/queue/set";
+/// POST without a body: let the high-water marks begin anew; [`Accepted`](crate::Accepted).
+pub const QUEUE_RESET: &str = "/v1/groups/{group}/queue/reset";
 /// POST [`ApplyRequest`](crate::ApplyRequest): read the file again; [`ApplyReply`](crate::ApplyReply).
 pub const APPLY: &str = "/v1/apply";
 /// GET: the [description](crate::document) of this API.

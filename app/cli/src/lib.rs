@@ -4,13 +4,16 @@
 pub mod args;
 mod client;
 mod events;
+mod progress;
+mod queue;
 mod quickstart;
 mod relay;
 mod render;
 mod verbs;
+mod wait;
 
 use anyhow::Result;
-use args::{Cli, Lab, Verb};
+use args::{Cli, Lab, Queue, Verb};
 use clap::Parser;
 use helio_api::EventsRequest;
 use std::process::ExitCode;
@@ -47,6 +50,13 @@ fn run(verb: Verb) -> Result<ExitCode> {
         Verb::Events { group, json, since, now, at } => {
             events::follow(&at, EventsRequest { group, since, now }, json)
         }
+        Verb::Queue { group, json, verb, at } => match verb {
+            None => queue::show(&at, &group, json),
+            Some(Queue::Set { memory, items, when_full }) => {
+                queue::set(&at, &group, memory, items, when_full)
+            }
+            Some(Queue::Reset) => queue::reset(&at, &group),
+        },
         Verb::Quickstart { from, keep } => quickstart::run(from.as_deref(), keep),
         Verb::Lab { tool: Lab::Relay { listen, to, rtt, rate } } => {
             relay::run(listen, to, rtt, rate)

@@ -23,7 +23,7 @@ use futures_util::{Stream, StreamExt};
 use helio_api::event::Event;
 use helio_api::{
     Accepted, ApiError, ApplyReply, ApplyRequest, EventsRequest, ModeRequest, Operation,
-    PromoteRequest, RecorderDump, Status, code,
+    PromoteRequest, QueueReply, QueueRequest, RecorderDump, Status, code,
 };
 use helio_units::Mode;
 use serde::de::DeserializeOwned;
@@ -77,6 +77,23 @@ pub enum Command {
         /// Which group.
         group: String,
     },
+    /// Show the queue.
+    Queue {
+        /// Which group's.
+        group: String,
+    },
+    /// Change the queue while it runs.
+    QueueSet {
+        /// Which group's.
+        group: String,
+        /// What of it.
+        wish: QueueRequest,
+    },
+    /// Let the queue's high-water marks begin anew.
+    QueueReset {
+        /// Which group's.
+        group: String,
+    },
     /// Read the configuration again.
     Apply {
         /// Only say what would change.
@@ -96,6 +113,8 @@ pub enum Reply {
     Status(Status),
     /// Of a command.
     Accepted(Accepted),
+    /// Of a queue.
+    Queue(QueueReply),
     /// Of an apply.
     Applied(ApplyReply),
     /// Of a recorder.
@@ -107,6 +126,7 @@ impl IntoResponse for Reply {
         match self {
             Self::Status(reply) => Json(reply).into_response(),
             Self::Accepted(reply) => Json(reply).into_response(),
+            Self::Queue(reply) => Json(reply).into_response(),
             Self::Applied(reply) => Json(reply).into_response(),
             Self::Recorder(reply) => Json(reply).into_response(),
         }
@@ -166,6 +186,9 @@ fn handler(operation: Operation) -> MethodRouter<Arc<dyn Backend>> {
         Operation::Demote => post(|s, p| on_group(s, p, |group| Command::Demote { group })),
         Operation::Mode => post(mode),
         Operation::Promote => post(promote),
+        Operation::Queue => get(|s, p| on_group(s, p, |group| Command::Queue { group })),
+        Operation::QueueSet => post(set_queue),
+        Operation::QueueReset => post(|s, p| on_group(s, p, |group| Command::QueueReset { group })),
         Operation::Apply => post(apply),
         Operation::Document => get(document),
     }
@@ -197,6 +220,10 @@ async fn mode(State(b): Shared, path: Named, Wish(wish): Wish<ModeRequest>) -> A
 async fn promote(State(b): Shared, path: Named, Wish(wish): Wish<PromoteRequest>) -> Answered {
     let PromoteRequest { force, confirmed } = wish;
     ask(b, Command::Promote { group: named(path)?, force, confirmed }).await
+}
+
+async fn set_queue(State(b): Shared, path: Named, Wish(wish): Wish<QueueRequest>) -> Answered {
+    ask(b, Command::QueueSet { group: named(path)?, wish }).await
 }
 
 async fn apply(State(b): Shared, Wish(wish): Wish<ApplyRequest>) -> Answered {

@@ -17,7 +17,7 @@ use open::StateDir;
 use shard::{Ask, Clock, Listeners, Shard};
 use std::io::Read;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -77,7 +77,7 @@ pub fn run(options: &Options) -> Result<()> {
     let backend = Arc::new(Daemon {
         node: name.clone(),
         config_path: options.config.clone(),
-        config: Mutex::new(config),
+        config,
         shard: handle.clone(),
         hub,
         started: Instant::now(),

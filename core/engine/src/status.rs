@@ -14,7 +14,9 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
-use helio_units::{Bytes, Generation, Items, Mode, Moment, Role, Sequence, State, VolumeIndex};
+use helio_units::{
+    Bytes, Generation, Items, Mode, Moment, Rate, Role, Sequence, State, VolumeIndex,
+};
 
 /// A snapshot for people and programs.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,22 +98,34 @@ pub struct QueueStatus {
     pub bytes: Bytes,
     /// Items in it.
     pub items: Items,
-    /// Most bytes since the start.
+    /// Most bytes since `marks_since`.
     pub bytes_high: Bytes,
-    /// Most items since the start.
+    /// When they were in it first.
+    pub bytes_high_at: Moment,
+    /// Most items since `marks_since`.
     pub items_high: Items,
+    /// When they were in it first.
+    pub items_high_at: Moment,
+    /// When this node became primary, or the marks were reset.
+    pub marks_since: Moment,
     /// Its bound.
     pub bound: Bytes,
     /// Its bound in items.
     pub bound_items: Items,
     /// Where the bound comes from.
     pub source: BoundSource,
+    /// With a measured bound: the round trip and the rate it was chosen by.
+    pub chosen_by: Option<(Duration, Rate)>,
     /// Writes waiting for room now.
     pub waiting: u64,
     /// Writes that had to wait.
     pub throttled: u64,
     /// How long they waited, together.
     pub throttle_time: Duration,
+    /// Writes refused for want of room.
+    pub refused: u64,
+    /// How often it was dropped for want of room.
+    pub dropped: u64,
 }
 
 /// Cursors on the line; the peer's as it told last.
@@ -324,13 +338,19 @@ impl Engine {
             bytes: q.bytes,
             items: q.items,
             bytes_high: q.bytes_high,
+            bytes_high_at: q.bytes_high_at,
             items_high: q.items_high,
+            items_high_at: q.items_high_at,
+            marks_since: q.marks_since,
             bound: q.bound,
             bound_items: self.shared.config.queue.items,
             source: q.source,
+            chosen_by: q.chosen_by,
             waiting: q.waiters() as u64,
             throttled: q.throttled,
             throttle_time: q.throttle_time,
+            refused: q.refused,
+            dropped: q.dropped,
         })
     }
 

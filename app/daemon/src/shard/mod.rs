@@ -22,7 +22,7 @@ mod show;
 mod strangers;
 mod token;
 
-use crate::config::Setting;
+use crate::config::{Running, Setting};
 use crate::events::Hub;
 use clients::{ClientIo, Clients};
 pub(crate) use clock::Clock;
@@ -59,6 +59,8 @@ pub(crate) enum Ask {
     AtStake { group: String, reply: oneshot::Sender<helio_api::AtStake> },
     /// The flight recorder.
     Recorder { group: String, reply: oneshot::Sender<Vec<helio_api::RecorderEvent>> },
+    /// What runs of all that can change while running, group by group.
+    Running { reply: oneshot::Sender<Vec<(String, Running)>> },
     /// Change a setting that can change while running.
     Change { group: String, setting: Setting },
     /// Stop cleanly; the shard's thread ends.
@@ -105,10 +107,7 @@ impl<D: Driver> Shard<D> {
         mut dice: impl FnMut() -> u64,
     ) -> std::io::Result<Self> {
         let clock = Clock::new();
-        let queued: u64 = plans
-            .iter()
-            .map(|p| p.engine.queue.memory.unwrap_or(helio_engine::QUEUE_BYTES_MOST).0)
-            .sum();
+        let pool = Pool::new(payload_memory(plans.iter().map(|plan| &plan.engine)));
         let mut groups = Vec::new();
         for (index, plan) in plans.into_iter().enumerate() {
             groups.push(Group::new(index, plan, (dice(), dice()), clock.now()));
@@ -123,8 +122,7 @@ impl<D: Driver> Shard<D> {
             strangers: Strangers::new(),
             client_listeners: listeners.clients.iter().map(listen).collect::<Result<_, _>>()?,
             peer_listener: listeners.peers.as_ref().map(listen).transpose()?,
-            // Buffers come in powers of two, so what the queues may hold counts twice.
-            pool: Pool::new(Bytes(queued) * 2 + CLIENT_MEMORY),
+            pool,
             asks,
             leaving: Vec::new(),
             wanted: Vec::new(),
@@ -456,9 +454,14 @@ impl<D: Driver> Shard<D> {
                     let _gone = reply.send(show::recorder(&self.groups[index], &self.clock));
                 }
             }
+            Ask::Running { reply } => {
+                let all = self.groups.iter().map(|g| (g.name.clone(), g.running()));
+                let _gone = reply.send(all.collect());
+            }
             Ask::Change { group, setting } => {
                 if let Some(index) = self.find(&group) {
                     self.groups[index].change(now, setting);
+                    self.pool.resize(payload_memory(self.groups.iter().map(|g| &g.config)));
                 }
             }
             Ask::Stop => self.stop(now),
@@ -501,6 +504,14 @@ impl<D: Driver> Shard<D> {
         let clients = |volume| self.clients.count(index, volume);
         show::group(&self.groups[index], &self.clock, clients)
     }
+}
+
+/// Payload that a shard may hold: what its queues may, and what clients may have under way. Buffers come in powers of
+/// two, so what the queues may hold counts twice.
+fn payload_memory<'a>(configs: impl Iterator<Item = &'a helio_engine::Config>) -> Bytes {
+    let bounds = configs.map(|c| c.queue.memory.unwrap_or(helio_engine::QUEUE_BYTES_MOST));
+    let queued = bounds.fold(0, |sum: u64, bound| sum.saturating_add(bound.0));
+    Bytes(queued.saturating_mul(2).saturating_add(CLIENT_MEMORY.0))
 }
 
 fn unknown(group: &str) -> Refusal {

@@ -1,19 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! No answer: which of the three reasons it is, and what a caller may conclude from it.
 
+use crate::common::assert_ended;
 use helio_e2e::halt;
-use helio_testkit::{Pair, Plan, Told};
+use helio_testkit::{Pair, Plan};
 use helio_units::Bytes;
 use std::io::Read;
 use std::os::unix::net::{UnixListener, UnixStream};
-
-#[track_caller]
-fn assert_ended(told: &Told, code: i32, phrases: &[&str]) {
-    assert_eq!(told.status.code(), Some(code), "{told}");
-    for phrase in phrases {
-        assert!(told.stderr.contains(phrase), "it should say `{phrase}`: {told}");
-    }
-}
 
 /// A stand-in for a daemon: takes one connection and a request on it, and then does as it likes with it.
 fn stand_in(pair: &Pair, then: impl FnOnce(UnixStream) + Send + 'static) -> impl Sized {
