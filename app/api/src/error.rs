@@ -3,28 +3,65 @@
 
 use crate::wire;
 use helio_units::{Bytes, Items, WallTime};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
-/// The codes that have a meaning of their own for a client; every other one means "refused".
+/// The codes of refusals.
 pub mod code {
     /// No group of that name is configured here.
     pub const UNKNOWN_GROUP: &str = "unknown-group";
     /// No such path in this version of the API.
     pub const NOT_FOUND: &str = "not-found";
+    /// The path is there, and does not take this method.
+    pub const WRONG_METHOD: &str = "wrong-method";
     /// The request cannot be read.
     pub const BAD_REQUEST: &str = "bad-request";
+    /// The request's body is longer than any request of this API.
+    pub const TOO_LARGE: &str = "too-large";
+    /// The request's body did not come in time.
+    pub const TOO_SLOW: &str = "too-slow";
+    /// As many control connections are open as there may be.
+    pub const TOO_MANY_CONNECTIONS: &str = "too-many-connections";
     /// Promotion could lose writes and needs `force`; carries what is at stake.
     pub const NEEDS_FORCE: &str = "needs-force";
     /// A forced promotion needs `confirmed`; carries what is at stake.
     pub const NEEDS_CONFIRMATION: &str = "needs-confirmation";
     /// The daemon failed, not the request.
     pub const INTERNAL: &str = "internal";
+
+    /// Every code a daemon may send, with the HTTP status it travels with and what it means. A client that meets
+    /// another one treats it as "refused".
+    pub const ALL: [(&str, u16, &str); 23] = [
+        (BAD_REQUEST, 400, "the request cannot be read"),
+        (UNKNOWN_GROUP, 404, "no group of that name is configured on this node"),
+        (NOT_FOUND, 404, "no such path in this version of the API"),
+        (WRONG_METHOD, 405, "the path does not take this method"),
+        (TOO_SLOW, 408, "the body did not come in time"),
+        (TOO_LARGE, 413, "the body is longer than any request of this API"),
+        (INTERNAL, 500, "the daemon failed; its log says why"),
+        ("busy", 503, "many questions wait already, or a change of role is under way"),
+        ("peer-lost", 503, "the peer was lost while it was needed"),
+        (TOO_MANY_CONNECTIONS, 503, "as many control connections are open as there may be"),
+        ("in-use", 503, "NBD clients are connected"),
+        ("stopping", 503, "the daemon is stopping"),
+        ("bad-configuration", 409, "the configuration file is refused; the error names the line"),
+        ("bad-queue", 409, "the queue cannot have such a bound"),
+        ("metadata-failed", 409, "the group's metadata file cannot be written"),
+        (NEEDS_CONFIRMATION, 409, "what is at stake was not confirmed; carries it"),
+        (NEEDS_FORCE, 409, "the peer cannot agree to the promotion; carries what is at stake"),
+        ("needs-sync", 409, "this copy is not consistent"),
+        ("not-level", 409, "the copies did not become equal; said by `helio update --wait` itself"),
+        ("not-primary", 409, "this node is not primary for the group"),
+        ("peer-is-primary", 409, "the other node is primary"),
+        ("peer-refuses", 409, "the other node does not agree"),
+        ("volume-failed", 409, "a local store failed"),
+    ];
 }
 
 /// A refusal: the culprit, the remedy, whether to retry.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ApiError {
     /// What is wrong, naming the culprit.
     pub error: String,
@@ -34,7 +71,8 @@ pub struct ApiError {
     /// Whether the same request may succeed later.
     #[serde(default)]
     pub retry: bool,
-    /// One kebab-case word for programs; [`code`] has those with a meaning of their own.
+    /// One kebab-case word for programs.
+    #[schemars(extend("examples" = code::ALL.map(|(code, ..)| code)))]
     pub code: String,
     /// With [`code::NEEDS_FORCE`] and [`code::NEEDS_CONFIRMATION`]: what would be lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,16 +92,13 @@ impl ApiError {
         }
     }
 
-    /// The HTTP status it travels with: 404 for what does not exist, 400 for what cannot be read, 500 where
-    /// the daemon failed, 503 where a retry may help, 409 for every other refusal.
+    /// The HTTP status it travels with: as [`code::ALL`] says, but 503 for every refusal that a retry may cure.
     #[must_use]
     pub fn http_status(&self) -> u16 {
-        match self.code.as_str() {
-            code::UNKNOWN_GROUP | code::NOT_FOUND => 404,
-            code::BAD_REQUEST => 400,
-            code::INTERNAL => 500,
-            _ if self.retry => 503,
-            _ => 409,
+        let known = code::ALL.iter().find(|(code, ..)| *code == self.code);
+        match known.map_or(409, |(_, status, _)| *status) {
+            409 if self.retry => 503,
+            status => status,
         }
     }
 }
@@ -83,23 +118,28 @@ impl fmt::Display for ApiError {
 impl std::error::Error for ApiError {}
 
 /// What a forced promotion may lose: the writes the other node answered that never arrived here.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AtStake {
     /// The other node may have continued since then, in milliseconds since 1970-01-01 UTC; none where nothing
     /// was ever heard of it.
     #[serde(default, with = "wire::number_or_null")]
+    #[schemars(with = "Option<u64>")]
     pub since_ms: Option<WallTime>,
     /// How long ago that is.
     #[serde(default, with = "wire::seconds_or_null")]
+    #[schemars(with = "Option<f64>")]
     pub seconds: Option<Duration>,
     /// Bytes known to be written there and missing here; a lower bound.
     #[serde(default, with = "wire::number_or_null")]
+    #[schemars(with = "Option<u64>")]
     pub bytes: Option<Bytes>,
     /// Writes known to be made there and missing here; a lower bound.
     #[serde(default, with = "wire::number_or_null")]
+    #[schemars(with = "Option<u64>")]
     pub writes: Option<Items>,
     /// When the other node was last heard, in milliseconds since 1970-01-01 UTC.
     #[serde(default, with = "wire::number_or_null")]
+    #[schemars(with = "Option<u64>")]
     pub last_contact_ms: Option<WallTime>,
     /// All of it in a sentence or two for people.
     pub text: String,

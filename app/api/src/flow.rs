@@ -2,33 +2,54 @@
 //! The moving parts of a group's status: queue, throttle, lag, cursors, a running sync, counters.
 
 use crate::wire;
-use helio_units::{Bytes, Items, Rate, Sequence};
+use helio_units::{Bytes, Items, Rate, Sequence, WallTime};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// The memory queue towards the peer.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct QueueStatus {
     /// Payload and work held now.
     #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
     pub bytes: Bytes,
     /// Items held now.
     #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
     pub items: Items,
-    /// Most bytes ever held since the daemon started.
+    /// Most bytes held since `high_water_since_ms`.
     #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
     pub bytes_high_water: Bytes,
-    /// Most items ever held since the daemon started.
+    /// When it was, in milliseconds since 1970-01-01 UTC.
     #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
+    pub bytes_high_water_at_ms: WallTime,
+    /// Most items held since `high_water_since_ms`.
+    #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
     pub items_high_water: Items,
+    /// When it was, in milliseconds since 1970-01-01 UTC.
+    #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
+    pub items_high_water_at_ms: WallTime,
+    /// When this node became primary, or the high-water marks were reset; in milliseconds since 1970-01-01 UTC.
+    #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
+    pub high_water_since_ms: WallTime,
     /// Most bytes allowed.
     #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
     pub bound_bytes: Bytes,
     /// Most items allowed.
     #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
     pub bound_items: Items,
-    /// Where the bound comes from: `file`, `preset sndr`, `4 x measured bandwidth-delay product`, `default`.
+    /// Where the bound comes from: `file`, `operator`, `preset sndr`, `4 x measured bandwidth-delay product`, `default`.
     pub bound_source: String,
+    /// Why it is this size, in a line for people; says what an automatic bound was chosen by.
+    pub bound_reason: String,
     /// What a write meets at the bound while the peer is connected: `block`, `log` or `fail`.
     pub when_full_connected: String,
     /// The same while the peer is away.
@@ -36,78 +57,106 @@ pub struct QueueStatus {
 }
 
 /// Writes that wait because the queue is full.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ThrottleStatus {
     /// Writes waiting now.
     #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
     pub waiting: Items,
-    /// Writes that ever waited since the daemon started.
+    /// Writes that ever waited since this node became primary.
     #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
     pub count: Items,
     /// How long they waited, added up.
     #[serde(with = "wire::seconds")]
+    #[schemars(with = "f64")]
     pub total_seconds: Duration,
+    /// Writes refused at the bound, where the policy is `fail`.
+    #[serde(default, with = "wire::number")]
+    #[schemars(with = "u64")]
+    pub refused: Items,
+    /// How often the queue was dropped at the bound, where the policy is `log`.
+    #[serde(default)]
+    pub dropped: u64,
 }
 
 /// How far the peer is behind what was answered here.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LagStatus {
     /// Bytes answered and not yet complete at the peer.
     #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
     pub bytes: Bytes,
     /// Age of the oldest of them: what a disaster now would cost, in time.
     #[serde(with = "wire::seconds")]
+    #[schemars(with = "f64")]
     pub seconds: Duration,
     /// Writes answered and not yet complete at the peer.
     #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
     pub writes: Items,
 }
 
 /// Contiguous prefixes of the group's line, as sequence numbers of the current generation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CursorStatus {
     /// Taken onto the line here.
     #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
     pub accepted: Sequence,
     /// Written here.
     #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
     pub completed: Sequence,
     /// Flushed here.
     #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
     pub durable: Sequence,
     /// Given to the peer's socket.
     #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
     pub peer_sent: Sequence,
     /// In the peer's memory.
     #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
     pub peer_received: Sequence,
     /// Written at the peer.
     #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
     pub peer_completed: Sequence,
     /// Flushed at the peer.
     #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
     pub peer_durable: Sequence,
 }
 
 /// A copy of marked regions under way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SyncStatus {
     /// Bytes still marked.
     #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
     pub marked_bytes: Bytes,
+    /// Bytes to walk in all, as of the beginning.
+    #[serde(default, with = "wire::number")]
+    #[schemars(with = "u64")]
+    pub to_copy_bytes: Bytes,
     /// Bytes walked so far, shipped or found equal.
     #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
     pub copied_bytes: Bytes,
     /// How fast the walk goes.
     #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
     pub rate_bytes_per_second: Rate,
     /// When it would end at that rate; none while the rate is not known.
     #[serde(default, with = "wire::seconds_or_null")]
+    #[schemars(with = "Option<f64>")]
     pub eta_seconds: Option<Duration>,
 }
 
 /// What was done since the daemon started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CounterStatus {
     /// Writes accepted.
     pub writes: u64,
@@ -121,15 +170,19 @@ pub struct CounterStatus {
     pub zeroes: u64,
     /// Payload of the writes.
     #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
     pub write_bytes: Bytes,
     /// Payload of the reads.
     #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
     pub read_bytes: Bytes,
     /// Bytes given to the peer's socket, frames and all.
     #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
     pub sent_bytes: Bytes,
     /// Bytes taken from the peer's socket, frames and all.
     #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
     pub received_bytes: Bytes,
     /// Client requests answered, whatever the answer.
     pub answered: u64,

@@ -7,17 +7,25 @@
 //! would be a lie. Absent on purpose: sockets, clocks, rendering.
 
 mod error;
+pub mod event;
 mod flow;
+mod openapi;
+mod operation;
 pub mod paths;
 mod peer;
+mod queue;
 mod request;
 mod status;
 mod wire;
 
 pub use error::{ApiError, AtStake, code};
 pub use flow::{CounterStatus, CursorStatus, LagStatus, QueueStatus, SyncStatus, ThrottleStatus};
+pub use openapi::document;
+pub use operation::{Method, Operation};
 pub use peer::{BufferStatus, Connection, LinkStatus, PeerStatus};
+pub use queue::{Memory, QueueReply, QueueRequest, QueueSettings, WhenFull};
 pub use request::{
-    Accepted, ApplyReply, ApplyRequest, ModeRequest, PromoteRequest, RecorderDump, RecorderEvent,
+    Accepted, ApplyReply, ApplyRequest, EventsRequest, ModeRequest, PromoteRequest, RecorderDump,
+    RecorderEvent,
 };
 pub use status::{GroupStatus, Io, ModeStatus, Protected, Status, VolumeStatus};

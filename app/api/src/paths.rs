@@ -7,6 +7,8 @@ pub const STATUS: &str = "/v1/status";
 pub const GROUP: &str = "/v1/groups/{group}";
 /// GET: [`RecorderDump`](crate::RecorderDump), what happened last.
 pub const RECORDER: &str = "/v1/groups/{group}/recorder";
+/// GET: a stream of [`Event`](crate::event::Event)s, one JSON object a line.
+pub const EVENTS: &str = "/v1/events";
 /// POST without a body: stop copying, keep marks only; [`Accepted`](crate::Accepted).
 pub const LOG: &str = "/v1/groups/{group}/log";
 /// POST without a body: copy marked regions, then replicate; [`Accepted`](crate::Accepted) when it began.
@@ -17,8 +19,16 @@ pub const PROMOTE: &str = "/v1/groups/{group}/promote";
 pub const DEMOTE: &str = "/v1/groups/{group}/demote";
 /// POST [`ModeRequest`](crate::ModeRequest): change the mode; [`Accepted`](crate::Accepted).
 pub const MODE: &str = "/v1/groups/{group}/mode";
+/// GET: [`QueueReply`](crate::QueueReply), the group's queue.
+pub const QUEUE: &str = "/v1/groups/{group}/queue";
+/// POST [`QueueRequest`](crate::QueueRequest): change the queue while it runs; [`Accepted`](crate::Accepted).
+pub const QUEUE_SET: &str = "/v1/groups/{group}/queue/set";
+/// POST without a body: let the high-water marks begin anew; [`Accepted`](crate::Accepted).
+pub const QUEUE_RESET: &str = "/v1/groups/{group}/queue/reset";
 /// POST [`ApplyRequest`](crate::ApplyRequest): read the file again; [`ApplyReply`](crate::ApplyReply).
 pub const APPLY: &str = "/v1/apply";
+/// GET: the [description](crate::document) of this API.
+pub const DOCUMENT: &str = "/v1/openapi.json";
 
 /// The path of one group. Bytes that mean something in a path are percent-encoded, so that a mistyped name
 /// reaches the daemon as it was typed and is refused by name.

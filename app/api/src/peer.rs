@@ -3,12 +3,13 @@
 
 use crate::wire;
 use helio_units::{Bytes, Rate, Role, State, WallTime};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
 /// The connection to the peer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Connection {
     /// Handshake done, frames flow.
@@ -34,7 +35,7 @@ impl fmt::Display for Connection {
 }
 
 /// The other node of a group. What it told is as old as `age_seconds`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PeerStatus {
     /// Its node name.
     pub name: String,
@@ -44,17 +45,21 @@ pub struct PeerStatus {
     pub connection: Connection,
     /// Since when it is so, in milliseconds since 1970-01-01 UTC.
     #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
     pub connection_since_ms: WallTime,
     /// Why it is so.
     pub reason: String,
     /// How long ago it was last heard; none where never since the daemon started.
     #[serde(default, with = "wire::seconds_or_null")]
+    #[schemars(with = "Option<f64>")]
     pub age_seconds: Option<Duration>,
     /// Its role as it told it.
     #[serde(default)]
+    #[schemars(with = "Option<wire::RoleWord>")]
     pub role: Option<Role>,
     /// Its state as it told it.
     #[serde(default)]
+    #[schemars(with = "Option<wire::StateWord>")]
     pub state: Option<State>,
     /// The TCP connection, while there is one.
     #[serde(default)]
@@ -62,10 +67,11 @@ pub struct PeerStatus {
 }
 
 /// The TCP connection to the peer, as the kernel reports it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LinkStatus {
     /// Smoothed round trip.
     #[serde(with = "wire::micros")]
+    #[schemars(with = "u64")]
     pub rtt_us: Duration,
     /// Segments sent again since the connection began.
     pub retransmits: u64,
@@ -77,19 +83,23 @@ pub struct LinkStatus {
     pub receive_buffer: BufferStatus,
     /// Congestion window: segments times segment size.
     #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
     pub window_bytes: Bytes,
     /// What the kernel measured to arrive at the peer.
     #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
     pub delivery_rate_bytes_per_second: Rate,
 }
 
 /// A socket buffer: asked for, and got (Linux grants twice what is asked, up to a limit).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BufferStatus {
     /// What the file asks for; none leaves the size to the kernel.
     #[serde(default, with = "wire::number_or_null")]
+    #[schemars(with = "Option<u64>")]
     pub requested_bytes: Option<Bytes>,
     /// What the kernel holds ready.
     #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
     pub actual_bytes: Bytes,
 }

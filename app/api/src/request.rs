@@ -3,18 +3,20 @@
 
 use crate::wire;
 use helio_units::{Mode, WallTime};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Change when writes are answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ModeRequest {
     /// The mode wanted.
+    #[schemars(with = "wire::ModeWord")]
     pub mode: Mode,
 }
 
 /// Make this node primary.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PromoteRequest {
     /// Go on although the other node may hold writes that are not here.
@@ -25,15 +27,31 @@ pub struct PromoteRequest {
 }
 
 /// Read the configuration file again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ApplyRequest {
     /// Only say what would change.
     pub dry_run: bool,
 }
 
+/// What of the stream of events is wanted; travels in the URL's query.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EventsRequest {
+    /// Only this group's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// Go on behind the event of that number. Where it is not remembered any more, the stream begins with what is
+    /// there, as it does without this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<u64>,
+    /// End once everything that is there was told.
+    #[serde(default)]
+    pub now: bool,
+}
+
 /// What [`ApplyRequest`] changed, or would change.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ApplyReply {
     /// One line per setting that changes without a restart.
     pub changes: Vec<String>,
@@ -42,7 +60,7 @@ pub struct ApplyReply {
 }
 
 /// The wish was taken up.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Accepted {
     /// What was done or has begun.
     pub message: String,
@@ -52,17 +70,18 @@ pub struct Accepted {
 }
 
 /// The flight recorder of one group, oldest event first.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RecorderDump {
     /// The events still held; the recorder is bounded.
     pub events: Vec<RecorderEvent>,
 }
 
 /// One thing that happened.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RecorderEvent {
     /// When, by this node's calendar clock, in milliseconds since 1970-01-01 UTC.
     #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
     pub at_ms: WallTime,
     /// What, in a line for people.
     pub what: String,

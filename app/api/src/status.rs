@@ -7,12 +7,13 @@ use crate::flow::{
 use crate::peer::PeerStatus;
 use crate::wire;
 use helio_units::{Bytes, Items, Mode, Role, State, WallTime};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
 /// One daemon and its groups, at one instant.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
     /// The node's name.
     pub node: String,
@@ -20,25 +21,30 @@ pub struct Status {
     pub version: String,
     /// The instant, by this node's calendar clock, in milliseconds since 1970-01-01 UTC.
     #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
     pub at_ms: WallTime,
     /// How long the daemon runs.
     #[serde(with = "wire::seconds")]
+    #[schemars(with = "f64")]
     pub daemon_uptime_seconds: Duration,
     /// The groups this node takes part in, or the one that was asked for.
     pub groups: Vec<GroupStatus>,
 }
 
 /// One group as this node sees it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupStatus {
     /// The group's name.
     pub name: String,
     /// This node's role.
+    #[schemars(with = "wire::RoleWord")]
     pub role: Role,
     /// This node's state.
+    #[schemars(with = "wire::StateWord")]
     pub state: State,
     /// Since when, in milliseconds since 1970-01-01 UTC.
     #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
     pub state_since_ms: WallTime,
     /// Why it came to be so.
     pub state_reason: String,
@@ -76,28 +82,31 @@ pub struct GroupStatus {
 }
 
 /// Whether a loss of the primary now would cost no more than the mode says.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Protected {
     /// Whether it holds.
     pub yes: bool,
     /// Since when it does, or does not, in milliseconds since 1970-01-01 UTC.
     #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
     pub since_ms: WallTime,
     /// Why.
     pub why: String,
 }
 
 /// When writes are answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ModeStatus {
     /// What the file or the operator asks for.
+    #[schemars(with = "wire::ModeWord")]
     pub requested: Mode,
     /// What writes meet now; none while no write waits for, or queues to, the peer.
+    #[schemars(with = "Option<wire::ModeWord>")]
     pub effective: Option<Mode>,
 }
 
 /// How a member is read and written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Io {
     /// Past the page cache.
@@ -117,12 +126,13 @@ impl fmt::Display for Io {
 }
 
 /// One volume of a group.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VolumeStatus {
     /// Its name; clients know it as GROUP/NAME.
     pub name: String,
     /// Its size.
     #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
     pub size_bytes: Bytes,
     /// The local store it is kept in.
     pub member: String,
@@ -132,8 +142,10 @@ pub struct VolumeStatus {
     pub sparse: bool,
     /// Bytes in regions that may differ from the peer's copy.
     #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
     pub marked_bytes: Bytes,
     /// NBD connections open now.
     #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
     pub clients: Items,
 }

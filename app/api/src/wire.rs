@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How the house's units travel as JSON numbers. The field's name carries the unit there; the type carries it here.
 
-use helio_units::{Bytes, Items, Rate, Sequence, WallTime};
+use helio_units::{Bytes, Items, Mode, Rate, Role, Sequence, State, WallTime};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::borrow::Cow;
 use std::time::Duration;
 
 /// A unit that is one unsigned number.
@@ -107,4 +109,25 @@ pub(crate) mod micros {
 /// Seconds with a fraction as a span; refuses what no clock can show.
 fn to_span<E: de::Error>(seconds: f64) -> Result<Duration, E> {
     Duration::try_from_secs_f64(seconds).map_err(E::custom)
+}
+
+/// The words of an enumeration of `helio-units`, described from the enumeration itself.
+macro_rules! word {
+    ($($name:ident, $word:literal, $all:expr;)+) => {
+        $(pub(crate) enum $name {}
+
+        impl JsonSchema for $name {
+            fn schema_name() -> Cow<'static, str> {
+                $word.into()
+            }
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({ "type": "string", "enum": $all.map(|one| one.word()) })
+            }
+        })+
+    };
+}
+word! {
+    ModeWord, "Mode", Mode::ALL;
+    RoleWord, "Role", [Role::Primary, Role::Secondary];
+    StateWord, "State", State::ALL;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The command line, defined once: help, and later man page and completions, come from here.
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
+use helio_api::{Memory, WhenFull};
 use helio_units::{Bytes, Mode, Rate};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -16,12 +17,18 @@ pub struct Cli {
     pub verb: Verb,
 }
 
-/// Where the daemon that is asked keeps its state.
+/// Where daemons keep their state unless told otherwise.
+const STATE: &str = "/var/lib/heliograph";
+
+/// The daemon that is asked, and how patiently.
 #[derive(Clone, Debug, Args)]
 pub struct At {
     /// State directory of the daemon to ask.
-    #[arg(long, value_name = "DIR", default_value = "/var/lib/heliograph", global = true)]
+    #[arg(long, value_name = "DIR", default_value = STATE, global = true)]
     pub state: PathBuf,
+    /// How long the daemon may take to answer one request.
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration, global = true)]
+    pub timeout: Duration,
 }
 
 /// The verbs.
@@ -36,8 +43,8 @@ pub enum Verb {
         #[arg(long, value_name = "FILE", default_value = "/etc/heliograph/heliograph.toml")]
         config: PathBuf,
         /// Where this daemon keeps its state.
-        #[command(flatten)]
-        at: At,
+        #[arg(long, value_name = "DIR", default_value = STATE)]
+        state: PathBuf,
         /// How logs are written to standard error.
         #[arg(long, value_enum, default_value_t = LogFormat::Text)]
         log_format: LogFormat,
@@ -50,7 +57,8 @@ pub enum Verb {
         #[arg(long)]
         json: bool,
         /// Show again every so many seconds.
-        #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
+        #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true,
+              default_missing_value = "1",
               value_parser = clap::value_parser!(u64).range(1..=3600))]
         watch: Option<u64>,
         /// The daemon to ask.
@@ -132,6 +140,37 @@ pub enum Verb {
         #[command(flatten)]
         at: At,
     },
+    /// Tell what is there, and then what changes, a line each, until interrupted.
+    Events {
+        /// Only this group's.
+        group: Option<String>,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+        /// Go on behind the event of that number, where it is remembered.
+        #[arg(long, value_name = "NUMBER")]
+        since: Option<u64>,
+        /// Only tell what is there.
+        #[arg(long)]
+        now: bool,
+        /// The daemon to ask.
+        #[command(flatten)]
+        at: At,
+    },
+    /// Show a group's queue, or change it while it runs.
+    Queue {
+        /// Which group's.
+        group: String,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+        /// What to do with it; nothing shows it.
+        #[command(subcommand)]
+        verb: Option<Queue>,
+        /// The daemon to ask.
+        #[command(flatten)]
+        at: At,
+    },
     /// Watch a volume being mirrored over an emulated WAN, cut, healed and failed over; takes about a minute.
     Quickstart {
         /// Mirror these files instead of made-up ones (needs mke2fs).
@@ -147,6 +186,26 @@ pub enum Verb {
         #[command(subcommand)]
         tool: Lab,
     },
+}
+
+/// What can be done with a queue.
+#[derive(Debug, Subcommand)]
+pub enum Queue {
+    /// Change its bound and policies; the file is not changed, and an `apply` goes back to it.
+    #[command(group(ArgGroup::new("what").required(true).multiple(true)))]
+    Set {
+        /// Most bytes, or auto: a default, or four measured bandwidth-delay products where that is more.
+        #[arg(long, value_name = "SIZE", value_parser = memory, group = "what")]
+        memory: Option<Memory>,
+        /// Most items.
+        #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..), group = "what")]
+        items: Option<u64>,
+        /// What a write meets at the bound: block, log or fail; or two of them, CONNECTED/DISCONNECTED.
+        #[arg(long, value_name = "WORD", value_parser = when_full, group = "what")]
+        when_full: Option<(WhenFull, WhenFull)>,
+    },
+    /// Let the high-water marks begin anew.
+    Reset,
 }
 
 /// Tools to try links.
@@ -228,6 +287,23 @@ fn bytes(text: &str) -> Result<Bytes, String> {
     helio_units::parse_bytes(text).map_err(|error| error.to_string())
 }
 
+fn memory(text: &str) -> Result<Memory, String> {
+    match text {
+        "auto" => Ok(Memory::Auto),
+        size => {
+            helio_units::parse_bytes(size).map(Memory::Bytes).map_err(|error| error.to_string())
+        }
+    }
+}
+
+fn when_full(text: &str) -> Result<(WhenFull, WhenFull), String> {
+    let policy = |word: &str| WhenFull::ALL.into_iter().find(|policy| policy.word() == word);
+    let (connected, disconnected) = text.split_once('/').unwrap_or((text, text));
+    policy(connected)
+        .zip(policy(disconnected))
+        .ok_or_else(|| "block, log or fail; or two of them, as in block/log".to_owned())
+}
+
 fn duration(text: &str) -> Result<Duration, String> {
     helio_units::parse_duration(text).map_err(|error| error.to_string())
 }
@@ -240,6 +316,13 @@ fn rate(text: &str) -> Result<Rate, String> {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+
+    #[test]
+    fn a_policy_is_one_word_or_two() {
+        assert_eq!(when_full("log"), Ok((WhenFull::Log, WhenFull::Log)));
+        assert_eq!(when_full("block/fail"), Ok((WhenFull::Block, WhenFull::Fail)));
+        assert!(when_full("block/").is_err());
+    }
 
     #[test]
     fn the_command_line_is_well_formed() {

@@ -1,21 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Asks a daemon over its control socket: HTTP and JSON, and nothing the API does not offer.
+//! Asks a daemon: HTTP and JSON, and nothing the API does not offer. What the bytes travel on is a [`Transport`].
+//!
+//! Where nothing was learned, the error says which of three things happened: nothing was asked (no daemon, no
+//! permission), nobody knows whether it was done (the connection or the time was lost), or it was refused.
 
+use crate::args::At;
 use helio_api::{ApiError, code};
 use http_body_util::{BodyExt, Full};
-use hyper::body::Bytes;
-use hyper::{Method, Request};
+use hyper::body::{Bytes, Incoming};
+use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::path::{Path, PathBuf};
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
+use tokio::time::timeout;
+
+/// A stream of events is silent no longer than this while it lives: three of the daemon's signs of life.
+const SILENT_MOST: Duration = Duration::from_secs(30);
+/// The longest line of a stream; a real one has a dozen fields.
+const LINE_BYTES_MAX: usize = 1 << 20;
 
 /// Why nothing was learned.
 #[derive(Debug)]
 pub(crate) enum ClientError {
-    /// No daemon answers on the socket.
-    NoDaemon { socket: PathBuf, why: String },
+    /// No daemon answers there; nothing was asked.
+    NoDaemon { daemon: String, why: String },
+    /// This user may not ask it; nothing was asked.
+    Denied { daemon: String },
+    /// The connection was lost after the request was on its way.
+    Lost { daemon: String, asked: String, why: String },
+    /// The answer did not come in time.
+    Slow { daemon: String, asked: String, within: Duration },
     /// The daemon refused.
     Refused(Box<ApiError>),
 }
@@ -23,11 +42,25 @@ pub(crate) enum ClientError {
 impl std::fmt::Display for ClientError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::NoDaemon { socket, why } => write!(
+            Self::NoDaemon { daemon, why } => write!(
                 f,
-                "no daemon answers on {}: {why}\n  remedy: start `helio daemon`, or name its directory with --state\n  \
-                 retry: may help after a while",
-                socket.display()
+                "no daemon answers on {daemon}: {why}\n  remedy: start `helio daemon`, or name its directory with \
+                 --state\n  retry: may help after a while"
+            ),
+            Self::Denied { daemon } => write!(
+                f,
+                "permission denied on {daemon}\n  remedy: ask as the user the daemon runs as, or with sudo\n  \
+                 retry: will not help by itself"
+            ),
+            Self::Lost { daemon, asked, why } => write!(
+                f,
+                "the connection to {daemon} was lost during {asked}: {why}\n  remedy: see with `helio status` whether \
+                 it was done, and in the daemon's log why it went\n  retry: may help after a while"
+            ),
+            Self::Slow { daemon, asked, within } => write!(
+                f,
+                "{daemon} did not answer {asked} within {within:?}; it may still be done\n  remedy: see with `helio \
+                 status` whether it was done; allow more time with --timeout\n  retry: may help after a while"
             ),
             Self::Refused(error) => write!(f, "{error}"),
         }
@@ -36,16 +69,46 @@ impl std::fmt::Display for ClientError {
 
 impl std::error::Error for ClientError {}
 
-/// One daemon, asked by name of its state directory.
+/// What a request travels on.
+#[derive(Clone, Debug)]
+enum Transport {
+    /// The control socket in the daemon's state directory.
+    Socket(PathBuf),
+}
+
+/// A connection of any transport.
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+
+impl Transport {
+    async fn connect(&self) -> std::io::Result<Box<dyn Stream>> {
+        match self {
+            Self::Socket(path) => Ok(Box::new(UnixStream::connect(path).await?)),
+        }
+    }
+}
+
+impl std::fmt::Display for Transport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Socket(path) => path.display().fmt(f),
+        }
+    }
+}
+
+/// One daemon.
 pub(crate) struct Client {
-    socket: PathBuf,
+    transport: Transport,
+    /// How long one request may take, connection and all.
+    within: Duration,
     runtime: tokio::runtime::Runtime,
 }
 
 impl Client {
-    pub(crate) fn new(state: &Path) -> std::io::Result<Self> {
+    pub(crate) fn new(at: &At) -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        Ok(Self { socket: state.join("control.sock"), runtime })
+        let transport = Transport::Socket(at.state.join("control.sock"));
+        Ok(Self { transport, within: at.timeout, runtime })
     }
 
     pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
@@ -61,35 +124,89 @@ impl Client {
         self.call(Method::POST, path, body.into())
     }
 
+    /// Reads a stream of JSON objects, a line each, until it ends or `take` has enough and says false. A stream that
+    /// breaks off is [`ClientError::Lost`].
+    pub(crate) fn lines<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        mut take: impl FnMut(T) -> bool,
+    ) -> Result<(), ClientError> {
+        let asked = format!("GET {path}");
+        self.runtime.block_on(async {
+            let opened = self.open(Method::GET, path, Bytes::new());
+            let response = self.in_time(self.within, &asked, opened).await?;
+            let status = response.status().as_u16();
+            let mut body = response.into_body();
+            if status != 200 {
+                let whole = self.in_time(self.within, &asked, self.whole(body, &asked)).await?;
+                return Err(self.refused(status, &whole));
+            }
+            let mut line = Vec::new();
+            while let Some(frame) =
+                self.in_time(SILENT_MOST, &asked, async { Ok(body.frame().await) }).await?
+            {
+                let frame = frame.map_err(|error| self.lost(&asked, &error))?;
+                for byte in frame.into_data().unwrap_or_default() {
+                    if byte != b'\n' && line.len() < LINE_BYTES_MAX {
+                        line.push(byte);
+                        continue;
+                    }
+                    let object =
+                        serde_json::from_slice(&line).map_err(|error| self.unclear(&error))?;
+                    line.clear();
+                    if !take(object) {
+                        return Ok(());
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+
     fn call<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
         body: Bytes,
     ) -> Result<T, ClientError> {
-        let (status, body) = self.runtime.block_on(self.exchange(method, path, body))?;
+        let asked = format!("{method} {path}");
+        let exchange = async {
+            let response = self.open(method, path, body).await?;
+            let status = response.status().as_u16();
+            Ok((status, self.whole(response.into_body(), &asked).await?))
+        };
+        let (status, body) = self.runtime.block_on(self.in_time(self.within, &asked, exchange))?;
         if (200..300).contains(&status) {
             return serde_json::from_slice(&body).map_err(|error| self.unclear(&error));
         }
-        let error = serde_json::from_slice(&body).unwrap_or_else(|_| {
-            let text = format!("the daemon answered with status {status} and no reason");
-            ApiError::new(code::INTERNAL, text, "look at the daemon's log")
-        });
-        Err(ClientError::Refused(Box::new(error)))
+        Err(self.refused(status, &body))
     }
 
-    async fn exchange(
+    async fn in_time<T>(
+        &self,
+        within: Duration,
+        asked: &str,
+        answer: impl Future<Output = Result<T, ClientError>>,
+    ) -> Result<T, ClientError> {
+        let (daemon, asked) = (self.transport.to_string(), asked.to_owned());
+        let late = ClientError::Slow { daemon, asked, within };
+        timeout(within, answer).await.unwrap_or(Err(late))
+    }
+
+    /// Sends a request on a connection of its own, and hears the head of the answer.
+    async fn open(
         &self,
         method: Method,
         path: &str,
         body: Bytes,
-    ) -> Result<(u16, Bytes), ClientError> {
-        let stream =
-            UnixStream::connect(&self.socket).await.map_err(|error| self.absent(&error))?;
+    ) -> Result<Response<Incoming>, ClientError> {
+        let asked = format!("{method} {path}");
+        let stream = self.transport.connect().await.map_err(|error| self.absent(&error))?;
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
             .await
-            .map_err(|error| self.absent(&error))?;
-        let driving = tokio::spawn(connection);
+            .map_err(|error| self.lost(&asked, &error))?;
+        // Ends with the answer's body, or with this process.
+        tokio::spawn(connection);
         let request = Request::builder()
             .method(method)
             .uri(path)
@@ -97,21 +214,37 @@ impl Client {
             .header("content-type", "application/json")
             .body(Full::new(body))
             .map_err(|error| self.unclear(&error))?;
-        let response = sender.send_request(request).await.map_err(|error| self.absent(&error))?;
-        let status = response.status().as_u16();
-        let body =
-            response.into_body().collect().await.map_err(|error| self.absent(&error))?.to_bytes();
-        driving.abort();
-        Ok((status, body))
+        sender.send_request(request).await.map_err(|error| self.lost(&asked, &error))
     }
 
-    fn absent(&self, why: &dyn std::fmt::Display) -> ClientError {
-        ClientError::NoDaemon { socket: self.socket.clone(), why: why.to_string() }
+    async fn whole(&self, body: Incoming, asked: &str) -> Result<Bytes, ClientError> {
+        let collected = body.collect().await.map_err(|error| self.lost(asked, &error))?;
+        Ok(collected.to_bytes())
+    }
+
+    fn refused(&self, status: u16, body: &[u8]) -> ClientError {
+        let error = serde_json::from_slice(body).unwrap_or_else(|_| {
+            let text = format!("the daemon answered with status {status} and no reason");
+            ApiError::new(code::INTERNAL, text, "look at the daemon's log")
+        });
+        ClientError::Refused(Box::new(error))
+    }
+
+    fn absent(&self, why: &std::io::Error) -> ClientError {
+        let daemon = self.transport.to_string();
+        match why.kind() {
+            ErrorKind::PermissionDenied => ClientError::Denied { daemon },
+            _ => ClientError::NoDaemon { daemon, why: why.to_string() },
+        }
+    }
+
+    fn lost(&self, asked: &str, why: &hyper::Error) -> ClientError {
+        let (daemon, asked) = (self.transport.to_string(), asked.to_owned());
+        ClientError::Lost { daemon, asked, why: why.to_string() }
     }
 
     fn unclear(&self, why: &dyn std::fmt::Display) -> ClientError {
-        let text =
-            format!("the daemon on {} could not be understood: {why}", self.socket.display());
+        let text = format!("the daemon on {} could not be understood: {why}", self.transport);
         ClientError::Refused(Box::new(ApiError::new(
             code::INTERNAL,
             text,

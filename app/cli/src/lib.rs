@@ -3,15 +3,20 @@
 
 pub mod args;
 mod client;
+mod events;
 mod lab;
+mod progress;
+mod queue;
 mod quickstart;
 mod render;
 mod signals;
 mod verbs;
+mod wait;
 
 use anyhow::Result;
-use args::{Cli, Lab, Verb};
+use args::{Cli, Lab, Queue, Verb};
 use clap::Parser;
+use helio_api::EventsRequest;
 use std::process::ExitCode;
 
 /// Runs the command line this process was given.
@@ -25,29 +30,34 @@ pub fn main() -> ExitCode {
 
 fn run(verb: Verb) -> Result<ExitCode> {
     match verb {
-        Verb::Daemon { node, config, at, log_format } => {
+        Verb::Daemon { node, config, state, log_format } => {
             let log_format = match log_format {
                 args::LogFormat::Text => helio_daemon::LogFormat::Text,
                 args::LogFormat::Json => helio_daemon::LogFormat::Json,
             };
-            helio_daemon::run(&helio_daemon::Options {
-                node,
-                config,
-                state: at.state,
-                log_format,
-            })?;
+            helio_daemon::run(&helio_daemon::Options { node, config, state, log_format })?;
             Ok(ExitCode::SUCCESS)
         }
         Verb::Status { group, json, watch, at } => {
-            verbs::status(&at.state, group.as_deref(), json, watch)
+            verbs::status(&at, group.as_deref(), json, watch)
         }
-        Verb::Apply { dry_run, json, at } => verbs::apply(&at.state, dry_run, json),
-        Verb::Log { group, at } => verbs::log(&at.state, &group),
-        Verb::Update { group, wait, at } => verbs::update(&at.state, &group, wait),
-        Verb::Mode { group, mode, at } => verbs::mode(&at.state, &group, mode),
-        Verb::Promote { group, force, yes, at } => verbs::promote(&at.state, &group, force, yes),
-        Verb::Demote { group, at } => verbs::demote(&at.state, &group),
-        Verb::Recorder { group, json, at } => verbs::recorder(&at.state, &group, json),
+        Verb::Apply { dry_run, json, at } => verbs::apply(&at, dry_run, json),
+        Verb::Log { group, at } => verbs::log(&at, &group),
+        Verb::Update { group, wait, at } => verbs::update(&at, &group, wait),
+        Verb::Mode { group, mode, at } => verbs::mode(&at, &group, mode),
+        Verb::Promote { group, force, yes, at } => verbs::promote(&at, &group, force, yes),
+        Verb::Demote { group, at } => verbs::demote(&at, &group),
+        Verb::Recorder { group, json, at } => verbs::recorder(&at, &group, json),
+        Verb::Events { group, json, since, now, at } => {
+            events::follow(&at, EventsRequest { group, since, now }, json)
+        }
+        Verb::Queue { group, json, verb, at } => match verb {
+            None => queue::show(&at, &group, json),
+            Some(Queue::Set { memory, items, when_full }) => {
+                queue::set(&at, &group, memory, items, when_full)
+            }
+            Some(Queue::Reset) => queue::reset(&at, &group),
+        },
         Verb::Quickstart { from, keep } => quickstart::run(from.as_deref(), keep),
         Verb::Lab { tool: Lab::Relay { listen, to, line } } => lab::relay(listen, to, line.into()),
         Verb::Lab { tool: Lab::Wan(wan) } => lab::wan(wan),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Status for people: one fact a line, aligned, units printed, the most important first.
 
+use crate::progress;
 use helio_api::{BufferStatus, GroupStatus, Status};
 use helio_units::WallTime;
 use std::fmt::Write;
@@ -22,7 +23,7 @@ pub(crate) fn status(status: &Status) -> String {
 }
 
 /// One labelled line.
-fn line(out: &mut String, label: &str, text: &str) {
+pub(crate) fn line(out: &mut String, label: &str, text: &str) {
     let _infallible = writeln!(out, "  {label:<10} {text}");
 }
 
@@ -46,12 +47,7 @@ fn group(g: &GroupStatus, now: WallTime) -> String {
     let text = format!("{} in {} writes, {} behind", lag.bytes, lag.writes, seconds(lag.seconds));
     line(&mut out, "lag", &text);
     if let Some(sync) = &g.sync {
-        let eta = sync.eta_seconds.map_or_else(|| "unknown".to_owned(), seconds);
-        let text = format!(
-            "{} copied, {} marked, {}, done in {eta}",
-            sync.copied_bytes, sync.marked_bytes, sync.rate_bytes_per_second
-        );
-        line(&mut out, "sync", &text);
+        line(&mut out, "sync", &progress::text(sync));
     }
     peer(&mut out, g, now);
     for v in &g.volumes {
@@ -149,7 +145,7 @@ fn ago(then: WallTime, now: WallTime) -> String {
     }
 }
 
-fn seconds(span: Duration) -> String {
+pub(crate) fn seconds(span: Duration) -> String {
     let s = span.as_secs_f64();
     if s < 1.0 { format!("{:.0} ms", s * 1e3) } else { format!("{s:.1} s") }
 }

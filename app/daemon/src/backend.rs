@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Answers the control server by asking the shard.
 
-use crate::config::{self, Change, Config, GroupConfig, Setting};
-use crate::control::{Answering, Backend, Command, Reply};
+mod queue;
+
+use crate::config::{self, Change, Config};
+use crate::control::{Answering, Backend, Command, EventStream, Reply};
+use crate::events::Hub;
 use crate::shard::{Ask, Clock};
-use helio_api::{Accepted, ApiError, ApplyReply, RecorderDump, Status, code};
+use helio_api::{Accepted, ApiError, ApplyReply, EventsRequest, RecorderDump, Status, code};
 use helio_driver::Waker;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
@@ -56,8 +59,10 @@ impl ShardHandle {
 pub(crate) struct Daemon {
     pub(crate) node: String,
     pub(crate) config_path: PathBuf,
-    pub(crate) config: Mutex<Config>,
+    /// As the file was when the daemon started.
+    pub(crate) config: Config,
     pub(crate) shard: ShardHandle,
+    pub(crate) hub: Arc<Hub>,
     pub(crate) started: Instant,
 }
 
@@ -79,7 +84,12 @@ impl Backend for Daemon {
                 Command::Promote { group, force, confirmed } => {
                     self.promote(group, force, confirmed).await
                 }
-                Command::Apply { dry_run } => self.apply(dry_run).map(Reply::Applied),
+                Command::Queue { group } => self.queue(group).await.map(Reply::Queue),
+                Command::QueueSet { group, wish } => self.set_queue(group, wish).await,
+                Command::QueueReset { group } => {
+                    self.carry_out(group, helio_engine::Command::ResetQueueMarks).await
+                }
+                Command::Apply { dry_run } => self.apply(dry_run).await.map(Reply::Applied),
                 Command::Recorder { group } => {
                     self.known(&group)?;
                     let events = self.shard.answer(|reply| Ask::Recorder { group, reply }).await?;
@@ -88,22 +98,32 @@ impl Backend for Daemon {
             }
         })
     }
+
+    fn events(&self, wish: EventsRequest) -> Result<EventStream, ApiError> {
+        if let Some(group) = &wish.group {
+            self.known(group)?;
+        }
+        let reader = self.hub.listen(wish.group, wish.since, wish.now);
+        Ok(Box::pin(futures_util::stream::unfold(reader, async |mut reader| {
+            Some((reader.next().await?, reader))
+        })))
+    }
 }
 
 impl Daemon {
     fn groups(&self) -> Vec<String> {
-        let config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
-        let mine = config.groups.iter().filter(|(_, group)| group.nodes.contains(&self.node));
+        let mine = self.config.groups.iter().filter(|(_, group)| group.nodes.contains(&self.node));
         mine.map(|(name, _)| name.clone()).collect()
     }
 
     fn known(&self, group: &str) -> Result<(), ApiError> {
-        let groups = self.groups();
-        if groups.iter().any(|g| g == group) {
-            return Ok(());
-        }
+        if self.groups().iter().any(|g| g == group) { Ok(()) } else { Err(self.unknown(group)) }
+    }
+
+    fn unknown(&self, group: &str) -> ApiError {
         let text = format!("group {group} is not configured on node {}", self.node);
-        Err(ApiError::new(code::UNKNOWN_GROUP, text, format!("name one of: {}", groups.join(", "))))
+        let remedy = format!("name one of: {}", self.groups().join(", "));
+        ApiError::new(code::UNKNOWN_GROUP, text, remedy)
     }
 
     async fn status(&self, group: Option<String>) -> Result<Status, ApiError> {
@@ -197,8 +217,20 @@ impl Daemon {
         Ok(status.groups.iter().any(|g| g.role == helio_units::Role::Primary))
     }
 
-    /// Reads the file again and changes what may change while running.
-    fn apply(&self, dry_run: bool) -> Result<ApplyReply, ApiError> {
+    /// The configuration that runs: what the file said at the start, and what was changed since, by whatever verb.
+    async fn running(&self) -> Result<Config, ApiError> {
+        let mut config = self.config.clone();
+        for (group, running) in self.shard.answer(|reply| Ask::Running { reply }).await? {
+            if let Some(group) = config.groups.get_mut(&group) {
+                group.set_running(running);
+            }
+        }
+        Ok(config)
+    }
+
+    /// Reads the file again and changes what may change while running. It is compared with what runs, so what an
+    /// operator changed by other verbs is shown, and set back to the file.
+    async fn apply(&self, dry_run: bool) -> Result<ApplyReply, ApiError> {
         let new = Config::load(&self.config_path).map_err(|error| {
             let place = error
                 .place
@@ -207,26 +239,11 @@ impl Daemon {
             let text = format!("{}{place}: {}", error.file, error.message);
             ApiError::new("bad-configuration", text, error.remedy)
         })?;
-        let mut current = self.config.lock().unwrap_or_else(PoisonError::into_inner);
-        let changes = config::diff(&current, &new);
+        let changes = config::diff(&self.running().await?, &new);
         let lines = changes.online.iter().map(|change| change.text.clone()).collect();
         for Change { group, setting, .. } in changes.online.into_iter().filter(|_| !dry_run) {
-            // Asked first: what the shard did not take must be found again by the next apply.
-            self.shard.ask(Ask::Change { group: group.clone(), setting: setting.clone() })?;
-            if let Some(config) = current.groups.get_mut(&group) {
-                remember(config, &setting);
-            }
+            self.shard.ask(Ask::Change { group, setting })?;
         }
         Ok(ApplyReply { changes: lines, restart_needed: changes.restart })
-    }
-}
-
-/// What runs is what the file said when it was last applied.
-fn remember(config: &mut GroupConfig, setting: &Setting) {
-    match setting {
-        Setting::Mode(mode) => config.mode = *mode,
-        Setting::Queue(queue, source) => (config.queue, config.queue_source) = (*queue, *source),
-        Setting::PeerTimeout(timeout) => config.peer_timeout = *timeout,
-        Setting::Autosync(on) => config.autosync = *on,
     }
 }

@@ -14,7 +14,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use diff::{Change, Changes, Setting, diff};
+pub use diff::{Change, Changes, Running, Setting, diff};
 pub use error::{ConfigError, Place};
 
 use error::Source;
@@ -113,6 +113,8 @@ pub enum QueueSource {
     File,
     /// `preset = "sndr"`.
     PresetSndr,
+    /// An operator changed it while it ran.
+    Operator,
 }
 
 /// The connection between the two nodes of a group.

@@ -1,28 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The control server: HTTP and JSON on a Unix socket that only its owner may use.
+//! The control server: HTTP and JSON over whatever brings connections; here a Unix socket that only its owner may use.
 //!
-//! It turns paths into [`Command`]s and replies into JSON; what a command does is the [`Backend`]'s.
+//! It turns paths into [`Command`]s and replies into JSON; what a command does is the [`Backend`]'s. Who may connect is
+//! the [`Listener`]'s to decide.
 
-use anyhow::{Context, Result, bail};
+mod bind;
+mod patience;
+mod serve;
+#[cfg(test)]
+mod tests;
+
 use axum::Router;
-use axum::extract::{Path as UrlPath, State};
+use axum::body::Body;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{FromRequest, Path as UrlPath, Query, Request, State};
 use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Json, Response};
-use axum::routing::{get, post};
+use axum::routing::{MethodRouter, get, post};
+pub use bind::bind;
+use futures_util::{Stream, StreamExt};
+use helio_api::event::Event;
 use helio_api::{
-    Accepted, ApiError, ApplyReply, ApplyRequest, ModeRequest, PromoteRequest, RecorderDump,
-    Status, code, paths,
+    Accepted, ApiError, ApplyReply, ApplyRequest, EventsRequest, ModeRequest, Operation,
+    PromoteRequest, QueueReply, QueueRequest, RecorderDump, Status, code,
 };
 use helio_units::Mode;
 use serde::de::DeserializeOwned;
+pub use serve::{Limits, Listener, serve};
 use std::future::Future;
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::pin::Pin;
-use std::sync::Arc;
-use tokio::net::UnixListener;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
+/// How long a request's body may take to come.
+const BODY_WITHIN: Duration = Duration::from_secs(10);
 /// Longest request body, in bytes; the largest real one has a dozen fields.
 const BODY_BYTES_MAX: usize = 64 << 10;
 
@@ -65,6 +77,23 @@ pub enum Command {
         /// Which group.
         group: String,
     },
+    /// Show the queue.
+    Queue {
+        /// Which group's.
+        group: String,
+    },
+    /// Change the queue while it runs.
+    QueueSet {
+        /// Which group's.
+        group: String,
+        /// What of it.
+        wish: QueueRequest,
+    },
+    /// Let the queue's high-water marks begin anew.
+    QueueReset {
+        /// Which group's.
+        group: String,
+    },
     /// Read the configuration again.
     Apply {
         /// Only say what would change.
@@ -84,6 +113,8 @@ pub enum Reply {
     Status(Status),
     /// Of a command.
     Accepted(Accepted),
+    /// Of a queue.
+    Queue(QueueReply),
     /// Of an apply.
     Applied(ApplyReply),
     /// Of a recorder.
@@ -95,6 +126,7 @@ impl IntoResponse for Reply {
         match self {
             Self::Status(reply) => Json(reply).into_response(),
             Self::Accepted(reply) => Json(reply).into_response(),
+            Self::Queue(reply) => Json(reply).into_response(),
             Self::Applied(reply) => Json(reply).into_response(),
             Self::Recorder(reply) => Json(reply).into_response(),
         }
@@ -104,106 +136,147 @@ impl IntoResponse for Reply {
 /// An answer that is being worked out.
 pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<Reply, ApiError>> + Send + 'a>>;
 
+/// Events as they happen; whoever reads pulls them, so nothing piles up here.
+pub type EventStream = Pin<Box<dyn Stream<Item = Arc<Event>> + Send>>;
+
 /// Who carries commands out.
 pub trait Backend: Send + Sync + 'static {
     /// Carries one out.
     fn call(&self, command: Command) -> Answering<'_>;
-}
 
-/// Takes the control socket: a dead daemon's is removed, a live one's is respected.
-///
-/// # Errors
-/// Another daemon answers on it, or it cannot be made.
-pub fn bind(path: &Path) -> Result<UnixListener> {
-    if UnixStream::connect(path).is_ok() {
-        bail!(
-            "another helio daemon answers on {}\n  remedy: stop it, or give this one its own --state",
-            path.display()
-        );
-    }
-    if path.exists() {
-        std::fs::remove_file(path).with_context(|| path.display().to_string())?;
-    }
-    let listener = UnixListener::bind(path).with_context(|| path.display().to_string())?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-    Ok(listener)
-}
-
-/// Serves until it is dropped.
-///
-/// # Errors
-/// The socket fails.
-pub async fn serve(listener: UnixListener, backend: Arc<dyn Backend>) -> Result<()> {
-    axum::serve(listener, router(backend)).await.context("the control server failed")
+    /// Tells what happens.
+    ///
+    /// # Errors
+    /// There is no such group.
+    fn events(&self, wish: EventsRequest) -> Result<EventStream, ApiError>;
 }
 
 type Shared = State<Arc<dyn Backend>>;
 type Answered = Result<Reply, Refused>;
 
+/// Every operation of the API at its path; the match leaves none out.
 fn router(backend: Arc<dyn Backend>) -> Router {
-    Router::new()
-        .route(
-            paths::STATUS,
-            get(|State(b): Shared| async move { ask(b, Command::Status { group: None }).await }),
-        )
-        .route(
-            paths::GROUP,
-            get(|s, p| on_group(s, p, |group| Command::Status { group: Some(group) })),
-        )
-        .route(paths::RECORDER, get(|s, p| on_group(s, p, |group| Command::Recorder { group })))
-        .route(paths::LOG, post(|s, p| on_group(s, p, |group| Command::Log { group })))
-        .route(paths::UPDATE, post(|s, p| on_group(s, p, |group| Command::Update { group })))
-        .route(paths::DEMOTE, post(|s, p| on_group(s, p, |group| Command::Demote { group })))
-        .route(paths::MODE, post(mode))
-        .route(paths::PROMOTE, post(promote))
-        .route(paths::APPLY, post(apply))
+    let mut router = Router::new();
+    for operation in Operation::ALL {
+        router = router.route(operation.path(), handler(operation));
+    }
+    router
         .fallback(async || {
             Refused(ApiError::new(code::NOT_FOUND, "no such path", "this daemon speaks /v1"))
         })
-        .layer(axum::extract::DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .method_not_allowed_fallback(async || {
+            let text = "the path does not take this method";
+            Refused(ApiError::new(code::WRONG_METHOD, text, "GET looks, POST changes"))
+        })
         .with_state(backend)
+}
+
+fn handler(operation: Operation) -> MethodRouter<Arc<dyn Backend>> {
+    match operation {
+        Operation::Status => {
+            get(|State(b): Shared| async move { ask(b, Command::Status { group: None }).await })
+        }
+        Operation::Group => {
+            get(|s, p| on_group(s, p, |group| Command::Status { group: Some(group) }))
+        }
+        Operation::Recorder => get(|s, p| on_group(s, p, |group| Command::Recorder { group })),
+        Operation::Events => get(events),
+        Operation::Log => post(|s, p| on_group(s, p, |group| Command::Log { group })),
+        Operation::Update => post(|s, p| on_group(s, p, |group| Command::Update { group })),
+        Operation::Demote => post(|s, p| on_group(s, p, |group| Command::Demote { group })),
+        Operation::Mode => post(mode),
+        Operation::Promote => post(promote),
+        Operation::Queue => get(|s, p| on_group(s, p, |group| Command::Queue { group })),
+        Operation::QueueSet => post(set_queue),
+        Operation::QueueReset => post(|s, p| on_group(s, p, |group| Command::QueueReset { group })),
+        Operation::Apply => post(apply),
+        Operation::Document => get(document),
+    }
 }
 
 async fn ask(backend: Arc<dyn Backend>, command: Command) -> Answered {
     backend.call(command).await.map_err(Refused)
 }
 
-async fn on_group(
+/// The group a path names, or why it names none.
+type Named = Result<UrlPath<String>, PathRejection>;
+
+fn named(path: Named) -> Result<String, Refused> {
+    let UrlPath(group) = path.map_err(|error| {
+        let text = format!("the path names no group: {error}");
+        Refused(ApiError::new(code::BAD_REQUEST, text, "percent-encode the name as UTF-8"))
+    })?;
+    Ok(group)
+}
+
+async fn on_group(State(b): Shared, path: Named, make: fn(String) -> Command) -> Answered {
+    ask(b, make(named(path)?)).await
+}
+
+async fn mode(State(b): Shared, path: Named, Wish(wish): Wish<ModeRequest>) -> Answered {
+    ask(b, Command::Mode { group: named(path)?, mode: wish.mode }).await
+}
+
+async fn promote(State(b): Shared, path: Named, Wish(wish): Wish<PromoteRequest>) -> Answered {
+    let PromoteRequest { force, confirmed } = wish;
+    ask(b, Command::Promote { group: named(path)?, force, confirmed }).await
+}
+
+async fn set_queue(State(b): Shared, path: Named, Wish(wish): Wish<QueueRequest>) -> Answered {
+    ask(b, Command::QueueSet { group: named(path)?, wish }).await
+}
+
+async fn apply(State(b): Shared, Wish(wish): Wish<ApplyRequest>) -> Answered {
+    ask(b, Command::Apply { dry_run: wish.dry_run }).await
+}
+
+async fn events(
     State(b): Shared,
-    UrlPath(group): UrlPath<String>,
-    make: fn(String) -> Command,
-) -> Answered {
-    ask(b, make(group)).await
+    query: Result<Query<EventsRequest>, QueryRejection>,
+) -> Result<Response, Refused> {
+    let Query(wish) = query.map_err(|error| {
+        let text = format!("the URL's query cannot be read: {}", error.body_text());
+        Refused(ApiError::new(code::BAD_REQUEST, text, "say group=NAME, since=NUMBER or now=true"))
+    })?;
+    let lines = b
+        .events(wish)
+        .map_err(Refused)?
+        .map(|event| serde_json::to_string(&*event).map(|line| line + "\n"));
+    let kind = [(CONTENT_TYPE, "application/x-ndjson")];
+    Ok((kind, Body::from_stream(lines)).into_response())
 }
 
-async fn mode(
-    State(b): Shared,
-    UrlPath(group): UrlPath<String>,
-    body: axum::body::Bytes,
-) -> Answered {
-    let ModeRequest { mode } = read(&body)?;
-    ask(b, Command::Mode { group, mode }).await
+async fn document() -> Response {
+    static DOCUMENT: LazyLock<serde_json::Value> =
+        LazyLock::new(|| helio_api::document(env!("CARGO_PKG_VERSION")));
+    Json(&*DOCUMENT).into_response()
 }
 
-async fn promote(
-    State(b): Shared,
-    UrlPath(group): UrlPath<String>,
-    body: axum::body::Bytes,
-) -> Answered {
-    let PromoteRequest { force, confirmed } = read(&body)?;
-    ask(b, Command::Promote { group, force, confirmed }).await
-}
+/// A request's body, read within its bounds of length and time.
+struct Wish<T>(T);
 
-async fn apply(State(b): Shared, body: axum::body::Bytes) -> Answered {
-    let ApplyRequest { dry_run } = read(&body)?;
-    ask(b, Command::Apply { dry_run }).await
-}
+impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Wish<T> {
+    type Rejection = Refused;
 
-fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {
-    serde_json::from_slice(body).map_err(|error| {
-        let text = format!("the request's body cannot be read: {error}");
-        Refused(ApiError::new(code::BAD_REQUEST, text, "send the JSON of the API's version"))
-    })
+    async fn from_request(request: Request, _: &S) -> Result<Self, Refused> {
+        let body = axum::body::to_bytes(request.into_body(), BODY_BYTES_MAX);
+        let body = tokio::time::timeout(BODY_WITHIN, body).await.map_err(|_| {
+            let text = format!("the request's body did not come within {BODY_WITHIN:?}");
+            Refused(ApiError {
+                retry: true,
+                ..ApiError::new(code::TOO_SLOW, text, "send it whole")
+            })
+        })?;
+        let body = body.map_err(|error| {
+            let text = format!("the request's body cannot be taken: {error}");
+            let remedy = format!("send at most {BODY_BYTES_MAX} bytes");
+            Refused(ApiError::new(code::TOO_LARGE, text, remedy))
+        })?;
+        serde_json::from_slice(&body).map(Self).map_err(|error| {
+            let text = format!("the request's body cannot be read: {error}");
+            Refused(ApiError::new(code::BAD_REQUEST, text, "send the JSON of the API's version"))
+        })
+    }
 }
 
 /// A refusal as a response.
@@ -214,79 +287,5 @@ impl IntoResponse for Refused {
         let status =
             StatusCode::from_u16(self.0.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         (status, Json(self.0)).into_response()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::{Read, Write};
-
-    /// Takes every command and says which one it was.
-    struct Echo;
-
-    impl Backend for Echo {
-        fn call(&self, command: Command) -> Answering<'_> {
-            Box::pin(async move {
-                match command {
-                    Command::Log { group } if group == "none" => Err(ApiError::new(
-                        code::UNKNOWN_GROUP,
-                        "group none is not configured",
-                        "name one that is",
-                    )),
-                    command => Ok(Reply::Accepted(Accepted {
-                        message: format!("{command:?}"),
-                        warnings: Vec::new(),
-                    })),
-                }
-            })
-        }
-    }
-
-    /// One request over the real socket; returns the status line and the body.
-    fn exchange(path: &Path, request: &str) -> (String, String) {
-        let mut stream = UnixStream::connect(path).expect("connects");
-        stream.write_all(request.as_bytes()).expect("takes the request");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("answers");
-        let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
-        (head.lines().next().unwrap_or_default().to_owned(), body.to_owned())
-    }
-
-    fn post(url: &str, body: &str) -> String {
-        format!(
-            "POST {url} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
-            body.len()
-        )
-    }
-
-    #[test]
-    fn every_path_reaches_its_command_and_bad_ones_say_why() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("control.sock");
-        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-        let listener = runtime.block_on(async { bind(&path) }).expect("binds");
-        runtime.spawn(serve(listener, Arc::new(Echo)));
-        assert_eq!(std::fs::metadata(&path).expect("is there").permissions().mode() & 0o777, 0o600);
-        assert!(
-            runtime.block_on(async { bind(&path) }).is_err(),
-            "a live daemon's socket was taken"
-        );
-
-        let ok = "HTTP/1.1 200 OK";
-        let (status, body) = exchange(&path, &post("/v1/groups/db/mode", r#"{"mode":"nearsync"}"#));
-        assert_eq!(status, ok);
-        assert!(body.contains("NearSync"), "{body}");
-        let (status, body) =
-            exchange(&path, &post("/v1/groups/db/promote", r#"{"force":true,"confirmed":false}"#));
-        assert!(status == ok && body.contains("force: true"), "{status} {body}");
-        let (status, body) = exchange(&path, &post("/v1/groups/none/log", "null"));
-        assert!(status.contains("404") && body.contains("unknown-group"), "{status} {body}");
-        let (status, body) = exchange(&path, &post("/v1/groups/db/mode", r#"{"mode":"fast"}"#));
-        assert!(status.contains("400") && body.contains("bad-request"), "{status} {body}");
-        let (status, body) = exchange(&path, &post("/v2/anything", ""));
-        assert!(status.contains("404") && body.contains("/v1"), "{status} {body}");
-        let (status, _) = exchange(&path, &post("/v1/apply", &" ".repeat(BODY_BYTES_MAX + 1)));
-        assert!(status.contains("413"), "{status}");
     }
 }

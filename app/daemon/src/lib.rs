@@ -4,6 +4,7 @@
 mod backend;
 pub mod config;
 pub mod control;
+mod events;
 mod open;
 mod patience;
 mod shard;
@@ -12,19 +13,24 @@ mod trust;
 use anyhow::{Context, Result, anyhow};
 use backend::{Daemon, ShardHandle};
 use config::Config;
+use events::Hub;
 use helio_driver::{Address, AnyDriver, Driver};
 use open::StateDir;
-use shard::{Ask, Listeners, Shard};
+use shard::{Ask, Clock, Listeners, Shard};
 use std::io::Read;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
+use tokio::sync::watch;
 
 /// How long a shard looks for work before it sleeps where the file names no time. See docs/design/driver.md.
 const SPIN: Duration = Duration::from_micros(100);
 /// Questions the control plane may have waiting at the shard.
 const ASKS_MAX: usize = 64;
+
+/// Answers under way when the daemon stops must be taken by then.
+const LAST_ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 
 /// How logs are written to standard error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,14 +78,16 @@ pub fn run(options: &Options) -> Result<()> {
     let waker = driver.waker();
     let (asks, asked) = mpsc::sync_channel(ASKS_MAX);
     let handle = ShardHandle { asks, waker };
-    let shard = Shard::new(driver, plans, listeners, asked, dice()?).with_context(|| {
+    let hub = Arc::new(Hub::new(Clock::wall_now()));
+    let shard = Shard::new(driver, plans, listeners, asked, Arc::clone(&hub), dice()?).with_context(|| {
         format!("{listen} cannot be listened on\n  remedy: stop what uses it, or change the node's address")
     })?;
     let backend = Arc::new(Daemon {
         node: name.clone(),
         config_path: options.config.clone(),
-        config: Mutex::new(config),
+        config,
         shard: handle.clone(),
+        hub,
         started: Instant::now(),
     });
     let running = thread::Builder::new().name("shard-0".into()).spawn(move || shard.run())?;
@@ -103,7 +111,10 @@ fn serve(
         sd_notify::notify(&[sd_notify::NotifyState::Ready]).unwrap_or_else(|error| tracing::debug!(%error, "no service manager"));
         let shard_ended = tokio::task::spawn_blocking(move || running.join());
         tokio::pin!(shard_ended);
-        let serving = tokio::spawn(control::serve(server, backend));
+        let (stop, stopping) = watch::channel(false);
+        let limits = control::Limits::default();
+        let hub = Arc::clone(&backend.hub);
+        let serving = tokio::spawn(control::serve(server, backend, limits, stopping));
         let early = tokio::select! {
             ended = &mut shard_ended => Some(ended),
             signal = terminated() => { signal?; None }
@@ -119,7 +130,11 @@ fn serve(
                 shard_ended.await
             }
         };
-        serving.abort();
+        hub.end(Clock::wall_now());
+        drop(stop);
+        if tokio::time::timeout(LAST_ANSWERS_WITHIN, serving).await.is_err() {
+            tracing::debug!("a control client did not take its last answer in time");
+        }
         anyhow::Ok(ended?)
     })?;
     for socket in [socket, state.nbd_socket()] {

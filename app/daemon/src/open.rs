@@ -2,7 +2,7 @@
 //! Opening what a node's groups live on: members, metadata, the state directory. Nothing is served before all of it
 //! is open, and every refusal names the culprit and the remedy.
 
-use crate::config::{GroupConfig, GroupView, NodeView, QueueSource, VolumeConfig};
+use crate::config::{GroupConfig, GroupView, NodeView, VolumeConfig};
 use crate::patience::once_let_go;
 use crate::shard::{GroupPlan, Guard, VolumePlan};
 use crate::trust;
@@ -104,7 +104,7 @@ fn plan(
         metadata,
         store,
         superblock,
-        preset: (group.queue_source == QueueSource::PresetSndr).then(|| "sndr".into()),
+        queue_source: group.queue_source,
         engine,
     })
 }

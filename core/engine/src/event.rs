@@ -83,6 +83,8 @@ pub enum Command {
     Update,
     /// Ask for another mode.
     Mode(Mode),
+    /// Let the queue's high-water marks begin anew.
+    ResetQueueMarks,
     /// Stop cleanly; the daemon ends behind it.
     Stop,
 }

@@ -59,4 +59,4 @@ pub use queue::BoundSource;
 pub use recorder::{RECORDS, Record};
 pub use refusal::{Denial, Refusal, StoreFault};
 pub use shared::Counters;
-pub use status::{CursorStatus, LinkStatus, QueueStatus, Status, SyncStatus};
+pub use status::{CursorStatus, LinkStatus, QueueStatus, Status, SyncStatus, Words};

@@ -72,7 +72,7 @@ pub(crate) struct Copier {
 impl Primary {
     /// A primary that begins after `head`. `equal`: the peer's copy is proven equal up to there, so order is kept
     /// from the start; otherwise everything is marked.
-    pub(crate) fn new(config: &Config, head: Sequence, equal: bool) -> Self {
+    pub(crate) fn new(config: &Config, head: Sequence, equal: bool, now: Moment) -> Self {
         let mut marks = Marks::new(&config.volumes);
         if !equal {
             marks.stale_all();
@@ -80,7 +80,7 @@ impl Primary {
         Self {
             line: Line::starting_after(head),
             gate: Gate::new(config.volumes.len()),
-            queue: Queue::new(config.queue),
+            queue: Queue::new(config.queue, now),
             marks,
             slots: Slots::default(),
             answered: head,

@@ -35,14 +35,24 @@ pub(crate) struct Queue {
     pub(crate) items: Items,
     pub(crate) bytes_high: Bytes,
     pub(crate) items_high: Items,
+    pub(crate) bytes_high_at: Moment,
+    pub(crate) items_high_at: Moment,
+    /// Since when the high-water marks count.
+    pub(crate) marks_since: Moment,
+    /// The round trip and the rate that an automatic bound was chosen by.
+    pub(crate) chosen_by: Option<(Duration, Rate)>,
     full: bool,
     waiting: VecDeque<(Part, Moment)>,
     pub(crate) throttled: u64,
     pub(crate) throttle_time: Duration,
+    /// Writes refused for want of room.
+    pub(crate) refused: u64,
+    /// How often it was dropped for want of room.
+    pub(crate) dropped: u64,
 }
 
 impl Queue {
-    pub(crate) fn new(config: QueueConfig) -> Self {
+    pub(crate) fn new(config: QueueConfig, now: Moment) -> Self {
         let mut queue = Self {
             config,
             bound: QUEUE_BYTES_SNDR,
@@ -51,10 +61,16 @@ impl Queue {
             items: Items(0),
             bytes_high: Bytes::ZERO,
             items_high: Items(0),
+            bytes_high_at: now,
+            items_high_at: now,
+            marks_since: now,
+            chosen_by: None,
             full: false,
             waiting: VecDeque::new(),
             throttled: 0,
             throttle_time: Duration::ZERO,
+            refused: 0,
+            dropped: 0,
         };
         queue.reconfigure(config);
         queue
@@ -64,7 +80,7 @@ impl Queue {
         self.config = config;
         if let Some(fixed) = config.memory {
             self.bound = fixed;
-            self.source = BoundSource::File;
+            (self.source, self.chosen_by) = (BoundSource::File, None);
         } else if self.source == BoundSource::File {
             self.bound = QUEUE_BYTES_SNDR;
             self.source = BoundSource::Default;
@@ -78,6 +94,7 @@ impl Queue {
         if self.config.memory.is_none() && wanted > self.bound {
             self.bound = wanted;
             self.source = BoundSource::Measured;
+            self.chosen_by = Some((round_trip, rate));
         }
     }
 
@@ -100,11 +117,22 @@ impl Queue {
         in_flight == Bytes::ZERO || (self.bytes + cost).0 <= self.bound.0 / 2
     }
 
-    pub(crate) fn enter(&mut self, cost: Bytes) {
+    pub(crate) fn enter(&mut self, cost: Bytes, now: Moment) {
         self.bytes += cost;
         self.items.0 += 1;
-        self.bytes_high = self.bytes_high.max(self.bytes);
-        self.items_high = self.items_high.max(self.items);
+        if self.bytes > self.bytes_high {
+            (self.bytes_high, self.bytes_high_at) = (self.bytes, now);
+        }
+        if self.items > self.items_high {
+            (self.items_high, self.items_high_at) = (self.items, now);
+        }
+    }
+
+    /// The high-water marks begin anew, at what is in the queue now.
+    pub(crate) fn reset_marks(&mut self, now: Moment) {
+        (self.bytes_high, self.bytes_high_at) = (self.bytes, now);
+        (self.items_high, self.items_high_at) = (self.items, now);
+        self.marks_since = now;
     }
 
     pub(crate) fn leave(&mut self, cost: Bytes) {
@@ -143,7 +171,8 @@ mod tests {
     use super::*;
 
     fn queue(bytes: u64) -> Queue {
-        Queue::new(QueueConfig { memory: Some(Bytes(bytes)), ..QueueConfig::default() })
+        let config = QueueConfig { memory: Some(Bytes(bytes)), ..QueueConfig::default() };
+        Queue::new(config, Moment::ZERO)
     }
 
     #[test]
@@ -151,7 +180,7 @@ mod tests {
         let mut q = queue(1000);
         for _ in 0..10 {
             assert!(q.admits(Bytes(100)));
-            q.enter(Bytes(100));
+            q.enter(Bytes(100), Moment::ZERO);
         }
         assert!(!q.admits(Bytes(1)), "eleven hundred bytes in a thousand");
         q.leave(Bytes(100));
@@ -164,7 +193,7 @@ mod tests {
     fn what_is_larger_than_the_queue_is_let_in_alone() {
         let mut q = queue(1000);
         assert!(q.admits(Bytes(5000)));
-        q.enter(Bytes(5000));
+        q.enter(Bytes(5000), Moment::ZERO);
         assert!(!q.admits(Bytes(1)));
         q.leave(Bytes(5000));
         assert!(q.admits(Bytes(1)));
@@ -172,13 +201,33 @@ mod tests {
 
     #[test]
     fn the_automatic_bound_is_four_products_between_its_limits() {
-        let mut q = Queue::new(QueueConfig::default());
+        let mut q = Queue::new(QueueConfig::default(), Moment::ZERO);
         assert_eq!((q.bound, q.source), (Bytes::mib(8), BoundSource::Default));
         q.measured(Duration::from_millis(50), Rate::mbit(100));
         assert_eq!(q.bound, Bytes::mib(8), "2.5 MB is less than the default");
         q.measured(Duration::from_millis(100), Rate::mbit(1000));
         assert_eq!((q.bound, q.source), (Bytes(50_000_000), BoundSource::Measured));
+        assert_eq!(q.chosen_by, Some((Duration::from_millis(100), Rate::mbit(1000))));
         q.measured(Duration::from_secs(1), Rate::mbit(100_000));
         assert_eq!(q.bound, Bytes::mib(256));
+        let fixed = QueueConfig { memory: Some(Bytes::mib(16)), ..QueueConfig::default() };
+        q.reconfigure(fixed);
+        assert_eq!((q.bound, q.source, q.chosen_by), (Bytes::mib(16), BoundSource::File, None));
+    }
+
+    #[test]
+    fn high_water_marks_tell_when_and_begin_anew_at_what_is_there() {
+        let mut q = queue(1000);
+        q.enter(Bytes(300), Moment(1));
+        q.enter(Bytes(300), Moment(2));
+        q.leave(Bytes(300));
+        q.enter(Bytes(100), Moment(3));
+        let marks = |q: &Queue| (q.bytes_high, q.bytes_high_at, q.items_high, q.items_high_at);
+        assert_eq!(marks(&q), (Bytes(600), Moment(2), Items(2), Moment(2)));
+        q.reset_marks(Moment(4));
+        assert_eq!(marks(&q), (Bytes(400), Moment(4), Items(2), Moment(4)));
+        assert_eq!(q.marks_since, Moment(4));
+        q.enter(Bytes(100), Moment(5));
+        assert_eq!(marks(&q), (Bytes(500), Moment(5), Items(3), Moment(5)));
     }
 }

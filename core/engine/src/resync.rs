@@ -73,7 +73,7 @@ impl Primary {
             let Some(region) = self.marks.begin_copy(self.copier.next) else { break };
             self.copier.next = Region(region.0 + 1);
             let (volume, extent) = self.marks.place(region);
-            self.queue.enter(Bytes(extent.length));
+            self.queue.enter(Bytes(extent.length), s.now);
             self.copier.in_flight += Bytes(extent.length);
             if self.gate.enter(Ticket::Copy(region), volume, extent) {
                 self.copy_read(region, s);
@@ -161,7 +161,7 @@ impl Primary {
         let after = self.line.head;
         let extent = Extent::default();
         let item = self.copier_item(ItemKind::Consistent, VolumeIndex(0), extent);
-        self.queue.enter(Bytes(512));
+        self.queue.enter(Bytes(512), s.now);
         self.push(Item { after, ..item }, None, Bytes(512), s);
         self.consistent_at = Some(sequence);
     }

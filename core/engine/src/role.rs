@@ -153,6 +153,7 @@ impl Engine {
             Command::Log => self.log(),
             Command::Update => self.update(),
             Command::Mode(mode) => self.change_mode(mode),
+            Command::ResetQueueMarks => self.reset_queue_marks(),
         };
         match result {
             Ok(None) => {}
@@ -409,6 +410,12 @@ impl Engine {
         Ok(Some(format!("mode {mode}")))
     }
 
+    fn reset_queue_marks(&mut self) -> Result<Option<String>, Refusal> {
+        let Some(primary) = &mut self.primary else { return Err(self.not_primary("queue")) };
+        primary.queue.reset_marks(self.shared.now);
+        Ok(Some(format!("the high-water marks of {} begin anew", self.shared.config.group)))
+    }
+
     /// Moves a change of role on as far as it can go now.
     pub(crate) fn change_role(&mut self) {
         match self.standing {
@@ -504,7 +511,7 @@ impl Engine {
         let Standing::Promoting { command, equal, .. } = self.standing else { return };
         let head = self.superblock.head;
         let config = &self.shared.config;
-        self.primary = Some(Primary::new(config, head, equal));
+        self.primary = Some(Primary::new(config, head, equal, self.shared.now));
         self.equal_at_start = equal;
         self.stand(Standing::Primary);
         let generation = self.superblock.lineage.generation;

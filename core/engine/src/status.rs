@@ -5,6 +5,7 @@ use crate::engine::Engine;
 use crate::primary::Lag;
 use crate::queue::BoundSource;
 use crate::recorder::Record;
+use crate::refusal::StoreFault;
 use crate::role::Standing;
 use crate::session::Link;
 use crate::shared::Counters;
@@ -13,7 +14,9 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
-use helio_units::{Bytes, Generation, Items, Mode, Moment, Role, Sequence, State, VolumeIndex};
+use helio_units::{
+    Bytes, Generation, Items, Mode, Moment, Rate, Role, Sequence, State, VolumeIndex,
+};
 
 /// A snapshot for people and programs.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,6 +59,38 @@ pub struct Status {
     pub counters: Counters,
 }
 
+/// What a group is, in words and flags alone: small enough to be compared after every batch, so that a change is
+/// noticed where it happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Words {
+    /// What the node is to the group.
+    pub role: Role,
+    /// A change of role under way, or waiting to go on as primary.
+    pub changing: Option<&'static str>,
+    /// The state of the group here.
+    pub state: State,
+    /// The generation written or followed.
+    pub generation: Generation,
+    /// The image keeps the order promise.
+    pub consistent: bool,
+    /// Mode asked for.
+    pub mode: Mode,
+    /// Mode in force for answers given now.
+    pub effective: Mode,
+    /// The peer is level with the answers given, as far as a primary knows.
+    pub level: bool,
+    /// The conversation: `connected`, `connecting` or `refused`.
+    pub link: &'static str,
+    /// The peer's role, as it said.
+    pub peer_role: Option<Role>,
+    /// The group's state, as the peer said.
+    pub peer_state: Option<State>,
+    /// The volume that failed on this node.
+    pub failed: Option<VolumeIndex>,
+    /// The metadata file cannot be written.
+    pub metadata_failed: bool,
+}
+
 /// The queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueStatus {
@@ -63,22 +98,34 @@ pub struct QueueStatus {
     pub bytes: Bytes,
     /// Items in it.
     pub items: Items,
-    /// Most bytes since the start.
+    /// Most bytes since `marks_since`.
     pub bytes_high: Bytes,
-    /// Most items since the start.
+    /// When they were in it first.
+    pub bytes_high_at: Moment,
+    /// Most items since `marks_since`.
     pub items_high: Items,
+    /// When they were in it first.
+    pub items_high_at: Moment,
+    /// When this node became primary, or the marks were reset.
+    pub marks_since: Moment,
     /// Its bound.
     pub bound: Bytes,
     /// Its bound in items.
     pub bound_items: Items,
     /// Where the bound comes from.
     pub source: BoundSource,
+    /// With a measured bound: the round trip and the rate it was chosen by.
+    pub chosen_by: Option<(Duration, Rate)>,
     /// Writes waiting for room now.
     pub waiting: u64,
     /// Writes that had to wait.
     pub throttled: u64,
     /// How long they waited, together.
     pub throttle_time: Duration,
+    /// Writes refused for want of room.
+    pub refused: u64,
+    /// How often it was dropped for want of room.
+    pub dropped: u64,
 }
 
 /// Cursors on the line; the peer's as it told last.
@@ -196,36 +243,64 @@ impl Engine {
         }
     }
 
-    /// What `helio status` shows.
+    /// What the group is, without figures and texts.
     #[must_use]
-    pub fn status(&self, now: Moment) -> Status {
-        let config = &self.shared.config;
-        let primary = self.primary.as_ref();
-        let level_since = primary.and_then(|p| p.flow.as_ref()).and_then(|f| match f.pace {
+    pub fn words(&self) -> Words {
+        let (config, primary) = (&self.shared.config, self.primary.as_ref());
+        let state = self.state();
+        Words {
+            role: if primary.is_some() { Role::Primary } else { Role::Secondary },
+            changing: self.changing(),
+            state,
+            generation: self.superblock.lineage.generation,
+            consistent: primary.is_some() || self.superblock.consistent,
+            mode: config.mode,
+            effective: primary.map_or(config.mode, |p| p.effective(config.mode)),
+            level: state == State::Replicating && self.level_since().is_some(),
+            link: self.link_word(),
+            peer_role: self.peer_role(),
+            peer_state: self.session.told.and_then(|p| p.state),
+            failed: self.failed().map(|(volume, _)| volume),
+            metadata_failed: self.metadata_failed,
+        }
+    }
+
+    fn level_since(&self) -> Option<Moment> {
+        match self.primary.as_ref()?.flow.as_ref()?.pace {
             Pace::Level { since } => Some(since),
             _ => None,
-        });
-        let settled = self.state() == State::Replicating;
-        let changing = match self.standing {
+        }
+    }
+
+    fn changing(&self) -> Option<&'static str> {
+        match self.standing {
             Standing::Secondary | Standing::Primary => None,
             Standing::Returning => Some("returning"),
             Standing::Asking { .. } => Some("asking the peer"),
             Standing::Promoting { .. } => Some("becoming primary"),
             Standing::Leaving { .. } => Some("leaving the primary role"),
             Standing::Closing { .. } | Standing::Stopped => Some("stopping"),
-        };
+        }
+    }
+
+    /// What `helio status` shows.
+    #[must_use]
+    pub fn status(&self, now: Moment) -> Status {
+        let words = self.words();
+        let config = &self.shared.config;
+        let primary = self.primary.as_ref();
         let volumes = (0..config.volumes.len() as u16).map(VolumeIndex);
         Status {
-            role: if primary.is_some() { Role::Primary } else { Role::Secondary },
-            changing,
-            state: self.state(),
+            role: words.role,
+            changing: words.changing,
+            state: words.state,
             state_since: self.seen.since,
             reason: self.reason(),
-            generation: self.superblock.lineage.generation,
-            consistent: primary.is_some() || self.superblock.consistent,
-            mode: config.mode,
-            effective: primary.map_or(config.mode, |p| p.effective(config.mode)),
-            level_since: level_since.filter(|_| settled),
+            generation: words.generation,
+            consistent: words.consistent,
+            mode: words.mode,
+            effective: words.effective,
+            level_since: self.level_since().filter(|_| words.level),
             queue: self.queue_status(),
             lag: self.lag(now),
             cursors: self.cursor_status(),
@@ -243,9 +318,12 @@ impl Engine {
         }
     }
 
+    fn failed(&self) -> Option<(VolumeIndex, StoreFault)> {
+        self.primary.as_ref().and_then(|p| p.faulted).or(self.follower.failed)
+    }
+
     fn fault_text(&self) -> Option<String> {
-        let failed = self.primary.as_ref().and_then(|p| p.faulted).or(self.follower.failed);
-        match failed {
+        match self.failed() {
             Some((volume, fault)) => {
                 Some(format!("volume {} failed on this node: {fault}", volume.0))
             }
@@ -260,13 +338,19 @@ impl Engine {
             bytes: q.bytes,
             items: q.items,
             bytes_high: q.bytes_high,
+            bytes_high_at: q.bytes_high_at,
             items_high: q.items_high,
+            items_high_at: q.items_high_at,
+            marks_since: q.marks_since,
             bound: q.bound,
             bound_items: self.shared.config.queue.items,
             source: q.source,
+            chosen_by: q.chosen_by,
             waiting: q.waiters() as u64,
             throttled: q.throttled,
             throttle_time: q.throttle_time,
+            refused: q.refused,
+            dropped: q.dropped,
         })
     }
 
@@ -309,22 +393,29 @@ impl Engine {
         }
     }
 
+    fn link_word(&self) -> &'static str {
+        match (&self.session.link, self.session.refused) {
+            (Link::Up(_), _) => "connected",
+            (_, Some(_)) => "refused",
+            _ => "connecting",
+        }
+    }
+
+    fn peer_role(&self) -> Option<Role> {
+        let peer = self.session.peer()?;
+        Some(if peer.serving { Role::Primary } else { Role::Secondary })
+    }
+
     fn link_status(&self) -> LinkStatus {
         let session = &self.session;
         LinkStatus {
-            word: match (&session.link, session.refused) {
-                (Link::Up(_), _) => "connected",
-                (_, Some(_)) => "refused",
-                _ => "connecting",
-            },
+            word: self.link_word(),
             since: session.since,
             why: session.why.clone(),
             remedy: session.refused.map(|_| session.remedy.clone()).filter(|r| !r.is_empty()),
             last_heard: session.last_heard,
             round_trip: session.round_trip,
-            peer_role: session
-                .peer()
-                .map(|h| if h.serving { Role::Primary } else { Role::Secondary }),
+            peer_role: self.peer_role(),
             peer_state: session.told.and_then(|p| p.state),
         }
     }

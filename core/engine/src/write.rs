@@ -194,8 +194,12 @@ impl Primary {
         }
         match self.when_full(s) {
             WhenFull::Block => self.queue.wait(part, s.now),
-            WhenFull::Fail => self.deny(part, Denial::QueueFull, s),
+            WhenFull::Fail => {
+                self.queue.refused += 1;
+                self.deny(part, Denial::QueueFull, s);
+            }
             WhenFull::Log => {
+                self.queue.dropped += 1;
                 self.drop_queue("the queue was full", s);
                 self.queue.wait(part, s.now);
             }
@@ -224,6 +228,7 @@ impl Primary {
             match self.when_full(s) {
                 WhenFull::Block if !fits => return,
                 WhenFull::Log if !fits => {
+                    self.queue.dropped += 1;
                     self.drop_queue("the queue was full", s);
                     if !self.queue.admits(cost) {
                         return;
@@ -260,7 +265,7 @@ impl Primary {
     }
 
     fn admit(&mut self, part: Part, s: &mut Shared) {
-        self.queue.enter(part.cost());
+        self.queue.enter(part.cost(), s.now);
         if part.kind == ItemKind::Flush
             || self.gate.enter(Ticket::Part(part), part.volume, part.extent)
         {

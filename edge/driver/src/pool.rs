@@ -35,12 +35,12 @@ pub struct PoolUsage {
 
 /// The part of a pool that outlives it while buffers are still out.
 pub(crate) struct Home {
-    bound: u64,
     shelves: Mutex<Shelves>,
 }
 
 #[derive(Default)]
 struct Shelves {
+    bound: u64,
     idle: [Vec<Block>; CLASSES],
     idle_bytes: u64,
     in_use: u64,
@@ -52,7 +52,13 @@ impl Pool {
     /// A pool of at most `bound` bytes of memory. Nothing is allocated until something is taken.
     #[must_use]
     pub fn new(bound: Bytes) -> Self {
-        Self { home: Arc::new(Home { bound: bound.0, shelves: Mutex::default() }) }
+        let shelves = Shelves { bound: bound.0, ..Shelves::default() };
+        Self { home: Arc::new(Home { shelves: Mutex::new(shelves) }) }
+    }
+
+    /// Changes the bound. Under a smaller one nothing is taken away; nothing more is lent until enough came home.
+    pub fn resize(&self, bound: Bytes) {
+        self.home.lock().bound = bound.0;
     }
 
     /// A buffer of `length` bytes, or `None` where the bound would be passed (or `length` exceeds 128 MiB):
@@ -66,7 +72,7 @@ impl Pool {
             return None;
         };
         let size = class_size(class);
-        if shelves.in_use + size as u64 > self.home.bound {
+        if shelves.in_use + size as u64 > shelves.bound {
             shelves.refusals += 1;
             return None;
         }
@@ -77,7 +83,7 @@ impl Pool {
             shelves.idle_bytes -= size as u64;
             block
         } else {
-            let stale = shelves.make_room(self.home.bound);
+            let stale = shelves.make_room();
             // The allocator is called without the lock: zeroing megabytes must not hold up another thread.
             drop(shelves);
             drop(stale);
@@ -91,7 +97,7 @@ impl Pool {
     pub fn usage(&self) -> PoolUsage {
         let shelves = self.home.lock();
         PoolUsage {
-            bound: Bytes(self.home.bound),
+            bound: Bytes(shelves.bound),
             in_use: Bytes(shelves.in_use),
             idle: Bytes(shelves.idle_bytes),
             high_water: Bytes(shelves.high_water),
@@ -120,10 +126,10 @@ impl Home {
 
 impl Shelves {
     /// Takes idle blocks off the shelves, largest first, until lent and idle together fit the bound.
-    fn make_room(&mut self, bound: u64) -> Vec<Block> {
+    fn make_room(&mut self) -> Vec<Block> {
         let mut stale = Vec::new();
         for class in (0..CLASSES).rev() {
-            while self.in_use + self.idle_bytes > bound {
+            while self.in_use + self.idle_bytes > self.bound {
                 let Some(block) = self.idle[class].pop() else { break };
                 self.idle_bytes -= block.capacity() as u64;
                 stale.push(block);
@@ -161,6 +167,21 @@ mod tests {
         let usage = pool.usage();
         assert_eq!((usage.in_use, usage.high_water), (Bytes::ZERO, Bytes::kib(12)));
         assert_eq!(usage.refusals, 1);
+    }
+
+    #[test]
+    fn a_bound_that_grows_or_shrinks_counts_from_then_on() {
+        let pool = Pool::new(Bytes::kib(4));
+        let first = pool.take(4096).expect("room for one");
+        assert!(pool.take(1).is_none());
+        pool.resize(Bytes::kib(8));
+        let second = pool.take(4096).expect("room for another");
+        pool.resize(Bytes::kib(4));
+        drop(first);
+        assert!(pool.take(1).is_none(), "one is still out, and the bound is one");
+        drop(second);
+        assert!(pool.take(1).is_some());
+        assert!(pool.usage().idle <= Bytes::kib(4), "what is beyond the bound was given back");
     }
 
     #[test]

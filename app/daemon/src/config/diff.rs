@@ -42,6 +42,30 @@ pub enum Setting {
     Autosync(bool),
 }
 
+/// What of a group runs now, of all that can change while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Running {
+    /// When writes are answered.
+    pub mode: Mode,
+    /// The queue's bounds and policies.
+    pub queue: QueueConfig,
+    /// Where the bound comes from.
+    pub queue_source: QueueSource,
+    /// When a silent peer is lost.
+    pub peer_timeout: Duration,
+    /// Copying without being asked.
+    pub autosync: bool,
+}
+
+impl GroupConfig {
+    /// What runs takes the place of what the file said.
+    pub fn set_running(&mut self, running: Running) {
+        let Running { mode, queue, queue_source, peer_timeout, autosync } = running;
+        (self.mode, self.peer_timeout, self.autosync) = (mode, peer_timeout, autosync);
+        (self.queue, self.queue_source) = (queue, queue_source);
+    }
+}
+
 /// What changes from `old` to `new`. Groups, volumes, nodes and connections that come, go or move need a
 /// restart: their threads and files are set up at the start.
 #[must_use]
@@ -84,7 +108,10 @@ fn online(name: &str, old: &GroupConfig, new: &GroupConfig, changes: &mut Vec<Ch
     if old.mode != new.mode {
         note(Setting::Mode(new.mode), "mode", old.mode.to_string(), new.mode.to_string());
     }
-    if (old.queue, old.queue_source) != (new.queue, new.queue_source) {
+    // Where the operator's queue is also the file's, there is nothing to change.
+    let other_source =
+        old.queue_source != new.queue_source && old.queue_source != QueueSource::Operator;
+    if old.queue != new.queue || other_source {
         let setting = Setting::Queue(new.queue, new.queue_source);
         note(setting, "queue", queue_text(&old.queue), queue_text(&new.queue));
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One group on a shard: its engine and everything that performs its effects.
 
-use crate::config::{QueueSource, Setting};
+use crate::config::{QueueSource, Running, Setting};
 use crate::shard::clock::Clock;
 use crate::shard::guard::Guard;
 use crate::shard::link::Link;
@@ -52,7 +52,7 @@ pub(crate) struct Group {
     pub(crate) name: String,
     pub(crate) peer: String,
     pub(crate) config: helio_engine::Config,
-    pub(crate) preset: Option<String>,
+    pub(crate) queue_source: QueueSource,
     metadata: Metadata,
     /// Indexed by the engine's name for it.
     ios: Vec<Option<Io>>,
@@ -76,7 +76,7 @@ impl Group {
             metadata,
             store,
             superblock,
-            preset,
+            queue_source,
         } = plan;
         Self {
             index,
@@ -87,7 +87,7 @@ impl Group {
             name: config.group.clone(),
             peer: config.peer.clone(),
             config,
-            preset,
+            queue_source,
             metadata: Metadata { file: metadata, store },
             ios: Vec::new(),
             commands: HashMap::new(),
@@ -114,18 +114,28 @@ impl Group {
     /// Changes a setting that may change while running.
     pub(crate) fn change(&mut self, now: Moment, setting: Setting) {
         // `helio mode` may have changed the mode since; only an applied mode changes it back.
-        self.config.mode = self.engine.status(now).mode;
+        self.config.mode = self.engine.words().mode;
         match setting {
             Setting::Mode(mode) => self.config.mode = mode,
             Setting::Queue(queue, source) => {
-                self.config.queue = queue;
-                self.preset = (source == QueueSource::PresetSndr).then(|| "sndr".into());
+                (self.config.queue, self.queue_source) = (queue, source);
             }
             Setting::PeerTimeout(timeout) => self.config.peer_timeout = timeout,
             Setting::Autosync(on) => self.config.autosync = on,
         }
         let config = self.config.clone();
         self.tell(now, Event::Reconfigure { config });
+    }
+
+    /// What runs now, of all that can change while it runs.
+    pub(crate) fn running(&self) -> Running {
+        Running {
+            mode: self.engine.words().mode,
+            queue: self.config.queue,
+            queue_source: self.queue_source,
+            peer_timeout: self.config.peer_timeout,
+            autosync: self.config.autosync,
+        }
     }
 
     /// Settles the engine and performs effects until there are none.

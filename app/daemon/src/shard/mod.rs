@@ -12,6 +12,7 @@
 
 mod clients;
 mod clock;
+mod events;
 mod group;
 mod guard;
 mod link;
@@ -23,10 +24,12 @@ mod strangers;
 mod stream;
 mod token;
 
-use crate::config::Setting;
+use crate::config::{Running, Setting};
+use crate::events::Hub;
 use crate::patience::once_let_go;
 use clients::{ClientIo, Clients};
 pub(crate) use clock::Clock;
+use events::Watch;
 use group::{CommandReply, Group, Wanted};
 use guard::Door;
 pub(crate) use guard::Guard;
@@ -35,6 +38,7 @@ use helio_engine::{Command, Refusal};
 use helio_format::message::Parting;
 use helio_units::{Bytes, Moment, VolumeIndex};
 pub(crate) use plan::{GroupPlan, Listeners, VolumePlan};
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 use strangers::{Introduced, Strangers, farewell};
@@ -63,6 +67,8 @@ pub(crate) enum Ask {
     AtStake { group: String, reply: oneshot::Sender<helio_api::AtStake> },
     /// The flight recorder.
     Recorder { group: String, reply: oneshot::Sender<Vec<helio_api::RecorderEvent>> },
+    /// What runs of all that can change while running, group by group.
+    Running { reply: oneshot::Sender<Vec<(String, Running)>> },
     /// Change a setting that can change while running.
     Change { group: String, setting: Setting },
     /// Trust other keys: of every group, what its peer's connection must have.
@@ -82,6 +88,7 @@ struct Leaving {
 pub(crate) struct Shard<D: Driver> {
     driver: D,
     clock: Clock,
+    watch: Watch,
     groups: Vec<Group>,
     clients: Clients,
     strangers: Strangers,
@@ -106,13 +113,11 @@ impl<D: Driver> Shard<D> {
         plans: Vec<GroupPlan>,
         listeners: Listeners,
         asks: Receiver<Ask>,
+        hub: Arc<Hub>,
         mut dice: impl FnMut() -> u64,
     ) -> std::io::Result<Self> {
         let clock = Clock::new();
-        let queued: u64 = plans
-            .iter()
-            .map(|p| p.engine.queue.memory.unwrap_or(helio_engine::QUEUE_BYTES_MOST).0)
-            .sum();
+        let pool = Pool::new(payload_memory(plans.iter().map(|plan| &plan.engine)));
         let mut groups = Vec::new();
         for (index, plan) in plans.into_iter().enumerate() {
             groups.push(Group::new(index, plan, (dice(), dice()), clock.now()));
@@ -123,13 +128,13 @@ impl<D: Driver> Shard<D> {
         Ok(Self {
             driver,
             clock,
+            watch: Watch::new(hub, groups.len()),
             groups,
             clients: Clients::default(),
             strangers: Strangers::new(door),
             client_listeners: listeners.clients.iter().map(listen).collect::<Result<_, _>>()?,
             peer_listener: listeners.peers.as_ref().map(listen).transpose()?,
-            // Buffers come in powers of two, so what the queues may hold counts twice.
-            pool: Pool::new(Bytes(queued) * 2 + CLIENT_MEMORY),
+            pool,
             asks,
             leaving: Vec::new(),
             wanted: Vec::new(),
@@ -194,6 +199,9 @@ impl<D: Driver> Shard<D> {
         }
         for slot in self.clients.starved() {
             self.wake_client(slot);
+        }
+        for (index, group) in self.groups.iter().enumerate() {
+            self.watch.look(index, group, &self.clients, &self.clock);
         }
     }
 
@@ -456,9 +464,14 @@ impl<D: Driver> Shard<D> {
                     let _gone = reply.send(show::recorder(&self.groups[index], &self.clock));
                 }
             }
+            Ask::Running { reply } => {
+                let all = self.groups.iter().map(|g| (g.name.clone(), g.running()));
+                let _gone = reply.send(all.collect());
+            }
             Ask::Change { group, setting } => {
                 if let Some(index) = self.find(&group) {
                     self.groups[index].change(now, setting);
+                    self.pool.resize(payload_memory(self.groups.iter().map(|g| &g.config)));
                 }
             }
             Ask::Trust { guards } => self.trust(guards, now),
@@ -511,6 +524,14 @@ impl<D: Driver> Shard<D> {
         let clients = |volume| self.clients.count(index, volume);
         show::group(&self.groups[index], &self.clock, clients)
     }
+}
+
+/// Payload that a shard may hold: what its queues may, and what clients may have under way. Buffers come in powers of
+/// two, so what the queues may hold counts twice.
+fn payload_memory<'a>(configs: impl Iterator<Item = &'a helio_engine::Config>) -> Bytes {
+    let bounds = configs.map(|c| c.queue.memory.unwrap_or(helio_engine::QUEUE_BYTES_MOST));
+    let queued = bounds.fold(0, |sum: u64, bound| sum.saturating_add(bound.0));
+    Bytes(queued.saturating_mul(2).saturating_add(CLIENT_MEMORY.0))
 }
 
 fn unknown(group: &str) -> Refusal {

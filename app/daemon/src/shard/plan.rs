@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a shard is told at its start, in its own terms.
 
+use crate::config::QueueSource;
 use crate::shard::guard::Guard;
 use helio_disk::Member;
 use helio_driver::{Address, File};
@@ -35,8 +36,8 @@ pub(crate) struct GroupPlan {
     pub(crate) metadata: File,
     pub(crate) store: SuperblockStore,
     pub(crate) superblock: Superblock,
-    /// `bound_source` for a bound that the file names.
-    pub(crate) preset: Option<String>,
+    /// Where the queue's bound comes from.
+    pub(crate) queue_source: QueueSource,
 }
 
 /// Where a shard listens.

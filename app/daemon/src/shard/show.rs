@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The engine's status in the words of the control API.
 
+use crate::config::QueueSource;
 use crate::shard::clock::Clock;
 use crate::shard::group::Group;
 use helio_api::{
@@ -8,7 +9,7 @@ use helio_api::{
     LinkStatus, ModeStatus, PeerStatus, Protected, QueueStatus, RecorderEvent, SyncStatus,
     ThrottleStatus, VolumeStatus,
 };
-use helio_engine::{BoundSource, Status, WhenFull};
+use helio_engine::{BoundSource, QUEUE_BYTES_MOST, QUEUE_PRODUCTS, Status, WhenFull};
 use helio_units::{Bytes, Items, Mode, Rate, Role, State, VolumeIndex};
 
 /// One group.
@@ -48,11 +49,13 @@ pub(crate) fn group(
             effective: in_force.then_some(status.effective),
         },
         volumes: volumes.collect(),
-        queue: status.queue.map(|queue| self::queue(&queue, group)),
+        queue: status.queue.map(|queue| self::queue(&queue, group, clock)),
         throttle: status.queue.map_or_else(ThrottleStatus::default, |queue| ThrottleStatus {
             waiting: Items(queue.waiting),
             count: Items(queue.throttled),
             total_seconds: queue.throttle_time,
+            refused: Items(queue.refused),
+            dropped: queue.dropped,
         }),
         lag: LagStatus {
             bytes: status.lag.bytes,
@@ -129,26 +132,49 @@ fn protected(status: &Status, group: &Group, clock: &Clock) -> Protected {
     }
 }
 
-fn queue(queue: &helio_engine::QueueStatus, group: &Group) -> QueueStatus {
+fn queue(queue: &helio_engine::QueueStatus, group: &Group, clock: &Clock) -> QueueStatus {
     QueueStatus {
         bytes: queue.bytes,
         items: queue.items,
         bytes_high_water: queue.bytes_high,
+        bytes_high_water_at_ms: clock.wall(queue.bytes_high_at),
         items_high_water: queue.items_high,
+        items_high_water_at_ms: clock.wall(queue.items_high_at),
+        high_water_since_ms: clock.wall(queue.marks_since),
         bound_bytes: queue.bound,
         bound_items: queue.bound_items,
         bound_source: bound_source(queue.source, group),
+        bound_reason: bound_reason(queue, group),
         when_full_connected: policy(group.config.queue.connected).into(),
         when_full_disconnected: policy(group.config.queue.disconnected).into(),
     }
 }
 
 fn bound_source(source: BoundSource, group: &Group) -> String {
-    match (source, &group.preset) {
-        (BoundSource::File, Some(preset)) => format!("preset {preset}"),
-        (BoundSource::File, None) => "file".into(),
+    match (source, group.queue_source) {
+        (BoundSource::File, QueueSource::PresetSndr) => "preset sndr".into(),
+        (BoundSource::File, QueueSource::Operator) => "operator".into(),
+        (BoundSource::File, _) => "file".into(),
         (BoundSource::Default, _) => "default".into(),
         (BoundSource::Measured, _) => "4 x measured bandwidth-delay product".into(),
+    }
+}
+
+fn bound_reason(queue: &helio_engine::QueueStatus, group: &Group) -> String {
+    match (queue.source, queue.chosen_by) {
+        (BoundSource::Measured, Some((round_trip, rate))) => {
+            let most = if queue.bound == QUEUE_BYTES_MOST { ", but no more by itself" } else { "" };
+            format!("auto: {QUEUE_PRODUCTS} x {rate} x {round_trip:.1?}, as measured{most}")
+        }
+        (BoundSource::File, _) => match group.queue_source {
+            QueueSource::PresetSndr => "the file says preset sndr".into(),
+            QueueSource::Operator => "an operator set it; the file is not changed".into(),
+            QueueSource::Auto | QueueSource::File => "the file says so".into(),
+        },
+        _ => format!(
+            "auto: the least there is; the link was not measured yet, or {QUEUE_PRODUCTS} x its bandwidth-delay \
+             product is less"
+        ),
     }
 }
 
@@ -202,6 +228,7 @@ fn sync(sync: &helio_engine::SyncStatus, status: &Status) -> SyncStatus {
     let eta = (rate.0 > 0).then(|| rate.time_for(left));
     SyncStatus {
         marked_bytes: marked,
+        to_copy_bytes: sync.to_copy,
         copied_bytes: sync.copied,
         rate_bytes_per_second: rate,
         eta_seconds: eta,

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The API described in OpenAPI 3.1, from its types and [`Operation`]s.
+//!
+//! `docs/reference/openapi.json` is this description, kept in the tree so that a change of the API is seen in review.
+
+use crate::error::code;
+use crate::event::Event;
+use crate::operation::{Method, Operation};
+use crate::{
+    Accepted, ApiError, ApplyReply, ApplyRequest, EventsRequest, ModeRequest, PromoteRequest,
+    QueueReply, QueueRequest, RecorderDump, Status,
+};
+use schemars::generate::{SchemaGenerator, SchemaSettings};
+use schemars::{JsonSchema, Schema};
+use serde_json::{Map, Value, json};
+
+/// The API as an OpenAPI 3.1 document; `version` is the daemon's.
+#[must_use]
+pub fn document(version: &str) -> Value {
+    let mut types = Types::new();
+    let mut paths = Map::new();
+    for operation in Operation::ALL {
+        let method = match operation.method() {
+            Method::Get => "get",
+            Method::Post => "post",
+        };
+        let at = paths.entry(operation.path()).or_insert_with(|| json!({}));
+        at[method] = described(operation, &mut types);
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Heliograph control API",
+            "description": "HTTP and JSON on the daemon's control socket. Quantities say their unit in their name. \
+                Within /v1 paths and fields are only ever added: ignore fields you do not know.",
+            "version": version,
+            "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
+        },
+        "servers": [{ "url": "/", "description": "the socket `control.sock` in the daemon's state directory" }],
+        "paths": paths,
+        "components": { "schemas": types.definitions() },
+    })
+}
+
+/// Collects the descriptions of types: what is sent to a daemon, and what it sends.
+struct Types {
+    requests: SchemaGenerator,
+    replies: SchemaGenerator,
+}
+
+impl Types {
+    fn new() -> Self {
+        let settings = || {
+            SchemaSettings::draft2020_12()
+                .with(|settings| settings.definitions_path = "/components/schemas".into())
+        };
+        Self {
+            requests: settings().for_deserialize().into_generator(),
+            replies: settings().for_serialize().into_generator(),
+        }
+    }
+
+    fn request<T: JsonSchema>(&mut self) -> Option<Schema> {
+        Some(self.requests.subschema_for::<T>())
+    }
+
+    fn reply<T: JsonSchema>(&mut self) -> Schema {
+        self.replies.subschema_for::<T>()
+    }
+
+    fn definitions(mut self) -> Map<String, Value> {
+        let mut all = self.requests.take_definitions(true);
+        all.extend(self.replies.take_definitions(true));
+        all
+    }
+}
+
+fn described(operation: Operation, types: &mut Types) -> Value {
+    let reply = reply(operation, types);
+    let mut value = json!({
+        "operationId": operation.name(),
+        "summary": operation.summary(),
+        "parameters": parameters(operation),
+        "responses": { "200": { "description": "Done, or begun.", "content": reply } },
+    });
+    for status in statuses(operation) {
+        let codes = code::ALL.iter().filter(|(_, of, _)| *of == status);
+        let codes: Vec<String> =
+            codes.map(|(code, _, meaning)| format!("`{code}`: {meaning}")).collect();
+        value["responses"][status.to_string()] = json!({
+            "description": codes.join("; "),
+            "content": { "application/json": { "schema": types.reply::<ApiError>() } },
+        });
+    }
+    if let Some(schema) = request(operation, types) {
+        value["requestBody"] =
+            json!({ "required": true, "content": { "application/json": { "schema": schema } } });
+    }
+    value
+}
+
+fn parameters(operation: Operation) -> Vec<Value> {
+    let mut all = Vec::new();
+    if operation.path().contains("{group}") {
+        all.push(json!({
+            "name": "group", "in": "path", "required": true, "schema": { "type": "string" },
+            "description": "The group's name.",
+        }));
+    }
+    if operation == Operation::Events {
+        all.extend(query::<EventsRequest>());
+    }
+    all
+}
+
+/// A request that travels in the URL's query, field by field.
+fn query<T: JsonSchema>() -> Vec<Value> {
+    let schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>();
+    let described = |(name, field): (&String, &Value)| {
+        let mut schema = field.clone();
+        let description = schema.as_object_mut().and_then(|fields| fields.remove("description"));
+        json!({ "name": name, "in": "query", "description": description, "schema": schema })
+    };
+    let fields = schema.get("properties").and_then(Value::as_object);
+    fields.into_iter().flatten().map(described).collect()
+}
+
+/// The body it takes, where it takes one.
+fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
+    match operation {
+        Operation::Promote => types.request::<PromoteRequest>(),
+        Operation::Mode => types.request::<ModeRequest>(),
+        Operation::QueueSet => types.request::<QueueRequest>(),
+        Operation::Apply => types.request::<ApplyRequest>(),
+        Operation::Status
+        | Operation::Group
+        | Operation::Recorder
+        | Operation::Events
+        | Operation::Log
+        | Operation::Update
+        | Operation::Demote
+        | Operation::Queue
+        | Operation::QueueReset
+        | Operation::Document => None,
+    }
+}
+
+/// What it answers, by media type.
+fn reply(operation: Operation, types: &mut Types) -> Value {
+    let schema = match operation {
+        Operation::Status | Operation::Group => types.reply::<Status>(),
+        Operation::Recorder => types.reply::<RecorderDump>(),
+        Operation::Events => {
+            let line = types.reply::<Event>();
+            let text = "One JSON object a line, for as long as it is read.";
+            let schema = json!({ "type": "string", "description": text });
+            return json!({ "application/x-ndjson": { "schema": schema, "x-line-schema": line } });
+        }
+        Operation::Log
+        | Operation::Update
+        | Operation::Promote
+        | Operation::Demote
+        | Operation::Mode
+        | Operation::QueueSet
+        | Operation::QueueReset => types.reply::<Accepted>(),
+        Operation::Queue => types.reply::<QueueReply>(),
+        Operation::Apply => types.reply::<ApplyReply>(),
+        Operation::Document => Schema::from(Map::from_iter([("type".into(), json!("object"))])),
+    };
+    json!({ "application/json": { "schema": schema } })
+}
+
+/// The HTTP statuses of its refusals.
+fn statuses(operation: Operation) -> Vec<u16> {
+    let mut all = Vec::new();
+    if operation.method() == Method::Post {
+        all.extend([400, 408, 409, 413]);
+    }
+    if operation == Operation::Events {
+        all.extend([400, 404]);
+    }
+    if operation.path().contains("{group}") {
+        all.push(404);
+    }
+    all.extend([500, 503]);
+    all.sort_unstable();
+    all
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Everything that can be asked of a daemon, once: the router and the description of the API are both made of it, so
+//! neither can have what the other lacks.
+
+use crate::paths;
+
+/// How an operation is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// It changes nothing.
+    Get,
+    /// It changes something.
+    Post,
+}
+
+/// One thing that can be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Show every group.
+    Status,
+    /// Show one group.
+    Group,
+    /// Show what happened last.
+    Recorder,
+    /// Tell what happens.
+    Events,
+    /// Keep marks only.
+    Log,
+    /// Copy marked regions, then replicate.
+    Update,
+    /// Make this node primary.
+    Promote,
+    /// Make this node secondary.
+    Demote,
+    /// Change the mode.
+    Mode,
+    /// Show the queue.
+    Queue,
+    /// Change the queue.
+    QueueSet,
+    /// Let the queue's high-water marks begin anew.
+    QueueReset,
+    /// Read the file again.
+    Apply,
+    /// Describe the API.
+    Document,
+}
+
+impl Operation {
+    /// All of them.
+    pub const ALL: [Self; 14] = [
+        Self::Status,
+        Self::Group,
+        Self::Recorder,
+        Self::Events,
+        Self::Log,
+        Self::Update,
+        Self::Promote,
+        Self::Demote,
+        Self::Mode,
+        Self::Queue,
+        Self::QueueSet,
+        Self::QueueReset,
+        Self::Apply,
+        Self::Document,
+    ];
+
+    /// Where it is asked for; `{group}` stands for a group's name.
+    #[must_use]
+    pub const fn path(self) -> &'static str {
+        match self {
+            Self::Status => paths::STATUS,
+            Self::Group => paths::GROUP,
+            Self::Recorder => paths::RECORDER,
+            Self::Events => paths::EVENTS,
+            Self::Log => paths::LOG,
+            Self::Update => paths::UPDATE,
+            Self::Promote => paths::PROMOTE,
+            Self::Demote => paths::DEMOTE,
+            Self::Mode => paths::MODE,
+            Self::Queue => paths::QUEUE,
+            Self::QueueSet => paths::QUEUE_SET,
+            Self::QueueReset => paths::QUEUE_RESET,
+            Self::Apply => paths::APPLY,
+            Self::Document => paths::DOCUMENT,
+        }
+    }
+
+    /// How it is asked for.
+    #[must_use]
+    pub const fn method(self) -> Method {
+        match self {
+            Self::Status
+            | Self::Group
+            | Self::Recorder
+            | Self::Events
+            | Self::Queue
+            | Self::Document => Method::Get,
+            Self::Log
+            | Self::Update
+            | Self::Promote
+            | Self::Demote
+            | Self::Mode
+            | Self::QueueSet
+            | Self::QueueReset
+            | Self::Apply => Method::Post,
+        }
+    }
+
+    /// Its name for programs that are generated from the description.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Status => "status",
+            Self::Group => "group",
+            Self::Recorder => "recorder",
+            Self::Events => "events",
+            Self::Log => "log",
+            Self::Update => "update",
+            Self::Promote => "promote",
+            Self::Demote => "demote",
+            Self::Mode => "mode",
+            Self::Queue => "queue",
+            Self::QueueSet => "queue-set",
+            Self::QueueReset => "queue-reset",
+            Self::Apply => "apply",
+            Self::Document => "document",
+        }
+    }
+
+    /// What it does, in a line.
+    #[must_use]
+    pub const fn summary(self) -> &'static str {
+        match self {
+            Self::Status => "Show every group this node takes part in.",
+            Self::Group => "Show one group.",
+            Self::Recorder => "Show the group's flight recorder: what happened last.",
+            Self::Events => "Tell what is there, and then what changes, for as long as it is read.",
+            Self::Log => "Stop sending and keep marks only, until an update.",
+            Self::Update => "Copy what is marked, then replicate; answered when it began.",
+            Self::Promote => "Make this node primary.",
+            Self::Demote => {
+                "Make this node secondary, everything delivered where the peer is there."
+            }
+            Self::Mode => "Change when writes are answered; the file is not changed.",
+            Self::Queue => "Show the group's queue: bound, use, high-water marks, waits, lag.",
+            Self::QueueSet => {
+                "Change the queue's bound and policies while it runs; the file is not changed."
+            }
+            Self::QueueReset => "Let the queue's high-water marks begin anew.",
+            Self::Apply => {
+                "Read the configuration file again and change what can change while running."
+            }
+            Self::Document => "This description, in OpenAPI 3.1.",
+        }
+    }
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Waiting until the copies of a group are equal, and telling meanwhile how far they are: on a terminal in one line
+//! that is drawn again, elsewhere in a line every few seconds.
+
+use crate::client::{Client, ClientError};
+use crate::progress;
+use crate::render::seconds;
+use crate::verbs::{one_group, pause, print};
+use anyhow::Result;
+use helio_api::{ApiError, Connection, GroupStatus};
+use helio_units::State;
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// How often an update that is waited for is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// How often that is told where it is kept: in a file, say.
+const TELL_EVERY: Duration = Duration::from_secs(5);
+/// How long an update that was accepted may take to begin while the connection is being made.
+const BEGINS_WITHIN: Duration = Duration::from_secs(10);
+
+/// What one look at a group that is waited for says.
+enum Look {
+    /// The copies are equal.
+    Level,
+    /// Look again.
+    Wait,
+    /// It will not come to that by itself.
+    Over(ApiError),
+}
+
+/// `begun`: the update was seen at work before; `waited`: since it was accepted.
+fn look(g: &GroupStatus, begun: bool, waited: Duration) -> Look {
+    let on_its_way = matches!(g.peer.connection, Connection::Connected | Connection::Connecting);
+    match g.state {
+        State::Replicating => Look::Level,
+        State::Syncing | State::CatchingUp if g.fault.is_none() => Look::Wait,
+        // Just after a promotion or a cut the connection is still being made.
+        State::Logging if g.fault.is_none() && !begun && on_its_way && waited < BEGINS_WITHIN => {
+            Look::Wait
+        }
+        state => {
+            let text = format!("{} is {state}: {}", g.name, g.state_reason);
+            // A peer that is away may come back; anything else wants the operator first.
+            let retry = g.peer.connection == Connection::Connecting;
+            Look::Over(ApiError { retry, ..ApiError::new("not-level", text, g.next.clone()) })
+        }
+    }
+}
+
+/// Waits until the copies are equal, for as long as it takes. While the peer is away there is no end to wait for.
+pub(crate) fn level(client: &Client, group: &str) -> Result<ExitCode> {
+    let terminal = std::io::stderr().is_terminal();
+    let (mut begun, started) = (false, Instant::now());
+    let mut told = started;
+    loop {
+        let g = one_group(client, group)?;
+        let seen = look(&g, begun, started.elapsed());
+        if terminal {
+            // Back to the line's start and clear it, so that nothing of the progress is left behind the end.
+            eprint!("\r\x1b[K");
+        }
+        match seen {
+            Look::Level => {
+                print(&format!("{group} is replicating\n"))?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            Look::Over(error) => return Err(ClientError::Refused(Box::new(error)).into()),
+            Look::Wait => begun |= g.state != State::Logging,
+        }
+        if terminal {
+            eprint!("{}", describe(&g, progress::bar));
+        } else if told.elapsed() >= TELL_EVERY {
+            told = Instant::now();
+            eprintln!("{group}: {}", describe(&g, progress::text));
+        }
+        pause(LOOK_EVERY);
+    }
+}
+
+/// How far a group is that is not level yet.
+fn describe(g: &GroupStatus, copy: fn(&helio_api::SyncStatus) -> String) -> String {
+    match &g.sync {
+        Some(sync) => copy(sync),
+        None => format!("{}, {} and {} behind", g.state, g.lag.bytes, seconds(g.lag.seconds)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use helio_api::Status;
+
+    fn group(state: State, connection: Connection) -> GroupStatus {
+        let sample: Status = serde_json::from_str(include_str!("render_sample.json"))
+            .expect("the sample is a status");
+        let mut group = sample.groups.into_iter().next().expect("the sample has a group");
+        (group.state, group.peer.connection, group.fault) = (state, connection, None);
+        group
+    }
+
+    /// What a look says, as one word or the error.
+    fn says(g: &GroupStatus, begun: bool, waited: Duration) -> String {
+        match look(g, begun, waited) {
+            Look::Level => "level".to_owned(),
+            Look::Wait => "wait".to_owned(),
+            Look::Over(error) => error.error,
+        }
+    }
+
+    #[test]
+    fn an_update_may_begin_late_while_the_connection_is_being_made() {
+        let early = group(State::Logging, Connection::Connecting);
+        assert_eq!(says(&early, false, Duration::ZERO), "wait");
+        assert!(says(&early, false, BEGINS_WITHIN).starts_with("db is logging: "));
+        let refused = group(State::Logging, Connection::Refused);
+        assert!(says(&refused, false, Duration::ZERO).starts_with("db is logging: "));
+    }
+
+    #[test]
+    fn an_update_ends_level_or_with_the_state_it_fell_into() {
+        let mut g = group(State::Syncing, Connection::Connected);
+        assert_eq!(says(&g, true, Duration::from_secs(3600)), "wait");
+        g.fault = Some("volume 0 failed".to_owned());
+        assert!(says(&g, true, Duration::ZERO).starts_with("db is syncing: "));
+        let level = group(State::Replicating, Connection::Connected);
+        assert_eq!(says(&level, true, Duration::ZERO), "level");
+        let fell = group(State::Logging, Connection::Connecting);
+        assert!(says(&fell, true, Duration::ZERO).starts_with("db is logging: "));
+        let queuing = group(State::Queuing, Connection::Connecting);
+        assert!(says(&queuing, false, Duration::ZERO).starts_with("db is queuing: "));
+    }
+}

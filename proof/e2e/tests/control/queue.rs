@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `helio queue`: the bound changes under way, and `helio apply` knows what runs.
+
+use crate::common::{assert_ended, change};
+use helio_e2e::{begin, group, number, wait};
+use helio_testkit::{Pair, Plan};
+use helio_units::{Bytes, Mode};
+use serde_json::{Value, json};
+
+fn pair() -> Pair {
+    let line = "queue = { memory = \"1MiB\", items = 1000 }";
+    Plan::new("db").mode(Mode::Sync).volume("data", Bytes::mib(1)).group_line(line).start()
+}
+
+fn queue(pair: &Pair, node: &str) -> Value {
+    pair.helio(node, &["queue", "db", "--json"]).json()
+}
+
+#[test]
+fn a_queue_is_changed_while_it_runs_and_apply_goes_back_to_the_file() {
+    let pair = pair();
+    begin(&pair, "paris");
+    let set = ["queue", "db", "set", "--memory", "2MiB", "--when-full", "block/fail"];
+    let told = pair.helio("paris", &set);
+    let now = "the queue of db is now 2 MiB and 1000 items, block/fail when full";
+    assert_ended(&told, 0, &[now, "the file is not changed", "helio apply"]);
+    let shown = wait(&pair, "paris", "the new bound", |status| {
+        number(status, "/queue/bound_bytes") == 2 << 20
+    });
+    assert_eq!(shown["queue"]["bound_source"], "operator");
+    assert_eq!(shown["queue"]["when_full_disconnected"], "fail");
+    let told = queue(&pair, "paris");
+    assert_eq!(told["settings"]["memory"], json!({ "bytes": 2 << 20 }));
+    assert_eq!(told["file_settings"]["memory"], json!({ "bytes": 1 << 20 }));
+    let again = pair.helio("paris", &["queue", "db", "set", "--memory", "2MiB"]);
+    assert_ended(&again, 0, &["is so already"]);
+
+    // What runs, and not the file as it was applied last, is what the file is held against.
+    pair.helio("paris", &["mode", "db", "async"]).expect_success();
+    let lines = ["mode async -> sync", "queue 2 MiB and 1000 items, block/fail when full -> 1 MiB"];
+    assert_ended(&pair.helio("paris", &["apply", "--dry-run"]), 0, &lines);
+    assert_ended(&pair.helio("paris", &["apply"]), 0, &lines);
+    let shown = wait(&pair, "paris", "the file's bound", |status| {
+        number(status, "/queue/bound_bytes") == 1 << 20
+    });
+    assert_eq!(
+        (&shown["mode"]["requested"], &shown["queue"]["bound_source"]),
+        (&json!("sync"), &json!("file"))
+    );
+    assert_eq!(queue(&pair, "paris")["file_settings"], Value::Null);
+    assert_ended(&pair.helio("paris", &["apply"]), 0, &["nothing to change"]);
+}
+
+#[test]
+fn an_automatic_queue_says_what_it_chose_and_why() {
+    let pair = pair();
+    begin(&pair, "paris");
+    pair.helio("paris", &["queue", "db", "set", "--memory", "auto"]).expect_success();
+    wait(&pair, "paris", "an automatic bound", |status| {
+        number(status, "/queue/bound_bytes") >= 8 << 20
+    });
+    let told = pair.helio("paris", &["queue", "db"]).expect_success();
+    assert!(told.contains("auto: "), "{told}");
+    change(&pair, "memory = \"1MiB\"", "memory = \"auto\"");
+    // The operator's queue is the file's now: there is nothing to go back to.
+    assert_ended(&pair.helio("paris", &["apply"]), 0, &["nothing to change"]);
+}
+
+#[test]
+fn high_water_marks_begin_anew_at_what_is_there() {
+    let pair = pair();
+    begin(&pair, "paris");
+    let before = group(&pair, "paris");
+    assert!(number(&before, "/queue/bytes_high_water") > 0, "the first copy went through it");
+    assert_ended(&pair.helio("paris", &["queue", "db", "reset"]), 0, &["begin anew"]);
+    let after = queue(&pair, "paris");
+    assert_eq!(number(&after, "/queue/bytes_high_water"), number(&after, "/queue/bytes"));
+    let since = |status: &Value| number(status, "/queue/high_water_since_ms");
+    assert!(since(&after) > since(&before), "{after:#}");
+    assert!(number(&after, "/queue/bytes_high_water_at_ms") >= since(&after), "{after:#}");
+}
+
+#[test]
+fn what_makes_no_queue_is_refused_and_a_secondary_has_none() {
+    let pair = pair();
+    begin(&pair, "paris");
+    let set = |word: &str, value: &str| pair.helio("paris", &["queue", "db", "set", word, value]);
+    assert_ended(&set("--memory", "100B"), 1, &["not even one sector", "remedy: ", "512B"]);
+    assert_ended(&set("--memory", "100"), 2, &["needs a unit"]);
+    assert_ended(&set("--items", "0"), 2, &["0"]);
+    assert_ended(&set("--when-full", "spill"), 2, &["block, log or fail"]);
+    assert_ended(&pair.helio("paris", &["queue", "db", "set"]), 2, &["--memory"]);
+    assert_ended(&pair.helio("paris", &["queue", "dbx"]), 1, &["name one of: db"]);
+    assert_eq!(number(&group(&pair, "paris"), "/queue/bound_bytes"), 1 << 20);
+
+    let told = pair.helio("lyon", &["queue", "db"]);
+    assert_ended(&told, 0, &["queue: none, since this node is secondary", "1 MiB and 1000 items"]);
+    assert_ended(&pair.helio("lyon", &["queue", "db", "reset"]), 1, &["secondary", "remedy: "]);
+}
