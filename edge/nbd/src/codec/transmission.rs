@@ -8,7 +8,7 @@
 //! | command | 6..8 | | command | 6..8 |
 //! | cookie | 8..16 | | cookie | 8..16 |
 //! | offset | 16..24 | | offset | 16..24 |
-//! | length of effect, or of a write's data | 24..28 | | length of the payload where flags have `PAYLOAD_LEN`, else of effect | 24..32 |
+//! | length of effect, or of a write's data | 24..28 | | length of the payload of a write or where flags have `PAYLOAD_LEN`, else of effect | 24..32 |
 //!
 //! | structured chunk | bytes | | extended chunk | bytes |
 //! |---|---|---|---|---|

@@ -18,7 +18,7 @@ fn any_request(form: Form) -> impl Strategy<Value = Vec<u8>> {
                 let payload = if command == command::WRITE { length as usize } else { 0 };
                 return [&header.encode()[..], &vec![0x5a; payload]].concat();
             }
-            let follows = flags & command_flag::PAYLOAD_LEN != 0;
+            let follows = flags & command_flag::PAYLOAD_LEN != 0 || command == command::WRITE;
             let mut payload = vec![0; if follows { length as usize } else { 0 }];
             // A filter that may be right: a short length of effect, then numbers of contexts.
             for (n, byte) in payload.iter_mut().enumerate().skip(6) {
