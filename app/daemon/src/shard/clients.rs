@@ -9,8 +9,10 @@ use crate::shard::stream::Stream;
 use crate::shard::token::{Kind, token};
 use helio_driver::{Buffer, Driver, Piece, Pool, Shared, Socket};
 use helio_engine::{Answer, Denial, Event, Operation, Request, StoreFault};
-use helio_nbd::{Command, Cookie, ErrorCode, ExportInfo, Exports, OpenRefusal, Session, Step};
-use helio_units::{Extent, Moment, RequestId, VolumeIndex};
+use helio_nbd::{
+    Command, Contexts, ErrorCode, ExportInfo, Exports, OpenRefusal, Session, SessionOptions, Step,
+};
+use helio_units::{Moment, RequestId, VolumeIndex};
 
 /// Requests one connection may have under way; clients in the field keep 16 to 128.
 const REQUESTS_MAX: u32 = 256;
@@ -28,9 +30,7 @@ const NO_DATA: u64 = 0;
 /// A write whose payload is arriving.
 #[derive(Debug)]
 struct Arriving {
-    cookie: Cookie,
-    extent: Extent,
-    fua: bool,
+    request: helio_nbd::Request,
     buffer: Option<Buffer>,
     filled: usize,
     /// The driver has the buffer, to receive straight into it.
@@ -82,8 +82,7 @@ impl Client {
 struct Owner {
     client: usize,
     epoch: u32,
-    cookie: Cookie,
-    read: Option<Extent>,
+    request: helio_nbd::Request,
     bytes: u64,
 }
 
@@ -111,7 +110,10 @@ impl Catalogue<'_> {
             ),
             size: volume.size,
             read_only: false,
+            volatile: false,
             trim: volume.member.trims(),
+            fast_zero: false,
+            contexts: Contexts::NONE,
             minimum_block,
             preferred_block: minimum_block.max(4096),
             handle: (g as u64) << 16 | v as u64,
@@ -150,7 +152,7 @@ impl Clients {
             self.slots.push(None);
             self.slots.len() - 1
         });
-        let session = Session::new();
+        let session = Session::with(SessionOptions::default());
         let mut greeting = Vec::new();
         session.greeting(&mut greeting);
         self.slots[slot] = Some(Client {
@@ -257,7 +259,7 @@ impl Clients {
             && arriving.buffer.is_none()
             && !arriving.direct
         {
-            arriving.buffer = io.pool.take(arriving.extent.length as usize);
+            arriving.buffer = io.pool.take(arriving.request.extent.length as usize);
             client.starved = arriving.buffer.is_none();
             if client.starved {
                 return false;
@@ -286,7 +288,8 @@ impl Clients {
         client.stream.consume(taken);
         match step {
             Step::NeedMore => false,
-            Step::Negotiating => true,
+            // A session without TLS never asks for it.
+            Step::Negotiating | Step::StartTls => true,
             Step::Ready { handle, .. } => {
                 client.place = Some(((handle >> 16) as usize, VolumeIndex(handle as u16)));
                 true
@@ -296,12 +299,15 @@ impl Clients {
                 false
             }
             Step::Request(request) if request.command == Command::Write => {
-                let helio_nbd::Request { cookie, extent, fua, .. } = request;
-                let buffer = io.pool.take(extent.length as usize);
+                let buffer = io.pool.take(request.extent.length as usize);
                 client.starved = buffer.is_none();
-                client.arriving =
-                    Some(Arriving { cookie, extent, fua, buffer, filled: 0, direct: false });
+                client.arriving = Some(Arriving { request, buffer, filled: 0, direct: false });
                 !client.starved
+            }
+            // Advice: everything there is to warm is warm already.
+            Step::Request(request) if request.command == Command::Cache => {
+                client.session.reply_done(&request, plain(&mut client.out));
+                true
             }
             Step::Request(request) => {
                 self.submit(slot, request, io);
@@ -316,13 +322,13 @@ impl Clients {
         }
     }
 
-    fn own(&mut self, slot: usize, cookie: Cookie, read: Option<Extent>, bytes: u64) -> RequestId {
+    fn own(&mut self, slot: usize, request: helio_nbd::Request, bytes: u64) -> RequestId {
         let epoch = self.slots[slot].as_mut().map_or(0, |client| {
             client.requests += 1;
             client.bytes += bytes;
             client.epoch
         });
-        let owner = Owner { client: slot, epoch, cookie, read, bytes };
+        let owner = Owner { client: slot, epoch, request, bytes };
         let at = self.free_owners.pop().unwrap_or_else(|| {
             self.owners.push(None);
             self.owners.len() - 1
@@ -332,24 +338,25 @@ impl Clients {
     }
 
     fn submit(&mut self, slot: usize, request: helio_nbd::Request, io: &mut ClientIo<'_>) {
-        let helio_nbd::Request { cookie, command, fua, no_hole, extent } = request;
+        let helio_nbd::Request { command, fua, no_hole, extent, .. } = request;
         let (operation, bytes) = match command {
             Command::Read => (Operation::Read(extent), extent.length),
             Command::Trim => (Operation::Discard { extent, fua }, NO_DATA),
             Command::WriteZeroes => (Operation::Zero { extent, punch: !no_hole, fua }, NO_DATA),
-            Command::Flush | Command::Write => (Operation::Flush, NO_DATA),
+            // Writes, advice and status, which no export here offers, do not come this way.
+            Command::Flush | Command::Write | Command::Cache | Command::BlockStatus => {
+                (Operation::Flush, NO_DATA)
+            }
         };
-        let read = (command == Command::Read).then_some(extent);
-        let id = self.own(slot, cookie, read, bytes);
+        let id = self.own(slot, request, bytes);
         self.tell(slot, id, operation, io);
     }
 
     fn submit_write(&mut self, slot: usize, io: &mut ClientIo<'_>) {
         let arriving = self.slots[slot].as_mut().and_then(|c| c.arriving.take());
-        let Some(Arriving { cookie, extent, fua, buffer: Some(buffer), .. }) = arriving else {
-            return;
-        };
-        let id = self.own(slot, cookie, None, extent.length);
+        let Some(Arriving { request, buffer: Some(buffer), .. }) = arriving else { return };
+        let helio_nbd::Request { extent, fua, .. } = request;
+        let id = self.own(slot, request, extent.length);
         let Some((group, _)) = self.slots[slot].as_ref().and_then(|c| c.place) else { return };
         let payload = io.groups[group].payloads.insert(buffer);
         self.tell(slot, id, Operation::Write { extent, payload, fua }, io);
@@ -374,17 +381,17 @@ impl Clients {
         client.requests -= 1;
         client.bytes -= owner.bytes;
         let out = plain(&mut client.out);
-        match (answer, owner.read, data) {
-            (Answer::Denied(denial), ..) => {
+        let request = &owner.request;
+        match (answer, data) {
+            (Answer::Denied(denial), _) => {
                 let (code, text) = denied(denial);
-                client.session.reply_error(owner.cookie, code, text, out);
+                client.session.reply_error(request, code, text, out);
             }
-            (Answer::Read(_), Some(extent), Some(shared)) => {
-                let length = extent.length as usize;
-                client.session.reply_read(owner.cookie, extent.offset, length as u32, out);
-                client.out.push(Piece::Shared(shared, 0..length));
+            (Answer::Read(_), Some(shared)) => {
+                client.session.reply_read(request, out);
+                client.out.push(Piece::Shared(shared, 0..request.extent.length as usize));
             }
-            _ => client.session.reply_done(owner.cookie, out),
+            _ => client.session.reply_done(request, out),
         }
         Some(owner.client)
     }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The client's side of the handshake.
 
-use super::ClientError;
 use super::wire::Wire;
+use super::{Chosen, ClientError};
 use crate::codec::{
-    Cursor, GREETING_LENGTH, Greeting, OptionHeader, OptionReplyHeader, TransmissionFlags,
-    client_flag, handshake_flag, info, option, reply,
+    Context, Contexts, Cursor, Form, GREETING_LENGTH, Greeting, OptionHeader, OptionReplyHeader,
+    TransmissionFlags, client_flag, handshake_flag, info, option, reply,
 };
 use helio_units::Bytes;
 use std::io::{BufReader, Read};
@@ -73,20 +73,86 @@ impl Negotiation {
         Ok(this)
     }
 
-    /// Asks for structured replies, which carry the server's words; whether it grants them.
-    pub(super) fn structured_replies(&mut self) -> Result<bool, ClientError> {
-        self.ask(option::STRUCTURED_REPLY, &[])?;
-        Ok(self.answer(option::STRUCTURED_REPLY)?.reply == reply::ACK)
+    /// Asks for the form of replies wanted, then for lesser ones; what the server grants. All but simple
+    /// ones carry the server's words.
+    pub(super) fn form(&mut self, wanted: Form) -> Result<Form, ClientError> {
+        for (form, option) in [
+            (Form::Extended, option::EXTENDED_HEADERS),
+            (Form::Structured, option::STRUCTURED_REPLY),
+        ] {
+            if form <= wanted {
+                self.ask(option, &[])?;
+                if self.answer(option)?.reply == reply::ACK {
+                    return Ok(form);
+                }
+            }
+        }
+        Ok(Form::Simple)
+    }
+
+    /// Chooses contexts of an export; which of them the server grants.
+    pub(super) fn choose(
+        &mut self,
+        export: &str,
+        contexts: Contexts,
+    ) -> Result<Chosen, ClientError> {
+        let queries = contexts.iter().map(Context::name);
+        let mut chosen = Chosen::default();
+        for (number, name) in self.meta(option::SET_META_CONTEXT, export, queries)? {
+            let context = Context::of_name(&name).filter(|context| contexts.has(*context));
+            let context = context.ok_or_else(|| broken("a context that was not asked"))?;
+            if chosen.number(context).is_some() || chosen.context(number).is_some() {
+                return Err(broken("a context granted twice"));
+            }
+            chosen.add(context, number);
+        }
+        Ok(chosen)
+    }
+
+    /// The names of the contexts an export offers.
+    pub(super) fn offered(&mut self, export: &str) -> Result<Vec<String>, ClientError> {
+        let found = self.meta(option::LIST_META_CONTEXT, export, std::iter::empty())?;
+        Ok(found.into_iter().map(|(_, name)| name).collect())
+    }
+
+    /// Sends either of the options about contexts; numbers and names the server answers with.
+    fn meta(
+        &mut self,
+        option: u32,
+        export: &str,
+        queries: impl Iterator<Item = &'static str>,
+    ) -> Result<Vec<(u32, String)>, ClientError> {
+        let mut data = named(export)?;
+        let mut count = 0_u32;
+        let mut listed = Vec::new();
+        for query in queries {
+            count += 1;
+            // The names of contexts are a few bytes long.
+            listed.extend_from_slice(&(query.len() as u32).to_be_bytes());
+            listed.extend_from_slice(query.as_bytes());
+        }
+        data.extend_from_slice(&count.to_be_bytes());
+        data.extend_from_slice(&listed);
+        self.ask(option, &data)?;
+        let mut found = Vec::new();
+        while found.len() < MOST_ANSWERS {
+            let answer = self.answer(option)?;
+            match answer.reply {
+                reply::META_CONTEXT => {
+                    let mut cursor = Cursor::new(&answer.data);
+                    let number = cursor.u32().ok_or_else(|| broken("a context cut short"))?;
+                    found.push((number, text(cursor.rest())));
+                }
+                reply::ACK => return Ok(found),
+                _ => return Err(refused(option, &answer)),
+            }
+        }
+        Err(broken("contexts without end"))
     }
 
     /// Begins to use an export.
     pub(super) fn go(&mut self, export: &str) -> Result<ExportShape, ClientError> {
-        let length = u32::try_from(export.len())
-            .ok()
-            .filter(|length| *length <= crate::MAX_NAME as u32)
-            .ok_or(ClientError::Unsendable("an export name of more than 4096 bytes"))?;
-        let mut data = length.to_be_bytes().to_vec();
-        data.extend_from_slice(export.as_bytes());
+        let mut data = named(export)?;
         data.extend_from_slice(&1_u16.to_be_bytes());
         data.extend_from_slice(&info::BLOCK_SIZE.to_be_bytes());
         self.ask(option::GO, &data)?;
@@ -132,7 +198,7 @@ impl Negotiation {
     }
 
     fn ask(&mut self, option: u32, data: &[u8]) -> Result<(), ClientError> {
-        // The longest data is that of `go`, which is bounded there.
+        // The longest data is a name, which is bounded, and a few words.
         let header = OptionHeader { option, length: data.len() as u32 };
         self.wire.send(&header.encode(), data).map_err(ClientError::io("negotiating"))
     }
@@ -157,6 +223,17 @@ impl Negotiation {
         self.reader.read_exact(&mut bytes).map_err(ClientError::io(doing))?;
         Ok(bytes)
     }
+}
+
+/// An export's name behind its length.
+fn named(export: &str) -> Result<Vec<u8>, ClientError> {
+    let length = u32::try_from(export.len())
+        .ok()
+        .filter(|length| *length <= crate::MAX_NAME as u32)
+        .ok_or(ClientError::Unsendable("an export name of more than 4096 bytes"))?;
+    let mut data = length.to_be_bytes().to_vec();
+    data.extend_from_slice(export.as_bytes());
+    Ok(data)
 }
 
 /// Facts gathered until the acknowledgement.

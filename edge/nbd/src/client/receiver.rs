@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The half that receives replies, of either form and in any order.
 
-use super::sender::{Expected, Pending};
+use super::sender::{Expected, Pending, Sort};
 use super::wire::Wire;
-use super::{ClientError, ServerError};
+use super::{Chosen, ClientError, ServerError};
 use crate::codec::{
-    ChunkHeader, Cookie, Cursor, ErrorCode, MAX_STRING, SimpleReply, chunk, chunk_flag, magic,
+    ChunkHeader, Context, Cookie, Cursor, ErrorCode, ExtendedChunkHeader, Form, MAX_STRING,
+    SimpleReply, StatusExtent, chunk, chunk_flag, magic,
 };
+use helio_units::Extent;
 use std::collections::HashMap;
 use std::io::{BufReader, Read};
 
@@ -15,6 +17,9 @@ const RECEIVING: &str = "receiving a reply";
 /// Longest error chunk that is believed, in bytes: a longest message and what may surround it.
 const LONGEST_ERROR: u32 = MAX_STRING as u32 + 64;
 
+/// Longest status chunk that is believed, in bytes: the most stretches the protocol wants in one.
+const LONGEST_STATUS: u32 = 8 + (16 << 20);
+
 /// The answer to one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
@@ -22,6 +27,10 @@ pub struct Reply {
     pub cookie: Cookie,
     /// The data of a read, nothing for other commands, or why it failed.
     pub result: Result<Vec<u8>, ServerError>,
+    /// The parts of a read that came as holes, where they lie on the export.
+    pub holes: Vec<Extent>,
+    /// What each context says, for a block status.
+    pub status: Vec<(Context, Vec<StatusExtent>)>,
 }
 
 /// A structured reply of which chunks are still to come.
@@ -29,7 +38,19 @@ pub struct Reply {
 struct Assembly {
     data: Vec<u8>,
     covered: u64,
+    holes: Vec<Extent>,
+    status: Vec<(Context, Vec<StatusExtent>)>,
     error: Option<ServerError>,
+}
+
+/// A chunk's header without what only its form needs.
+#[derive(Clone, Copy)]
+struct Chunk {
+    flags: u16,
+    kind: u16,
+    cookie: Cookie,
+    length: u32,
+    expected: Expected,
 }
 
 /// Receives replies as they come. It must be used for as long as the sender is: replies nobody takes
@@ -37,13 +58,19 @@ struct Assembly {
 pub struct ClientReceiver {
     reader: BufReader<Wire>,
     pending: Pending,
-    structured: bool,
+    form: Form,
+    chosen: Chosen,
     assemblies: HashMap<Cookie, Assembly>,
 }
 
 impl ClientReceiver {
-    pub(super) fn new(reader: BufReader<Wire>, pending: Pending, structured: bool) -> Self {
-        Self { reader, pending, structured, assemblies: HashMap::new() }
+    pub(super) fn new(
+        reader: BufReader<Wire>,
+        pending: Pending,
+        form: Form,
+        chosen: Chosen,
+    ) -> Self {
+        Self { reader, pending, form, chosen, assemblies: HashMap::new() }
     }
 
     /// Waits for the next complete reply.
@@ -53,31 +80,53 @@ impl ClientReceiver {
     /// no error here but in [`Reply::result`].
     pub fn receive(&mut self) -> Result<Reply, ClientError> {
         loop {
-            match u32::from_be_bytes(self.array()?) {
-                magic::SIMPLE_REPLY => return self.simple(),
-                magic::CHUNK if self.structured => {
-                    if let Some(reply) = self.chunk()? {
-                        return Ok(reply);
-                    }
+            let chunk = match (u32::from_be_bytes(self.array()?), self.form) {
+                (magic::SIMPLE_REPLY, Form::Simple | Form::Structured) => return self.simple(),
+                (magic::CHUNK, Form::Structured) => self.structured()?,
+                (magic::EXTENDED_CHUNK, Form::Extended) => self.extended()?,
+                (magic::SIMPLE_REPLY | magic::CHUNK | magic::EXTENDED_CHUNK, _) => {
+                    return Err(ClientError::protocol("a reply in a form nobody agreed on"));
                 }
-                magic::CHUNK => return Err(ClientError::protocol("a chunk nobody agreed on")),
-                found => {
+                (found, _) => {
                     return Err(ClientError::protocol(format!(
                         "{found:#010x} where a reply begins"
                     )));
                 }
+            };
+            if let Some(reply) = self.chunk(chunk)? {
+                return Ok(reply);
             }
         }
+    }
+
+    fn structured(&mut self) -> Result<Chunk, ClientError> {
+        let ChunkHeader { flags, kind, cookie, length } =
+            ChunkHeader::decode_after_magic(&self.array()?);
+        Ok(Chunk { flags, kind, cookie, length, expected: self.expected(cookie)? })
+    }
+
+    fn extended(&mut self) -> Result<Chunk, ClientError> {
+        let ExtendedChunkHeader { flags, kind, cookie, offset, length } =
+            ExtendedChunkHeader::decode_after_magic(&self.array()?);
+        let expected = self.expected(cookie)?;
+        if offset != expected.extent.offset {
+            return Err(ClientError::protocol(format!("a reply to {cookie} at another offset")));
+        }
+        let length = u32::try_from(length)
+            .map_err(|_| ClientError::protocol(format!("a chunk of {length} bytes")))?;
+        Ok(Chunk { flags, kind, cookie, length, expected })
     }
 
     fn simple(&mut self) -> Result<Reply, ClientError> {
         let SimpleReply { error, cookie } = SimpleReply::decode_after_magic(&self.array()?);
         let expected = self.expected(cookie)?;
-        if self.structured && expected.reads {
+        let reads = expected.sort == Sort::Data;
+        if self.form == Form::Structured && (reads || error == 0 && expected.sort != Sort::Nothing)
+        {
             return Err(ClientError::protocol("a simple reply to a read, against the agreement"));
         }
         let mut data = Vec::new();
-        if error == 0 && expected.reads {
+        if error == 0 && reads {
             data = vec![0; expected.extent.length as usize];
             self.fill(&mut data)?;
         }
@@ -89,19 +138,20 @@ impl ClientReceiver {
                 Err(ServerError { code: ErrorCode::from_wire(number), message: String::new() })
             }
         };
-        Ok(Reply { cookie, result })
+        Ok(Reply { cookie, result, holes: Vec::new(), status: Vec::new() })
     }
 
     /// Takes in one chunk; the reply where it was the last.
-    fn chunk(&mut self) -> Result<Option<Reply>, ClientError> {
-        let header = ChunkHeader::decode_after_magic(&self.array()?);
-        let cookie = header.cookie;
-        let expected = self.expected(cookie)?;
+    fn chunk(&mut self, header: Chunk) -> Result<Option<Reply>, ClientError> {
+        let Chunk { cookie, expected, .. } = header;
         let mut assembly = self.assemblies.remove(&cookie).unwrap_or_default();
         match header.kind {
             chunk::NONE if header.length == 0 => {}
-            chunk::OFFSET_DATA | chunk::OFFSET_HOLE if expected.reads => {
-                self.content(header, expected, &mut assembly)?;
+            chunk::OFFSET_DATA | chunk::OFFSET_HOLE if expected.sort == Sort::Data => {
+                self.content(header, &mut assembly)?;
+            }
+            chunk::BLOCK_STATUS | chunk::BLOCK_STATUS_EXT => {
+                self.status(header, &mut assembly)?;
             }
             kind if kind & chunk::ERROR_BIT != 0 => {
                 let error = self.error(header)?;
@@ -116,23 +166,23 @@ impl ClientReceiver {
             return Ok(None);
         }
         self.pending.remove(cookie);
-        let result = match assembly.error {
-            Some(error) => Err(error),
-            None if expected.reads && assembly.covered != expected.extent.length => {
+        let Assembly { data, covered, holes, status, error } = assembly;
+        let result = match (error, expected.sort) {
+            (Some(error), _) => Err(error),
+            (None, Sort::Data) if covered != expected.extent.length => {
                 return Err(ClientError::protocol("a read answered in part"));
             }
-            None => Ok(assembly.data),
+            (None, Sort::Status(contexts)) if contexts.count() != status.len() => {
+                return Err(ClientError::protocol("a status that lacks a context"));
+            }
+            (None, _) => Ok(data),
         };
-        Ok(Some(Reply { cookie, result }))
+        Ok(Some(Reply { cookie, result, holes, status }))
     }
 
     /// Takes in data or a hole. Memory is what was asked for, never what the server claims.
-    fn content(
-        &mut self,
-        header: ChunkHeader,
-        expected: Expected,
-        assembly: &mut Assembly,
-    ) -> Result<(), ClientError> {
+    fn content(&mut self, header: Chunk, assembly: &mut Assembly) -> Result<(), ClientError> {
+        let expected = header.expected;
         let outside = || ClientError::protocol("data outside what was asked for");
         let offset = u64::from_be_bytes(self.array()?);
         let length = match (header.kind, header.length) {
@@ -149,11 +199,36 @@ impl ClientReceiver {
         assembly.data.resize(expected.extent.length as usize, 0);
         if header.kind == chunk::OFFSET_DATA {
             self.fill(&mut assembly.data[begin as usize..end as usize])?;
+        } else {
+            assembly.holes.push(Extent::new(offset, length));
         }
         Ok(())
     }
 
-    fn error(&mut self, header: ChunkHeader) -> Result<ServerError, ClientError> {
+    /// Takes in what one context says.
+    fn status(&mut self, header: Chunk, assembly: &mut Assembly) -> Result<(), ClientError> {
+        let broken = || ClientError::protocol("a status that makes no sense");
+        let kind = match self.form {
+            Form::Extended => chunk::BLOCK_STATUS_EXT,
+            _ => chunk::BLOCK_STATUS,
+        };
+        let Sort::Status(wanted) = header.expected.sort else { return Err(broken()) };
+        if header.kind != kind || header.length > LONGEST_STATUS {
+            return Err(broken());
+        }
+        let mut payload = vec![0; header.length as usize];
+        self.fill(&mut payload)?;
+        let (number, extents) = extents(&payload, self.form).ok_or_else(broken)?;
+        let context = self.chosen.context(number).ok_or_else(broken)?;
+        let told = assembly.status.iter().any(|(told, _)| *told == context);
+        if told || !wanted.has(context) {
+            return Err(broken());
+        }
+        assembly.status.push((context, extents));
+        Ok(())
+    }
+
+    fn error(&mut self, header: Chunk) -> Result<ServerError, ClientError> {
         if header.length > LONGEST_ERROR {
             return Err(ClientError::protocol(format!("an error of {} bytes", header.length)));
         }
@@ -185,4 +260,23 @@ impl ClientReceiver {
     fn fill(&mut self, buffer: &mut [u8]) -> Result<(), ClientError> {
         self.reader.read_exact(buffer).map_err(ClientError::io(RECEIVING))
     }
+}
+
+/// The context's number and what it says; `None` where the payload is no status.
+fn extents(payload: &[u8], form: Form) -> Option<(u32, Vec<StatusExtent>)> {
+    let mut cursor = Cursor::new(payload);
+    let number = cursor.u32()?;
+    let count = if form == Form::Extended { Some(cursor.u32()?) } else { None };
+    let mut extents = Vec::new();
+    while !cursor.rest().is_empty() {
+        let (length, flags) = match form {
+            // No context known here has more than 32 flags.
+            Form::Extended => (cursor.u64()?, u32::try_from(cursor.u64()?).ok()?),
+            _ => (u64::from(cursor.u32()?), cursor.u32()?),
+        };
+        extents.push(StatusExtent { length, flags });
+    }
+    let sound = !extents.is_empty() && extents.iter().all(|extent| extent.length > 0);
+    let counted = count.is_none_or(|count| count as usize == extents.len());
+    (sound && counted).then_some((number, extents))
 }

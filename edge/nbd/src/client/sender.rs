@@ -3,7 +3,10 @@
 
 use super::ClientError;
 use super::wire::Wire;
-use crate::codec::{Cookie, RequestHeader, TransmissionFlags, command, command_flag};
+use crate::client::Chosen;
+use crate::codec::{
+    Contexts, Cookie, Form, RequestHeader, TransmissionFlags, command, command_flag,
+};
 use helio_units::Extent;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,8 +14,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// A request on its way: what its answer must look like.
 #[derive(Clone, Copy)]
 pub(super) struct Expected {
-    pub(super) reads: bool,
+    pub(super) sort: Sort,
     pub(super) extent: Extent,
+}
+
+/// What an answer brings besides success.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sort {
+    Nothing,
+    Data,
+    /// What these contexts say.
+    Status(Contexts),
 }
 
 /// Requests on their way, known to both halves: a simple reply does not say how much data follows it.
@@ -49,13 +61,20 @@ impl Pending {
 pub struct ClientSender {
     wire: Wire,
     flags: TransmissionFlags,
+    form: Form,
+    chosen: Chosen,
     pending: Pending,
 }
 
 impl ClientSender {
-    pub(super) fn new(wire: Wire, flags: TransmissionFlags) -> (Self, Pending) {
+    pub(super) fn new(
+        wire: Wire,
+        flags: TransmissionFlags,
+        form: Form,
+        chosen: Chosen,
+    ) -> (Self, Pending) {
         let pending = Pending::default();
-        (Self { wire, flags, pending: pending.clone() }, pending)
+        (Self { wire, flags, form, chosen, pending: pending.clone() }, pending)
     }
 
     /// Asks for `length` bytes from `offset` on; the reply carries them.
@@ -69,6 +88,21 @@ impl ClientSender {
         length: u32,
     ) -> Result<(), ClientError> {
         self.send(command::READ, 0, cookie, Extent::new(offset, u64::from(length)), &[])
+    }
+
+    /// As [`ClientSender::send_read`], but the server must answer in one piece or fail.
+    ///
+    /// # Errors
+    /// See [`ClientSender`].
+    pub fn send_read_whole(
+        &mut self,
+        cookie: Cookie,
+        offset: u64,
+        length: u32,
+    ) -> Result<(), ClientError> {
+        self.require(TransmissionFlags::SEND_DF, "reads in one piece")?;
+        let extent = Extent::new(offset, u64::from(length));
+        self.send(command::READ, command_flag::DF, cookie, extent, &[])
     }
 
     /// Writes `data` at `offset`; with `fua` it is durable when it is answered.
@@ -94,14 +128,90 @@ impl ClientSender {
         &mut self,
         cookie: Cookie,
         offset: u64,
-        length: u32,
+        length: impl Into<u64>,
         fua: bool,
         no_hole: bool,
     ) -> Result<(), ClientError> {
         self.require(TransmissionFlags::SEND_WRITE_ZEROES, "writing zeroes")?;
         let flags = self.fua(fua)? | if no_hole { command_flag::NO_HOLE } else { 0 };
-        let extent = Extent::new(offset, u64::from(length));
+        let extent = Extent::new(offset, length.into());
         self.send(command::WRITE_ZEROES, flags, cookie, extent, &[])
+    }
+
+    /// As [`ClientSender::send_write_zeroes`], but the server must fail at once where zeroes are no faster
+    /// than data.
+    ///
+    /// # Errors
+    /// See [`ClientSender`].
+    pub fn send_fast_zeroes(
+        &mut self,
+        cookie: Cookie,
+        offset: u64,
+        length: impl Into<u64>,
+    ) -> Result<(), ClientError> {
+        self.require(TransmissionFlags::SEND_FAST_ZERO, "fast zeroes")?;
+        let extent = Extent::new(offset, length.into());
+        self.send(command::WRITE_ZEROES, command_flag::FAST_ZERO, cookie, extent, &[])
+    }
+
+    /// Tells that `length` bytes from `offset` on will be wanted soon.
+    ///
+    /// # Errors
+    /// See [`ClientSender`].
+    pub fn send_cache(
+        &mut self,
+        cookie: Cookie,
+        offset: u64,
+        length: impl Into<u64>,
+    ) -> Result<(), ClientError> {
+        self.require(TransmissionFlags::SEND_CACHE, "caching")?;
+        self.send(command::CACHE, 0, cookie, Extent::new(offset, length.into()), &[])
+    }
+
+    /// Asks what every context chosen says of `length` bytes from `offset` on; with `one` of the first
+    /// stretch only.
+    ///
+    /// # Errors
+    /// See [`ClientSender`].
+    pub fn send_block_status(
+        &mut self,
+        cookie: Cookie,
+        offset: u64,
+        length: impl Into<u64>,
+        one: bool,
+    ) -> Result<(), ClientError> {
+        let contexts = self.chosen.contexts();
+        if contexts.is_empty() {
+            return Err(ClientError::NotOffered("the metadata contexts wanted"));
+        }
+        let flags = if one { command_flag::REQ_ONE } else { 0 };
+        let extent = Extent::new(offset, length.into());
+        self.note(cookie, Expected { sort: Sort::Status(contexts), extent })?;
+        self.put(command::BLOCK_STATUS, flags, cookie, extent, &[])
+    }
+
+    /// As [`ClientSender::send_block_status`], but of these contexts only. Needs extended headers.
+    ///
+    /// # Errors
+    /// See [`ClientSender`].
+    pub fn send_filtered_block_status(
+        &mut self,
+        cookie: Cookie,
+        offset: u64,
+        length: impl Into<u64>,
+        contexts: Contexts,
+    ) -> Result<(), ClientError> {
+        self.require(TransmissionFlags::BLOCK_STATUS_PAYLOAD, "a status of some contexts only")?;
+        if contexts.is_empty() || !contexts.within(self.chosen.contexts()) {
+            return Err(ClientError::Unsendable("a status of contexts that were not chosen"));
+        }
+        let extent = Extent::new(offset, length.into());
+        let mut payload = extent.length.to_be_bytes().to_vec();
+        for context in contexts.iter() {
+            payload.extend(self.chosen.number(context).into_iter().flat_map(u32::to_be_bytes));
+        }
+        self.note(cookie, Expected { sort: Sort::Status(contexts), extent })?;
+        self.put(command::BLOCK_STATUS, 0, cookie, extent, &payload)
     }
 
     /// Tells that `length` bytes from `offset` on are no longer needed.
@@ -112,11 +222,11 @@ impl ClientSender {
         &mut self,
         cookie: Cookie,
         offset: u64,
-        length: u32,
+        length: impl Into<u64>,
         fua: bool,
     ) -> Result<(), ClientError> {
         self.require(TransmissionFlags::SEND_TRIM, "trim")?;
-        let extent = Extent::new(offset, u64::from(length));
+        let extent = Extent::new(offset, length.into());
         self.send(command::TRIM, self.fua(fua)?, cookie, extent, &[])
     }
 
@@ -134,14 +244,7 @@ impl ClientSender {
     /// # Errors
     /// See [`ClientSender`].
     pub fn send_disconnect(&mut self) -> Result<(), ClientError> {
-        let header = RequestHeader {
-            flags: 0,
-            command: command::DISC,
-            cookie: Cookie(0),
-            offset: 0,
-            length: 0,
-        };
-        self.wire.send(&header.encode(), &[]).map_err(ClientError::io("taking leave"))
+        self.put(command::DISC, 0, Cookie(0), Extent::default(), &[])
     }
 
     fn fua(&self, wanted: bool) -> Result<u16, ClientError> {
@@ -164,13 +267,41 @@ impl ClientSender {
         extent: Extent,
         data: &[u8],
     ) -> Result<(), ClientError> {
-        let length = u32::try_from(extent.length)
-            .map_err(|_| ClientError::Unsendable("more than 4 GiB in one request"))?;
-        // Before the request, or its answer could be faster than the note of it.
-        if !self.pending.insert(cookie, Expected { reads: command == command::READ, extent }) {
-            return Err(ClientError::Unsendable("a request under a cookie still in flight"));
+        let sort = if command == command::READ { Sort::Data } else { Sort::Nothing };
+        self.note(cookie, Expected { sort, extent })?;
+        self.put(command, flags, cookie, extent, data)
+    }
+
+    /// Before the request, or its answer could be faster than the note of it.
+    fn note(&self, cookie: Cookie, expected: Expected) -> Result<(), ClientError> {
+        if self.form != Form::Extended && u32::try_from(expected.extent.length).is_err() {
+            return Err(ClientError::Unsendable("4 GiB or more in one compact request"));
         }
-        let header = RequestHeader { flags, command, cookie, offset: extent.offset, length };
-        self.wire.send(&header.encode(), data).map_err(ClientError::io("sending a request"))
+        if self.pending.insert(cookie, expected) {
+            return Ok(());
+        }
+        Err(ClientError::Unsendable("a request under a cookie still in flight"))
+    }
+
+    fn put(
+        &mut self,
+        command: u16,
+        flags: u16,
+        cookie: Cookie,
+        extent: Extent,
+        data: &[u8],
+    ) -> Result<(), ClientError> {
+        let Extent { offset, length } = extent;
+        let mut header = RequestHeader { flags, command, cookie, offset, length };
+        let sent = if self.form == Form::Extended {
+            if command == command::WRITE || !data.is_empty() {
+                header.flags |= command_flag::PAYLOAD_LEN;
+                header.length = data.len() as u64;
+            }
+            self.wire.send(&header.encode_extended(), data)
+        } else {
+            self.wire.send(&header.encode(), data)
+        };
+        sent.map_err(ClientError::io("sending a request"))
     }
 }

@@ -22,6 +22,12 @@ impl TransmissionFlags {
     pub const SEND_DF: Self = Self(1 << 7);
     /// A flush on one connection covers what every connection was answered.
     pub const CAN_MULTI_CONN: Self = Self(1 << 8);
+    /// The client may say what it will read soon.
+    pub const SEND_CACHE: Self = Self(1 << 10);
+    /// The client may ask for zeroes only where they are faster than data.
+    pub const SEND_FAST_ZERO: Self = Self(1 << 11);
+    /// The client may name the contexts a status is wanted of. Only with extended headers.
+    pub const BLOCK_STATUS_PAYLOAD: Self = Self(1 << 12);
 
     /// Both sets together.
     #[must_use]

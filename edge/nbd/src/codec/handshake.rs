@@ -79,6 +79,8 @@ pub mod reply {
     pub const SERVER: u32 = 2;
     /// One fact about an export.
     pub const INFO: u32 = 3;
+    /// One metadata context: its number, then its name.
+    pub const META_CONTEXT: u32 = 4;
     /// Set in every error.
     pub const ERROR_BIT: u32 = 1 << 31;
     /// The server does not know or offer the option.
@@ -99,6 +101,8 @@ pub mod reply {
     pub const ERR_BLOCK_SIZE_REQD: u32 = ERROR_BIT | 8;
     /// The option or its answer is too large.
     pub const ERR_TOO_BIG: u32 = ERROR_BIT | 9;
+    /// Only with extended headers.
+    pub const ERR_EXT_HEADER_REQD: u32 = ERROR_BIT | 10;
 
     /// The error in words, for people.
     #[must_use]
@@ -113,6 +117,7 @@ pub mod reply {
             ERR_SHUTDOWN => "the server is stopping",
             ERR_BLOCK_SIZE_REQD => "requires that block sizes be asked for",
             ERR_TOO_BIG => "too large",
+            ERR_EXT_HEADER_REQD => "requires extended headers",
             _ => "an error this client does not know",
         }
     }

@@ -13,19 +13,28 @@
 //! | data of `REP_INFO` export | 12 | type u16, size u64, transmission flags u16 |
 //! | data of `REP_INFO` block size | 14 | type u16, minimum u32, preferred u32, maximum payload u32 |
 //! | data of `REP_INFO` name, description | 2 + ... | type u16, text |
+//! | data of `LIST_META_CONTEXT` and `SET_META_CONTEXT` | 8 + ... | name length u32, name, count u32, that many of: query length u32, query |
+//! | data of `REP_META_CONTEXT` | 4 + ... | context's number u32 (0 in a list), context's name |
 //! | request (client) | 28 (+ length) | magic u32, flags u16, command u16, cookie u64, offset u64, length u32, data of a write |
+//! | extended request (client) | 32 (+ length) | magic u32, flags u16, command u16, cookie u64, offset u64, length u64, payload where flags have `PAYLOAD_LEN` |
+//! | payload of a filtered block status | 8 + 4 each | length of effect u64, numbers of contexts u32 |
 //! | simple reply | 16 (+ data) | magic u32, error u32, cookie u64, data of a read |
 //! | structured chunk | 20 + length | magic u32, flags u16, type u16, cookie u64, length u32, payload |
+//! | extended chunk | 32 + length | magic u32, flags u16, type u16, cookie u64, request's offset u64, length u64, payload |
 //! | payload of offset-data | 8 + ... | offset u64, data |
 //! | payload of offset-hole | 12 | offset u64, length u32 |
+//! | payload of block status | 4 + 8 each | context's number u32, then: length u32, flags u32 |
+//! | payload of extended block status | 8 + 16 each | context's number u32, count u32, then: length u64, flags u64 |
 //! | payload of an error | 6 + ... | error u32, message length u16, message, more by type |
 
+mod context;
 mod cursor;
 mod error_code;
 mod flags;
 mod handshake;
 mod transmission;
 
+pub use context::{Context, Contexts, StatusExtent, status};
 pub(crate) use cursor::Cursor;
 pub use error_code::ErrorCode;
 pub use flags::TransmissionFlags;
@@ -34,8 +43,8 @@ pub use handshake::{
     handshake_flag, info, option, reply,
 };
 pub use transmission::{
-    ChunkHeader, Cookie, RequestHeader, SimpleReply, chunk, chunk_flag, command, command_flag,
-    magic,
+    ChunkHeader, Cookie, ExtendedChunkHeader, Form, RequestHeader, SimpleReply, chunk, chunk_flag,
+    command, command_flag, magic,
 };
 
 /// The longest string the protocol allows, in bytes: export names, descriptions, messages.

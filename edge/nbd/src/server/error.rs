@@ -46,17 +46,26 @@ pub enum SessionError {
         /// What it would have been told.
         reason: String,
     },
+    /// It asked for an export in the old way before the TLS this server requires.
+    #[error(
+        "client asked for an export by EXPORT_NAME without the TLS required here; use STARTTLS first"
+    )]
+    TlsRequired,
+    /// It sent bytes behind STARTTLS before TLS protected the connection: what an attacker between the
+    /// two would plant so that it counts as said under TLS.
+    #[error("client sent plaintext behind STARTTLS, before TLS began")]
+    PlaintextBehindStartTls,
     /// Something other than a request where a request was due.
     #[error("client sent {found:#010x} where a request begins")]
     RequestMagic {
         /// The word in the magic number's place.
         found: u32,
     },
-    /// A write too long even to skip.
-    #[error("client sent a write of {length} bytes, more than {MAX_ANSWERED_PAYLOAD}")]
+    /// A payload too long even to skip.
+    #[error("client sent a payload of {length} bytes, more than {MAX_ANSWERED_PAYLOAD}")]
     PayloadTooLong {
         /// Its length in bytes.
-        length: u32,
+        length: u64,
     },
     /// The session already ended with an error.
     #[error("the session has ended with an earlier error")]

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The handshake: client flags, then options one behind the other.
 
-use crate::codec::{OptionHeader, client_flag, option, reply};
+use crate::codec::{OptionHeader, client_flag, option};
+use crate::server::exports::Terms;
 use crate::server::limits::{MAX_OPTION_DATA, MAX_OPTION_LENGTH, MAX_OPTIONS};
-use crate::server::options::{Haggler, Outcome, refuse};
+use crate::server::options::{Haggler, Outcome};
 use crate::server::partial::Partial;
-use crate::server::{ExportInfo, Exports, SessionError, Step};
+use crate::server::{ExportInfo, Exports, SessionError, Step, TlsPolicy};
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 enum State {
     /// The client's first word.
-    #[default]
     Flags,
     /// An option begins.
     Header,
@@ -18,6 +18,8 @@ enum State {
     Data(OptionHeader),
     /// This much of a too large option is still to be skipped.
     Skip { option: u32, left: u32 },
+    /// TLS was promised. Whatever comes before it is in place was not said under it.
+    Securing,
 }
 
 /// What a message of the handshake led to.
@@ -25,10 +27,9 @@ pub(super) enum Turn {
     /// A step for the caller.
     Say(Step),
     /// The transmission phase.
-    Enter { export: ExportInfo, structured: bool },
+    Enter { export: ExportInfo, terms: Terms },
 }
 
-#[derive(Default)]
 pub(super) struct Handshake {
     state: State,
     partial: Partial,
@@ -37,6 +38,23 @@ pub(super) struct Handshake {
 }
 
 impl Handshake {
+    pub(super) fn new(tls: TlsPolicy) -> Self {
+        Self {
+            state: State::Flags,
+            partial: Partial::default(),
+            haggler: Haggler::new(tls),
+            options: 0,
+        }
+    }
+
+    /// TLS is in place. Means something only where it was promised.
+    pub(super) fn secured(&mut self) {
+        if matches!(self.state, State::Securing) {
+            self.haggler.secured();
+            self.state = State::Header;
+        }
+    }
+
     /// Goes on by one message at most, so that the caller can send each answer before the next is made.
     pub(super) fn consume(
         &mut self,
@@ -67,7 +85,16 @@ impl Handshake {
                     at += used;
                     let Some(data) = data else { return Ok((at, Turn::Say(Step::NeedMore))) };
                     self.state = State::Header;
+                    let before = out.len();
                     let outcome = self.haggler.answer(header.option, &data, exports, out)?;
+                    if matches!(outcome, Outcome::StartTls) {
+                        if at < input.len() {
+                            // Nothing was promised then: the acknowledgement is taken back.
+                            out.truncate(before);
+                            return Err(SessionError::PlaintextBehindStartTls);
+                        }
+                        self.state = State::Securing;
+                    }
                     return Ok((at, turn(outcome)));
                 }
                 State::Skip { option, left } => {
@@ -80,9 +107,13 @@ impl Handshake {
                         return Ok((at, Turn::Say(Step::NeedMore)));
                     }
                     self.state = State::Header;
-                    refuse(option, reply::ERR_TOO_BIG, "the option is too large", out);
+                    self.haggler.answer_oversized(option, out)?;
                     return Ok((at, Turn::Say(Step::Negotiating)));
                 }
+                State::Securing if input.is_empty() => {
+                    return Ok((at, Turn::Say(Step::NeedMore)));
+                }
+                State::Securing => return Err(SessionError::PlaintextBehindStartTls),
             }
         }
     }
@@ -118,7 +149,7 @@ impl Handshake {
 
     #[cfg(test)]
     pub(super) fn held(&self) -> usize {
-        self.partial.capacity()
+        self.partial.capacity() + self.haggler.held()
     }
 }
 
@@ -126,6 +157,7 @@ fn turn(outcome: Outcome) -> Turn {
     match outcome {
         Outcome::Answered => Turn::Say(Step::Negotiating),
         Outcome::Leave => Turn::Say(Step::Disconnect),
-        Outcome::Enter { export, structured } => Turn::Enter { export, structured },
+        Outcome::Enter { export, terms } => Turn::Enter { export, terms },
+        Outcome::StartTls => Turn::Say(Step::StartTls),
     }
 }

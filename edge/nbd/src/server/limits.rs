@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What one client may cost. A connection holds at most [`MAX_OPTION_DATA`] bytes while it negotiates and
-//! one partial header afterwards, whatever the client sends; the rest is the caller's own buffers.
+//! What one client may cost. A connection holds at most [`MAX_OPTION_DATA`] bytes of a partial option and
+//! [`MAX_NAME`] bytes of the name it chose contexts for while it negotiates, and one partial header
+//! afterwards, whatever the client sends; the rest is the caller's own buffers.
 
 use crate::codec::MAX_STRING;
 
@@ -8,7 +9,7 @@ use crate::codec::MAX_STRING;
 pub const MAX_NAME: usize = MAX_STRING;
 
 /// Largest option whose data is looked at, in bytes: a longest name and some two thousand info requests,
-/// of which the protocol knows four. It is all a connection ever buffers.
+/// of which the protocol knows four. It is all a connection ever buffers of what arrives.
 pub const MAX_OPTION_DATA: u32 = 8192;
 
 /// Largest option that is skipped and answered with an error, in bytes. Nothing honest comes near it; a
@@ -30,3 +31,10 @@ pub const MAX_PAYLOAD: u32 = 32 << 20;
 /// Largest WRITE that is skipped and answered with an error, in bytes. Twice what was advertised is a
 /// client with a bug; a longer one costs more to skip than a new connection.
 pub const MAX_ANSWERED_PAYLOAD: u32 = 64 << 20;
+
+/// Most queries looked at in one choice of metadata contexts. There are two contexts to find.
+pub const MAX_QUERIES: u32 = 64;
+
+/// Most stretches one context is reported in per answer, which makes at most 256 KiB; the client asks
+/// again for what is missing.
+pub const MAX_STATUS_EXTENTS: usize = 16 << 10;

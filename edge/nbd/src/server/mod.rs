@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The server's end of one connection: bytes in, steps and bytes out.
 //!
-//! Rooms: `handshake` (framing of options), `options` (what each is answered with), `transmission`
-//! (framing of requests), `judge` (which requests are served), `answers` (replies), `limits`.
+//! Rooms: `handshake` (framing of options), `options` and `meta` (what each is answered with),
+//! `transmission` (framing of requests), `judge` (which requests are served), `answers` and `status`
+//! (replies), `zeroes` (holes in data that was read), `limits`.
 
 mod answers;
 mod error;
@@ -10,78 +11,48 @@ mod exports;
 mod handshake;
 mod judge;
 mod limits;
+mod meta;
 mod options;
 mod partial;
+mod request;
+mod status;
 mod transmission;
+mod zeroes;
 
+pub use answers::{ReadPart, ReadPiece};
 pub use error::SessionError;
 pub use exports::{ExportInfo, Exports, OpenRefusal};
 pub use limits::{
     MAX_ANSWERED_PAYLOAD, MAX_LIST_REPLY, MAX_NAME, MAX_OPTION_DATA, MAX_OPTION_LENGTH,
-    MAX_OPTIONS, MAX_PAYLOAD,
+    MAX_OPTIONS, MAX_PAYLOAD, MAX_QUERIES, MAX_STATUS_EXTENTS,
 };
+pub use request::{Command, Request, Step};
+pub use zeroes::zero_runs;
 
-use crate::codec::{Cookie, ErrorCode, Greeting, handshake_flag};
+use crate::codec::{Context, ErrorCode, Form, Greeting, StatusExtent, handshake_flag};
 use handshake::{Handshake, Turn};
-use helio_units::{Bytes, Extent};
-use std::ops::Range;
+use helio_units::Bytes;
 use transmission::Transmission;
 
-/// What a request does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Command {
-    /// Read the extent.
-    Read,
-    /// Write the payload that follows to the extent.
-    Write,
-    /// Make everything answered so far durable. Its extent is empty.
-    Flush,
-    /// Forget the extent.
-    Trim,
-    /// Make the extent read as zero.
-    WriteZeroes,
+/// What a session does about TLS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TlsPolicy {
+    /// A client that asks for it is told there is none.
+    #[default]
+    Off,
+    /// A client may have it.
+    Offered,
+    /// A client is let in with it only: before, it can do nothing but ask for it or leave.
+    Required,
+    /// It protects the connection already.
+    Active,
 }
 
-/// A request worth serving: in bounds, aligned, allowed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
-    /// Names it in the reply.
-    pub cookie: Cookie,
-    /// What to do.
-    pub command: Command,
-    /// Whether it must be durable before it is answered. Only ever set for changes.
-    pub fua: bool,
-    /// Whether zeroes must stay allocated. Only ever set for `WriteZeroes`.
-    pub no_hole: bool,
-    /// Where. A read or write is at most [`MAX_PAYLOAD`] long, a trim or zeroes up to 4 GiB.
-    pub extent: Extent,
-}
-
-/// What [`Session::consume`] found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// All input is used up; come back with more.
-    NeedMore,
-    /// The handshake went on by one message; there may be output to send before going on.
-    Negotiating,
-    /// The client chose an export; requests follow.
-    Ready {
-        /// From [`ExportInfo::handle`].
-        handle: u64,
-        /// The export's own name, which may not be the one the client used.
-        name: String,
-    },
-    /// A request. After a `Write`, `Payload` steps follow until `last`.
-    Request(Request),
-    /// The next bytes of the last `Write`.
-    Payload {
-        /// Where in the input of this very call.
-        chunk: Range<usize>,
-        /// Whether the write is complete.
-        last: bool,
-    },
-    /// The client leaves: answer what is outstanding, send it, close.
-    Disconnect,
+/// How a session is to behave. The default is a session without TLS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SessionOptions {
+    /// What it does about TLS.
+    pub tls: TlsPolicy,
 }
 
 enum Phase {
@@ -95,20 +66,14 @@ enum Phase {
 pub struct Session {
     phase: Phase,
     /// Outlives the transmission phase: requests outstanding at DISC are still answered.
-    structured: bool,
-}
-
-impl Default for Session {
-    fn default() -> Self {
-        Self::new()
-    }
+    form: Form,
 }
 
 impl Session {
     /// A connection just accepted.
     #[must_use]
-    pub fn new() -> Self {
-        Self { phase: Phase::Haggling(Handshake::default()), structured: false }
+    pub fn with(options: SessionOptions) -> Self {
+        Self { phase: Phase::Haggling(Handshake::new(options.tls)), form: Form::Simple }
     }
 
     /// Appends the greeting to `out`: the server speaks first.
@@ -122,7 +87,8 @@ impl Session {
     /// answer ([`MAX_LIST_REPLY`] and a little), or some four times the input's length.
     ///
     /// Call again with the rest until the step is `NeedMore` (which always uses the input up, so the
-    /// caller never keeps a remainder) or `Disconnect` (behind which everything is ignored).
+    /// caller never keeps a remainder), `StartTls` (which uses it up too) or `Disconnect` (behind which
+    /// everything is ignored).
     ///
     /// # Errors
     /// Says why the connection must end; every later call then fails with [`SessionError::Ended`].
@@ -147,9 +113,9 @@ impl Session {
                 }
                 Ok((used, step))
             }
-            Ok((used, Turn::Enter { export, structured })) => {
-                self.structured = structured;
-                self.phase = Phase::Serving(Transmission::new(&export, structured));
+            Ok((used, Turn::Enter { export, terms })) => {
+                self.form = terms.form;
+                self.phase = Phase::Serving(Transmission::new(&export, terms));
                 Ok((used, Step::Ready { handle: export.handle, name: export.name }))
             }
             Err(error) => {
@@ -169,21 +135,80 @@ impl Session {
         }
     }
 
-    /// Answers a request other than a read: it is done.
-    pub fn reply_done(&self, cookie: Cookie, out: &mut Vec<u8>) {
-        answers::done(cookie, out);
+    /// After [`Step::StartTls`]: TLS protects the connection, and what comes now came under it. All that
+    /// was agreed on before is forgotten. At any other time this means nothing.
+    pub fn secured(&mut self) {
+        if let Phase::Haggling(handshake) = &mut self.phase {
+            handshake.secured();
+        }
     }
 
-    /// Answers any request: it failed. The message reaches clients that asked for structured replies, cut
-    /// to 4096 bytes.
-    pub fn reply_error(&self, cookie: Cookie, code: ErrorCode, message: &str, out: &mut Vec<u8>) {
-        answers::error(cookie, code, message, self.structured, out);
+    /// The export in use has this size from now on: requests not handed out yet are judged by it. The
+    /// protocol has no way to tell the client, which finds out elsewhere or on its next connection. Means
+    /// nothing before [`Step::Ready`].
+    pub fn resized(&mut self, size: Bytes) {
+        if let Phase::Serving(transmission) = &mut self.phase {
+            transmission.resized(size);
+        }
     }
 
-    /// Begins the answer to a read; the caller sends exactly `length` bytes right behind it, with nothing
-    /// between. `offset` and `length` are the request's.
-    pub fn reply_read(&self, cookie: Cookie, offset: u64, length: u32, out: &mut Vec<u8>) {
-        answers::read(cookie, offset, length, self.structured, out);
+    /// The form replies take, known from [`Step::Ready`] on.
+    #[must_use]
+    pub const fn form(&self) -> Form {
+        self.form
+    }
+
+    /// Answers a request other than a read or a block status: it is done.
+    pub fn reply_done(&self, request: &Request, out: &mut Vec<u8>) {
+        answers::done(self.form, request.into(), out);
+    }
+
+    /// Answers any request: it failed. The message reaches clients whose replies are not simple, cut to
+    /// 4096 bytes.
+    pub fn reply_error(
+        &self,
+        request: &Request,
+        code: ErrorCode,
+        message: &str,
+        out: &mut Vec<u8>,
+    ) {
+        answers::error(self.form, request.into(), code, message, out);
+    }
+
+    /// Begins the answer to a read; the caller sends exactly the extent's bytes right behind it, with
+    /// nothing between.
+    pub fn reply_read(&self, request: &Request, out: &mut Vec<u8>) {
+        answers::read(self.form, request, out);
+    }
+
+    /// Answers a read whose data is at hand, leaving out what is zero where the client can take that.
+    /// `parts` lie one behind the other from the extent's begin; what they do not cover counts as data.
+    /// `each` is given, in order, what to send with nothing between: bytes made here, and ranges of the
+    /// data, which is neither touched nor copied. Simple replies ask for all of the data, so holes must be
+    /// zeroes in it. A client that wants one chunk gets one.
+    ///
+    /// [`zero_runs`] finds parts: `zero_runs(offset, data, 65_536).map(ReadPart::from)`.
+    pub fn reply_read_parts(
+        &self,
+        request: &Request,
+        parts: impl IntoIterator<Item = ReadPart>,
+        each: impl FnMut(ReadPiece<'_>),
+    ) {
+        answers::read_parts(self.form, request, parts, each);
+    }
+
+    /// Answers a block status: for each context, stretches one behind the other from the extent's begin.
+    /// They may end before the extent does, as the client asks again, and the last may reach beyond it,
+    /// but not beyond the export. At most [`MAX_STATUS_EXTENTS`] are sent, neighbours of the same flags
+    /// joined; where one is asked for, the first, no longer than asked. A context of the request that
+    /// nothing is said of is answered with [`Context::unknown`], one that was not asked is left out.
+    pub fn reply_block_status(
+        &self,
+        request: &Request,
+        told: &[(Context, &[StatusExtent])],
+        out: &mut Vec<u8>,
+    ) {
+        status::answer(self.form, request, told, out);
     }
 
     /// Bytes of memory this connection holds for partial messages.

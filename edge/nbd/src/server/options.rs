@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What each option is answered with. An option not named here is answered as unsupported; TLS, metadata
-//! contexts and extended headers get their arms (and rooms of their own) beside the others.
+//! What each option is answered with. An option not named here is answered as unsupported.
+//!
+//! An export whose minimum block is larger than the protocol's default may refuse clients that did not ask
+//! for it (`ERR_BLOCK_SIZE_REQD`). Here they are let in: requests that do not fit are refused one by one
+//! without harm, and clients that always send whole sectors, the kernel's among them, work.
 
 use crate::codec::{
-    Cursor, EXPORT_NAME_ZEROES, MAX_STRING, OptionReplyHeader, bounded, info, option, reply,
+    Cursor, EXPORT_NAME_ZEROES, Form, MAX_STRING, OptionReplyHeader, bounded, info, option, reply,
 };
+use crate::server::exports::Terms;
 use crate::server::limits::{MAX_LIST_REPLY, MAX_NAME, MAX_PAYLOAD};
-use crate::server::{ExportInfo, Exports, OpenRefusal, SessionError};
+use crate::server::meta::{self, Choice};
+use crate::server::{ExportInfo, Exports, OpenRefusal, SessionError, TlsPolicy};
 
 /// What an option led to.
 pub(super) enum Outcome {
@@ -15,29 +20,44 @@ pub(super) enum Outcome {
     /// The client leaves.
     Leave,
     /// The client uses this export from here on.
-    Enter { export: ExportInfo, structured: bool },
+    Enter { export: ExportInfo, terms: Terms },
+    /// The client was promised TLS, from the next byte on.
+    StartTls,
 }
 
 /// Why an option is refused: the kind of answer and its text.
-struct Refusal {
-    reply: u32,
-    message: String,
+pub(super) struct Refusal {
+    pub(super) reply: u32,
+    pub(super) message: String,
 }
 
 impl Refusal {
-    fn new(reply: u32, message: impl Into<String>) -> Self {
+    pub(super) fn new(reply: u32, message: impl Into<String>) -> Self {
         Self { reply, message: message.into() }
     }
 }
 
 /// What has been agreed on so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Haggler {
+    pub(super) tls: TlsPolicy,
     pub(super) no_zeroes: bool,
-    structured: bool,
+    form: Form,
+    choice: Choice,
 }
 
 impl Haggler {
+    pub(super) fn new(tls: TlsPolicy) -> Self {
+        Self { tls, no_zeroes: false, form: Form::Simple, choice: Choice::default() }
+    }
+
+    /// TLS protects what follows: what was agreed on without it may be an attacker's and is forgotten.
+    /// The client flags, which TLS does not let anybody repeat, stay.
+    pub(super) fn secured(&mut self) {
+        let no_zeroes = self.no_zeroes;
+        *self = Self { no_zeroes, ..Self::new(TlsPolicy::Active) };
+    }
+
     /// Answers one option.
     pub(super) fn answer(
         &mut self,
@@ -46,32 +66,118 @@ impl Haggler {
         exports: &dyn Exports,
         out: &mut Vec<u8>,
     ) -> Result<Outcome, SessionError> {
-        let empty_required = matches!(option, option::LIST | option::STRUCTURED_REPLY);
+        if self.shut(option)? {
+            refuse(option, reply::ERR_TLS_REQD, TLS_FIRST, out);
+            return Ok(Outcome::Answered);
+        }
+        let empty_required = matches!(
+            option,
+            option::LIST | option::STARTTLS | option::STRUCTURED_REPLY | option::EXTENDED_HEADERS
+        );
         if empty_required && !data.is_empty() {
             refuse(option, reply::ERR_INVALID, "this option carries no data", out);
             return Ok(Outcome::Answered);
         }
+        match self.serve(option, data, exports, out)? {
+            Ok(outcome) => Ok(outcome),
+            Err(refusal) => {
+                refuse(option, refusal.reply, &refusal.message, out);
+                Ok(Outcome::Answered)
+            }
+        }
+    }
+
+    /// Answers an option whose data is too large to be looked at.
+    pub(super) fn answer_oversized(
+        &mut self,
+        option: u32,
+        out: &mut Vec<u8>,
+    ) -> Result<(), SessionError> {
+        if self.shut(option)? {
+            refuse(option, reply::ERR_TLS_REQD, TLS_FIRST, out);
+            return Ok(());
+        }
+        if option == option::SET_META_CONTEXT {
+            self.choice = Choice::default();
+        }
+        refuse(option, reply::ERR_TOO_BIG, "the option is too large", out);
+        Ok(())
+    }
+
+    /// Whether the option is closed until TLS protects the connection.
+    fn shut(&self, option: u32) -> Result<bool, SessionError> {
         match option {
-            option::EXPORT_NAME => return self.export_name(data, exports, out),
+            _ if self.tls != TlsPolicy::Required => Ok(false),
+            option::STARTTLS | option::ABORT => Ok(false),
+            // It has no error answer.
+            option::EXPORT_NAME => Err(SessionError::TlsRequired),
+            _ => Ok(true),
+        }
+    }
+
+    /// What the option leads to, or why it is refused.
+    fn serve(
+        &mut self,
+        option: u32,
+        data: &[u8],
+        exports: &dyn Exports,
+        out: &mut Vec<u8>,
+    ) -> Result<Result<Outcome, Refusal>, SessionError> {
+        let served = match option {
+            option::EXPORT_NAME => return self.export_name(data, exports, out).map(Ok),
             option::ABORT => {
                 put(option, reply::ACK, &[], out);
-                return Ok(Outcome::Leave);
+                Ok(Outcome::Leave)
             }
-            option::LIST => list(exports, out),
-            option::INFO | option::GO => match self.describe(option, data, exports, out) {
-                Ok(export) if option == option::GO => {
-                    return Ok(Outcome::Enter { export, structured: self.structured });
-                }
-                Ok(_) => {}
-                Err(refusal) => refuse(option, refusal.reply, &refusal.message, out),
-            },
-            option::STRUCTURED_REPLY => {
-                self.structured = true;
-                put(option, reply::ACK, &[], out);
+            option::LIST => {
+                list(exports, out);
+                Ok(Outcome::Answered)
             }
-            _ => refuse(option, reply::ERR_UNSUP, "this server does not offer it", out),
+            option::STARTTLS => self.start_tls(out),
+            option::INFO => self.describe(option, data, exports, out).map(|_| Outcome::Answered),
+            option::GO => self
+                .describe(option, data, exports, out)
+                .map(|(export, terms)| Outcome::Enter { export, terms }),
+            option::STRUCTURED_REPLY if self.form == Form::Extended => Err(Refusal::new(
+                reply::ERR_EXT_HEADER_REQD,
+                "extended headers were agreed on already, and are more",
+            )),
+            option::STRUCTURED_REPLY => Ok(self.agree(option, Form::Structured, out)),
+            option::EXTENDED_HEADERS => Ok(self.agree(option, Form::Extended, out)),
+            option::LIST_META_CONTEXT => {
+                meta::list(self.form, data, exports, out).map(|()| Outcome::Answered)
+            }
+            option::SET_META_CONTEXT => {
+                self.choice = Choice::default();
+                meta::set(self.form, data, exports, out).map(|choice| {
+                    self.choice = choice;
+                    Outcome::Answered
+                })
+            }
+            _ => Err(Refusal::new(reply::ERR_UNSUP, "this server does not offer it")),
+        };
+        Ok(served)
+    }
+
+    fn agree(&mut self, option: u32, form: Form, out: &mut Vec<u8>) -> Outcome {
+        self.form = form;
+        put(option, reply::ACK, &[], out);
+        Outcome::Answered
+    }
+
+    fn start_tls(&self, out: &mut Vec<u8>) -> Result<Outcome, Refusal> {
+        match self.tls {
+            TlsPolicy::Off => {
+                Err(Refusal::new(reply::ERR_POLICY, "TLS is not configured on this server"))
+            }
+            TlsPolicy::Active => {
+                Err(Refusal::new(reply::ERR_INVALID, "TLS protects this connection already"))
+            }
+            TlsPolicy::Offered | TlsPolicy::Required => {
+                put(option::STARTTLS, reply::ACK, &[], out);
+                Ok(Outcome::StartTls)
+            }
         }
-        Ok(Outcome::Answered)
     }
 
     /// The old way in: no answer but success, so a refusal ends the connection.
@@ -81,15 +187,31 @@ impl Haggler {
         exports: &dyn Exports,
         out: &mut Vec<u8>,
     ) -> Result<Outcome, SessionError> {
-        let export = name(data)
-            .and_then(|name| open(name, exports))
-            .map_err(|refusal| SessionError::ExportRefused { reason: refusal.message })?;
+        let refused = |reason: String| SessionError::ExportRefused { reason };
+        if self.form == Form::Extended {
+            return Err(refused("extended headers were agreed on, which need GO".into()));
+        }
+        let (export, terms) = name(data)
+            .and_then(|name| self.enter(name, exports))
+            .map_err(|refusal| refused(refusal.message))?;
         out.extend_from_slice(&export.size.0.to_be_bytes());
-        out.extend_from_slice(&export.flags(self.structured).0.to_be_bytes());
+        out.extend_from_slice(&export.flags(terms).0.to_be_bytes());
         if !self.no_zeroes {
             out.extend_from_slice(&[0; EXPORT_NAME_ZEROES]);
         }
-        Ok(Outcome::Enter { export, structured: self.structured })
+        Ok(Outcome::Enter { export, terms })
+    }
+
+    /// The export of that name, and the terms on which it would be used.
+    fn enter(&self, name: &str, exports: &dyn Exports) -> Result<(ExportInfo, Terms), Refusal> {
+        let export = open(name, exports)?;
+        let contexts = self.choice.for_export(name);
+        if !contexts.within(export.contexts) {
+            // Each context chosen must be answered for, so a choice cannot shrink in silence.
+            let message = "a context chosen is not offered any more; choose again";
+            return Err(Refusal::new(reply::ERR_POLICY, message));
+        }
+        Ok((export, Terms { form: self.form, contexts }))
     }
 
     /// INFO and GO: everything the client asked about an export, then the acknowledgement.
@@ -99,32 +221,41 @@ impl Haggler {
         data: &[u8],
         exports: &dyn Exports,
         out: &mut Vec<u8>,
-    ) -> Result<ExportInfo, Refusal> {
+    ) -> Result<(ExportInfo, Terms), Refusal> {
         let (name, wanted) = description_request(data)?;
-        let export = open(name, exports)?;
+        let (export, terms) = self.enter(name, exports)?;
         let mut fact = |kind: u16, parts: &[&[u8]]| {
             let kind = kind.to_be_bytes();
             let mut all: Vec<&[u8]> = vec![&kind];
             all.extend_from_slice(parts);
             put(option, reply::INFO, &all, out);
         };
-        let flags = export.flags(self.structured).0;
+        let flags = export.flags(terms).0;
         fact(info::EXPORT, &[&export.size.0.to_be_bytes(), &flags.to_be_bytes()]);
         if wanted.contains(info::NAME) {
             fact(info::NAME, &[export.name.as_bytes()]);
         }
-        if wanted.contains(info::DESCRIPTION) && !export.description.is_empty() {
-            fact(info::DESCRIPTION, &[bounded(&export.description).as_bytes()]);
+        let description = export.told();
+        if wanted.contains(info::DESCRIPTION) && !description.is_empty() {
+            fact(info::DESCRIPTION, &[description.as_bytes()]);
         }
         if wanted.contains(info::BLOCK_SIZE) {
             let minimum = export.minimum_block.to_be_bytes();
             let preferred = export.preferred_block.to_be_bytes();
             fact(info::BLOCK_SIZE, &[&minimum, &preferred, &MAX_PAYLOAD.to_be_bytes()]);
         }
+        drop(description);
         put(option, reply::ACK, &[], out);
-        Ok(export)
+        Ok((export, terms))
+    }
+
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        self.choice.held()
     }
 }
+
+const TLS_FIRST: &str = "this server requires TLS; send STARTTLS first";
 
 /// The info types a client asked for, unknown ones among them.
 struct Wanted<'a>(&'a [u8]);
@@ -149,7 +280,7 @@ fn description_request(data: &[u8]) -> Result<(&str, Wanted<'_>), Refusal> {
 }
 
 /// An export's name as a client sent it.
-fn name(bytes: &[u8]) -> Result<&str, Refusal> {
+pub(super) fn name(bytes: &[u8]) -> Result<&str, Refusal> {
     if bytes.len() > MAX_NAME {
         return Err(Refusal::new(reply::ERR_TOO_BIG, "the name is longer than 4096 bytes"));
     }
@@ -159,7 +290,8 @@ fn name(bytes: &[u8]) -> Result<&str, Refusal> {
     }
 }
 
-fn open(name: &str, exports: &dyn Exports) -> Result<ExportInfo, Refusal> {
+/// The export of that name, where it may be served.
+pub(super) fn open(name: &str, exports: &dyn Exports) -> Result<ExportInfo, Refusal> {
     let export = exports.open(name).map_err(|refusal| match refusal {
         OpenRefusal::Unknown => {
             Refusal::new(reply::ERR_UNKNOWN, format!("there is no export {name:?}"))
@@ -179,7 +311,8 @@ fn list(exports: &dyn Exports, out: &mut Vec<u8>) {
     let begin = out.len();
     let mut left_out = 0_usize;
     exports.list(&mut |export| {
-        let description = bounded(&export.description).as_bytes();
+        let description = export.told();
+        let description = description.as_bytes();
         let name = export.name.as_bytes();
         let size = OptionReplyHeader::LENGTH + 4 + name.len() + description.len();
         if name.len() > MAX_NAME || out.len() - begin + size > MAX_LIST_REPLY {
@@ -199,12 +332,12 @@ fn list(exports: &dyn Exports, out: &mut Vec<u8>) {
 }
 
 /// Appends an error answer.
-pub(super) fn refuse(option: u32, reply: u32, message: &str, out: &mut Vec<u8>) {
+fn refuse(option: u32, reply: u32, message: &str, out: &mut Vec<u8>) {
     put(option, reply, &[bounded(message).as_bytes()], out);
 }
 
 /// Appends one answer. Its parts are bounded strings and fixed fields.
-fn put(option: u32, reply: u32, parts: &[&[u8]], out: &mut Vec<u8>) {
+pub(super) fn put(option: u32, reply: u32, parts: &[&[u8]], out: &mut Vec<u8>) {
     let length: usize = parts.iter().map(|part| part.len()).sum();
     debug_assert!(length <= 2 * MAX_STRING + 16, "an answer of {length} bytes");
     let header = OptionReplyHeader { option, reply, length: length as u32 };

@@ -2,7 +2,8 @@
 //! A server whose disk is a vector. It shows what a shard does with a session, one thread per connection.
 
 use helio_nbd::{
-    Command, ErrorCode, ExportInfo, Exports, OpenRefusal, Request, Session, SessionError, Step,
+    Command, Context, Contexts, ErrorCode, ExportInfo, Exports, OpenRefusal, ReadPart, ReadPiece,
+    Request, Session, SessionError, SessionOptions, StatusExtent, Step, status, zero_runs,
 };
 use helio_units::{Bytes, Extent};
 use std::io::{Read, Write};
@@ -22,6 +23,10 @@ pub(crate) struct Disk {
     pub(crate) bad: Option<Extent>,
     /// Whether the replies to requests that arrive together leave in reverse order.
     pub(crate) backwards: bool,
+    /// What may differ from the peer's copy.
+    pub(crate) marked: Extent,
+    /// Bytes clients said they would want.
+    pub(crate) warmed: AtomicU64,
     pub(crate) flushes: AtomicU64,
     pub(crate) forced: AtomicU64,
 }
@@ -35,13 +40,18 @@ impl Disk {
                 description: "a disk in memory".into(),
                 size,
                 read_only: false,
+                volatile: false,
                 trim: true,
+                fast_zero: false,
+                contexts: Contexts::ALL,
                 minimum_block: 1,
                 preferred_block: 4096,
                 handle: 42,
             },
             bad: None,
             backwards: false,
+            marked: Extent::default(),
+            warmed: AtomicU64::new(0),
             flushes: AtomicU64::new(0),
             forced: AtomicU64::new(0),
         }
@@ -49,9 +59,9 @@ impl Disk {
 
     /// Carries a request out and writes its reply.
     fn serve(&self, session: &Session, request: Request, payload: &[u8], out: &mut Vec<u8>) {
-        let Request { cookie, extent, .. } = request;
+        let extent = request.extent;
         if self.bad.is_some_and(|bad| bad.overlaps(extent)) {
-            return session.reply_error(cookie, ErrorCode::Io, "the platter is scratched", out);
+            return session.reply_error(&request, ErrorCode::Io, "the platter is scratched", out);
         }
         if request.fua {
             self.forced.fetch_add(1, Ordering::SeqCst);
@@ -60,8 +70,23 @@ impl Disk {
         let mut bytes = self.bytes.lock().unwrap();
         match request.command {
             Command::Read => {
-                session.reply_read(cookie, extent.offset, extent.length as u32, out);
-                return out.extend_from_slice(&bytes[place]);
+                let data = &bytes[place];
+                let parts = zero_runs(extent.offset, data, 4096).map(ReadPart::from);
+                return session.reply_read_parts(&request, parts, |piece| match piece {
+                    ReadPiece::Bytes(bytes) => out.extend_from_slice(bytes),
+                    ReadPiece::Payload(range) => out.extend_from_slice(&data[range]),
+                });
+            }
+            Command::BlockStatus => {
+                let allocation = allocation(extent.offset, &bytes[place]);
+                let told = [
+                    (Context::Allocation, &allocation[..]),
+                    (Context::Marks, &self.marks(extent)[..]),
+                ];
+                return session.reply_block_status(&request, &told, out);
+            }
+            Command::Cache => {
+                self.warmed.fetch_add(extent.length, Ordering::SeqCst);
             }
             Command::Write => bytes[place].copy_from_slice(payload),
             Command::Trim | Command::WriteZeroes => bytes[place].fill(0),
@@ -69,8 +94,30 @@ impl Disk {
                 self.flushes.fetch_add(1, Ordering::SeqCst);
             }
         }
-        session.reply_done(cookie, out);
+        session.reply_done(&request, out);
     }
+
+    /// Before, within and behind what is marked, as far as it concerns the extent.
+    fn marks(&self, extent: Extent) -> [StatusExtent; 3] {
+        let clip = |at: u64| at.clamp(extent.offset, extent.end());
+        let (begin, end) = (clip(self.marked.offset), clip(self.marked.end()));
+        let part = |length, flags| StatusExtent { length, flags };
+        [
+            part(begin - extent.offset, 0),
+            part(end - begin, status::MARKED),
+            part(extent.end() - end, 0),
+        ]
+    }
+}
+
+/// What is zero counts as not allocated.
+fn allocation(offset: u64, data: &[u8]) -> Vec<StatusExtent> {
+    zero_runs(offset, data, 4096)
+        .map(|(run, zero)| StatusExtent {
+            length: run.len() as u64,
+            flags: if zero { status::HOLE | status::ZERO } else { 0 },
+        })
+        .collect()
 }
 
 impl Exports for Disk {
@@ -91,7 +138,7 @@ impl Exports for Disk {
 
 /// Serves one connection to its end.
 pub(crate) fn serve(mut stream: UnixStream, disk: &Disk) -> Result<(), SessionError> {
-    let mut session = Session::new();
+    let mut session = Session::with(SessionOptions::default());
     let mut out = Vec::new();
     session.greeting(&mut out);
     let mut input = vec![0; 64 << 10];
@@ -116,6 +163,7 @@ pub(crate) fn serve(mut stream: UnixStream, disk: &Disk) -> Result<(), SessionEr
                     break;
                 }
                 Step::Negotiating => {}
+                Step::StartTls => panic!("TLS was not offered"),
                 Step::Ready { handle, name } => assert_eq!((handle, name), (42, "db/data".into())),
                 Step::Request(request) if request.command == Command::Write => {
                     write = Some((request, Vec::with_capacity(request.extent.length as usize)));

@@ -2,8 +2,11 @@
 //! Our client against servers that are not quite right.
 
 use crate::memory::Disk;
-use helio_nbd::{Client, ClientError, Command, Cookie, ErrorCode, Session, Step};
-use helio_units::Bytes;
+use helio_nbd::{
+    Client, ClientError, Command, Contexts, Cookie, ErrorCode, Request, Session, SessionOptions,
+    Step,
+};
+use helio_units::{Bytes, Extent};
 use proptest::prelude::*;
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -28,7 +31,7 @@ fn honest() -> &'static [u8] {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let visitor = thread::spawn(move || visit(ours));
         let disk = Disk::new(Bytes::mib(1));
-        let (mut session, mut said) = (Session::new(), Vec::new());
+        let (mut session, mut said) = (Session::with(SessionOptions::default()), Vec::new());
         session.greeting(&mut said);
         theirs.write_all(&said).unwrap();
         let mut input = [0; 4096];
@@ -40,10 +43,10 @@ fn honest() -> &'static [u8] {
                 at += used;
                 match step {
                     Step::Request(request) if request.command == Command::Read => {
-                        session.reply_read(request.cookie, 100, 600, &mut out);
+                        session.reply_read(&request, &mut out);
                         out.extend_from_slice(&[9; 600]);
                     }
-                    Step::Request(request) => session.reply_done(request.cookie, &mut out),
+                    Step::Request(request) => session.reply_done(&request, &mut out),
                     _ => {}
                 }
             }
@@ -74,7 +77,7 @@ fn what_was_said_can_be_played_back() {
 #[test]
 fn a_failed_read_brings_the_servers_words() {
     // The session's own words for it: a failed read, then the flush.
-    let mut session = Session::new();
+    let mut session = Session::with(SessionOptions::default());
     let (disk, mut words) = (Disk::new(Bytes::mib(1)), Vec::new());
     let flags = 3_u32.to_be_bytes();
     let chunks = [&b"IHAVEOPT"[..], &[0, 0, 0, 8, 0, 0, 0, 0]].concat();
@@ -83,7 +86,17 @@ fn a_failed_read_brings_the_servers_words() {
     for heard in [&flags[..], &chunks, &enter] {
         session.consume(heard, &disk, &mut words).unwrap();
     }
-    session.reply_error(Cookie(0), ErrorCode::Io, "scratched", &mut words);
+    let read = Request {
+        cookie: Cookie(0),
+        command: Command::Read,
+        fua: false,
+        no_hole: false,
+        fast: false,
+        one: false,
+        contexts: Contexts::NONE,
+        extent: Extent::new(100, 600),
+    };
+    session.reply_error(&read, ErrorCode::Io, "scratched", &mut words);
     let Err(ClientError::Failed { source, .. }) = visit_one_saying(&words) else {
         panic!("the error went unnoticed")
     };

@@ -23,7 +23,8 @@ fn a_client_looks_around_and_goes() {
     let found = answers(&told.out);
     assert_eq!(found[0].2, b"\0\0\0\x07db/dataa test volume");
     let size = (1_u64 << 20).to_be_bytes();
-    let flags = (1_u16 | 1 << 2 | 1 << 3 | 1 << 5 | 1 << 6 | 1 << 8).to_be_bytes();
+    let flags =
+        (1_u16 | 1 << 2 | 1 << 3 | 1 << 5 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11).to_be_bytes();
     assert_eq!(found[3].2, [&[0, 0][..], &size, &flags].concat());
     assert_eq!(found[8].2, [0, 3, 0, 0, 0, 1, 0, 0, 0x10, 0, 2, 0, 0, 0]);
 }
@@ -34,8 +35,9 @@ fn refusals_keep_the_conversation_going() {
         &[
             hello(),
             sent_option(option::STARTTLS, &[]),
-            sent_option(option::SET_META_CONTEXT, b"whatever"),
-            sent_option(option::EXTENDED_HEADERS, &[]),
+            sent_option(option::STARTTLS, b"data"),
+            sent_option(option::EXTENDED_HEADERS, b"data"),
+            sent_option(4, &[]),
             sent_option(4711, &[]),
             sent_option(option::LIST, b"data"),
             sent_option(option::GO, &go("nowhere", &[])),
@@ -53,8 +55,9 @@ fn refusals_keep_the_conversation_going() {
     assert_eq!(
         kinds(&told.out),
         [
-            reply::ERR_UNSUP,
-            reply::ERR_UNSUP,
+            reply::ERR_POLICY,
+            reply::ERR_INVALID,
+            reply::ERR_INVALID,
             reply::ERR_UNSUP,
             reply::ERR_UNSUP,
             reply::ERR_INVALID,
@@ -68,7 +71,7 @@ fn refusals_keep_the_conversation_going() {
             reply::ACK,
         ]
     );
-    assert_eq!(answers(&told.out)[6].2, b"secondary here; promote it first");
+    assert_eq!(answers(&told.out)[7].2, b"secondary here; promote it first");
 }
 
 #[test]
@@ -101,7 +104,7 @@ fn strangers_are_named_and_shown_out() {
 
 #[test]
 fn an_error_is_final() {
-    let mut session = Session::new();
+    let mut session = Session::with(SessionOptions::default());
     let mut out = Vec::new();
     assert!(session.consume(&[0; 4], &Shelf, &mut out).is_err());
     assert_eq!(session.consume(&hello(), &Shelf, &mut out), Err(SessionError::Ended));

@@ -3,12 +3,18 @@
 
 use super::*;
 use crate::codec::{
-    ChunkHeader, OptionHeader, OptionReplyHeader, RequestHeader, SimpleReply, TransmissionFlags,
-    chunk, client_flag, command, command_flag, option, reply,
+    ChunkHeader, Contexts, Cookie, ExtendedChunkHeader, OptionHeader, OptionReplyHeader,
+    RequestHeader, SimpleReply, TransmissionFlags, chunk, client_flag, command, command_flag,
+    option, reply,
 };
+use helio_units::Extent;
 
+mod contexts;
+mod extended;
 mod haggling;
+mod holes;
 mod requests;
+mod securing;
 mod streams;
 
 /// Two exports, a door that is shut, and one that nobody should have configured.
@@ -20,7 +26,10 @@ fn volume(name: &str, handle: u64) -> ExportInfo {
         description: "a test volume".into(),
         size: Bytes::mib(1),
         read_only: false,
+        volatile: false,
         trim: true,
+        fast_zero: true,
+        contexts: Contexts::ALL,
         minimum_block: 1,
         preferred_block: 4096,
         handle,
@@ -36,6 +45,9 @@ impl Exports for Shelf {
     fn open(&self, name: &str) -> Result<ExportInfo, OpenRefusal> {
         match name {
             "db/data" => Ok(volume(name, 7)),
+            "plain" => Ok(ExportInfo { contexts: Contexts::NONE, ..volume(name, 10) }),
+            "copy" => Ok(ExportInfo { read_only: true, volatile: true, ..volume(name, 11) }),
+            "torn" => Ok(ExportInfo { volatile: true, ..volume(name, 12) }),
             "odd" => Ok(ExportInfo { minimum_block: 3, ..volume(name, 9) }),
             "shut" => Err(OpenRefusal::Policy("secondary here; promote it first".into())),
             _ => Err(OpenRefusal::Unknown),
@@ -77,8 +89,21 @@ fn hello() -> Vec<u8> {
     FLAGS.to_be_bytes().to_vec()
 }
 
+fn header(command: u16, cookie: u64, offset: u64, length: u64) -> RequestHeader {
+    RequestHeader { flags: 0, command, cookie: Cookie(cookie), offset, length }
+}
+
 fn request(command: u16, cookie: u64, offset: u64, length: u32) -> Vec<u8> {
-    RequestHeader { flags: 0, command, cookie: Cookie(cookie), offset, length }.encode().to_vec()
+    header(command, cookie, offset, length.into()).encode().to_vec()
+}
+
+/// The data of the options about contexts.
+fn queries(export: &str, queries: &[&str]) -> Vec<u8> {
+    let string =
+        |text: &str| [&u32::try_from(text.len()).unwrap().to_be_bytes(), text.as_bytes()].concat();
+    let count = u32::try_from(queries.len()).unwrap().to_be_bytes().to_vec();
+    let all: Vec<u8> = queries.iter().flat_map(|query| string(query)).collect();
+    [string(export), count, all].concat()
 }
 
 /// Feeds everything, in pieces of the given sizes over and over, and tells what came of it. Chunks of one
@@ -93,45 +118,81 @@ struct Told {
 }
 
 fn feed_to(exports: &dyn Exports, bytes: &[u8], pieces: &[usize]) -> Told {
-    let mut session = Session::new();
-    let (mut steps, mut payloads, mut out) = (Vec::new(), Vec::<Vec<u8>>::new(), Vec::new());
-    let (mut held, mut open) = (0, false);
-    let mut rest = bytes;
+    feed_with(TlsPolicy::Off, exports, bytes, pieces)
+}
+
+fn feed_with(tls: TlsPolicy, exports: &dyn Exports, bytes: &[u8], pieces: &[usize]) -> Told {
+    feed_in(tls, exports, &[bytes], pieces)
+}
+
+/// As `feed_to`, in parts whose ends are always cuts, so that TLS can begin there.
+fn feed_in(tls: TlsPolicy, exports: &dyn Exports, parts: &[&[u8]], pieces: &[usize]) -> Told {
+    let mut session = Session::with(SessionOptions { tls });
+    let mut told =
+        Told { steps: Vec::new(), payloads: Vec::new(), out: Vec::new(), error: None, held: 0 };
     let mut sizes = pieces.iter().cycle();
-    while !rest.is_empty() {
-        let (piece, later) = rest.split_at((*sizes.next().unwrap()).clamp(1, rest.len()));
-        rest = later;
+    let mut open = false;
+    for part in parts {
+        let mut rest = *part;
+        while !rest.is_empty() {
+            let (piece, later) = rest.split_at((*sizes.next().unwrap()).clamp(1, rest.len()));
+            rest = later;
+            if told.feed_piece(&mut session, exports, piece, &mut open) {
+                return told;
+            }
+        }
+    }
+    told
+}
+
+impl Told {
+    /// Feeds one piece; whether the session is over. `open` is whether a payload is.
+    fn feed_piece(
+        &mut self,
+        session: &mut Session,
+        exports: &dyn Exports,
+        piece: &[u8],
+        open: &mut bool,
+    ) -> bool {
         let mut at = 0;
         loop {
-            let (used, step) = match session.consume(&piece[at..], exports, &mut out) {
-                Ok(told) => told,
-                Err(error) => return Told { steps, payloads, out, error: Some(error), held },
+            let (used, step) = match session.consume(&piece[at..], exports, &mut self.out) {
+                Ok(found) => found,
+                Err(error) => {
+                    self.error = Some(error);
+                    return true;
+                }
             };
-            held = held.max(session.held());
+            self.held = self.held.max(session.held());
             assert!(used <= piece.len() - at, "used more than there was");
             match step {
                 Step::NeedMore => {
                     assert_eq!(at + used, piece.len(), "a remainder was left behind");
-                    break;
+                    return false;
+                }
+                Step::StartTls => {
+                    assert_eq!(at + used, piece.len(), "plaintext was left behind");
+                    self.steps.push(step);
+                    session.secured();
+                    return false;
                 }
                 Step::Disconnect => {
-                    steps.push(Step::Disconnect);
-                    return Told { steps, payloads, out, error: None, held };
+                    self.steps.push(step);
+                    return true;
                 }
                 Step::Payload { chunk, last } => {
                     assert!(!chunk.is_empty() && chunk.end <= used);
-                    if !open {
-                        payloads.push(Vec::new());
+                    if !*open {
+                        self.payloads.push(Vec::new());
                     }
-                    payloads.last_mut().unwrap().extend_from_slice(&piece[at..][chunk]);
-                    open = !last;
+                    self.payloads.last_mut().unwrap().extend_from_slice(&piece[at..][chunk]);
+                    *open = !last;
                 }
-                other => steps.push(other),
+                other => self.steps.push(other),
             }
             at += used;
         }
     }
-    Told { steps, payloads, out, error: None, held }
 }
 
 fn feed(bytes: &[u8]) -> Told {
@@ -158,6 +219,42 @@ fn kinds(out: &[u8]) -> Vec<u32> {
 fn serving(structured: bool) -> Vec<u8> {
     let chunks = if structured { sent_option(option::STRUCTURED_REPLY, &[]) } else { Vec::new() };
     [hello(), chunks, sent_option(option::EXPORT_NAME, b"db/data")].concat()
+}
+
+/// A session that serves on these terms, and the bytes it was brought there with.
+fn served(form: Form, chosen: &[&str]) -> (Session, Vec<u8>) {
+    let agree = match form {
+        Form::Simple => Vec::new(),
+        Form::Structured => sent_option(option::STRUCTURED_REPLY, &[]),
+        Form::Extended => sent_option(option::EXTENDED_HEADERS, &[]),
+    };
+    let choose = match chosen {
+        [] => Vec::new(),
+        chosen => sent_option(option::SET_META_CONTEXT, &queries("db/data", chosen)),
+    };
+    let enter = sent_option(option::GO, &go("db/data", &[]));
+    let stream = [hello(), agree, choose, enter].concat();
+    let (mut session, mut out) = (Session::with(SessionOptions::default()), Vec::new());
+    let mut at = 0;
+    while at < stream.len() {
+        at += session.consume(&stream[at..], &Shelf, &mut out).unwrap().0;
+    }
+    assert_eq!(session.form(), form);
+    (session, stream)
+}
+
+/// A request a client could have sent.
+fn asked(command: Command, offset: u64, length: u64) -> Request {
+    Request {
+        cookie: Cookie(5),
+        command,
+        fua: false,
+        no_hole: false,
+        fast: false,
+        one: false,
+        contexts: Contexts::NONE,
+        extent: Extent::new(offset, length),
+    }
 }
 
 /// What the session answers to requests alone.

@@ -18,7 +18,7 @@ fn a_write_is_handed_out_in_place() {
 
 #[test]
 fn the_payload_left_is_known_so_that_it_can_be_received_in_place() {
-    let mut session = Session::new();
+    let mut session = Session::with(SessionOptions::default());
     let mut out = Vec::new();
     let stream = [serving(false), request(command::WRITE, 1, 0, 100)].concat();
     let mut at = 0;
@@ -64,28 +64,27 @@ fn an_oversize_write_is_answered_and_an_absurd_one_ends_it() {
     assert_eq!(out, invalid.encode());
     let length = MAX_ANSWERED_PAYLOAD + 1;
     let (told, _) = replies(false, &request(command::WRITE, 5, 0, length));
-    assert_eq!(told.error, Some(SessionError::PayloadTooLong { length }));
+    assert_eq!(told.error, Some(SessionError::PayloadTooLong { length: length.into() }));
 }
 
 #[test]
 fn replies_take_the_form_agreed_on() {
-    for structured in [false, true] {
-        let mut session = Session::new();
+    for (form, read, error, done) in [
+        (Form::Simple, 16, 16, 16),
+        (Form::Structured, 28, 26 + 4096, 16),
+        (Form::Extended, 40, 38 + 4096, 32),
+    ] {
+        let (session, _) = served(form, &[]);
+        let request = asked(Command::Read, 512, 4);
         let mut out = Vec::new();
-        let stream = serving(structured);
-        let mut at = 0;
-        while at < stream.len() {
-            at += session.consume(&stream[at..], &Shelf, &mut out).unwrap().0;
-        }
+        session.reply_read(&request, &mut out);
+        assert_eq!(out.len(), read);
         out.clear();
-        session.reply_read(Cookie(1), 512, 4, &mut out);
-        assert_eq!(out.len(), if structured { 28 } else { 16 });
+        session.reply_error(&request, ErrorCode::Io, &"x".repeat(10_000), &mut out);
+        assert_eq!(out.len(), error);
         out.clear();
-        session.reply_error(Cookie(1), ErrorCode::Io, &"x".repeat(10_000), &mut out);
-        assert_eq!(out.len(), if structured { 26 + 4096 } else { 16 });
-        out.clear();
-        session.reply_done(Cookie(1), &mut out);
-        assert_eq!(out, SimpleReply { error: 0, cookie: Cookie(1) }.encode());
+        session.reply_done(&asked(Command::Trim, 512, 4), &mut out);
+        assert_eq!(out.len(), done);
     }
 }
 
@@ -100,13 +99,7 @@ fn the_one_chunk_flag_is_offered_only_with_chunks() {
 
 #[test]
 fn fua_reaches_the_caller() {
-    let header = RequestHeader {
-        flags: command_flag::FUA,
-        command: command::WRITE,
-        cookie: Cookie(1),
-        offset: 0,
-        length: 1,
-    };
+    let header = RequestHeader { flags: command_flag::FUA, ..header(command::WRITE, 1, 0, 1) };
     let (told, _) = replies(false, &[&header.encode()[..], &[1]].concat());
     assert!(matches!(told.steps.last(), Some(Step::Request(write)) if write.fua));
 }
