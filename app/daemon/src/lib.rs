@@ -68,7 +68,12 @@ pub fn run(options: &Options) -> Result<()> {
     let state = StateDir::open(&options.state)?;
     let plans = open::plans(&view, name, &state)?;
     let clients = client_addresses(&state, view.node.nbd)?;
-    let listeners = Listeners { clients, peers: Some(Address::Inet(listen)) };
+    let listeners = Listeners {
+        clients,
+        peers: Some(Address::Inet(listen)),
+        protection: open::protection(view.node)?,
+        most_clients: view.node.clients,
+    };
 
     let (driver, why) = AnyDriver::open(view.node.driver, view.node.spin.unwrap_or(SPIN))
         .context("the reactor cannot start")?;

@@ -137,6 +137,7 @@ impl Driver for PollDriver {
                 return self.submit_job(token, Job::Punch { file, extent });
             }
             Op::Zero { file, extent } => return self.submit_job(token, Job::Zero { file, extent }),
+            Op::Map { file, extent } => return self.submit_job(token, Job::Map { file, extent }),
             Op::Wait => return self.waits.push(token),
             Op::Accept { listener } => (listener, Want::Accept),
             Op::Connect { socket, address } => (socket, Want::Connect { address, begun: false }),

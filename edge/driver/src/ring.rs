@@ -271,6 +271,7 @@ impl Driver for RingDriver {
             Op::SyncData { file } => self.submit_on_file(token, Work::SyncData { file }),
             Op::Punch { file, extent } => self.submit_job(token, Job::Punch { file, extent }),
             Op::Zero { file, extent } => self.submit_job(token, Job::Zero { file, extent }),
+            Op::Map { file, extent } => self.submit_job(token, Job::Map { file, extent }),
             Op::Wait => self.waits.push(token),
             Op::Accept { listener } => {
                 let socket = listener.clone();
