@@ -144,6 +144,25 @@ fn a_failed_read_brings_the_servers_words() {
     }
 }
 
+#[test]
+fn holes_of_nothing_and_data_twice_are_the_servers_fault() {
+    let honest = honest(Form::Structured);
+    let begin = honest.windows(4).position(|word| word == b"\x66\x8e\x33\xef").unwrap();
+    let hole = |offset: u8, length: u8| {
+        let front = b"\x66\x8e\x33\xef\0\0\0\x02\0\0\0\0\0\0\0\0\0\0\0\x0c\0\0\0\0\0\0\0";
+        [&front[..], &[offset, 0, 0, 0, length]].concat()
+    };
+    for (chunks, fault) in [
+        (hole(100, 0), "a hole of no bytes"),
+        (hole(100, 200).repeat(4), "a read answered twice"),
+        (hole(99, 1), "data outside what was asked for"),
+    ] {
+        let words = [&honest[..begin], &chunks].concat();
+        let error = visit_one_saying(&words, Form::Structured).unwrap_err().to_string();
+        assert!(error.ends_with(fault), "{error}");
+    }
+}
+
 fn any_form() -> impl Strategy<Value = Form> {
     prop_oneof![Just(Form::Simple), Just(Form::Structured), Just(Form::Extended)]
 }
