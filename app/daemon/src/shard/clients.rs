@@ -11,7 +11,7 @@ use helio_engine::{Answer, Denial, Event, Operation, Request, StoreFault};
 use helio_nbd::{
     Command, Contexts, ErrorCode, ExportInfo, Exports, OpenRefusal, Session, SessionOptions, Step,
 };
-use helio_units::{Moment, RequestId, VolumeIndex};
+use helio_units::{Bytes, Moment, RequestId, VolumeIndex};
 
 /// Requests one connection may have under way; clients in the field keep 16 to 128.
 const REQUESTS_MAX: u32 = 256;
@@ -21,7 +21,9 @@ const BYTES_MAX: u64 = 64 << 20;
 const RECV_BYTES: usize = 256 << 10;
 /// Bytes of answers one batch may carry before the socket is asked to take them.
 const OUT_PIECES_MAX: usize = 512;
-/// NBD's write limit on TRIM and WRITE_ZEROES is 4 GiB; the engine cuts them, so here only data counts as bytes.
+/// Longest TRIM or WRITE_ZEROES of one request: the engine cuts it into parts it holds all at once.
+const EFFECT_MAX: Bytes = Bytes::gib(4);
+/// Of requests without data nothing counts as bytes.
 const NO_DATA: u64 = 0;
 
 /// A write whose payload is arriving.
@@ -87,6 +89,7 @@ impl Catalogue<'_> {
             volatile: false,
             trim: volume.member.trims(),
             fast_zero: false,
+            longest_effect: EFFECT_MAX,
             contexts: Contexts::NONE,
             minimum_block,
             preferred_block: minimum_block.max(4096),

@@ -140,6 +140,21 @@ fn zeroes_that_would_be_slow_are_refused_at_once() {
 }
 
 #[test]
+fn only_extended_headers_carry_lengths_of_more_than_32_bits() {
+    for form in [Form::Structured, Form::Extended] {
+        let (mut sender, mut receiver) = client(&disk(), form, Contexts::NONE).split();
+        let sent = sender.send_trim(Cookie(1), 0, 5_u64 << 30, false);
+        if form == Form::Structured {
+            assert!(matches!(sent, Err(ClientError::Unsendable(_))));
+            continue;
+        }
+        sent.unwrap();
+        let error = receiver.receive().unwrap().result.unwrap_err();
+        assert_eq!(error.to_string(), "reaches beyond the end of the export (EINVAL)");
+    }
+}
+
+#[test]
 fn a_copy_that_changes_elsewhere_promises_less() {
     let mut disk = Disk::new(Bytes::mib(1));
     (disk.export.read_only, disk.export.volatile) = (true, true);
