@@ -6,7 +6,7 @@
 
 use crate::shard::group::Group;
 use helio_nbd::{Context, Contexts, ExportInfo, Exports, OpenRefusal};
-use helio_units::VolumeIndex;
+use helio_units::{Bytes, VolumeIndex};
 
 /// What an export to be read only is called beyond its volume.
 const READ_ONLY: &str = ":ro";
@@ -57,6 +57,8 @@ impl Catalogue<'_> {
             volatile: place.aside,
             trim: volume.member.trims(),
             fast_zero: false,
+            // The engine opens all pieces of a long one at once.
+            longest_effect: Bytes::gib(4),
             contexts: if place.aside { contexts } else { contexts.with(Context::Marks) },
             minimum_block,
             preferred_block: minimum_block.max(4096),
