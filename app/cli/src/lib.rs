@@ -4,6 +4,7 @@
 pub mod args;
 mod client;
 mod events;
+mod manual;
 mod progress;
 mod queue;
 mod quickstart;
@@ -57,6 +58,8 @@ fn run(verb: Verb) -> Result<ExitCode> {
             }
             Some(Queue::Reset) => queue::reset(&at, &group),
         },
+        Verb::Completions { shell } => manual::completions(shell),
+        Verb::Man { dir } => manual::write(dir.as_deref()),
         Verb::Quickstart { from, keep } => quickstart::run(from.as_deref(), keep),
         Verb::Lab { tool: Lab::Relay { listen, to, rtt, rate } } => {
             relay::run(listen, to, rtt, rate)
