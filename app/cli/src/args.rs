@@ -302,6 +302,20 @@ mod tests {
     }
 
     #[test]
+    fn a_group_is_followed_wherever_its_name_stands() {
+        for (line, every) in [
+            (["helio", "status", "db", "--watch"], 1),
+            (["helio", "status", "--watch", "db"], 1),
+            (["helio", "status", "--watch=5", "db"], 5),
+        ] {
+            let Verb::Status { group, watch, .. } = Cli::parse_from(line).verb else {
+                panic!("{line:?} is a status")
+            };
+            assert_eq!((group.as_deref(), watch), (Some("db"), Some(every)), "{line:?}");
+        }
+    }
+
+    #[test]
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
     }
