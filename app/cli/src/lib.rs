@@ -5,6 +5,7 @@ pub mod args;
 mod client;
 mod events;
 mod lab;
+mod manual;
 mod progress;
 mod queue;
 mod quickstart;
@@ -58,6 +59,8 @@ fn run(verb: Verb) -> Result<ExitCode> {
             }
             Some(Queue::Reset) => queue::reset(&at, &group),
         },
+        Verb::Completions { shell } => manual::completions(shell),
+        Verb::Man { dir } => manual::write(dir.as_deref()),
         Verb::Quickstart { from, keep } => quickstart::run(from.as_deref(), keep),
         Verb::Lab { tool: Lab::Relay { listen, to, line } } => lab::relay(listen, to, line.into()),
         Verb::Lab { tool: Lab::Wan(wan) } => lab::wan(wan),
