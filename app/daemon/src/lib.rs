@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// How long a shard looks for work before it sleeps where the file names no time. See docs/design/driver.md.
-const SPIN: Duration = Duration::from_micros(100);
+const SPIN: Duration = Duration::from_micros(50);
 /// Questions the control plane may have waiting at the shard.
 const ASKS_MAX: usize = 64;
 

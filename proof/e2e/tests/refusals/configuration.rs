@@ -42,7 +42,7 @@ fn an_address_others_could_reach_is_refused() {
         let said = refusal("paris", pair.config(), &pair.state("paris"));
         let place = format!(":{}:", line_of(&pair, &line));
         let culprit = format!("`{key}` {address} is not a loopback address");
-        assert_says(&said, &[&place, &culprit, "remedy: ", "ssh -L"]);
+        assert_says(&said, &[&place, &culprit, "remedy: ", "127.0.0.1"]);
         rewrite(&pair, &format!("{line}\n"), "");
     }
 }
