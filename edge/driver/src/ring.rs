@@ -188,18 +188,22 @@ impl RingDriver {
     ///
     /// Who spins gives way at every look: on a CPU shared with the very process whose bytes are waited for, that
     /// process runs, and what would have been a sleep and a wake-up is one switch.
-    fn spin(&mut self, end: Instant, out: &mut Vec<Completion>) -> io::Result<bool> {
+    fn spin(&mut self, kind: usize, end: Instant, out: &mut Vec<Completion>) -> io::Result<bool> {
         self.kernel.submit()?;
+        let mut last = Instant::now();
         loop {
             if self.harvest(out) {
                 return Ok(true);
             }
+            let now = Instant::now();
+            let go_on = self.spins[kind].looked(now, now - last) && now < end;
+            last = now;
             if self.kernel.is_calling() {
                 self.kernel.submit()?;
-            } else if Instant::now() >= end {
-                return Ok(false);
-            } else {
+            } else if go_on {
                 rustix::thread::sched_yield();
+            } else {
+                return Ok(false);
             }
         }
     }
@@ -231,7 +235,7 @@ impl RingDriver {
         let kind = usize::from(self.on_files == 0);
         let spinning = self.spins[kind].until(began, timeout);
         let mut found = match spinning {
-            Some(until) => self.spin(until, out)?,
+            Some(until) => self.spin(kind, until, out)?,
             None => false,
         };
         while !found {
