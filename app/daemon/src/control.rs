@@ -6,6 +6,7 @@
 
 mod bind;
 mod patience;
+mod remote;
 mod serve;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,7 @@ use helio_api::{
 };
 use helio_units::Mode;
 use serde::de::DeserializeOwned;
+pub(crate) use remote::Remote;
 pub use serve::{Limits, Listener, serve};
 use std::future::Future;
 use std::pin::Pin;

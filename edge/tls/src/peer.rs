@@ -48,6 +48,12 @@ impl PeerTls {
         Self { key }
     }
 
+    /// The half of the key that others know.
+    #[must_use]
+    pub fn public(&self) -> PublicKey {
+        self.key.public()
+    }
+
     /// Begins a session with somebody called; only a holder of one of `expected` will do.
     ///
     /// # Panics
