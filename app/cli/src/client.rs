@@ -46,7 +46,7 @@ impl std::fmt::Display for ClientError {
             Self::NoDaemon { daemon, why } => write!(
                 f,
                 "no daemon answers on {daemon}: {why}\n  remedy: start `helio daemon`, or name its directory with \
-                 --state\n  retry: may help after a while"
+                 --state, or its node's `control` address with --host\n  retry: may help after a while"
             ),
             Self::Denied { daemon } => write!(
                 f,

@@ -27,8 +27,8 @@ use helio_api::{
     PromoteRequest, QueueReply, QueueRequest, RecorderDump, Status, code,
 };
 use helio_units::Mode;
-use serde::de::DeserializeOwned;
 pub(crate) use remote::Remote;
+use serde::de::DeserializeOwned;
 pub use serve::{Limits, Listener, serve};
 use std::future::Future;
 use std::pin::Pin;
