@@ -33,7 +33,7 @@ pub mod code {
 
     /// Every code a daemon may send, with the HTTP status it travels with and what it means. A client that meets
     /// another one treats it as "refused".
-    pub const ALL: [(&str, u16, &str); 23] = [
+    pub const ALL: [(&str, u16, &str); 24] = [
         (BAD_REQUEST, 400, "the request cannot be read"),
         (UNKNOWN_GROUP, 404, "no group of that name is configured on this node"),
         (NOT_FOUND, 404, "no such path in this version of the API"),
@@ -47,6 +47,7 @@ pub mod code {
         ("in-use", 503, "NBD clients are connected"),
         ("stopping", 503, "the daemon is stopping"),
         ("bad-configuration", 409, "the configuration file is refused; the error names the line"),
+        ("bad-key", 409, "the node's key cannot be used, or is not the one the file names"),
         ("bad-queue", 409, "the queue cannot have such a bound"),
         ("metadata-failed", 409, "the group's metadata file cannot be written"),
         (NEEDS_CONFIRMATION, 409, "what is at stake was not confirmed; carries it"),

@@ -61,6 +61,9 @@ pub struct PeerStatus {
     #[serde(default)]
     #[schemars(with = "Option<wire::StateWord>")]
     pub state: Option<State>,
+    /// The public key it proved to hold, where the connection to it is under TLS.
+    #[serde(default)]
+    pub key: Option<String>,
     /// The TCP connection, while there is one.
     #[serde(default)]
     pub link: Option<LinkStatus>,

@@ -3,6 +3,7 @@
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use helio_api::{Memory, WhenFull};
+use helio_tls::PublicKey;
 use helio_units::{Bytes, Mode, Rate};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -26,6 +27,16 @@ pub struct At {
     /// State directory of the daemon to ask.
     #[arg(long, value_name = "DIR", default_value = STATE, global = true)]
     pub state: PathBuf,
+    /// Ask a daemon elsewhere, at the `control` address of its node.
+    #[arg(long, value_name = "IP:PORT", requires_all = ["key", "server_key"], conflicts_with = "state",
+          global = true)]
+    pub host: Option<SocketAddr>,
+    /// File of the key to show it, one of the node's `operators`: see `helio key new`.
+    #[arg(long, value_name = "FILE", requires = "host", global = true)]
+    pub key: Option<PathBuf>,
+    /// The node's own key, as the configuration has it.
+    #[arg(long, value_name = "KEY", requires = "host", global = true)]
+    pub server_key: Option<PublicKey>,
     /// How long the daemon may take to answer one request.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration, global = true)]
     pub timeout: Duration,
@@ -171,6 +182,12 @@ pub enum Verb {
         #[command(flatten)]
         at: At,
     },
+    /// Make and show the keys by which nodes and operators know each other.
+    Key {
+        /// What to do.
+        #[command(subcommand)]
+        verb: Key,
+    },
     /// Watch a volume being mirrored over an emulated WAN, cut, healed and failed over; takes about a minute.
     Quickstart {
         /// Mirror these files instead of made-up ones (needs mke2fs).
@@ -196,6 +213,28 @@ pub enum Verb {
         /// Which tool.
         #[command(subcommand)]
         tool: Lab,
+    },
+}
+
+/// What can be done with keys.
+#[derive(Debug, Subcommand)]
+pub enum Key {
+    /// Make a key, and print its public half as it goes into the configuration.
+    New {
+        /// The file to make; without it, the node's own in its state directory.
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+        /// The node's state directory; made where it is missing.
+        #[arg(long, value_name = "DIR", default_value = STATE)]
+        state: PathBuf,
+    },
+    /// Print the public half of a key.
+    Show {
+        /// The key's file; without it, the node's own in its state directory.
+        file: Option<PathBuf>,
+        /// The node's state directory.
+        #[arg(long, value_name = "DIR", default_value = STATE)]
+        state: PathBuf,
     },
 }
 

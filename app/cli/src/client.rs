@@ -4,6 +4,8 @@
 //! Where nothing was learned, the error says which of three things happened: nothing was asked (no daemon, no
 //! permission), nobody knows whether it was done (the connection or the time was lost), or it was refused.
 
+mod transport;
+
 use crate::args::At;
 use helio_api::{ApiError, code};
 use http_body_util::{BodyExt, Full};
@@ -12,12 +14,9 @@ use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::io::ErrorKind;
-use std::path::PathBuf;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::UnixStream;
 use tokio::time::timeout;
+use transport::Transport;
 
 /// A stream of events is silent no longer than this while it lives: three of the daemon's signs of life.
 const SILENT_MOST: Duration = Duration::from_secs(30);
@@ -31,6 +30,8 @@ pub(crate) enum ClientError {
     NoDaemon { daemon: String, why: String },
     /// This user may not ask it; nothing was asked.
     Denied { daemon: String },
+    /// What answers there is not what was asked for, or refuses our key; nothing was asked.
+    Untrusted { daemon: String, why: String, remedy: String },
     /// The connection was lost after the request was on its way.
     Lost { daemon: String, asked: String, why: String },
     /// The answer did not come in time.
@@ -45,13 +46,16 @@ impl std::fmt::Display for ClientError {
             Self::NoDaemon { daemon, why } => write!(
                 f,
                 "no daemon answers on {daemon}: {why}\n  remedy: start `helio daemon`, or name its directory with \
-                 --state\n  retry: may help after a while"
+                 --state, or its node's `control` address with --host\n  retry: may help after a while"
             ),
             Self::Denied { daemon } => write!(
                 f,
                 "permission denied on {daemon}\n  remedy: ask as the user the daemon runs as, or with sudo\n  \
                  retry: will not help by itself"
             ),
+            Self::Untrusted { daemon, why, remedy } => {
+                write!(f, "{daemon}: {why}\n  remedy: {remedy}\n  retry: will not help by itself")
+            }
             Self::Lost { daemon, asked, why } => write!(
                 f,
                 "the connection to {daemon} was lost during {asked}: {why}\n  remedy: see with `helio status` whether \
@@ -69,33 +73,6 @@ impl std::fmt::Display for ClientError {
 
 impl std::error::Error for ClientError {}
 
-/// What a request travels on.
-#[derive(Clone, Debug)]
-enum Transport {
-    /// The control socket in the daemon's state directory.
-    Socket(PathBuf),
-}
-
-/// A connection of any transport.
-trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
-
-impl Transport {
-    async fn connect(&self) -> std::io::Result<Box<dyn Stream>> {
-        match self {
-            Self::Socket(path) => Ok(Box::new(UnixStream::connect(path).await?)),
-        }
-    }
-}
-
-impl std::fmt::Display for Transport {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Socket(path) => path.display().fmt(f),
-        }
-    }
-}
-
 /// One daemon.
 pub(crate) struct Client {
     transport: Transport,
@@ -105,10 +82,9 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) fn new(at: &At) -> std::io::Result<Self> {
+    pub(crate) fn new(at: &At) -> anyhow::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let transport = Transport::Socket(at.state.join("control.sock"));
-        Ok(Self { transport, within: at.timeout, runtime })
+        Ok(Self { transport: Transport::of(at)?, within: at.timeout, runtime })
     }
 
     pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
@@ -201,7 +177,7 @@ impl Client {
         body: Bytes,
     ) -> Result<Response<Incoming>, ClientError> {
         let asked = format!("{method} {path}");
-        let stream = self.transport.connect().await.map_err(|error| self.absent(&error))?;
+        let stream = self.transport.connect().await?;
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
             .await
             .map_err(|error| self.lost(&asked, &error))?;
@@ -230,15 +206,10 @@ impl Client {
         ClientError::Refused(Box::new(error))
     }
 
-    fn absent(&self, why: &std::io::Error) -> ClientError {
-        let daemon = self.transport.to_string();
-        match why.kind() {
-            ErrorKind::PermissionDenied => ClientError::Denied { daemon },
-            _ => ClientError::NoDaemon { daemon, why: why.to_string() },
-        }
-    }
-
     fn lost(&self, asked: &str, why: &hyper::Error) -> ClientError {
+        if let Some(refused) = self.transport.refused(why) {
+            return refused;
+        }
         let (daemon, asked) = (self.transport.to_string(), asked.to_owned());
         ClientError::Lost { daemon, asked, why: why.to_string() }
     }

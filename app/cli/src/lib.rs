@@ -4,6 +4,7 @@
 pub mod args;
 mod client;
 mod events;
+mod key;
 mod lab;
 mod manual;
 mod progress;
@@ -15,7 +16,7 @@ mod verbs;
 mod wait;
 
 use anyhow::Result;
-use args::{Cli, Lab, Queue, Verb};
+use args::{Cli, Key, Lab, Queue, Verb};
 use clap::Parser;
 use helio_api::EventsRequest;
 use std::process::ExitCode;
@@ -61,6 +62,8 @@ fn run(verb: Verb) -> Result<ExitCode> {
         },
         Verb::Completions { shell } => manual::completions(shell),
         Verb::Man { dir } => manual::write(dir.as_deref()),
+        Verb::Key { verb: Key::New { out, state } } => key::new(out, &state),
+        Verb::Key { verb: Key::Show { file, state } } => key::show(file, &state),
         Verb::Quickstart { from, keep } => quickstart::run(from.as_deref(), keep),
         Verb::Lab { tool: Lab::Relay { listen, to, line } } => lab::relay(listen, to, line.into()),
         Verb::Lab { tool: Lab::Wan(wan) } => lab::wan(wan),

@@ -113,6 +113,9 @@ fn peer(out: &mut String, g: &GroupStatus, now: WallTime) {
         p.name, p.address, p.connection, p.reason
     );
     line(out, "peer", &text);
+    if let Some(key) = &p.key {
+        line(out, "key", key);
+    }
     let Some(l) = &p.link else { return };
     let text = format!(
         "rtt {:.2} ms, {}, window {}, {} delivered, {} segments sent again",

@@ -26,7 +26,11 @@ const UNANSWERED: u8 = 5;
 pub(crate) fn explain(error: &anyhow::Error) -> ExitCode {
     eprintln!("helio: {error:#}");
     ExitCode::from(match error.downcast_ref::<ClientError>() {
-        Some(ClientError::NoDaemon { .. } | ClientError::Denied { .. }) => NO_DAEMON,
+        Some(
+            ClientError::NoDaemon { .. }
+            | ClientError::Denied { .. }
+            | ClientError::Untrusted { .. },
+        ) => NO_DAEMON,
         Some(ClientError::Lost { .. } | ClientError::Slow { .. }) => UNANSWERED,
         Some(ClientError::Refused(error)) if error.code == code::NEEDS_CONFIRMATION => UNCONFIRMED,
         _ => REFUSED,

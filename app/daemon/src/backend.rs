@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Answers the control server by asking the shard.
 
+mod apply;
 mod queue;
 
-use crate::config::{self, Change, Config};
+use crate::config::Config;
 use crate::control::{Answering, Backend, Command, EventStream, Reply};
 use crate::events::Hub;
 use crate::shard::{Ask, Clock};
-use helio_api::{Accepted, ApiError, ApplyReply, EventsRequest, RecorderDump, Status, code};
+use crate::trust::Trusted;
+use helio_api::{Accepted, ApiError, EventsRequest, RecorderDump, Status, code};
 use helio_driver::Waker;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::{Duration, Instant};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 /// How often, and how many times, a peer that may be on its way is looked for: a second in all.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -61,6 +63,10 @@ pub(crate) struct Daemon {
     pub(crate) config_path: PathBuf,
     /// As the file was when the daemon started.
     pub(crate) config: Config,
+    /// The state directory, where this node's key is.
+    pub(crate) state: PathBuf,
+    /// Who is trusted now; the control listener looks here.
+    pub(crate) trusted: watch::Sender<Trusted>,
     pub(crate) shard: ShardHandle,
     pub(crate) hub: Arc<Hub>,
     pub(crate) started: Instant,
@@ -215,35 +221,5 @@ impl Daemon {
     async fn is_primary(&self, group: &str) -> Result<bool, ApiError> {
         let status = self.status(Some(group.to_owned())).await?;
         Ok(status.groups.iter().any(|g| g.role == helio_units::Role::Primary))
-    }
-
-    /// The configuration that runs: what the file said at the start, and what was changed since, by whatever verb.
-    async fn running(&self) -> Result<Config, ApiError> {
-        let mut config = self.config.clone();
-        for (group, running) in self.shard.answer(|reply| Ask::Running { reply }).await? {
-            if let Some(group) = config.groups.get_mut(&group) {
-                group.set_running(running);
-            }
-        }
-        Ok(config)
-    }
-
-    /// Reads the file again and changes what may change while running. It is compared with what runs, so what an
-    /// operator changed by other verbs is shown, and set back to the file.
-    async fn apply(&self, dry_run: bool) -> Result<ApplyReply, ApiError> {
-        let new = Config::load(&self.config_path).map_err(|error| {
-            let place = error
-                .place
-                .as_ref()
-                .map_or_else(String::new, |at| format!(":{}:{}", at.line, at.column));
-            let text = format!("{}{place}: {}", error.file, error.message);
-            ApiError::new("bad-configuration", text, error.remedy)
-        })?;
-        let changes = config::diff(&self.running().await?, &new);
-        let lines = changes.online.iter().map(|change| change.text.clone()).collect();
-        for Change { group, setting, .. } in changes.online.into_iter().filter(|_| !dry_run) {
-            self.shard.ask(Ask::Change { group, setting })?;
-        }
-        Ok(ApplyReply { changes: lines, restart_needed: changes.restart })
     }
 }

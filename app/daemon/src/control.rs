@@ -6,6 +6,7 @@
 
 mod bind;
 mod patience;
+mod remote;
 mod serve;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ use helio_api::{
     PromoteRequest, QueueReply, QueueRequest, RecorderDump, Status, code,
 };
 use helio_units::Mode;
+pub(crate) use remote::Remote;
 use serde::de::DeserializeOwned;
 pub use serve::{Limits, Listener, serve};
 use std::future::Future;

@@ -7,22 +7,29 @@ pub mod control;
 mod events;
 mod open;
 mod patience;
+pub mod sealed;
 mod shard;
 mod trust;
+
+pub use trust::KEY_FILE;
 
 use anyhow::{Context, Result, anyhow};
 use backend::{Daemon, ShardHandle};
 use config::Config;
+use control::Remote;
 use events::Hub;
 use helio_driver::{Address, AnyDriver, Driver};
 use open::StateDir;
 use shard::{Ask, Clock, Listeners, Shard};
 use std::io::Read;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
+use trust::Trusted;
 
 /// How long a shard looks for work before it sleeps where the file names no time. See docs/design/driver.md.
 const SPIN: Duration = Duration::from_micros(50);
@@ -66,7 +73,8 @@ pub fn run(options: &Options) -> Result<()> {
     let view = config.for_node(name)?;
     let listen = view.node.listen;
     let state = StateDir::open(&options.state)?;
-    let plans = open::plans(&view, name, &state)?;
+    let own = trust::own_key(&view, &state.path)?;
+    let plans = open::plans(&view, name, &state, own.as_ref())?;
     let clients = client_addresses(&state, view.node.nbd)?;
     let listeners = Listeners {
         clients,
@@ -87,31 +95,40 @@ pub fn run(options: &Options) -> Result<()> {
     let shard = Shard::new(driver, plans, listeners, asked, Arc::clone(&hub), dice()?).with_context(|| {
         format!("{listen} cannot be listened on\n  remedy: stop what uses it, or change the node's address")
     })?;
+    let control = view.node.control;
+    let (trusted, _) = watch::channel(Trusted::of(&config, name, own));
     let backend = Arc::new(Daemon {
         node: name.clone(),
         config_path: options.config.clone(),
         config,
+        state: state.path.clone(),
+        trusted,
         shard: handle.clone(),
         hub,
         started: Instant::now(),
     });
     let running = thread::Builder::new().name("shard-0".into()).spawn(move || shard.run())?;
-    serve(&state, backend, &handle, name, running)
+    serve(&state, backend, control, &handle, running)
 }
 
 /// Runs the control server beside the shard until one of them ends.
 fn serve(
     state: &StateDir,
     backend: Arc<Daemon>,
+    remote: Option<SocketAddr>,
     handle: &ShardHandle,
-    node: &str,
     running: thread::JoinHandle<std::io::Result<()>>,
 ) -> Result<()> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let socket = state.control_socket();
+    let node = backend.node.clone();
     let ended = runtime.block_on(async {
         let server = control::bind(&socket)?;
+        let remote = match remote {
+            Some(address) => Some(Remote::bind(address, backend.trusted.subscribe()).await?),
+            None => None,
+        };
         tracing::info!(node, state = %state.path.display(), "helio {} is running", env!("CARGO_PKG_VERSION"));
         sd_notify::notify(&[sd_notify::NotifyState::Ready]).unwrap_or_else(|error| tracing::debug!(%error, "no service manager"));
         let shard_ended = tokio::task::spawn_blocking(move || running.join());
@@ -119,7 +136,12 @@ fn serve(
         let (stop, stopping) = watch::channel(false);
         let limits = control::Limits::default();
         let hub = Arc::clone(&backend.hub);
-        let serving = tokio::spawn(control::serve(server, backend, limits, stopping));
+        let mut serving = JoinSet::new();
+        if let Some(remote) = remote {
+            let backend = Arc::clone(&backend);
+            serving.spawn(control::serve(remote, backend, limits, stopping.clone()));
+        }
+        serving.spawn(control::serve(server, backend, limits, stopping));
         let early = tokio::select! {
             ended = &mut shard_ended => Some(ended),
             signal = terminated() => { signal?; None }
@@ -137,7 +159,7 @@ fn serve(
         };
         hub.end(Clock::wall_now());
         drop(stop);
-        if tokio::time::timeout(LAST_ANSWERS_WITHIN, serving).await.is_err() {
+        if tokio::time::timeout(LAST_ANSWERS_WITHIN, serving.join_all()).await.is_err() {
             tracing::debug!("a control client did not take its last answer in time");
         }
         anyhow::Ok(ended?)
@@ -172,7 +194,7 @@ async fn terminated() -> Result<()> {
 }
 
 /// The NBD addresses: always the socket in the state directory, and TCP where the file says so.
-fn client_addresses(state: &StateDir, tcp: Option<std::net::SocketAddr>) -> Result<Vec<Address>> {
+fn client_addresses(state: &StateDir, tcp: Option<SocketAddr>) -> Result<Vec<Address>> {
     let socket = state.nbd_socket();
     // The state directory is locked, so a socket that is there is a dead daemon's.
     if socket.exists() {

@@ -12,7 +12,7 @@ use helio_driver::File;
 use helio_format::superblock::Superblock;
 use helio_ledger::{METADATA_BYTES, Opened, SuperblockStore};
 use helio_link::Tuning;
-use helio_tls::NbdTls;
+use helio_tls::{NbdTls, PeerTls};
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -63,14 +63,18 @@ fn private() -> fs::OpenOptions {
 }
 
 /// Opens everything a node needs of the configuration.
-pub(crate) fn plans(view: &NodeView<'_>, node: &str, state: &StateDir) -> Result<Vec<GroupPlan>> {
+pub(crate) fn plans(
+    view: &NodeView<'_>,
+    node: &str,
+    state: &StateDir,
+    own: Option<&PeerTls>,
+) -> Result<Vec<GroupPlan>> {
     if view.groups.is_empty() {
         bail!(
             "node {node} takes part in no group of the configuration\n  remedy: name it in a group's `nodes`"
         );
     }
-    let own = trust::own_key(view, &state.path)?;
-    let guards = trust::guards(view, own.as_ref());
+    let guards = trust::guards(view, own);
     let mut taken = Vec::new();
     let groups = view.groups.iter().zip(guards);
     groups.map(|(group, (_, guard))| plan(group, node, state, guard, &mut taken)).collect()

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! From the keys in the configuration, and the one in the state directory, to whom this node talks.
 
-use crate::config::NodeView;
+use crate::config::{Config, NodeConfig, NodeView};
 use crate::shard::Guard;
-use anyhow::{Result, bail};
-use helio_tls::{NodeKey, PeerTls};
+use helio_tls::{FileError, NodeKey, PeerTls, PublicKey};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The file of a node's key in its state directory.
@@ -14,7 +14,7 @@ pub const KEY_FILE: &str = "node.key";
 ///
 /// # Errors
 /// The file is missing, others may read it, or it holds a key the configuration does not name.
-pub(crate) fn own_key(view: &NodeView<'_>, state: &Path) -> Result<Option<PeerTls>> {
+pub(crate) fn own_key(view: &NodeView<'_>, state: &Path) -> Result<Option<PeerTls>, FileError> {
     if view.node.keys.is_empty() {
         return Ok(None);
     }
@@ -22,20 +22,39 @@ pub(crate) fn own_key(view: &NodeView<'_>, state: &Path) -> Result<Option<PeerTl
     let key = NodeKey::load(&path)?;
     let public = key.public();
     if !view.node.keys.contains(&public) {
-        bail!(
-            "{} holds the key {public}, which is not this node's in the configuration\n  remedy: name it there, on every \
-             node, or put back the key that is named",
-            path.display()
-        );
+        return Err(FileError {
+            path,
+            why: format!("holds the key {public}, which is not this node's in the configuration"),
+            remedy: "name it there, on every node, or put back the key that is named".into(),
+        });
     }
     Ok(Some(PeerTls::new(key)))
 }
 
 /// What every group of this node asks of its peer's connection.
 pub(crate) fn guards(view: &NodeView<'_>, own: Option<&PeerTls>) -> Vec<(String, Guard)> {
-    let guard = |keys: &[helio_tls::PublicKey]| match own {
+    let guard = |keys: &[PublicKey]| match own {
         Some(own) => Guard::Keyed { own: own.clone(), peer: keys.to_vec() },
         None => Guard::Open,
     };
     view.groups.iter().map(|group| (group.name.to_owned(), guard(&group.peer.keys))).collect()
+}
+
+/// Who is trusted at a moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Trusted {
+    /// Every node, with its keys and operators of now.
+    pub(crate) nodes: BTreeMap<String, NodeConfig>,
+    /// The key this node shows.
+    pub(crate) own: Option<PeerTls>,
+    /// Those who may command this node from elsewhere.
+    pub(crate) operators: Vec<PublicKey>,
+}
+
+impl Trusted {
+    /// As a configuration says.
+    pub(crate) fn of(config: &Config, node: &str, own: Option<PeerTls>) -> Self {
+        let operators = config.nodes.get(node).map(|node| node.operators.clone());
+        Self { nodes: config.nodes.clone(), own, operators: operators.unwrap_or_default() }
+    }
 }

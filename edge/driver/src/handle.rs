@@ -2,7 +2,7 @@
 //! Handles. An operation in flight holds a clone, so no descriptor is closed, and its number given to
 //! something else, under an operation.
 
-use rustix::fs::{OFlags, fcntl_getfl};
+use rustix::fs::{Mode, OFlags, fchmod, fcntl_getfl};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, Shutdown, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, bind, connect,
@@ -96,11 +96,14 @@ impl Socket {
     }
 
     /// A socket listening at `address`, with room for `backlog` connections not yet accepted. A TCP address
-    /// may be taken over from connections that linger after a restart; a Unix path must not exist.
+    /// may be taken over from connections that linger after a restart. A Unix path must not exist, and is made such
+    /// that only its owner can connect.
     pub fn listen(address: &Address, backlog: u16) -> io::Result<Self> {
         let socket = Self::stream_for(address)?;
-        if matches!(address, Address::Inet(_)) {
-            sockopt::set_socket_reuseaddr(&socket, true)?;
+        match address {
+            Address::Inet(_) => sockopt::set_socket_reuseaddr(&socket, true)?,
+            // Linux gives the file the mode the socket had before, so there is no moment for others to connect in.
+            Address::Unix(_) => fchmod(&socket, Mode::RUSR | Mode::WUSR)?,
         }
         bind(&socket, &address.for_kernel()?)?;
         listen(&socket, i32::from(backlog))?;

@@ -21,6 +21,7 @@ struct Node {
     name: String,
     address: SocketAddr,
     listen: Option<SocketAddr>,
+    lines: Vec<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -47,7 +48,16 @@ impl Config {
     /// A node, where others reach it, and where it listens if that is elsewhere.
     #[must_use]
     pub fn node(mut self, name: &str, address: SocketAddr, listen: Option<SocketAddr>) -> Self {
-        self.nodes.push(Node { name: name.to_owned(), address, listen });
+        self.nodes.push(Node { name: name.to_owned(), address, listen, lines: Vec::new() });
+        self
+    }
+
+    /// Any line of the table of the node named last, as it stands: `control = "127.0.0.1:7131"`.
+    #[must_use]
+    pub fn node_line(mut self, line: &str) -> Self {
+        if let Some(node) = self.nodes.last_mut() {
+            node.lines.push(line.to_owned());
+        }
         self
     }
 
@@ -84,10 +94,13 @@ impl Config {
 
     fn write(&self, text: &mut String) -> std::fmt::Result {
         let group = &self.group;
-        for Node { name, address, listen } in &self.nodes {
+        for Node { name, address, listen, lines } in &self.nodes {
             writeln!(text, "[node.{name}]\naddress = \"{address}\"")?;
             if let Some(listen) = listen {
                 writeln!(text, "listen = \"{listen}\"")?;
+            }
+            for line in lines {
+                writeln!(text, "{line}")?;
             }
             writeln!(text)?;
         }
@@ -125,6 +138,7 @@ mod tests {
         let config = Config::new("db")
             .node("lyon", at(7121), None)
             .node("paris", at(7122), Some(at(7123)))
+            .node_line("clients = 7")
             .mode(Mode::NearSync)
             .group_line("queue = { memory = \"4MiB\" }")
             .volume(
@@ -138,6 +152,7 @@ address = "127.0.0.1:7121"
 [node.paris]
 address = "127.0.0.1:7122"
 listen = "127.0.0.1:7123"
+clients = 7
 
 [group.db]
 nodes = ["lyon", "paris"]

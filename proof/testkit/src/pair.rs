@@ -18,6 +18,8 @@ pub struct Plan {
     volumes: Vec<(String, Bytes)>,
     listen: [SocketAddr; 2],
     relay: Option<SocketAddr>,
+    keys: bool,
+    node_lines: Vec<(String, String)>,
 }
 
 impl Plan {
@@ -31,6 +33,8 @@ impl Plan {
             volumes: Vec::new(),
             listen: [free_port(), free_port()],
             relay: None,
+            keys: false,
+            node_lines: Vec::new(),
         }
     }
 
@@ -68,6 +72,20 @@ impl Plan {
         self
     }
 
+    /// Gives each node a key, made by `helio key new` in its state directory and named in the configuration.
+    #[must_use]
+    pub fn keys(mut self) -> Self {
+        self.keys = true;
+        self
+    }
+
+    /// Any line of a node's own table, as it stands: `control = "127.0.0.1:7131"`.
+    #[must_use]
+    pub fn node_line(mut self, node: &str, line: &str) -> Self {
+        self.node_lines.push((node.to_owned(), line.to_owned()));
+        self
+    }
+
     /// Writes the configuration and makes the member files; starts nothing.
     ///
     /// # Panics
@@ -81,6 +99,14 @@ impl Plan {
                 Some(relay) => config.node(node, relay, Some(listen)),
                 None => config.node(node, listen, None),
             };
+            if self.keys {
+                let state = scratch.join(node);
+                let line = crate::helio(&["key", "new", "--state", &state.to_string_lossy()]);
+                config = config.node_line(line.expect_success().trim_end());
+            }
+            for (_, line) in self.node_lines.iter().filter(|(name, _)| name == node) {
+                config = config.node_line(line);
+            }
         }
         for line in &self.group_lines {
             config = config.group_line(line);

@@ -3,6 +3,7 @@
 
 use super::{Config, GroupConfig, NodeConfig, QueueSource};
 use helio_engine::{QueueConfig, WhenFull};
+use helio_tls::PublicKey;
 use helio_units::Mode;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use std::time::Duration;
 pub struct Changes {
     /// Settings that change while the daemon runs.
     pub online: Vec<Change>,
-    /// Nodes whose keys or operators changed, a line each; the whole of who is trusted changes at once.
+    /// Keys of nodes and operators that come and go, a line each; the whole of who is trusted changes at once.
     pub trust: Vec<String>,
     /// Differences that wait for the daemon's next start, a line each.
     pub restart: Vec<String>,
@@ -66,6 +67,20 @@ impl GroupConfig {
     }
 }
 
+impl Config {
+    /// Takes over who is trusted, as far as that changes while daemons run: not where a node gets its first key, or
+    /// loses its last.
+    pub fn trust_as(&mut self, new: &Self) {
+        for (name, node) in &mut self.nodes {
+            let keyed = |node: &&NodeConfig| !node.keys.is_empty();
+            if let Some(next) = new.nodes.get(name).filter(keyed).filter(|_| keyed(&&*node)) {
+                node.keys.clone_from(&next.keys);
+                node.operators.clone_from(&next.operators);
+            }
+        }
+    }
+}
+
 /// What changes from `old` to `new`. Groups, volumes, nodes and connections that come, go or move need a
 /// restart: their threads and files are set up at the start.
 #[must_use]
@@ -84,20 +99,24 @@ pub fn diff(old: &Config, new: &Config) -> Changes {
 
 /// A node's keys and its operators change while it runs; everything else of it waits.
 fn nodes(old: &Config, new: &Config, changes: &mut Changes) {
-    compare_keys("node", "", &old.nodes, &new.nodes, &mut changes.restart);
-    for (name, node) in &new.nodes {
-        let Some(before) = old.nodes.get(name) else { continue };
-        let alike = NodeConfig {
-            keys: before.keys.clone(),
-            operators: before.operators.clone(),
-            ..node.clone()
-        };
-        if alike != *before || before.keys.is_empty() != node.keys.is_empty() {
-            changes.restart.push(format!("node {name} changed"));
-        } else if (&before.keys, &before.operators) != (&node.keys, &node.operators) {
-            changes.trust.push(format!("node {name}: keys or operators changed"));
+    let mut trusting = old.clone();
+    trusting.trust_as(new);
+    compare("node", "", &trusting.nodes, &new.nodes, &mut changes.restart);
+    for (name, before) in &old.nodes {
+        if let Some(after) = trusting.nodes.get(name) {
+            keys(&format!("node {name}: key"), &before.keys, &after.keys, &mut changes.trust);
+            let what = format!("node {name}: operator");
+            keys(&what, &before.operators, &after.operators, &mut changes.trust);
         }
     }
+}
+
+/// Keys that came and went.
+fn keys(what: &str, old: &[PublicKey], new: &[PublicKey], lines: &mut Vec<String>) {
+    let gone = old.iter().filter(|key| !new.contains(key));
+    lines.extend(gone.map(|key| format!("{what} {key} removed")));
+    let come = new.iter().filter(|key| !old.contains(key));
+    lines.extend(come.map(|key| format!("{what} {key} added")));
 }
 
 fn online(name: &str, old: &GroupConfig, new: &GroupConfig, changes: &mut Vec<Change>) {

@@ -115,8 +115,8 @@ impl Link {
     /// Whether the connection there is is still one the guard admits.
     pub(crate) fn is_admitted(&self) -> bool {
         match &self.stage {
-            // Before the handshake is done there is no key to look at; its own verifier has the keys of when it began.
-            Stage::Up { stream } => stream.peer_key().is_none() || self.guard.admits(stream),
+            // A handshake under way knows the keys of when it began, so it too is begun anew.
+            Stage::Up { stream } => self.guard.admits(stream),
             _ => true,
         }
     }

@@ -202,6 +202,7 @@ fn peer(status: &Status, group: &Group, clock: &Clock) -> PeerStatus {
         age_seconds: link.last_heard.map(|at| clock.now() - at),
         role: link.peer_role,
         state: link.peer_state,
+        key: group.link.peer_key().map(|key| key.to_string()),
         link: group.link.figures.as_ref().map(|f| LinkStatus {
             rtt_us: f.round_trip,
             retransmits: u64::from(f.retransmits),

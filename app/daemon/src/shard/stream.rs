@@ -10,6 +10,8 @@ use std::ops::Range;
 #[derive(Debug)]
 pub(crate) struct Stream {
     socket: Socket,
+    /// Bytes of that buffer.
+    capacity: usize,
     /// Where bytes arrive; with the driver while it receives.
     buffer: Option<Buffer>,
     /// The part of it not used yet.
@@ -35,13 +37,21 @@ impl Stream {
     /// Over a connected socket; one receive brings at most `capacity` bytes.
     pub(crate) fn new(socket: Socket, capacity: usize) -> Self {
         let buffer = Some(Buffer::zeroed(capacity));
-        Self { socket, buffer, arrived: 0..0, receiving: false, sending: false, seal: None }
+        Self {
+            socket,
+            capacity,
+            buffer,
+            arrived: 0..0,
+            receiving: false,
+            sending: false,
+            seal: None,
+        }
     }
 
     /// From here on everything is sealed. Nothing may have arrived that was not used, and no send be under way.
     pub(crate) fn secure(&mut self, session: Session) {
         assert!(self.arrived.is_empty() && !self.sending, "sealed in the middle of something");
-        let plain = Buffer::zeroed(self.buffer.as_ref().map_or(0, |buffer| buffer.len()));
+        let plain = Buffer::zeroed(self.capacity);
         self.seal = Some(Seal { session, plain, unread: 0..0, failed: None, spare: Vec::new() });
     }
 

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Keys: made in a file that only its owner may read, and shown as the line that goes into the configuration.
+
+use crate::verbs::print;
+use anyhow::{Context, Result};
+use helio_daemon::KEY_FILE;
+use helio_tls::{NodeKey, PublicKey};
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Makes a key in a file that must not exist: the one named, or the node's own in its state directory.
+pub(crate) fn new(out: Option<PathBuf>, state: &Path) -> Result<ExitCode> {
+    let file = match out {
+        Some(file) => file,
+        None => {
+            let made = DirBuilder::new().recursive(true).mode(0o700).create(state);
+            made.with_context(|| format!("{} cannot be made", state.display()))?;
+            state.join(KEY_FILE)
+        }
+    };
+    let key = NodeKey::create(&file)?;
+    eprintln!("made {}; never copy it to another host", file.display());
+    shown(key.public())
+}
+
+/// Shows the public half of a key.
+pub(crate) fn show(file: Option<PathBuf>, state: &Path) -> Result<ExitCode> {
+    let file = file.unwrap_or_else(|| state.join(KEY_FILE));
+    shown(NodeKey::load(&file)?.public())
+}
+
+fn shown(key: PublicKey) -> Result<ExitCode> {
+    print(&format!("key = \"{key}\"\n"))?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Reading the configuration again.
+
+use super::Daemon;
+use crate::config::{self, Change, Config};
+use crate::shard::Ask;
+use crate::trust::{self, Trusted};
+use helio_api::{ApiError, ApplyReply, code};
+use helio_tls::PeerTls;
+
+/// What an `apply` brings to the shard, and to the control listener.
+struct Trust {
+    ask: Ask,
+    trusted: Trusted,
+    /// Where the node shows another key from then on.
+    line: Option<String>,
+}
+
+impl Daemon {
+    /// The configuration that runs: what the file said at the start, and what was changed since, by whatever verb.
+    pub(super) async fn running(&self) -> Result<Config, ApiError> {
+        let mut config = self.config.clone();
+        config.nodes.clone_from(&self.trusted.borrow().nodes);
+        for (group, running) in self.shard.answer(|reply| Ask::Running { reply }).await? {
+            if let Some(group) = config.groups.get_mut(&group) {
+                group.set_running(running);
+            }
+        }
+        Ok(config)
+    }
+
+    /// Reads the file again and changes what may change while running. It is compared with what runs, so what an
+    /// operator changed by other verbs is shown, and set back to the file. The node's key is read again too.
+    pub(super) async fn apply(&self, dry_run: bool) -> Result<ApplyReply, ApiError> {
+        let new = Config::load(&self.config_path).map_err(|error| {
+            let place = error
+                .place
+                .as_ref()
+                .map_or_else(String::new, |at| format!(":{}:{}", at.line, at.column));
+            let text = format!("{}{place}: {}", error.file, error.message);
+            ApiError::new("bad-configuration", text, error.remedy)
+        })?;
+        let running = self.running().await?;
+        let changes = config::diff(&running, &new);
+        let trust = self.trust(running, &new)?;
+        let mut lines = changes.trust;
+        lines.extend(trust.line);
+        lines.extend(changes.online.iter().map(|change| change.text.clone()));
+        if !dry_run {
+            self.shard.ask(trust.ask)?;
+            self.trusted.send_replace(trust.trusted);
+        }
+        for Change { group, setting, .. } in changes.online.into_iter().filter(|_| !dry_run) {
+            self.shard.ask(Ask::Change { group, setting })?;
+        }
+        Ok(ApplyReply { changes: lines, restart_needed: changes.restart })
+    }
+
+    /// Whom this node will trust, of what runs and what the file says now.
+    fn trust(&self, mut running: Config, new: &Config) -> Result<Trust, ApiError> {
+        running.trust_as(new);
+        let view = running.for_node(&self.node).map_err(|error| {
+            ApiError::new(code::INTERNAL, error.to_string(), "report this as a mistake of ours")
+        })?;
+        let own = trust::own_key(&view, &self.state).map_err(|error| {
+            let text = format!("{}: {}", error.path.display(), error.why);
+            ApiError::new("bad-key", text, error.remedy)
+        })?;
+        let guards = trust::guards(&view, own.as_ref());
+        let shows = |own: &Option<PeerTls>| own.as_ref().map(PeerTls::public);
+        let line = shows(&own)
+            .filter(|key| shows(&self.trusted.borrow().own) != Some(*key))
+            .map(|key| format!("node {}: shows the key {key}", self.node));
+        let trusted = Trusted::of(&running, &self.node, own);
+        Ok(Trust { ask: Ask::Trust { guards }, trusted, line })
+    }
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Control connections from elsewhere: over TLS, from operators whose keys the configuration names, and from nobody
+//! else. Not a byte of HTTP is read from a stranger, and one who is trusted no more is heard no more.
+
+use super::Listener;
+use crate::sealed::{Refused, Sealed};
+use crate::trust::Trusted;
+use anyhow::{Context as _, Result};
+use helio_tls::{PublicKey, Purpose};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{oneshot, watch};
+
+/// Handshakes at once; one more takes the place of the oldest, which a caller of good will has long finished.
+const HANDSHAKES_MOST: usize = 16;
+
+/// The listener of a node's `control` address.
+pub(crate) struct Remote {
+    listener: TcpListener,
+    trusted: watch::Receiver<Trusted>,
+    /// A handshake ends where its sender is dropped.
+    handshakes: VecDeque<oneshot::Sender<()>>,
+}
+
+impl Remote {
+    /// Listens.
+    pub(crate) async fn bind(
+        address: SocketAddr,
+        trusted: watch::Receiver<Trusted>,
+    ) -> Result<Self> {
+        let listener = TcpListener::bind(address).await.with_context(|| {
+            format!(
+                "no commands can be taken at {address}\n  remedy: stop what uses it, or change the node's `control`"
+            )
+        })?;
+        Ok(Self { listener, trusted, handshakes: VecDeque::new() })
+    }
+
+    /// A place among the handshakes; it is taken back where the receiver hears that its sender is gone.
+    fn place(&mut self) -> oneshot::Receiver<()> {
+        self.handshakes.retain(|handshake| !handshake.is_closed());
+        if self.handshakes.len() >= HANDSHAKES_MOST {
+            self.handshakes.pop_front();
+        }
+        let (place, taken_back) = oneshot::channel();
+        self.handshakes.push_back(place);
+        taken_back
+    }
+}
+
+impl Listener for Remote {
+    type Stream = Operator;
+    type Greeting = Pin<Box<dyn Future<Output = io::Result<Operator>> + Send>>;
+
+    async fn accept(&mut self) -> io::Result<Self::Greeting> {
+        let (stream, from) = self.listener.accept().await?;
+        let (taken_back, trusted) = (self.place(), self.trusted.clone());
+        Ok(Box::pin(async move {
+            tokio::select! {
+                greeted = greet(stream, from, trusted) => greeted,
+                _ = taken_back => Err(io::Error::other("a newer caller took its place")),
+            }
+        }))
+    }
+}
+
+/// Shakes hands. One who is refused is told why, which lasts no longer than the handshake may.
+async fn greet(
+    stream: TcpStream,
+    from: SocketAddr,
+    trusted: watch::Receiver<Trusted>,
+) -> io::Result<Operator> {
+    let session = {
+        let trusted = trusted.borrow();
+        let own = trusted.own.as_ref();
+        let own = own.ok_or_else(|| io::Error::other("this node has no key"))?;
+        own.accept(&trusted.operators, Purpose::Control)
+    };
+    match Sealed::accept(stream, session).await {
+        Ok(stream) => {
+            let key = stream.peer_key();
+            let key = key.ok_or_else(|| io::Error::other("the caller showed no key"))?;
+            tracing::debug!(%from, %key, "an operator is connected");
+            Ok(Operator { stream, key, trusted })
+        }
+        Err(Refused { error, parting }) => {
+            tracing::warn!(%from, why = %error, "a caller on the control port was refused");
+            parting.end().await;
+            Err(error)
+        }
+    }
+}
+
+/// A connection of an operator, of use for as long as the key is trusted.
+pub(crate) struct Operator {
+    stream: Sealed<TcpStream>,
+    key: PublicKey,
+    trusted: watch::Receiver<Trusted>,
+}
+
+impl Operator {
+    fn stream(&mut self) -> io::Result<Pin<&mut Sealed<TcpStream>>> {
+        if self.trusted.borrow().operators.contains(&self.key) {
+            return Ok(Pin::new(&mut self.stream));
+        }
+        let text = format!("the key {} is trusted no more", self.key);
+        Err(io::Error::new(ErrorKind::PermissionDenied, text))
+    }
+}
+
+impl AsyncRead for Operator {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.stream()?.poll_read(context, into)
+    }
+}
+
+impl AsyncWrite for Operator {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.stream()?.poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream()?.poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

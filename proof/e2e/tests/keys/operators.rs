@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Commands from elsewhere: from operators whose keys a node knows, and from nobody else.
+
+use crate::common::{Caller, apply, assert_says, new_key, node_key};
+use helio_e2e::wait_level;
+use helio_testkit::{Pair, Plan, TempDir, Told, free_port, helio};
+use helio_tls::{PublicKey, Purpose, TlsError};
+use helio_units::Bytes;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+
+/// A pair of which paris takes commands at an address, from one operator.
+struct Stage {
+    pair: Pair,
+    control: SocketAddr,
+    peers: SocketAddr,
+    operator: PathBuf,
+    server: PublicKey,
+    folder: TempDir,
+}
+
+impl Stage {
+    fn set() -> Self {
+        let folder = TempDir::new();
+        let (operator, control) = (folder.join("operator.key"), free_port());
+        let known = new_key(&operator);
+        let plan = Plan::new("db").keys().volume("data", Bytes::mib(4));
+        let peers = plan.dialled();
+        let pair = plan
+            .node_line("paris", &format!("control = \"{control}\""))
+            .node_line("paris", &format!("operators = [\"{known}\"]"))
+            .start();
+        let server = node_key(&pair, "paris");
+        Self { pair, control, peers, operator, server, folder }
+    }
+
+    /// Runs a verb from elsewhere, as whoever holds the key.
+    #[track_caller]
+    fn ask(&self, at: SocketAddr, key: &Path, server: PublicKey, verb: &[&str]) -> Told {
+        let (at, server) = (at.to_string(), server.to_string());
+        let key = key.to_string_lossy();
+        helio(&[verb, &["--host", &at, "--key", &key, "--server-key", &server]].concat())
+    }
+
+    #[track_caller]
+    fn command(&self, verb: &[&str]) -> Told {
+        self.ask(self.control, &self.operator, self.server, verb)
+    }
+}
+
+/// That nothing was asked, and what was said.
+#[track_caller]
+fn not_asked(told: Told, phrases: &[&str]) {
+    assert_eq!(told.status.code(), Some(3), "{told}");
+    assert_says(&told.expect_failure(), phrases);
+}
+
+#[test]
+fn an_operator_commands_a_node_from_elsewhere() {
+    let stage = Stage::set();
+    stage.command(&["promote", "db", "--force", "--yes"]).expect_success();
+    wait_level(&stage.pair, "paris");
+    let status = stage.command(&["status", "--json"]).json();
+    assert_eq!(status["groups"][0]["role"], "primary");
+    assert_says(&stage.command(&["mode", "db", "sync"]).expect_success(), &["mode sync"]);
+    let said = stage.command(&["apply"]).expect_success();
+    assert_eq!(said, "changed: group db: mode sync -> async\n");
+    stage.command(&["events", "--now"]).expect_success();
+    stage.command(&["queue", "db"]).expect_success();
+    stage.command(&["recorder", "db"]).expect_success();
+    assert_eq!(stage.command(&["log", "none"]).status.code(), Some(1), "refused by the daemon");
+}
+
+#[test]
+fn nobody_else_does() {
+    let mut stage = Stage::set();
+    let stranger = stage.folder.join("stranger.key");
+    let unknown = new_key(&stranger).to_string();
+    let verb = ["promote", "db", "--force", "--yes"];
+    let told = stage.ask(stage.control, &stranger, stage.server, &verb);
+    let remedy = "add that key to the node's `operators`, and run `helio apply` on its host";
+    not_asked(told, &[&format!("it takes no commands from the key {unknown}"), remedy]);
+    let lyon = stage.pair.state("lyon").join("node.key");
+    let told = stage.ask(stage.control, &lyon, stage.server, &verb);
+    not_asked(told, &["it takes no commands from the key", remedy]);
+    // The right operator, at the wrong door.
+    let told = stage.ask(stage.peers, &stage.operator, stage.server, &verb);
+    not_asked(told, &["it takes no commands there", "give --host the node's `control` address"]);
+    let status = stage.pair.status("paris");
+    assert_eq!(status["groups"][0]["role"], "secondary", "{status}");
+    let log = stage.pair.daemon("paris").log();
+    assert_says(&log, &["a caller on the control port was refused", &unknown]);
+}
+
+#[test]
+fn an_operator_asks_nothing_of_whoever_is_not_the_node() {
+    let stage = Stage::set();
+    let lyon = node_key(&stage.pair, "lyon");
+    let told = stage.ask(stage.control, &stage.operator, lyon, &["status"]);
+    let shown = format!("its key is {}, and not {lyon}", stage.server);
+    not_asked(told, &[&shown, "compare with `helio key show` on that host"]);
+    let nobody = free_port();
+    let told = stage.ask(nobody, &stage.operator, stage.server, &["status"]);
+    not_asked(told, &["no daemon answers on", "--host"]);
+    // One that speaks, but no TLS.
+    let other = TcpListener::bind("127.0.0.1:0").expect("listens");
+    let address = other.local_addr().expect("has an address");
+    let speaking = std::thread::spawn(move || {
+        use std::io::Write;
+        let (mut stream, _) = other.accept().expect("somebody comes");
+        stream.write_all(b"SSH-2.0-other\r\n").expect("is heard");
+    });
+    let told = stage.ask(address, &stage.operator, stage.server, &["status"]);
+    not_asked(told, &["does not speak TLS"]);
+    speaking.join().expect("it spoke");
+    let missing = stage.folder.join("none.key");
+    let told = stage.ask(stage.control, &missing, stage.server, &["status"]);
+    assert_says(&told.expect_failure(), &["none.key"]);
+    let told = helio(&["status", "--host", "127.0.0.1:1"]);
+    assert_eq!(told.status.code(), Some(2), "neither keys nor a guess: {told}");
+}
+
+#[test]
+fn operators_come_and_go_while_the_daemon_runs() {
+    let stage = Stage::set();
+    let next = stage.folder.join("next.key");
+    let (old, new) = (crate::common::public(&stage.operator), new_key(&next));
+    let request = b"GET /v1/status HTTP/1.1\r\nhost: helio\r\n\r\n";
+    let mut open = Caller::call(stage.control, &stage.operator, stage.server, Purpose::Control);
+    open.send(request);
+    open.hear("\"groups\"");
+
+    let [_, said] = apply(&stage.pair, &old.to_string(), &new.to_string());
+    assert_says(&said, &[&format!("operator {old} removed"), &format!("operator {new} added")]);
+    stage.ask(stage.control, &next, stage.server, &["status"]).expect_success();
+    not_asked(stage.command(&["status"]), &["it takes no commands from the key"]);
+    // Also the connection that was there before is of no more use.
+    open.send(request);
+    let (said, _) = open.hear_out();
+    assert_eq!(String::from_utf8_lossy(&said), "");
+    let mut refused = Caller::call(stage.control, &stage.operator, stage.server, Purpose::Control);
+    refused.send(request);
+    let (said, why) = refused.hear_out();
+    assert_eq!(said, b"");
+    assert!(matches!(why, Some(TlsError::RefusedByPeer { .. })), "{why:?}");
+}
+
+#[test]
+fn callers_who_say_nothing_keep_no_operator_out() {
+    let stage = Stage::set();
+    let connect = |_| TcpStream::connect(stage.control).expect("it listens");
+    let silent: Vec<TcpStream> = (0..100).map(connect).collect();
+    stage.command(&["status"]).expect_success();
+    drop(silent);
+}
