@@ -126,12 +126,16 @@ impl Session {
         count
     }
 
-    /// Seals bytes; [`Session::take_output`] has them. Only once the handshake is done.
+    /// Seals bytes; [`Session::take_output`] has them. Only once the handshake is done. In a conversation that failed
+    /// they go nowhere: [`Session::open`] said why.
     ///
     /// # Panics
     /// While the handshake goes on: bytes sealed then would be kept without a bound.
     pub fn seal(&mut self, plain: &[u8]) {
         assert!(self.greeted, "sealed before the handshake was done");
+        if self.failed.is_some() {
+            return;
+        }
         if self.connection.writer().write_all(plain).is_err() {
             unreachable!("the sealed bytes have no bound of their own");
         }
