@@ -5,7 +5,7 @@ use super::*;
 use proptest::prelude::*;
 
 /// The most a session ever holds: a partial option, and the name it chose contexts for.
-const HELD_MAX: usize = MAX_OPTION_DATA as usize + MAX_NAME;
+const HELD_MAX: Bytes = Bytes(MAX_OPTION_DATA as u64 + MAX_NAME as u64);
 
 /// Requests of every sort, good and bad, as a client could send them.
 fn any_request(form: Form) -> impl Strategy<Value = Vec<u8>> {
