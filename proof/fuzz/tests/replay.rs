@@ -89,6 +89,15 @@ fn tls_keeps_its_promises() {
 }
 
 #[test]
+fn every_target_can_be_fuzzed_with_coverage() {
+    for target in TARGETS {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/targets/");
+        let text = std::fs::read_to_string(format!("{file}{}.rs", target.name)).expect("its file");
+        assert!(text.contains(&format!("target(\"{}\")", target.name)));
+    }
+}
+
+#[test]
 fn what_is_kept_is_small_and_of_targets_there_are() {
     let (mut files, mut bytes) = (0, 0);
     for sort in [Sort::Corpus, Sort::Regress] {
