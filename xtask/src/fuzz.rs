@@ -4,6 +4,8 @@
 //! What it finds on its way stays under `target/`; what breaks a promise goes to `proof/fuzz/regress/`, where the
 //! ordinary tests try it for ever; `--minimise` puts what is worth keeping into `proof/fuzz/corpus/`.
 
+mod cover;
+
 use crate::repo;
 use std::ffi::OsStr;
 use std::fs;
@@ -14,7 +16,7 @@ use std::process::{Command, ExitCode, Stdio};
 const SECONDS: u64 = 600;
 /// Longest input, in bytes.
 const LENGTH_MOST: u64 = 16 << 10;
-/// Most inputs of one target that are kept, and their bytes together: the smallest of them.
+/// Most inputs of one target that are kept, and their bytes together.
 const KEPT_FILES: usize = 40;
 const KEPT_BYTES: u64 = 120 << 10;
 
@@ -31,7 +33,7 @@ struct Options {
     targets: Vec<String>,
 }
 
-/// Runs the targets one after the other; the first finding ends it.
+/// Runs the targets one after the other, also behind one with a finding.
 pub(crate) fn run(arguments: &[String]) -> Result<ExitCode, String> {
     let options = read(arguments, &every_target()?)?;
     tools()?;
@@ -188,50 +190,38 @@ fn fuzz(target: &str, folders: &Folders, seconds: u64) -> Result<bool, String> {
     Ok(status.success())
 }
 
-/// Keeps the least that reaches all the code that was reached, and of that no more than there is room for.
+/// Keeps the inputs that reach most, as many as there is room for.
 fn minimise(target: &str, folders: &Folders) -> Result<(), String> {
     let least = build().join("least").join(target);
     let told = |why: std::io::Error| format!("{}: {why}", least.display());
     if least.exists() {
         fs::remove_dir_all(&least).map_err(told)?;
     }
-    fs::create_dir_all(&least).map_err(told)?;
-    let status = fuzzer(target, &[&least, &folders.kept, &folders.seeds, &folders.gathered])
+    fs::create_dir_all(least.join("merged")).map_err(told)?;
+    let (merged, control) = (least.join("merged"), least.join("control"));
+    let status = fuzzer(target, &[&merged, &folders.kept, &folders.seeds, &folders.gathered])
+        // Code reached counts, and not how often: that would take ten times the inputs.
         .args(["-set_cover_merge=1", "-use_counters=0"])
+        .arg(format!("-merge_control_file={}", control.display()))
         .status()
         .map_err(|why| format!("cannot start rustup: {why}"))?;
-    if !status.success() {
-        return Err(format!("the corpus of {target} could not be minimised"));
-    }
-    let chosen = smallest(sizes(&least)?);
-    for (_, old) in sizes(&folders.kept)? {
+    let control = fs::read_to_string(control).unwrap_or_default();
+    let chosen = cover::choose(&control, KEPT_FILES, KEPT_BYTES).filter(|_| status.success());
+    let chosen = chosen.ok_or_else(|| format!("the corpus of {target} could not be minimised"))?;
+    // Read before anything is removed, since some of them are there already.
+    let kept: Vec<(&PathBuf, Vec<u8>)> = chosen
+        .iter()
+        .map(|path| fs::read(path).map(|bytes| (path, bytes)).map_err(told))
+        .collect::<Result<_, _>>()?;
+    for old in listing(&folders.kept)? {
         fs::remove_file(&old).map_err(|why| format!("{}: {why}", old.display()))?;
     }
-    for path in &chosen {
-        let name = path.file_name().unwrap_or_default();
-        fs::copy(path, folders.kept.join(name)).map_err(told)?;
+    for (path, bytes) in kept {
+        let place = folders.kept.join(path.file_name().unwrap_or_default());
+        fs::write(&place, bytes).map_err(|why| format!("{}: {why}", place.display()))?;
     }
     println!("fuzz: {target} keeps {} inputs", chosen.len());
     Ok(())
-}
-
-fn sizes(folder: &Path) -> Result<Vec<(u64, PathBuf)>, String> {
-    let size = |path: PathBuf| match fs::metadata(&path) {
-        Ok(told) => Ok((told.len(), path)),
-        Err(why) => Err(format!("{}: {why}", path.display())),
-    };
-    listing(folder)?.into_iter().map(size).collect()
-}
-
-/// The smallest files there is room for.
-fn smallest(mut files: Vec<(u64, PathBuf)>) -> Vec<PathBuf> {
-    files.sort();
-    let mut bytes = 0;
-    let fits = |(size, _): &(u64, PathBuf)| {
-        bytes += size;
-        bytes <= KEPT_BYTES
-    };
-    files.into_iter().take_while(fits).take(KEPT_FILES).map(|(_, path)| path).collect()
 }
 
 #[cfg(test)]
@@ -252,15 +242,5 @@ mod tests {
         assert_eq!(read("--seconds 5 nbd --minimise"), Ok(some));
         assert!(read("--seconds soon").is_err() && read("--seconds 0").is_err());
         assert!(read("ndb").is_err_and(|why| why.ends_with("targets: link, nbd")));
-    }
-
-    #[test]
-    fn the_smallest_inputs_are_kept_as_far_as_there_is_room() {
-        let file = |size: u64, name: &str| (size, PathBuf::from(name));
-        let half = KEPT_BYTES / 2;
-        let files = vec![file(half + 1, "c"), file(1, "a"), file(half, "b")];
-        assert_eq!(smallest(files), [PathBuf::from("a"), PathBuf::from("b")]);
-        let many = (0..100).map(|n| file(1, &n.to_string())).collect();
-        assert_eq!(smallest(many).len(), KEPT_FILES);
     }
 }

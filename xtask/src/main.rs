@@ -24,7 +24,7 @@ The project's chores.
   cargo xtask sim [ARGS…]    the simulator, in release: `cargo xtask sim -- --help`
   cargo xtask fuzz [TARGET…] the fuzzer over what strangers' bytes reach; needs nightly and cargo-fuzz
       --seconds N            for so long each (default: 600)
-      --minimise             instead, keep the least inputs that reach all that was reached
+      --minimise             instead, keep the few inputs that reach most
 ";
 
 fn main() -> ExitCode {
