@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The project's chores: `cargo xtask test`, `tidy`, `sim`.
+//! The project's chores: `cargo xtask test`, `tidy`, `sim`, `fuzz`.
 //!
 //! Knows how the house is checked; knows nothing of what it does, and uses no crate of it.
 
+mod fuzz;
 mod repo;
 mod test;
 mod tidy;
@@ -21,6 +22,9 @@ The project's chores.
       --no-install           install no packages, skip what needs them
   cargo xtask tidy           the rules of the house (HACKING.md says which)
   cargo xtask sim [ARGS…]    the simulator, in release: `cargo xtask sim -- --help`
+  cargo xtask fuzz [TARGET…] the fuzzer over what strangers' bytes reach; needs nightly and cargo-fuzz
+      --seconds N            for so long each (default: 600)
+      --minimise             instead, keep the few inputs that reach most
 ";
 
 fn main() -> ExitCode {
@@ -30,6 +34,7 @@ fn main() -> ExitCode {
             "test" => test::run(rest),
             "tidy" => tidy::run(rest),
             "sim" => sim(rest),
+            "fuzz" => fuzz::run(rest),
             "help" | "--help" | "-h" => {
                 print!("{HELP}");
                 Ok(ExitCode::SUCCESS)

@@ -14,8 +14,8 @@
 //! | 24..28 | zero |
 //! | 28..32 | CRC-32C of bytes 0..28 |
 //!
-//! A header is valid if and only if its checksum matches, the magic and the zeros are there, and the lengths are
-//! within [`BODY_BYTES_MAX`] and [`PAYLOAD_BYTES_MAX`]. The version is looked at after the checksum and before
+//! A header is valid if and only if its checksum matches, the magic and the zeros are there (a payload's checksum is
+//! one where there is no payload), and the lengths are within [`BODY_BYTES_MAX`] and [`PAYLOAD_BYTES_MAX`]. The version is looked at after the checksum and before
 //! anything else, so that a newer peer is named as such and not as corruption. Body follows header, payload
 //! follows body. Lengths are believed only once the header's checksum matched: a flipped bit never makes us wait
 //! for bytes that will not come.
@@ -58,7 +58,7 @@ pub enum FrameError {
         /// Which one.
         theirs: u16,
     },
-    /// A length is beyond its bound.
+    /// A length is beyond its bound, or something stands where zeros belong.
     Length,
     /// The body was damaged on its way.
     BodyChecksum,
@@ -133,7 +133,8 @@ pub fn decode_header(bytes: &[u8; HEADER_BYTES], checksum: Checksum) -> Result<H
         body_crc: word(16),
         payload_crc: word(20),
     };
-    let zeros = bytes[7] == 0 && word(24) == 0;
+    let no_stray_crc = header.payload_length > 0 || header.payload_crc == 0;
+    let zeros = bytes[7] == 0 && word(24) == 0 && no_stray_crc;
     if !zeros
         || header.body_length as usize > BODY_BYTES_MAX
         || header.payload_length > PAYLOAD_BYTES_MAX

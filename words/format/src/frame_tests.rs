@@ -42,6 +42,15 @@ fn another_version_is_named_and_not_called_corruption() {
     assert_eq!(read(&bytes), Err(FrameError::Version { theirs: 9 }));
 }
 
+#[test]
+fn a_checksum_of_no_payload_is_a_stray_one() {
+    let mut bytes = framed(&Message::Pong { token: 1, flushing: false });
+    bytes[20] = 1;
+    let crc = slow_crc32c(&bytes[..28]).to_le_bytes();
+    bytes[28..32].copy_from_slice(&crc);
+    assert_eq!(read(&bytes), Err(FrameError::Length));
+}
+
 /// Any change of these bytes is a change of the protocol: count [`VERSION`] up and write the new ones here.
 #[test]
 fn the_golden_frame_of_version_one() {

@@ -147,7 +147,6 @@ impl Handshake {
         Ok(State::Skip { option, left: length })
     }
 
-    #[cfg(test)]
     pub(super) fn held(&self) -> usize {
         self.partial.capacity() + self.haggler.held()
     }

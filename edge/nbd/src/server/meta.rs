@@ -36,7 +36,6 @@ impl Choice {
         if self.export == name { self.contexts } else { Contexts::NONE }
     }
 
-    #[cfg(test)]
     pub(super) fn held(&self) -> usize {
         self.export.capacity()
     }

@@ -211,14 +211,16 @@ impl Session {
         status::answer(self.form, request, told, out);
     }
 
-    /// Bytes of memory this connection holds for partial messages.
-    #[cfg(test)]
-    fn held(&self) -> usize {
-        match &self.phase {
+    /// Memory this connection holds for what came in part: at most [`MAX_OPTION_DATA`] and [`MAX_NAME`],
+    /// whatever a client sends.
+    #[must_use]
+    pub fn held(&self) -> Bytes {
+        let bytes = match &self.phase {
             Phase::Haggling(handshake) => handshake.held(),
             Phase::Serving(transmission) => transmission.held(),
             Phase::Left | Phase::Broken => 0,
-        }
+        };
+        Bytes(bytes as u64)
     }
 }
 

@@ -249,7 +249,6 @@ impl Haggler {
         Ok((export, terms))
     }
 
-    #[cfg(test)]
     pub(super) fn held(&self) -> usize {
         self.choice.held()
     }

@@ -52,7 +52,6 @@ impl Partial {
     }
 
     /// Bytes of memory held.
-    #[cfg(test)]
     pub(super) fn capacity(&self) -> usize {
         self.held.capacity()
     }

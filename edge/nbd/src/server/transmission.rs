@@ -153,7 +153,6 @@ impl Transmission {
         answers::error(self.form, header.into(), refusal.code, refusal.message, out);
     }
 
-    #[cfg(test)]
     pub(super) fn held(&self) -> usize {
         self.partial.capacity()
     }

@@ -39,6 +39,17 @@ fn a_damaged_record_ends_the_session_and_none_of_it_is_heard() {
     assert_eq!(there.heard, b"the first");
 }
 
+#[test]
+fn what_is_sealed_behind_a_failure_goes_nowhere() {
+    let (paris, lyon) = (key(), key());
+    let mut here = End::new(PeerTls::new(paris).dial(&[lyon.public()], Purpose::Peer));
+    let mut there = End::new(PeerTls::new(lyon).accept(&[key().public()], Purpose::Peer));
+    talk(&mut here, &mut there, usize::MAX);
+    assert!(!here.session.is_handshaking() && here.failed.is_some(), "{:?}", here.failed);
+    here.session.seal(b"too late");
+    assert!(here.say().is_empty());
+}
+
 proptest! {
     #[test]
     fn noise_never_panics_and_is_never_heard(mut noise in prop::collection::vec(any::<u8>(), 0..400)) {

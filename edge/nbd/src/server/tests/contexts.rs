@@ -171,7 +171,10 @@ fn the_name_a_choice_was_made_for_is_all_that_is_held() {
         let stream = [&hello()[..], &chunks, &choose.repeat(3), half].concat();
         let told = feed_to(&Any, &stream, pieces);
         assert_eq!(told.error, None);
-        assert!(told.held >= MAX_NAME && told.held <= MAX_OPTION_DATA as usize + MAX_NAME);
+        assert!(
+            told.held.0 >= MAX_NAME as u64
+                && told.held.0 <= u64::from(MAX_OPTION_DATA) + MAX_NAME as u64
+        );
     }
 }
 

@@ -115,7 +115,7 @@ struct Told {
     payloads: Vec<Vec<u8>>,
     out: Vec<u8>,
     error: Option<SessionError>,
-    held: usize,
+    held: Bytes,
 }
 
 fn feed_to(exports: &dyn Exports, bytes: &[u8], pieces: &[usize]) -> Told {
@@ -129,8 +129,13 @@ fn feed_with(tls: TlsPolicy, exports: &dyn Exports, bytes: &[u8], pieces: &[usiz
 /// As `feed_to`, in parts whose ends are always cuts, so that TLS can begin there.
 fn feed_in(tls: TlsPolicy, exports: &dyn Exports, parts: &[&[u8]], pieces: &[usize]) -> Told {
     let mut session = Session::with(SessionOptions { tls });
-    let mut told =
-        Told { steps: Vec::new(), payloads: Vec::new(), out: Vec::new(), error: None, held: 0 };
+    let mut told = Told {
+        steps: Vec::new(),
+        payloads: Vec::new(),
+        out: Vec::new(),
+        error: None,
+        held: Bytes::ZERO,
+    };
     let mut sizes = pieces.iter().cycle();
     let mut open = false;
     for part in parts {

@@ -92,9 +92,9 @@ fn what_was_agreed_on_in_plaintext_is_forgotten() {
     ] {
         session.consume(&piece, &Shelf, &mut out).unwrap();
     }
-    assert!(session.held() > 0);
+    assert!(session.held() > Bytes::ZERO);
     session.secured();
-    assert_eq!(session.held(), 0, "the choice is still held");
+    assert_eq!(session.held(), Bytes::ZERO, "the choice is still held");
     out.clear();
     let again = sent_option(option::SET_META_CONTEXT, &queries("db/data", &["base:allocation"]));
     session.consume(&again, &Shelf, &mut out).unwrap();

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What lies on disk, and the parts of what crosses the wire, each read by itself.
+//!
+//! Input: a byte that says which format, then its bytes: a slot of a superblock as it is (0) or with magic and
+//! checksum mended (1), behind the place and the bits of one damaged byte; a frame's header (2) or a mended one (3);
+//! a message's body behind its kind and the length of its payload (others).
+
+use crate::link;
+use crate::pieces::{byte, word};
+use helio_format::frame::{self, HEADER_BYTES};
+use helio_format::lineage::Relation;
+use helio_format::message::{BODY_BYTES_MAX, Message, PAYLOAD_BYTES_MAX};
+use helio_format::superblock::{SLOT_BYTES, SlotError, Superblock};
+use helio_link::checksum;
+use helio_units::{Generation, Sequence};
+
+pub(crate) fn run(mut data: &[u8]) {
+    match byte(&mut data) {
+        0 => slot(data, false),
+        1 => slot(data, true),
+        2 => header(data, false),
+        3 => header(data, true),
+        _ => body(data),
+    }
+}
+
+fn slot(mut data: &[u8], mended: bool) {
+    let (at, bits) = (word(&mut data) % SLOT_BYTES, byte(&mut data));
+    let mut slot = [0; SLOT_BYTES];
+    let length = data.len().min(SLOT_BYTES);
+    slot[..length].copy_from_slice(&data[..length]);
+    if mended {
+        slot[..12].copy_from_slice(b"HELIOSB1\x01\0\0\0");
+        let crc = checksum(&slot[..SLOT_BYTES - 4]);
+        slot[SLOT_BYTES - 4..].copy_from_slice(&crc.to_le_bytes());
+    }
+    let superblock = match Superblock::decode(&slot, checksum) {
+        Ok(superblock) => superblock,
+        Err(error) => {
+            assert!(!error.to_string().is_empty());
+            assert_eq!(error == SlotError::Empty, slot.iter().all(|byte| *byte == 0));
+            return;
+        }
+    };
+    assert_eq!(superblock.encode(checksum), slot, "there are two ways to write it");
+    let lineage = superblock.lineage;
+    let itself = lineage.relation_of(&lineage);
+    let never = lineage.generation == Generation::NONE;
+    assert_eq!(itself, if never { Relation::New } else { Relation::Same });
+    if bits != 0 {
+        slot[at] ^= bits;
+        assert!(Superblock::decode(&slot, checksum).is_err(), "damage at {at} went unseen");
+    }
+}
+
+fn header(data: &[u8], mended: bool) {
+    let mut bytes = [0; HEADER_BYTES];
+    let length = data.len().min(HEADER_BYTES);
+    bytes[..length].copy_from_slice(&data[..length]);
+    if mended {
+        bytes[..6].copy_from_slice(b"HLG1\x01\0");
+        let crc = checksum(&bytes[..28]);
+        bytes[28..].copy_from_slice(&crc.to_le_bytes());
+    }
+    match frame::decode_header(&bytes, checksum) {
+        Ok(header) => {
+            assert!(header.body_length as usize <= BODY_BYTES_MAX);
+            assert!(header.payload_length <= PAYLOAD_BYTES_MAX);
+            for at in 0..HEADER_BYTES {
+                bytes[at] ^= 0x10;
+                let damaged = frame::decode_header(&bytes, checksum);
+                assert!(damaged.is_err(), "damage at {at} went unseen");
+                bytes[at] ^= 0x10;
+            }
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+fn body(mut data: &[u8]) {
+    let (code, payload_length) = (byte(&mut data), word(&mut data) as u32);
+    let Ok(message) = Message::decode(code, data, payload_length) else { return };
+    assert_eq!((message.code(), message.payload_length()), (code, payload_length));
+    let mut again = Vec::new();
+    message.encode(&mut again);
+    assert_eq!(again, data, "there are two ways to write it");
+    assert!(again.len() <= BODY_BYTES_MAX, "a body longer than any may be");
+}
+
+pub(crate) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
+    const KINDS: [&str; 11] = [
+        "hello",
+        "start",
+        "write",
+        "zero",
+        "flush",
+        "ack",
+        "ping",
+        "pong",
+        "goodbye",
+        "promote-request",
+        "promote-reply",
+    ];
+    let mut fresh = Superblock::new("db", "paris", vec![1 << 30, 4096]);
+    let slot = |kind: u8, superblock: &Superblock| {
+        let mut bytes = superblock.encode(checksum);
+        // The rest is zeros, which a short input has by itself; the checksum is mended then.
+        if kind == 1 {
+            bytes.truncate(640);
+        }
+        [&[kind, 40, 0, 1][..], &bytes].concat()
+    };
+    let mut seeds = vec![("slot-whole", slot(0, &fresh)), ("slot-new", slot(1, &fresh))];
+    for number in 1..20 {
+        let generation = Generation { number, tag: number * 77 };
+        fresh.lineage = fresh.lineage.fork(generation, Sequence(number));
+    }
+    (fresh.saves, fresh.head) = (9, Sequence(1234));
+    seeds.push(("slot-forked", slot(1, &fresh)));
+    for (name, message) in KINDS.into_iter().zip(link::messages()) {
+        let mut bytes = vec![4, message.code()];
+        bytes.extend((message.payload_length() as u16).to_le_bytes());
+        message.encode(&mut bytes);
+        seeds.push((name, bytes));
+    }
+    let mut frame = vec![2];
+    frame::encode(&link::messages()[6], 0, checksum, &mut frame);
+    frame.truncate(1 + HEADER_BYTES);
+    seeds.push(("header", frame.clone()));
+    frame[0] = 3;
+    seeds.push(("header-mended", frame));
+    seeds
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Everything that is kept, once more; then seconds of damage to it. `HELIO_SEED` picks the damage.
+
+use helio_fuzz::{Sort, TARGETS, kept, mutate, target};
+use helio_testkit::Dice;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// How long each target is fed.
+const FED_FOR: Duration = Duration::from_millis(1500);
+/// What all that is kept may come to.
+const FILES_MOST: usize = 300;
+const BYTES_MOST: usize = 1 << 20;
+
+/// Says how to see it again where the target it is about panics.
+struct Replay(String);
+
+impl Drop for Replay {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("replay: {}", self.0);
+        }
+    }
+}
+
+fn feed(name: &str) {
+    let target = target(name);
+    let mut inputs: Vec<Vec<u8>> = (target.seeds)().into_iter().map(|(_, bytes)| bytes).collect();
+    for seed in &inputs {
+        (target.run)(seed);
+    }
+    let all = [Sort::Regress, Sort::Corpus].map(|sort| kept(sort, name));
+    for kept in all.into_iter().flatten() {
+        let _told = Replay(format!("cargo test -p helio-fuzz {name}, at {}", kept.path.display()));
+        (target.run)(&kept.bytes);
+        inputs.push(kept.bytes);
+    }
+    let mut seed = first_seed();
+    let until = Instant::now() + FED_FOR;
+    // The first is tried whatever the time is, since it may be the one to be replayed.
+    loop {
+        let _told = Replay(format!("HELIO_SEED={seed} cargo test -p helio-fuzz {name}"));
+        (target.run)(&mutate(&inputs, &mut Dice::new(seed)));
+        seed = seed.wrapping_add(1);
+        if Instant::now() >= until {
+            break;
+        }
+    }
+}
+
+/// Each damage has a seed of its own, one behind the other from this one.
+fn first_seed() -> u64 {
+    match std::env::var("HELIO_SEED") {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("HELIO_SEED is `{text}`, no number")),
+        Err(_) => {
+            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            since.as_secs() << 24
+        }
+    }
+}
+
+#[test]
+fn nbd_keeps_its_promises() {
+    feed("nbd");
+}
+
+#[test]
+fn link_keeps_its_promises() {
+    feed("link");
+}
+
+#[test]
+fn formats_keep_their_promises() {
+    feed("formats");
+}
+
+#[test]
+fn config_keeps_its_promises() {
+    feed("config");
+}
+
+#[test]
+fn control_keeps_its_promises() {
+    feed("control");
+}
+
+#[test]
+fn tls_keeps_its_promises() {
+    feed("tls");
+}
+
+#[test]
+fn every_target_can_be_fuzzed_with_coverage() {
+    for target in TARGETS {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/targets/");
+        let text = std::fs::read_to_string(format!("{file}{}.rs", target.name)).expect("its file");
+        assert!(text.contains(&format!("target(\"{}\")", target.name)));
+    }
+}
+
+#[test]
+fn what_is_kept_is_small_and_of_targets_there_are() {
+    let (mut files, mut bytes) = (0, 0);
+    for sort in [Sort::Corpus, Sort::Regress] {
+        for target in TARGETS {
+            let kept = kept(sort, target.name);
+            files += kept.len();
+            bytes += kept.iter().map(|kept| kept.bytes.len()).sum::<usize>();
+        }
+        let folder = sort.folder("");
+        for entry in folder.read_dir().into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            assert!(TARGETS.iter().any(|t| *t.name == *name), "{name:?} is no target");
+        }
+    }
+    assert!(files < FILES_MOST && bytes < BYTES_MOST, "{files} files of {bytes} bytes");
+}
