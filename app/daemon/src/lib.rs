@@ -4,6 +4,7 @@
 mod backend;
 pub mod config;
 pub mod control;
+mod descriptors;
 mod events;
 mod open;
 mod patience;
@@ -65,6 +66,7 @@ pub fn run(options: &Options) -> Result<()> {
     let name = &options.node;
     let view = config.for_node(name)?;
     let listen = view.node.listen;
+    descriptors::provide(descriptors::Need::of(&view))?;
     let state = StateDir::open(&options.state)?;
     let plans = open::plans(&view, name, &state)?;
     let clients = client_addresses(&state, view.node.nbd)?;
