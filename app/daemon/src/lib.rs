@@ -4,6 +4,7 @@
 mod backend;
 pub mod config;
 pub mod control;
+mod descriptors;
 mod events;
 mod open;
 mod patience;
@@ -72,6 +73,7 @@ pub fn run(options: &Options) -> Result<()> {
     let name = &options.node;
     let view = config.for_node(name)?;
     let listen = view.node.listen;
+    descriptors::provide(descriptors::Need::of(&view))?;
     let state = StateDir::open(&options.state)?;
     let own = trust::own_key(&view, &state.path)?;
     let plans = open::plans(&view, name, &state, own.as_ref())?;

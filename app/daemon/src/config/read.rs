@@ -5,6 +5,7 @@ use super::error::{ConfigError, Source};
 use super::table::Table;
 use super::{Config, GroupConfig, LinkConfig, NodeConfig, QueueSource, VolumeConfig, check, node};
 use helio_engine::{QUEUE_BYTES_SNDR, QUEUE_ITEMS_SNDR, QueueConfig, WhenFull};
+use helio_format::message::VOLUMES_MAX;
 use helio_units::{Bytes, Items, Mode, SECTOR};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -73,6 +74,12 @@ fn group(
     let mut volumes = BTreeMap::new();
     for (name, inner) in table.named("volume", VOLUME_KEYS)? {
         volumes.insert(name.to_owned(), volume(&inner, &pair, members)?);
+    }
+    if volumes.len() > VOLUMES_MAX {
+        let message = format!("has {} volumes", volumes.len());
+        let remedy =
+            format!("keep at most {VOLUMES_MAX} in a group, and give the others one of their own");
+        return Err(table.refuse(table.at, message, remedy));
     }
     if volumes.is_empty() {
         let message = "has no volume";

@@ -378,3 +378,19 @@ fn the_example_in_the_docs_is_a_good_file() {
     let config = Config::parse(text, "docs/example.toml").expect("reads");
     assert_eq!(config.for_node("paris").expect("is there").groups.len(), 1);
 }
+
+#[test]
+fn a_group_of_more_volumes_than_its_superblock_holds_is_refused() {
+    let more = |count: usize| {
+        let volume = |n: usize| {
+            format!(
+                "[group.db.volume.v{n}]\nsize = \"1MiB\"\nmembers.paris = [\"/p{n}\"]\nmembers.lyon = [\"/l{n}\"]\n"
+            )
+        };
+        // One is in the good file.
+        parse(&(GOOD.to_owned() + &(1..count).map(volume).collect::<String>()))
+    };
+    assert!(more(64).is_ok());
+    let said = more(65).expect_err("one too many").to_string();
+    assert!(said.contains("group db: has 65 volumes") && said.contains("at most 64"), "{said}");
+}

@@ -19,6 +19,7 @@ mod link;
 mod metadata;
 mod payloads;
 mod plan;
+mod rota;
 mod show;
 mod strangers;
 mod stream;
@@ -39,9 +40,11 @@ use helio_engine::{Command, Refusal};
 use helio_format::message::Parting;
 use helio_units::{Bytes, Moment, VolumeIndex};
 pub(crate) use plan::{GroupPlan, Listeners, VolumePlan};
+use rota::Rota;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
+pub(crate) use strangers::STRANGERS_MAX;
 use strangers::{Introduced, Strangers, farewell};
 use stream::Stream;
 use token::{Kind, token, unpack};
@@ -91,6 +94,7 @@ pub(crate) struct Shard<D: Driver> {
     clock: Clock,
     watch: Watch,
     groups: Vec<Group>,
+    rota: Rota,
     clients: Clients,
     strangers: Strangers,
     client_listeners: Vec<Socket>,
@@ -131,6 +135,7 @@ impl<D: Driver> Shard<D> {
             clock,
             watch: Watch::new(hub, groups.len()),
             clients: Clients::new(listeners.most_clients, listeners.protection, &groups),
+            rota: Rota::new(groups.len()),
             groups,
             strangers: Strangers::new(door),
             client_listeners: listeners.clients.iter().map(listen).collect::<Result<_, _>>()?,
@@ -178,13 +183,11 @@ impl<D: Driver> Shard<D> {
     }
 
     fn deadline(&self) -> Moment {
-        let groups = self.groups.iter().map(Group::deadline);
         let leaving = self.leaving.iter().flatten().map(|l| l.until);
         let resting = self.resting.iter().map(|(_, _, until)| *until);
-        groups
-            .chain(leaving)
+        leaving
             .chain(resting)
-            .chain([self.strangers.deadline(), self.clients.deadline()])
+            .chain([self.rota.deadline(), self.strangers.deadline(), self.clients.deadline()])
             .min()
             .unwrap_or(Moment::NEVER)
     }
@@ -195,16 +198,27 @@ impl<D: Driver> Shard<D> {
         self.strangers.expire(now, &mut self.driver);
         self.expire_leaving(now);
         self.accept_again(now);
-        self.clients.expire(&self.groups, now, &mut self.driver);
-        for index in 0..self.groups.len() {
+        self.clients.expire(now, &mut self.driver);
+        self.stir_clients_groups();
+        let due = self.rota.take(now);
+        for &index in &due {
             self.turn_group(index, now);
+            let group = &self.groups[index];
+            self.clients.role_seen(index, group.engine.is_primary(), &mut self.driver);
+            self.watch.look(index, group, &self.clients, &self.clock);
+            self.rota.looked_at(index, group.deadline());
         }
+        self.rota.give_back(due);
         for slot in self.clients.starved() {
             self.wake_client(slot);
         }
-        for (index, group) in self.groups.iter().enumerate() {
-            self.watch.look(index, group, &self.clients, &self.clock);
-        }
+        // What was asked of a group after its look is looked at without waiting first.
+        self.stir_clients_groups();
+    }
+
+    fn stir_clients_groups(&mut self) {
+        let Self { clients, rota, .. } = self;
+        clients.groups_told().for_each(|index| rota.stir(index));
     }
 
     fn turn_group(&mut self, index: usize, now: Moment) {
@@ -228,6 +242,8 @@ impl<D: Driver> Shard<D> {
             }
             self.grant(index);
         }
+        // Clients told only this group anything meanwhile, and it knows.
+        drop(self.clients.groups_told());
         let group = &mut self.groups[index];
         group.hear(now);
         group.link.receive(&mut self.driver);
@@ -314,9 +330,11 @@ impl<D: Driver> Shard<D> {
                 clients.aside_done(index, outcome, &mut io);
             }
             (Kind::Store | Kind::StoreSync, outcome) => {
+                self.rota.stir(index);
                 self.groups[index].store_done(detail, outcome, now, &mut self.driver);
             }
             (Kind::Metadata, outcome) => {
+                self.rota.stir(index);
                 self.groups[index].metadata_done(&outcome, now, &mut self.driver)
             }
             (Kind::LinkConnect | Kind::LinkRecv | Kind::LinkSend, outcome) => {
@@ -381,6 +399,7 @@ impl<D: Driver> Shard<D> {
     }
 
     fn link_done(&mut self, index: usize, epoch: u32, outcome: Outcome, now: Moment) {
+        self.rota.stir(index);
         let group = &mut self.groups[index];
         let current = group.link.is_current(epoch);
         match outcome {
@@ -410,12 +429,13 @@ impl<D: Driver> Shard<D> {
 
     /// A stranger said hello: it belongs to a group, or it goes.
     fn introduced(&mut self, stream: Stream, hello: helio_format::message::Hello, now: Moment) {
-        let Some(group) = self.groups.iter_mut().find(|g| g.name == hello.group) else {
+        let Some(index) = self.find(&hello.group) else {
             let why = format!("no group {} on this node", hello.group);
             tracing::warn!(peer = %hello.node, "{why}");
             farewell(stream, Parting::Refused, &why, &mut self.driver);
             return;
         };
+        let group = &mut self.groups[index];
         if hello.node != group.peer {
             let why = format!(
                 "group {} is mirrored with {}, not with {}",
@@ -431,6 +451,7 @@ impl<D: Driver> Shard<D> {
             farewell(stream, Parting::Refused, &why, &mut self.driver);
             return;
         }
+        self.rota.stir(index);
         // A new connection shows that the old one is stale, whatever its socket believes.
         if group.link.is_up() {
             group.lost(now, String::from("the peer connected anew"));
@@ -470,6 +491,7 @@ impl<D: Driver> Shard<D> {
             }
             Ask::Change { group, setting } => {
                 if let Some(index) = self.find(&group) {
+                    self.rota.stir(index);
                     self.groups[index].change(now, setting);
                     self.pool.resize(payload_memory(self.groups.iter().map(|g| &g.config)));
                 }
@@ -482,6 +504,7 @@ impl<D: Driver> Shard<D> {
     fn trust(&mut self, guards: Vec<(String, Guard)>, now: Moment) {
         for (group, guard) in guards {
             if let Some(index) = self.find(&group) {
+                self.rota.stir(index);
                 self.groups[index].trust(guard, now);
             }
         }
@@ -503,6 +526,7 @@ impl<D: Driver> Shard<D> {
             let _gone = reply.send(Err(refusal));
             return;
         }
+        self.rota.stir(index);
         self.groups[index].command(now, command, reply);
     }
 
@@ -514,7 +538,8 @@ impl<D: Driver> Shard<D> {
             self.driver.cancel(listener);
         }
         self.clients.dismiss(None, &mut self.driver);
-        for group in &mut self.groups {
+        for (index, group) in self.groups.iter_mut().enumerate() {
+            self.rota.stir(index);
             let (reply, _nobody_waits) = oneshot::channel();
             group.command(now, Command::Stop, reply);
         }

@@ -11,7 +11,7 @@ use helio_units::{Bytes, Moment};
 use std::time::Duration;
 
 /// Most strangers at once; the next one takes the place of the oldest.
-const STRANGERS_MAX: usize = 64;
+pub(crate) const STRANGERS_MAX: usize = 64;
 /// A stranger that has not said hello by then goes.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// A hello fits into this.

@@ -55,7 +55,10 @@ pub(crate) struct Clients {
     protection: Option<Protection>,
     /// Connections to volumes, per group and volume; those to be read only apart.
     counts: Vec<Vec<u64>>,
-    readers: u64,
+    /// Connections to be read only, per group, and whether the group was primary when it was looked at last.
+    readers: Vec<(u64, bool)>,
+    /// Groups that clients asked something of, came to or left, since somebody wanted to know.
+    told: Vec<usize>,
     /// When the first of those who have not chosen yet must go.
     next_expiry: Moment,
     /// Those whose payload waits for a buffer.
@@ -77,7 +80,8 @@ impl Clients {
             here: 0,
             protection,
             counts,
-            readers: 0,
+            readers: groups.iter().map(|group| (0, group.engine.is_primary())).collect(),
+            told: Vec::new(),
             next_expiry: Moment::NEVER,
             starving: Vec::new(),
             turned_away: (0, Moment::ZERO),
@@ -141,11 +145,28 @@ impl Clients {
     fn tally(&mut self, place: Option<Place>, came: bool) {
         let Some(place) = place else { return };
         let count = if place.read_only {
-            &mut self.readers
+            &mut self.readers[place.group].0
         } else {
             &mut self.counts[place.group][usize::from(place.volume.0)]
         };
         *count = if came { *count + 1 } else { *count - 1 };
+        self.told.push(place.group);
+    }
+
+    /// Groups that clients asked something of, came to or left, since the last call; some more than once.
+    pub(crate) fn groups_told(&mut self) -> std::vec::Drain<'_, usize> {
+        self.told.drain(..)
+    }
+
+    /// How a group stands. Where that changed, readers of a copy that is no secondary's any more, or no copy, are sent
+    /// away: what they were told of their export is not true any more.
+    pub(crate) fn role_seen(&mut self, group: usize, primary: bool, driver: &mut dyn Driver) {
+        let (readers, was) = &mut self.readers[group];
+        if std::mem::replace(was, primary) != primary && *readers > 0 {
+            self.dismiss_if(driver, |client| {
+                client.place.is_some_and(|place| place.group == group && place.read_only)
+            });
+        }
     }
 
     /// The client is read no more.
@@ -163,16 +184,8 @@ impl Clients {
         self.next_expiry
     }
 
-    /// Sends those away who have not chosen an export in time, and readers of a copy that is no secondary's any more,
-    /// or no copy.
-    pub(crate) fn expire(&mut self, groups: &[Group], now: Moment, driver: &mut dyn Driver) {
-        if self.readers > 0 {
-            self.dismiss_if(driver, |client| {
-                client.place.is_some_and(|place| {
-                    place.read_only && place.aside == groups[place.group].engine.is_primary()
-                })
-            });
-        }
+    /// Sends those away who have not chosen an export in time.
+    pub(crate) fn expire(&mut self, now: Moment, driver: &mut dyn Driver) {
         if now < self.next_expiry {
             return;
         }
@@ -371,6 +384,7 @@ impl Clients {
     fn tell(&mut self, slot: usize, id: RequestId, operation: Operation, io: &mut Io<'_>) {
         let Some(place) = self.slots[slot].as_ref().and_then(|c| c.place) else { return };
         let Place { group, volume, .. } = place;
+        self.told.push(group);
         io.groups[group].tell(io.now, Event::Request(Request { id, volume, operation }));
     }
 

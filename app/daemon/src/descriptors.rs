@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+//! File descriptors: how many the configuration may need at once, and whether the kernel gives that many.
+//!
+//! Asked for at the start, where it can be put right, and not when the thousandth client comes. Beyond the start
+//! nothing here watches: a listener that finds none left rests and tries again.
+
+use crate::config::NodeView;
+use crate::control;
+use crate::shard::STRANGERS_MAX;
+use anyhow::{Result, bail};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// The reactor, the control server's runtime, listeners, the state directory's lock, standard streams, and what is
+/// open for a moment only (a certificate, the kernel's tables). Measured at an idle daemon: 30.
+const FIXED: u64 = 64;
+/// A group's metadata, its connection, the one that takes its place, and one that says its last words.
+const PER_GROUP: u64 = 4;
+
+/// What may be open at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Need {
+    clients: u64,
+    members: u64,
+    groups: u64,
+}
+
+impl Need {
+    pub(crate) fn of(view: &NodeView<'_>) -> Self {
+        Self {
+            clients: view.node.clients.into(),
+            members: view.groups.iter().map(|view| view.group.volumes.len() as u64).sum(),
+            groups: view.groups.len() as u64,
+        }
+    }
+
+    /// Descriptors that do not depend on how many clients there are.
+    fn without_clients(self) -> u64 {
+        let control = control::Limits::default().connections as u64;
+        FIXED + control + STRANGERS_MAX as u64 + self.members + PER_GROUP * self.groups
+    }
+
+    fn total(self) -> u64 {
+        self.clients + self.without_clients()
+    }
+}
+
+/// What is to be done about a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// It is high enough.
+    Enough,
+    /// The soft limit must rise, and the hard one lets it.
+    Raise,
+    /// The hard limit is too low for this configuration.
+    Short { hard: u64 },
+}
+
+/// `None` is no limit.
+fn judge(total: u64, soft: Option<u64>, hard: Option<u64>) -> Verdict {
+    match (soft, hard) {
+        (None, _) => Verdict::Enough,
+        (Some(soft), _) if soft >= total => Verdict::Enough,
+        (_, Some(hard)) if hard < total => Verdict::Short { hard },
+        _ => Verdict::Raise,
+    }
+}
+
+/// Sees to it that so many descriptors may be open.
+///
+/// # Errors
+/// They may not, and the hard limit does not let the daemon change that; with the numbers and the remedies.
+pub(crate) fn provide(need: Need) -> Result<()> {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    match judge(need.total(), current, maximum) {
+        Verdict::Enough => Ok(()),
+        Verdict::Raise => {
+            tracing::debug!(descriptors = need.total(), "limit raised");
+            let raised = Rlimit { current: Some(need.total()), maximum };
+            setrlimit(Resource::Nofile, raised).map_err(|error| {
+                anyhow::anyhow!(
+                    "the kernel did not raise the limit of file descriptors to {}: {error}\n  remedy: {}",
+                    need.total(),
+                    remedy(need, maximum.unwrap_or(0))
+                )
+            })
+        }
+        Verdict::Short { hard } => bail!(
+            "{} file descriptors may be needed ({} clients, {} members, {} groups, {} for everything else), and the hard \
+             limit is {hard}\n  remedy: {}",
+            need.total(),
+            need.clients,
+            need.members,
+            need.groups,
+            need.without_clients() - need.members,
+            remedy(need, hard)
+        ),
+    }
+}
+
+fn remedy(need: Need, hard: u64) -> String {
+    let raise = format!(
+        "raise it (`LimitNOFILE={}` in the unit, `ulimit -Hn {0}` in a shell)",
+        need.total()
+    );
+    match hard.checked_sub(need.without_clients()) {
+        Some(room) if room > 0 => {
+            format!("{raise}, or set `clients = {room}` or less for the node")
+        }
+        _ => raise,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NEED: Need = Need { clients: 1024, members: 3, groups: 2 };
+
+    #[test]
+    fn a_limit_is_left_raised_or_too_low() {
+        for (soft, hard, verdict) in [
+            (None, None, Verdict::Enough),
+            (Some(2000), Some(2000), Verdict::Enough),
+            (Some(1500), Some(1500), Verdict::Enough),
+            (Some(1499), Some(1500), Verdict::Raise),
+            (Some(1499), None, Verdict::Raise),
+            (Some(256), Some(1499), Verdict::Short { hard: 1499 }),
+        ] {
+            assert_eq!(judge(1500, soft, hard), verdict, "{soft:?} {hard:?}");
+        }
+    }
+
+    #[test]
+    fn everything_that_may_be_open_counts() {
+        let more = Need { clients: 1025, members: 4, groups: 3 };
+        assert_eq!(more.total() - NEED.total(), 1 + 1 + PER_GROUP);
+        assert_eq!(NEED.total() - NEED.without_clients(), 1024);
+    }
+
+    #[test]
+    fn the_remedy_names_a_number_of_clients_that_would_do() {
+        let hard = NEED.without_clients() + 7;
+        assert!(remedy(NEED, hard).contains("set `clients = 7` or less"), "{}", remedy(NEED, hard));
+        assert!(!remedy(NEED, 7).contains("clients ="), "no number of clients would do");
+    }
+}
