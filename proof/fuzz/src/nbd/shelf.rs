@@ -33,6 +33,7 @@ impl Shelf {
                 volatile: set(0) && set(1),
                 trim: set(2),
                 fast_zero: set(3),
+                longest_effect: Bytes::gib(4),
                 contexts,
                 minimum_block: if set(6) { 512 } else { 1 },
                 preferred_block: 4096,
