@@ -211,6 +211,13 @@ fn fd(of: &impl AsFd) -> types::Fd {
     types::Fd(of.as_fd().as_raw_fd())
 }
 
+/// The longest run of bytes one entry is given: whole blocks, whatever their size.
+const LONGEST: u32 = !0xFFFF;
+
+fn length_of(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(LONGEST)
+}
+
 /// The entry for what is left. The lengths are checked here: the kernel is given pointers.
 fn prepare(
     work: &mut Work,
@@ -220,28 +227,16 @@ fn prepare(
     Ok(match work {
         Work::Read { file, extent, buffer, done } => {
             let target = &mut front(buffer, *extent)?[*done..];
-            let length = u32::try_from(target.len()).unwrap_or(u32::MAX & !4095);
             let offset = extent.offset + *done as u64;
-            opcode::Read::new(fd(file), target.as_mut_ptr(), length).offset(offset).build()
+            opcode::Read::new(fd(file), target.as_mut_ptr(), length_of(target.len()))
+                .offset(offset)
+                .build()
         }
         Work::Write { file, extent, pieces, sync, cursor, done } => {
             fits(*extent, pieces)?;
             gather(*cursor, pieces, vectors);
-            let offset = extent.offset + *done;
             let flags = if *sync { libc::RWF_DSYNC } else { 0 };
-            match &vectors[..] {
-                [one] => {
-                    let length = u32::try_from(one.iov_len).unwrap_or(u32::MAX & !4095);
-                    opcode::Write::new(fd(file), one.iov_base.cast(), length)
-                        .offset(offset)
-                        .rw_flags(flags)
-                        .build()
-                }
-                many => opcode::Writev::new(fd(file), many.as_ptr(), many.len() as u32)
-                    .offset(offset)
-                    .rw_flags(flags)
-                    .build(),
-            }
+            write(fd(file), vectors, extent.offset + *done, flags)
         }
         Work::SyncData { file } => {
             opcode::Fsync::new(fd(file)).flags(types::FsyncFlags::DATASYNC).build()
@@ -259,30 +254,44 @@ fn prepare(
             // An empty range would read as the end of the stream.
             let target = buffer.get_mut(range.clone()).filter(|target| !target.is_empty());
             let target = target.ok_or(Cause::Misfit)?;
-            let length = u32::try_from(target.len()).unwrap_or(u32::MAX);
-            opcode::Recv::new(fd(socket), target.as_mut_ptr(), length).build()
+            opcode::Recv::new(fd(socket), target.as_mut_ptr(), length_of(target.len())).build()
         }
         Work::Send { socket, pieces, cursor } => {
             if crate::gather::total(pieces).is_none() {
                 return Err(Cause::Misfit);
             }
             gather(*cursor, pieces, vectors);
-            let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
-            match &vectors[..] {
-                [one] => {
-                    let length = u32::try_from(one.iov_len).unwrap_or(u32::MAX);
-                    opcode::Send::new(fd(socket), one.iov_base.cast_const().cast(), length)
-                        .flags(flags)
-                        .build()
-                }
-                many => {
-                    header.msg_iov = many.as_ptr().cast_mut();
-                    header.msg_iovlen = many.len();
-                    opcode::SendMsg::new(fd(socket), header).flags(flags as u32).build()
-                }
-            }
+            send(fd(socket), vectors, header)
         }
     })
+}
+
+fn write(file: types::Fd, vectors: &[libc::iovec], offset: u64, flags: i32) -> Entry {
+    match vectors {
+        [one] => opcode::Write::new(file, one.iov_base.cast(), length_of(one.iov_len))
+            .offset(offset)
+            .rw_flags(flags)
+            .build(),
+        many => opcode::Writev::new(file, many.as_ptr(), many.len() as u32)
+            .offset(offset)
+            .rw_flags(flags)
+            .build(),
+    }
+}
+
+fn send(socket: types::Fd, vectors: &[libc::iovec], header: &mut libc::msghdr) -> Entry {
+    let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
+    match vectors {
+        [one] => {
+            let bytes = one.iov_base.cast_const().cast();
+            opcode::Send::new(socket, bytes, length_of(one.iov_len)).flags(flags).build()
+        }
+        many => {
+            header.msg_iov = many.as_ptr().cast_mut();
+            header.msg_iovlen = many.len();
+            opcode::SendMsg::new(socket, header).flags(flags as u32).build()
+        }
+    }
 }
 
 /// Lists the next bytes for the kernel.

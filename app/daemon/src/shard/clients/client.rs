@@ -3,7 +3,7 @@
 
 use crate::shard::clients::catalogue::Place;
 use crate::shard::stream::Stream;
-use helio_driver::{Buffer, Op, Piece, Socket};
+use helio_driver::{Buffer, Op, Piece, Pool, Socket};
 use helio_nbd::{Request, Session, SessionOptions, TlsPolicy};
 use helio_tls::NbdTls;
 use helio_units::Moment;
@@ -85,6 +85,15 @@ impl Client {
             || self.bytes >= BYTES_MAX
             || self.out.len() > OUT_PIECES_MAX
             || self.securing
+    }
+
+    /// Finds the payload that is arriving a buffer, where it has none yet.
+    pub(super) fn has_room_for_payload(&mut self, pool: &Pool) -> bool {
+        let Some(arriving) = &mut self.arriving else { return true };
+        if arriving.buffer.is_none() && !arriving.direct {
+            arriving.buffer = pool.take(arriving.request.extent.length as usize);
+        }
+        arriving.buffer.is_some() || arriving.direct
     }
 
     /// Begins TLS, once everything said in plain is with the socket.

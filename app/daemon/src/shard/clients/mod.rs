@@ -256,30 +256,33 @@ impl Clients {
         self.pump_slot(slot, io.driver);
     }
 
+    /// One step; says whether there may be another at once.
     fn digest_step(&mut self, slot: usize, io: &mut Io<'_>) -> bool {
-        let Some(client) = &mut self.slots[slot] else { return false };
+        match self.next_step(slot, io) {
+            Some(step) => self.take_step(slot, step, io),
+            None => false,
+        }
+    }
+
+    /// What the session makes of the next bytes, as far as bounds allow.
+    fn next_step(&mut self, slot: usize, io: &mut Io<'_>) -> Option<Step> {
+        let client = self.slots[slot].as_mut()?;
         client.secure_if_due();
         if client.leaving || client.is_full() {
-            return false;
+            return None;
         }
-        if let Some(arriving) = &mut client.arriving
-            && arriving.buffer.is_none()
-            && !arriving.direct
-        {
-            arriving.buffer = io.pool.take(arriving.request.extent.length as usize);
-            if arriving.buffer.is_none() {
-                self.starving.push(slot);
-                return false;
-            }
+        if !client.has_room_for_payload(io.pool) {
+            self.starving.push(slot);
+            return None;
         }
         if let Some(error) = client.stream.failure() {
             tracing::info!(%error, "an NBD client was sent away");
             self.leave(slot);
-            return false;
+            return None;
         }
         let input = client.stream.unread();
         if input.is_empty() {
-            return false;
+            return None;
         }
         let step = client.session.consume(input, &Catalogue(io.groups), plain(&mut client.out));
         let (taken, step) = match step {
@@ -287,7 +290,7 @@ impl Clients {
             Err(error) => {
                 tracing::info!(%error, "an NBD client was sent away");
                 self.leave(slot);
-                return false;
+                return None;
             }
         };
         if let (Step::Payload { chunk, .. }, Some(arriving)) = (&step, &mut client.arriving)
@@ -298,45 +301,44 @@ impl Clients {
             arriving.filled += bytes.len();
         }
         client.stream.consume(taken);
+        Some(step)
+    }
+
+    /// Does what a step asks for; says whether there may be another at once.
+    fn take_step(&mut self, slot: usize, step: Step, io: &mut Io<'_>) -> bool {
+        let Some(client) = &mut self.slots[slot] else { return false };
         match step {
-            Step::NeedMore => false,
-            Step::Negotiating => true,
+            Step::NeedMore => return false,
+            Step::Negotiating => {}
             Step::StartTls => {
                 client.securing = true;
                 self.pump_slot(slot, io.driver);
-                true
             }
             Step::Ready { handle, .. } => {
                 client.place = Some(Place::of(handle));
                 self.tally(Some(Place::of(handle)), true);
-                true
             }
             Step::Disconnect => {
                 self.leave(slot);
-                false
+                return false;
             }
+            // Its buffer is found with the next step.
             Step::Request(request) if request.command == Command::Write => {
-                let buffer = io.pool.take(request.extent.length as usize);
-                let starved = buffer.is_none();
-                client.arriving = Some(Arriving { request, buffer, filled: 0, direct: false });
-                if starved {
-                    self.starving.push(slot);
-                }
-                !starved
+                let (buffer, filled, direct) = (None, 0, false);
+                client.arriving = Some(Arriving { request, buffer, filled, direct });
             }
             Step::Request(request) => {
                 if !self.submit_aside(slot, &request, io) {
                     self.submit(slot, request, io);
                 }
-                true
             }
             Step::Payload { last, .. } => {
                 if last {
                     self.submit_write(slot, io);
                 }
-                true
             }
         }
+        true
     }
 
     fn own(&mut self, slot: usize, request: helio_nbd::Request, bytes: u64) -> RequestId {
