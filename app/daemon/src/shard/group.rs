@@ -244,8 +244,7 @@ impl Group {
             StoreOp::Read { extent, look_for_zeros } => {
                 entry.look_for_zeros = look_for_zeros;
                 let length = extent.length as usize;
-                // Reads are bounded where they are asked for (clients, copier), so a full pool only costs an allocation.
-                member.read(extent, pool.take(length).unwrap_or_else(|| Buffer::zeroed(length)))
+                member.read(extent, read_buffer(pool, length))
             }
             StoreOp::Write { extent, payload, fua } => member.write(
                 extent,
@@ -384,6 +383,15 @@ impl Group {
     pub(crate) fn deadline(&self) -> Moment {
         if self.stopped { Moment::NEVER } else { self.engine.deadline().min(self.link.deadline()) }
     }
+}
+
+/// A buffer for a read. Writes wait for the pool, so reads leave half of it to them: answers may stay with a client that
+/// does not take them. Reads are bounded where they are asked for (clients, copier), so beyond that half they only cost an
+/// allocation.
+pub(crate) fn read_buffer(pool: &Pool, length: usize) -> Buffer {
+    let usage = pool.usage();
+    let room = usage.in_use.0 < usage.bound.0 / 2;
+    room.then(|| pool.take(length)).flatten().unwrap_or_else(|| Buffer::zeroed(length))
 }
 
 /// Whether every byte is zero: compared with a page of zeros at a time, which the machine does fast.

@@ -4,9 +4,9 @@
 //! They are on no line, since they change nothing: what they see is the member as it stands.
 
 use crate::shard::clients::{Clients, Io, answers};
-use crate::shard::group::Group;
+use crate::shard::group::{Group, read_buffer};
 use crate::shard::token::{Kind, token};
-use helio_driver::{Buffer, Outcome};
+use helio_driver::Outcome;
 use helio_engine::REGION;
 use helio_nbd::{Command, Context, ErrorCode, MAX_STATUS_EXTENTS, Request, StatusExtent, status};
 use helio_units::{Extent, VolumeIndex};
@@ -25,8 +25,7 @@ impl Clients {
             Command::BlockStatus => member.map(request.extent),
             Command::Read if place.aside => {
                 let length = request.extent.length as usize;
-                let buffer = io.pool.take(length).unwrap_or_else(|| Buffer::zeroed(length));
-                member.read(request.extent, buffer)
+                member.read(request.extent, read_buffer(io.pool, length))
             }
             // Nothing here is ever dirty on behalf of this client.
             Command::Flush if place.aside => return self.done_at_once(slot, request),

@@ -39,6 +39,10 @@ pub(super) struct Client {
     pub(super) out: Vec<Piece>,
     pub(super) requests: u32,
     pub(super) bytes: u64,
+    /// Bytes the socket is taking.
+    taking: u64,
+    /// What the shard's total counts for it.
+    pub(super) counted: u64,
     /// It goes once everything under way is answered and sent.
     pub(super) leaving: bool,
     /// It must have chosen an export by then.
@@ -71,6 +75,8 @@ impl Client {
             out: vec![Piece::Bytes(greeting)],
             requests: 0,
             bytes: 0,
+            taking: 0,
+            counted: 0,
             leaving: false,
             until,
             tls,
@@ -79,10 +85,13 @@ impl Client {
         }
     }
 
-    /// Whether it must wait before anything more of it is looked at.
-    pub(super) fn is_full(&self) -> bool {
+    /// Whether it must wait before anything more of it is looked at. Where memory is `short`, it must as long as
+    /// anything of it is held, so that each still gets on by one request at a time.
+    pub(super) fn is_full(&self, short: bool) -> bool {
+        let held = self.held();
         self.requests >= REQUESTS_MAX
-            || self.bytes >= BYTES_MAX
+            || held >= BYTES_MAX
+            || short && held > 0
             || self.out.len() > OUT_PIECES_MAX
             || self.securing
     }
@@ -94,6 +103,11 @@ impl Client {
             arriving.buffer = pool.take(arriving.request.extent.length as usize);
         }
         arriving.buffer.is_some() || arriving.direct
+    }
+
+    /// Bytes held for it: of requests under way, and of answers until its socket has taken them.
+    pub(super) fn held(&self) -> u64 {
+        self.bytes + self.taking + length(&self.out)
     }
 
     /// Begins TLS, once everything said in plain is with the socket.
@@ -112,11 +126,25 @@ impl Client {
         if done && !std::mem::replace(&mut self.finished, true) {
             self.stream.finish();
         }
-        self.stream.send(&mut self.out)
+        let op = self.stream.send(&mut self.out);
+        if let Some(Op::Send { pieces, .. }) = &op {
+            self.taking = length(pieces);
+        }
+        op
+    }
+
+    /// The socket took a batch.
+    pub(super) fn sent(&mut self, pieces: Vec<Piece>) {
+        self.taking = 0;
+        self.stream.sent(pieces, &mut self.out);
     }
 
     /// Asks for what comes next: the rest of a long payload goes straight to where it will be written from.
     pub(super) fn receive(&mut self) -> Option<Op> {
+        // What arrives from now on is sealed, and must be opened by who is not there yet.
+        if self.securing {
+            return None;
+        }
         let left = self.session.payload_left().0;
         if let Some(arriving) = &mut self.arriving
             && left >= DIRECT_BYTES
@@ -137,6 +165,10 @@ impl Client {
         }
         self.stream.receive()
     }
+}
+
+fn length(pieces: &[Piece]) -> u64 {
+    pieces.iter().map(|piece| piece.len() as u64).sum()
 }
 
 /// The plain bytes at the end of a list of pieces.

@@ -26,6 +26,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const TELL_EVERY: Duration = Duration::from_secs(10);
 /// What has no data counts nothing towards the bytes under way; the engine cuts long zeroes and trims into pieces.
 const NO_DATA: u64 = 0;
+/// Where more than that is held for all clients together, in bytes, each gets one request at a time: those who do not
+/// read their answers must not use up what the others need.
+const PLENTY: u64 = 256 << 20;
 
 /// A request under way, found by its name.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +62,8 @@ pub(crate) struct Clients {
     readers: Vec<(u64, bool)>,
     /// Groups that clients asked something of, came to or left, since somebody wanted to know.
     told: Vec<usize>,
+    /// Bytes held for all clients.
+    held: u64,
     /// When the first of those who have not chosen yet must go.
     next_expiry: Moment,
     /// Those whose payload waits for a buffer.
@@ -82,6 +87,7 @@ impl Clients {
             counts,
             readers: groups.iter().map(|group| (0, group.engine.is_primary())).collect(),
             told: Vec::new(),
+            held: 0,
             next_expiry: Moment::NEVER,
             starving: Vec::new(),
             turned_away: (0, Moment::ZERO),
@@ -242,7 +248,7 @@ impl Clients {
         io: &mut Io<'_>,
     ) {
         let Some(client) = self.client(slot, epoch) else { return };
-        client.stream.sent(pieces, &mut client.out);
+        client.sent(pieces);
         if !ok {
             client.out.clear();
             self.leave(slot);
@@ -266,9 +272,10 @@ impl Clients {
 
     /// What the session makes of the next bytes, as far as bounds allow.
     fn next_step(&mut self, slot: usize, io: &mut Io<'_>) -> Option<Step> {
+        let short = self.held > PLENTY;
         let client = self.slots[slot].as_mut()?;
         client.secure_if_due();
-        if client.leaving || client.is_full() {
+        if client.leaving || client.is_full(short) {
             return None;
         }
         if !client.has_room_for_payload(io.pool) {
@@ -429,9 +436,12 @@ impl Clients {
         if let Some(op) = client.send() {
             driver.submit(token(Kind::ClientSend, slot, client.epoch), op);
         }
+        let held = client.held();
+        self.held = self.held - std::mem::replace(&mut client.counted, held) + held;
         if client.leaving {
             if client.requests == 0 && !client.stream.is_sending() {
                 driver.cancel(client.stream.socket());
+                self.held -= held;
                 self.slots[slot] = None;
                 self.here -= 1;
             }
