@@ -53,7 +53,12 @@ fn every_verb_and_its_options_are_on_the_page() {
         assert!(text.contains(&format!("`helio {verb}")), "cli.md lacks `helio {verb}`");
         let help = helio(&[verb, "--help"]).expect_success();
         for option in help.split_whitespace().filter(|word| word.starts_with("--")) {
-            let option = option.trim_end_matches([',', '.', ';', ')', ']']);
+            // An optional value: `--watch[=<SECONDS>]`.
+            let option = option
+                .split('[')
+                .next()
+                .unwrap_or(option)
+                .trim_end_matches([',', '.', ';', ')', ']']);
             let known = option == "--help" || text.contains(option);
             assert!(known, "cli.md lacks {option} of `helio {verb}`");
         }
