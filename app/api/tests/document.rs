@@ -4,6 +4,7 @@
 use helio_api::{Operation, code, document};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::path::Path;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/openapi.json");
 
@@ -65,6 +66,38 @@ fn every_operation_and_every_field_says_what_it_is() {
             assert!(of["description"].is_string(), "{name}.{field} is not described");
         }
     }
+}
+
+/// The codes that the sources of a room refuse with.
+fn codes_in(folder: &Path, found: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(folder).expect("a folder of the house").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            codes_in(&path, found);
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).expect("a source");
+        for call in ["Refusal::new(", "Refusal::later(", "ApiError::new("] {
+            for (at, _) in text.match_indices(call) {
+                let rest = text[at + call.len()..].trim_start();
+                let code = rest.strip_prefix('"').and_then(|rest| rest.split('"').next());
+                found.extend(code.map(str::to_owned));
+            }
+        }
+    }
+}
+
+#[test]
+fn every_code_that_is_refused_with_is_described() {
+    let mut used = BTreeSet::new();
+    for room in ["core/engine/src", "app/daemon/src", "app/cli/src"] {
+        codes_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(room), &mut used);
+    }
+    assert!(used.len() > 10, "the sources are written in another way now: {used:?}");
+    let described: BTreeSet<String> =
+        code::ALL.iter().map(|(code, ..)| (*code).to_owned()).collect();
+    let missing: Vec<_> = used.difference(&described).collect();
+    assert!(missing.is_empty(), "add them to `code::ALL`: {missing:?}");
 }
 
 #[test]

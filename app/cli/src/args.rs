@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The command line, defined once: help, and later man page and completions, come from here.
+//! The command line, defined once: help, man pages and completions come from here.
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use helio_api::{Memory, WhenFull};
@@ -197,6 +197,17 @@ pub enum Verb {
         #[arg(long)]
         keep: bool,
     },
+    /// Print what makes a shell complete this command line.
+    Completions {
+        /// Which shell.
+        shell: Shell,
+    },
+    /// Print the manual page, or write one page per verb.
+    Man {
+        /// Write all pages into this directory instead.
+        #[arg(long, value_name = "DIR")]
+        dir: Option<PathBuf>,
+    },
     /// Tools to try links.
     Lab {
         /// Which tool.
@@ -230,7 +241,7 @@ pub enum Key {
 /// What can be done with a queue.
 #[derive(Debug, Subcommand)]
 pub enum Queue {
-    /// Change its bound and policies; the file is not changed, and an `apply` goes back to it.
+    /// Change a queue's bound and policies while it runs; the file is not changed, and an `apply` goes back to it.
     #[command(group(ArgGroup::new("what").required(true).multiple(true)))]
     Set {
         /// Most bytes, or auto: a default, or four measured bandwidth-delay products where that is more.
@@ -243,7 +254,7 @@ pub enum Queue {
         #[arg(long, value_name = "WORD", value_parser = when_full, group = "what")]
         when_full: Option<(WhenFull, WhenFull)>,
     },
-    /// Let the high-water marks begin anew.
+    /// Let a queue's high-water marks begin anew.
     Reset,
 }
 
@@ -308,6 +319,17 @@ pub struct Wan {
     pub seed: u64,
 }
 
+/// Shells that completions are made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Shell {
+    /// GNU bash.
+    Bash,
+    /// Z shell.
+    Zsh,
+    /// Friendly interactive shell.
+    Fish,
+}
+
 /// How logs are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
@@ -361,6 +383,20 @@ mod tests {
         assert_eq!(when_full("log"), Ok((WhenFull::Log, WhenFull::Log)));
         assert_eq!(when_full("block/fail"), Ok((WhenFull::Block, WhenFull::Fail)));
         assert!(when_full("block/").is_err());
+    }
+
+    #[test]
+    fn a_group_is_followed_wherever_its_name_stands() {
+        for (line, every) in [
+            (["helio", "status", "db", "--watch"], 1),
+            (["helio", "status", "--watch", "db"], 1),
+            (["helio", "status", "--watch=5", "db"], 5),
+        ] {
+            let Verb::Status { group, watch, .. } = Cli::parse_from(line).verb else {
+                panic!("{line:?} is a status")
+            };
+            assert_eq!((group.as_deref(), watch), (Some("db"), Some(every)), "{line:?}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod client;
 mod events;
 mod key;
 mod lab;
+mod manual;
 mod progress;
 mod queue;
 mod quickstart;
@@ -59,6 +60,8 @@ fn run(verb: Verb) -> Result<ExitCode> {
             }
             Some(Queue::Reset) => queue::reset(&at, &group),
         },
+        Verb::Completions { shell } => manual::completions(shell),
+        Verb::Man { dir } => manual::write(dir.as_deref()),
         Verb::Key { verb: Key::New { out, state } } => key::new(out, &state),
         Verb::Key { verb: Key::Show { file, state } } => key::show(file, &state),
         Verb::Quickstart { from, keep } => quickstart::run(from.as_deref(), keep),

@@ -131,4 +131,14 @@ mod tests {
         let queuing = group(State::Queuing, Connection::Connecting);
         assert!(says(&queuing, false, Duration::ZERO).starts_with("db is queuing: "));
     }
+
+    #[test]
+    fn what_is_told_meanwhile_is_the_copy_or_else_what_is_behind() {
+        let mut g = group(State::CatchingUp, Connection::Connected);
+        g.sync = None;
+        let told = describe(&g, progress::text);
+        assert_eq!(told, "catching-up, 12 MiB and 75.2 s behind");
+        g.sync = Some(helio_api::SyncStatus::default());
+        assert!(describe(&g, progress::bar).starts_with("[---"));
+    }
 }

@@ -32,7 +32,7 @@ use tokio::task::JoinSet;
 use trust::Trusted;
 
 /// How long a shard looks for work before it sleeps where the file names no time. See docs/design/driver.md.
-const SPIN: Duration = Duration::from_micros(100);
+const SPIN: Duration = Duration::from_micros(50);
 /// Questions the control plane may have waiting at the shard.
 const ASKS_MAX: usize = 64;
 
@@ -76,7 +76,12 @@ pub fn run(options: &Options) -> Result<()> {
     let own = trust::own_key(&view, &state.path)?;
     let plans = open::plans(&view, name, &state, own.as_ref())?;
     let clients = client_addresses(&state, view.node.nbd)?;
-    let listeners = Listeners { clients, peers: Some(Address::Inet(listen)) };
+    let listeners = Listeners {
+        clients,
+        peers: Some(Address::Inet(listen)),
+        protection: open::protection(view.node)?,
+        most_clients: view.node.clients,
+    };
 
     let (driver, why) = AnyDriver::open(view.node.driver, view.node.spin.unwrap_or(SPIN))
         .context("the reactor cannot start")?;

@@ -2,9 +2,9 @@
 //! Opening what a node's groups live on: members, metadata, the state directory. Nothing is served before all of it
 //! is open, and every refusal names the culprit and the remedy.
 
-use crate::config::{GroupConfig, GroupView, NodeView, VolumeConfig};
+use crate::config::{GroupConfig, GroupView, NodeConfig, NodeView, VolumeConfig};
 use crate::patience::once_let_go;
-use crate::shard::{GroupPlan, Guard, VolumePlan};
+use crate::shard::{GroupPlan, Guard, Protection, VolumePlan};
 use crate::trust;
 use anyhow::{Context, Result, bail};
 use helio_disk::{MemberIdentity, OpenError, OpenOptions, Refusal};
@@ -12,7 +12,7 @@ use helio_driver::File;
 use helio_format::superblock::Superblock;
 use helio_ledger::{METADATA_BYTES, Opened, SuperblockStore};
 use helio_link::Tuning;
-use helio_tls::PeerTls;
+use helio_tls::{NbdTls, PeerTls};
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -78,6 +78,13 @@ pub(crate) fn plans(
     let mut taken = Vec::new();
     let groups = view.groups.iter().zip(guards);
     groups.map(|(group, (_, guard))| plan(group, node, state, guard, &mut taken)).collect()
+}
+
+/// Certificates for NBD clients over TCP, where the node has some.
+pub(crate) fn protection(node: &NodeConfig) -> Result<Option<Protection>> {
+    let Some(tls) = &node.tls else { return Ok(None) };
+    let session = NbdTls::load(&tls.certificate, &tls.key, tls.client_ca.as_deref())?;
+    Ok(Some(Protection { tls: session, required: tls.required }))
 }
 
 type Taken = Vec<(MemberIdentity, String)>;

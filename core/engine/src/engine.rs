@@ -236,8 +236,9 @@ impl Engine {
     /// The next moment at which [`Engine::settle`] has something to do even if nothing happens.
     #[must_use]
     pub fn deadline(&self) -> Moment {
-        let flush = if self.primary.is_none() { self.follower.deadline() } else { None };
-        self.session_deadline().min(self.role_deadline()).min(flush.unwrap_or(Moment::NEVER))
+        let follower =
+            if self.primary.is_none() { self.follower.deadline() } else { Moment::NEVER };
+        self.session_deadline().min(self.role_deadline()).min(follower)
     }
 
     pub(crate) fn refuse_command(&mut self, command: Option<CommandId>, text: String) {

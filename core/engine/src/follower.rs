@@ -27,7 +27,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 use helio_format::message::{Ack, Item, ItemKind, Message, Ranges, Start};
-use helio_units::{Bytes, Moment, Sequence, VolumeIndex};
+use helio_units::{Bytes, Mode, Moment, Sequence, VolumeIndex};
 
 /// A completion waits at most this long to become durable.
 const FLUSH_AFTER: Duration = Duration::from_millis(50);
@@ -55,6 +55,32 @@ pub(crate) enum Wish {
     Adopt(Start),
     /// Record that the image is consistent, then call [`Follower::marker_saved`].
     RecordConsistent,
+}
+
+/// News nobody waits for is told after that long at most, in one message with what came meanwhile: each message of its
+/// own would wake the primary for nothing.
+const TELL_AFTER: Duration = Duration::from_millis(10);
+
+/// When the primary must be told how far we are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Due {
+    /// It knows.
+    No,
+    /// By then.
+    By(Moment),
+    /// With this batch.
+    Now,
+}
+
+impl Due {
+    /// There is news that can wait until `by`, or cannot.
+    fn add(&mut self, by: Option<Moment>) {
+        *self = match (*self, by) {
+            (Self::Now, _) | (_, None) => Self::Now,
+            (Self::No, Some(by)) => Self::By(by),
+            (Self::By(earlier), Some(by)) => Self::By(earlier.min(by)),
+        };
+    }
 }
 
 /// A flush of the follower's own.
@@ -90,7 +116,7 @@ pub(crate) struct Follower {
     last_write: Vec<Sequence>,
     flushed: Vec<Sequence>,
     unannounced: VecDeque<Sequence>,
-    ack_due: bool,
+    ack_due: Due,
     memory: Bytes,
     paused: bool,
     marker: Option<Sequence>,
@@ -117,7 +143,7 @@ impl Follower {
             last_write: vec![Sequence::ZERO; volumes],
             flushed: vec![Sequence::ZERO; volumes],
             unannounced: VecDeque::new(),
-            ack_due: false,
+            ack_due: Due::No,
             memory: Bytes::ZERO,
             paused: false,
             marker: None,
@@ -157,7 +183,7 @@ impl Follower {
         self.unannounced.clear();
         let done = self.slots.iter().filter(|slot| slot.stage == Stage::Done);
         self.unannounced.extend(done.map(|slot| slot.item.sequence));
-        self.ack_due = true;
+        self.ack_due = Due::Now;
     }
 
     /// The connection is gone: what was behind an unadopted start is forgotten, what was received is applied.
@@ -183,11 +209,11 @@ impl Follower {
         self.last_write.fill(Sequence::ZERO);
         self.flushed.fill(Sequence::ZERO);
         self.unannounced.clear();
-        self.ack_due = true;
+        self.ack_due = Due::Now;
         if self.starting == Some(start) {
             self.starting = None;
             while let Some(item) = self.held.pop_front() {
-                self.take(item);
+                self.take(item, None);
             }
         }
     }
@@ -218,7 +244,9 @@ impl Follower {
         if self.starting.is_some() {
             self.held.push_back(item);
         } else {
-            self.take(item);
+            // Only one mode answers for what was received.
+            let patient = s.config.mode != Mode::NearSync;
+            self.take(item, patient.then(|| s.now + TELL_AFTER));
         }
         if self.memory > MEMORY_MAX && !self.paused {
             self.paused = true;
@@ -227,10 +255,10 @@ impl Follower {
         Ok(())
     }
 
-    fn take(&mut self, item: Item) {
+    fn take(&mut self, item: Item, tell_by: Option<Moment>) {
         self.received = item.sequence;
         self.slots.push_back(Slot { item, stage: Stage::Waiting });
-        self.ack_due = true;
+        self.ack_due.add(tell_by);
     }
 
     fn slot_mut(&mut self, at: Sequence) -> Option<&mut Slot> {
@@ -346,16 +374,18 @@ impl Follower {
             }
         }
         self.unannounced.push_back(at);
-        self.advance(completed, s);
+        // In async nobody waits for a client's item; the copier waits for its own.
+        let patient = s.config.mode == Mode::Async && !item.resync;
+        self.advance(completed, patient.then(|| s.now + TELL_AFTER), s);
     }
 
     /// Moves the completed prefix over what is done.
-    fn advance(&mut self, before: Sequence, s: &mut Shared) {
+    fn advance(&mut self, before: Sequence, tell_by: Option<Moment>, s: &mut Shared) {
         while self.slots.front().is_some_and(|slot| slot.stage == Stage::Done) {
             self.slots.pop_front();
             self.completed = self.completed.next();
         }
-        self.ack_due = true;
+        self.ack_due.add(tell_by);
         if self.completed > before {
             self.count_durable();
         }
@@ -376,7 +406,7 @@ impl Follower {
         {
             slot.stage = Stage::Done;
             self.unannounced.push_back(before.next());
-            self.advance(before, s);
+            self.advance(before, None, s);
         }
     }
 
@@ -390,7 +420,7 @@ impl Follower {
             pairs.filter_map(constraint).min().unwrap_or(self.completed).min(self.completed);
         if computed > self.durable {
             self.durable = computed;
-            self.ack_due = true;
+            self.ack_due = Due::Now;
         }
     }
 
@@ -437,6 +467,9 @@ impl Follower {
     /// The sender waits for room or for an answer.
     pub(crate) fn hurry(&mut self) {
         self.flush.hurry = self.completed > self.durable || self.flush.running > 0;
+        if self.ack_due != Due::No {
+            self.ack_due = Due::Now;
+        }
     }
 
     /// Whether a flush is under way, for the pong.
@@ -444,15 +477,30 @@ impl Follower {
         self.flush.running > 0
     }
 
-    /// When the next flush falls due by time.
-    pub(crate) fn deadline(&self) -> Option<Moment> {
-        let due = self.flush.since? + FLUSH_AFTER;
-        (self.flush.running == 0 && self.completed > self.durable).then_some(due)
+    /// When the next flush or the next news falls due by time.
+    pub(crate) fn deadline(&self) -> Moment {
+        let undurable = self.flush.running == 0 && self.completed > self.durable;
+        let flush = self.flush.since.filter(|_| undurable).map(|since| since + FLUSH_AFTER);
+        let news = match self.ack_due {
+            Due::By(by) if self.may_tell() => by,
+            _ => Moment::NEVER,
+        };
+        news.min(flush.unwrap_or(Moment::NEVER))
+    }
+
+    /// Whether our cursors mean something to the primary.
+    fn may_tell(&self) -> bool {
+        self.starting.is_none() && self.begun
     }
 
     /// Says how far we are, if there is something new.
     pub(crate) fn acknowledge(&mut self, s: &mut Shared) {
-        if !self.ack_due || self.starting.is_some() || !self.begun {
+        let due = match self.ack_due {
+            Due::No => false,
+            Due::By(by) => s.now >= by,
+            Due::Now => true,
+        };
+        if !due || !self.may_tell() {
             return;
         }
         let mut ranges = Ranges::default();
@@ -464,7 +512,7 @@ impl Follower {
                 break;
             }
         }
-        self.ack_due = left;
+        self.ack_due = if left { Due::Now } else { Due::No };
         let Self { received, completed, durable, .. } = *self;
         s.send(Message::Ack(Ack { received, completed, durable, ranges }));
     }

@@ -113,6 +113,15 @@ impl Member {
         Ok(Op::Write { file: self.file.clone(), extent, pieces, sync: fua })
     }
 
+    /// Finds out where data lies; see [`Op::Map`].
+    ///
+    /// # Errors
+    /// The extent leaves the volume.
+    pub fn map(&self, extent: Extent) -> Result<Op, StoreError> {
+        self.check_bounds(extent)?;
+        Ok(Op::Map { file: self.file.clone(), extent })
+    }
+
     /// Makes every write that has completed stable.
     #[must_use]
     pub fn flush(&self) -> Op {

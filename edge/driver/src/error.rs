@@ -19,6 +19,8 @@ pub enum Operation {
     Punch,
     /// Making a range read as zero.
     Zero,
+    /// Finding out where a file holds data.
+    Map,
     /// Taking a connection from a listener.
     Accept,
     /// Connecting.
@@ -37,6 +39,7 @@ impl fmt::Display for Operation {
             Self::SyncData => "flush",
             Self::Punch => "discard",
             Self::Zero => "write of zeroes",
+            Self::Map => "map",
             Self::Accept => "accept",
             Self::Connect => "connect",
             Self::Recv => "receive",

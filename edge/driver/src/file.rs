@@ -2,10 +2,10 @@
 //! Operations on files, each done to its end on the thread that calls.
 
 use crate::gather::{Cursor, total};
-use crate::op::Outcome;
+use crate::op::{MAP_RUNS, Outcome, Run};
 use crate::{Buffer, Cause, File, OpError, Operation, Piece};
 use helio_units::{Bytes, Extent};
-use rustix::fs::{FallocateFlags, fallocate, fdatasync};
+use rustix::fs::{FallocateFlags, SeekFrom, fallocate, fdatasync, seek};
 use rustix::io::{Errno, ReadWriteFlags, pread, preadv2, pwritev2, retry_on_intr};
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::LazyLock;
@@ -27,6 +27,7 @@ pub(crate) enum Job {
     SyncData { file: File },
     Punch { file: File, extent: Extent },
     Zero { file: File, extent: Extent },
+    Map { file: File, extent: Extent },
 }
 
 impl Job {
@@ -52,6 +53,9 @@ impl Job {
             }
             Self::Zero { file, extent } => {
                 Outcome::Zero(zero(&file, extent).map_err(at(Operation::Zero, extent)))
+            }
+            Self::Map { file, extent } => {
+                Outcome::Map(map(&file, extent).map_err(at(Operation::Map, extent)))
             }
         }
     }
@@ -138,6 +142,35 @@ fn punch(file: &File, extent: Extent) -> Result<(), Cause> {
         Err(Errno::OPNOTSUPP) => zero(file, extent),
         other => Ok(other?),
     }
+}
+
+/// Asks the file system where data begins and ends. A block device, and a file system that cannot tell, say that all
+/// of it is data.
+fn map(file: &File, extent: Extent) -> Result<Vec<Run>, Cause> {
+    let mut runs = Vec::new();
+    let mut at = extent.offset;
+    while at < extent.end() && runs.len() < MAP_RUNS {
+        let data = match seek(file, SeekFrom::Data(at)) {
+            Ok(data) => data.min(extent.end()),
+            // No data from here on.
+            Err(Errno::NXIO) => extent.end(),
+            Err(Errno::INVAL) => at,
+            Err(errno) => return Err(errno.into()),
+        };
+        if data > at {
+            runs.push(Run { length: data - at, data: false });
+            at = data;
+            continue;
+        }
+        let hole = match seek(file, SeekFrom::Hole(at)) {
+            Ok(hole) if hole > at => hole.min(extent.end()),
+            Ok(_) | Err(Errno::NXIO | Errno::INVAL) => extent.end(),
+            Err(errno) => return Err(errno.into()),
+        };
+        runs.push(Run { length: hole - at, data: true });
+        at = hole;
+    }
+    Ok(runs)
 }
 
 /// Where the file system knows no quick way, zeroes are written; they read the same.

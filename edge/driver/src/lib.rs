@@ -30,7 +30,7 @@ pub use buffer::{ALIGNMENT, Buffer, Shared};
 pub use error::{Cause, OpError, Operation};
 pub use gather::Piece;
 pub use handle::{Address, File, Socket};
-pub use op::{Accepted, Completion, Driver, DriverOptions, Op, Outcome, Token};
+pub use op::{Accepted, Completion, Driver, DriverOptions, MAP_RUNS, Op, Outcome, Run, Token};
 pub use poll::PollDriver;
 pub use pool::{Pool, PoolUsage};
 pub use ring::RingDriver;

@@ -59,6 +59,13 @@ pub enum Op {
         /// Where.
         extent: Extent,
     },
+    /// Finds out which parts of the extent hold data.
+    Map {
+        /// Of what.
+        file: File,
+        /// Where.
+        extent: Extent,
+    },
     /// Takes one connection.
     Accept {
         /// From this listener.
@@ -90,6 +97,18 @@ pub enum Op {
     },
     /// Waits until a [`Waker`] of this driver is called (or was, since the last wake-up was reported).
     Wait,
+}
+
+/// Most runs one [`Op::Map`] tells of.
+pub const MAP_RUNS: usize = 4096;
+
+/// A stretch of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Bytes it covers.
+    pub length: u64,
+    /// Whether it may hold data; what holds none reads as zero.
+    pub data: bool,
 }
 
 /// A connection just accepted.
@@ -124,6 +143,9 @@ pub enum Outcome {
     Punch(Result<(), OpError>),
     /// Of [`Op::Zero`].
     Zero(Result<(), OpError>),
+    /// Of [`Op::Map`]: runs one behind the other from the extent's begin on, as many as [`MAP_RUNS`], so that they may
+    /// end before it does. What cannot tell is data throughout.
+    Map(Result<Vec<Run>, OpError>),
     /// Of [`Op::Accept`].
     Accept(Result<Accepted, OpError>),
     /// Of [`Op::Connect`].
@@ -159,6 +181,7 @@ impl Outcome {
             | Self::Zero(result)
             | Self::Connect(result) => result.err(),
             Self::Accept(result) => result.as_ref().err().copied(),
+            Self::Map(result) => result.as_ref().err().copied(),
             Self::Recv { result, .. } => result.err(),
             Self::Wait => None,
         }

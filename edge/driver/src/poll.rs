@@ -103,7 +103,9 @@ impl PollDriver {
 
     /// Looks for work until some is found or `end` has come, and gives way at every look.
     fn spin(&mut self, end: Instant, out: &mut Vec<Completion>) -> io::Result<bool> {
-        while Instant::now() < end {
+        let mut last = Instant::now();
+        while self.spin.looked(Instant::now(), last.elapsed()) && Instant::now() < end {
+            last = Instant::now();
             self.glance()?;
             if self.harvest(out) {
                 return Ok(true);
@@ -137,6 +139,7 @@ impl Driver for PollDriver {
                 return self.submit_job(token, Job::Punch { file, extent });
             }
             Op::Zero { file, extent } => return self.submit_job(token, Job::Zero { file, extent }),
+            Op::Map { file, extent } => return self.submit_job(token, Job::Map { file, extent }),
             Op::Wait => return self.waits.push(token),
             Op::Accept { listener } => (listener, Want::Accept),
             Op::Connect { socket, address } => (socket, Want::Connect { address, begun: false }),

@@ -58,7 +58,11 @@ impl Pool {
 
     /// Changes the bound. Under a smaller one nothing is taken away; nothing more is lent until enough came home.
     pub fn resize(&self, bound: Bytes) {
-        self.home.lock().bound = bound.0;
+        let mut shelves = self.home.lock();
+        shelves.bound = bound.0;
+        let stale = shelves.make_room();
+        drop(shelves);
+        drop(stale);
     }
 
     /// A buffer of `length` bytes, or `None` where the bound would be passed (or `length` exceeds 128 MiB):
@@ -115,6 +119,12 @@ impl Home {
         if let Some(class) = class_of(block.capacity()) {
             shelves.idle_bytes += size;
             shelves.idle[class].push(block);
+        }
+        // Beyond a bound that was made smaller, what comes home is given back; within it, there is nothing to do.
+        if shelves.in_use + shelves.idle_bytes > shelves.bound {
+            let stale = shelves.make_room();
+            drop(shelves);
+            drop(stale);
         }
     }
 

@@ -40,8 +40,9 @@ pub struct RingDriver {
     slots: Vec<Slot>,
     free: Vec<usize>,
     lanes: Lanes,
-    /// Slots with the kernel.
+    /// Slots with the kernel, and how many of them are operations on files.
     flying: usize,
+    on_files: usize,
     signal: Arc<Signal>,
     /// Whether the kernel watches the bell.
     listening: bool,
@@ -51,7 +52,8 @@ pub struct RingDriver {
     ready: Vec<Completion>,
     /// [`Op::Wait`] operations pending.
     waits: Vec<Token>,
-    spin: Spin,
+    /// Waits with operations on files under way, and waits for sockets alone: a store and a peer have little in common.
+    spins: [Spin; 2],
     /// Set when the kernel refused an entry: the driver is of no more use.
     broken: Option<io::Error>,
 }
@@ -72,13 +74,14 @@ impl RingDriver {
             free: Vec::new(),
             lanes: Lanes::default(),
             flying: 0,
+            on_files: 0,
             workers: Workers::start(options.workers, &signal)?,
             signal,
             listening: false,
             inline: Inline::default(),
             ready: Vec::new(),
             waits: Vec::new(),
-            spin: Spin::new(options.spin),
+            spins: [Spin::new(options.spin), Spin::new(options.spin)],
             broken: None,
         })
     }
@@ -121,6 +124,7 @@ impl RingDriver {
         match self.slots[at].entry() {
             Ok(entry) => {
                 self.flying += 1;
+                self.on_files += usize::from(lane.is_none());
                 self.push(&entry.user_data(at as u64));
             }
             Err(outcome) => self.settle(at, outcome, lane),
@@ -148,8 +152,9 @@ impl RingDriver {
 
     /// The kernel answered for a slot.
     fn answered(&mut self, at: usize, result: i32) {
-        self.flying -= 1;
         let lane = self.slots[at].lane();
+        self.flying -= 1;
+        self.on_files -= usize::from(lane.is_none());
         match self.slots[at].advance(result) {
             Next::Again => self.launch(at),
             Next::Ended(outcome) => self.settle(at, outcome, lane),
@@ -183,18 +188,22 @@ impl RingDriver {
     ///
     /// Who spins gives way at every look: on a CPU shared with the very process whose bytes are waited for, that
     /// process runs, and what would have been a sleep and a wake-up is one switch.
-    fn spin(&mut self, end: Instant, out: &mut Vec<Completion>) -> io::Result<bool> {
+    fn spin(&mut self, kind: usize, end: Instant, out: &mut Vec<Completion>) -> io::Result<bool> {
         self.kernel.submit()?;
+        let mut last = Instant::now();
         loop {
             if self.harvest(out) {
                 return Ok(true);
             }
+            let now = Instant::now();
+            let go_on = self.spins[kind].looked(now, now - last) && now < end;
+            last = now;
             if self.kernel.is_calling() {
                 self.kernel.submit()?;
-            } else if Instant::now() >= end {
-                return Ok(false);
-            } else {
+            } else if go_on {
                 rustix::thread::sched_yield();
+            } else {
+                return Ok(false);
             }
         }
     }
@@ -223,9 +232,10 @@ impl RingDriver {
     ) -> io::Result<()> {
         let began = Instant::now();
         let end = timeout.and_then(|span| began.checked_add(span));
-        let spinning = self.spin.until(began, timeout);
+        let kind = usize::from(self.on_files == 0);
+        let spinning = self.spins[kind].until(began, timeout);
         let mut found = match spinning {
-            Some(until) => self.spin(until, out)?,
+            Some(until) => self.spin(kind, until, out)?,
             None => false,
         };
         while !found {
@@ -236,7 +246,7 @@ impl RingDriver {
                 return Ok(());
             }
         }
-        self.spin.waited(began.elapsed());
+        self.spins[kind].waited(began.elapsed());
         Ok(())
     }
 
@@ -271,6 +281,7 @@ impl Driver for RingDriver {
             Op::SyncData { file } => self.submit_on_file(token, Work::SyncData { file }),
             Op::Punch { file, extent } => self.submit_job(token, Job::Punch { file, extent }),
             Op::Zero { file, extent } => self.submit_job(token, Job::Zero { file, extent }),
+            Op::Map { file, extent } => self.submit_job(token, Job::Map { file, extent }),
             Op::Wait => self.waits.push(token),
             Op::Accept { listener } => {
                 let socket = listener.clone();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Why a conversation ends.
 
-use crate::PublicKey;
-use rustls::{AlertDescription, CertificateError, Error};
+use crate::{PublicKey, Purpose};
+use rustls::{AlertDescription, CertificateError, Error, PeerIncompatible};
 use std::fmt;
 
 /// Why a session cannot go on. Nothing it carried after the failure was handed out.
@@ -21,16 +21,21 @@ pub enum TlsError {
         key: PublicKey,
     },
     /// It showed no key.
-    #[error("the other end showed no key")]
+    #[error("the other end showed no key: it is no node or operator of ours, or has no key")]
     NoKey,
+    /// A client showed no certificate to a server that asks for one.
+    #[error("the client showed no certificate, and one is required here")]
+    NoCertificate,
     /// It told us to go.
-    #[error("the other end refused this node's key or certificate ({alert})")]
+    #[error("the other end refused: {alert}")]
     RefusedByPeer {
-        /// The alert's name in TLS.
+        /// What its alert means; the alert's name in TLS where that is all there is to say.
         alert: String,
     },
     /// It speaks TLS, but about something else.
-    #[error("the other end speaks TLS, but not for {wanted}")]
+    #[error(
+        "the other end speaks TLS, but not {wanted}: it came to the wrong port, or its version is another"
+    )]
     OtherPurpose {
         /// What was to be spoken.
         wanted: &'static str,
@@ -58,22 +63,80 @@ impl fmt::Display for Unknown {
 
 impl std::error::Error for Unknown {}
 
-impl From<Error> for TlsError {
-    fn from(error: Error) -> Self {
-        match error {
-            Error::InvalidCertificate(CertificateError::Other(other)) => {
-                match other.0.downcast_ref::<Unknown>() {
-                    Some(Unknown(key)) => Self::UnknownKey { key: *key },
-                    None => Self::Failed(other.to_string()),
-                }
+impl TlsError {
+    /// The library's error, in words for this end of a session: one between keys has a purpose, one with
+    /// certificates none.
+    pub(crate) fn explain(error: Error, purpose: Option<Purpose>) -> Self {
+        match (error, purpose) {
+            (Error::InvalidCertificate(why), _) => certificate(&why),
+            (
+                Error::NoCertificatesPresented
+                | Error::PeerIncompatible(PeerIncompatible::IncorrectCertificateTypeExtension),
+                Some(_),
+            ) => Self::NoKey,
+            (Error::NoCertificatesPresented, None) => Self::NoCertificate,
+            (
+                Error::NoApplicationProtocol
+                | Error::AlertReceived(AlertDescription::NoApplicationProtocol),
+                Some(purpose),
+            ) => Self::OtherPurpose { wanted: purpose.name() },
+            (Error::AlertReceived(alert), purpose) => {
+                Self::RefusedByPeer { alert: meaning(alert, purpose.is_some()) }
             }
-            Error::NoCertificatesPresented => Self::NoKey,
-            Error::NoApplicationProtocol
-            | Error::AlertReceived(AlertDescription::NoApplicationProtocol) => {
-                Self::OtherPurpose { wanted: "this" }
-            }
-            Error::AlertReceived(alert) => Self::RefusedByPeer { alert: format!("{alert:?}") },
-            other => Self::Failed(other.to_string()),
+            (
+                Error::PeerIncompatible(
+                    PeerIncompatible::Tls12NotOfferedOrEnabled
+                    | PeerIncompatible::SupportedVersionsExtensionRequired
+                    | PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig
+                    | PeerIncompatible::ServerDoesNotSupportTls12Or13,
+                ),
+                _,
+            ) => Self::Failed("the other end does not speak TLS 1.3".to_owned()),
+            (other, _) => Self::Failed(other.to_string()),
         }
     }
+}
+
+fn certificate(why: &CertificateError) -> TlsError {
+    if let CertificateError::Other(other) = why
+        && let Some(Unknown(key)) = other.0.downcast_ref::<Unknown>()
+    {
+        return TlsError::UnknownKey { key: *key };
+    }
+    let told = match why {
+        CertificateError::UnknownIssuer => "comes from another authority than expected here",
+        CertificateError::BadSignature => {
+            "is wrongly signed: another authority of the same name made it, or it is damaged"
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "has expired; renew it, or set this host's clock"
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "is not valid yet; set the clocks of both hosts"
+        }
+        other => return TlsError::Failed(other.to_string()),
+    };
+    TlsError::Failed(format!("the other end's certificate {told}"))
+}
+
+/// What the other end means by an alert, as far as an operator can act on it.
+fn meaning(alert: AlertDescription, by_key: bool) -> String {
+    use AlertDescription as Alert;
+    let told = match (alert, by_key) {
+        (Alert::CertificateUnknown, true) => "it was not told to trust this end's key",
+        (Alert::HandshakeFailure, true) => "it knows others by certificate and not by key",
+        (Alert::CertificateRequired, _) => "it requires a certificate",
+        (Alert::CertificateExpired, _) => {
+            "this end's certificate is not valid at the time over there; renew it, or set the clocks"
+        }
+        (Alert::UnknownCA, _) => "this end's certificate comes from an authority it does not know",
+        (Alert::DecryptError, _) => "it finds a signature of this end wrong",
+        (
+            Alert::BadCertificate | Alert::UnsupportedCertificate | Alert::CertificateUnknown,
+            false,
+        ) => "this end's certificate will not do for it",
+        (Alert::ProtocolVersion, _) => "it does not speak TLS 1.3",
+        (other, _) => return format!("alert {other:?}"),
+    };
+    told.to_owned()
 }

@@ -27,14 +27,19 @@ impl FileError {
     }
 }
 
+fn unreadable(path: &Path) -> impl Fn(io::Error) -> FileError + '_ {
+    |error| FileError::new(path, error.to_string(), "name a file this user may read")
+}
+
 /// Reads a file that may be public.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, FileError> {
-    let failed = |error: io::Error| {
-        FileError::new(path, error.to_string(), "name a file this user may read")
-    };
+    read_all(path, File::open(path).map_err(unreadable(path))?)
+}
+
+fn read_all(path: &Path, file: File) -> Result<Vec<u8>, FileError> {
+    let failed = unreadable(path);
     let mut bytes = Vec::new();
-    let file = File::open(path).map_err(failed)?;
-    file.take(LONGEST + 1).read_to_end(&mut bytes).map_err(failed)?;
+    file.take(LONGEST + 1).read_to_end(&mut bytes).map_err(&failed)?;
     if bytes.len() as u64 > LONGEST {
         let why = format!("longer than {LONGEST} bytes");
         return Err(FileError::new(path, why, "name a PEM file"));
@@ -44,16 +49,17 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, FileError> {
 
 /// Reads a file only its owner may read.
 pub(crate) fn read_private(path: &Path) -> Result<Vec<u8>, FileError> {
-    if let Ok(metadata) = path.metadata()
-        && metadata.mode() & 0o077 != 0
-    {
-        let why = format!("others may read it (mode {:04o})", metadata.mode() & 0o7777);
+    let file = File::open(path).map_err(unreadable(path))?;
+    // Asked of the open file: another may be at the path by then.
+    let mode = file.metadata().map_err(unreadable(path))?.mode() & 0o7777;
+    if mode & 0o077 != 0 {
+        let why = format!("others may read it (mode {mode:04o})");
         return Err(FileError::new(path, why, format!("chmod 600 {}", path.display())));
     }
-    read(path)
+    read_all(path, file)
 }
 
-/// Makes a file only its owner may read; it must not exist.
+/// Makes a file only its owner may read, and makes it durable; it must not exist.
 pub(crate) fn create_private(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     let failed = |error: io::Error| {
         let remedy = match error.kind() {
@@ -67,5 +73,14 @@ pub(crate) fn create_private(path: &Path, bytes: &[u8]) -> Result<(), FileError>
     };
     let mut options = OpenOptions::new();
     let mut file = options.write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
-    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(failed)
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let written = file
+        .write_all(bytes)
+        .and_then(|()| file.sync_all())
+        .and_then(|()| File::open(folder.unwrap_or(Path::new(".")))?.sync_all());
+    written.map_err(|error| {
+        // Half a key would be in the way of the next attempt. Where it stays, reading it says what it is.
+        let _stays = std::fs::remove_file(path);
+        failed(error)
+    })
 }

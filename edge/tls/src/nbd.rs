@@ -6,9 +6,11 @@ use crate::{PROVIDER, Session};
 use rustls::client::Resumption;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::server::WebPkiClientVerifier;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::version::TLS13;
-use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
+use rustls::{
+    ClientConfig, ClientConnection, Error, RootCertStore, ServerConfig, ServerConnection,
+};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -38,10 +40,10 @@ impl NbdTls {
                 builder.with_client_cert_verifier(verifier)
             }
         };
-        let mut config =
-            builder.with_single_cert(certificates(chain)?, private(key)?).map_err(|error| {
-                FileError::new(chain, error.to_string(), "name a chain and its own key")
-            })?;
+        let mut config = builder
+            .with_single_cert(certificates(chain)?, private(key)?)
+            .map_err(|error| unusable(&error, chain, key))?;
+        config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         Ok(Self { config: Arc::new(config) })
     }
@@ -78,9 +80,7 @@ impl NbdClientTls {
             None => builder.with_no_client_auth(),
             Some((chain, key)) => builder
                 .with_client_auth_cert(certificates(chain)?, private(key)?)
-                .map_err(|error| {
-                    FileError::new(chain, error.to_string(), "name a chain and its own key")
-                })?,
+                .map_err(|error| unusable(&error, chain, key))?,
         };
         config.resumption = Resumption::disabled();
         Ok(Self { config: Arc::new(config) })
@@ -119,4 +119,21 @@ fn roots(path: &Path) -> Result<RootCertStore, FileError> {
             .map_err(|error| FileError::new(path, error.to_string(), "name a CA's file"))?;
     }
     Ok(roots)
+}
+
+/// A chain and a key that were read and are of no use together.
+fn unusable(error: &Error, chain: &Path, key: &Path) -> FileError {
+    match error {
+        Error::InconsistentKeys(_) => {
+            let why = format!("not the key of the certificate in {}", chain.display());
+            FileError::new(key, why, "name the certificate's own key")
+        }
+        Error::InvalidCertificate(_) => {
+            FileError::new(chain, error.to_string(), "name an X.509 certificate of version 3")
+        }
+        _ => {
+            let remedy = "use a key of ECDSA on P-256 or P-384, of Ed25519, or of RSA with 2048 bits or more";
+            FileError::new(key, error.to_string(), remedy)
+        }
+    }
 }

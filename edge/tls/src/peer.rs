@@ -5,10 +5,10 @@ use crate::error::Unknown;
 use crate::{NodeKey, PROVIDER, PublicKey, Session};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
-use rustls::crypto::verify_tls13_signature_with_raw_key;
+use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls13_signature_with_raw_key};
 use rustls::pki_types::{CertificateDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
-use rustls::server::AlwaysResolvesServerRawPublicKeys;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage};
 use rustls::version::TLS13;
 use rustls::{
     CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, DistinguishedName,
@@ -90,6 +90,7 @@ impl PeerTls {
             .with_client_cert_verifier(Pinned::to(trusted))
             .with_cert_resolver(Arc::new(resolver));
         config.alpn_protocols = vec![purpose.name().into()];
+        config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         let connection = ServerConnection::new(Arc::new(config))
             .unwrap_or_else(|error| panic!("a session cannot begin: {error}"));
@@ -127,8 +128,15 @@ fn holds(
     signed: &DigitallySignedStruct,
 ) -> Result<HandshakeSignatureValid, Error> {
     let key = SubjectPublicKeyInfoDer::from(shown.as_ref());
-    let algorithms = &PROVIDER.signature_verification_algorithms;
-    verify_tls13_signature_with_raw_key(message, &key, signed, algorithms)
+    verify_tls13_signature_with_raw_key(message, &key, signed, &ed25519())
+}
+
+/// The one kind of signature between keys.
+fn ed25519() -> WebPkiSupportedAlgorithms {
+    let mapping = PROVIDER.signature_verification_algorithms.mapping;
+    let at = mapping.iter().position(|(scheme, _)| *scheme == SignatureScheme::ED25519);
+    let at = at.expect("the library verifies Ed25519");
+    WebPkiSupportedAlgorithms { all: mapping[at].1, mapping: &mapping[at..=at] }
 }
 
 fn never_before_13() -> Result<HandshakeSignatureValid, Error> {

@@ -10,10 +10,10 @@ use crate::{PublicKey, Purpose, TlsError};
 use rustls::Connection;
 use std::io::{ErrorKind, Read, Write};
 
-/// Most bytes a handshake may take from a stranger.
-const HANDSHAKE_BYTES: usize = 64 << 10;
-/// The first byte of a TLS handshake.
-const HANDSHAKE_RECORD: u8 = 0x16;
+/// Most bytes a handshake may take from a stranger: as many as the library holds of one message.
+const HANDSHAKE_BYTES: usize = (64 << 10) - 1;
+/// What TLS may begin with: a handshake, or the alert of an end that refuses the other's first message.
+const FIRST_BYTES: [u8; 2] = [0x16, 0x15];
 
 /// What [`Session::open`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,13 +62,19 @@ impl Session {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
-        self.try_open(wire, plain).inspect_err(|error| self.failed = Some(error.clone()))
+        self.try_open(wire, plain).inspect_err(|error| {
+            // Adds nothing where an alert that says more is on its way, and would be noise to plain text.
+            if !matches!(error, TlsError::NotTls { .. }) {
+                self.connection.send_close_notify();
+            }
+            self.failed = Some(error.clone());
+        })
     }
 
     fn try_open(&mut self, wire: &[u8], plain: &mut [u8]) -> Result<Opened, TlsError> {
         if self.heard == 0
             && let Some(&first) = wire.first()
-            && first != HANDSHAKE_RECORD
+            && !FIRST_BYTES.contains(&first)
         {
             return Err(TlsError::NotTls { first });
         }
@@ -78,7 +84,8 @@ impl Session {
             let before = rest.len();
             self.connection.read_tls(&mut rest).map_err(|e| TlsError::Failed(e.to_string()))?;
             let used = before - rest.len();
-            self.connection.process_new_packets()?;
+            let processed = self.connection.process_new_packets();
+            processed.map_err(|error| TlsError::explain(error, self.purpose))?;
             self.watch_handshake(used)?;
             let more = self.read(&mut plain[written..]);
             written += more;
@@ -94,7 +101,7 @@ impl Session {
             return Ok(());
         }
         self.heard += used;
-        if self.heard > HANDSHAKE_BYTES {
+        if self.heard >= HANDSHAKE_BYTES && self.connection.is_handshaking() {
             return Err(TlsError::TooLong { bound: HANDSHAKE_BYTES });
         }
         self.greeted = !self.connection.is_handshaking();
@@ -126,11 +133,15 @@ impl Session {
         count
     }
 
-    /// Seals bytes; [`Session::take_output`] has them. Only once the handshake is done.
+    /// Seals bytes; [`Session::take_output`] has them. Only once the handshake is done. A conversation that failed
+    /// drops them.
     ///
     /// # Panics
     /// While the handshake goes on: bytes sealed then would be kept without a bound.
     pub fn seal(&mut self, plain: &[u8]) {
+        if self.failed.is_some() {
+            return;
+        }
         assert!(self.greeted, "sealed before the handshake was done");
         if self.connection.writer().write_all(plain).is_err() {
             unreachable!("the sealed bytes have no bound of their own");
@@ -153,10 +164,11 @@ impl Session {
         !self.greeted
     }
 
-    /// The key the other end proved to hold, once the handshake is done.
+    /// The key the other end proved to hold, once the handshake is done; none where the conversation failed.
     #[must_use]
     pub fn peer_key(&self) -> Option<PublicKey> {
-        let shown = self.connection.peer_certificates().filter(|_| self.greeted)?;
+        let known = self.greeted && self.failed.is_none();
+        let shown = self.connection.peer_certificates().filter(|_| known)?;
         PublicKey::from_spki(shown.first()?)
     }
 

@@ -28,18 +28,45 @@ impl fmt::Display for ParseError {
 
 impl core::error::Error for ParseError {}
 
-/// Splits `64MiB` into 64 and `MiB`. Fractions and spaces before the unit are allowed.
-fn split(text: &str) -> Result<(f64, &str), ParseError> {
-    let text = text.trim();
-    let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let number = text[..at].parse::<f64>().map_err(|_| ParseError::NotANumber)?;
-    Ok((number, text[at..].trim()))
+/// A decimal number as it was written: nothing of it is lost before it meets its unit.
+#[derive(Clone, Copy)]
+struct Decimal<'a> {
+    whole: &'a str,
+    fraction: &'a str,
 }
 
-/// Scales, refusing what would lose meaning in a `u64`.
-fn scale(number: f64, factor: f64) -> Result<u64, ParseError> {
-    let value = number * factor;
-    if value.is_finite() && value < 9.0e18 { Ok(value as u64) } else { Err(ParseError::TooLarge) }
+/// Splits `64MiB` into 64 and `MiB`. Fractions and spaces before the unit are allowed.
+fn split(text: &str) -> Result<(Decimal<'_>, &str), ParseError> {
+    let text = text.trim();
+    let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (whole, fraction) = text[..at].split_once('.').unwrap_or((&text[..at], ""));
+    if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
+        return Err(ParseError::NotANumber);
+    }
+    Ok((Decimal { whole, fraction }, text[at..].trim()))
+}
+
+/// The number in units of `factor`, exact, and rounded down where it is not whole; refuses more than a file offset or
+/// a signed clock holds.
+fn scale(number: Decimal<'_>, factor: u64) -> Result<u64, ParseError> {
+    let mut value: u64 = 0;
+    for digit in number.whole.bytes().map(|digit| u64::from(digit - b'0')) {
+        value = value
+            .checked_mul(10)
+            .and_then(|value| value.checked_add(digit))
+            .ok_or(ParseError::TooLarge)?;
+    }
+    // Digit by digit from the last: rounding down at every step is rounding down once.
+    let part = number
+        .fraction
+        .bytes()
+        .rev()
+        .fold(0, |part, digit| (u128::from(digit - b'0') * u128::from(factor) + part) / 10);
+    let whole = u128::from(value) * u128::from(factor) + part;
+    match u64::try_from(whole) {
+        Ok(whole) if whole <= i64::MAX as u64 => Ok(whole),
+        _ => Err(ParseError::TooLarge),
+    }
 }
 
 /// Reads a size. `MB` is 10^6 and `MiB` is 2^20; a bare number is refused, since the field's tools mix the two.
@@ -50,15 +77,15 @@ pub fn parse_bytes(text: &str) -> Result<Bytes, ParseError> {
     const KNOWN: &str = "B, KiB, MiB, GiB, TiB (2^10 steps) or kB, MB, GB, TB (10^3 steps)";
     let (number, unit) = split(text)?;
     let factor = match unit {
-        "B" => 1.0,
-        "KiB" => 1024.0,
-        "MiB" => 1024.0 * 1024.0,
-        "GiB" => 1024.0 * 1024.0 * 1024.0,
-        "TiB" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
-        "kB" | "KB" => 1e3,
-        "MB" => 1e6,
-        "GB" => 1e9,
-        "TB" => 1e12,
+        "B" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        "TiB" => 1 << 40,
+        "kB" | "KB" => 1_000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000,
+        "TB" => 1_000_000_000_000,
         _ => return Err(ParseError::Unit(KNOWN)),
     };
     scale(number, factor).map(Bytes)
@@ -72,11 +99,11 @@ pub fn parse_duration(text: &str) -> Result<Duration, ParseError> {
     const KNOWN: &str = "us, ms, s, min or h";
     let (number, unit) = split(text)?;
     let nanos = match unit {
-        "us" => 1e3,
-        "ms" => 1e6,
-        "s" => 1e9,
-        "min" => 60e9,
-        "h" => 3600e9,
+        "us" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        "min" => 60_000_000_000,
+        "h" => 3_600_000_000_000,
         _ => return Err(ParseError::Unit(KNOWN)),
     };
     scale(number, nanos).map(Duration::from_nanos)
@@ -90,15 +117,15 @@ pub fn parse_rate(text: &str) -> Result<Rate, ParseError> {
     const KNOWN: &str = "kbit/s, Mbit/s, Gbit/s, kB/s, MB/s, GB/s, KiB/s, MiB/s or GiB/s";
     let (number, unit) = split(text)?;
     let factor = match unit {
-        "kbit/s" => 1e3 / 8.0,
-        "Mbit/s" => 1e6 / 8.0,
-        "Gbit/s" => 1e9 / 8.0,
-        "kB/s" => 1e3,
-        "MB/s" => 1e6,
-        "GB/s" => 1e9,
-        "KiB/s" => 1024.0,
-        "MiB/s" => 1024.0 * 1024.0,
-        "GiB/s" => 1024.0 * 1024.0 * 1024.0,
+        "kbit/s" => 125,
+        "Mbit/s" => 125_000,
+        "Gbit/s" => 125_000_000,
+        "kB/s" => 1_000,
+        "MB/s" => 1_000_000,
+        "GB/s" => 1_000_000_000,
+        "KiB/s" => 1 << 10,
+        "MiB/s" => 1 << 20,
+        "GiB/s" => 1 << 30,
         _ => return Err(ParseError::Unit(KNOWN)),
     };
     scale(number, factor).map(Rate)
@@ -107,6 +134,57 @@ pub fn parse_rate(text: &str) -> Result<Rate, ParseError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::format;
+    use proptest::prelude::*;
+
+    const MOST: u64 = i64::MAX as u64;
+    const UNITS: [(&str, u64); 9] = [
+        ("B", 1),
+        ("KiB", 1 << 10),
+        ("MiB", 1 << 20),
+        ("GiB", 1 << 30),
+        ("TiB", 1 << 40),
+        ("kB", 1_000),
+        ("MB", 1_000_000),
+        ("GB", 1_000_000_000),
+        ("TB", 1_000_000_000_000),
+    ];
+
+    proptest! {
+        #[test]
+        fn every_size_is_read_to_the_last_byte(bytes in any::<u64>(), unit in 0..UNITS.len()) {
+            let (unit, factor) = UNITS[unit];
+            let read = parse_bytes(&format!("{bytes}{unit}"));
+            match bytes.checked_mul(factor).filter(|all| *all <= MOST) {
+                Some(all) => prop_assert_eq!(read, Ok(Bytes(all))),
+                None => prop_assert_eq!(read, Err(ParseError::TooLarge)),
+            }
+        }
+
+        #[test]
+        fn a_fraction_is_exact_and_rounds_down(
+            whole in 0..1_000_000u64,
+            fraction in 0..1_000_000_000u64,
+            unit in 0..UNITS.len(),
+        ) {
+            let (unit, factor) = UNITS[unit];
+            let read = parse_bytes(&format!("{whole}.{fraction:09} {unit}"));
+            let billion = u128::from(whole) * 1_000_000_000 + u128::from(fraction);
+            let all = u64::try_from(billion * u128::from(factor) / 1_000_000_000);
+            match all.ok().filter(|all| *all <= MOST) {
+                Some(all) => prop_assert_eq!(read, Ok(Bytes(all))),
+                None => prop_assert_eq!(read, Err(ParseError::TooLarge)),
+            }
+        }
+    }
+
+    #[test]
+    fn a_size_beyond_what_a_double_holds_keeps_its_last_bit() {
+        assert_eq!(parse_bytes("9007199254740993B"), Ok(Bytes(9_007_199_254_740_993)));
+        assert_eq!(parse_bytes("9223372036854775807B"), Ok(Bytes(MOST)));
+        assert_eq!(parse_bytes("9223372036854775808B"), Err(ParseError::TooLarge));
+        assert_eq!(parse_bytes(&format!("0.{}1TiB", "0".repeat(60))), Ok(Bytes(0)));
+    }
 
     #[test]
     fn decimal_and_binary_units_are_kept_apart() {
@@ -120,7 +198,10 @@ mod tests {
     #[test]
     fn a_bare_or_broken_quantity_says_what_it_lacks() {
         assert!(matches!(parse_bytes("64"), Err(ParseError::Unit(_))));
-        assert_eq!(parse_bytes("MiB"), Err(ParseError::NotANumber));
+        for broken in ["MiB", ".MiB", "1.2.3MiB", "-1MiB", ""] {
+            assert_eq!(parse_bytes(broken), Err(ParseError::NotANumber), "{broken}");
+        }
+        assert_eq!(parse_bytes(".5KiB"), parse_bytes("512.B"));
         assert_eq!(parse_bytes("99999999TiB"), Err(ParseError::TooLarge));
         assert!(matches!(parse_duration("6"), Err(ParseError::Unit(_))));
     }

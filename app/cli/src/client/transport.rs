@@ -94,7 +94,10 @@ impl Transport {
                 format!("it takes no commands there: {error}"),
                 "give --host the node's `control` address",
             ),
-            TlsError::NoKey | TlsError::TooLong { .. } | TlsError::Failed(_) => {
+            TlsError::NoKey
+            | TlsError::NoCertificate
+            | TlsError::TooLong { .. }
+            | TlsError::Failed(_) => {
                 (error.to_string(), "look at the daemon's log, and at what stands between")
             }
         };

@@ -58,14 +58,15 @@ fn node(table: &Table<'_>) -> Result<(usize, NodeConfig), ConfigError> {
         let message = format!("`nbd` {} is where the node listens for its peers", nbd.value);
         return Err(table.refuse(nbd.at, message, "give NBD a port of its own"));
     }
-    for place in [Some(&address), listen.as_ref()].into_iter().flatten() {
-        if !place.value.ip().is_loopback() && keys.is_empty() {
-            let message =
-                format!("{} is not a loopback address, and the node has no key", place.value);
-            let remedy = "make one with `helio key new` on that node and put it here as key = \"helio1:...\", or use \
-                          127.0.0.1 or [::1]";
-            return Err(table.refuse(place.at, message, remedy));
-        }
+    for (key, place) in [("address", Some(&address)), ("listen", listen.as_ref())] {
+        let Some(place) = place.filter(|at| !at.value.ip().is_loopback() && keys.is_empty()) else {
+            continue;
+        };
+        let message =
+            format!("`{key}` {} is not a loopback address, and the node has no key", place.value);
+        let remedy = "make one with `helio key new` on that node and put it here as key = \"helio1:...\", or use \
+                      127.0.0.1 or [::1]";
+        return Err(table.refuse(place.at, message, remedy));
     }
     let tls = tls(table)?;
     let sealed = tls.as_ref().is_some_and(|tls| tls.required);

@@ -87,7 +87,7 @@ const CASES: &[Case] = &[
     ),
     (
         ("127.0.0.1:7122", "10.0.0.1:7122"),
-        "helio.toml:4:11: node lyon: 10.0.0.1:7122 is not a loopback address, and the node has no key",
+        "helio.toml:4:11: node lyon: `address` 10.0.0.1:7122 is not a loopback address, and the node has no key",
         "make one with `helio key new` on that node and put it here as key = \"helio1:...\", or use 127.0.0.1 or [::1]",
     ),
     (

@@ -220,3 +220,42 @@ fn a_reader_who_stops_reading_is_let_go_in_time() {
         assert!(std::time::Instant::now() < deadline, "its place was never given back");
     }
 }
+
+/// Brings connections of which the first never becomes a stream: a TLS client that says nothing, say.
+struct Stubborn(tokio::net::UnixListener, bool);
+
+impl Listener for Stubborn {
+    type Stream = tokio::net::UnixStream;
+    type Greeting = Pin<Box<dyn Future<Output = std::io::Result<Self::Stream>> + Send>>;
+
+    async fn accept(&mut self) -> std::io::Result<Self::Greeting> {
+        let (stream, _) = self.0.accept().await?;
+        if std::mem::replace(&mut self.1, true) {
+            return Ok(Box::pin(std::future::ready(Ok(stream))));
+        }
+        Ok(Box::pin(async move {
+            std::future::pending::<()>().await;
+            Ok(stream)
+        }))
+    }
+}
+
+#[test]
+fn a_greeting_that_never_ends_holds_up_nobody_else_and_is_given_up() {
+    let runtime = Runtime::new().expect("a runtime");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("control.sock");
+    let listener = runtime.block_on(async { bind(&path) }).expect("binds");
+    let (_stop, stopping) = watch::channel(false);
+    runtime.spawn(serve(Stubborn(listener, false), Arc::new(Echo), tight(), stopping));
+    let connect = || {
+        let stream = UnixStream::connect(&path).expect("connects");
+        stream.set_read_timeout(Some(Duration::from_secs(10))).expect("takes a limit");
+        stream
+    };
+    let silent = connect();
+    let mut other = connect();
+    other.write_all(get("/v1/status").as_bytes()).expect("takes it");
+    assert_eq!(heard(other).0, OK);
+    assert_eq!(heard(silent), (String::new(), String::new()), "it was let go without a word");
+}

@@ -27,7 +27,8 @@ mod token;
 use crate::config::{Running, Setting};
 use crate::events::Hub;
 use crate::patience::once_let_go;
-use clients::{ClientIo, Clients};
+pub(crate) use clients::Protection;
+use clients::{Clients, Io};
 pub(crate) use clock::Clock;
 use events::Watch;
 use group::{CommandReply, Group, Wanted};
@@ -129,8 +130,8 @@ impl<D: Driver> Shard<D> {
             driver,
             clock,
             watch: Watch::new(hub, groups.len()),
+            clients: Clients::new(listeners.most_clients, listeners.protection, &groups),
             groups,
-            clients: Clients::default(),
             strangers: Strangers::new(door),
             client_listeners: listeners.clients.iter().map(listen).collect::<Result<_, _>>()?,
             peer_listener: listeners.peers.as_ref().map(listen).transpose()?,
@@ -183,7 +184,7 @@ impl<D: Driver> Shard<D> {
         groups
             .chain(leaving)
             .chain(resting)
-            .chain([self.strangers.deadline()])
+            .chain([self.strangers.deadline(), self.clients.deadline()])
             .min()
             .unwrap_or(Moment::NEVER)
     }
@@ -194,6 +195,7 @@ impl<D: Driver> Shard<D> {
         self.strangers.expire(now, &mut self.driver);
         self.expire_leaving(now);
         self.accept_again(now);
+        self.clients.expire(&self.groups, now, &mut self.driver);
         for index in 0..self.groups.len() {
             self.turn_group(index, now);
         }
@@ -255,10 +257,13 @@ impl<D: Driver> Shard<D> {
     }
 
     fn wake_client(&mut self, slot: usize) {
-        let now = self.clock.now();
-        let mut io =
-            ClientIo { groups: &mut self.groups, driver: &mut self.driver, pool: &self.pool, now };
-        self.clients.wake(slot, &mut io);
+        let (clients, mut io) = self.clients_and_io(self.clock.now());
+        clients.wake(slot, &mut io);
+    }
+
+    fn clients_and_io(&mut self, now: Moment) -> (&mut Clients, Io<'_>) {
+        let Self { clients, groups, driver, pool, .. } = self;
+        (clients, Io { groups, driver, pool, now })
     }
 
     /// Lets a connection go once its last words are taken.
@@ -297,22 +302,16 @@ impl<D: Driver> Shard<D> {
                 self.accepted(kind, index, result, now)
             }
             (Kind::ClientRecv, Outcome::Recv { buffer, result }) => {
-                let mut io = ClientIo {
-                    groups: &mut self.groups,
-                    driver: &mut self.driver,
-                    pool: &self.pool,
-                    now,
-                };
-                self.clients.received((index, detail), buffer, result.ok(), &mut io);
+                let (clients, mut io) = self.clients_and_io(now);
+                clients.received((index, detail), buffer, result.ok(), &mut io);
             }
             (Kind::ClientSend, Outcome::Send { pieces, result }) => {
-                let mut io = ClientIo {
-                    groups: &mut self.groups,
-                    driver: &mut self.driver,
-                    pool: &self.pool,
-                    now,
-                };
-                self.clients.sent((index, detail), pieces, result.is_ok(), &mut io);
+                let (clients, mut io) = self.clients_and_io(now);
+                clients.sent((index, detail), pieces, result.is_ok(), &mut io);
+            }
+            (Kind::Aside, outcome) => {
+                let (clients, mut io) = self.clients_and_io(now);
+                clients.aside_done(index, outcome, &mut io);
             }
             (Kind::Store | Kind::StoreSync, outcome) => {
                 self.groups[index].store_done(detail, outcome, now, &mut self.driver);
@@ -347,7 +346,8 @@ impl<D: Driver> Shard<D> {
     ) {
         match result {
             Ok(accepted) if kind == Kind::AcceptClient => {
-                self.clients.accept(accepted.socket, &mut self.driver)
+                let tcp = accepted.peer.is_some();
+                self.clients.accept(accepted.socket, tcp, now, &mut self.driver);
             }
             Ok(accepted) => self.strangers.accept(accepted.socket, now, &mut self.driver),
             // A stop cancels what waits for connections.

@@ -2,6 +2,7 @@
 //! What a shard is told at its start, in its own terms.
 
 use crate::config::QueueSource;
+use crate::shard::clients::Protection;
 use crate::shard::guard::Guard;
 use helio_disk::Member;
 use helio_driver::{Address, File};
@@ -45,4 +46,8 @@ pub(crate) struct GroupPlan {
 pub(crate) struct Listeners {
     pub(crate) clients: Vec<Address>,
     pub(crate) peers: Option<Address>,
+    /// TLS for clients over TCP.
+    pub(crate) protection: Option<Protection>,
+    /// Most clients at once.
+    pub(crate) most_clients: u32,
 }

@@ -192,6 +192,13 @@ impl Stream {
             _ => {}
         }
     }
+
+    /// Nothing more will be said: TLS tells the other end so.
+    pub(crate) fn finish(&mut self) {
+        if let Some(seal) = &mut self.seal {
+            seal.session.close();
+        }
+    }
 }
 
 impl Seal {

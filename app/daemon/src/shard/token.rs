@@ -34,9 +34,11 @@ pub(crate) enum Kind {
     StrangerRecv,
     /// The last words to one.
     StrangerSend,
+    /// A member's operation for a client that the engine knows nothing of; index: the request.
+    Aside,
 }
 
-const KINDS: [Kind; 14] = [
+const KINDS: [Kind; 15] = [
     Kind::Woken,
     Kind::AcceptClient,
     Kind::AcceptPeer,
@@ -51,6 +53,7 @@ const KINDS: [Kind; 14] = [
     Kind::PartingSend,
     Kind::StrangerRecv,
     Kind::StrangerSend,
+    Kind::Aside,
 ];
 
 /// Packs a token.

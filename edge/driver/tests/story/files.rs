@@ -172,3 +172,16 @@ fn a_thousand_direct_writes_in_pieces_all_land_where_they_belong() {
     let past = failed(desk.run(read(&file, Extent::new(999 * 4096, 8192))));
     assert_eq!(past.cause, Cause::EndOfFile(Bytes(4096)));
 }
+
+#[test]
+fn a_map_tells_data_from_holes_and_covers_the_extent() {
+    let (mut desk, file) = (desk(DriverOptions::default()), scratch(4 << 20));
+    let bytes = Piece::Shared(Buffer::zeroed(64 << 10).into_shared(), 0..64 << 10);
+    assert!(desk.run(write(&file, 1 << 20, vec![bytes])).error().is_none());
+    let extent = Extent::new(512 << 10, 1 << 20);
+    let Outcome::Map(Ok(runs)) = desk.run(Op::Map { file, extent }) else { panic!("no map") };
+    assert_eq!(runs.iter().map(|run| run.length).sum::<u64>(), extent.length);
+    let data: u64 = runs.iter().filter(|run| run.data).map(|run| run.length).sum();
+    // A file system without holes may say that all of it is data.
+    assert!(data == 64 << 10 || data == extent.length, "{runs:?}");
+}

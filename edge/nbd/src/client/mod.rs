@@ -23,8 +23,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use wire::Wire;
 
-/// Longest trim or zeroes sent in one request, in bytes, unless extended headers were agreed on. The length
-/// on the wire has 32 bits; this is a multiple of every block size.
+/// Longest trim, zeroes or cache sent in one request, in bytes. The length on the wire may have 32 bits only,
+/// and where it has 64 servers may refuse long ones; this is a multiple of every block size.
 const LONGEST_EFFECT: u64 = 1 << 30;
 
 /// What a client asks a server for when it connects. Where a server cannot, less is agreed on: see
@@ -255,7 +255,7 @@ impl Client {
         fua: bool,
         no_hole: bool,
     ) -> Result<(), ClientError> {
-        for extent in effects(offset, length, self.longest_effect()) {
+        for extent in effects(offset, length) {
             let Extent { offset: at, length } = extent;
             self.call("write of zeroes", extent, |sender, cookie| {
                 sender.send_write_zeroes(cookie, at, length, fua, no_hole)
@@ -269,7 +269,7 @@ impl Client {
     /// # Errors
     /// As [`Client::write`].
     pub fn trim(&mut self, offset: u64, length: Bytes, fua: bool) -> Result<(), ClientError> {
-        for extent in effects(offset, length, self.longest_effect()) {
+        for extent in effects(offset, length) {
             let Extent { offset: at, length } = extent;
             self.call("trim", extent, |sender, cookie| sender.send_trim(cookie, at, length, fua))?;
         }
@@ -282,7 +282,7 @@ impl Client {
     /// # Errors
     /// As [`Client::write`].
     pub fn fast_zeroes(&mut self, offset: u64, length: Bytes) -> Result<(), ClientError> {
-        for extent in effects(offset, length, self.longest_effect()) {
+        for extent in effects(offset, length) {
             self.call("fast write of zeroes", extent, |sender, cookie| {
                 sender.send_fast_zeroes(cookie, extent.offset, extent.length)
             })?;
@@ -295,7 +295,7 @@ impl Client {
     /// # Errors
     /// As [`Client::read`].
     pub fn cache(&mut self, offset: u64, length: Bytes) -> Result<(), ClientError> {
-        for extent in effects(offset, length, self.longest_effect()) {
+        for extent in effects(offset, length) {
             self.call("cache", extent, |sender, cookie| {
                 sender.send_cache(cookie, extent.offset, extent.length)
             })?;
@@ -360,13 +360,6 @@ impl Client {
         (self.sender, self.receiver)
     }
 
-    const fn longest_effect(&self) -> u64 {
-        match self.form {
-            Form::Extended => u64::MAX,
-            _ => LONGEST_EFFECT,
-        }
-    }
-
     /// Sends one request and waits for its answer.
     fn call(
         &mut self,
@@ -392,12 +385,12 @@ struct Answer {
     status: Vec<(Context, Vec<StatusExtent>)>,
 }
 
-/// Cuts a long effect into requests of at most `longest` bytes.
-fn effects(offset: u64, length: Bytes, longest: u64) -> impl Iterator<Item = Extent> {
-    let steps = length.0.div_ceil(longest);
+/// Cuts a long effect into requests.
+fn effects(offset: u64, length: Bytes) -> impl Iterator<Item = Extent> {
+    let steps = length.0.div_ceil(LONGEST_EFFECT);
     (0..steps).map(move |n| {
-        let done = n * longest;
-        Extent::new(offset.saturating_add(done), (length.0 - done).min(longest))
+        let done = n * LONGEST_EFFECT;
+        Extent::new(offset.saturating_add(done), (length.0 - done).min(LONGEST_EFFECT))
     })
 }
 
@@ -407,13 +400,10 @@ mod tests {
 
     #[test]
     fn long_effects_are_cut_without_gaps() {
-        let cut: Vec<_> = effects(512, Bytes::gib(2) + Bytes(512), LONGEST_EFFECT)
-            .map(|e| (e.offset, e.length))
-            .collect();
+        let cut: Vec<_> =
+            effects(512, Bytes::gib(2) + Bytes(512)).map(|e| (e.offset, e.length)).collect();
         let gib = 1 << 30;
         assert_eq!(cut, [(512, gib), (512 + gib, gib), (512 + 2 * gib, 512)]);
-        assert_eq!(effects(0, Bytes::ZERO, LONGEST_EFFECT).count(), 0);
-        let whole = effects(512, Bytes::gib(9), u64::MAX).next();
-        assert_eq!(whole, Some(Extent::new(512, 9 << 30)));
+        assert_eq!(effects(0, Bytes::ZERO).count(), 0);
     }
 }

@@ -187,7 +187,10 @@ impl ClientReceiver {
         let offset = u64::from_be_bytes(self.array()?);
         let length = match (header.kind, header.length) {
             (chunk::OFFSET_DATA, length @ 9..) => u64::from(length - 8),
-            (chunk::OFFSET_HOLE, 12) => u64::from(u32::from_be_bytes(self.array()?)),
+            (chunk::OFFSET_HOLE, 12) => match u32::from_be_bytes(self.array()?) {
+                0 => return Err(ClientError::protocol("a hole of no bytes")),
+                length => u64::from(length),
+            },
             _ => return Err(ClientError::protocol("a chunk of a wrong length")),
         };
         let begin = offset.checked_sub(expected.extent.offset).ok_or_else(outside)?;
@@ -196,6 +199,10 @@ impl ClientReceiver {
             return Err(outside());
         }
         assembly.covered += length;
+        // Also what keeps chunks from coming without end.
+        if assembly.covered > expected.extent.length {
+            return Err(ClientError::protocol("a read answered twice"));
+        }
         assembly.data.resize(expected.extent.length as usize, 0);
         if header.kind == chunk::OFFSET_DATA {
             self.fill(&mut assembly.data[begin as usize..end as usize])?;

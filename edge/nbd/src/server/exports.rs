@@ -26,6 +26,10 @@ pub struct ExportInfo {
     /// Whether zeroes may be faster than data. A client that wants only fast zeroes is refused at once
     /// where this is false.
     pub fast_zero: bool,
+    /// Longest TRIM or WRITE_ZEROES that is served in one request. Extended headers allow any length, and
+    /// one short request must not ask for more work than can be held. A longer one is refused
+    /// (EOVERFLOW, as the protocol has it), and the client cuts it.
+    pub longest_effect: Bytes,
     /// What a client may ask about stretches of it. The same for as long as clients are connected.
     pub contexts: Contexts,
     /// Smallest unit of a request, in bytes: a power of two up to 65,536.
@@ -44,6 +48,9 @@ impl ExportInfo {
         }
         if self.volatile && !self.read_only {
             return Some("it changes elsewhere, but could be written here too");
+        }
+        if self.longest_effect.0 < MAX_PAYLOAD as u64 {
+            return Some("its longest effect is less than 32 MiB");
         }
         let (minimum, preferred) = (self.minimum_block, self.preferred_block);
         if !minimum.is_power_of_two() || minimum > 1 << 16 {

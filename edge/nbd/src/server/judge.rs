@@ -17,6 +17,7 @@ pub(super) struct Bounds {
     minimum_block: u32,
     flags: TransmissionFlags,
     fast_zero: bool,
+    longest_effect: Bytes,
     terms: Terms,
 }
 
@@ -49,6 +50,7 @@ impl Bounds {
             minimum_block: export.minimum_block,
             flags: export.flags(terms),
             fast_zero: export.fast_zero,
+            longest_effect: export.longest_effect,
             terms,
         }
     }
@@ -205,6 +207,9 @@ impl Bounds {
             match kind {
                 Command::Read => return refuse(ErrorCode::Overflow, "a read of more than 32 MiB"),
                 Command::Write => return refuse(ErrorCode::Invalid, "a write of more than 32 MiB"),
+                Command::Trim | Command::WriteZeroes if extent.length > self.longest_effect.0 => {
+                    return refuse(ErrorCode::Overflow, "longer than is served in one request");
+                }
                 _ => {}
             }
         }
@@ -238,6 +243,7 @@ mod tests {
             volatile: false,
             trim: true,
             fast_zero: true,
+            longest_effect: Bytes(u64::MAX),
             contexts: Contexts::ALL,
             minimum_block: 512,
             preferred_block: 4096,
@@ -385,6 +391,25 @@ mod tests {
             let header = RequestHeader { length: 9 << 30, ..asked(command, 0, 0, 0) };
             let effect = !matches!(command, command::READ | command::WRITE | command::FLUSH);
             assert_eq!(bounds.judge(header).is_ok(), effect, "command {command}");
+        }
+    }
+
+    #[test]
+    fn effects_have_the_bound_the_export_sets() {
+        let size = Bytes::gib(16);
+        let export = ExportInfo { size, longest_effect: Bytes::gib(4), ..export() };
+        let bounds = Bounds::new(&export, EVERYTHING);
+        let code = |command, length| {
+            let header = RequestHeader { length, ..asked(command, 0, 0, 0) };
+            bounds.judge(header).err().map(|refusal| refusal.code)
+        };
+        for command in [command::TRIM, command::WRITE_ZEROES] {
+            assert_eq!(code(command, 4 << 30), None);
+            assert_eq!(code(command, (4 << 30) + 512), Some(ErrorCode::Overflow));
+        }
+        // These are hints, whatever their length.
+        for command in [command::CACHE, command::BLOCK_STATUS] {
+            assert_eq!(code(command, 16 << 30), None);
         }
     }
 

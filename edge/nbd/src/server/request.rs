@@ -45,7 +45,8 @@ pub struct Request {
     pub one: bool,
     /// The contexts a `BlockStatus` is to tell about, at least one. Empty for other commands.
     pub contexts: Contexts,
-    /// Where. A read or write is at most [`MAX_PAYLOAD`](crate::MAX_PAYLOAD) long, anything else may be as
+    /// Where. A read or write is at most [`MAX_PAYLOAD`](crate::MAX_PAYLOAD) long, a trim or zeroes as long
+    /// as [`ExportInfo::longest_effect`](crate::ExportInfo::longest_effect) says, anything else may be as
     /// long as the export.
     pub extent: Extent,
 }

@@ -137,7 +137,7 @@ mod tests {
                 prop_assert!(run.end > run.start);
                 prop_assert_eq!(*zero, data[run.clone()].iter().all(|byte| *byte == 0));
                 prop_assert!(n == 0 || found[n - 1].1 != *zero);
-                prop_assert!(n == 0 || (offset + at as u64) % u64::from(granularity) == 0);
+                prop_assert!(n == 0 || (offset + at as u64).is_multiple_of(granularity.into()));
                 at = run.end;
             }
             prop_assert_eq!(at, length);

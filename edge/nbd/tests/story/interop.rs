@@ -54,6 +54,7 @@ fn nbdinfo_sees_what_the_export_is() {
         r#""can_multi_conn":true"#,
         r#""can_trim":true"#,
         r#""can_zero":true"#,
+        r#""contexts":["base:allocation","heliograph:marks"]"#,
         r#""block_size_minimum":1"#,
         r#""block_size_preferred":4096"#,
         r#""block_size_maximum":33554432"#,
@@ -62,6 +63,49 @@ fn nbdinfo_sees_what_the_export_is() {
     }
     let list = run("nbdinfo", &["--list", "--json", &uri(&server)]).unwrap_or_default();
     assert!(list.contains("db/data"), "{list}");
+}
+
+#[test]
+fn the_map_of_a_volume_is_seen_by_strangers() {
+    let disk = Arc::new(Disk::new(Bytes::mib(8)));
+    disk.bytes.lock().unwrap()[1 << 20..3 << 20].fill(5);
+    let server = Server::start(&disk);
+    let script = r#"
+h.add_meta_context("base:allocation")
+h.add_meta_context("heliograph:marks")
+h.add_meta_context("x-unknown:thing")
+h.connect_uri(URI)
+assert h.can_meta_context("base:allocation") and h.can_meta_context("heliograph:marks")
+assert not h.can_meta_context("x-unknown:thing")
+seen = {}
+def told(context, offset, entries, error):
+    seen[context] = entries
+h.block_status(8 << 20, 0, told)
+m = 1 << 20
+assert seen["base:allocation"] == [m, 3, 2 * m, 0, 5 * m, 3], seen
+assert seen["heliograph:marks"] == [8 * m, 0], seen
+h.block_status(m, m, told, nbd.CMD_FLAG_REQ_ONE)
+assert seen["base:allocation"] == [m, 0], seen
+assert h.pread(4 * m, 0) == bytes(m) + b"\x05" * (2 * m) + bytes(m)
+chunks = []
+def chunk(data, offset, sort, error):
+    chunks.append((offset, len(data), sort == nbd.READ_HOLE))
+h.pread_structured(4 * m, 0, chunk)
+assert chunks == [(0, m, True), (m, 2 * m, False), (3 * m, m, True)], chunks
+chunks = []
+h.pread_structured(4 * m, 0, chunk, nbd.CMD_FLAG_DF)
+assert chunks == [(0, 4 * m, False)], chunks
+print("well")
+"#;
+    let script = format!("URI = {:?}\n{script}", uri(&server));
+    if let Some(printed) = run("nbdsh", &["-c", &script]) {
+        assert_eq!(printed.trim(), "well");
+    }
+    if let Some(printed) = run("qemu-img", &["map", "--output=json", &uri(&server)]) {
+        let squeezed: String = printed.split_whitespace().collect();
+        assert!(squeezed.contains(r#""start":1048576,"length":2097152"#), "{printed}");
+        assert!(squeezed.contains(r#""zero":true"#), "{printed}");
+    }
 }
 
 #[test]

@@ -43,6 +43,7 @@ impl Disk {
                 volatile: false,
                 trim: true,
                 fast_zero: false,
+                longest_effect: Bytes(u64::MAX),
                 contexts: Contexts::ALL,
                 minimum_block: 1,
                 preferred_block: 4096,

@@ -114,7 +114,7 @@ fn files_that_will_not_do_are_named() {
     assert!(load("none.pem", "server.key").contains("none.pem"));
     assert!(load("server.key", "server.key").contains("no certificate"));
     assert!(load("server.pem", "ca.pem").contains("ca.pem"));
-    assert!(load("server.pem", "other.key").contains("its own key"));
+    assert!(load("server.pem", "other.key").contains("own key"));
     let key = office.path("server.key");
     std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o644))
         .expect("set");

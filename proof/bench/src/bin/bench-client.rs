@@ -131,8 +131,13 @@ impl Client {
             self.closed.stamp(&mut self.slots, slot);
         }
         self.flushing[slot] = command == command::FLUSH;
-        let header =
-            RequestHeader { flags: 0, command, cookie: Cookie(slot as u64), offset, length };
+        let header = RequestHeader {
+            flags: 0,
+            command,
+            cookie: Cookie(slot as u64),
+            offset,
+            length: length.into(),
+        };
         self.headers[slot] = header.encode();
         self.gather.put(slot);
     }

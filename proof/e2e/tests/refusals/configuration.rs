@@ -45,7 +45,7 @@ fn an_address_others_could_reach_is_refused() {
         rewrite(&pair, "[node.paris]\n", &format!("[node.paris]\n{line}\n"));
         let said = refusal("paris", pair.config(), &pair.state("paris"));
         let place = format!(":{}:", line_of(&pair, &line));
-        let culprit = format!("{address} is not a loopback address");
+        let culprit = format!("`{key}` {address} is not a loopback address");
         assert_says(&said, &[&place, &culprit, "remedy: ", remedy]);
         rewrite(&pair, &format!("{line}\n"), "");
     }

@@ -53,12 +53,9 @@ fn every_verb_and_its_options_are_on_the_page() {
         assert!(text.contains(&format!("`helio {verb}")), "cli.md lacks `helio {verb}`");
         let help = helio(&[verb, "--help"]).expect_success();
         for option in help.split_whitespace().filter(|word| word.starts_with("--")) {
-            // An optional value: `--watch[=<SECONDS>]`.
-            let option = option
-                .split('[')
-                .next()
-                .unwrap_or(option)
-                .trim_end_matches([',', '.', ';', ')', ']']);
+            let option = option.trim_end_matches([',', '.', ';', ')', ']']);
+            // An option whose value may be left out shows it as `--watch[=<SECONDS>]`.
+            let option = option.split_once("[=").map_or(option, |(option, _)| option);
             let known = option == "--help" || text.contains(option);
             assert!(known, "cli.md lacks {option} of `helio {verb}`");
         }

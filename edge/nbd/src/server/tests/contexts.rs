@@ -134,8 +134,8 @@ fn only_the_last_choice_counts_and_only_for_its_export() {
     let chosen = set("db/data", &["base:allocation"]);
     let go_data = sent_option(option::GO, &go("db/data", &[]));
     let old = sent_option(option::EXPORT_NAME, b"db/data");
-    assert!(status_works(&[chosen.clone()], &go_data));
-    assert!(status_works(&[chosen.clone()], &old));
+    assert!(status_works(std::slice::from_ref(&chosen), &go_data));
+    assert!(status_works(std::slice::from_ref(&chosen), &old));
     assert!(!status_works(&[], &go_data));
     let listed = sent_option(LIST, &queries("db/data", &[]));
     assert!(status_works(&[chosen.clone(), listed], &go_data), "a list changes nothing");

@@ -117,3 +117,55 @@ fn a_list_too_long_is_cut_with_a_word() {
     assert!(told.out.len() <= MAX_LIST_REPLY + 100);
     assert_eq!(kinds(&told.out).last(), Some(&reply::ERR_TOO_BIG));
 }
+
+#[test]
+fn every_combination_of_an_export_has_its_flags() {
+    type F = TransmissionFlags;
+    let always = F::HAS_FLAGS.with(F::SEND_FLUSH).with(F::SEND_FUA).with(F::SEND_CACHE);
+    let bit = |n: u32, bit: u32| n >> bit & 1 == 1;
+    for n in 0..32 {
+        let (read_only, trim, fast_zero) = (bit(n, 0), bit(n, 1), bit(n, 2));
+        let (volatile, contexts) = (read_only && bit(n, 3), bit(n, 4));
+        let export = ExportInfo { read_only, trim, fast_zero, volatile, ..volume("db/data", 7) };
+        let contexts = if contexts { Contexts::ALL } else { Contexts::NONE };
+        for form in [Form::Simple, Form::Structured, Form::Extended] {
+            let filters = form == Form::Extended && !contexts.is_empty();
+            let wanted = always
+                .with_if(read_only, F::READ_ONLY)
+                .with_if(!volatile, F::CAN_MULTI_CONN)
+                .with_if(!read_only, F::SEND_WRITE_ZEROES.with(F::SEND_FAST_ZERO))
+                .with_if(!read_only && trim, F::SEND_TRIM)
+                .with_if(form != Form::Simple, F::SEND_DF)
+                .with_if(filters, F::BLOCK_STATUS_PAYLOAD);
+            assert_eq!(export.flags(exports::Terms { form, contexts }), wanted, "{export:?}");
+        }
+    }
+}
+
+#[test]
+fn a_copy_written_elsewhere_says_so_and_one_written_here_too_is_not_served() {
+    let told = feed(&[hello(), sent_option(option::INFO, &go("copy", &[2]))].concat());
+    let found = answers(&told.out);
+    let description = b"\0\x02read-only here, changes as its primary writes: a test volume";
+    assert_eq!(found[1].2, description);
+    let told = feed(&[hello(), sent_option(option::INFO, &go("torn", &[]))].concat());
+    assert_eq!(kinds(&told.out), [reply::ERR_POLICY]);
+}
+
+#[test]
+fn a_context_withdrawn_since_it_was_chosen_is_not_dropped_in_silence() {
+    struct Fickle(std::cell::Cell<Contexts>);
+    impl Exports for Fickle {
+        fn list(&self, _: &mut dyn FnMut(&ExportInfo)) {}
+        fn open(&self, name: &str) -> Result<ExportInfo, OpenRefusal> {
+            let contexts = self.0.replace(Contexts::NONE);
+            Ok(ExportInfo { contexts, ..volume(name, 7) })
+        }
+    }
+    let choose = sent_option(option::SET_META_CONTEXT, &queries("db/data", &["base:allocation"]));
+    let chunks = sent_option(option::STRUCTURED_REPLY, &[]);
+    let enter = sent_option(option::GO, &go("db/data", &[]));
+    let stream = [hello(), chunks, choose, enter].concat();
+    let told = feed_to(&Fickle(std::cell::Cell::new(Contexts::ALL)), &stream, &[usize::MAX]);
+    assert_eq!(kinds(&told.out).last(), Some(&reply::ERR_POLICY));
+}

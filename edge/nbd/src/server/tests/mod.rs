@@ -29,6 +29,7 @@ fn volume(name: &str, handle: u64) -> ExportInfo {
         volatile: false,
         trim: true,
         fast_zero: true,
+        longest_effect: Bytes(u64::MAX),
         contexts: Contexts::ALL,
         minimum_block: 1,
         preferred_block: 4096,

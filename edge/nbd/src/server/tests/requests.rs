@@ -103,3 +103,38 @@ fn fua_reaches_the_caller() {
     let (told, _) = replies(false, &[&header.encode()[..], &[1]].concat());
     assert!(matches!(told.steps.last(), Some(Step::Request(write)) if write.fua));
 }
+
+#[test]
+fn a_session_told_of_growth_serves_the_grown_part() {
+    for form in [Form::Simple, Form::Structured, Form::Extended] {
+        let (mut session, _) = served(form, &[]);
+        let read = header(command::READ, 1, 1 << 20, 512);
+        let bytes = match form {
+            Form::Extended => read.encode_extended().to_vec(),
+            _ => read.encode().to_vec(),
+        };
+        let mut out = Vec::new();
+        assert_eq!(session.consume(&bytes, &Shelf, &mut out).unwrap().1, Step::NeedMore);
+        assert!(!out.is_empty(), "the refusal");
+        session.resized(Bytes::mib(2));
+        let (_, step) = session.consume(&bytes, &Shelf, &mut out).unwrap();
+        assert!(matches!(step, Step::Request(request) if request.extent.offset == 1 << 20));
+    }
+}
+
+#[test]
+fn a_client_that_would_resize_is_told_whose_business_that_is() {
+    let (_, out) = replies(true, &request(command::RESIZE, 1, 0, 512));
+    assert!(out.ends_with(b"a volume is resized by who runs it, not by its clients"));
+    assert_eq!(out[20..24], [0, 0, 0, 22]);
+}
+
+#[test]
+fn outstanding_requests_are_answered_in_the_form_agreed_on_after_the_client_left() {
+    let (mut session, _) = served(Form::Extended, &[]);
+    let mut out = Vec::new();
+    let leave = header(command::DISC, 0, 0, 0).encode_extended();
+    assert_eq!(session.consume(&leave, &Shelf, &mut out).unwrap().1, Step::Disconnect);
+    session.reply_done(&asked(Command::Flush, 0, 0), &mut out);
+    assert_eq!(out.len(), 32);
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One connection: its stream, its session, what it has under way.
+
+use crate::shard::clients::catalogue::Place;
+use crate::shard::stream::Stream;
+use helio_driver::{Buffer, Op, Piece, Socket};
+use helio_nbd::{Request, Session, SessionOptions, TlsPolicy};
+use helio_tls::NbdTls;
+use helio_units::Moment;
+
+/// Requests one connection may have under way; clients in the field keep 16 to 128.
+const REQUESTS_MAX: u32 = 256;
+/// Bytes one connection may have under way: two of the longest writes, so that the next one can arrive meanwhile.
+const BYTES_MAX: u64 = 64 << 20;
+/// Bytes one read from a client may bring.
+const RECV_BYTES: usize = 256 << 10;
+/// A payload of which at least that much is still to come is received where it will be written from.
+const DIRECT_BYTES: u64 = 16 << 10;
+/// Pieces of answers one batch may carry before the socket is asked to take them.
+const OUT_PIECES_MAX: usize = 512;
+
+/// A write whose payload is arriving.
+#[derive(Debug)]
+pub(super) struct Arriving {
+    pub(super) request: Request,
+    pub(super) buffer: Option<Buffer>,
+    pub(super) filled: usize,
+    /// The driver has the buffer, to receive straight into it.
+    pub(super) direct: bool,
+}
+
+/// One connection.
+pub(super) struct Client {
+    pub(super) epoch: u32,
+    pub(super) stream: Stream,
+    pub(super) session: Session,
+    pub(super) place: Option<Place>,
+    pub(super) arriving: Option<Arriving>,
+    pub(super) out: Vec<Piece>,
+    pub(super) requests: u32,
+    pub(super) bytes: u64,
+    /// It goes once everything under way is answered and sent.
+    pub(super) leaving: bool,
+    /// It must have chosen an export by then.
+    pub(super) until: Moment,
+    /// The server's side of TLS, where it is offered.
+    tls: Option<NbdTls>,
+    /// TLS begins once what was said in plain is sent.
+    pub(super) securing: bool,
+    /// TLS was told that nothing more comes.
+    finished: bool,
+}
+
+impl Client {
+    pub(super) fn new(
+        epoch: u32,
+        socket: Socket,
+        tls: Option<NbdTls>,
+        policy: TlsPolicy,
+        until: Moment,
+    ) -> Self {
+        let session = Session::with(SessionOptions { tls: policy });
+        let mut greeting = Vec::new();
+        session.greeting(&mut greeting);
+        Self {
+            epoch,
+            stream: Stream::new(socket, RECV_BYTES),
+            session,
+            place: None,
+            arriving: None,
+            out: vec![Piece::Bytes(greeting)],
+            requests: 0,
+            bytes: 0,
+            leaving: false,
+            until,
+            tls,
+            securing: false,
+            finished: false,
+        }
+    }
+
+    /// Whether it must wait before anything more of it is looked at.
+    pub(super) fn is_full(&self) -> bool {
+        self.requests >= REQUESTS_MAX
+            || self.bytes >= BYTES_MAX
+            || self.out.len() > OUT_PIECES_MAX
+            || self.securing
+    }
+
+    /// Begins TLS, once everything said in plain is with the socket.
+    pub(super) fn secure_if_due(&mut self) {
+        let quiet = self.out.iter().all(Piece::is_empty) && !self.stream.is_sending();
+        if let Some(tls) = self.tls.as_ref().filter(|_| self.securing && quiet) {
+            self.stream.secure(tls.accept());
+            self.session.secured();
+            self.securing = false;
+        }
+    }
+
+    /// Sends what is due; at the end, that nothing more comes.
+    pub(super) fn send(&mut self) -> Option<Op> {
+        let done = self.leaving && self.requests == 0 && self.out.iter().all(Piece::is_empty);
+        if done && !std::mem::replace(&mut self.finished, true) {
+            self.stream.finish();
+        }
+        self.stream.send(&mut self.out)
+    }
+
+    /// Asks for what comes next: the rest of a long payload goes straight to where it will be written from.
+    pub(super) fn receive(&mut self) -> Option<Op> {
+        let left = self.session.payload_left().0;
+        if let Some(arriving) = &mut self.arriving
+            && left >= DIRECT_BYTES
+            && !self.stream.is_sealed()
+        {
+            let buffer = arriving.buffer.take()?;
+            let range = arriving.filled..arriving.filled + left as usize;
+            return match self.stream.receive_into(buffer, range) {
+                Ok(op) => {
+                    arriving.direct = true;
+                    Some(op)
+                }
+                Err(buffer) => {
+                    arriving.buffer = Some(buffer);
+                    None
+                }
+            };
+        }
+        self.stream.receive()
+    }
+}
+
+/// The plain bytes at the end of a list of pieces.
+pub(super) fn plain(out: &mut Vec<Piece>) -> &mut Vec<u8> {
+    if !matches!(out.last(), Some(Piece::Bytes(_))) {
+        out.push(Piece::Bytes(Vec::with_capacity(256)));
+    }
+    match out.last_mut() {
+        Some(Piece::Bytes(bytes)) => bytes,
+        _ => unreachable!("a piece of bytes was just put there"),
+    }
+}

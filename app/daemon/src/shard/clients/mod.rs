@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: Apache-2.0
+//! NBD clients of a shard: their sockets, sessions and requests.
+//!
+//! What one client may have under way is bounded in requests and bytes; beyond that its socket is not read, and
+//! nobody else notices (rule 19).
+
+mod answers;
+mod aside;
+mod catalogue;
+mod client;
+
+use crate::shard::group::Group;
+use crate::shard::token::{Kind, token};
+use catalogue::{Catalogue, Place};
+use client::{Arriving, Client, plain};
+use helio_driver::{Buffer, Driver, Piece, Pool, Shared, Socket};
+use helio_engine::{Answer, Event, Operation, Request};
+use helio_nbd::{Command, Step, TlsPolicy};
+use helio_tls::NbdTls;
+use helio_units::{Moment, RequestId, VolumeIndex};
+use std::time::Duration;
+
+/// A client that has not chosen an export by then goes: nobody keeps a place by saying nothing.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often refusals for want of room are told in the log.
+const TELL_EVERY: Duration = Duration::from_secs(10);
+/// What has no data counts nothing towards the bytes under way; the engine cuts long zeroes and trims into pieces.
+const NO_DATA: u64 = 0;
+
+/// A request under way, found by its name.
+#[derive(Clone, Copy, Debug)]
+struct Owner {
+    client: usize,
+    epoch: u32,
+    request: helio_nbd::Request,
+    bytes: u64,
+}
+
+/// How TCP clients are protected.
+#[derive(Clone, Debug)]
+pub(crate) struct Protection {
+    pub(crate) tls: NbdTls,
+    pub(crate) required: bool,
+}
+
+/// All connections of a shard.
+pub(crate) struct Clients {
+    slots: Vec<Option<Client>>,
+    epochs: u32,
+    owners: Vec<Option<Owner>>,
+    free_owners: Vec<usize>,
+    /// Most connections at once, and how many there are.
+    most: u32,
+    here: u32,
+    protection: Option<Protection>,
+    /// Connections to volumes, per group and volume; those to be read only apart.
+    counts: Vec<Vec<u64>>,
+    readers: u64,
+    /// When the first of those who have not chosen yet must go.
+    next_expiry: Moment,
+    /// Those whose payload waits for a buffer.
+    starving: Vec<usize>,
+    /// Clients turned away since it was told last, and when it may be told again.
+    turned_away: (u64, Moment),
+}
+
+impl Clients {
+    /// None yet, and room for `most`.
+    pub(crate) fn new(most: u32, protection: Option<Protection>, groups: &[Group]) -> Self {
+        let counts = groups.iter().map(|group| vec![0; group.volumes.len()]).collect();
+        Self {
+            slots: Vec::new(),
+            epochs: 0,
+            owners: Vec::new(),
+            free_owners: Vec::new(),
+            most,
+            here: 0,
+            protection,
+            counts,
+            readers: 0,
+            next_expiry: Moment::NEVER,
+            starving: Vec::new(),
+            turned_away: (0, Moment::ZERO),
+        }
+    }
+
+    /// A client connected, over TCP or the Unix socket.
+    pub(crate) fn accept(
+        &mut self,
+        socket: Socket,
+        tcp: bool,
+        now: Moment,
+        driver: &mut dyn Driver,
+    ) {
+        if self.here >= self.most {
+            return self.turn_away(now);
+        }
+        self.here += 1;
+        self.epochs = self.epochs.wrapping_add(1);
+        let slot = self.slots.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() - 1
+        });
+        // Whoever may open the Unix socket may read its traffic anyway.
+        let protection = self.protection.as_ref().filter(|_| tcp);
+        let policy = match protection {
+            Some(protection) if protection.required => TlsPolicy::Required,
+            Some(_) => TlsPolicy::Offered,
+            None => TlsPolicy::Off,
+        };
+        let tls = protection.map(|protection| protection.tls.clone());
+        let until = now + PATIENCE;
+        self.next_expiry = self.next_expiry.min(until);
+        self.slots[slot] = Some(Client::new(self.epochs, socket, tls, policy, until));
+        self.pump_slot(slot, driver);
+    }
+
+    /// One too many: its socket closes with the last handle of it, here.
+    fn turn_away(&mut self, now: Moment) {
+        self.turned_away.0 += 1;
+        if now >= self.turned_away.1 {
+            tracing::warn!(
+                clients = self.here,
+                refused = self.turned_away.0,
+                "no room for another NBD client; raise `clients` of the node, or disconnect some"
+            );
+            self.turned_away = (0, now + TELL_EVERY);
+        }
+    }
+
+    /// Connections to a volume, per volume; those to be read only do not count.
+    pub(crate) fn count(&self, group: usize, volume: VolumeIndex) -> u64 {
+        self.counts[group][usize::from(volume.0)]
+    }
+
+    fn client(&mut self, slot: usize, epoch: u32) -> Option<&mut Client> {
+        self.slots.get_mut(slot)?.as_mut().filter(|c| c.epoch == epoch)
+    }
+
+    /// A client chose its export, or leaves it.
+    fn tally(&mut self, place: Option<Place>, came: bool) {
+        let Some(place) = place else { return };
+        let count = if place.read_only {
+            &mut self.readers
+        } else {
+            &mut self.counts[place.group][usize::from(place.volume.0)]
+        };
+        *count = if came { *count + 1 } else { *count - 1 };
+    }
+
+    /// The client is read no more.
+    fn leave(&mut self, slot: usize) {
+        if let Some(client) = &mut self.slots[slot]
+            && !std::mem::replace(&mut client.leaving, true)
+        {
+            let place = client.place;
+            self.tally(place, false);
+        }
+    }
+
+    /// When the first of those who have not chosen yet must go.
+    pub(crate) fn deadline(&self) -> Moment {
+        self.next_expiry
+    }
+
+    /// Sends those away who have not chosen an export in time, and readers of a copy that is no secondary's any more,
+    /// or no copy.
+    pub(crate) fn expire(&mut self, groups: &[Group], now: Moment, driver: &mut dyn Driver) {
+        if self.readers > 0 {
+            self.dismiss_if(driver, |client| {
+                client.place.is_some_and(|place| {
+                    place.read_only && place.aside == groups[place.group].engine.is_primary()
+                })
+            });
+        }
+        if now < self.next_expiry {
+            return;
+        }
+        self.dismiss_if(driver, |client| client.place.is_none() && now >= client.until);
+        let waiting = self.slots.iter().flatten().filter(|c| c.place.is_none() && !c.leaving);
+        self.next_expiry = waiting.map(|c| c.until).min().unwrap_or(Moment::NEVER);
+    }
+
+    /// Bytes arrived, or the client went.
+    pub(crate) fn received(
+        &mut self,
+        (slot, epoch): (usize, u32),
+        buffer: Buffer,
+        count: Option<usize>,
+        io: &mut Io<'_>,
+    ) {
+        let Some(client) = self.client(slot, epoch) else { return };
+        let count = count.unwrap_or(0);
+        let direct = client.arriving.as_mut().filter(|arriving| arriving.direct);
+        match direct {
+            Some(arriving) => {
+                arriving.direct = false;
+                arriving.buffer = Some(buffer);
+                client.stream.received_elsewhere();
+                self.received_in_place(slot, count, io);
+            }
+            None => client.stream.received(buffer, count),
+        }
+        if count == 0 {
+            self.leave(slot);
+        }
+        self.digest(slot, io);
+    }
+
+    /// Payload arrived where it will be written from: the session only has to know.
+    fn received_in_place(&mut self, slot: usize, count: usize, io: &mut Io<'_>) {
+        let Some(client) = &mut self.slots[slot] else { return };
+        let Some(arriving) = &mut client.arriving else { return };
+        let Some(buffer) = &arriving.buffer else { return };
+        let input = &buffer[arriving.filled..arriving.filled + count];
+        arriving.filled += count;
+        let step = client.session.consume(input, &Catalogue(io.groups), plain(&mut client.out));
+        if let Ok((_, Step::Payload { last: true, .. })) = step {
+            self.submit_write(slot, io);
+        }
+    }
+
+    /// The socket took the answers.
+    pub(crate) fn sent(
+        &mut self,
+        (slot, epoch): (usize, u32),
+        pieces: Vec<Piece>,
+        ok: bool,
+        io: &mut Io<'_>,
+    ) {
+        let Some(client) = self.client(slot, epoch) else { return };
+        client.stream.sent(pieces, &mut client.out);
+        if !ok {
+            client.out.clear();
+            self.leave(slot);
+        }
+        self.digest(slot, io);
+    }
+
+    /// Turns what arrived into requests, as far as bounds allow; asks for more; sends what is due.
+    fn digest(&mut self, slot: usize, io: &mut Io<'_>) {
+        while self.digest_step(slot, io) {}
+        self.pump_slot(slot, io.driver);
+    }
+
+    fn digest_step(&mut self, slot: usize, io: &mut Io<'_>) -> bool {
+        let Some(client) = &mut self.slots[slot] else { return false };
+        client.secure_if_due();
+        if client.leaving || client.is_full() {
+            return false;
+        }
+        if let Some(arriving) = &mut client.arriving
+            && arriving.buffer.is_none()
+            && !arriving.direct
+        {
+            arriving.buffer = io.pool.take(arriving.request.extent.length as usize);
+            if arriving.buffer.is_none() {
+                self.starving.push(slot);
+                return false;
+            }
+        }
+        if let Some(error) = client.stream.failure() {
+            tracing::info!(%error, "an NBD client was sent away");
+            self.leave(slot);
+            return false;
+        }
+        let input = client.stream.unread();
+        if input.is_empty() {
+            return false;
+        }
+        let step = client.session.consume(input, &Catalogue(io.groups), plain(&mut client.out));
+        let (taken, step) = match step {
+            Ok(done) => done,
+            Err(error) => {
+                tracing::info!(%error, "an NBD client was sent away");
+                self.leave(slot);
+                return false;
+            }
+        };
+        if let (Step::Payload { chunk, .. }, Some(arriving)) = (&step, &mut client.arriving)
+            && let Some(into) = &mut arriving.buffer
+        {
+            let bytes = &input[chunk.clone()];
+            into[arriving.filled..arriving.filled + bytes.len()].copy_from_slice(bytes);
+            arriving.filled += bytes.len();
+        }
+        client.stream.consume(taken);
+        match step {
+            Step::NeedMore => false,
+            Step::Negotiating => true,
+            Step::StartTls => {
+                client.securing = true;
+                self.pump_slot(slot, io.driver);
+                true
+            }
+            Step::Ready { handle, .. } => {
+                client.place = Some(Place::of(handle));
+                self.tally(Some(Place::of(handle)), true);
+                true
+            }
+            Step::Disconnect => {
+                self.leave(slot);
+                false
+            }
+            Step::Request(request) if request.command == Command::Write => {
+                let buffer = io.pool.take(request.extent.length as usize);
+                let starved = buffer.is_none();
+                client.arriving = Some(Arriving { request, buffer, filled: 0, direct: false });
+                if starved {
+                    self.starving.push(slot);
+                }
+                !starved
+            }
+            Step::Request(request) => {
+                if !self.submit_aside(slot, &request, io) {
+                    self.submit(slot, request, io);
+                }
+                true
+            }
+            Step::Payload { last, .. } => {
+                if last {
+                    self.submit_write(slot, io);
+                }
+                true
+            }
+        }
+    }
+
+    fn own(&mut self, slot: usize, request: helio_nbd::Request, bytes: u64) -> RequestId {
+        let epoch = self.slots[slot].as_mut().map_or(0, |client| {
+            client.requests += 1;
+            client.bytes += bytes;
+            client.epoch
+        });
+        let owner = Owner { client: slot, epoch, request, bytes };
+        let at = self.free_owners.pop().unwrap_or_else(|| {
+            self.owners.push(None);
+            self.owners.len() - 1
+        });
+        self.owners[at] = Some(owner);
+        RequestId(at as u64)
+    }
+
+    fn submit(&mut self, slot: usize, request: helio_nbd::Request, io: &mut Io<'_>) {
+        let helio_nbd::Request { command, fua, no_hole, extent, .. } = request;
+        let (operation, bytes) = match command {
+            Command::Read => (Operation::Read(extent), extent.length),
+            Command::Trim => (Operation::Discard { extent, fua }, NO_DATA),
+            Command::WriteZeroes => (Operation::Zero { extent, punch: !no_hole, fua }, NO_DATA),
+            // Writes come with their payload; advice and questions were answered aside.
+            Command::Flush | Command::Write | Command::Cache | Command::BlockStatus => {
+                (Operation::Flush, NO_DATA)
+            }
+        };
+        let id = self.own(slot, request, bytes);
+        self.tell(slot, id, operation, io);
+    }
+
+    fn submit_write(&mut self, slot: usize, io: &mut Io<'_>) {
+        let arriving = self.slots[slot].as_mut().and_then(|c| c.arriving.take());
+        let Some(Arriving { request, buffer: Some(buffer), .. }) = arriving else { return };
+        let helio_nbd::Request { extent, fua, .. } = request;
+        let id = self.own(slot, request, extent.length);
+        let Some(Place { group, .. }) = self.slots[slot].as_ref().and_then(|c| c.place) else {
+            return;
+        };
+        let payload = io.groups[group].payloads.insert(buffer);
+        self.tell(slot, id, Operation::Write { extent, payload, fua }, io);
+    }
+
+    fn tell(&mut self, slot: usize, id: RequestId, operation: Operation, io: &mut Io<'_>) {
+        let Some(place) = self.slots[slot].as_ref().and_then(|c| c.place) else { return };
+        let Place { group, volume, .. } = place;
+        io.groups[group].tell(io.now, Event::Request(Request { id, volume, operation }));
+    }
+
+    /// The engine answers a request. Returns the client's slot if it is still there.
+    pub(crate) fn answer(
+        &mut self,
+        request: RequestId,
+        answer: Answer,
+        data: Option<Shared>,
+    ) -> Option<usize> {
+        let owner = self.disown(request.0 as usize)?;
+        let client = self.client(owner.client, owner.epoch)?;
+        answers::tell(client, &owner.request, answer, data);
+        Some(owner.client)
+    }
+
+    /// A request is under way no more.
+    fn disown(&mut self, at: usize) -> Option<Owner> {
+        let owner = self.owners.get_mut(at)?.take()?;
+        self.free_owners.push(at);
+        if let Some(client) = self.client(owner.client, owner.epoch) {
+            client.requests -= 1;
+            client.bytes -= owner.bytes;
+        }
+        Some(owner)
+    }
+
+    /// Goes on with a client whose request was answered, or whose buffer may be there now.
+    pub(crate) fn wake(&mut self, slot: usize, io: &mut Io<'_>) {
+        self.digest(slot, io);
+    }
+
+    /// Clients whose payload waited for a buffer, to be tried again.
+    pub(crate) fn starved(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.starving)
+    }
+
+    fn pump_slot(&mut self, slot: usize, driver: &mut dyn Driver) {
+        let Some(client) = &mut self.slots[slot] else { return };
+        if let Some(op) = client.send() {
+            driver.submit(token(Kind::ClientSend, slot, client.epoch), op);
+        }
+        if client.leaving {
+            if client.requests == 0 && !client.stream.is_sending() {
+                driver.cancel(client.stream.socket());
+                self.slots[slot] = None;
+                self.here -= 1;
+            }
+            return;
+        }
+        if let Some(op) = client.receive() {
+            driver.submit(token(Kind::ClientRecv, slot, client.epoch), op);
+        }
+    }
+
+    /// Sends everybody of a group away, or everybody: it is primary here no more, or the daemon stops.
+    pub(crate) fn dismiss(&mut self, group: Option<usize>, driver: &mut dyn Driver) {
+        self.dismiss_if(driver, |client| {
+            group.is_none_or(|g| client.place.is_some_and(|place| place.group == g))
+        });
+    }
+
+    fn dismiss_if(&mut self, driver: &mut dyn Driver, gone: impl Fn(&Client) -> bool) {
+        for slot in 0..self.slots.len() {
+            if self.slots[slot].as_ref().is_some_and(|client| !client.leaving && gone(client)) {
+                self.leave(slot);
+                self.pump_slot(slot, driver);
+            }
+        }
+    }
+}
+
+/// What clients need of the shard.
+pub(crate) struct Io<'a> {
+    pub(crate) groups: &'a mut [Group],
+    pub(crate) driver: &'a mut dyn Driver,
+    pub(crate) pool: &'a Pool,
+    pub(crate) now: Moment,
+}
