@@ -372,6 +372,44 @@ fn a_diff_tells_what_changes_now_from_what_waits() {
     assert_eq!(diff(&old, &old), Changes::default());
 }
 
+/// The good file with a key for each node; paris has that line more.
+fn keyed(key: u8, line: &str) -> Config {
+    let key_of = |address: &str, key: u8| {
+        let key = KEYS[usize::from(key)];
+        format!("{address}\"\nkey = \"{key}\"\n{}", if address.ends_with('1') { line } else { "" })
+    };
+    let text = GOOD
+        .replace("127.0.0.1:7121\"", &key_of("127.0.0.1:7121", key))
+        .replace("127.0.0.1:7122\"", &key_of("127.0.0.1:7122", 0));
+    parse(&text).expect("reads")
+}
+
+const KEYS: [&str; 2] = [
+    "helio1:BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwfWZVYx",
+    "helio1:CQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQlvjZcH",
+];
+
+#[test]
+fn keys_and_operators_change_now_and_whatever_else_of_the_node_waits() {
+    let (old, operators) = (keyed(0, ""), format!("operators = [\"{}\"]\nspin = \"off\"", KEYS[1]));
+    let mut new = keyed(1, &operators);
+    let changes = diff(&old, &new);
+    let said = [
+        format!("node paris: key {} removed", KEYS[0]),
+        format!("node paris: key {} added", KEYS[1]),
+        format!("node paris: operator {} added", KEYS[1]),
+    ];
+    assert_eq!(changes.trust, said);
+    assert_eq!(changes.restart, ["node paris changed"]);
+    // A first key is no change of keys: a listener without TLS would have to become one with it.
+    let none = parse(GOOD).expect("reads");
+    let changes = diff(&none, &new);
+    assert_eq!(changes.trust, Vec::<String>::new());
+    assert_eq!(changes.restart, ["node lyon changed", "node paris changed"]);
+    new.trust_as(&none);
+    assert_eq!(new.nodes["paris"].keys.len(), 1, "nor does a node lose its last one");
+}
+
 #[test]
 fn the_example_in_the_docs_is_a_good_file() {
     let text = include_str!("../../../../docs/example.toml");

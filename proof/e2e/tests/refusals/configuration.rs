@@ -36,13 +36,17 @@ fn a_node_that_is_not_declared_is_refused() {
 #[test]
 fn an_address_others_could_reach_is_refused() {
     let pair = prepared();
-    for (key, address) in [("listen", "192.0.2.7:7000"), ("nbd", "0.0.0.0:10809")] {
+    let cases = [
+        ("listen", "192.0.2.7:7000", "helio key new"),
+        ("nbd", "0.0.0.0:10809", "[node.NAME.tls]"),
+    ];
+    for (key, address, remedy) in cases {
         let line = format!("{key} = \"{address}\"");
         rewrite(&pair, "[node.paris]\n", &format!("[node.paris]\n{line}\n"));
         let said = refusal("paris", pair.config(), &pair.state("paris"));
         let place = format!(":{}:", line_of(&pair, &line));
         let culprit = format!("`{key}` {address} is not a loopback address");
-        assert_says(&said, &[&place, &culprit, "remedy: ", "127.0.0.1"]);
+        assert_says(&said, &[&place, &culprit, "remedy: ", remedy]);
         rewrite(&pair, &format!("{line}\n"), "");
     }
 }

@@ -86,9 +86,14 @@ fn every_key_of_the_example_is_on_the_page() {
         assert!(text.contains(&format!("`{key}")), "config.md lacks `{key}`");
     }
     // What the daemon knows of each table it says when it meets a key it does not know.
-    for table in
-        ["node.paris", "group.db", "group.db.queue", "group.db.link", "group.db.volume.data"]
-    {
+    for table in [
+        "node.paris",
+        "node.paris.tls",
+        "group.db",
+        "group.db.queue",
+        "group.db.link",
+        "group.db.volume.data",
+    ] {
         let head = format!("[{table}]\n");
         let wrong = example.replacen(&head, &format!("{head}no-such-key = 1\n"), 1);
         let why = Config::parse(&wrong, "example").expect_err("the key is unknown");
