@@ -103,8 +103,8 @@ class Line:
 class Helio:
     """A node pair, or the primary alone; paris is the primary, lyon dials it."""
 
-    def __init__(self, stage, options, io="direct", relayed=False, queue=None):
-        self.stage, self.options, self.io, self.queue = stage, options, io, queue
+    def __init__(self, stage, options, io="direct", relayed=False, queue=None, keyed=False):
+        self.stage, self.options, self.io, self.queue, self.keyed = stage, options, io, queue, keyed
         self.helio = os.path.join(options.programs, "helio")
         self.lyon, self.paris = free_port(), free_port()
         self.line = Line(stage, options, self.paris) if relayed else None
@@ -115,12 +115,19 @@ class Helio:
         extra = self.options.helio_config.replace("\\n", "\n")
         dialled = self.line.port if self.line else self.paris
         queue = f'queue = {{ memory = "{self.queue}" }}\n' if self.queue else ""
+        keys = {name: self.key(name) if self.keyed else "" for name in ("lyon", "paris")}
         with open(self.stage.path("helio.toml"), "w") as out:
-            out.write(f'[node.lyon]\naddress = "127.0.0.1:{self.lyon}"\n{extra}\n'
-                      f'[node.paris]\naddress = "127.0.0.1:{dialled}"\nlisten = "127.0.0.1:{self.paris}"\n{extra}\n'
+            out.write(f'[node.lyon]\naddress = "127.0.0.1:{self.lyon}"\n{keys["lyon"]}\n{extra}\n'
+                      f'[node.paris]\naddress = "127.0.0.1:{dialled}"\nlisten = "127.0.0.1:{self.paris}"\n'
+                      f'{keys["paris"]}\n{extra}\n'
                       f'[group.db]\nnodes = ["lyon", "paris"]\nmode = "{mode}"\n{queue}'
                       f'[group.db.volume.data]\nsize = "{self.stage.size}B"\nio = "{self.io}"\n'
                       f'members.paris = ["{self.stage.a}"]\nmembers.lyon = ["{self.stage.b}"]\n')
+
+    def key(self, name):
+        """A key of the node's own; the line for its section."""
+        return subprocess.run([self.helio, "key", "new", "--state", self.stage.path(name)], capture_output=True, text=True,
+                              check=True).stdout.strip()
 
     def daemon(self, name, part):
         return self.stage.start(part, [self.helio, "daemon", "--node", name, "--config", self.stage.path("helio.toml"),
@@ -191,6 +198,7 @@ SYSTEMS = {
     "helio-local": lambda s, o: Helio(s, o).alone(),
     "helio-local-buffered": lambda s, o: Helio(s, o, io="buffered").alone(),
     "helio-sync": lambda s, o: Helio(s, o).pair("sync"),
+    "helio-sync-keys": lambda s, o: Helio(s, o, keyed=True).pair("sync"),
     "helio-async": lambda s, o: Helio(s, o).pair("async"),
     "helio-async-limited": helio_limited,
 }

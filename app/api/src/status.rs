@@ -27,6 +27,9 @@ pub struct Status {
     #[serde(with = "wire::seconds")]
     #[schemars(with = "f64")]
     pub daemon_uptime_seconds: Duration,
+    /// What its shard runs on: `ring` (io_uring) or `poll` (threads).
+    #[serde(default)]
+    pub driver: String,
     /// The groups this node takes part in, or the one that was asked for.
     pub groups: Vec<GroupStatus>,
 }

@@ -70,6 +70,8 @@ pub(crate) struct Daemon {
     pub(crate) shard: ShardHandle,
     pub(crate) hub: Arc<Hub>,
     pub(crate) started: Instant,
+    /// What the shard runs on.
+    pub(crate) driver: &'static str,
 }
 
 impl Backend for Daemon {
@@ -143,6 +145,7 @@ impl Daemon {
             version: env!("CARGO_PKG_VERSION").into(),
             at_ms: Clock::wall_now(),
             daemon_uptime_seconds: self.started.elapsed(),
+            driver: self.driver.into(),
             groups,
         })
     }

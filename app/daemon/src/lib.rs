@@ -32,7 +32,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use trust::Trusted;
 
-/// How long a shard looks for work before it sleeps where the file names no time. See docs/design/driver.md.
+/// How long a shard looks for work before it sleeps where the file names no time: see docs/design/driver.md.
 const SPIN: Duration = Duration::from_micros(50);
 /// Questions the control plane may have waiting at the shard.
 const ASKS_MAX: usize = 64;
@@ -90,7 +90,7 @@ pub fn run(options: &Options) -> Result<()> {
     if let Some(why) = why {
         tracing::warn!(%why, "io_uring is not to be had here; threads do its work");
     }
-    let waker = driver.waker();
+    let (driver_name, waker) = (driver.name(), driver.waker());
     let (asks, asked) = mpsc::sync_channel(ASKS_MAX);
     let handle = ShardHandle { asks, waker };
     let hub = Arc::new(Hub::new(Clock::wall_now()));
@@ -108,6 +108,7 @@ pub fn run(options: &Options) -> Result<()> {
         shard: handle.clone(),
         hub,
         started: Instant::now(),
+        driver: driver_name,
     });
     let running = thread::Builder::new().name("shard-0".into()).spawn(move || shard.run())?;
     serve(&state, backend, control, &handle, running)
