@@ -223,22 +223,3 @@ impl Client {
         )))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nobody_there_and_not_allowed_are_two_things() {
-        let at = At { state: "/nowhere".into(), timeout: Duration::from_secs(1) };
-        let client = Client::new(&at).expect("a runtime");
-        let told = |kind: ErrorKind| client.absent(&kind.into()).to_string();
-        assert!(
-            told(ErrorKind::NotFound).starts_with("no daemon answers on /nowhere/control.sock")
-        );
-        assert!(told(ErrorKind::ConnectionRefused).contains("retry: may help"));
-        let denied = told(ErrorKind::PermissionDenied);
-        assert!(denied.starts_with("permission denied on /nowhere/control.sock"), "{denied}");
-        assert!(denied.contains("retry: will not help"), "{denied}");
-    }
-}

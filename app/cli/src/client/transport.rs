@@ -113,3 +113,21 @@ impl fmt::Display for Transport {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_there_and_not_allowed_are_two_things() {
+        let socket = Transport::Socket("/nowhere/control.sock".into());
+        let told = |kind: ErrorKind| socket.absent(&kind.into()).to_string();
+        assert!(
+            told(ErrorKind::NotFound).starts_with("no daemon answers on /nowhere/control.sock")
+        );
+        assert!(told(ErrorKind::ConnectionRefused).contains("retry: may help"));
+        let denied = told(ErrorKind::PermissionDenied);
+        assert!(denied.starts_with("permission denied on /nowhere/control.sock"), "{denied}");
+        assert!(denied.contains("retry: will not help"), "{denied}");
+    }
+}
