@@ -120,8 +120,8 @@ mod tests {
 
     #[test]
     fn nobody_there_and_not_allowed_are_two_things() {
-        let transport = Transport::Socket("/nowhere/control.sock".into());
-        let told = |kind: ErrorKind| transport.absent(&kind.into()).to_string();
+        let socket = Transport::Socket("/nowhere/control.sock".into());
+        let told = |kind: ErrorKind| socket.absent(&kind.into()).to_string();
         assert!(
             told(ErrorKind::NotFound).starts_with("no daemon answers on /nowhere/control.sock")
         );
