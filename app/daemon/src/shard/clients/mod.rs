@@ -305,6 +305,12 @@ impl Clients {
             arriving.filled += bytes.len();
         }
         client.stream.consume(taken);
+        self.take_step(slot, step, io)
+    }
+
+    /// Does what a step of the session asks for. Returns whether the next one may be looked at.
+    fn take_step(&mut self, slot: usize, step: Step, io: &mut Io<'_>) -> bool {
+        let Some(client) = &mut self.slots[slot] else { return false };
         match step {
             Step::NeedMore => false,
             Step::Negotiating => true,
