@@ -33,7 +33,7 @@ use tokio::task::JoinSet;
 use trust::Trusted;
 
 /// How long a shard looks for work before it sleeps where the file names no time: see docs/design/driver.md.
-const SPIN: Duration = Duration::from_micros(50);
+const SPIN: Duration = Duration::from_micros(150);
 /// Questions the control plane may have waiting at the shard.
 const ASKS_MAX: usize = 64;
 

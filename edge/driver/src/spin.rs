@@ -48,7 +48,8 @@ impl Spin {
         self.trust = if span <= self.cap {
             (self.trust + 1).min(SURE)
         } else {
-            self.trust.saturating_sub(1)
+            // Spinning in vain costs more than a sleep too soon.
+            self.trust.saturating_sub(2)
         };
     }
 }

@@ -88,8 +88,11 @@ impl Kernel {
         queue.taskrun() || queue.cq_overflow()
     }
 
-    /// Hands the queue over and brings what has completed, without waiting.
+    /// Hands the queue over and brings what has completed, without waiting; no call where there is neither.
     pub(super) fn submit(&mut self) -> io::Result<()> {
+        if self.ring.submission().is_empty() && !self.is_calling() {
+            return Ok(());
+        }
         self.begin()?;
         forgiven(self.ring.submitter().submit())
     }
