@@ -25,6 +25,8 @@ def arguments():
                         help=", ".join(JOBS) + "; or wan alone: helio-sync over emulated links")
     parser.add_argument("--links", type=names, metavar="RTT:RATE,...", help="of the job wan",
                         default=["10ms:100Mbit/s", "10ms:1Gbit/s", "50ms:100Mbit/s", "50ms:1Gbit/s"])
+    parser.add_argument("--line", choices=["relay", "tun"], default="relay",
+                        help="of the job wan: helio lab relay, or helio lab wan, which shows TCP's own windows and needs root")
     parser.add_argument("--placements", type=names, default=list(PLACEMENTS), metavar="A,B")
     parser.add_argument("--client", choices=["own", "fio"], default="own")
     parser.add_argument("--client-spin-us", type=int, default=0)

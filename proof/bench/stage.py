@@ -67,10 +67,10 @@ class Stage:
     def pin(self, part):
         return ["taskset", "-c", str(self.cpus[part])]
 
-    def start(self, part, argv, stdin=subprocess.DEVNULL):
+    def start(self, part, argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL):
         """Starts a server process on the CPU of `part`."""
         with open(self.path("log"), "ab") as log:
-            process = subprocess.Popen(self.pin(part) + argv, stdin=stdin, stdout=subprocess.DEVNULL, stderr=log,
+            process = subprocess.Popen(self.pin(part) + argv, stdin=stdin, stdout=stdout, stderr=log,
                                        start_new_session=True, preexec_fn=die_with_parent)
         self.running.append(process)
         return process

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The systems: each is brought up on a stage and tells what a client writes to."""
-import json, os, shutil, subprocess, time
+import json, os, re, shutil, statistics, subprocess, time
 from dataclasses import dataclass, field
 from stage import Failed, Qmp, connects, connects_tcp, free_port, wait_for
 
@@ -100,11 +100,35 @@ class Line:
         self.process.stdin.flush()
 
 
+class Tun:
+    """A long line below TCP: `helio lab wan` between two network namespaces; needs root."""
+
+    def __init__(self, stage, options):
+        argv = [os.path.join(options.programs, "helio"), "lab", "wan"]
+        self.process = stage.start("secondary", argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.ends = {}
+        while len(self.ends) < 2:
+            line = self.process.stdout.readline().decode()
+            if not line:
+                raise Failed("helio lab wan ended: it needs root and /dev/net/tun")
+            if told := re.match(r"(left|right): network namespace (\S+) .*, ([0-9.]+)$", line.strip()):
+                self.ends[told[1]] = (told[3], ["nsenter", f"--net=/run/netns/{told[2]}"])
+
+    shape = Line.shape
+
+    def ping(self):
+        """Median seconds of a packet there and back."""
+        (_, enter), (far, _) = self.ends["left"], self.ends["right"]
+        told = subprocess.run(enter + ["ping", "-c", "21", "-i", "0.05", far], capture_output=True, text=True, check=True)
+        return statistics.median(float(t) for t in re.findall(r"time=([0-9.]+)", told.stdout)) / 1e3
+
+
 class Helio:
     """A node pair, or the primary alone; paris is the primary, lyon dials it."""
 
-    def __init__(self, stage, options, io="direct", relayed=False, queue=None, keyed=False):
-        self.stage, self.options, self.io, self.queue, self.keyed = stage, options, io, queue, keyed
+    def __init__(self, stage, options, io="direct", relayed=False, queue=None, keyed=False, tun=None):
+        self.stage, self.options, self.io, self.queue, self.keyed = stage, options, io, queue, keyed or tun is not None
+        self.tun = tun
         self.helio = os.path.join(options.programs, "helio")
         self.lyon, self.paris = free_port(), free_port()
         self.line = Line(stage, options, self.paris) if relayed else None
@@ -116,9 +140,10 @@ class Helio:
         dialled = self.line.port if self.line else self.paris
         queue = f'queue = {{ memory = "{self.queue}" }}\n' if self.queue else ""
         keys = {name: self.key(name) if self.keyed else "" for name in ("lyon", "paris")}
+        here, there = (self.tun.ends[end][0] if self.tun else "127.0.0.1" for end in ("left", "right"))
         with open(self.stage.path("helio.toml"), "w") as out:
-            out.write(f'[node.lyon]\naddress = "127.0.0.1:{self.lyon}"\n{keys["lyon"]}\n{extra}\n'
-                      f'[node.paris]\naddress = "127.0.0.1:{dialled}"\nlisten = "127.0.0.1:{self.paris}"\n'
+            out.write(f'[node.lyon]\naddress = "{there}:{self.lyon}"\n{keys["lyon"]}\n{extra}\n'
+                      f'[node.paris]\naddress = "{here}:{dialled}"\nlisten = "{here}:{self.paris}"\n'
                       f'{keys["paris"]}\n{extra}\n'
                       f'[group.db]\nnodes = ["lyon", "paris"]\nmode = "{mode}"\n{queue}'
                       f'[group.db.volume.data]\nsize = "{self.stage.size}B"\nio = "{self.io}"\n'
@@ -130,7 +155,8 @@ class Helio:
                               check=True).stdout.strip()
 
     def daemon(self, name, part):
-        return self.stage.start(part, [self.helio, "daemon", "--node", name, "--config", self.stage.path("helio.toml"),
+        enter = self.tun.ends["left" if name == "paris" else "right"][1] if self.tun else []
+        return self.stage.start(part, enter + [self.helio, "daemon", "--node", name, "--config", self.stage.path("helio.toml"),
                                        "--state", self.stage.path(name)])
 
     def ask(self, *argv):

@@ -4,7 +4,7 @@ import re, socket, statistics, threading, time
 from clients import JOBS, measure
 from report import is_flagged, spread
 from stage import PLACEMENTS, Failed
-from systems import Helio, Line, Target
+from systems import Helio, Line, Target, Tun
 
 PINGS = 21
 
@@ -55,18 +55,34 @@ def ping(port):
     return statistics.median(took)
 
 
+def over_relay(stage, options, rtt, rate, echo):
+    """A pair over the relay, and the idle ping through another of the same shape."""
+    pinged = Line(stage, options, echo.port)
+    pinged.shape(rtt, rate)
+    helio = Helio(stage, options, relayed=True)
+    target = helio.pair("sync")
+    helio.line.shape(rtt, rate)
+    return target, ping(pinged.port)
+
+
+def over_tun(stage, options, rtt, rate, _echo):
+    """A pair at the two ends of a line below TCP, with keys, and the idle ping of that very line."""
+    line = Tun(stage, options)
+    target = Helio(stage, options, tun=line).pair("sync")
+    line.shape(rtt, rate)
+    return target, line.ping()
+
+
+LINES = {"relay": over_relay, "tun": over_tun}
+
+
 def one_link(stage, options, args, rtt, rate, n):
     """A round on one link; its figures, the ideal beside each."""
     stage.clean()
     echo = Echo()
     try:
         raw = measure(stage, options, Target("raw", stage.a), JOBS["w16"], args, 1 + n)
-        pinged = Line(stage, options, echo.port)
-        pinged.shape(rtt, rate)
-        helio = Helio(stage, options, relayed=True)
-        target = helio.pair("sync")
-        helio.line.shape(rtt, rate)
-        idle = ping(pinged.port)
+        target, idle = LINES[args.line](stage, options, rtt, rate, echo)
         small = measure(stage, options, target, JOBS["w16"], args, 1 + n)
         large = measure(stage, options, target, JOBS["seq4"], args, 1 + n)
     finally:
@@ -96,7 +112,8 @@ def run(stage, options, args):
 
 
 def table(cells):
-    out = ["\n## helio-sync over a link\n",
+    control = open("/proc/sys/net/ipv4/tcp_congestion_control").read().strip()
+    out = [f"\n## helio-sync over a link (congestion control {control})\n",
            "Ideal writes/s: 16 / (idle median ping + raw p50 at depth 16). What depth 4 allows: 4 MiB per idle ping and "
            "one block's time on the link, at most the link's rate.\n",
            "| round trip, rate | placement | idle ping ms | writes/s @16 | of ideal | 1 MiB @4 MB/s | of the link | "

@@ -94,6 +94,10 @@ pub async fn serve<L: Listener>(
                 continue;
             }
         };
+        if places.available_permits() == 0 {
+            // Whoever had to make way for a newer caller gives its place back as soon as it runs.
+            tokio::task::yield_now().await;
+        }
         if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
             tokio::spawn(converse(greeting, app.clone(), limits, place, stop.clone()));
         } else if let Ok(place) = Arc::clone(&refusals).try_acquire_owned() {
