@@ -68,8 +68,10 @@ def over_relay(stage, options, rtt, rate, echo):
 def over_tun(stage, options, rtt, rate, _echo):
     """A pair at the two ends of a line below TCP, with keys, and the idle ping of that very line."""
     line = Tun(stage, options)
+    # The round trip is there from the start: bbr remembers the shortest it saw for ten seconds.
+    line.shape(rtt)
     target = Helio(stage, options, tun=line).pair("sync")
-    line.shape(rtt, rate)
+    line.shape(rate=rate)
     return target, line.ping()
 
 
