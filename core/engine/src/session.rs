@@ -271,6 +271,10 @@ impl Engine {
         {
             return Err(String::from("a stream was begun towards a node that follows nobody"));
         }
+        // Positions begin at one, and no line is ever half as long as they could count.
+        if start.from == Sequence::ZERO || start.from.0 >> 63 != 0 {
+            return Err(alloc::format!("a stream was begun at item {}", start.from));
+        }
         let b = &self.superblock;
         let continues = b.lineage == start.lineage && b.consistent == start.consistent && !b.clean;
         self.follower.start(start, continues, &mut self.shared);

@@ -240,6 +240,31 @@ fn follower(lineage: Lineage, consistent: bool) -> Desk {
 }
 
 #[test]
+fn a_stream_that_begins_where_no_line_does_ends_the_connection() {
+    for from in [0, 1 << 63, u64::MAX] {
+        let mut desk = Desk::new(config());
+        desk.meet(Hello { serving: true, role: Role::Primary, ..hello(generation(1), true) });
+        let start = Start { lineage: generation(1), from: Sequence(from), consistent: true };
+        desk.hear(Message::Start(start));
+        assert!(desk.accuses(), "item {from}");
+    }
+}
+
+#[test]
+fn a_follower_tells_what_nobody_waits_for_a_little_later() {
+    let acks = |desk: &Desk| desk.said.iter().filter(|m| matches!(m, Message::Ack(_))).count();
+    let mut desk = follower(generation(1), true);
+    desk.save(true);
+    let before = acks(&desk);
+    desk.hear(item(1));
+    assert_eq!(acks(&desk), before, "in {:?} nobody waits for what was received", config().mode);
+    let due = desk.engine.deadline();
+    assert!(due <= desk.now + Duration::from_millis(10), "it is told by {due:?}");
+    (0..10).for_each(|_| desk.tell_together([]));
+    assert_eq!(acks(&desk), before + 1);
+}
+
+#[test]
 fn a_write_in_sync_is_answered_when_the_peer_completed_it() {
     let mut desk = Desk::replicating(Mode::Sync);
     desk.write(1);
