@@ -7,7 +7,7 @@
 //! * one that followed, with force: nothing that was answered in effective sync, but for what a power cut took and no
 //!   FLUSH in sync had covered.
 
-use super::history::{History, Serial, Write};
+use super::history::{History, Image, Serial, Write};
 use super::{Key, Oracle, key};
 use crate::promise::{Promise, Violation, hold};
 use helio_format::lineage::Lineage;
@@ -87,7 +87,8 @@ impl Oracle {
         hold(!rival || force == Some(true), Promise::OnePrimary, || {
             format!("{side} becomes primary without force while the other serves")
         })?;
-        self.nothing_lost(side, own.generation, 0, force)?;
+        let image = &self.images[side.index()];
+        self.nothing_lost(side, own.generation, 0, force, image)?;
         // Whoever forces a promotion while another is being asked for overrides the word that was given.
         let overridden =
             by_force(&peer.generation) && Some(self.histories[&peer.generation].born) > asked;
@@ -95,7 +96,9 @@ impl Oracle {
             // What the peer answered before this image left its generation was judged when it did.
             let child = self.child_of(peer.generation, &record.lineage);
             let left = child.map_or(0, |history| history.born);
-            self.nothing_lost(side, peer.generation, left, force)?;
+            // What it answered since may have been in the image that left, and been overwritten there.
+            let image = child.map_or(image, |history| &history.base);
+            self.nothing_lost(side, peer.generation, left, force, image)?;
         }
         let (old, new) = (own.generation, key(record.lineage.generation));
         if new != old {
@@ -116,6 +119,7 @@ impl Oracle {
         at: Key,
         since: Serial,
         force: Option<bool>,
+        image: &Image,
     ) -> Result<(), Violation> {
         let Some(history) = self.histories.get(&at) else { return Ok(()) };
         let power = self.copies[side.index()].lost_power_at;
@@ -124,7 +128,7 @@ impl Oracle {
             let write = &history.writes[*index as usize];
             if write.answered > Some(since)
                 && !may_lack(write, led, force, power)
-                && let Some(place) = history.lacks(write, &self.images[side.index()])
+                && let Some(place) = history.lacks(write, image)
             {
                 return Err(Violation::new(
                     Promise::NothingLost,
