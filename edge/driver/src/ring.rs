@@ -123,18 +123,27 @@ impl RingDriver {
         let lane = self.slots[at].lane();
         match self.slots[at].entry() {
             Ok(entry) => {
-                self.flying += 1;
-                self.on_files += usize::from(lane.is_none());
-                self.push(&entry.user_data(at as u64));
+                if self.push(&entry.user_data(at as u64)) {
+                    self.flying += 1;
+                    self.on_files += usize::from(lane.is_none());
+                } else {
+                    let outcome = self.slots[at].cancelled();
+                    self.settle(at, outcome, lane);
+                }
             }
             Err(outcome) => self.settle(at, outcome, lane),
         }
     }
 
-    fn push(&mut self, entry: &Entry) {
+    /// Hands an entry to the kernel; where that cannot be done the next wait says why.
+    fn push(&mut self, entry: &Entry) -> bool {
         // What the entry points at stays in its slot, on the heap, until its result is taken; `Drop` waits for that.
-        if let Err(error) = self.kernel.push(entry) {
-            self.broken = Some(error);
+        match self.kernel.push(entry) {
+            Ok(()) => true,
+            Err(error) => {
+                self.broken = Some(error);
+                false
+            }
         }
     }
 

@@ -367,6 +367,10 @@ impl Group {
 
     /// The connection is gone, or must go; nothing more is said on it.
     pub(crate) fn lost(&mut self, now: Moment, why: String) {
+        // What was to be done on that connection means nothing on the next.
+        self.effects.retain(|effect| {
+            !matches!(effect, Effect::Send(_) | Effect::Hangup { .. } | Effect::PauseReceiving(_))
+        });
         self.parting.extend(self.link.part(false, now));
         self.tell(now, Event::Disconnected { why });
     }

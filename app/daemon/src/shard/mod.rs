@@ -35,7 +35,7 @@ use events::Watch;
 use group::{CommandReply, Group, Wanted};
 use guard::Door;
 pub(crate) use guard::Guard;
-use helio_driver::{Completion, Driver, Op, Outcome, Pool, Socket};
+use helio_driver::{Address, Completion, Driver, Op, Outcome, Pool, Socket};
 use helio_engine::{Command, Refusal};
 use helio_format::message::Parting;
 use helio_units::{Bytes, Moment, VolumeIndex};
@@ -98,6 +98,7 @@ pub(crate) struct Shard<D: Driver> {
     clients: Clients,
     strangers: Strangers,
     client_listeners: Vec<Socket>,
+    client_addresses: Vec<Address>,
     peer_listener: Option<Socket>,
     pool: Pool,
     asks: Receiver<Ask>,
@@ -139,6 +140,7 @@ impl<D: Driver> Shard<D> {
             groups,
             strangers: Strangers::new(door),
             client_listeners: listeners.clients.iter().map(listen).collect::<Result<_, _>>()?,
+            client_addresses: listeners.clients.clone(),
             peer_listener: listeners.peers.as_ref().map(listen).transpose()?,
             pool,
             asks,
@@ -242,8 +244,9 @@ impl<D: Driver> Shard<D> {
             }
             self.grant(index);
         }
-        // Clients told only this group anything meanwhile, and it knows.
-        drop(self.clients.groups_told());
+        // What clients told this group meanwhile it knows; others may have been told something too.
+        let Self { clients, rota, .. } = self;
+        clients.groups_told().filter(|told| *told != index).for_each(|told| rota.stir(told));
         let group = &mut self.groups[index];
         group.hear(now);
         group.link.receive(&mut self.driver);
@@ -296,9 +299,9 @@ impl<D: Driver> Shard<D> {
 
     fn expire_leaving(&mut self, now: Moment) {
         for slot in &mut self.leaving {
-            if slot.as_ref().is_some_and(|l| now >= l.until)
-                && let Some(gone) = slot.take()
-            {
+            if let Some(gone) = slot.as_mut().filter(|l| now >= l.until) {
+                // Its send ends now, and that frees the slot.
+                gone.until = Moment::NEVER;
                 self.driver.cancel(&gone.socket);
             }
         }
@@ -364,7 +367,8 @@ impl<D: Driver> Shard<D> {
     ) {
         match result {
             Ok(accepted) if kind == Kind::AcceptClient => {
-                let tcp = accepted.peer.is_some();
+                // Not by the peer's name: one that has gone again has none.
+                let tcp = self.client_addresses.get(index).is_none_or(is_tcp);
                 self.clients.accept(accepted.socket, tcp, now, &mut self.driver);
             }
             Ok(accepted) => self.strangers.accept(accepted.socket, now, &mut self.driver),
@@ -557,6 +561,10 @@ fn payload_memory<'a>(configs: impl Iterator<Item = &'a helio_engine::Config>) -
     let bounds = configs.map(|c| c.queue.memory.unwrap_or(helio_engine::QUEUE_BYTES_MOST));
     let queued = bounds.fold(0, |sum: u64, bound| sum.saturating_add(bound.0));
     Bytes(queued.saturating_mul(2).saturating_add(CLIENT_MEMORY.0))
+}
+
+const fn is_tcp(address: &Address) -> bool {
+    matches!(address, Address::Inet(_))
 }
 
 fn unknown(group: &str) -> Refusal {

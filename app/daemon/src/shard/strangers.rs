@@ -115,27 +115,34 @@ impl Strangers {
             let why = error.to_string();
             return self.send_away(slot, &why, driver);
         }
-        match stranger.incoming.consume(stranger.stream.unread(), &self.pool) {
-            Ok((taken, Some(arrived))) => {
-                stranger.stream.consume(taken);
-                let alone = stranger.stream.unread().is_empty();
-                match (arrived.message, self.slots[slot].take()) {
-                    (Message::Hello(hello), Some(stranger)) if alone => {
-                        Introduced::Hello { stream: stranger.stream, hello }
-                    }
-                    (_, stranger) => {
-                        self.slots[slot] = stranger;
-                        let why = "the first message must be a hello, and nothing behind it";
-                        self.send_away(slot, why, driver)
-                    }
+        // TLS hands out a long record in parts.
+        loop {
+            match stranger.incoming.consume(stranger.stream.unread(), &self.pool) {
+                Ok((taken, Some(arrived))) => {
+                    stranger.stream.consume(taken);
+                    return self.introduce(slot, arrived.message, driver);
                 }
+                Ok((taken, None)) => stranger.stream.consume(taken),
+                Err(error) => return self.send_away(slot, &error.to_string(), driver),
             }
-            Ok((taken, None)) => {
-                stranger.stream.consume(taken);
+            if stranger.stream.unread().is_empty() {
                 receive(slot, stranger, driver);
-                Introduced::Nothing
+                return Introduced::Nothing;
             }
-            Err(error) => self.send_away(slot, &error.to_string(), driver),
+        }
+    }
+
+    /// A stranger's first message came.
+    fn introduce(&mut self, slot: usize, message: Message, driver: &mut dyn Driver) -> Introduced {
+        match (message, self.slots[slot].take()) {
+            (Message::Hello(hello), Some(stranger)) if stranger.stream.unread().is_empty() => {
+                Introduced::Hello { stream: stranger.stream, hello }
+            }
+            (_, stranger) => {
+                self.slots[slot] = stranger;
+                let why = "the first message must be a hello, and nothing behind it";
+                self.send_away(slot, why, driver)
+            }
         }
     }
 

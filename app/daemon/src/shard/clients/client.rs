@@ -45,7 +45,7 @@ pub(super) struct Client {
     pub(super) counted: u64,
     /// It goes once everything under way is answered and sent.
     pub(super) leaving: bool,
-    /// It must have chosen an export by then.
+    /// It must have chosen an export by then; once it leaves, have taken its last answers.
     pub(super) until: Moment,
     /// The server's side of TLS, where it is offered.
     tls: Option<NbdTls>,

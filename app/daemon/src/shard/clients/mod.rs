@@ -22,6 +22,10 @@ use std::time::Duration;
 
 /// A client that has not chosen an export by then goes: nobody keeps a place by saying nothing.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// One that was sent away must have taken its last answers by then.
+const PARTING_PATIENCE: Duration = Duration::from_secs(10);
+/// A socket given up is given up again after that long, should it still be there.
+const RETRY: Duration = Duration::from_secs(1);
 /// How often refusals for want of room are told in the log.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 /// What has no data counts nothing towards the bytes under way; the engine cuts long zeroes and trims into pieces.
@@ -180,24 +184,39 @@ impl Clients {
         if let Some(client) = &mut self.slots[slot]
             && !std::mem::replace(&mut client.leaving, true)
         {
+            client.until = Moment::NEVER;
             let place = client.place;
             self.tally(place, false);
         }
     }
 
-    /// When the first of those who have not chosen yet must go.
+    /// When the first of those who have not chosen yet, or do not take what they were told last, must go.
     pub(crate) fn deadline(&self) -> Moment {
         self.next_expiry
     }
 
-    /// Sends those away who have not chosen an export in time.
+    /// Sends those away who have not chosen an export in time, and lets go of those who were sent away and do not take
+    /// their last answers.
     pub(crate) fn expire(&mut self, now: Moment, driver: &mut dyn Driver) {
         if now < self.next_expiry {
             return;
         }
         self.dismiss_if(driver, |client| client.place.is_none() && now >= client.until);
-        let waiting = self.slots.iter().flatten().filter(|c| c.place.is_none() && !c.leaving);
-        self.next_expiry = waiting.map(|c| c.until).min().unwrap_or(Moment::NEVER);
+        let mut next = Moment::NEVER;
+        for client in self.slots.iter_mut().flatten() {
+            if client.leaving && client.requests == 0 {
+                if now >= client.until {
+                    // Its send ends with an error, and then it is gone.
+                    driver.cancel(client.stream.socket());
+                    client.until = now + RETRY;
+                }
+                client.until = client.until.min(now + PARTING_PATIENCE);
+            }
+            if client.leaving && client.requests == 0 || client.place.is_none() {
+                next = next.min(client.until);
+            }
+        }
+        self.next_expiry = next;
     }
 
     /// Bytes arrived, or the client went.
@@ -444,6 +463,9 @@ impl Clients {
                 self.held -= held;
                 self.slots[slot] = None;
                 self.here -= 1;
+            } else if client.requests == 0 && client.until == Moment::NEVER {
+                // It still takes what it was told last; not for ever.
+                self.next_expiry = Moment::ZERO;
             }
             return;
         }
