@@ -154,8 +154,9 @@ fn of_message(message: &Message) -> String {
             let state = ping.state.map_or("no state", helio_units::State::word);
             format!("ping {}, {state}{}", ping.token, flags(&[(ping.hurry, ", hurry")]))
         }
-        Message::Pong { token, flushing } => {
-            format!("pong {token}{}", flags(&[(*flushing, ", flushing")]))
+        Message::Copying(talk) => format!("{talk:?}"),
+        Message::Pong { token, flushing, short, .. } => {
+            format!("pong {token}{}", flags(&[(*flushing, ", flushing"), (*short, ", short")]))
         }
         Message::Goodbye { parting, text } => format!("goodbye, {parting:?}: {text}"),
         Message::PromoteRequest { generation, durable } => {
@@ -175,6 +176,8 @@ fn of_hello(h: &Hello) -> String {
             (h.serving, " serving"),
             (h.clean, " clean"),
             (h.wrote, " wrote"),
+            (h.alone, " alone"),
+            (h.trusted, " trusted"),
             (!h.consistent, " INCONSISTENT")
         ]),
         of_lineage(&h.lineage),
@@ -194,6 +197,8 @@ fn of_item(item: &Item) -> String {
         ItemKind::Discard => of_operation(Operation::Discard { extent, fua }),
         ItemKind::Flush => of_operation(Operation::Flush),
         ItemKind::Consistent => "consistent".to_owned(),
+        ItemKind::Same => format!("same at {extent}"),
+        ItemKind::Verify => format!("verify {extent}"),
     };
     format!(
         "item {} after {}: {what}{} of volume {}",

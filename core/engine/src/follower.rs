@@ -232,6 +232,9 @@ impl Follower {
         if item.sequence != expected {
             return Err(format!("item {} arrived where {expected} was due", item.sequence));
         }
+        if item.kind == ItemKind::Verify {
+            return Err(format!("item {} compares, which this build cannot", item.sequence));
+        }
         if item.extent.end() > size || (!self.streaming && self.starting.is_none()) {
             return Err(format!(
                 "item {} does not fit: {} of volume {}",
@@ -315,11 +318,22 @@ impl Follower {
                     self.marker = Some(next);
                     self.flush.hurry = true;
                 }
+                ItemKind::Same => self.nothing_to_apply(next, s),
                 ItemKind::Flush => self.issue(next, s),
                 _ if self.gate.enter(next, item.volume, item.extent) => self.issue(next, s),
                 _ => {}
             }
         }
+    }
+
+    /// The copier found our copy equal there: the item is complete where it stands.
+    fn nothing_to_apply(&mut self, at: Sequence, s: &mut Shared) {
+        let before = self.completed;
+        if let Some(slot) = self.slot_mut(at) {
+            slot.stage = Stage::Done;
+        }
+        self.unannounced.push_back(at);
+        self.advance(before, None, s);
     }
 
     fn issue(&mut self, at: Sequence, s: &mut Shared) {
@@ -331,7 +345,7 @@ impl Follower {
             (ItemKind::Zero, _) => StoreOp::Zero { extent, punch, fua },
             (ItemKind::Discard, _) => StoreOp::Discard { extent, fua },
             (ItemKind::Flush, _) => StoreOp::Flush,
-            (ItemKind::Write | ItemKind::Consistent, _) => {
+            (ItemKind::Write | ItemKind::Consistent | ItemKind::Same | ItemKind::Verify, _) => {
                 panic!("item {at} ({kind:?}) cannot be issued")
             }
         };

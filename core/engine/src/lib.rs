@@ -7,7 +7,8 @@
 //!
 //! The rooms: `write` one write's life, with `ack` deciding its answer; `gate`, `queue`, `marks`, `line` what it
 //! passes and leaves; `primary`, `stream`, `resync` what a primary owes its peer; `follower` the other side; `session`
-//! the conversation; `recovery` the table of who is source; `role` and `save` changes of role, durable first;
+//! the conversation; `recovery` the table of who is source; `meet` asks it; `role`, `promote`, `leave` and `save` changes of role,
+//! durable first;
 //! `status`, `recorder`, `invariants` what is shown and checked. One engine has one peer and one member today:
 //! several peers become a vector of what `primary` keeps per peer (cursors, marks, flow), several members a vector
 //! of local legs in `line::Entry`, the disk queue and the logged secondary tiers behind `queue` and `follower`,
@@ -24,10 +25,13 @@ mod event;
 mod follower;
 mod gate;
 mod invariants;
+mod leave;
 mod line;
 mod marks;
+mod meet;
 mod plant;
 mod primary;
+mod promote;
 mod queue;
 mod recorder;
 pub mod recovery;

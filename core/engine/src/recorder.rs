@@ -6,6 +6,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
+use helio_format::copying::Copying;
 use helio_format::message::Message;
 use helio_units::Moment;
 
@@ -84,12 +85,13 @@ fn boil_down(event: &Event) -> (&'static str, u64, u64) {
             Message::Item(i) => ("peer-item", i.sequence.0, i.after.0),
             Message::Ack(a) => ("peer-ack", a.completed.0, a.durable.0),
             Message::Ping(p) => ("peer-ping", p.token, p.accepted.0),
-            Message::Pong { token, flushing } => ("peer-pong", *token, u64::from(*flushing)),
+            Message::Pong { token, flushing, .. } => ("peer-pong", *token, u64::from(*flushing)),
             Message::Goodbye { .. } => ("peer-goodbye", 0, 0),
             Message::PromoteRequest { durable, .. } => ("peer-asks-promotion", durable.0, 0),
             Message::PromoteReply { granted, .. } => {
                 ("peer-answers-promotion", u64::from(*granted), 0)
             }
+            Message::Copying(talk) => of_copying(talk),
         },
         Event::Command { id, command } => match command {
             Command::Promote { force } => ("promote", id.0, u64::from(*force)),
@@ -102,6 +104,20 @@ fn boil_down(event: &Event) -> (&'static str, u64, u64) {
         },
         Event::Reconfigure { .. } => ("reconfigure", 0, 0),
         Event::Tick => ("tick", 0, 0),
+    }
+}
+
+fn of_copying(talk: &Copying) -> (&'static str, u64, u64) {
+    match talk {
+        Copying::MarksWanted => ("peer-wants-marks", 0, 0),
+        Copying::Marks { page, .. } => ("peer-marks", u64::from(*page), 0),
+        Copying::MarksEnd { trusted } => ("peer-marks-end", u64::from(*trusted), 0),
+        Copying::DigestsWanted { extent, .. } => {
+            ("peer-wants-digests", extent.offset, extent.length)
+        }
+        Copying::Digests { extent, .. } => ("peer-digests", extent.offset, extent.length),
+        Copying::NoRoom { wanted, free } => ("peer-has-no-room", *wanted, *free),
+        Copying::Differs { extent, sequence, .. } => ("peer-differs", sequence.0, extent.offset),
     }
 }
 

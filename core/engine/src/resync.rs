@@ -44,7 +44,13 @@ impl Primary {
         self.copier.to_copy = self.marks.stale_bytes();
         self.copier.since = s.now;
         s.info(format!("update begins: {} in marked regions", self.copier.to_copy));
-        s.send(Message::Start(Start { lineage, from: head.next(), consistent: false }));
+        s.send(Message::Start(Start {
+            lineage,
+            from: head.next(),
+            consistent: false,
+            keep: false,
+            to_copy: self.copier.to_copy.0,
+        }));
     }
 
     /// Lets the copier run where order is kept and yet something is marked (a local write failed).

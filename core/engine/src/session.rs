@@ -11,14 +11,11 @@
 
 use crate::effect::Effect;
 use crate::engine::Engine;
-use crate::recovery::{self, Decision, Verdict};
 use crate::role::Standing;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 use core::time::Duration;
-use helio_format::lineage::Relation;
 use helio_format::message::{Hello, Message, Parting, Ping};
 use helio_units::{Bytes, Moment, Rate, Sequence};
 
@@ -46,13 +43,13 @@ pub(crate) struct Session {
     pub(crate) remedy: String,
     pub(crate) last_heard: Option<Moment>,
     /// The peer's hello, which came before ours could be said.
-    early: Option<Hello>,
+    pub(crate) early: Option<Hello>,
     /// What the peer's last ping told.
     pub(crate) told: Option<Ping>,
     pub(crate) round_trip: Option<Duration>,
-    progress_at: Moment,
+    pub(crate) progress_at: Moment,
     peer_flushing: bool,
-    next_ping: Moment,
+    pub(crate) next_ping: Moment,
     ping_sent: Option<(u64, Moment)>,
     pings: u64,
     pub(crate) hurry_sent: bool,
@@ -79,7 +76,7 @@ impl Session {
         }
     }
 
-    fn turn(&mut self, link: Link, why: String, now: Moment) {
+    pub(crate) fn turn(&mut self, link: Link, why: String, now: Moment) {
         self.link = link;
         self.early = None;
         self.since = now;
@@ -137,10 +134,15 @@ impl Engine {
             clean,
             consistent: b.consistent,
             wrote: b.wrote,
+            alone: true,
+            trusted: false,
             lineage: b.lineage,
             head,
             received,
             durable,
+            granularity: crate::config::REGION.0 as u32,
+            metadata: 0,
+            remembers: 0,
             sizes: config.volumes.iter().map(|v| v.0).collect(),
         }
     }
@@ -197,7 +199,7 @@ impl Engine {
                 self.peer_ping(ping);
                 Ok(())
             }
-            Message::Pong { token, flushing } if up => {
+            Message::Pong { token, flushing, .. } if up => {
                 self.peer_pong(token, flushing);
                 Ok(())
             }
@@ -290,7 +292,7 @@ impl Engine {
             self.follower.hurry();
         }
         let flushing = self.primary.is_none() && self.follower.is_flushing();
-        self.shared.send(Message::Pong { token: ping.token, flushing });
+        self.shared.send(Message::Pong { token: ping.token, flushing, short: false, metadata: 0 });
     }
 
     fn peer_pong(&mut self, token: u64, flushing: bool) {
@@ -305,124 +307,6 @@ impl Engine {
         }
         if !self.has_outstanding() {
             self.session.progress_at = now;
-        }
-    }
-
-    /// The peer introduces itself: check that it is the right one, then ask the table.
-    fn peer_hello(&mut self, hello: Hello) {
-        let config = &self.shared.config;
-        let sizes: Vec<u64> = config.volumes.iter().map(|v| v.0).collect();
-        let wrong = if hello.group != config.group {
-            Some(format!("it is about group {}, this is {}", hello.group, config.group))
-        } else if hello.node != config.peer {
-            Some(format!("it calls itself {}, expected was {}", hello.node, config.peer))
-        } else if hello.sizes != sizes {
-            Some(format!(
-                "its volumes are {:?} bytes, ours {sizes:?}; both files must agree",
-                hello.sizes
-            ))
-        } else {
-            None
-        };
-        if let Some(wrong) = wrong {
-            let why = format!("the peer at the configured address is not the right one: {wrong}");
-            self.shared.warn(why.clone());
-            self.session.refused = Some("wrong-peer");
-            self.session.remedy = String::from("use the same configuration file on both nodes");
-            self.hang_up(Parting::Refused, why);
-            return;
-        }
-        let now = self.shared.now;
-        let serving = hello.serving;
-        self.session.turn(Link::Up(Box::new(hello)), String::from("connected"), now);
-        self.session.refused = None;
-        self.session.progress_at = now;
-        self.session.next_ping = now;
-        if self.primary.is_some() {
-            self.meet_as_source();
-        } else if serving {
-            self.meet_as_target();
-        } else {
-            self.meet_without_primary();
-        }
-    }
-
-    /// Refuses the peer by a row of the table, which was read with one of the two as its source.
-    fn refuse(&mut self, label: &'static str, we_are_source: bool) {
-        let config = &self.shared.config;
-        let (source, target) =
-            if we_are_source { (&config.node, &config.peer) } else { (&config.peer, &config.node) };
-        let (text, remedy) = recovery::explain(label, source, target);
-        self.shared.warn(format!("{label}: {text}; {remedy}"));
-        self.session.refused = Some(label);
-        self.session.remedy = remedy;
-        self.hang_up(Parting::Refused, format!("{label}: {text}"));
-    }
-
-    fn meet_as_source(&mut self) {
-        let ours = self.hello();
-        let (Some(primary), Some(peer)) = (&mut self.primary, self.session.peer()) else { return };
-        let mut facts = recovery::facts_of(&ours, peer);
-        let received = peer.received;
-        facts.same_memory = primary.peer_incarnation == Some(peer.incarnation);
-        facts.equal = self.equal_at_start && primary.retaining;
-        facts.line_from_received = received <= primary.cursors.sent
-            && received >= primary.cursors.durable
-            && primary.can_resume_behind(received);
-        facts.line_from_durable = primary.peer_incarnation.is_some()
-            && primary.can_resume_behind(primary.cursors.durable);
-        let peer_keeps_nothing = !peer.consistent || facts.kinship == recovery::Kinship::New;
-        let Decision { label, verdict } = recovery::decide(&facts);
-        let lineage = self.superblock.lineage;
-        let s = &mut self.shared;
-        s.info(format!("{} met as {label}", s.config.peer));
-        self.session.why = format!("connected, {label}");
-        match verdict {
-            Verdict::Refuse => return self.refuse(label, true),
-            Verdict::ResumeReceived => primary.resume_received(lineage, received, s),
-            Verdict::ResumeDurable | Verdict::ResumeEqual => {
-                primary.resume_durable(lineage, primary.cursors.durable, s);
-            }
-            Verdict::UpdateMarks | Verdict::UpdateAll => {
-                if verdict == Verdict::UpdateAll {
-                    primary.marks.stale_all();
-                }
-                primary.drop_queue("the peer's copy is not proven equal", s);
-                let wanted = s.config.autosync || self.update_wanted || peer_keeps_nothing;
-                if wanted && !primary.told_to_log {
-                    primary.begin_sync(lineage, s);
-                }
-            }
-        }
-        self.equal_at_start = false;
-        self.update_wanted = false;
-    }
-
-    fn meet_as_target(&mut self) {
-        let ours = self.hello();
-        let Some(peer) = self.session.peer() else { return };
-        let Decision { label, verdict } = recovery::decide(&recovery::facts_of(peer, &ours));
-        // The source alone knows whether it can resume; refusals need no memory.
-        if verdict == Verdict::Refuse {
-            self.refuse(label, false);
-        } else if matches!(self.standing, Standing::Returning) {
-            self.step_back();
-        }
-    }
-
-    /// Neither serves. A node that was primary when it stopped goes on, if the peer did not go on without it.
-    fn meet_without_primary(&mut self) {
-        let Some(peer) = self.session.peer() else { return };
-        let relation = self.superblock.lineage.relation_of(&peer.lineage);
-        if !matches!(self.standing, Standing::Returning) {
-            return;
-        }
-        match relation {
-            Relation::New | Relation::Same | Relation::Parent(_) | Relation::Older(_) => {
-                self.go_on()
-            }
-            Relation::Descendant(_) => self.step_back(),
-            Relation::Unrelated => self.refuse("unrelated", true),
         }
     }
 

@@ -82,7 +82,7 @@ impl Primary {
     ) {
         self.flow = Some(Flow::behind(self.line.head));
         self.cursors.sent = Sequence(from.0 - 1);
-        s.send(Message::Start(Start { lineage, from, consistent }));
+        s.send(Message::Start(Start { lineage, from, consistent, keep: false, to_copy: 0 }));
         self.keep_pace(s);
     }
 

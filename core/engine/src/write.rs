@@ -84,7 +84,7 @@ impl Part {
         match self.kind {
             ItemKind::Write => Bytes(self.extent.length).max(WORK_COST),
             ItemKind::Zero | ItemKind::Discard => WORK_COST,
-            ItemKind::Flush | ItemKind::Consistent => ITEM_COST,
+            ItemKind::Flush | ItemKind::Consistent | ItemKind::Same | ItemKind::Verify => ITEM_COST,
         }
     }
 
@@ -95,7 +95,7 @@ impl Part {
             (ItemKind::Zero, _) => StoreOp::Zero { extent, punch, fua },
             (ItemKind::Discard, _) => StoreOp::Discard { extent, fua },
             (ItemKind::Flush, _) => StoreOp::Flush,
-            (ItemKind::Write | ItemKind::Consistent, _) => {
+            (ItemKind::Write | ItemKind::Consistent | ItemKind::Same | ItemKind::Verify, _) => {
                 panic!("a client's {:?} without bytes", self.kind)
             }
         }

@@ -77,7 +77,12 @@ fn written_again(said: &[Said], mut stream: &[u8]) {
 /// Takes the stream for frames and makes their checksums right, and what stands before them.
 fn mend(mut stream: &mut [u8]) {
     let mut honest = Vec::new();
-    frame::encode(&Message::Pong { token: 0, flushing: false }, 0, checksum, &mut honest);
+    frame::encode(
+        &Message::Pong { token: 0, flushing: false, short: false, metadata: 0 },
+        0,
+        checksum,
+        &mut honest,
+    );
     while let Some((header, rest)) = stream.split_first_chunk_mut::<HEADER_BYTES>() {
         let word = |at| u32::from_le_bytes(std::array::from_fn(|n| header[at + n])) as usize;
         let body = word(8).min(rest.len());
@@ -151,13 +156,24 @@ pub(crate) fn messages() -> Vec<Message> {
             clean: false,
             consistent: true,
             wrote: true,
+            alone: true,
+            trusted: true,
             lineage,
             head: Sequence(41),
             received: Sequence(41),
             durable: Sequence(40),
+            granularity: 65536,
+            metadata: 7,
+            remembers: 3,
             sizes: vec![1 << 30, 4096],
         }),
-        Message::Start(Start { lineage, from: Sequence(42), consistent: true }),
+        Message::Start(Start {
+            lineage,
+            from: Sequence(42),
+            consistent: true,
+            keep: false,
+            to_copy: 0,
+        }),
         item(ItemKind::Write, 512),
         item(ItemKind::Zero, 4096),
         item(ItemKind::Flush, 0),
@@ -169,6 +185,8 @@ pub(crate) fn messages() -> Vec<Message> {
         }),
         Message::Ping(Ping {
             token: 1,
+            durable: Sequence(19),
+            metadata: 7,
             accepted: Sequence(20),
             backlog_bytes: 8192,
             backlog_items: 2,
@@ -176,7 +194,7 @@ pub(crate) fn messages() -> Vec<Message> {
             state: State::ALL.first().copied(),
             mode: Mode::ALL.last().copied(),
         }),
-        Message::Pong { token: 1, flushing: true },
+        Message::Pong { token: 1, flushing: true, short: true, metadata: 9 },
         Message::Goodbye { parting: Parting::Stopping, text: "the daemon stops".into() },
         Message::PromoteRequest { generation, durable: Sequence(40) },
         Message::PromoteReply { granted: false, text: "this node is primary".into() },

@@ -7,6 +7,7 @@
 
 extern crate alloc;
 
+pub mod copying;
 mod cursor;
 pub mod frame;
 pub mod lineage;

@@ -6,16 +6,18 @@
 //!
 //! | kind | body, in order |
 //! |---|---|
-//! | 1 hello | group name, node name, incarnation u64, role u8, serving flag, clean flag, consistent flag, wrote flag, lineage, head u64, received u64, durable u64, volumes u16, size u64 each |
-//! | 2 start | lineage, from u64, consistent flag |
-//! | 3 item | sequence u64, after u64, kind u8, flags u8, volume u16, offset u64, length u64 (36 bytes; payload follows for writes) |
+//! | 1 hello | group name, node name, incarnation u64, role u8, serving flag, clean flag, consistent flag, wrote flag, alone flag, trusted flag, lineage, head u64, received u64, durable u64, granularity u32, metadata sequence u64, remembers u64, volumes u16, size u64 each |
+//! | 2 start | lineage, from u64, consistent flag, keep flag, to copy u64 |
+//! | 3 item | sequence u64, after u64, kind u8, flags u8, volume u16, offset u64, length u64 (36 bytes; payload follows for writes and verifies) |
 //! | 4 ack | received u64, completed u64, durable u64, ranges u8, (first u64, last u64) each |
-//! | 5 ping | token u64, accepted u64, backlog bytes u64, backlog items u64, hurry flag, state u8 and mode u8 (0 from a secondary, else 1 + index in the vocabulary's list) |
-//! | 6 pong | token u64, flushing flag |
+//! | 5 ping | token u64, accepted u64, durable u64, metadata sequence u64, backlog bytes u64, backlog items u64, hurry flag, state u8 and mode u8 (0 from a secondary, else 1 + index in the vocabulary's list) |
+//! | 6 pong | token u64, flushing flag, short flag, metadata sequence u64 |
 //! | 7 goodbye | reason u8, text (u16 length, UTF-8, at most 512 bytes) |
 //! | 8 promote request | generation u64 u64, durable u64 |
 //! | 9 promote reply | granted flag, text |
+//! | 10 to 16 | [`crate::copying`] |
 
+use crate::copying::Copying;
 use crate::cursor::{Reader, Short, Writer};
 use crate::lineage::Lineage;
 use alloc::string::String;
@@ -33,7 +35,9 @@ pub const TEXT_BYTES_MAX: usize = 512;
 /// Most ranges one acknowledgement carries; more wait for the next one.
 pub const RANGES_MAX: usize = 16;
 /// Longest body of any message, in bytes; a frame that announces more is refused unread.
-pub const BODY_BYTES_MAX: usize = 2048;
+pub const BODY_BYTES_MAX: usize = 8192;
+/// Most payload of a verify, in bytes: a digest of 16 for every block of 4 KiB it compares.
+pub const VERIFY_BYTES_MAX: u32 = 4096;
 /// Most payload one item may carry, in bytes: the largest write a front end may hand us.
 pub const PAYLOAD_BYTES_MAX: u32 = 32 << 20;
 
@@ -56,6 +60,10 @@ pub struct Hello {
     pub consistent: bool,
     /// Whether the sender accepted writes of its own, as a primary, in its generation.
     pub wrote: bool,
+    /// In that generation the sender gave answers that its peer may know nothing of.
+    pub alone: bool,
+    /// The sender's marks and hot extents cover everything in which its image may differ from the other's.
+    pub trusted: bool,
     /// The generation the sender writes or follows, and its ancestors.
     pub lineage: Lineage,
     /// The last position in the sender's image, exact where `clean`.
@@ -64,6 +72,12 @@ pub struct Hello {
     pub received: Sequence,
     /// Known durable, of its generation.
     pub durable: Sequence,
+    /// Bytes one mark covers.
+    pub granularity: u32,
+    /// How often the sender's metadata was changed: it never counts back, unless the metadata is an older one.
+    pub metadata: u64,
+    /// The highest such count of the receiver that the sender ever heard of.
+    pub remembers: u64,
     /// Sizes of the group's volumes in bytes, in their order.
     pub sizes: Vec<u64>,
 }
@@ -77,6 +91,10 @@ pub struct Start {
     pub from: Sequence,
     /// False where the receiver's image is out of order until a [`ItemKind::Consistent`] marker completes.
     pub consistent: bool,
+    /// Where it is not: the receiver is to keep its last consistent image meanwhile, or to refuse.
+    pub keep: bool,
+    /// Bytes in regions that will be copied.
+    pub to_copy: u64,
 }
 
 /// What an item does.
@@ -92,10 +110,22 @@ pub enum ItemKind {
     Flush,
     /// A marker: everything up to here makes a consistent image, on every volume, durably.
     Consistent,
+    /// The copier compared the extent and found nothing to send.
+    Same,
+    /// Compares the extent with the digests in its payload, and changes nothing.
+    Verify,
 }
 
 impl ItemKind {
-    const ALL: [Self; 5] = [Self::Write, Self::Zero, Self::Discard, Self::Flush, Self::Consistent];
+    const ALL: [Self; 7] = [
+        Self::Write,
+        Self::Zero,
+        Self::Discard,
+        Self::Flush,
+        Self::Consistent,
+        Self::Same,
+        Self::Verify,
+    ];
 
     fn code(self) -> u8 {
         match self {
@@ -104,6 +134,8 @@ impl ItemKind {
             Self::Discard => 3,
             Self::Flush => 4,
             Self::Consistent => 5,
+            Self::Same => 6,
+            Self::Verify => 7,
         }
     }
 
@@ -115,6 +147,18 @@ impl ItemKind {
     #[must_use]
     pub const fn changes_data(self) -> bool {
         matches!(self, Self::Write | Self::Zero | Self::Discard)
+    }
+
+    /// Whether it is about an extent of a volume.
+    #[must_use]
+    pub const fn has_place(self) -> bool {
+        !matches!(self, Self::Flush | Self::Consistent)
+    }
+
+    /// Whether payload travels with it.
+    #[must_use]
+    pub const fn has_payload(self) -> bool {
+        matches!(self, Self::Write | Self::Verify)
     }
 }
 
@@ -204,6 +248,10 @@ pub struct Ping {
     pub token: u64,
     /// The sender's accepted head, zero from a secondary.
     pub accepted: Sequence,
+    /// Durable on the sender's own store, zero from a secondary.
+    pub durable: Sequence,
+    /// The sender's metadata count.
+    pub metadata: u64,
     /// Bytes accepted and not yet completed at the receiver.
     pub backlog_bytes: u64,
     /// Items accepted and not yet completed at the receiver.
@@ -269,6 +317,10 @@ pub enum Message {
         token: u64,
         /// A flush of the store is under way.
         flushing: bool,
+        /// Hot extents run short until the primary's own store is flushed.
+        short: bool,
+        /// The sender's metadata count.
+        metadata: u64,
     },
     /// The connection ends.
     Goodbye {
@@ -291,6 +343,8 @@ pub enum Message {
         /// Why not.
         text: String,
     },
+    /// About what may differ.
+    Copying(Copying),
 }
 
 impl Message {
@@ -307,6 +361,7 @@ impl Message {
             Self::Goodbye { .. } => 7,
             Self::PromoteRequest { .. } => 8,
             Self::PromoteReply { .. } => 9,
+            Self::Copying(talk) => talk.code(),
         }
     }
 
@@ -328,6 +383,8 @@ impl Message {
                 start.lineage.encode(&mut w);
                 w.sequence(start.from);
                 w.flag(start.consistent);
+                w.flag(start.keep);
+                w.u64(start.to_copy);
             }
             Self::Item(item) => encode_item(item, &mut w),
             Self::Ack(ack) => {
@@ -343,15 +400,19 @@ impl Message {
             Self::Ping(ping) => {
                 w.u64(ping.token);
                 w.sequence(ping.accepted);
+                w.sequence(ping.durable);
+                w.u64(ping.metadata);
                 w.u64(ping.backlog_bytes);
                 w.u64(ping.backlog_items);
                 w.flag(ping.hurry);
                 w.u8(code_of(&State::ALL, ping.state));
                 w.u8(code_of(&Mode::ALL, ping.mode));
             }
-            Self::Pong { token, flushing } => {
+            Self::Pong { token, flushing, short, metadata } => {
                 w.u64(*token);
                 w.flag(*flushing);
+                w.flag(*short);
+                w.u64(*metadata);
             }
             Self::Goodbye { parting, text } => {
                 w.u8(parting.code());
@@ -365,6 +426,7 @@ impl Message {
                 w.flag(*granted);
                 encode_text(text, &mut w);
             }
+            Self::Copying(talk) => talk.encode(&mut w),
         }
     }
 
@@ -390,22 +452,32 @@ impl Message {
                 lineage: Lineage::decode(r)?,
                 from: r.sequence()?,
                 consistent: r.flag()?,
+                keep: r.flag()?,
+                to_copy: r.u64()?,
             }),
             3 => Self::Item(decode_item(r, payload_length)?),
             4 => Self::Ack(decode_ack(r)?),
             5 => Self::Ping(Ping {
                 token: r.u64()?,
                 accepted: r.sequence()?,
+                durable: r.sequence()?,
+                metadata: r.u64()?,
                 backlog_bytes: r.u64()?,
                 backlog_items: r.u64()?,
                 hurry: r.flag()?,
                 state: from_code(&State::ALL, r.u8()?)?,
                 mode: from_code(&Mode::ALL, r.u8()?)?,
             }),
-            6 => Self::Pong { token: r.u64()?, flushing: r.flag()? },
+            6 => Self::Pong {
+                token: r.u64()?,
+                flushing: r.flag()?,
+                short: r.flag()?,
+                metadata: r.u64()?,
+            },
             7 => Self::Goodbye { parting: Parting::from_code(r.u8()?)?, text: decode_text(r)? },
             8 => Self::PromoteRequest { generation: r.generation()?, durable: r.sequence()? },
             9 => Self::PromoteReply { granted: r.flag()?, text: decode_text(r)? },
+            10..=16 => Self::Copying(Copying::decode(code, r)?),
             _ => return Err(Short),
         })
     }
@@ -459,10 +531,15 @@ fn encode_hello(hello: &Hello, w: &mut Writer<'_>) {
     w.flag(hello.clean);
     w.flag(hello.consistent);
     w.flag(hello.wrote);
+    w.flag(hello.alone);
+    w.flag(hello.trusted);
     hello.lineage.encode(w);
     w.sequence(hello.head);
     w.sequence(hello.received);
     w.sequence(hello.durable);
+    w.u32(hello.granularity);
+    w.u64(hello.metadata);
+    w.u64(hello.remembers);
     assert!(hello.sizes.len() <= VOLUMES_MAX, "a group of {} volumes", hello.sizes.len());
     w.u16(hello.sizes.len() as u16);
     for size in &hello.sizes {
@@ -484,10 +561,15 @@ fn decode_hello(r: &mut Reader<'_>) -> Result<Hello, Short> {
         clean: r.flag()?,
         consistent: r.flag()?,
         wrote: r.flag()?,
+        alone: r.flag()?,
+        trusted: r.flag()?,
         lineage: Lineage::decode(r)?,
         head: r.sequence()?,
         received: r.sequence()?,
         durable: r.sequence()?,
+        granularity: r.u32()?,
+        metadata: r.u64()?,
+        remembers: r.u64()?,
         sizes: Vec::new(),
     };
     let count = usize::from(r.u16()?);
@@ -523,9 +605,15 @@ fn decode_item(r: &mut Reader<'_>, payload_length: u32) -> Result<Item, Short> {
     let volume = VolumeIndex(r.u16()?);
     let extent = Extent::new(r.u64()?, r.u64()?);
     let payload =
-        (kind == ItemKind::Write).then_some(Payload { id: PayloadId(0), length: payload_length });
-    let whole = kind != ItemKind::Write || extent.length == u64::from(payload_length);
-    let placed = kind.changes_data() == (extent.length > 0);
+        kind.has_payload().then_some(Payload { id: PayloadId(0), length: payload_length });
+    let whole = match kind {
+        ItemKind::Write => extent.length == u64::from(payload_length),
+        ItemKind::Verify => {
+            payload_length % 16 == 0 && (1..=VERIFY_BYTES_MAX).contains(&payload_length)
+        }
+        _ => true,
+    };
+    let placed = kind.has_place() == (extent.length > 0);
     if flags & !(FUA | PUNCH | RESYNC) != 0 || after >= sequence || !whole || !placed {
         return Err(Short);
     }

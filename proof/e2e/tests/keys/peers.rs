@@ -134,6 +134,11 @@ fn hello() -> Message {
         head: Sequence(0),
         received: Sequence(0),
         durable: Sequence(0),
+        alone: false,
+        trusted: false,
+        granularity: 65536,
+        metadata: 1,
+        remembers: 0,
         sizes: vec![SIZE.0],
     })
 }

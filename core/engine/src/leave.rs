@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Leaving: a primary becomes secondary or stops, a secondary stops. Everything accepted is answered, what can be
+//! delivered is, and the record says how the copies stand before the line is laid down.
+
+use crate::effect::Effect;
+use crate::engine::Engine;
+use crate::event::{CommandId, StoreOutcome};
+use crate::follower::Follower;
+use crate::refusal::Refusal;
+use crate::role::{Leave, LeaveStage, Standing, busy};
+use crate::save::Goal;
+use alloc::format;
+use alloc::string::String;
+use core::time::Duration;
+use helio_format::message::Parting;
+use helio_units::Moment;
+
+/// A clean stop of a primary waits this long for its queue to drain; what is left then is marks at the next start.
+const STOP_PATIENCE: Duration = Duration::from_secs(10);
+
+impl Engine {
+    pub(crate) fn leave(&mut self, id: CommandId, to: Leave) -> Result<Option<String>, Refusal> {
+        match self.standing {
+            Standing::Primary => {}
+            Standing::Secondary if to == Leave::Secondary => {
+                return Ok(Some(format!("{} is secondary here already", self.shared.config.group)));
+            }
+            Standing::Returning if to == Leave::Secondary => {
+                self.stand(Standing::Secondary);
+                self.save(Goal::SteppedBack);
+                return Ok(Some(String::from("no longer waiting to go on as primary")));
+            }
+            _ => return Err(busy()),
+        }
+        let patience = if to == Leave::Stop { STOP_PATIENCE } else { Duration::MAX };
+        let until = self.shared.now + patience;
+        self.stand(Standing::Leaving { command: id, to, until, stage: LeaveStage::Draining });
+        if let Some(primary) = &mut self.primary {
+            primary.copier.running = false;
+        }
+        Ok(None)
+    }
+
+    pub(crate) fn stop(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
+        match self.standing {
+            Standing::Primary => self.leave(id, Leave::Stop),
+            Standing::Secondary | Standing::Returning => {
+                self.hang_up(Parting::Stopping, String::from("the daemon stops"));
+                self.stand(Standing::Closing { command: id, saving: false });
+                self.follower.hurry();
+                Ok(None)
+            }
+            Standing::Stopped => Ok(Some(String::from("stopped already"))),
+            _ => Err(busy()),
+        }
+    }
+
+    /// Whether a leaving primary has nothing more to wait for.
+    pub(crate) fn is_delivered(&self, until: Moment) -> bool {
+        let Some(p) = &self.primary else { return true };
+        let owed = p.flow.is_some() && !p.order_lost && p.cursors.durable < p.line.head;
+        p.is_quiet() && (!owed || self.shared.now >= until)
+    }
+
+    /// One of the local flushes before leaving ended.
+    pub(crate) fn leave_flushed(&mut self, outcome: StoreOutcome) {
+        let Standing::Leaving { command, to, until, stage: LeaveStage::Flushing(left) } =
+            self.standing
+        else {
+            panic!("a flush ended that nobody asked for")
+        };
+        if let StoreOutcome::Failed(fault) = outcome {
+            self.shared.warn(format!("the last flush before leaving failed: {fault}"));
+            if let Some(primary) = &mut self.primary {
+                primary.marks.stale_all();
+                primary.flush_failed = true;
+            }
+        }
+        let stage = if left > 1 { LeaveStage::Flushing(left - 1) } else { LeaveStage::Saving };
+        self.stand(Standing::Leaving { command, to, until, stage });
+        if stage == LeaveStage::Saving {
+            self.save(Goal::Left(to));
+        }
+    }
+
+    pub(crate) fn left(&mut self, to: Leave) {
+        let Standing::Leaving { command, .. } = self.standing else { return };
+        self.lay_line_down();
+        let delivered = self.superblock.equal;
+        let peer = self.shared.config.peer.clone();
+        let text = if delivered {
+            format!("{peer} has everything")
+        } else {
+            format!("{peer} does not have everything; it will need an update")
+        };
+        match to {
+            Leave::Secondary => {
+                self.stand(Standing::Secondary);
+                self.done(command, Ok(format!("secondary now; {text}")));
+                self.hang_up(Parting::RoleChanged, String::from("no longer primary"));
+            }
+            Leave::Stop => {
+                self.hang_up(Parting::Stopping, String::from("the daemon stops"));
+                self.stop_now(command);
+            }
+        }
+    }
+
+    /// What this node held as primary is let go.
+    pub(crate) fn lay_line_down(&mut self) {
+        if let Some(mut primary) = self.primary.take() {
+            while let Some(entry) = primary.line.pop() {
+                entry.item.payload.into_iter().for_each(|p| self.shared.release(p.id));
+            }
+        }
+        self.follower = Follower::new(self.shared.config.volumes.len(), self.superblock.head);
+    }
+
+    /// Nothing more will be asked for.
+    pub(crate) fn stop_now(&mut self, command: CommandId) {
+        self.stand(Standing::Stopped);
+        self.done(command, Ok(String::from("stopped cleanly")));
+        self.shared.out.push(Effect::Stopped);
+    }
+}
