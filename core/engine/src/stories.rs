@@ -199,6 +199,11 @@ fn hello(lineage: Lineage, consistent: bool) -> Hello {
         head: Sequence::ZERO,
         received: Sequence::ZERO,
         durable: Sequence::ZERO,
+        alone: false,
+        trusted: true,
+        granularity: 65536,
+        metadata: 1,
+        remembers: 0,
         sizes: [SIZE.0].into(),
     }
 }
@@ -235,7 +240,13 @@ fn item(sequence: u64) -> Message {
 fn follower(lineage: Lineage, consistent: bool) -> Desk {
     let mut desk = Desk::new(config());
     desk.meet(Hello { serving: true, role: Role::Primary, ..hello(lineage, true) });
-    desk.hear(Message::Start(Start { lineage, from: Sequence(1), consistent }));
+    desk.hear(Message::Start(Start {
+        lineage,
+        from: Sequence(1),
+        consistent,
+        keep: false,
+        to_copy: 0,
+    }));
     desk
 }
 
@@ -244,7 +255,13 @@ fn a_stream_that_begins_where_no_line_does_ends_the_connection() {
     for from in [0, 1 << 63, u64::MAX] {
         let mut desk = Desk::new(config());
         desk.meet(Hello { serving: true, role: Role::Primary, ..hello(generation(1), true) });
-        let start = Start { lineage: generation(1), from: Sequence(from), consistent: true };
+        let start = Start {
+            lineage: generation(1),
+            from: Sequence(from),
+            consistent: true,
+            keep: false,
+            to_copy: 0,
+        };
         desk.hear(Message::Start(start));
         assert!(desk.accuses(), "item {from}");
     }
@@ -408,7 +425,13 @@ fn a_start_that_arrives_while_another_is_recorded_is_next() {
     let mut desk = follower(generation(1), false);
     desk.lose_link();
     desk.meet(Hello { serving: true, role: Role::Primary, ..hello(generation(1), true) });
-    let start = Start { lineage: generation(1), from: Sequence(9), consistent: false };
+    let start = Start {
+        lineage: generation(1),
+        from: Sequence(9),
+        consistent: false,
+        keep: false,
+        to_copy: 0,
+    };
     desk.hear(Message::Start(start));
     desk.save(true);
     assert_eq!(desk.save(true).head, Sequence(8));
