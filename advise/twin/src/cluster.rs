@@ -37,6 +37,7 @@ pub(crate) enum NodeDue {
     Request(Request),
     StoreEnd(IoId),
     MetadataStep,
+    Kept,
     Wake,
     Settle,
     Drain,
@@ -210,6 +211,12 @@ impl Cluster {
                     Step::At(at) => self.push_node(at, side, NodeDue::MetadataStep),
                     Step::Over { ok } => self.saved(side, ok),
                 }
+            }
+            NodeDue::Kept => {
+                let node = self.node_mut(side);
+                let kept = node.kept.apply();
+                let sequence = node.kept.sequence;
+                self.handle(side, Event::Kept { kept, ok: true, sequence });
             }
             NodeDue::Wake => {
                 if self.node(side).wake_at <= self.now {

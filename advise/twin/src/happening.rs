@@ -31,6 +31,18 @@ pub enum Replied {
 /// Something that happened.
 #[derive(Clone, Debug)]
 pub enum Happening {
+    /// A primary sends a client's change. Where its own store is not told first, this is its place in the order of the
+    /// bytes.
+    Sent {
+        /// By which node.
+        side: Side,
+        /// On which volume, and what; one stamp per block from `first` on.
+        volume: VolumeIndex,
+        /// The first block.
+        first: u32,
+        /// What each block will hold.
+        stamps: Vec<Stamp>,
+    },
     /// A store was told to change blocks; the order of these is the order of the bytes.
     Issued {
         /// On which node.

@@ -14,6 +14,7 @@ mod checksum;
 mod cluster;
 mod disk;
 mod happening;
+mod kept;
 mod metadata;
 mod node;
 mod perform;

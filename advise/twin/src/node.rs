@@ -8,7 +8,7 @@ use core::fmt;
 use helio_engine::{Config, Engine};
 use helio_format::superblock::Superblock;
 use helio_ledger::{Opened, SuperblockError};
-use helio_units::Moment;
+use helio_units::{Moment, VolumeIndex};
 
 /// One of the two nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -77,6 +77,8 @@ pub struct Node {
     pub(crate) settling: bool,
     pub(crate) saving: Option<Superblock>,
     pub(crate) saved: Option<Superblock>,
+    /// Kept.
+    pub kept: crate::kept::KeptStore,
 }
 
 impl Node {
@@ -96,6 +98,7 @@ impl Node {
             settling: false,
             saving: None,
             saved: None,
+            kept: Default::default(),
         }
     }
 
@@ -103,6 +106,24 @@ impl Node {
     #[must_use]
     pub fn superblock(&self) -> Option<&Superblock> {
         self.saved.as_ref()
+    }
+
+    /// Whether its metadata tells that this place may differ from the other node's.
+    #[must_use]
+    pub fn records(&self, volume: VolumeIndex, offset: u64) -> bool {
+        let at = usize::from(volume.0);
+        let before = |grain: u64| -> u64 {
+            self.config.volumes[..at].iter().map(|size| size.0.div_ceil(grain)).sum()
+        };
+        let region = before(self.config.granularity.0) + offset / self.config.granularity.0;
+        let (page, bit) = (region / 32512, region % 32512);
+        let marked = self
+            .kept
+            .marks
+            .get(&(page as u32))
+            .is_some_and(|bits| bits[bit as usize / 64] & (1 << (bit % 64)) != 0);
+        let extent = 4u64 << 20;
+        marked || self.kept.hot.contains(&(before(extent) + offset / extent))
     }
 
     /// Whether its process runs.
@@ -133,6 +154,7 @@ impl Node {
         let superblock = match self.metadata.open()? {
             Opened::Found(superblock) => superblock,
             Opened::Fresh => {
+                self.kept = Default::default();
                 let sizes = self.config.volumes.iter().map(|v| v.0).collect();
                 Superblock::new(&self.config.group, &self.config.node, sizes)
             }
@@ -140,7 +162,14 @@ impl Node {
         self.saved = Some(superblock.clone());
         self.life += 1;
         self.hung_until = now;
-        self.engine = Some(Engine::new(self.config.clone(), superblock, incarnation, seed, now));
+        self.kept.queue.clear();
+        let durable = helio_engine::Durable {
+            superblock,
+            hot: self.kept.hot.iter().copied().collect(),
+            marks: self.kept.marks.iter().map(|(n, b)| (*n, b.clone())).collect(),
+            sequence: self.kept.sequence,
+        };
+        self.engine = Some(Engine::new(self.config.clone(), durable, incarnation, seed, now));
         Ok(())
     }
 

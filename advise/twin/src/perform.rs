@@ -72,6 +72,13 @@ impl Cluster {
                     self.dial_later(side, refused);
                 }
                 Effect::SaveSuperblock(superblock) => self.save(side, superblock),
+                Effect::Keep(keep) => {
+                    let now = self.now;
+                    let node = self.node_mut(side);
+                    node.kept.queue.push_back(keep);
+                    let at = now + core::time::Duration::from_micros(300);
+                    self.push_node(at, side, NodeDue::Kept);
+                }
                 Effect::Release(id) => self.node_mut(side).pool.release(id),
                 Effect::PauseReceiving(pause) => {
                     self.node_mut(side).paused = pause;
@@ -152,6 +159,16 @@ impl Cluster {
             }
             _ => Vec::new(),
         };
+        if let Message::Item(item) = &message
+            && item.kind.changes_data()
+            && !item.resync
+        {
+            let blocks: Vec<_> = places(item.volume, item.extent).collect();
+            let stamps =
+                if stamps.is_empty() { vec![Stamp::ZEROS; blocks.len()] } else { stamps.clone() };
+            let first = blocks.first().map_or(0, |place| place.block);
+            self.journal.push(Happening::Sent { side, volume: item.volume, first, stamps });
+        }
         let size = Bytes((HEADER_BYTES + body.len()) as u64 + u64::from(length));
         let Ok(read) = Message::decode(message.code(), &body, length) else {
             panic!("{side} says what nobody can read: {message:?}")
@@ -202,9 +219,11 @@ impl Cluster {
         let saving = node.saving.take();
         if ok {
             node.saved = saving;
+            node.kept.sequence += 1;
             self.journal.push(Happening::Saved { side });
         }
-        self.handle(side, Event::SuperblockSaved { ok });
+        let sequence = self.node(side).kept.sequence;
+        self.handle(side, Event::SuperblockSaved { ok, sequence });
     }
 
     fn stopped(&mut self, side: Side) {

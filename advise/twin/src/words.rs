@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Events and effects in a few words each, for the story of a run.
 
-use helio_engine::{Answer, Command, Effect, Event, Operation, StoreOp, StoreOutcome};
+use helio_engine::{Answer, Command, Effect, Event, Keep, Operation, StoreOp, StoreOutcome};
 use helio_format::lineage::Lineage;
 use helio_format::message::{Hello, Item, ItemKind, Message};
 use helio_format::superblock::Superblock;
@@ -19,7 +19,8 @@ pub(crate) fn of_event(event: &Event) -> Option<String> {
             StoreOutcome::Read { zero, .. } => format!("<- io {} read, zeros {zero}", io.0),
             StoreOutcome::Failed(fault) => format!("<- io {} FAILED: {fault}", io.0),
         },
-        Event::SuperblockSaved { ok } => format!("<- superblock saved: {ok}"),
+        Event::Kept { kept, ok, .. } => format!("<- kept {kept:?}: {ok}"),
+        Event::SuperblockSaved { ok, .. } => format!("<- superblock saved: {ok}"),
         Event::Connected => "<- connected".to_owned(),
         Event::Message(message) => format!("<- {}", of_message(message)),
         Event::Disconnected { why } => format!("<- disconnected: {why}"),
@@ -35,6 +36,13 @@ pub(crate) fn of_event(event: &Event) -> Option<String> {
 /// What an engine asks for; nothing where it is not worth a line.
 pub(crate) fn of_effect(effect: &Effect) -> Option<String> {
     Some(match effect {
+        Effect::Keep(Keep::Hot { ticket, add, remove }) => {
+            format!("-> keep hot extents #{ticket}: +{add:?} -{remove:?}")
+        }
+        Effect::Keep(Keep::Marks { page, bits }) => {
+            let ones: u32 = bits.iter().map(|word| word.count_ones()).sum();
+            format!("-> keep page {page} of marks, {ones} set")
+        }
         Effect::Reply { request, answer } => match answer {
             Answer::Done(_) => format!("-> answer {}: done", request.0),
             Answer::Read(_) => format!("-> answer {}: read", request.0),

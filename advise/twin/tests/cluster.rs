@@ -22,6 +22,8 @@ fn config(side: Side, mode: Mode) -> Config {
         peer_timeout: Duration::from_secs(2),
         flush_limit: Duration::from_secs(10),
         autosync: true,
+        granularity: helio_engine::REGION,
+        hot_extents: helio_engine::HOT_EXTENTS,
     }
 }
 

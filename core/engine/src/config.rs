@@ -6,8 +6,10 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use helio_units::{Bytes, Items, Mode};
 
-/// Bytes one mark covers (architecture: 2 KiB of map per GiB).
+/// Bytes one mark covers unless the file says otherwise (architecture: 2 KiB of map per GiB).
 pub const REGION: Bytes = Bytes::kib(64);
+/// Hot extents a node keeps unless the file says otherwise: four pages of the ledger, 8 GiB of 4 MiB each.
+pub const HOT_EXTENTS: u32 = 2032;
 /// Items longer than this are split, so that no single one holds the gate or a receiver for long (rule 15).
 pub const ITEM_BYTES_MAX: u64 = 32 << 20;
 /// The queue's smallest default bound: 16384 blocks of 512 bytes, the default of Sun's remote mirror.
@@ -75,6 +77,10 @@ pub struct Config {
     pub flush_limit: Duration,
     /// Copy marked regions without being asked once the link is back.
     pub autosync: bool,
+    /// Bytes one mark covers: a power of two from 4 KiB to 1 MiB, the same on both nodes.
+    pub granularity: Bytes,
+    /// Most extents of 4 MiB that may be hot at once.
+    pub hot_extents: u32,
 }
 
 impl Config {

@@ -5,6 +5,8 @@ use crate::ack::AckProof;
 use crate::event::CommandId;
 use crate::refusal::{Denial, Refusal};
 use alloc::string::String;
+use alloc::vec::Vec;
+use helio_format::copying::PageBits;
 use helio_format::message::Message;
 use helio_format::superblock::Superblock;
 use helio_units::{Extent, IoId, Payload, PayloadId, RequestId, VolumeIndex};
@@ -59,6 +61,27 @@ pub enum Answer {
     Denied(Denial),
 }
 
+/// What the metadata file is to keep.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// Hot extents begin and end, by their numbers (`core/ledger`).
+    Hot {
+        /// Names the change.
+        ticket: u64,
+        /// Those that begin.
+        add: Vec<u64>,
+        /// Those that end.
+        remove: Vec<u64>,
+    },
+    /// A page of marks.
+    Marks {
+        /// Which.
+        page: u32,
+        /// All of its bits.
+        bits: PageBits,
+    },
+}
+
 /// Everything the engine can ask for. Order within one batch matters only where a doc line says so.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Effect {
@@ -89,6 +112,9 @@ pub enum Effect {
     },
     /// Save this superblock durably, then say [`crate::Event::SuperblockSaved`].
     SaveSuperblock(Superblock),
+    /// Keep this durably in the metadata file, then say [`crate::Event::Kept`]. What is asked for together may be kept
+    /// together, in the order asked for.
+    Keep(Keep),
     /// The engine needs this payload no more.
     Release(PayloadId),
     /// Stop (true) or resume (false) reading from the peer: its items fill our memory.

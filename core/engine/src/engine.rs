@@ -3,8 +3,10 @@
 
 use crate::config::Config;
 use crate::effect::{Answer, Effect};
-use crate::event::{CommandId, Event, Operation, Request, StoreOutcome};
+use crate::event::{CommandId, Durable, Event, Operation, Request, StoreOutcome};
 use crate::follower::{Follower, Wish};
+use crate::keep::Keeping;
+use crate::marks::Marks;
 use crate::primary::Primary;
 use crate::recorder::Recorder;
 use crate::refusal::{Denial, Refusal};
@@ -40,11 +42,23 @@ pub struct Engine {
     /// The peer's copy was proven equal when this node became primary, and no stream has begun since.
     pub(crate) equal_at_start: bool,
     pub(crate) update_wanted: bool,
+    /// What must come before the stream that a meeting decided for.
+    pub(crate) awaited: Option<Awaited>,
+    pub(crate) keeping: Keeping,
     /// The state last told to the peer.
     pub(crate) told_state: Option<State>,
     pub(crate) seen: Seen,
     pub(crate) recorder: Recorder,
     dice: u64,
+}
+
+/// What a source waits for before it streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    /// The target's marks.
+    Marks,
+    /// That this node's own record says it must copy everything.
+    Void,
 }
 
 /// The state as last looked at, and since when.
@@ -55,15 +69,10 @@ pub(crate) struct Seen {
 }
 
 impl Engine {
-    /// An engine that starts from `superblock`. `incarnation` and `seed` must be drawn anew at every start.
+    /// An engine that starts from what its metadata file held. `incarnation` and `seed` must be drawn anew at every start.
     #[must_use]
-    pub fn new(
-        config: Config,
-        superblock: Superblock,
-        incarnation: u64,
-        seed: u64,
-        now: Moment,
-    ) -> Self {
+    pub fn new(config: Config, durable: Durable, incarnation: u64, seed: u64, now: Moment) -> Self {
+        let Durable { superblock, hot, marks, sequence } = durable;
         let standing = if superblock.role == Role::Primary {
             Standing::Returning
         } else {
@@ -72,6 +81,16 @@ impl Engine {
         let follower = Follower::new(config.volumes.len(), superblock.head);
         let mut shared = Shared::new(config);
         shared.now = now;
+        hot.into_iter().for_each(|number| shared.cover.load(number));
+        let mut resting = Marks::new(&shared.config.volumes, shared.config.granularity);
+        marks.iter().for_each(|(page, bits)| resting.load(*page, bits));
+        let keeping = Keeping {
+            resting: Some(resting),
+            sequence,
+            heard: superblock.remembers,
+            unremembered: true,
+            ..Keeping::default()
+        };
         let mut engine = Self {
             shared,
             incarnation,
@@ -85,6 +104,8 @@ impl Engine {
             follower,
             equal_at_start: false,
             update_wanted: false,
+            awaited: None,
+            keeping,
             told_state: None,
             seen: Seen { state: State::Logging, since: now },
             recorder: Recorder::default(),
@@ -116,7 +137,8 @@ impl Engine {
         match event {
             Event::Request(request) => self.request(request),
             Event::StoreDone { io, outcome } => self.store_done(io, outcome),
-            Event::SuperblockSaved { ok } => self.superblock_saved(ok),
+            Event::SuperblockSaved { ok, sequence } => self.superblock_saved(ok, sequence),
+            Event::Kept { kept, ok, sequence } => self.kept(kept, ok, sequence),
             Event::Connected => self.connected(),
             Event::Message(message) => self.message(message),
             Event::Disconnected { why } => self.disconnected(why),
@@ -153,9 +175,10 @@ impl Engine {
         self.shared.reply(request.id, Answer::Denied(Denial::NotPrimary));
     }
 
-    fn store_done(&mut self, io: helio_units::IoId, outcome: StoreOutcome) {
+    pub(crate) fn store_done(&mut self, io: helio_units::IoId, outcome: StoreOutcome) {
         let s = &mut self.shared;
-        match (s.finish_io(io), &mut self.primary) {
+        let ok = !matches!(outcome, StoreOutcome::Failed(_));
+        match (s.finish_io(io, ok), &mut self.primary) {
             (Purpose::Read(request), _) => {
                 let answer = match outcome {
                     StoreOutcome::Read { payload, .. } => Answer::Read(payload),
@@ -172,6 +195,7 @@ impl Engine {
             (Purpose::Apply(at), _) => self.follower.applied(at, outcome, s),
             (Purpose::Flush(volume), None) => self.follower.flushed(volume, outcome, s),
             (Purpose::Flush(_), Some(_)) => self.leave_flushed(outcome),
+            (Purpose::Cover(volume), _) => self.cover_flushed(volume, &outcome),
         }
     }
 
@@ -193,7 +217,9 @@ impl Engine {
         } else {
             self.follow();
         }
+        self.record_company();
         self.change_role();
+        self.keep_step();
         self.greet();
         self.keep_alive();
         self.look();
@@ -238,7 +264,8 @@ impl Engine {
     pub fn deadline(&self) -> Moment {
         let follower =
             if self.primary.is_none() { self.follower.deadline() } else { Moment::NEVER };
-        self.session_deadline().min(self.role_deadline()).min(follower)
+        let keep = self.keep_deadline();
+        self.session_deadline().min(self.role_deadline()).min(follower).min(keep)
     }
 
     pub(crate) fn refuse_command(&mut self, command: Option<CommandId>, text: String) {

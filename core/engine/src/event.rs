@@ -2,8 +2,11 @@
 //! Everything the engine can be told.
 
 use crate::refusal::StoreFault;
+use alloc::vec::Vec;
 use core::time::Duration;
+use helio_format::copying::PageBits;
 use helio_format::message::Message;
+use helio_format::superblock::Superblock;
 use helio_units::{Extent, IoId, Mode, Payload, Rate, RequestId, VolumeIndex};
 
 /// What a client wants done.
@@ -93,6 +96,34 @@ pub enum Command {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CommandId(pub u64);
 
+/// What was kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// A change of the hot extents.
+    Hot {
+        /// Its name.
+        ticket: u64,
+    },
+    /// A page of marks.
+    Marks {
+        /// Which.
+        page: u32,
+    },
+}
+
+/// What the metadata file held when the process began.
+#[derive(Clone, Debug)]
+pub struct Durable {
+    /// The superblock.
+    pub superblock: Superblock,
+    /// Hot extents, by their numbers.
+    pub hot: Vec<u64>,
+    /// Pages of marks with any bit set.
+    pub marks: Vec<(u32, PageBits)>,
+    /// How often the metadata was changed.
+    pub sequence: u64,
+}
+
 /// Everything the engine can be told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -109,6 +140,17 @@ pub enum Event {
     SuperblockSaved {
         /// It is durable.
         ok: bool,
+        /// How often the metadata was changed, with this.
+        sequence: u64,
+    },
+    /// What the metadata file was asked to keep is durable, or could not be made so.
+    Kept {
+        /// What.
+        kept: Kept,
+        /// It is durable.
+        ok: bool,
+        /// How often the metadata was changed, with this.
+        sequence: u64,
     },
     /// A connection to the peer stands; nothing has been said yet.
     Connected,

@@ -502,6 +502,11 @@ impl Follower {
         news.min(flush.unwrap_or(Moment::NEVER))
     }
 
+    /// Whether the stream of this connection is the one our cursors belong to.
+    pub(crate) fn is_following(&self) -> bool {
+        self.streaming && self.may_tell()
+    }
+
     /// Whether our cursors mean something to the primary.
     fn may_tell(&self) -> bool {
         self.starting.is_none() && self.begun

@@ -76,9 +76,34 @@ impl Engine {
                 primary.flush_failed = true;
             }
         }
-        let stage = if left > 1 { LeaveStage::Flushing(left - 1) } else { LeaveStage::Saving };
+        let stage = if left > 1 { LeaveStage::Flushing(left - 1) } else { LeaveStage::Cooling };
         self.stand(Standing::Leaving { command, to, until, stage });
-        if stage == LeaveStage::Saving {
+    }
+
+    /// Whether what the records hold is being brought down to what is really owed, before this node leaves.
+    pub(crate) fn is_going_cold(&self) -> bool {
+        matches!(self.standing, Standing::Leaving { stage: LeaveStage::Cooling, .. })
+    }
+
+    /// Every mark kept and no extent hot: what this node leaves behind tells exactly what its peer lacks.
+    pub(crate) fn cool_down(&mut self) {
+        let Standing::Leaving { command, to, until, stage: LeaveStage::Cooling } = self.standing
+        else {
+            return;
+        };
+        if let Some(p) = &mut self.primary
+            && p.retaining
+            && (p.order_lost || p.consistent_at.is_some() || p.cursors.durable < p.line.head)
+        {
+            p.drop_queue("this node leaves the primary role", &mut self.shared);
+            self.shared.cover.marks_moved();
+        }
+        let failed = self.metadata_failed || self.primary.as_ref().is_none_or(|p| p.flush_failed);
+        if !failed {
+            self.relieve(true);
+        }
+        if failed || (self.marks().is_kept() && self.shared.cover.is_cold()) {
+            self.stand(Standing::Leaving { command, to, until, stage: LeaveStage::Saving });
             self.save(Goal::Left(to));
         }
     }
@@ -112,6 +137,9 @@ impl Engine {
             while let Some(entry) = primary.line.pop() {
                 entry.item.payload.into_iter().for_each(|p| self.shared.release(p.id));
             }
+            primary.marks.lay_down();
+            self.keeping.resting = Some(primary.marks);
+            self.line_changed();
         }
         self.follower = Follower::new(self.shared.config.volumes.len(), self.superblock.head);
     }
@@ -119,6 +147,7 @@ impl Engine {
     /// Nothing more will be asked for.
     pub(crate) fn stop_now(&mut self, command: CommandId) {
         self.stand(Standing::Stopped);
+        self.to_save.clear();
         self.done(command, Ok(String::from("stopped cleanly")));
         self.shared.out.push(Effect::Stopped);
     }

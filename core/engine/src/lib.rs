@@ -18,17 +18,21 @@
 extern crate alloc;
 
 mod ack;
+mod alone;
 mod config;
+mod cover;
 mod effect;
 mod engine;
 mod event;
 mod follower;
 mod gate;
 mod invariants;
+mod keep;
 mod leave;
 mod line;
 mod marks;
 mod meet;
+mod pending;
 mod plant;
 mod primary;
 mod promote;
@@ -49,12 +53,12 @@ mod write;
 
 pub use ack::AckProof;
 pub use config::{
-    Config, ITEM_BYTES_MAX, QUEUE_BYTES_MOST, QUEUE_BYTES_SNDR, QUEUE_ITEMS_SNDR, QUEUE_PRODUCTS,
-    QueueConfig, REGION, WhenFull,
+    Config, HOT_EXTENTS, ITEM_BYTES_MAX, QUEUE_BYTES_MOST, QUEUE_BYTES_SNDR, QUEUE_ITEMS_SNDR,
+    QUEUE_PRODUCTS, QueueConfig, REGION, WhenFull,
 };
-pub use effect::{Answer, Effect, Loudness, Note, StoreOp};
+pub use effect::{Answer, Effect, Keep, Loudness, Note, StoreOp};
 pub use engine::Engine;
-pub use event::{Command, CommandId, Event, Operation, Request, StoreOutcome};
+pub use event::{Command, CommandId, Durable, Event, Kept, Operation, Request, StoreOutcome};
 pub use plant::Plant;
 #[cfg(feature = "plant")]
 pub use plant::plant;

@@ -7,75 +7,131 @@
 //!   touched region, in a table that is as large as the queue, not as the volume).
 //!
 //! So a mark knows its position while streaming (rule 6): the position of the last pending item. When the queue is
-//! dropped, pending becomes stale. The map is in memory; the durable pages of the ledger come behind it.
+//! dropped, pending becomes stale.
+//!
+//! Stale bits lie in pages, the ones the ledger keeps (2 KiB for a GiB at 64 KiB a region). A page that changed is
+//! *dirty* until it was kept. A mark that ended may stay on disk for a while: it only costs a comparison. A mark that
+//! began is covered by its hot extent until its page was kept (`cover.rs`).
 
-use crate::config::REGION;
+use crate::pending::Counts;
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
+use helio_format::copying::{PAGE_WORDS, PageBits};
 use helio_units::{Bytes, Extent, VolumeIndex};
+
+/// Regions one page covers.
+pub(crate) const PAGE_REGIONS: u64 = PAGE_WORDS as u64 * 64;
 
 /// A region of a group: volumes lie one behind the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Region(pub(crate) u64);
 
+/// A page of stale bits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Page {
+    /// No bit is set; needs no memory.
+    Clear,
+    /// Every bit is set; needs none either.
+    Full,
+    Bits(PageBits),
+}
+
 /// The map drawn above.
 #[derive(Debug)]
 pub(crate) struct Marks {
+    /// Bytes a region covers.
+    grain: Bytes,
     /// First region of each volume, and the count of all at the end.
     starts: Vec<u64>,
     sizes: Vec<Bytes>,
-    stale: Vec<u64>,
-    /// Being copied: cleared from `stale` when durable at the peer, unless staled again meanwhile.
-    copying: Vec<u64>,
+    pages: Vec<Page>,
     stale_count: u64,
+    /// Pages that say something else than the ones kept.
+    dirty: BTreeSet<u32>,
+    /// For each page, the tick its last keeping was taken at, and whether that one is under way.
+    kept: Vec<(u64, bool)>,
+    /// Being copied: cleared when durable at the peer, unless staled again meanwhile. As few as are in flight.
+    copying: BTreeSet<u64>,
     pending: Counts,
 }
 
 impl Marks {
-    pub(crate) fn new(sizes: &[Bytes]) -> Self {
+    pub(crate) fn new(sizes: &[Bytes], grain: Bytes) -> Self {
         let mut starts = vec![0];
         for size in sizes {
-            starts.push(starts[starts.len() - 1] + size.0.div_ceil(REGION.0));
+            starts.push(starts[starts.len() - 1] + size.0.div_ceil(grain.0));
         }
-        let words = starts[starts.len() - 1].div_ceil(64) as usize;
+        let pages = starts[starts.len() - 1].div_ceil(PAGE_REGIONS) as usize;
         Self {
+            grain,
             starts,
             sizes: sizes.to_vec(),
-            stale: vec![0; words],
-            copying: vec![0; words],
+            pages: vec![Page::Clear; pages],
             stale_count: 0,
+            dirty: BTreeSet::new(),
+            kept: vec![(0, false); pages],
+            copying: BTreeSet::new(),
             pending: Counts::default(),
         }
+    }
+
+    /// Bytes one region covers.
+    pub(crate) fn grain(&self) -> Bytes {
+        self.grain
     }
 
     fn total(&self) -> u64 {
         self.starts[self.starts.len() - 1]
     }
 
+    /// The regions of a page that exist; the last page may have fewer.
+    fn page_regions(&self, page: usize) -> u64 {
+        (self.total() - page as u64 * PAGE_REGIONS).min(PAGE_REGIONS)
+    }
+
     fn regions(&self, volume: VolumeIndex, extent: Extent) -> core::ops::Range<u64> {
         let start = self.starts[usize::from(volume.0)];
-        start + extent.offset / REGION.0..start + extent.end().div_ceil(REGION.0)
+        start + extent.offset / self.grain.0..start + extent.end().div_ceil(self.grain.0)
     }
 
     /// Which volume and extent a region is; the last one of a volume may be shorter.
     pub(crate) fn place(&self, region: Region) -> (VolumeIndex, Extent) {
         let volume = self.starts.partition_point(|s| *s <= region.0) - 1;
-        let offset = (region.0 - self.starts[volume]) * REGION.0;
-        let length = (self.sizes[volume].0 - offset).min(REGION.0);
+        let offset = (region.0 - self.starts[volume]) * self.grain.0;
+        let length = (self.sizes[volume].0 - offset).min(self.grain.0);
         (VolumeIndex(volume as u16), Extent::new(offset, length))
     }
 
-    /// Marks every region of every volume; a whole map at once, since a large volume has millions.
-    pub(crate) fn stale_all(&mut self) {
-        let total = self.total();
-        self.stale.fill(u64::MAX);
-        if let Some(last) = self.stale.last_mut()
-            && !total.is_multiple_of(64)
-        {
-            *last = (1 << (total % 64)) - 1;
+    fn is_stale(&self, region: u64) -> bool {
+        let at = region % PAGE_REGIONS;
+        match &self.pages[(region / PAGE_REGIONS) as usize] {
+            Page::Clear => false,
+            Page::Full => true,
+            Page::Bits(bits) => bits[at as usize / 64] & (1 << (at % 64)) != 0,
         }
-        self.copying.fill(0);
-        self.stale_count = total;
+    }
+
+    /// The bits of a page, to change them.
+    fn bits_mut(&mut self, page: usize) -> &mut PageBits {
+        if !matches!(self.pages[page], Page::Bits(_)) {
+            let full = self.pages[page] == Page::Full;
+            let bits = if full { full_page(self.page_regions(page)) } else { empty_page() };
+            self.pages[page] = Page::Bits(bits);
+        }
+        let Page::Bits(bits) = &mut self.pages[page] else { panic!("a page without bits") };
+        bits
+    }
+
+    /// Marks every region of every volume; whole pages at once, since a large volume has millions of regions.
+    pub(crate) fn stale_all(&mut self) {
+        for page in 0..self.pages.len() {
+            self.pages[page] = Page::Full;
+            self.dirty.insert(page as u32);
+        }
+        self.copying.clear();
+        self.stale_count = self.total();
     }
 
     /// Marks the regions of an extent until the copier has been there.
@@ -86,10 +142,14 @@ impl Marks {
     }
 
     fn stale_one(&mut self, region: u64) {
-        let (word, bit) = (region as usize / 64, 1 << (region % 64));
-        self.stale_count += u64::from(self.stale[word] & bit == 0);
-        self.stale[word] |= bit;
-        self.copying[word] &= !bit;
+        self.copying.remove(&region);
+        if self.is_stale(region) {
+            return;
+        }
+        let (page, at) = ((region / PAGE_REGIONS) as usize, region % PAGE_REGIONS);
+        self.bits_mut(page)[at as usize / 64] |= 1 << (at % 64);
+        self.dirty.insert(page as u32);
+        self.stale_count += 1;
     }
 
     /// An item that touches the extent entered the queue.
@@ -108,29 +168,50 @@ impl Marks {
 
     /// The next region the copier should fetch at or behind `from`, wrapping once; it counts as being copied.
     pub(crate) fn begin_copy(&mut self, from: Region) -> Option<Region> {
-        let words = self.stale.len();
-        let first = (from.0 / 64) as usize % words.max(1);
-        for step in 0..=words {
-            let word = (first + step) % words.max(1);
-            let mut open = self.stale.get(word)? & !self.copying[word];
-            if step == 0 {
-                open &= u64::MAX << (from.0 % 64);
+        let from = if from.0 < self.total() { from.0 } else { 0 };
+        let found = self.next_open(from, self.total()).or_else(|| self.next_open(0, from))?;
+        self.copying.insert(found);
+        Some(Region(found))
+    }
+
+    /// The first region of a range that is stale and not being copied.
+    fn next_open(&self, mut at: u64, end: u64) -> Option<u64> {
+        while at < end {
+            let (page, within) = ((at / PAGE_REGIONS) as usize, at % PAGE_REGIONS);
+            let bits = match &self.pages[page] {
+                Page::Clear => 0,
+                Page::Full => u64::MAX,
+                Page::Bits(bits) => bits[within as usize / 64],
+            } & (u64::MAX << (within % 64));
+            let word_end = (at - within % 64 + 64).min((page as u64 + 1) * PAGE_REGIONS);
+            if bits != 0 {
+                let word = at - within % 64;
+                let open = (0..64).map(|bit| (bit, word + bit)).find(|(bit, region)| {
+                    bits & (1 << bit) != 0 && *region < end && !self.copying.contains(region)
+                });
+                if let Some((_, region)) = open {
+                    return Some(region);
+                }
             }
-            if open != 0 {
-                let bit = open.trailing_zeros();
-                self.copying[word] |= 1 << bit;
-                return Some(Region(word as u64 * 64 + u64::from(bit)));
-            }
+            at = if matches!(self.pages[page], Page::Clear) {
+                (page as u64 + 1) * PAGE_REGIONS
+            } else {
+                word_end
+            };
         }
         None
     }
 
     /// The peer has the copier's item of this region durable: the mark ends, unless it was set again meanwhile.
     pub(crate) fn end_copy(&mut self, region: Region) {
-        let (word, bit) = (region.0 as usize / 64, 1 << (region.0 % 64));
-        if self.copying[word] & bit != 0 {
-            self.copying[word] &= !bit;
-            self.stale[word] &= !bit;
+        if self.copying.remove(&region.0) {
+            let (page, at) = ((region.0 / PAGE_REGIONS) as usize, region.0 % PAGE_REGIONS);
+            let bits = self.bits_mut(page);
+            bits[at as usize / 64] &= !(1 << (at % 64));
+            if bits.iter().all(|word| *word == 0) {
+                self.pages[page] = Page::Clear;
+            }
+            self.dirty.insert(page as u32);
             self.stale_count -= 1;
         }
     }
@@ -142,12 +223,12 @@ impl Marks {
 
     /// A copy of this region could not be read; it must be tried again.
     pub(crate) fn abandon_copy(&mut self, region: Region) {
-        self.copying[region.0 as usize / 64] &= !(1 << (region.0 % 64));
+        self.copying.remove(&region.0);
     }
 
     /// No copy is under way any more; what was, must be copied again.
     pub(crate) fn abandon_copies(&mut self) {
-        self.copying.fill(0);
+        self.copying.clear();
     }
 
     /// The queue is gone: what was pending is stale.
@@ -158,9 +239,32 @@ impl Marks {
         }
     }
 
+    /// Whether an item of the queue touches the extent.
+    pub(crate) fn is_pending(&self, volume: VolumeIndex, extent: Extent) -> bool {
+        self.regions(volume, extent).any(|region| self.pending.has(region))
+    }
+
+    /// The line is laid down: what its queue still touched is stale, and nothing is being copied.
+    pub(crate) fn lay_down(&mut self) {
+        self.pending_to_stale();
+        self.copying.clear();
+    }
+
+    /// Nothing differs any more, whatever was marked; with no queue and no copy.
+    pub(crate) fn clear(&mut self) {
+        for (page, bits) in self.pages.iter_mut().enumerate() {
+            if *bits != Page::Clear {
+                *bits = Page::Clear;
+                self.dirty.insert(page as u32);
+            }
+        }
+        self.copying.clear();
+        self.stale_count = 0;
+    }
+
     /// Bytes in stale regions, counted by whole regions.
     pub(crate) fn stale_bytes(&self) -> Bytes {
-        REGION * self.stale_count
+        self.grain * self.stale_count
     }
 
     /// Whether nothing waits for the copier.
@@ -170,142 +274,236 @@ impl Marks {
 
     /// Whether the region at that place is marked, for either reason.
     pub(crate) fn is_marked(&self, volume: VolumeIndex, offset: u64) -> bool {
-        let region = self.starts[usize::from(volume.0)] + offset / REGION.0;
-        self.stale[region as usize / 64] & (1 << (region % 64)) != 0 || self.pending.has(region)
+        let region = self.starts[usize::from(volume.0)] + offset / self.grain.0;
+        self.is_stale(region) || self.pending.has(region)
     }
 
     /// Marked bytes of one volume, counted by whole regions, for either reason.
     pub(crate) fn marked_bytes(&self, volume: VolumeIndex) -> Bytes {
         let at = usize::from(volume.0);
         let range = self.starts[at]..self.starts[at + 1];
-        let stale =
-            range.clone().filter(|r| self.stale[*r as usize / 64] & (1 << (r % 64)) != 0).count();
-        let is_stale = |r: &u64| self.stale[*r as usize / 64] & (1 << (r % 64)) != 0;
-        let pending = self.pending.keys().filter(|r| range.contains(r) && !is_stale(r)).count();
-        REGION * (stale + pending) as u64
-    }
-}
-
-/// Counts per region, for the few regions that have one: open addressing with linear probing, deletion by moving
-/// the followers back. Slots hold region + 1, so that zero means free.
-#[derive(Debug, Default)]
-struct Counts {
-    slots: Vec<(u64, u32)>,
-    used: usize,
-}
-
-impl Counts {
-    fn home(&self, region: u64) -> usize {
-        (region.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize & (self.slots.len() - 1)
+        let pending =
+            self.pending.keys().filter(|r| range.contains(r) && !self.is_stale(*r)).count() as u64;
+        self.grain * (self.stale_between(range) + pending)
     }
 
-    fn find(&self, region: u64) -> Option<usize> {
-        if self.slots.is_empty() {
-            return None;
+    fn stale_between(&self, range: core::ops::Range<u64>) -> u64 {
+        let mut count = 0;
+        let mut at = range.start;
+        while at < range.end {
+            let page = (at / PAGE_REGIONS) as usize;
+            let end = ((page as u64 + 1) * PAGE_REGIONS).min(range.end);
+            let base = page as u64 * PAGE_REGIONS;
+            count += match &self.pages[page] {
+                Page::Clear => 0,
+                Page::Full => end - at,
+                Page::Bits(bits) => ones_between(bits, at - base, end - base),
+            };
+            at = end;
         }
-        let mut at = self.home(region);
-        while self.slots[at].0 != 0 {
-            if self.slots[at].0 == region + 1 {
-                return Some(at);
+        count
+    }
+
+    /// Stale regions, joined to runs where they lie side by side.
+    pub(crate) fn stale_runs(&self) -> Vec<(VolumeIndex, Extent)> {
+        let mut runs: Vec<(VolumeIndex, Extent)> = Vec::new();
+        let mut at = 0;
+        while let Some(region) = self.next_stale(at) {
+            let (volume, extent) = self.place(Region(region));
+            match runs.last_mut() {
+                Some((v, run)) if *v == volume && run.end() == extent.offset => {
+                    run.length += extent.length;
+                }
+                _ => runs.push((volume, extent)),
             }
-            at = (at + 1) & (self.slots.len() - 1);
+            at = region + 1;
+        }
+        runs
+    }
+
+    fn next_stale(&self, mut at: u64) -> Option<u64> {
+        while at < self.total() {
+            if matches!(self.pages[(at / PAGE_REGIONS) as usize], Page::Clear) {
+                at = (at / PAGE_REGIONS + 1) * PAGE_REGIONS;
+            } else if self.is_stale(at) {
+                return Some(at);
+            } else {
+                at += 1;
+            }
         }
         None
     }
 
-    fn has(&self, region: u64) -> bool {
-        self.find(region).is_some()
-    }
+    // Pages, as the ledger keeps them and the peer hears of them.
 
-    fn add(&mut self, region: u64) {
-        if let Some(at) = self.find(region) {
-            self.slots[at].1 += 1;
-            return;
+    /// Adds the bits of a page to ours.
+    ///
+    /// # Errors
+    /// There is no such page.
+    pub(crate) fn join(&mut self, page: u32, bits: Option<&PageBits>) -> Result<(), ()> {
+        if page as usize >= self.pages.len() {
+            return Err(());
         }
-        if self.used * 4 >= self.slots.len() * 3 {
-            self.grow();
-        }
-        self.insert(region, 1);
-    }
-
-    fn insert(&mut self, region: u64, count: u32) {
-        let mut at = self.home(region);
-        while self.slots[at].0 != 0 {
-            at = (at + 1) & (self.slots.len() - 1);
-        }
-        self.slots[at] = (region + 1, count);
-        self.used += 1;
-    }
-
-    fn grow(&mut self) {
-        let larger = vec![(0, 0); (self.slots.len() * 2).max(1024)];
-        let old = core::mem::replace(&mut self.slots, larger);
-        self.used = 0;
-        for (key, count) in old.into_iter().filter(|s| s.0 != 0) {
-            self.insert(key - 1, count);
-        }
-    }
-
-    fn remove(&mut self, region: u64) {
-        let Some(at) = self.find(region) else { panic!("region {region} was not pending") };
-        self.slots[at].1 -= 1;
-        if self.slots[at].1 == 0 {
-            self.vacate(at);
-        }
-    }
-
-    /// Frees a slot and moves back every follower whose probe passed over it.
-    fn vacate(&mut self, mut hole: usize) {
-        let mask = self.slots.len() - 1;
-        let mut at = (hole + 1) & mask;
-        while self.slots[at].0 != 0 {
-            let home = self.home(self.slots[at].0 - 1);
-            if (at.wrapping_sub(home) & mask) >= (at.wrapping_sub(hole) & mask) {
-                self.slots[hole] = self.slots[at];
-                hole = at;
+        let (base, regions) = (u64::from(page) * PAGE_REGIONS, self.page_regions(page as usize));
+        for at in 0..regions {
+            if bits.is_none_or(|bits| bits[at as usize / 64] & (1 << (at % 64)) != 0) {
+                self.stale_one(base + at);
             }
-            at = (at + 1) & mask;
         }
-        self.slots[hole] = (0, 0);
-        self.used -= 1;
+        Ok(())
     }
 
-    fn keys(&self) -> impl Iterator<Item = u64> + '_ {
-        self.slots.iter().filter(|s| s.0 != 0).map(|s| s.0 - 1)
+    /// A page as it was kept: as [`Marks::join`], and not dirty by that.
+    pub(crate) fn load(&mut self, page: u32, bits: &PageBits) {
+        let known = self.join(page, Some(bits));
+        assert!(known.is_ok(), "page {page} was kept for marks of another size");
+        self.dirty.remove(&page);
     }
+
+    /// The bits of a page.
+    pub(crate) fn page_bits(&self, page: u32) -> PageBits {
+        match &self.pages[page as usize] {
+            Page::Clear => empty_page(),
+            Page::Full => full_page(self.page_regions(page as usize)),
+            Page::Bits(bits) => bits.clone(),
+        }
+    }
+
+    /// The pages with any bit set.
+    pub(crate) fn marked_pages(&self) -> impl Iterator<Item = u32> + '_ {
+        (0u32..).zip(&self.pages).filter(|(_, page)| **page != Page::Clear).map(|(n, _)| n)
+    }
+
+    /// A dirty page that is not being kept already, to be kept as it is now, at `tick`.
+    pub(crate) fn take_dirty(&mut self, tick: u64) -> Option<u32> {
+        let page = self.dirty.iter().copied().find(|page| !self.kept[*page as usize].1)?;
+        self.dirty.remove(&page);
+        self.kept[page as usize] = (tick, true);
+        Some(page)
+    }
+
+    /// The keeping of a page ended.
+    pub(crate) fn page_kept(&mut self, page: u32, ok: bool) {
+        let (tick, _) = self.kept[page as usize];
+        self.kept[page as usize] = (if ok { tick } else { 0 }, false);
+        if !ok {
+            self.dirty.insert(page);
+        }
+    }
+
+    /// Whether a page waits to be kept.
+    pub(crate) fn is_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
+    /// Whether every page says what was kept of it.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.dirty.is_empty() && self.kept.iter().all(|(_, under_way)| !under_way)
+    }
+
+    /// Whether the marks of an extent, as they were at `tick`, are kept.
+    pub(crate) fn is_kept_since(&self, tick: u64, volume: VolumeIndex, extent: Extent) -> bool {
+        self.pages_of(volume, extent).all(|page| match self.kept[page as usize] {
+            (_, false) if !self.dirty.contains(&page) => true,
+            (at, under_way) => !under_way && at >= tick,
+        })
+    }
+
+    /// The pages that cover an extent.
+    fn pages_of(&self, volume: VolumeIndex, extent: Extent) -> core::ops::RangeInclusive<u32> {
+        let regions = self.regions(volume, extent);
+        (regions.start / PAGE_REGIONS) as u32..=((regions.end - 1) / PAGE_REGIONS) as u32
+    }
+}
+
+fn empty_page() -> PageBits {
+    Box::new([0; PAGE_WORDS])
+}
+
+fn full_page(regions: u64) -> PageBits {
+    let mut bits = empty_page();
+    for (word, n) in bits.iter_mut().zip(0u64..) {
+        let left = regions.saturating_sub(n * 64);
+        *word = if left >= 64 { u64::MAX } else { (1 << left) - 1 };
+    }
+    bits
+}
+
+fn ones_between(bits: &PageBits, from: u64, to: u64) -> u64 {
+    (from / 64..to.div_ceil(64))
+        .map(|word| {
+            let mut mask = u64::MAX;
+            if word == from / 64 {
+                mask &= u64::MAX << (from % 64);
+            }
+            if word == to / 64 {
+                mask &= (1 << (to % 64)) - 1;
+            }
+            u64::from((bits[word as usize] & mask).count_ones())
+        })
+        .sum()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::collections::BTreeMap;
+    use crate::config::REGION;
+    use alloc::collections::BTreeSet;
     use proptest::prelude::*;
 
     proptest! {
+        /// The slow, obvious twin is a set of regions.
         #[test]
-        fn counts_agree_with_an_ordinary_map(steps in prop::collection::vec((0u64..3000, any::<bool>()), 0..4000)) {
-            let (mut fast, mut twin) = (Counts::default(), BTreeMap::new());
-            for (region, add) in steps {
-                if add || !twin.contains_key(&region) {
-                    fast.add(region);
-                    *twin.entry(region).or_insert(0u32) += 1;
-                } else {
-                    fast.remove(region);
-                    let count = twin.entry(region).or_insert(0);
-                    *count -= 1;
-                    if *count == 0 {
-                        twin.remove(&region);
+        fn the_paged_map_agrees_with_a_set(
+            steps in prop::collection::vec((0u8..5, 0u64..70_000, 1u64..200), 1..60)
+        ) {
+            let grain = Bytes::kib(4);
+            let size = grain * 70_300;
+            let mut marks = Marks::new(&[size], grain);
+            let mut twin: BTreeSet<u64> = BTreeSet::new();
+            let volume = VolumeIndex(0);
+            for (what, at, n) in steps {
+                match what {
+                    0 | 1 => {
+                        marks.stale(volume, Extent::new(at * grain.0, n * grain.0));
+                        twin.extend(at..at + n);
+                    }
+                    2 => for _ in 0..n {
+                        let found = marks.begin_copy(Region(at));
+                        let slow = twin.range(at..).next().or_else(|| twin.iter().next()).copied();
+                        prop_assert_eq!(found.map(|r| r.0), slow);
+                        if let Some(region) = found {
+                            marks.end_copy(region);
+                            twin.remove(&region.0);
+                        }
+                    },
+                    3 if n == 7 => {
+                        marks.stale_all();
+                        twin = (0..70_300).collect();
+                    }
+                    3 if n == 8 => {
+                        marks.clear();
+                        twin.clear();
+                    }
+                    _ => {
+                        let mut other = Marks::new(&[size], grain);
+                        for page in marks.marked_pages() {
+                            other.load(page, &marks.page_bits(page));
+                        }
+                        prop_assert_eq!(other.stale_runs(), marks.stale_runs());
+                        prop_assert!(!other.is_dirty());
                     }
                 }
+                prop_assert_eq!(marks.stale_bytes(), grain * twin.len() as u64);
+                prop_assert_eq!(marks.marked_bytes(volume), grain * twin.len() as u64);
+                let at = at.min(70_299);
+                prop_assert_eq!(marks.is_marked(volume, at * grain.0), twin.contains(&at));
             }
-            let mut keys: Vec<u64> = fast.keys().collect();
-            keys.sort_unstable();
-            prop_assert_eq!(keys, twin.keys().copied().collect::<Vec<_>>());
         }
     }
 
     fn two_volumes() -> Marks {
-        Marks::new(&[Bytes::kib(100), Bytes::mib(8)])
+        Marks::new(&[Bytes::kib(100), Bytes::mib(8)], REGION)
     }
 
     #[test]

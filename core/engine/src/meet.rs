@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Two nodes meet: is it the right one, and what does the table say of the two?
 
-use crate::engine::Engine;
+use crate::engine::{Awaited, Engine};
+use crate::marks::Marks;
 use crate::recovery::{self, Decision, Verdict};
 use crate::role::Standing;
-use crate::session::Link;
+use crate::save::Goal;
+use crate::session::{Link, out_of_turn};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use helio_format::copying::Copying;
 use helio_format::lineage::Relation;
-use helio_format::message::{Hello, Parting};
+use helio_format::message::{Hello, Message, Parting};
+use helio_units::{Bytes, Generation};
 
 impl Engine {
     /// The peer introduces itself: check that it is the right one, then ask the table.
@@ -26,6 +30,9 @@ impl Engine {
                 "its volumes are {:?} bytes, ours {sizes:?}; both files must agree",
                 hello.sizes
             ))
+        } else if u64::from(hello.granularity) != config.granularity.0 {
+            let (theirs, ours) = (Bytes(u64::from(hello.granularity)), config.granularity);
+            Some(format!("its marks cover {theirs} each, ours {ours}; both files must agree"))
         } else {
             None
         };
@@ -68,7 +75,7 @@ impl Engine {
         let ours = self.hello();
         let (Some(primary), Some(peer)) = (&mut self.primary, self.session.peer()) else { return };
         let mut facts = recovery::facts_of(&ours, peer);
-        let received = peer.received;
+        let (received, theirs) = (peer.received, peer.metadata);
         facts.same_memory = primary.peer_incarnation == Some(peer.incarnation);
         facts.equal = self.equal_at_start && primary.retaining;
         facts.line_from_received = received <= primary.cursors.sent
@@ -76,7 +83,6 @@ impl Engine {
             && primary.can_resume_behind(received);
         facts.line_from_durable = primary.peer_incarnation.is_some()
             && primary.can_resume_behind(primary.cursors.durable);
-        let peer_keeps_nothing = !peer.consistent || facts.kinship == recovery::Kinship::New;
         let Decision { label, verdict } = recovery::decide(&facts);
         let lineage = self.superblock.lineage;
         let s = &mut self.shared;
@@ -84,33 +90,121 @@ impl Engine {
         self.session.why = format!("connected, {label}");
         match verdict {
             Verdict::Refuse => return self.refuse(label, true),
+            // A line that is about to be laid down begins no copy; its marks are kept for the next one.
+            Verdict::UpdateMarks | Verdict::UpdateAll if self.standing.is_leaving() => {}
             Verdict::ResumeReceived => primary.resume_received(lineage, received, s),
             Verdict::ResumeDurable | Verdict::ResumeEqual => {
                 primary.resume_durable(lineage, primary.cursors.durable, s);
             }
-            Verdict::UpdateMarks | Verdict::UpdateAll => {
-                if verdict == Verdict::UpdateAll {
-                    primary.marks.stale_all();
-                }
-                primary.drop_queue("the peer's copy is not proven equal", s);
-                let wanted = s.config.autosync || self.update_wanted || peer_keeps_nothing;
-                if wanted && !primary.told_to_log {
-                    primary.begin_sync(lineage, s);
-                }
+            Verdict::UpdateMarks => {
+                primary.whole = false;
+                self.awaited = Some(Awaited::Marks);
+                s.send(Message::Copying(Copying::MarksWanted));
+            }
+            Verdict::UpdateAll => {
+                // From here on its count begins anew; that everything is marked is durable before anything is copied.
+                self.keeping.heard = theirs;
+                self.copy_everything();
             }
         }
+        self.hear_of(theirs);
         self.equal_at_start = false;
-        self.update_wanted = false;
+    }
+
+    /// The peer's metadata has that count.
+    pub(crate) fn hear_of(&mut self, metadata: u64) {
+        self.keeping.heard = self.keeping.heard.max(metadata);
+    }
+
+    /// Nothing is known of the peer's copy: everything is marked, durably, and then copied.
+    pub(crate) fn copy_everything(&mut self) {
+        let Some(primary) = &mut self.primary else { return };
+        primary.whole = true;
+        primary.marks.stale_all();
+        primary.drop_queue("nothing proves what the peer's copy holds", &mut self.shared);
+        self.shared.cover.marks_moved();
+        self.awaited = Some(Awaited::Void);
+        self.save(Goal::Void);
+    }
+
+    /// What a source waited for is there: it copies, if that is wanted.
+    pub(crate) fn sync_as_wanted(&mut self) {
+        self.awaited = None;
+        if self.standing.is_leaving() {
+            return;
+        }
+        let lineage = self.superblock.lineage;
+        let (Some(primary), Some(peer)) = (&mut self.primary, self.session.peer()) else { return };
+        let keeps_nothing = !peer.consistent || peer.lineage.generation == Generation::NONE;
+        let wanted = self.shared.config.autosync || self.update_wanted || keeps_nothing;
+        if wanted && !primary.told_to_log {
+            self.update_wanted = false;
+            primary.begin_sync(lineage, peer.consistent, &mut self.shared);
+        }
+    }
+
+    /// The two speak about what may differ.
+    ///
+    /// # Errors
+    /// What was said is out of turn, or about what does not exist: the connection must end.
+    pub(crate) fn peer_copying(&mut self, talk: Copying) -> Result<(), String> {
+        match talk {
+            Copying::MarksWanted if self.primary.is_none() => {
+                self.tell_marks();
+                Ok(())
+            }
+            Copying::Marks { page, bits } if self.awaited == Some(Awaited::Marks) => self
+                .marks_mut()
+                .join(page, bits.as_ref())
+                .map_err(|()| format!("page {page} of marks, which no volume reaches")),
+            Copying::MarksEnd { trusted } if self.awaited == Some(Awaited::Marks) => {
+                self.marks_ended(trusted);
+                Ok(())
+            }
+            other => Err(out_of_turn(&Message::Copying(other))),
+        }
+    }
+
+    /// A source asks for this node's marks: those it kept, and what lies in extents its primary may not know of.
+    fn tell_marks(&mut self) {
+        let mut marks = Marks::new(&self.shared.config.volumes, self.shared.config.granularity);
+        for (volume, extent) in self.unsettled() {
+            marks.stale(volume, extent);
+        }
+        let own = self.marks();
+        for page in own.marked_pages() {
+            let known = marks.join(page, Some(&own.page_bits(page)));
+            assert!(known.is_ok(), "two maps of one group have different pages");
+        }
+        for page in marks.marked_pages() {
+            let bits = Some(marks.page_bits(page));
+            self.shared.send(Message::Copying(Copying::Marks { page, bits }));
+        }
+        let trusted = !self.superblock.marks_void;
+        self.shared.send(Message::Copying(Copying::MarksEnd { trusted }));
+    }
+
+    fn marks_ended(&mut self, trusted: bool) {
+        if !trusted {
+            return self.copy_everything();
+        }
+        let Some(primary) = &mut self.primary else { return };
+        primary.drop_queue("order was lost", &mut self.shared);
+        self.shared.cover.marks_moved();
+        self.sync_as_wanted();
     }
 
     pub(crate) fn meet_as_target(&mut self) {
         let ours = self.hello();
         let Some(peer) = self.session.peer() else { return };
+        let theirs = peer.metadata;
         let Decision { label, verdict } = recovery::decide(&recovery::facts_of(peer, &ours));
         // The source alone knows whether it can resume; refusals need no memory.
         if verdict == Verdict::Refuse {
-            self.refuse(label, false);
-        } else if matches!(self.standing, Standing::Returning) {
+            return self.refuse(label, false);
+        }
+        self.hear_of(theirs);
+        if matches!(self.standing, Standing::Returning) {
             self.step_back();
         }
     }
@@ -119,15 +213,20 @@ impl Engine {
     pub(crate) fn meet_without_primary(&mut self) {
         let Some(peer) = self.session.peer() else { return };
         let relation = self.superblock.lineage.relation_of(&peer.lineage);
+        let older = peer.remembers > self.keeping.sequence;
         if !matches!(self.standing, Standing::Returning) {
             return;
         }
         match relation {
-            Relation::New | Relation::Same | Relation::Parent(_) | Relation::Older(_) => {
-                self.go_on()
-            }
-            Relation::Descendant(_) => self.step_back(),
             Relation::Unrelated => self.refuse("unrelated", true),
+            Relation::Sibling => self.refuse("split-brain", true),
+            Relation::Descendant(_) => self.step_back(),
+            Relation::Same | Relation::Parent(_) | Relation::Older(_) if older => {
+                self.refuse("source-rolled-back", true);
+            }
+            Relation::New | Relation::Same | Relation::Parent(_) | Relation::Older(_) => {
+                self.go_on();
+            }
         }
     }
 }

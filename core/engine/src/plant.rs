@@ -16,6 +16,12 @@ pub enum Plant {
     ClearMarkEarly,
     /// A stream resumes one item too late.
     ResumePastGap,
+    /// The store is written before the extent is durably hot.
+    CoverAfterIssue,
+    /// Hot extents go although the peer lacks items in them.
+    ColdTooEarly,
+    /// Sync answers without its peer before a record says so.
+    AnswerUnrecorded,
 }
 
 #[cfg(feature = "plant")]

@@ -31,6 +31,18 @@ pub(crate) struct Primary {
     pub(crate) queue: Queue,
     pub(crate) marks: Marks,
     pub(crate) slots: Slots,
+    /// Every item up to here has completed on the local store, so this node's records cover it.
+    pub(crate) here: Sequence,
+    /// Answers that the peer may know nothing of may be given: a record says so durably.
+    pub(crate) alone: bool,
+    /// Such an answer waits for that record.
+    pub(crate) wants_alone: bool,
+    /// That record could not be made: such answers are errors.
+    pub(crate) unrecorded: bool,
+    /// The stream goes on in another generation, which the peer is yet to be told.
+    pub(crate) tell_generation: bool,
+    /// Everything was marked for this peer: the marks it kept itself are not needed.
+    pub(crate) whole: bool,
     /// The highest position answered.
     pub(crate) answered: Sequence,
     /// The queue keeps order for the peer; otherwise only marks are kept.
@@ -70,19 +82,27 @@ pub(crate) struct Copier {
 }
 
 impl Primary {
-    /// A primary that begins after `head`. `equal`: the peer's copy is proven equal up to there, so order is kept
-    /// from the start; otherwise everything is marked.
-    pub(crate) fn new(config: &Config, head: Sequence, equal: bool, now: Moment) -> Self {
-        let mut marks = Marks::new(&config.volumes);
-        if !equal {
-            marks.stale_all();
-        }
+    /// A primary that begins after `head`, with what is marked. `equal`: the peer's copy is proven equal up to there,
+    /// so order is kept from the start.
+    pub(crate) fn new(
+        config: &Config,
+        head: Sequence,
+        marks: Marks,
+        equal: bool,
+        now: Moment,
+    ) -> Self {
         Self {
             line: Line::starting_after(head),
             gate: Gate::new(config.volumes.len()),
             queue: Queue::new(config.queue, now),
             marks,
             slots: Slots::default(),
+            here: head,
+            alone: true,
+            wants_alone: false,
+            unrecorded: false,
+            tell_generation: false,
+            whole: false,
             answered: head,
             retaining: equal,
             order_lost: !equal,
@@ -115,6 +135,7 @@ impl Primary {
             ));
         }
         self.marks.pending_to_stale();
+        s.cover.marks_moved();
         self.marks.abandon_copies();
         for entry in self.line.iter_mut() {
             if core::mem::take(&mut entry.pended) && entry.item.resync {

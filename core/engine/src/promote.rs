@@ -177,8 +177,18 @@ impl Engine {
     pub(crate) fn promotion_saved(&mut self) {
         let Standing::Promoting { command, equal, .. } = self.standing else { return };
         let head = self.superblock.head;
+        let Some(mut marks) = self.keeping.resting.take() else { panic!("nobody holds the marks") };
+        if self.superblock.marks_void {
+            marks.stale_all();
+        }
+        // What the peer's own records may not tell of is marked here from now on.
+        for (volume, extent) in self.unsettled() {
+            marks.stale(volume, extent);
+        }
         let config = &self.shared.config;
-        self.primary = Some(Primary::new(config, head, equal, self.shared.now));
+        let equal = equal && marks.none_stale();
+        self.primary = Some(Primary::new(config, head, marks, equal, self.shared.now));
+        self.shared.cover.marks_moved();
         self.equal_at_start = equal;
         self.stand(Standing::Primary);
         let generation = self.superblock.lineage.generation;

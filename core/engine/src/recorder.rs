@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The flight recorder: the last events, in a ring of fixed size, cheap enough to be always on.
 
-use crate::event::{Command, Event, Operation, StoreOutcome};
+use crate::event::{Command, Event, Kept, Operation, StoreOutcome};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -72,7 +72,11 @@ fn boil_down(event: &Event) -> (&'static str, u64, u64) {
             StoreOutcome::Failed(_) => ("store-failed", io.0, 0),
             _ => ("store-done", io.0, 0),
         },
-        Event::SuperblockSaved { ok } => ("superblock-saved", u64::from(*ok), 0),
+        Event::SuperblockSaved { ok, sequence } => ("superblock-saved", u64::from(*ok), *sequence),
+        Event::Kept { kept: Kept::Hot { ticket }, ok, .. } => ("hot-kept", *ticket, u64::from(*ok)),
+        Event::Kept { kept: Kept::Marks { page }, ok, .. } => {
+            ("marks-kept", u64::from(*page), u64::from(*ok))
+        }
         Event::Connected => ("connected", 0, 0),
         Event::Disconnected { .. } => ("disconnected", 0, 0),
         Event::LinkTook { bytes } => ("link-took", *bytes, 0),

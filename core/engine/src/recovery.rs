@@ -6,7 +6,11 @@
 //! that matches decides; its label stands in logs, in `helio status` and in docs/reference/recovery.md. A row that
 //! matches nothing cannot exist and no combination is without a row: the test walks them all.
 //!
-//! `own`: the target accepted writes of its own, as a primary, that the source's image may lack.
+//! * `own`: the target answered writes as a primary that the source's image may lack.
+//! * `trusted`: the target's marks and hot extents cover everything in which it may differ. The source's own always
+//!   do while it serves: where its record says they prove nothing, it marked everything when it became primary.
+//! * a node's metadata is *old* where the other remembers a higher count of its changes than it has: the machine was
+//!   rolled back, or the metadata was restored from a backup.
 
 use alloc::format;
 use alloc::string::String;
@@ -25,7 +29,7 @@ pub enum Verdict {
     ResumeDurable,
     /// The copies are equal: stream what comes.
     ResumeEqual,
-    /// Copy the regions marked so far.
+    /// Copy the regions that either side has marked.
     UpdateMarks,
     /// Mark everything and copy it.
     UpdateAll,
@@ -41,7 +45,9 @@ pub enum Kinship {
     /// The target stands exactly at the fork point of the source's parent generation, cleanly.
     AtFork,
     /// The target's generation is an ancestor of the source's.
-    Ancestor,
+    Behind,
+    /// Both forked from one generation.
+    Sibling,
     /// The target's generation descends from the source's.
     Descendant,
     /// Neither.
@@ -49,8 +55,15 @@ pub enum Kinship {
 }
 
 impl Kinship {
-    const ALL: [Self; 6] =
-        [Self::New, Self::Same, Self::AtFork, Self::Ancestor, Self::Descendant, Self::Unrelated];
+    const ALL: [Self; 7] = [
+        Self::New,
+        Self::Same,
+        Self::AtFork,
+        Self::Behind,
+        Self::Sibling,
+        Self::Descendant,
+        Self::Unrelated,
+    ];
 }
 
 /// Everything the table looks at.
@@ -60,10 +73,18 @@ pub struct Facts {
     pub target_serves: bool,
     /// How the histories stand.
     pub kinship: Kinship,
-    /// The target may hold writes of its own.
+    /// The target answered writes of its own that the source may lack.
     pub own: bool,
     /// The target's image keeps the order promise.
     pub consistent: bool,
+    /// The target was primary in its generation and did not stop cleanly.
+    pub crashed: bool,
+    /// The target's marks cover everything in which it may differ.
+    pub trusted: bool,
+    /// The source's metadata is older than the target remembers.
+    pub source_old: bool,
+    /// The target's metadata is older than the source remembers.
+    pub target_old: bool,
     /// The source's record says the copies are equal at its head, and everything since is on its line.
     pub equal: bool,
     /// The target kept its memory since the source last streamed to it.
@@ -82,6 +103,10 @@ struct Row {
     kinship: &'static [Kinship],
     own: Option<bool>,
     consistent: Option<bool>,
+    crashed: Option<bool>,
+    trusted: Option<bool>,
+    /// source, target
+    old: [Option<bool>; 2],
     /// equal, same memory, line from received, line from durable
     memory: [Option<bool>; 4],
 }
@@ -91,47 +116,66 @@ const Y: Option<bool> = Some(true);
 const N: Option<bool> = Some(false);
 
 /// * `two-primaries`: both accept writes; only people can say whose count.
-/// * `diverged`: the target was primary and may hold writes the source lacks; following would destroy them.
-/// * `newer-elsewhere`: the target's history continued beyond the source's; the source must not lead.
 /// * `unrelated`: the two never shared a history.
+/// * `source-rolled-back`: the source's machine or metadata is older than what the target saw of it; the target may
+///   hold answered writes that the source lost.
+/// * `newer-elsewhere`: the target's history continued beyond the source's; the source must not lead.
+/// * `split-brain`: both answered writes of their own since their histories parted.
+/// * `diverged`: the target was primary and may hold answered writes the source lacks; following would destroy them.
 /// * `new-peer`: nothing is there yet; everything is copied.
+/// * `target-rolled-back`: the target's machine or metadata is older than what the source saw of it; everything is
+///   compared.
 /// * `equal-at-fork`: a planned hand-over; nothing needs to travel.
-/// * `old-copy`: an older image without writes of its own; everything is copied.
 /// * `resume-equal`: both stopped in step, or the source did and the target lost nothing.
 /// * `resume-received`: the link was away, nobody forgot anything.
 /// * `resume-durable`: the target restarted; what it had not made durable comes again.
-/// * `update-marks`: order was lost while the target stayed; the marks know what differs.
-/// * `unproven`: order was lost and the target restarted, or the source did; everything is copied.
-const ROWS: [Row; 12] = {
-    use Kinship::{Ancestor, AtFork, Descendant, New, Same, Unrelated};
+/// * `unproven`: the target's marks prove nothing; everything is compared.
+/// * `crashed-primary`: the target was primary and crashed; all it answered is here, and its marks tell what else it
+///   wrote.
+/// * `update-marks`: order was lost; the marks of both tell what may differ.
+const ROWS: [Row; 15] = {
+    use Kinship::{AtFork, Behind, Descendant, New, Same, Sibling, Unrelated};
     const fn row(label: &'static str, verdict: Verdict, kinship: &'static [Kinship]) -> Row {
-        Row { label, verdict, serves: N, kinship, own: None, consistent: None, memory: ANY }
+        Row {
+            label,
+            verdict,
+            serves: N,
+            kinship,
+            own: None,
+            consistent: None,
+            crashed: None,
+            trusted: None,
+            old: [None; 2],
+            memory: ANY,
+        }
     }
     const ALL: &[Kinship] = &Kinship::ALL;
+    const LINE: &[Kinship] = &[Same, AtFork, Behind];
+    const KIN: &[Kinship] = &[Same, AtFork, Behind, Sibling];
     [
         Row { serves: Y, ..row("two-primaries", Verdict::Refuse, ALL) },
-        Row { own: Y, ..row("diverged", Verdict::Refuse, &[Same, AtFork, Ancestor]) },
-        row("newer-elsewhere", Verdict::Refuse, &[Descendant]),
         row("unrelated", Verdict::Refuse, &[Unrelated]),
         row("new-peer", Verdict::UpdateAll, &[New]),
+        Row { old: [Y, None], ..row("source-rolled-back", Verdict::Refuse, ALL) },
+        row("newer-elsewhere", Verdict::Refuse, &[Descendant]),
+        Row { own: Y, ..row("split-brain", Verdict::Refuse, &[Sibling]) },
+        Row { own: Y, ..row("diverged", Verdict::Refuse, LINE) },
+        Row { old: [None, Y], ..row("target-rolled-back", Verdict::UpdateAll, KIN) },
         Row {
             consistent: Y,
             memory: [Y, None, None, None],
             ..row("equal-at-fork", Verdict::ResumeEqual, &[AtFork])
         },
-        row("old-copy", Verdict::UpdateAll, &[AtFork, Ancestor]),
-        Row {
-            memory: [None, Y, Y, None],
-            ..row("resume-received", Verdict::ResumeReceived, &[Same])
-        },
+        Row { memory: [None, Y, Y, None], ..row("resume-received", Verdict::ResumeReceived, LINE) },
         Row {
             consistent: Y,
             memory: [Y, N, None, None],
             ..row("resume-equal", Verdict::ResumeEqual, &[Same])
         },
-        Row { memory: [N, N, None, Y], ..row("resume-durable", Verdict::ResumeDurable, &[Same]) },
-        Row { memory: [None, Y, N, None], ..row("update-marks", Verdict::UpdateMarks, &[Same]) },
-        row("unproven", Verdict::UpdateAll, &[Same]),
+        Row { memory: [N, N, None, Y], ..row("resume-durable", Verdict::ResumeDurable, LINE) },
+        Row { trusted: N, ..row("unproven", Verdict::UpdateAll, KIN) },
+        Row { crashed: Y, ..row("crashed-primary", Verdict::UpdateMarks, KIN) },
+        row("update-marks", Verdict::UpdateMarks, KIN),
     ]
 };
 
@@ -143,6 +187,10 @@ impl Row {
             && self.kinship.contains(&f.kinship)
             && agrees(self.own, f.own)
             && agrees(self.consistent, f.consistent)
+            && agrees(self.crashed, f.crashed)
+            && agrees(self.trusted, f.trusted)
+            && agrees(self.old[0], f.source_old)
+            && agrees(self.old[1], f.target_old)
             && self.memory.iter().zip(memory).all(|(want, is)| agrees(*want, is))
     }
 }
@@ -165,17 +213,24 @@ pub fn decide(facts: &Facts) -> Decision {
     Decision { label: row.label, verdict: row.verdict }
 }
 
+/// The labels of all rows, in their order.
+pub fn labels() -> impl Iterator<Item = &'static str> {
+    ROWS.iter().map(|row| row.label)
+}
+
 /// The facts that two hellos alone tell, from the source's side; its memory counts as empty.
 #[must_use]
 pub fn facts_of(source: &Hello, target: &Hello) -> Facts {
-    let beyond = |fork: Sequence| target.wrote && (!target.clean || target.head > fork);
+    let answered = target.wrote && target.alone;
+    let beyond = |fork: Sequence| answered && (!target.clean || target.head > fork);
     let at_fork = |fork: Sequence| target.clean && target.head == fork && target.durable >= fork;
     let (kinship, own) = match source.lineage.relation_of(&target.lineage) {
         Relation::New => (Kinship::New, false),
         // In one generation there is one writer: if the target wrote it, the source only follows.
         Relation::Same => (Kinship::Same, target.wrote),
         Relation::Parent(fork) if at_fork(fork) => (Kinship::AtFork, beyond(fork)),
-        Relation::Parent(fork) | Relation::Older(fork) => (Kinship::Ancestor, beyond(fork)),
+        Relation::Parent(fork) | Relation::Older(fork) => (Kinship::Behind, beyond(fork)),
+        Relation::Sibling => (Kinship::Sibling, answered),
         Relation::Descendant(_) => (Kinship::Descendant, false),
         Relation::Unrelated => (Kinship::Unrelated, false),
     };
@@ -184,6 +239,10 @@ pub fn facts_of(source: &Hello, target: &Hello) -> Facts {
         kinship,
         own,
         consistent: target.consistent,
+        crashed: target.wrote && !target.clean,
+        trusted: target.trusted,
+        source_old: target.remembers > source.metadata,
+        target_old: source.remembers > target.metadata,
         equal: false,
         same_memory: false,
         line_from_received: false,
@@ -194,10 +253,9 @@ pub fn facts_of(source: &Hello, target: &Hello) -> Facts {
 /// The sentence for people behind a refusal, `us` being the source, and its remedy.
 #[must_use]
 pub fn explain(label: &str, us: &str, peer: &str) -> (String, String) {
-    let rejoin = |who: &str| {
+    let resolve = |who: &str| {
         format!(
-            "keep a copy of {who}'s members if their last writes matter; then stop its daemon, remove the group's \
-             metadata file in its state directory and start it again: it joins as new and is copied anew"
+            "see what would be given up, and give it up (a copy is kept): `helio resolve GROUP --discard {who}` on {who}"
         )
     };
     match label {
@@ -206,13 +264,29 @@ pub fn explain(label: &str, us: &str, peer: &str) -> (String, String) {
             String::from("demote the one whose writes may be given up: `helio demote GROUP` there"),
         ),
         "diverged" => {
-            (format!("{peer} was primary and may hold writes that {us} never saw"), rejoin(peer))
+            (format!("{peer} was primary and may hold writes that {us} never saw"), resolve(peer))
         }
+        "split-brain" => (
+            format!(
+                "{us} and {peer} both answered writes of their own since their histories parted"
+            ),
+            resolve(peer),
+        ),
+        "source-rolled-back" => (
+            format!(
+                "{peer} remembers a later metadata of {us} than {us} has: its machine was rolled back, or its metadata \
+                 restored from a backup, and {peer} may hold answered writes that {us} lost"
+            ),
+            format!(
+                "make {peer} primary: `helio promote GROUP` there; or, if {us} is right, {}",
+                resolve(peer)
+            ),
+        ),
         "newer-elsewhere" => (
             format!("{peer}'s copy continued beyond {us}'s"),
             format!("make {peer} primary instead: `helio promote GROUP` there"),
         ),
-        _ => (format!("{us} and {peer} never shared a history"), rejoin(peer)),
+        _ => (format!("{us} and {peer} never shared a history"), resolve(peer)),
     }
 }
 
@@ -222,7 +296,7 @@ mod tests {
 
     fn every_combination() -> impl Iterator<Item = Facts> {
         Kinship::ALL.into_iter().flat_map(|kinship| {
-            (0..1 << 7).map(move |bits: u32| {
+            (0..1 << 11).map(move |bits: u32| {
                 let bit = |n: u32| bits & (1 << n) != 0;
                 Facts {
                     target_serves: bit(0),
@@ -233,6 +307,10 @@ mod tests {
                     same_memory: bit(4),
                     line_from_received: bit(5),
                     line_from_durable: bit(6),
+                    crashed: bit(7),
+                    trusted: bit(8),
+                    source_old: bit(9),
+                    target_old: bit(10),
                 }
             })
         })
@@ -253,38 +331,26 @@ mod tests {
     fn the_promises_of_the_table() {
         for f in every_combination() {
             let Decision { label, verdict } = decide(&f);
-            let kin = matches!(f.kinship, Kinship::Same | Kinship::AtFork);
-            if f.target_serves {
-                assert_eq!(verdict, Verdict::Refuse, "{label}: two primaries were let mirror");
-            }
-            if f.own
-                && !matches!(f.kinship, Kinship::New | Kinship::Unrelated | Kinship::Descendant)
-            {
-                assert_eq!(
-                    verdict,
-                    Verdict::Refuse,
-                    "{label}: writes of a primary's own would be lost"
-                );
-            }
-            if matches!(f.kinship, Kinship::Descendant | Kinship::Unrelated) {
-                assert_eq!(verdict, Verdict::Refuse);
-            }
+            let stranger = matches!(f.kinship, Kinship::Descendant | Kinship::Unrelated);
+            let line = matches!(f.kinship, Kinship::Same | Kinship::AtFork | Kinship::Behind);
+            let must_refuse = f.target_serves
+                || stranger
+                || (f.kinship != Kinship::New && (f.own || f.source_old));
+            assert_eq!(verdict == Verdict::Refuse, must_refuse, "{label}: {f:?}");
             match verdict {
                 Verdict::Refuse | Verdict::UpdateAll => {}
                 Verdict::ResumeReceived => {
-                    assert!(f.same_memory && f.line_from_received, "{label}")
+                    assert!(f.same_memory && f.line_from_received && line, "{label}");
                 }
-                Verdict::ResumeDurable => {
-                    assert!(f.line_from_durable && f.kinship == Kinship::Same, "{label}")
-                }
-                Verdict::ResumeEqual => assert!(f.equal && f.consistent && kin, "{label}"),
-                Verdict::UpdateMarks => {
-                    assert!(
-                        f.same_memory && f.kinship == Kinship::Same,
-                        "{label}: marks of another memory"
-                    );
-                }
+                Verdict::ResumeDurable => assert!(f.line_from_durable && line, "{label}"),
+                Verdict::ResumeEqual => assert!(f.equal && f.consistent && line, "{label}"),
+                Verdict::UpdateMarks => assert!(f.trusted, "{label}: marks that prove nothing"),
             }
+            let resumes = !matches!(verdict, Verdict::Refuse | Verdict::UpdateAll);
+            assert!(
+                !(f.target_old && resumes),
+                "{label}: an older image was taken for the one it was"
+            );
         }
     }
 }

@@ -28,18 +28,20 @@ const ZERO_COST: Bytes = Bytes(4096);
 
 impl Primary {
     /// Begins an update: from here on items are queued in order, while marked regions are copied among them.
-    pub(crate) fn begin_sync(&mut self, lineage: Lineage, s: &mut Shared) {
+    /// Where nothing is marked and the peer's image is consistent, it stays so and there is nothing to copy.
+    pub(crate) fn begin_sync(&mut self, lineage: Lineage, peer_consistent: bool, s: &mut Shared) {
         let head = self.line.head;
+        let nothing_to_do = self.marks.none_stale() && peer_consistent;
         self.marks.abandon_copies();
         self.retaining = true;
-        self.order_lost = true;
+        self.order_lost = !nothing_to_do;
         self.consistent_at = None;
         self.told_to_log = false;
         self.cursors = Cursors::all_at(head);
         self.flow = Some(Flow::behind(head));
         // What the local store is still busy with reaches the peer by its marks: the peer owes no word about it.
         self.line.iter_mut().for_each(|entry| entry.peer_completed = true);
-        self.copier.running = true;
+        self.copier.running = !nothing_to_do;
         self.copier.copied = Bytes::ZERO;
         self.copier.to_copy = self.marks.stale_bytes();
         self.copier.since = s.now;
@@ -47,8 +49,9 @@ impl Primary {
         s.send(Message::Start(Start {
             lineage,
             from: head.next(),
-            consistent: false,
+            consistent: nothing_to_do,
             keep: false,
+            whole: self.whole,
             to_copy: self.copier.to_copy.0,
         }));
     }
@@ -72,7 +75,7 @@ impl Primary {
             return;
         }
         while self.copier.in_flight < IN_FLIGHT_MAX {
-            let most = crate::config::REGION;
+            let most = self.marks.grain();
             if !self.queue.admits_copy(most, self.copier.in_flight) {
                 return;
             }

@@ -39,6 +39,8 @@ pub(crate) enum LeaveStage {
     Draining,
     /// The local volumes are being flushed; how many are not.
     Flushing(u16),
+    /// Marks are being kept, hot extents go.
+    Cooling,
     /// The superblock is on its way.
     Saving,
 }
@@ -165,6 +167,7 @@ impl Engine {
         let Some(primary) = &mut self.primary else { return Err(self.not_primary("log")) };
         primary.told_to_log = true;
         primary.drop_queue("the operator said log", &mut self.shared);
+        self.shared.cover.marks_moved();
         Ok(Some(String::from("logging: writes are marked and not sent; `helio update` resumes")))
     }
 
@@ -190,7 +193,12 @@ impl Engine {
                 "the peer is not connected; the update begins when it is",
             )));
         }
-        primary.begin_sync(lineage, &mut self.shared);
+        if self.awaited.is_some() {
+            self.update_wanted = true;
+            return Ok(Some(String::from("the update begins once it is known what differs")));
+        }
+        let peer_consistent = self.session.peer().is_some_and(|peer| peer.consistent);
+        primary.begin_sync(lineage, peer_consistent, &mut self.shared);
         Ok(Some(String::from("the update begins")))
     }
 
@@ -272,6 +280,7 @@ impl Engine {
             Standing::Closing { command, saving: false } if self.follower.failed.is_some() => {
                 self.stop_now(command)
             }
+            Standing::Leaving { stage: LeaveStage::Cooling, .. } => self.cool_down(),
             _ => {}
         }
     }

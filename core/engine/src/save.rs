@@ -5,7 +5,7 @@
 //! earlier.
 
 use crate::effect::Effect;
-use crate::engine::Engine;
+use crate::engine::{Awaited, Engine};
 use crate::role::{Leave, Standing};
 use alloc::string::String;
 use helio_format::message::{Parting, Start};
@@ -27,6 +27,14 @@ pub(crate) enum Goal {
     Closed,
     /// An old primary accepts that the peer went on.
     SteppedBack,
+    /// Answers may be given that the peer knows nothing of: a generation begins at the accepted head.
+    Alone,
+    /// All answers are at the peer, and from now on again none is given without it.
+    Together,
+    /// The marks kept prove nothing of the peer: everything is to be copied.
+    Void,
+    /// Every mark is kept, so they prove something again.
+    MarksKept,
 }
 
 impl Engine {
@@ -45,6 +53,7 @@ impl Engine {
         }
         let Some(goal) = self.to_save.pop_front() else { return };
         let mut next = self.superblock.clone();
+        next.remembers = self.keeping.heard;
         self.shape(&mut next, goal);
         self.saving = Some((goal, next.clone()));
         self.shared.out.push(Effect::SaveSuperblock(next));
@@ -65,6 +74,7 @@ impl Engine {
                 }
                 b.role = Role::Primary;
                 b.wrote = true;
+                b.alone = true;
                 b.head = head;
                 b.clean = false;
                 b.equal = false;
@@ -76,11 +86,14 @@ impl Engine {
                 // What the image surely holds, once it is consistent; it may hold more.
                 b.head = Sequence(start.from.0 - 1);
                 b.wrote = false;
+                b.alone = false;
+                b.marks_void &= !start.whole;
                 b.clean = false;
                 b.equal = false;
             }
             Goal::Consistent => {
                 b.consistent = true;
+                b.marks_void = false;
                 b.head = self.follower.completed.next();
             }
             Goal::Left(to) => {
@@ -91,6 +104,7 @@ impl Engine {
                 if let Some(p) = &self.primary {
                     // Who goes on behind this stop must fork, should the power take what was not flushed.
                     b.clean = to == Leave::Secondary || !p.flush_failed;
+                    b.marks_void = p.flush_failed || (b.marks_void && !p.marks.is_kept());
                     b.head = p.line.head;
                     b.equal = p.retaining
                         && !p.order_lost
@@ -105,10 +119,23 @@ impl Engine {
                 b.head = self.follower.completed;
             }
             Goal::SteppedBack => b.role = Role::Secondary,
+            Goal::Alone => {
+                let number = b.lineage.generation.number + 1;
+                let generation = Generation { number, tag: self.roll() };
+                if let Some(p) = &self.primary {
+                    b.head = p.line.head;
+                    b.lineage = b.lineage.fork(generation, b.head);
+                }
+                b.alone = true;
+            }
+            Goal::Together => b.alone = false,
+            Goal::Void => b.marks_void = true,
+            Goal::MarksKept => b.marks_void = false,
         }
     }
 
-    pub(crate) fn superblock_saved(&mut self, ok: bool) {
+    pub(crate) fn superblock_saved(&mut self, ok: bool, sequence: u64) {
+        self.keeping.sequence = self.keeping.sequence.max(sequence);
         let Some((goal, saved)) = self.saving.take() else {
             panic!("a save ended that nobody asked for")
         };
@@ -119,15 +146,30 @@ impl Engine {
         self.superblock = saved;
         match goal {
             Goal::Promoted => self.promotion_saved(),
-            Goal::Adopted(start) => self.follower.adopted(start),
-            Goal::Consistent => self.follower.marker_saved(&mut self.shared),
+            Goal::Adopted(start) => {
+                self.line_changed();
+                if !start.consistent {
+                    self.mark_unsettled();
+                }
+                self.follower.adopted(start);
+            }
+            Goal::Consistent => {
+                self.marks_mut().clear();
+                self.follower.marker_saved(&mut self.shared);
+            }
             Goal::Left(to) => self.left(to),
             Goal::Closed => {
                 if let Standing::Closing { command, .. } = self.standing {
                     self.stop_now(command);
                 }
             }
-            Goal::SteppedBack => {}
+            Goal::SteppedBack | Goal::Together | Goal::MarksKept => {}
+            Goal::Alone => self.alone_saved(),
+            Goal::Void => {
+                if self.awaited == Some(Awaited::Void) {
+                    self.sync_as_wanted();
+                }
+            }
         }
         self.save_next();
     }
@@ -160,6 +202,11 @@ impl Engine {
                 }
             }
             (Goal::Closed, Standing::Closing { command, .. }) => self.stop_now(command),
+            (Goal::Alone, Standing::Primary) => {
+                if let Some(primary) = &mut self.primary {
+                    primary.refuse_alone(&mut self.shared);
+                }
+            }
             _ => self.hang_up(Parting::VolumeFailed, text),
         }
     }

@@ -22,6 +22,9 @@ use helio_units::{Bytes, Moment, Rate, Sequence};
 /// A link slower than this may lose its peer over one long write; a short one always gets through in time.
 const SLOWEST_LINK: Rate = Rate::mbit(1);
 
+/// A follower short of hot extents hears this often how far the primary is.
+const TELLS_SHORT_EVERY: Duration = Duration::from_millis(5);
+
 /// Where the conversation stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
@@ -134,15 +137,15 @@ impl Engine {
             clean,
             consistent: b.consistent,
             wrote: b.wrote,
-            alone: true,
-            trusted: false,
+            alone: b.alone,
+            trusted: !b.marks_void,
             lineage: b.lineage,
             head,
             received,
             durable,
-            granularity: crate::config::REGION.0 as u32,
-            metadata: 0,
-            remembers: 0,
+            granularity: config.granularity.0 as u32,
+            metadata: self.keeping.sequence,
+            remembers: self.keeping.heard,
             sizes: config.volumes.iter().map(|v| v.0).collect(),
         }
     }
@@ -157,6 +160,7 @@ impl Engine {
         self.session.ping_sent = None;
         self.session.hurry_sent = false;
         self.session.peer_flushing = false;
+        self.awaited = None;
         self.follower.disconnected(&mut self.shared);
         if let Some(primary) = &mut self.primary {
             primary.stream_broken(&mut self.shared);
@@ -199,10 +203,12 @@ impl Engine {
                 self.peer_ping(ping);
                 Ok(())
             }
-            Message::Pong { token, flushing, .. } if up => {
-                self.peer_pong(token, flushing);
+            Message::Pong { token, flushing, short, metadata } if up => {
+                self.peer_pong(token, flushing, short);
+                self.hear_of(metadata);
                 Ok(())
             }
+            Message::Copying(talk) if up => self.peer_copying(talk),
             Message::PromoteRequest { durable, .. } if up => {
                 self.peer_asks_promotion(durable);
                 Ok(())
@@ -288,15 +294,24 @@ impl Engine {
         if let (Some(mode), None) = (ping.mode, &self.primary) {
             self.shared.config.mode = mode;
         }
+        self.hear_of(ping.metadata);
+        if self.primary.is_none() && self.follower.is_following() {
+            self.primary_is_at(ping.completed, ping.accepted);
+        }
         if ping.hurry {
             self.follower.hurry();
         }
         let flushing = self.primary.is_none() && self.follower.is_flushing();
-        self.shared.send(Message::Pong { token: ping.token, flushing, short: false, metadata: 0 });
+        let short = self.primary.is_none() && self.shared.cover.is_short();
+        let metadata = self.keeping.sequence;
+        self.shared.send(Message::Pong { token: ping.token, flushing, short, metadata });
     }
 
-    fn peer_pong(&mut self, token: u64, flushing: bool) {
+    fn peer_pong(&mut self, token: u64, flushing: bool, short: bool) {
         let now = self.shared.now;
+        if short {
+            self.session.next_ping = self.session.next_ping.min(now + TELLS_SHORT_EVERY);
+        }
         self.session.peer_flushing = flushing;
         self.session.hurry_sent = false;
         if let Some((expected, at)) = self.session.ping_sent
@@ -372,10 +387,12 @@ impl Engine {
         let state = self.primary.as_ref().map(|_| self.state());
         self.told_state = state;
         let mode = self.primary.as_ref().map(|_| self.shared.config.mode);
-        let mut ping = Ping { token, hurry, state, mode, ..Ping::default() };
+        let metadata = self.keeping.sequence;
+        let mut ping = Ping { token, hurry, state, mode, metadata, ..Ping::default() };
         if let Some(primary) = &self.primary {
             let lag = primary.lag(now);
             ping.accepted = primary.line.head;
+            ping.completed = primary.here;
             ping.backlog_bytes = lag.bytes.0;
             ping.backlog_items = lag.writes;
         }
@@ -418,6 +435,6 @@ impl Engine {
     }
 }
 
-fn out_of_turn(message: &Message) -> String {
+pub(crate) fn out_of_turn(message: &Message) -> String {
     format!("a message of kind {} out of turn", message.code())
 }

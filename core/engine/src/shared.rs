@@ -3,12 +3,14 @@
 //! names of operations under way.
 
 use crate::config::Config;
-use crate::effect::{Answer, Effect, Loudness, Note, StoreOp};
+use crate::cover::{Change, Cover, Parked};
+use crate::effect::{Answer, Effect, Keep, Loudness, Note, StoreOp};
 use crate::marks::Region;
+use crate::plant::{Plant, planted};
 use alloc::string::String;
 use alloc::vec::Vec;
 use helio_format::message::Message;
-use helio_units::{IoId, Moment, PayloadId, RequestId, Sequence, VolumeIndex};
+use helio_units::{Extent, IoId, Moment, PayloadId, RequestId, Sequence, VolumeIndex};
 
 /// Why an operation on the store was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +25,8 @@ pub(crate) enum Purpose {
     Apply(Sequence),
     /// A flush of the engine's own on a volume.
     Flush(VolumeIndex),
+    /// A flush that lets hot extents go.
+    Cover(VolumeIndex),
 }
 
 /// Counters for status; they only grow.
@@ -50,20 +54,39 @@ pub struct Counters {
     pub answered: u64,
 }
 
+/// An operation on the store that was asked for and has not ended.
+#[derive(Clone, Copy, Debug)]
+struct UnderWay {
+    purpose: Purpose,
+    volume: VolumeIndex,
+    what: What,
+}
+
+/// What it means to the cover.
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Changes(Extent),
+    Flushes(u64),
+    Looks,
+}
+
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) now: Moment,
     pub(crate) out: Vec<Effect>,
     pub(crate) counters: Counters,
-    ios: Vec<Option<Purpose>>,
+    pub(crate) cover: Cover,
+    ios: Vec<Option<UnderWay>>,
     free: Vec<u32>,
 }
 
 impl Shared {
     pub(crate) fn new(config: Config) -> Self {
         let (ios, free) = (Vec::new(), Vec::new());
+        let cover = Cover::new(&config.volumes, config.hot_extents as usize);
         Self {
+            cover,
             config,
             now: Moment::ZERO,
             out: Vec::new(),
@@ -73,22 +96,63 @@ impl Shared {
         }
     }
 
+    /// Asks for an operation on the store. What changes bytes waits until its extents are hot.
     pub(crate) fn store(&mut self, volume: VolumeIndex, op: StoreOp, purpose: Purpose) {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.ios.push(None);
             (self.ios.len() - 1) as u32
         });
-        self.ios[slot as usize] = Some(purpose);
-        self.out.push(Effect::Store { io: IoId(u64::from(slot)), volume, op });
+        let what = match op {
+            StoreOp::Write { extent, .. }
+            | StoreOp::Zero { extent, .. }
+            | StoreOp::Discard { extent, .. } => What::Changes(extent),
+            StoreOp::Flush => What::Flushes(self.cover.flush_begins(volume)),
+            _ => What::Looks,
+        };
+        self.ios[slot as usize] = Some(UnderWay { purpose, volume, what });
+        let io = IoId(u64::from(slot));
+        if let What::Changes(extent) = what {
+            let at = match purpose {
+                Purpose::Local(at) | Purpose::Apply(at) => Some(at),
+                _ => None,
+            };
+            if !self.cover.enter(volume, extent, at) && !planted(Plant::CoverAfterIssue) {
+                self.cover.park(io, volume, op, extent);
+                return;
+            }
+        }
+        self.out.push(Effect::Store { io, volume, op });
+    }
+
+    /// Asks the ledger for what the cover wants, and returns what that was.
+    pub(crate) fn keep_hot(&mut self) -> Option<Change> {
+        let change = self.cover.change()?;
+        let Change { ticket, add, remove } = &change;
+        let keep = Keep::Hot { ticket: *ticket, add: add.clone(), remove: remove.clone() };
+        self.out.push(Effect::Keep(keep));
+        Some(change)
+    }
+
+    /// A change of the hot extents is durable: what waited for it is issued.
+    pub(crate) fn hot_kept(&mut self, change: &Change) {
+        for Parked { io, volume, op, .. } in self.cover.kept(change) {
+            self.out.push(Effect::Store { io, volume, op });
+        }
     }
 
     /// Why the operation that just ended was asked for. Each ends exactly once.
-    pub(crate) fn finish_io(&mut self, io: IoId) -> Purpose {
+    pub(crate) fn finish_io(&mut self, io: IoId, ok: bool) -> Purpose {
         let slot = io.0 as usize;
-        let Some(purpose) = self.ios.get_mut(slot).and_then(Option::take) else {
+        let Some(under_way) = self.ios.get_mut(slot).and_then(Option::take) else {
             panic!("store operation {} ended twice or never began", io.0);
         };
         self.free.push(slot as u32);
+        let UnderWay { purpose, volume, what } = under_way;
+        match what {
+            What::Changes(extent) => self.cover.leave(volume, extent),
+            What::Flushes(number) => self.cover.flush_ended(volume, number, ok),
+            What::Looks => {}
+        }
         purpose
     }
 

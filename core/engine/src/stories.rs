@@ -17,6 +17,10 @@ use helio_units::{
 const SIZE: Bytes = Bytes::kib(128);
 const PEER: u64 = 77;
 
+fn durable(superblock: Superblock) -> Durable {
+    Durable { superblock, hot: Vec::new(), marks: Vec::new(), sequence: 1 }
+}
+
 /// An engine on a desk: everything it asks for lies in trays, and is done when the story says so.
 struct Desk {
     engine: Engine,
@@ -33,7 +37,7 @@ impl Desk {
     fn new(config: Config) -> Self {
         let superblock = Superblock::new("db", "paris", [SIZE.0].into());
         Self {
-            engine: Engine::new(config, superblock, 1, 1, Moment::ZERO),
+            engine: Engine::new(config, durable(superblock), 1, 1, Moment::ZERO),
             now: Moment::ZERO,
             ios: VecDeque::new(),
             saves: VecDeque::new(),
@@ -91,7 +95,7 @@ impl Desk {
 
     fn save(&mut self, ok: bool) -> Superblock {
         let record = self.saves.pop_front().expect("a superblock is to be saved");
-        self.tell(Event::SuperblockSaved { ok });
+        self.tell(Event::SuperblockSaved { ok, sequence: 1 });
         record
     }
 
@@ -181,6 +185,8 @@ fn config() -> Config {
         peer_timeout: Duration::from_secs(6),
         flush_limit: Duration::from_secs(60),
         autosync: true,
+        granularity: REGION,
+        hot_extents: HOT_EXTENTS,
     }
 }
 
@@ -245,6 +251,7 @@ fn follower(lineage: Lineage, consistent: bool) -> Desk {
         from: Sequence(1),
         consistent,
         keep: false,
+        whole: false,
         to_copy: 0,
     }));
     desk
@@ -260,6 +267,7 @@ fn a_stream_that_begins_where_no_line_does_ends_the_connection() {
             from: Sequence(from),
             consistent: true,
             keep: false,
+            whole: false,
             to_copy: 0,
         };
         desk.hear(Message::Start(start));
@@ -430,6 +438,7 @@ fn a_start_that_arrives_while_another_is_recorded_is_next() {
         from: Sequence(9),
         consistent: false,
         keep: false,
+        whole: false,
         to_copy: 0,
     };
     desk.hear(Message::Start(start));

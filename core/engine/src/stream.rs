@@ -80,9 +80,17 @@ impl Primary {
         consistent: bool,
         s: &mut Shared,
     ) {
+        self.tell_generation = false;
         self.flow = Some(Flow::behind(self.line.head));
         self.cursors.sent = Sequence(from.0 - 1);
-        s.send(Message::Start(Start { lineage, from, consistent, keep: false, to_copy: 0 }));
+        s.send(Message::Start(Start {
+            lineage,
+            from,
+            consistent,
+            keep: false,
+            whole: false,
+            to_copy: 0,
+        }));
         self.keep_pace(s);
     }
 

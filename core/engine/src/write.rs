@@ -21,7 +21,7 @@ use crate::refusal::{Denial, StoreFault};
 use crate::shared::{Purpose, Shared};
 use alloc::vec::Vec;
 use helio_format::message::{Item, ItemKind};
-use helio_units::{Bytes, Extent, Payload, RequestId, Sequence, VolumeIndex};
+use helio_units::{Bytes, Extent, Mode, Payload, RequestId, Sequence, VolumeIndex};
 
 /// The least an item costs the queue, whatever it carries: its entry is memory too.
 const ITEM_COST: Bytes = Bytes(512);
@@ -322,6 +322,9 @@ impl Primary {
             entry.local = Local::Failed;
             self.local_failed(item, slot, fault, s);
         }
+        while self.line.get(self.here.next()).is_some_and(|e| e.local != Local::Pending) {
+            self.here = self.here.next();
+        }
         if item.kind.changes_data() {
             self.leave_gate(item.volume, item.extent, s);
         }
@@ -339,6 +342,7 @@ impl Primary {
     ) {
         if item.kind.changes_data() {
             self.marks.stale(item.volume, item.extent);
+            s.cover.marks_moved();
         }
         if let Some(SlotId(slot)) = slot {
             self.slots.slots[slot as usize].denied = Some(Denial::Store(fault));
@@ -373,12 +377,19 @@ impl Primary {
             (false, true) => Remote::Received,
             (false, false) => Remote::Unknown,
         };
-        // Covered by construction: `push` queued or marked it before it was issued.
-        let evidence = Evidence { local: entry.local, remote, covered: true };
+        // Queued or marked by `push`, and issued behind its hot extent; and an answer without the peer's word stands
+        // in a generation whose record says that there are such.
+        let covered = effective != Mode::Async || self.alone || planted(Plant::AnswerUnrecorded);
+        let evidence = Evidence { local: entry.local, remote, covered };
         let answer = match ack::satisfied(effective, evidence) {
             Some(proof) => Answer::Done(proof),
-            None if entry.local == Local::Failed => Answer::Denied(Denial::Store(StoreFault::Io)),
-            None => return,
+            None if entry.local == Local::Failed || (!covered && self.unrecorded) => {
+                Answer::Denied(Denial::Store(StoreFault::Io))
+            }
+            None => {
+                self.wants_alone |= entry.local == Local::Done && !covered;
+                return;
+            }
         };
         entry.answered = true;
         if let Some(slot) = entry.slot {

@@ -172,6 +172,7 @@ pub(crate) fn messages() -> Vec<Message> {
             from: Sequence(42),
             consistent: true,
             keep: false,
+            whole: false,
             to_copy: 0,
         }),
         item(ItemKind::Write, 512),
@@ -185,7 +186,7 @@ pub(crate) fn messages() -> Vec<Message> {
         }),
         Message::Ping(Ping {
             token: 1,
-            durable: Sequence(19),
+            completed: Sequence(19),
             metadata: 7,
             accepted: Sequence(20),
             backlog_bytes: 8192,

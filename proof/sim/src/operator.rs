@@ -89,7 +89,9 @@ impl Driver {
             let Some(engine) = node.engine.as_ref().filter(|_| !node.hangs(now)) else { continue };
             let status = engine.status(now);
             let leading = status.role == Role::Primary;
-            if status.fault.is_some() && !leading && (self.healing || self.dice.chance(1, 2)) {
+            let unrecorded = status.fault.as_ref().is_some_and(|text| text.contains("metadata"));
+            let restarts = status.fault.is_some() && (!leading || unrecorded);
+            if restarts && (self.healing || self.dice.chance(1, 2)) {
                 // The remedy of a failed store or metadata file: mend it and restart the daemon.
                 cluster.kill(side, false);
                 self.start(side, cluster);
@@ -120,7 +122,10 @@ impl Driver {
             let victim = serving[self.dice.below(2) as usize];
             self.command(cluster, oracle, victim, Command::Demote);
         }
-        let lost = ["diverged", "unrelated", "newer-elsewhere"].into_iter().any(heard);
+        let lost =
+            ["diverged", "split-brain", "unrelated", "newer-elsewhere", "source-rolled-back"]
+                .into_iter()
+                .any(heard);
         if let [serving] = serving[..]
             && lost
             && cluster.node(serving.other()).is_up()

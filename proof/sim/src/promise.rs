@@ -23,6 +23,8 @@ pub enum Promise {
     ReadsBack,
     /// While a primary serves, a region that differs between the images is marked.
     Marks,
+    /// Where the images differ, the metadata of one of the nodes tells, whatever dies.
+    Records,
     /// A primary says replicating only while its peer's record says consistent.
     Replicating,
     /// Without force, a node becomes primary only where the other does not serve.
@@ -57,6 +59,7 @@ impl fmt::Display for Promise {
             }
             Self::ReadsBack => "a read returns what was answered before it",
             Self::Marks => "what differs is marked",
+            Self::Records => "what differs is recorded durably",
             Self::Replicating => "replicating means that the peer's copy is consistent",
             Self::OnePrimary => "without force there is one primary",
             Self::ConsistentPromotion => "a promoted image is consistent",

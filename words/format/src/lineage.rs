@@ -43,7 +43,9 @@ pub enum Relation {
     Older(Sequence),
     /// This one is an ancestor of the other, which forked at that position.
     Descendant(Sequence),
-    /// Neither contains the other.
+    /// Both forked from the same generation, and neither contains the other.
+    Sibling,
+    /// They never shared a history.
     Unrelated,
 }
 
@@ -84,6 +86,8 @@ impl Lineage {
             if at == 0 { Relation::Parent(fork) } else { Relation::Older(fork) }
         } else if let Some((_, fork)) = other.fork_of(self.generation) {
             Relation::Descendant(fork)
+        } else if self.ancestors().iter().any(|a| other.fork_of(a.generation).is_some()) {
+            Relation::Sibling
         } else {
             Relation::Unrelated
         }
@@ -129,7 +133,9 @@ mod tests {
         assert_eq!(third.relation_of(&second), Relation::Parent(Sequence(20)));
         assert_eq!(third.relation_of(&first), Relation::Older(Sequence(10)));
         assert_eq!(first.relation_of(&third), Relation::Descendant(Sequence(10)));
-        assert_eq!(third.relation_of(&rival), Relation::Unrelated);
+        assert_eq!(third.relation_of(&rival), Relation::Sibling);
+        let stranger = none.fork(Generation { number: 1, tag: 5 }, Sequence(0));
+        assert_eq!(third.relation_of(&stranger), Relation::Unrelated);
     }
 
     #[test]

@@ -7,10 +7,10 @@
 //! | kind | body, in order |
 //! |---|---|
 //! | 1 hello | group name, node name, incarnation u64, role u8, serving flag, clean flag, consistent flag, wrote flag, alone flag, trusted flag, lineage, head u64, received u64, durable u64, granularity u32, metadata sequence u64, remembers u64, volumes u16, size u64 each |
-//! | 2 start | lineage, from u64, consistent flag, keep flag, to copy u64 |
+//! | 2 start | lineage, from u64, consistent flag, keep flag, whole flag, to copy u64 |
 //! | 3 item | sequence u64, after u64, kind u8, flags u8, volume u16, offset u64, length u64 (36 bytes; payload follows for writes and verifies) |
 //! | 4 ack | received u64, completed u64, durable u64, ranges u8, (first u64, last u64) each |
-//! | 5 ping | token u64, accepted u64, durable u64, metadata sequence u64, backlog bytes u64, backlog items u64, hurry flag, state u8 and mode u8 (0 from a secondary, else 1 + index in the vocabulary's list) |
+//! | 5 ping | token u64, accepted u64, completed u64, metadata sequence u64, backlog bytes u64, backlog items u64, hurry flag, state u8 and mode u8 (0 from a secondary, else 1 + index in the vocabulary's list) |
 //! | 6 pong | token u64, flushing flag, short flag, metadata sequence u64 |
 //! | 7 goodbye | reason u8, text (u16 length, UTF-8, at most 512 bytes) |
 //! | 8 promote request | generation u64 u64, durable u64 |
@@ -93,6 +93,8 @@ pub struct Start {
     pub consistent: bool,
     /// Where it is not: the receiver is to keep its last consistent image meanwhile, or to refuse.
     pub keep: bool,
+    /// The sender has everything marked: what the receiver's own marks may lack, these have.
+    pub whole: bool,
     /// Bytes in regions that will be copied.
     pub to_copy: u64,
 }
@@ -248,8 +250,8 @@ pub struct Ping {
     pub token: u64,
     /// The sender's accepted head, zero from a secondary.
     pub accepted: Sequence,
-    /// Durable on the sender's own store, zero from a secondary.
-    pub durable: Sequence,
+    /// Completed on the sender's own store, zero from a secondary: its own records cover it from here on.
+    pub completed: Sequence,
     /// The sender's metadata count.
     pub metadata: u64,
     /// Bytes accepted and not yet completed at the receiver.
@@ -317,7 +319,7 @@ pub enum Message {
         token: u64,
         /// A flush of the store is under way.
         flushing: bool,
-        /// Hot extents run short until the primary's own store is flushed.
+        /// Hot extents run short until the primary tells how far it is.
         short: bool,
         /// The sender's metadata count.
         metadata: u64,
@@ -384,6 +386,7 @@ impl Message {
                 w.sequence(start.from);
                 w.flag(start.consistent);
                 w.flag(start.keep);
+                w.flag(start.whole);
                 w.u64(start.to_copy);
             }
             Self::Item(item) => encode_item(item, &mut w),
@@ -400,7 +403,7 @@ impl Message {
             Self::Ping(ping) => {
                 w.u64(ping.token);
                 w.sequence(ping.accepted);
-                w.sequence(ping.durable);
+                w.sequence(ping.completed);
                 w.u64(ping.metadata);
                 w.u64(ping.backlog_bytes);
                 w.u64(ping.backlog_items);
@@ -453,6 +456,7 @@ impl Message {
                 from: r.sequence()?,
                 consistent: r.flag()?,
                 keep: r.flag()?,
+                whole: r.flag()?,
                 to_copy: r.u64()?,
             }),
             3 => Self::Item(decode_item(r, payload_length)?),
@@ -460,7 +464,7 @@ impl Message {
             5 => Self::Ping(Ping {
                 token: r.u64()?,
                 accepted: r.sequence()?,
-                durable: r.sequence()?,
+                completed: r.sequence()?,
                 metadata: r.u64()?,
                 backlog_bytes: r.u64()?,
                 backlog_items: r.u64()?,

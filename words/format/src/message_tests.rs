@@ -101,7 +101,14 @@ fn hello() -> impl Strategy<Value = Message> {
 pub(crate) fn any_message() -> impl Strategy<Value = Message> {
     let start = (lineage(), any::<[u64; 2]>(), any::<[bool; 2]>()).prop_map(
         |(lineage, [from, to_copy], [consistent, keep])| {
-            Message::Start(Start { lineage, from: Sequence(from), consistent, keep, to_copy })
+            Message::Start(Start {
+                lineage,
+                from: Sequence(from),
+                consistent,
+                keep,
+                whole: keep,
+                to_copy,
+            })
         },
     );
     let ack = (0u64..1 << 60, 0u64..1000, prop::collection::vec(1u64..50, 0..RANGES_MAX)).prop_map(
@@ -128,7 +135,7 @@ pub(crate) fn any_message() -> impl Strategy<Value = Message> {
         any::<[u64; 4]>().prop_map(|n| Message::Ping(Ping {
             token: n[0],
             accepted: Sequence(n[1]),
-            durable: Sequence(n[3]),
+            completed: Sequence(n[3]),
             metadata: n[2],
             backlog_bytes: n[2],
             backlog_items: n[3],

@@ -68,6 +68,12 @@ pub struct Superblock {
     pub equal: bool,
     /// The generation written or followed, and its ancestors.
     pub lineage: Lineage,
+    /// In its generation this node gave answers that its peer may know nothing of.
+    pub alone: bool,
+    /// This node's marks prove nothing.
+    pub marks_void: bool,
+    /// The highest metadata count of the peer ever heard of.
+    pub remembers: u64,
     /// Last position in the image.
     pub head: Sequence,
     /// The group.
@@ -89,6 +95,9 @@ impl Superblock {
             consistent: true,
             wrote: false,
             equal: false,
+            alone: false,
+            marks_void: true,
+            remembers: 0,
             lineage: Lineage::default(),
             head: Sequence::ZERO,
             group: group.into(),
@@ -114,6 +123,8 @@ impl Superblock {
         w.flag(self.consistent);
         w.flag(self.wrote);
         w.flag(self.equal);
+        w.flag(self.alone);
+        w.flag(self.marks_void);
         w.0.resize(32, 0);
         w.sequence(self.head);
         self.lineage.encode(&mut w);
@@ -127,6 +138,8 @@ impl Superblock {
         for size in &self.sizes {
             w.u64(*size);
         }
+        w.0.resize(1090, 0);
+        w.u64(self.remembers);
         w.0.resize(CRC_AT, 0);
         let crc = checksum(&out);
         out.extend_from_slice(&crc.to_le_bytes());
@@ -162,7 +175,8 @@ impl Superblock {
             _ => return Err(Short),
         };
         let (clean, consistent, wrote, equal) = (r.flag()?, r.flag()?, r.flag()?, r.flag()?);
-        zeros(&mut r, 3)?;
+        let (alone, marks_void) = (r.flag()?, r.flag()?);
+        zeros(&mut r, 1)?;
         let head = r.sequence()?;
         let lineage = Lineage::decode(&mut r)?;
         zeros_to(&mut r, GROUP_AT)?;
@@ -175,9 +189,26 @@ impl Superblock {
             return Err(Short);
         }
         let sizes = (0..count).map(|_| r.u64()).collect::<Result<Vec<_>, _>>()?;
+        zeros_to(&mut r, 1090)?;
+        let remembers = r.u64()?;
         let rest = r.0.len();
         zeros(&mut r, rest)?;
-        Ok(Self { saves, role, clean, consistent, wrote, equal, lineage, head, group, node, sizes })
+        Ok(Self {
+            saves,
+            role,
+            clean,
+            consistent,
+            wrote,
+            equal,
+            alone,
+            marks_void,
+            remembers,
+            lineage,
+            head,
+            group,
+            node,
+            sizes,
+        })
     }
 }
 

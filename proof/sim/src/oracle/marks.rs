@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a primary must remember: every region in which the images differ is marked, at every step.
+//! What must be remembered: every region in which the images differ is marked by a serving primary or recorded by its
+//! peer, at every step; and when a node dies, by what lies in the two metadata files.
 //!
 //! One exemption: a peer that wrote as a primary itself after this one was promoted, or in a generation this one does
 //! not descend from, and has not followed since, holds what this one cannot know of. The recovery table must refuse
 //! it, and that is judged by its history.
 
-use super::{Oracle, View, key};
+use super::{Oracle, View};
 use crate::promise::{Promise, Violation, hold};
 use helio_engine::REGION;
+use helio_format::superblock::Superblock;
 use helio_twin::{BLOCK, Cluster, Place, Side, Stamp};
-use helio_units::{State, VolumeIndex};
+use helio_units::{Generation, State, VolumeIndex};
 
 const BLOCKS: usize = (REGION.0 / BLOCK.0) as usize;
 
@@ -52,10 +54,19 @@ impl Oracle {
             let (own, peer) = (&self.copies[side.index()], &self.copies[side.other().index()]);
             let rival = self.histories.get(&peer.generation).is_some_and(|h| {
                 let known = node.superblock().is_some_and(|record| {
-                    record.lineage.ancestors().iter().any(|a| key(a.generation) == peer.generation)
+                    record
+                        .lineage
+                        .ancestors()
+                        .iter()
+                        .any(|a| self.history_of(a.generation) == peer.generation)
                 });
                 h.leader == side.other() && !known
             });
+            // Of a peer whose own record proves nothing, everything counts as marked once the two meet.
+            let void = |record: &Superblock| record.marks_void;
+            if cluster.node(side.other()).superblock().is_none_or(void) {
+                continue;
+            }
             let apart = peer.generation != own.generation;
             if apart && (rival || peer.led_at > own.promoted_at) {
                 continue;
@@ -63,13 +74,42 @@ impl Oracle {
             for (volume, regions) in (0u16..).map(VolumeIndex).zip(&self.differing) {
                 for (region, _) in regions.iter().enumerate().filter(|(_, n)| **n > 0) {
                     let offset = region as u64 * REGION.0;
-                    hold(engine.is_marked(volume, offset), Promise::Marks, || {
+                    let known = engine.is_marked(volume, offset)
+                        || is_recorded(cluster, side.other(), volume, offset);
+                    hold(known, Promise::Marks, || {
                         format!(
                             "{side} serves, region {region} of volume {} differs from the peer's and is not marked",
                             volume.0
                         )
                     })?;
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// A node died: what both nodes have durably recorded covers every difference, whoever comes back.
+    pub(super) fn judge_records(&self, cluster: &Cluster) -> Result<(), Violation> {
+        let proves = |side: &Side| {
+            let node = cluster.node(*side);
+            node.superblock().is_some_and(|record| {
+                !record.marks_void && record.lineage.generation != Generation::NONE
+            })
+        };
+        if self.differing_blocks == 0 || !Side::BOTH.iter().all(proves) {
+            return Ok(());
+        }
+        for (volume, regions) in (0u16..).map(VolumeIndex).zip(&self.differing) {
+            for (region, _) in regions.iter().enumerate().filter(|(_, n)| **n > 0) {
+                let offset = region as u64 * REGION.0;
+                let recorded =
+                    Side::BOTH.iter().any(|side| is_recorded(cluster, *side, volume, offset));
+                hold(recorded, Promise::Records, || {
+                    format!(
+                        "region {region} of volume {} differs, and neither node's metadata tells",
+                        volume.0
+                    )
+                })?;
             }
         }
         Ok(())
@@ -100,4 +140,9 @@ impl Oracle {
         }
         Ok(())
     }
+}
+
+/// Whether a node's metadata, as it would be read now, tells of that place: by a hot extent or a mark.
+fn is_recorded(cluster: &Cluster, side: Side, volume: VolumeIndex, offset: u64) -> bool {
+    cluster.node(side).records(volume, offset)
 }

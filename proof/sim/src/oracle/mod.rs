@@ -35,6 +35,10 @@ struct Asked {
     submitted: Serial,
     /// Its write in the history of the generation it was issued in.
     issued: Option<(Key, u32)>,
+    /// Its node's store was asked for it.
+    at_store: bool,
+    /// It was sent to the peer.
+    sent: bool,
 }
 
 /// What is known of one node's copy.
@@ -43,6 +47,8 @@ struct Copy {
     generation: Key,
     /// Its record says consistent.
     consistent: bool,
+    /// It serves as primary, or did so when it died.
+    serving: bool,
     /// Its image is judged now, as a secondary's.
     watched: bool,
     /// The power went, and nothing was adopted since.
@@ -86,6 +92,8 @@ pub(crate) struct Oracle {
     serial: Serial,
     asked: BTreeMap<RequestId, Asked>,
     histories: BTreeMap<Key, History>,
+    /// A primary that goes on in another generation goes on in the same history.
+    same_history: BTreeMap<Key, Key>,
     copies: [Copy; 2],
     images: [Image; 2],
     /// By volume and region: how many blocks differ between the images.
@@ -107,6 +115,7 @@ impl Oracle {
             serial: 0,
             asked: BTreeMap::new(),
             histories: BTreeMap::new(),
+            same_history: BTreeMap::new(),
             copies: [Copy::default(), Copy::default()],
             differing: marks::regions(&images[0]),
             differing_blocks: 0,
@@ -116,6 +125,12 @@ impl Oracle {
         };
         oracle.count_differences();
         oracle
+    }
+
+    /// Which history a generation belongs to.
+    fn history_of(&self, generation: Generation) -> Key {
+        let own = key(generation);
+        self.same_history.get(&own).copied().unwrap_or(own)
     }
 
     /// A client is about to ask.
@@ -128,7 +143,15 @@ impl Oracle {
     ) {
         self.serial += 1;
         let submitted = self.serial;
-        let asked = Asked { side, volume, operation, submitted, issued: None };
+        let asked = Asked {
+            side,
+            volume,
+            operation,
+            submitted,
+            issued: None,
+            at_store: false,
+            sent: false,
+        };
         self.asked.insert(id, asked);
     }
 
@@ -158,7 +181,10 @@ impl Oracle {
             self.serial += 1;
             match happening {
                 Happening::Issued { side, volume, first, stamps, leading: true } => {
-                    self.issued(*side, *volume, *first, stamps)?;
+                    self.issued(*side, *volume, *first, stamps, true)?;
+                }
+                Happening::Sent { side, volume, first, stamps } => {
+                    self.issued(*side, *volume, *first, stamps, false)?;
                 }
                 Happening::Changed { side, place, stamp, leading } => {
                     self.changed(*side, *place, *stamp, *leading)?;
@@ -187,6 +213,7 @@ impl Oracle {
         for happening in journal {
             if let Happening::Died { side, .. } = happening {
                 self.judge_whole(*side)?;
+                self.judge_records(cluster)?;
             }
         }
         self.judge_marks(cluster)?;
@@ -208,31 +235,36 @@ impl Oracle {
         self.asked.retain(|_, asked| asked.side != side);
     }
 
-    /// A primary issued a change to its own store: that is the order of the bytes.
+    /// A primary sends a change, or issues it to its own store, whichever comes first: that is the order of the bytes.
     fn issued(
         &mut self,
         side: Side,
         volume: VolumeIndex,
         first: u32,
         stamps: &[Stamp],
+        at_store: bool,
     ) -> Result<(), Violation> {
         let at = self.copies[side.index()].generation;
         let stamp = stamps.first().copied().unwrap_or_default();
         let asked = if stamp == Stamp::ZEROS {
-            self.asked.values_mut().find(|a| a.is_unissued_zero(side, volume, first, stamps.len()))
+            zero_asked_for(&mut self.asked, side, volume, first, stamps.len(), at_store)
         } else {
             self.asked.get_mut(&RequestId(stamp.0))
         };
         let (Some(asked), Some(history)) = (asked, self.histories.get_mut(&at)) else {
-            return Err(Violation::new(
-                Promise::KnownBytes,
-                format!("{side} writes {stamp:?} at block {first} that nobody asked for"),
-            ));
+            // What is sent again, or late, was asked for and answered long ago.
+            return hold(!at_store, Promise::KnownBytes, || {
+                format!("{side} writes {stamp:?} at block {first} that nobody asked for")
+            });
         };
-        hold(asked.issued.is_none(), Promise::AnsweredOnce, || {
+        hold(!(asked.at_store && at_store), Promise::AnsweredOnce, || {
             format!("{side} issues the write {stamp:?} twice")
         })?;
-        asked.issued = Some((at, history.issue(asked.submitted, volume, first, stamps)));
+        asked.at_store |= at_store;
+        asked.sent |= !at_store;
+        if asked.issued.is_none() {
+            asked.issued = Some((at, history.issue(asked.submitted, volume, first, stamps)));
+        }
         Ok(())
     }
 
@@ -253,15 +285,31 @@ impl Oracle {
 }
 
 impl Asked {
-    fn is_unissued_zero(&self, side: Side, volume: VolumeIndex, first: u32, blocks: usize) -> bool {
+    fn is_zero(&self, side: Side, volume: VolumeIndex, first: u32, blocks: usize) -> bool {
         let (Operation::Zero { extent, .. } | Operation::Discard { extent, .. }) = self.operation
         else {
             return false;
         };
         let same = helio_twin::places(volume, extent).map(|p| p.block).next() == Some(first)
             && extent.length == blocks as u64 * helio_twin::BLOCK.0;
-        self.issued.is_none() && self.side == side && self.volume == volume && same
+        self.side == side && self.volume == volume && same
     }
+}
+
+/// Zeros have no name. Of those asked for alike, the one that was sent is issued, and the one that was issued is
+/// sent, before another one is.
+fn zero_asked_for(
+    asked: &mut BTreeMap<RequestId, Asked>,
+    side: Side,
+    volume: VolumeIndex,
+    first: u32,
+    blocks: usize,
+    at_store: bool,
+) -> Option<&mut Asked> {
+    let alike = |a: &&mut Asked| a.is_zero(side, volume, first, blocks);
+    let open = |a: &Asked| if at_store { !a.at_store } else { !a.sent };
+    let alike = asked.values_mut().filter(alike).filter(|a| open(a));
+    alike.min_by_key(|a| a.issued.is_none())
 }
 
 /// Promotions have odd names, so that their ends are told from others'.

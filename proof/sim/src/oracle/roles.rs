@@ -12,15 +12,20 @@ use super::{Key, Oracle, key};
 use crate::promise::{Promise, Violation, hold};
 use helio_format::lineage::Lineage;
 use helio_twin::{Cluster, Side};
-use helio_units::Role;
+use helio_units::{Generation, Role};
 
 impl Oracle {
     /// A record is durable.
     pub(super) fn saved(&mut self, cluster: &Cluster, side: Side) -> Result<(), Violation> {
         let Some(record) = cluster.node(side).superblock() else { return Ok(()) };
         if record.role == Role::Primary && !record.clean {
+            if self.copies[side.index()].serving {
+                self.goes_on_in(side, record.lineage.generation);
+                return Ok(());
+            }
             return self.promoted(cluster, side, self.promoting[side.index()]);
         }
+        self.copies[side.index()].serving = false;
         if record.role == Role::Secondary && !record.wrote {
             self.nothing_discarded(cluster, side)?;
             // A stream was adopted: what a power cut took has been made up for, or the record says inconsistent.
@@ -51,8 +56,9 @@ impl Oracle {
 
     /// The history that began from a generation, on the way to a lineage.
     fn child_of(&self, at: Key, lineage: &Lineage) -> Option<&History> {
-        let mut line = vec![key(lineage.generation)];
-        line.extend(lineage.ancestors().iter().map(|a| key(a.generation)));
+        let mut line = vec![self.history_of(lineage.generation)];
+        line.extend(lineage.ancestors().iter().map(|a| self.history_of(a.generation)));
+        line.dedup();
         let own = line.iter().position(|generation| *generation == at)?;
         self.histories.get(line.get(own.checked_sub(1)?)?)
     }
@@ -61,12 +67,23 @@ impl Oracle {
     /// is in a generation nobody saw begin.
     pub(super) fn started(&mut self, cluster: &Cluster, side: Side) -> Result<(), Violation> {
         let Some(record) = cluster.node(side).superblock() else { return Ok(()) };
-        let unseen = !self.histories.contains_key(&key(record.lineage.generation));
-        if record.role == Role::Primary && unseen {
+        let unseen = !self.histories.contains_key(&self.history_of(record.lineage.generation));
+        let served = core::mem::take(&mut self.copies[side.index()].serving);
+        if record.role == Role::Primary && unseen && served {
+            self.goes_on_in(side, record.lineage.generation);
+        } else if record.role == Role::Primary && unseen {
             // How it was commanded died with it.
             self.promoted(cluster, side, None)?;
         }
         self.look_again(cluster, side)
+    }
+
+    /// The generation a primary begins because it answers without its peer.
+    fn goes_on_in(&mut self, side: Side, generation: Generation) {
+        let own = self.copies[side.index()].generation;
+        if self.history_of(generation) != own {
+            self.same_history.insert(key(generation), own);
+        }
     }
 
     fn promoted(
@@ -100,13 +117,14 @@ impl Oracle {
             let image = child.map_or(image, |history| &history.base);
             self.nothing_lost(side, peer.generation, left, force, image)?;
         }
-        let (old, new) = (own.generation, key(record.lineage.generation));
+        let (old, new) = (own.generation, self.history_of(record.lineage.generation));
         if new != old {
             let base = self.images[side.index()].clone();
             self.histories.insert(new, History::new(side, base, self.serial, force == Some(true)));
         }
         let copy = &mut self.copies[side.index()];
         copy.generation = new;
+        copy.serving = true;
         copy.promoted_at = self.serial;
         copy.watched = false;
         copy.tainted = false;

@@ -8,7 +8,7 @@
 //! After a power cut the image is a legal state of a disk with a volatile cache and no more; it is judged again once
 //! the node has adopted a stream.
 
-use super::{Oracle, key};
+use super::Oracle;
 use crate::promise::{Promise, Violation, hold};
 use helio_twin::{Cluster, Place, Side, Stamp};
 use helio_units::{Role, VolumeIndex};
@@ -17,8 +17,9 @@ impl Oracle {
     /// The record of a node changed, or it starts from its record: what its image promises may have changed.
     pub(super) fn look_again(&mut self, cluster: &Cluster, side: Side) -> Result<(), Violation> {
         let Some(record) = cluster.node(side).superblock() else { return Ok(()) };
+        let generation = self.history_of(record.lineage.generation);
         let copy = &mut self.copies[side.index()];
-        copy.generation = key(record.lineage.generation);
+        copy.generation = generation;
         copy.consistent = record.consistent;
         let follows = record.role == Role::Secondary && !record.wrote;
         copy.watched = follows
@@ -31,7 +32,7 @@ impl Oracle {
     /// A copy becomes consistent: should the power go now, nothing of what it held before may come back.
     pub(super) fn judge_durable(&self, cluster: &Cluster, side: Side) -> Result<(), Violation> {
         let Some(record) = cluster.node(side).superblock() else { return Ok(()) };
-        let Some(history) = self.histories.get(&key(record.lineage.generation)) else {
+        let Some(history) = self.histories.get(&self.history_of(record.lineage.generation)) else {
             return Ok(());
         };
         for (volume, blocks) in (0u16..).map(VolumeIndex).zip(&self.images[side.index()]) {

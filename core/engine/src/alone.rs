@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Answers that the peer knows nothing of (rule 4).
+//!
+//! In sync every answer is at the peer, so a primary that crashes has answered nothing that its heir lacks: it may be
+//! brought level without asking anybody. The first answer given without the peer ends that, and what it ends must be
+//! durable before the answer: a new generation, whose fork point is the accepted head then.
+//! ```text
+//!                 sync, level                     an answer would be given without the peer's word
+//!   alone ────────────────────────> together ──────────────────────────────────────────────────────> alone
+//!  (record)   (memory, then record)                     (record, then memory: the answer waits)
+//! ```
+//! In nearsync and async, answers are always given that only a memory, or nobody else, holds: they are alone throughout.
+
+use crate::engine::Engine;
+use crate::primary::Primary;
+use crate::role::Standing;
+use crate::save::Goal;
+use crate::shared::Shared;
+use crate::stream::Pace;
+use alloc::format;
+use helio_format::lineage::Lineage;
+use helio_units::Mode;
+
+impl Engine {
+    /// Asks for the record that fits how answers are given now.
+    pub(crate) fn record_company(&mut self) {
+        let lineage = self.superblock.lineage;
+        let Some(primary) = &mut self.primary else { return };
+        if primary.tell_generation {
+            primary.go_on_in(lineage, &mut self.shared);
+        }
+        if !matches!(self.standing, Standing::Primary | Standing::Leaving { .. })
+            || self.saving.is_some()
+            || !self.to_save.is_empty()
+            || self.metadata_failed
+        {
+            return;
+        }
+        let level = matches!(primary.flow.as_ref().map(|f| f.pace), Some(Pace::Level { .. }));
+        if primary.wants_alone && !primary.alone {
+            self.save(Goal::Alone);
+        } else if level && primary.alone && self.shared.config.mode == Mode::Sync {
+            primary.alone = false;
+            self.save(Goal::Together);
+        }
+    }
+
+    /// The new generation is durable: what waited for it is answered, and a stream goes on in it.
+    pub(crate) fn alone_saved(&mut self) {
+        let lineage = self.superblock.lineage;
+        let Some(primary) = &mut self.primary else { return };
+        let s = &mut self.shared;
+        s.info(format!(
+            "answers are given without {} from item {} on, in generation {}",
+            s.config.peer, self.superblock.head, lineage.generation
+        ));
+        primary.alone = true;
+        primary.wants_alone = false;
+        primary.tell_generation = primary.flow.is_some();
+        primary.consider_all(s);
+    }
+}
+
+impl Primary {
+    /// Goes on in the generation that was recorded, once the peer has taken up the stream before it: a stream that
+    /// begins twice would make it forget what came between.
+    fn go_on_in(&mut self, lineage: Lineage, s: &mut Shared) {
+        if !self.flow.as_ref().is_some_and(|flow| flow.heard) {
+            return;
+        }
+        self.tell_generation = false;
+        // A marker that is on its way ends the inconsistency before the peer takes up the new generation.
+        let sent = self.cursors.sent;
+        let consistent = self.consistent_at.map_or(!self.order_lost, |at| at <= sent);
+        self.begin_stream(lineage, sent.next(), consistent, s);
+    }
+
+    /// It cannot be recorded that answers are given alone: then none is.
+    pub(crate) fn refuse_alone(&mut self, s: &mut Shared) {
+        self.unrecorded = true;
+        self.consider_all(s);
+    }
+}

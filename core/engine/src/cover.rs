@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Cover before issue (rule 1): nothing that changes bytes reaches this node's store before a durable record says
+//! that the extent may differ from the other node's.
+//!
+//! ```text
+//!            somebody enters            kept                nobody in it, flushed here, the peer
+//!   cold ───────────────────> Wanted ─────────> Hot ──────── has it or its marks are kept ────────> Removing ─kept─> cold
+//!                                └── its items are parked ──┘ and issued                               │ entered again
+//!                                 ^────────────────────────────────────────────────────────────────────┘
+//! ```
+//! An extent is 4 MiB; turning hot costs one metadata write, and what happens in it afterwards costs none. Their
+//! number is bounded. Below an eighth free the engine flushes by itself, keeps marks, and lets the coldest go in
+//! batches. After a crash every hot extent counts as marked.
+
+use crate::effect::StoreOp;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec;
+use alloc::vec::Vec;
+use helio_units::{Bytes, Extent, IoId, Sequence, VolumeIndex};
+
+/// Bytes of a hot extent.
+pub(crate) const EXTENT: Bytes = Bytes::mib(4);
+/// Within an extent it is remembered which of its 64 parts were touched.
+const PART: u64 = EXTENT.0 / 64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Wanted,
+    Adding(u64),
+    Hot,
+    Removing(u64),
+}
+
+/// An extent that is not cold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot {
+    stage: Stage,
+    /// Operations parked or under way.
+    busy: u32,
+    /// The parts touched since it turned hot; all of them where nobody remembers.
+    touched: u64,
+    /// The last item that touched it; none where nobody remembers.
+    pub(crate) last: Option<Sequence>,
+    /// Flushes begun on its volume when the last operation ended: a later one covers it.
+    done_in: u64,
+    /// When it was entered last, in ticks.
+    pub(crate) used: u64,
+}
+
+/// An operation that waits for its extents to be kept.
+#[derive(Debug)]
+pub(crate) struct Parked {
+    pub(crate) io: IoId,
+    pub(crate) volume: VolumeIndex,
+    pub(crate) op: StoreOp,
+    extent: Extent,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Flushes {
+    begun: u64,
+    ended: u64,
+    running: u32,
+}
+
+/// What the ledger is asked to keep.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub(crate) ticket: u64,
+    pub(crate) add: Vec<u64>,
+    pub(crate) remove: Vec<u64>,
+}
+
+/// See the drawing above.
+#[derive(Debug)]
+pub(crate) struct Cover {
+    /// First extent of each volume, and the count of all at the end.
+    starts: Vec<u64>,
+    sizes: Vec<Bytes>,
+    most: usize,
+    slots: BTreeMap<u64, Slot>,
+    /// How many of them are not merely wanted.
+    taken: usize,
+    wanted: Vec<u64>,
+    removing: Vec<u64>,
+    parked: VecDeque<Parked>,
+    flushes: Vec<Flushes>,
+    tickets: u64,
+    tick: u64,
+    /// Marks were set beside what was entered at this tick: those of every extent are as young.
+    floor: u64,
+}
+
+impl Cover {
+    pub(crate) fn new(sizes: &[Bytes], most: usize) -> Self {
+        let mut starts = vec![0];
+        for size in sizes {
+            starts.push(starts[starts.len() - 1] + size.0.div_ceil(EXTENT.0));
+        }
+        Self {
+            starts,
+            sizes: sizes.to_vec(),
+            most,
+            slots: BTreeMap::new(),
+            taken: 0,
+            wanted: Vec::new(),
+            removing: Vec::new(),
+            parked: VecDeque::new(),
+            flushes: vec![Flushes::default(); sizes.len()],
+            tickets: 0,
+            tick: 1,
+            floor: 0,
+        }
+    }
+
+    /// An extent that was hot when the process before ended.
+    pub(crate) fn load(&mut self, number: u64) {
+        let slot =
+            Slot { stage: Stage::Hot, busy: 0, touched: u64::MAX, last: None, done_in: 0, used: 0 };
+        if self.slots.insert(number, slot).is_none() {
+            self.taken += 1;
+        }
+    }
+
+    fn numbers(&self, volume: VolumeIndex, extent: Extent) -> core::ops::RangeInclusive<u64> {
+        let start = self.starts[usize::from(volume.0)];
+        start + extent.offset / EXTENT.0..=start + (extent.end() - 1) / EXTENT.0
+    }
+
+    /// Where a hot extent is; the last one of a volume may be shorter.
+    pub(crate) fn place(&self, number: u64) -> (VolumeIndex, Extent) {
+        let volume = self.starts.partition_point(|s| *s <= number) - 1;
+        let offset = (number - self.starts[volume]) * EXTENT.0;
+        let length = (self.sizes[volume].0 - offset).min(EXTENT.0);
+        (VolumeIndex(volume as u16), Extent::new(offset, length))
+    }
+
+    /// Marks were set beside what was entered.
+    pub(crate) fn marks_moved(&mut self) {
+        self.floor = self.next_tick();
+    }
+
+    /// The next tick: later than everything that was entered so far, and earlier than what comes.
+    pub(crate) fn next_tick(&mut self) -> u64 {
+        self.tick += 1;
+        self.tick
+    }
+
+    /// Somebody is about to change the extent. Returns whether it may be issued now; otherwise it is to be parked.
+    pub(crate) fn enter(
+        &mut self,
+        volume: VolumeIndex,
+        extent: Extent,
+        at: Option<Sequence>,
+    ) -> bool {
+        self.tick += 1;
+        let mut covered = true;
+        for number in self.numbers(volume, extent) {
+            let base = (number - self.starts[usize::from(volume.0)]) * EXTENT.0;
+            let touched = parts(base, extent);
+            let tick = self.tick;
+            if let Some(slot) = self.slots.get_mut(&number) {
+                slot.busy += 1;
+                slot.touched |= touched;
+                slot.used = tick;
+                slot.last = slot.last.max(at);
+                covered &= slot.stage == Stage::Hot;
+            } else {
+                let stage = Stage::Wanted;
+                let slot = Slot { stage, busy: 1, touched, last: at, done_in: 0, used: tick };
+                self.slots.insert(number, slot);
+                self.wanted.push(number);
+                covered = false;
+            }
+        }
+        covered
+    }
+
+    /// Puts an operation aside until its extents are kept.
+    pub(crate) fn park(&mut self, io: IoId, volume: VolumeIndex, op: StoreOp, extent: Extent) {
+        self.parked.push_back(Parked { io, volume, op, extent });
+    }
+
+    /// An operation that had entered has ended.
+    pub(crate) fn leave(&mut self, volume: VolumeIndex, extent: Extent) {
+        let done_in = self.flushes[usize::from(volume.0)].begun;
+        for number in self.numbers(volume, extent) {
+            let Some(slot) = self.slots.get_mut(&number) else {
+                panic!("extent {number} turned cold under an operation")
+            };
+            slot.busy -= 1;
+            slot.done_in = slot.done_in.max(done_in);
+        }
+    }
+
+    /// A flush of a volume begins; returns its number.
+    pub(crate) fn flush_begins(&mut self, volume: VolumeIndex) -> u64 {
+        let flushes = &mut self.flushes[usize::from(volume.0)];
+        flushes.begun += 1;
+        flushes.running += 1;
+        flushes.begun
+    }
+
+    /// That flush ended; what had ended before it began is durable here, if it went well.
+    pub(crate) fn flush_ended(&mut self, volume: VolumeIndex, number: u64, ok: bool) {
+        let flushes = &mut self.flushes[usize::from(volume.0)];
+        flushes.running -= 1;
+        if ok {
+            flushes.ended = flushes.ended.max(number);
+        }
+    }
+
+    /// What the ledger should keep now, if anything: extents that are wanted, as far as there is room, and those
+    /// that may turn cold.
+    pub(crate) fn change(&mut self) -> Option<Change> {
+        let room = self.most.saturating_sub(self.taken).min(self.wanted.len());
+        if room == 0 && self.removing.is_empty() {
+            return None;
+        }
+        self.tickets += 1;
+        let ticket = self.tickets;
+        let add: Vec<u64> = self.wanted.drain(..room).collect();
+        let remove = core::mem::take(&mut self.removing);
+        self.taken += add.len();
+        for number in &add {
+            self.stage(*number, Stage::Adding(ticket));
+        }
+        for number in &remove {
+            self.stage(*number, Stage::Removing(ticket));
+        }
+        Some(Change { ticket, add, remove })
+    }
+
+    fn stage(&mut self, number: u64, stage: Stage) {
+        if let Some(slot) = self.slots.get_mut(&number) {
+            slot.stage = stage;
+        }
+    }
+
+    /// A change is durable. Returns what may be issued now, in the order it was parked.
+    pub(crate) fn kept(&mut self, Change { ticket, add, remove }: &Change) -> Vec<Parked> {
+        for number in add {
+            debug_assert_eq!(self.slots.get(number).map(|s| s.stage), Some(Stage::Adding(*ticket)));
+            self.stage(*number, Stage::Hot);
+        }
+        for number in remove {
+            self.taken -= 1;
+            if self.slots.get(number).is_some_and(|slot| slot.busy > 0) {
+                self.stage(*number, Stage::Wanted);
+                self.wanted.push(*number);
+            } else {
+                self.slots.remove(number);
+            }
+        }
+        let mut ready = Vec::new();
+        for parked in core::mem::take(&mut self.parked) {
+            if self.is_hot(parked.volume, parked.extent) {
+                ready.push(parked);
+            } else {
+                self.parked.push_back(parked);
+            }
+        }
+        ready
+    }
+
+    /// Everything parked, because nothing can be kept any more.
+    pub(crate) fn give_up(&mut self) -> VecDeque<Parked> {
+        core::mem::take(&mut self.parked)
+    }
+
+    fn is_hot(&self, volume: VolumeIndex, extent: Extent) -> bool {
+        self.numbers(volume, extent)
+            .all(|number| self.slots.get(&number).is_some_and(|slot| slot.stage == Stage::Hot))
+    }
+
+    /// Fewer than an eighth of the slots are free, or somebody waits for one.
+    pub(crate) fn is_short(&self) -> bool {
+        self.taken * 8 > self.most * 7 || (!self.wanted.is_empty() && self.taken >= self.most)
+    }
+
+    /// Volumes on which a flush would free extents, and none runs.
+    pub(crate) fn wants_flush(&self, volume: VolumeIndex) -> bool {
+        let flushes = self.flushes[usize::from(volume.0)];
+        let at = usize::from(volume.0);
+        flushes.running == 0
+            && self.slots.range(self.starts[at]..self.starts[at + 1]).any(|(_, slot)| {
+                slot.stage == Stage::Hot && slot.busy == 0 && slot.done_in >= flushes.ended
+            })
+    }
+
+    /// Lets the coldest extents go for which `may` holds, until a quarter is free, or all of them. `may` is told the
+    /// tick since which the extent's marks must have been kept.
+    pub(crate) fn evict(
+        &mut self,
+        all: bool,
+        mut may: impl FnMut(&Slot, u64, VolumeIndex, Extent) -> bool,
+    ) {
+        let goal = if all { 0 } else { self.most * 3 / 4 };
+        let mut left = (self.taken - self.removing.len()).saturating_sub(goal);
+        let mut order: Vec<(u64, u64)> =
+            self.slots.iter().map(|(number, slot)| (slot.used, *number)).collect();
+        order.sort_unstable();
+        for (_, number) in order {
+            if left == 0 {
+                return;
+            }
+            let (volume, extent) = self.place(number);
+            let flushed = self.flushes[usize::from(volume.0)].ended;
+            let slot = self.slots[&number];
+            let idle = slot.stage == Stage::Hot && slot.busy == 0 && slot.done_in < flushed;
+            if idle && may(&slot, slot.used.max(self.floor), volume, extent) {
+                // From here on nobody may be let in on the strength of the old record.
+                self.stage(number, Stage::Removing(0));
+                self.removing.push(number);
+                left -= 1;
+            }
+        }
+    }
+
+    /// What was touched in extents for which `which` holds, as runs.
+    pub(crate) fn touched(&self, which: impl Fn(&Slot) -> bool) -> Vec<(VolumeIndex, Extent)> {
+        let mut runs: Vec<(VolumeIndex, Extent)> = Vec::new();
+        for (number, slot) in self.slots.iter().filter(|(_, slot)| which(slot)) {
+            let (volume, extent) = self.place(*number);
+            for part in 0..64 {
+                let offset = extent.offset + part * PART;
+                if slot.touched & (1 << part) == 0 || offset >= extent.end() {
+                    continue;
+                }
+                let length = PART.min(extent.end() - offset);
+                match runs.last_mut() {
+                    Some((v, run)) if *v == volume && run.end() == offset => run.length += length,
+                    _ => runs.push((volume, Extent::new(offset, length))),
+                }
+            }
+        }
+        runs
+    }
+
+    /// Nobody remembers which items touched what: another line begins.
+    pub(crate) fn forget_items(&mut self) {
+        self.slots.values_mut().for_each(|slot| slot.last = None);
+    }
+
+    /// What nobody remembers was touched at `at` at the latest.
+    pub(crate) fn remember_items(&mut self, at: Sequence) {
+        self.slots.values_mut().filter(|slot| slot.last.is_none()).for_each(|slot| {
+            slot.last = Some(at);
+        });
+    }
+
+    /// How many extents are hot.
+    pub(crate) fn hot(&self) -> usize {
+        self.taken
+    }
+
+    /// Whether nothing is hot, wanted or being changed.
+    pub(crate) fn is_cold(&self) -> bool {
+        self.slots.is_empty()
+    }
+}
+
+/// The 64ths of the extent at `base` that another extent touches.
+fn parts(base: u64, extent: Extent) -> u64 {
+    let from = extent.offset.saturating_sub(base) / PART;
+    let to = (extent.end() - base).min(EXTENT.0).div_ceil(PART);
+    let upto = if to >= 64 { u64::MAX } else { (1 << to) - 1 };
+    upto & (u64::MAX << from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const V: VolumeIndex = VolumeIndex(0);
+    const MIB: u64 = 1 << 20;
+
+    fn cover(most: usize) -> Cover {
+        Cover::new(&[Bytes::mib(100)], most)
+    }
+
+    fn at(n: u64) -> Extent {
+        Extent::new(n * EXTENT.0, 4096)
+    }
+
+    fn turn_hot(cover: &mut Cover, n: u64) {
+        assert!(!cover.enter(V, at(n), Some(Sequence(n + 1))));
+        let change = cover.change().expect("something is wanted");
+        assert!(cover.kept(&change).is_empty());
+        cover.leave(V, at(n));
+    }
+
+    #[test]
+    fn what_enters_a_cold_extent_waits_and_what_enters_a_hot_one_does_not() {
+        let mut cover = cover(8);
+        assert!(!cover.enter(V, Extent::new(3 * MIB, 2 * MIB), None), "two cold extents");
+        cover.park(IoId(7), V, StoreOp::Flush, Extent::new(3 * MIB, 2 * MIB));
+        let change = cover.change().expect("two extents are wanted");
+        assert_eq!((change.add.len(), cover.hot()), (2, 2));
+        assert!(!cover.enter(V, at(0), None), "kept is not asked for");
+        cover.park(IoId(8), V, StoreOp::Flush, at(0));
+        assert!(cover.change().is_none(), "it was asked for already");
+        let ready: Vec<u64> = cover.kept(&change).iter().map(|p| p.io.0).collect();
+        assert_eq!(ready, [7, 8]);
+        assert!(cover.enter(V, at(1), None));
+    }
+
+    #[test]
+    fn an_extent_turns_cold_only_behind_a_flush_begun_after_its_last_operation() {
+        let mut cover = cover(8);
+        let early = cover.flush_begins(V);
+        turn_hot(&mut cover, 0);
+        cover.flush_ended(V, early, true);
+        cover.evict(true, |_, _, _, _| true);
+        assert!(cover.change().is_none(), "the flush began before the write ended");
+        let failed = cover.flush_begins(V);
+        cover.flush_ended(V, failed, false);
+        cover.evict(true, |_, _, _, _| true);
+        assert!(cover.change().is_none(), "the flush failed");
+        let late = cover.flush_begins(V);
+        cover.flush_ended(V, late, true);
+        cover.evict(true, |_, _, _, _| true);
+        let change = cover.change().expect("it may go now");
+        assert_eq!(change.remove, [0]);
+        assert!(!cover.enter(V, at(0), None), "nobody is let in while it goes");
+        assert!(cover.kept(&change).is_empty());
+        assert_eq!(cover.change().map(|c| c.add), Some(vec![0]), "and it comes back");
+    }
+
+    #[test]
+    fn extents_are_bounded_and_the_coldest_go_first() {
+        let mut cover = cover(8);
+        for n in 0..8 {
+            turn_hot(&mut cover, n);
+        }
+        assert!(cover.is_short());
+        assert!(!cover.enter(V, at(20), None));
+        assert!(cover.change().is_none(), "there is no room");
+        assert!(cover.wants_flush(V));
+        let flush = cover.flush_begins(V);
+        cover.flush_ended(V, flush, true);
+        cover.evict(false, |slot, _, _, _| slot.last != Some(Sequence(1)));
+        let change = cover.change().expect("two go, and a quarter is free");
+        assert_eq!(change.remove, [1, 2], "the first may not go");
+        cover.kept(&change);
+        assert_eq!(cover.change().map(|c| c.add), Some(vec![20]));
+    }
+
+    #[test]
+    fn what_was_touched_is_known_to_a_64th() {
+        let mut cover = cover(8);
+        cover.enter(V, Extent::new(4 * MIB - 65536, 131_072), None);
+        let touched = cover.touched(|_| true);
+        assert_eq!(
+            touched,
+            [(V, Extent::new(4 * MIB - 65536, 65536)), (V, Extent::new(4 * MIB, 65536))]
+                .into_iter()
+                .fold(Vec::new(), |mut runs: Vec<(VolumeIndex, Extent)>, (v, e)| {
+                    match runs.last_mut() {
+                        Some((_, run)) if run.end() == e.offset => run.length += e.length,
+                        _ => runs.push((v, e)),
+                    }
+                    runs
+                })
+        );
+        let mut loaded = Cover::new(&[Bytes::mib(5)], 8);
+        loaded.load(1);
+        assert_eq!(loaded.touched(|s| s.last.is_none()), [(V, Extent::new(4 * MIB, MIB))]);
+    }
+}

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What lies in the metadata file beside the superblock: hot extents and pages of marks. When they are kept, and when
+//! hot extents go.
+//!
+//! | an extent goes | when flushed here, and |
+//! |---|---|
+//! | on a primary | no item in it waits for the peer, and its marks as they were when it was entered last are kept |
+//! | on a follower | the primary itself has completed the last item in it; or, where nobody remembers which that was, all
+//!   of it is marked here and the marks are kept |
+//!
+//! The second row is enough because the primary's own record covers the item from then on: whatever it may lose, or
+//! we may lose, one of the two records tells.
+
+use crate::cover::{Change, Slot};
+use crate::effect::{Effect, Keep, StoreOp};
+use crate::engine::Engine;
+use crate::event::{Kept, StoreOutcome};
+use crate::marks::Marks;
+use crate::plant::{Plant, planted};
+use crate::refusal::StoreFault;
+use crate::save::Goal;
+use crate::shared::Purpose;
+use alloc::collections::VecDeque;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+use helio_units::{Extent, Moment, Sequence, VolumeIndex};
+
+/// Changed pages are kept this often where nobody waits for them: a crash costs comparing what ended since.
+const PAGES_EVERY: Duration = Duration::from_secs(1);
+/// Pages kept at once: few enough that hot extents never wait long behind them.
+const PAGES_AT_ONCE: usize = 16;
+
+/// What is on its way to the metadata file, and what is known of it.
+#[derive(Debug, Default)]
+pub(crate) struct Keeping {
+    /// Marks while this node holds no line; its primary holds them otherwise.
+    pub(crate) resting: Option<Marks>,
+    /// Changes of the hot extents under way, in order.
+    pub(crate) changes: VecDeque<Change>,
+    /// Pages of marks under way.
+    pub(crate) pages: usize,
+    /// When pages were kept last.
+    pub(crate) pages_at: Moment,
+    /// How often the metadata was durably changed.
+    pub(crate) sequence: u64,
+    /// The highest such count of the peer that was ever heard of.
+    pub(crate) heard: u64,
+    /// How far the primary that is followed has completed its line itself.
+    pub(crate) primary_here: Sequence,
+    /// Which items touched the hot extents is not known to their positions yet.
+    pub(crate) unremembered: bool,
+}
+
+impl Keeping {
+    /// Whether an extent's items may be missing from the primary's own record.
+    fn is_unsettled(&self, slot: &Slot) -> bool {
+        slot.last.is_none_or(|last| last > self.primary_here)
+    }
+}
+
+impl Engine {
+    /// The marks, whoever holds them now.
+    pub(crate) fn marks(&self) -> &Marks {
+        match (&self.primary, &self.keeping.resting) {
+            (Some(primary), _) => &primary.marks,
+            (None, Some(marks)) => marks,
+            (None, None) => panic!("nobody holds the marks"),
+        }
+    }
+
+    /// The marks, to change them.
+    pub(crate) fn marks_mut(&mut self) -> &mut Marks {
+        match (&mut self.primary, &mut self.keeping.resting) {
+            (Some(primary), _) => &mut primary.marks,
+            (None, Some(marks)) => marks,
+            (None, None) => panic!("nobody holds the marks"),
+        }
+    }
+
+    /// Where this node's image may hold what its peer's own records do not tell of, beside its marks.
+    pub(crate) fn unsettled(&self) -> Vec<(VolumeIndex, Extent)> {
+        self.shared.cover.touched(|slot| self.keeping.is_unsettled(slot))
+    }
+
+    /// Another line is followed: positions of the one before say nothing any more.
+    pub(crate) fn line_changed(&mut self) {
+        self.shared.cover.forget_items();
+        self.keeping.primary_here = Sequence::ZERO;
+        self.keeping.unremembered = true;
+    }
+
+    /// A stream begins in which copies come out of order: what lies in the hot extents is marked, until it ends.
+    pub(crate) fn mark_unsettled(&mut self) {
+        for (volume, extent) in self.unsettled() {
+            self.marks_mut().stale(volume, extent);
+        }
+        self.shared.cover.marks_moved();
+    }
+
+    /// The primary told how far it is.
+    pub(crate) fn primary_is_at(&mut self, completed: Sequence, accepted: Sequence) {
+        self.keeping.primary_here = self.keeping.primary_here.max(completed);
+        if self.keeping.unremembered && self.superblock.consistent {
+            self.keeping.unremembered = false;
+            self.shared.cover.remember_items(accepted);
+        }
+    }
+
+    /// Asks for what should be kept now.
+    pub(crate) fn keep_step(&mut self) {
+        if self.metadata_failed {
+            self.fail_parked();
+            return;
+        }
+        if self.shared.cover.is_short() {
+            self.relieve(false);
+        }
+        self.keep_hot();
+        let urgent = self.shared.cover.is_short() || self.is_going_cold();
+        self.keep_pages(urgent);
+        let void = self.superblock.marks_void && self.primary.is_some();
+        if void && !self.is_saving() && self.marks().is_kept() && !self.is_going_cold() {
+            self.save(Goal::MarksKept);
+        }
+    }
+
+    fn keep_hot(&mut self) {
+        if let Some(change) = self.shared.keep_hot() {
+            self.keeping.changes.push_back(change);
+        }
+    }
+
+    fn keep_pages(&mut self, urgent: bool) {
+        let due = urgent || self.shared.now >= self.keeping.pages_at + PAGES_EVERY;
+        if !due || self.keeping.pages > 0 {
+            return;
+        }
+        let tick = self.shared.cover.next_tick();
+        for _ in 0..PAGES_AT_ONCE {
+            let Some(page) = self.marks_mut().take_dirty(tick) else { return };
+            let bits = self.marks().page_bits(page);
+            self.keeping.pages += 1;
+            self.keeping.pages_at = self.shared.now;
+            self.shared.out.push(Effect::Keep(Keep::Marks { page, bits }));
+        }
+    }
+
+    /// When pages are due.
+    pub(crate) fn keep_deadline(&self) -> Moment {
+        if self.keeping.pages > 0 || self.metadata_failed || !self.marks().is_dirty() {
+            Moment::NEVER
+        } else {
+            self.keeping.pages_at + PAGES_EVERY
+        }
+    }
+
+    /// Begins what lets hot extents go, and lets go those that may; all of them, or until a quarter is free.
+    pub(crate) fn relieve(&mut self, all: bool) {
+        if self.primary.is_none() && !self.follower.streaming {
+            return;
+        }
+        for volume in (0..self.shared.config.volumes.len() as u16).map(VolumeIndex) {
+            if self.shared.cover.wants_flush(volume) {
+                self.shared.store(volume, StoreOp::Flush, Purpose::Cover(volume));
+            }
+        }
+        let (cover, keeping) = (&mut self.shared.cover, &self.keeping);
+        match &self.primary {
+            Some(primary) => cover.evict(all, |_, since, volume, extent| {
+                if planted(Plant::ColdTooEarly) {
+                    return true;
+                }
+                !primary.marks.is_pending(volume, extent)
+                    && primary.marks.is_kept_since(since, volume, extent)
+            }),
+            None => cover.evict(all, |slot, since, volume, extent| {
+                let marked = |marks: &Marks| marks.is_kept_since(since, volume, extent);
+                !keeping.is_unsettled(slot)
+                    || (slot.last.is_none() && keeping.resting.as_ref().is_some_and(marked))
+            }),
+        }
+    }
+
+    /// Something is durable in the metadata file, or could not be made so.
+    pub(crate) fn kept(&mut self, kept: Kept, ok: bool, sequence: u64) {
+        self.keeping.sequence = self.keeping.sequence.max(sequence);
+        match kept {
+            Kept::Hot { ticket } => {
+                let change = self.keeping.changes.pop_front().filter(|c| c.ticket == ticket);
+                let Some(change) = change else { panic!("change {ticket} was kept out of turn") };
+                if ok {
+                    self.shared.hot_kept(&change);
+                }
+            }
+            Kept::Marks { page } => {
+                self.keeping.pages -= 1;
+                self.marks_mut().page_kept(page, ok);
+            }
+        }
+        if !ok && !self.metadata_failed {
+            self.metadata_failed = true;
+            self.shared.warn(String::from(
+                "the metadata file cannot be written: writes to extents that are not hot fail from now on; mend it \
+                 and restart the daemon",
+            ));
+        }
+    }
+
+    /// Nothing can be covered any more: what waits for it fails.
+    fn fail_parked(&mut self) {
+        for parked in self.shared.cover.give_up() {
+            self.store_done(parked.io, StoreOutcome::Failed(StoreFault::Io));
+        }
+    }
+
+    /// A flush that was to let hot extents go has ended.
+    pub(crate) fn cover_flushed(&mut self, volume: VolumeIndex, outcome: &StoreOutcome) {
+        let StoreOutcome::Failed(fault) = *outcome else { return };
+        match &mut self.primary {
+            Some(primary) => {
+                // What the store holds of what it had completed is unknown from here on.
+                primary.marks.stale_all();
+                primary.flush_failed = true;
+                self.shared.cover.marks_moved();
+                primary.fault(volume, fault, &mut self.shared);
+            }
+            None => self.follower.failed = Some((volume, fault)),
+        }
+    }
+}
