@@ -186,6 +186,7 @@ fn of_hello(h: &Hello) -> String {
             (h.wrote, " wrote"),
             (h.alone, " alone"),
             (h.trusted, " trusted"),
+            (h.sure, " sure"),
             (!h.consistent, " INCONSISTENT")
         ]),
         of_lineage(&h.lineage),

@@ -75,6 +75,8 @@ pub struct Facts {
     pub kinship: Kinship,
     /// The target answered writes of its own that the source may lack.
     pub own: bool,
+    /// The target gave answers that nobody else need have.
+    pub alone: bool,
     /// The target's image keeps the order promise.
     pub consistent: bool,
     /// The target was primary in its generation and did not stop cleanly.
@@ -102,6 +104,7 @@ struct Row {
     serves: Option<bool>,
     kinship: &'static [Kinship],
     own: Option<bool>,
+    alone: Option<bool>,
     consistent: Option<bool>,
     crashed: Option<bool>,
     trusted: Option<bool>,
@@ -121,6 +124,8 @@ const N: Option<bool> = Some(false);
 ///   hold answered writes that the source lost.
 /// * `newer-elsewhere`: the target's history continued beyond the source's; the source must not lead.
 /// * `split-brain`: both answered writes of their own since their histories parted.
+/// * `both-crashed`: the target was primary and crashed, and the source had restarted before it took over: it may have
+///   lost what it had confirmed and nobody had flushed.
 /// * `diverged`: the target was primary and may hold answered writes the source lacks; following would destroy them.
 /// * `new-peer`: nothing is there yet; everything is copied.
 /// * `target-rolled-back`: the target's machine or metadata is older than what the source saw of it; everything is
@@ -133,7 +138,7 @@ const N: Option<bool> = Some(false);
 /// * `crashed-primary`: the target was primary and crashed; all it answered is here, and its marks tell what else it
 ///   wrote.
 /// * `update-marks`: order was lost; the marks of both tell what may differ.
-const ROWS: [Row; 15] = {
+const ROWS: [Row; 16] = {
     use Kinship::{AtFork, Behind, Descendant, New, Same, Sibling, Unrelated};
     const fn row(label: &'static str, verdict: Verdict, kinship: &'static [Kinship]) -> Row {
         Row {
@@ -142,6 +147,7 @@ const ROWS: [Row; 15] = {
             serves: N,
             kinship,
             own: None,
+            alone: None,
             consistent: None,
             crashed: None,
             trusted: None,
@@ -159,6 +165,7 @@ const ROWS: [Row; 15] = {
         Row { old: [Y, None], ..row("source-rolled-back", Verdict::Refuse, ALL) },
         row("newer-elsewhere", Verdict::Refuse, &[Descendant]),
         Row { own: Y, ..row("split-brain", Verdict::Refuse, &[Sibling]) },
+        Row { own: Y, alone: N, ..row("both-crashed", Verdict::Refuse, LINE) },
         Row { own: Y, ..row("diverged", Verdict::Refuse, LINE) },
         Row { old: [None, Y], ..row("target-rolled-back", Verdict::UpdateAll, KIN) },
         Row {
@@ -186,6 +193,7 @@ impl Row {
         agrees(self.serves, f.target_serves)
             && self.kinship.contains(&f.kinship)
             && agrees(self.own, f.own)
+            && agrees(self.alone, f.alone)
             && agrees(self.consistent, f.consistent)
             && agrees(self.crashed, f.crashed)
             && agrees(self.trusted, f.trusted)
@@ -221,7 +229,8 @@ pub fn labels() -> impl Iterator<Item = &'static str> {
 /// The facts that two hellos alone tell, from the source's side; its memory counts as empty.
 #[must_use]
 pub fn facts_of(source: &Hello, target: &Hello) -> Facts {
-    let answered = target.wrote && target.alone;
+    // What was answered in sync is wherever it was confirmed, unless that node may have forgotten it since.
+    let answered = target.wrote && (target.alone || !source.sure);
     let beyond = |fork: Sequence| answered && (!target.clean || target.head > fork);
     let at_fork = |fork: Sequence| target.clean && target.head == fork && target.durable >= fork;
     let (kinship, own) = match source.lineage.relation_of(&target.lineage) {
@@ -239,6 +248,7 @@ pub fn facts_of(source: &Hello, target: &Hello) -> Facts {
         kinship,
         own,
         consistent: target.consistent,
+        alone: target.alone,
         crashed: target.wrote && !target.clean,
         trusted: target.trusted,
         source_old: target.remembers > source.metadata,
@@ -266,6 +276,13 @@ pub fn explain(label: &str, us: &str, peer: &str) -> (String, String) {
         "diverged" => {
             (format!("{peer} was primary and may hold writes that {us} never saw"), resolve(peer))
         }
+        "both-crashed" => (
+            format!(
+                "{peer} was primary and crashed, and {us} had restarted before it took over: {us} may have lost what it \
+                 had confirmed and nobody had flushed"
+            ),
+            resolve(peer),
+        ),
         "split-brain" => (
             format!(
                 "{us} and {peer} both answered writes of their own since their histories parted"
@@ -296,7 +313,7 @@ mod tests {
 
     fn every_combination() -> impl Iterator<Item = Facts> {
         Kinship::ALL.into_iter().flat_map(|kinship| {
-            (0..1 << 11).map(move |bits: u32| {
+            (0..1 << 12).map(move |bits: u32| {
                 let bit = |n: u32| bits & (1 << n) != 0;
                 Facts {
                     target_serves: bit(0),
@@ -311,6 +328,7 @@ mod tests {
                     trusted: bit(8),
                     source_old: bit(9),
                     target_old: bit(10),
+                    alone: bit(11),
                 }
             })
         })

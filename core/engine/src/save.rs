@@ -68,6 +68,9 @@ impl Engine {
                 let goes_on =
                     matches!(self.standing, Standing::Promoting { command: None, .. }) && b.clean;
                 if !goes_on {
+                    // An image that was followed until now lacks nothing that was confirmed; one that its process left
+                    // may have lost what was not flushed.
+                    b.sure = self.follower.streaming;
                     let generation =
                         Generation { number: b.lineage.generation.number + 1, tag: self.roll() };
                     b.lineage = b.lineage.fork(generation, head);

@@ -139,6 +139,7 @@ impl Engine {
             wrote: b.wrote,
             alone: b.alone,
             trusted: !b.marks_void,
+            sure: b.sure,
             lineage: b.lineage,
             head,
             received,

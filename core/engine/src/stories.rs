@@ -27,6 +27,7 @@ struct Desk {
     now: Moment,
     ios: VecDeque<(IoId, StoreOp)>,
     saves: VecDeque<Superblock>,
+    keeps: VecDeque<Keep>,
     said: Vec<Message>,
     answers: Vec<(u64, bool)>,
     results: Vec<Result<String, Refusal>>,
@@ -41,6 +42,7 @@ impl Desk {
             now: Moment::ZERO,
             ios: VecDeque::new(),
             saves: VecDeque::new(),
+            keeps: VecDeque::new(),
             said: Vec::new(),
             answers: Vec::new(),
             results: Vec::new(),
@@ -70,8 +72,21 @@ impl Desk {
                     self.answers.push((request.0, matches!(answer, Answer::Done(_))));
                 }
                 Effect::CommandDone { result, .. } => self.results.push(result),
+                Effect::Keep(keep) => self.keeps.push_back(keep),
                 _ => {}
             }
+        }
+        self.keep();
+    }
+
+    /// The metadata file keeps hot extents and marks at once.
+    fn keep(&mut self) {
+        while let Some(keep) = self.keeps.pop_front() {
+            let kept = match keep {
+                Keep::Hot { ticket, .. } => Kept::Hot { ticket },
+                Keep::Marks { page, .. } => Kept::Marks { page },
+            };
+            self.tell(Event::Kept { kept, ok: true, sequence: 1 });
         }
     }
 
@@ -129,6 +144,7 @@ impl Desk {
         desk.store_all();
         desk.acked(2);
         desk.acked(3);
+        desk.save_all();
         assert_eq!(desk.engine.state(), State::Replicating);
         desk
     }
@@ -142,8 +158,20 @@ impl Desk {
     }
 
     fn meet(&mut self, hello: Hello) {
+        self.meet_before_saving(hello);
+        self.save_all();
+    }
+
+    fn meet_before_saving(&mut self, hello: Hello) {
         self.tell(Event::Connected);
         self.hear(Message::Hello(hello));
+    }
+
+    /// Every record that is asked for is kept.
+    fn save_all(&mut self) {
+        while !self.saves.is_empty() {
+            self.save(true);
+        }
     }
 
     fn lose_link(&mut self) {
@@ -207,6 +235,7 @@ fn hello(lineage: Lineage, consistent: bool) -> Hello {
         durable: Sequence::ZERO,
         alone: false,
         trusted: true,
+        sure: true,
         granularity: 65536,
         metadata: 1,
         remembers: 0,
@@ -432,7 +461,11 @@ fn a_follower_is_silent_until_a_stream_begins() {
 fn a_start_that_arrives_while_another_is_recorded_is_next() {
     let mut desk = follower(generation(1), false);
     desk.lose_link();
-    desk.meet(Hello { serving: true, role: Role::Primary, ..hello(generation(1), true) });
+    desk.meet_before_saving(Hello {
+        serving: true,
+        role: Role::Primary,
+        ..hello(generation(1), true)
+    });
     let start = Start {
         lineage: generation(1),
         from: Sequence(9),
@@ -464,9 +497,9 @@ fn a_start_on_its_way_to_the_record_stops_a_promotion() {
 fn a_hello_before_our_own_role_is_settled_waits() {
     let mut desk = Desk::new(config());
     desk.command(Command::Promote { force: true });
-    desk.meet(hello(Lineage::default(), true));
+    desk.meet_before_saving(hello(Lineage::default(), true));
     assert!(!desk.accuses());
-    desk.save(true);
+    desk.save_all();
     assert!(matches!(desk.said.last(), Some(Message::Ping(_))));
     assert_eq!(desk.last_start().from, Sequence(1));
 }

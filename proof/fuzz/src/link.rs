@@ -158,6 +158,7 @@ pub(crate) fn messages() -> Vec<Message> {
             wrote: true,
             alone: true,
             trusted: true,
+            sure: true,
             lineage,
             head: Sequence(41),
             received: Sequence(41),

@@ -122,10 +122,16 @@ impl Driver {
             let victim = serving[self.dice.below(2) as usize];
             self.command(cluster, oracle, victim, Command::Demote);
         }
-        let lost =
-            ["diverged", "split-brain", "unrelated", "newer-elsewhere", "source-rolled-back"]
-                .into_iter()
-                .any(heard);
+        let lost = [
+            "diverged",
+            "both-crashed",
+            "split-brain",
+            "unrelated",
+            "newer-elsewhere",
+            "source-rolled-back",
+        ]
+        .into_iter()
+        .any(heard);
         if let [serving] = serving[..]
             && lost
             && cluster.node(serving.other()).is_up()

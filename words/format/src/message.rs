@@ -6,7 +6,7 @@
 //!
 //! | kind | body, in order |
 //! |---|---|
-//! | 1 hello | group name, node name, incarnation u64, role u8, serving flag, clean flag, consistent flag, wrote flag, alone flag, trusted flag, lineage, head u64, received u64, durable u64, granularity u32, metadata sequence u64, remembers u64, volumes u16, size u64 each |
+//! | 1 hello | group name, node name, incarnation u64, role u8, serving flag, clean flag, consistent flag, wrote flag, alone flag, trusted flag, sure flag, lineage, head u64, received u64, durable u64, granularity u32, metadata sequence u64, remembers u64, volumes u16, size u64 each |
 //! | 2 start | lineage, from u64, consistent flag, keep flag, whole flag, to copy u64 |
 //! | 3 item | sequence u64, after u64, kind u8, flags u8, volume u16, offset u64, length u64 (36 bytes; payload follows for writes and verifies) |
 //! | 4 ack | received u64, completed u64, durable u64, ranges u8, (first u64, last u64) each |
@@ -64,6 +64,8 @@ pub struct Hello {
     pub alone: bool,
     /// The sender's marks and hot extents cover everything in which its image may differ from the other's.
     pub trusted: bool,
+    /// Its generation began from an image that lacked nothing the sender had ever confirmed.
+    pub sure: bool,
     /// The generation the sender writes or follows, and its ancestors.
     pub lineage: Lineage,
     /// The last position in the sender's image, exact where `clean`.
@@ -537,6 +539,7 @@ fn encode_hello(hello: &Hello, w: &mut Writer<'_>) {
     w.flag(hello.wrote);
     w.flag(hello.alone);
     w.flag(hello.trusted);
+    w.flag(hello.sure);
     hello.lineage.encode(w);
     w.sequence(hello.head);
     w.sequence(hello.received);
@@ -567,6 +570,7 @@ fn decode_hello(r: &mut Reader<'_>) -> Result<Hello, Short> {
         wrote: r.flag()?,
         alone: r.flag()?,
         trusted: r.flag()?,
+        sure: r.flag()?,
         lineage: Lineage::decode(r)?,
         head: r.sequence()?,
         received: r.sequence()?,

@@ -72,7 +72,7 @@ fn copying() -> impl Strategy<Value = Copying> {
 }
 
 fn hello() -> impl Strategy<Value = Message> {
-    (any::<[bool; 7]>(), lineage(), any::<[u64; 5]>(), "[a-z]{0,64}").prop_map(
+    (any::<[bool; 8]>(), lineage(), any::<[u64; 5]>(), "[a-z]{0,64}").prop_map(
         |(f, lineage, n, name)| {
             Message::Hello(Hello {
                 group: name.clone(),
@@ -85,6 +85,7 @@ fn hello() -> impl Strategy<Value = Message> {
                 wrote: f[4],
                 alone: f[5],
                 trusted: f[6],
+                sure: f[7],
                 lineage,
                 head: Sequence(n[2]),
                 received: Sequence(n[3]),

@@ -70,6 +70,8 @@ pub struct Superblock {
     pub lineage: Lineage,
     /// In its generation this node gave answers that its peer may know nothing of.
     pub alone: bool,
+    /// Its generation began from an image that lacked nothing this node had ever confirmed.
+    pub sure: bool,
     /// This node's marks prove nothing.
     pub marks_void: bool,
     /// The highest metadata count of the peer ever heard of.
@@ -96,6 +98,7 @@ impl Superblock {
             wrote: false,
             equal: false,
             alone: false,
+            sure: false,
             marks_void: true,
             remembers: 0,
             lineage: Lineage::default(),
@@ -125,6 +128,7 @@ impl Superblock {
         w.flag(self.equal);
         w.flag(self.alone);
         w.flag(self.marks_void);
+        w.flag(self.sure);
         w.0.resize(32, 0);
         w.sequence(self.head);
         self.lineage.encode(&mut w);
@@ -175,8 +179,7 @@ impl Superblock {
             _ => return Err(Short),
         };
         let (clean, consistent, wrote, equal) = (r.flag()?, r.flag()?, r.flag()?, r.flag()?);
-        let (alone, marks_void) = (r.flag()?, r.flag()?);
-        zeros(&mut r, 1)?;
+        let (alone, marks_void, sure) = (r.flag()?, r.flag()?, r.flag()?);
         let head = r.sequence()?;
         let lineage = Lineage::decode(&mut r)?;
         zeros_to(&mut r, GROUP_AT)?;
@@ -202,6 +205,7 @@ impl Superblock {
             equal,
             alone,
             marks_void,
+            sure,
             remembers,
             lineage,
             head,

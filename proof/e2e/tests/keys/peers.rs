@@ -136,6 +136,7 @@ fn hello() -> Message {
         durable: Sequence(0),
         alone: false,
         trusted: false,
+        sure: true,
         granularity: 65536,
         metadata: 1,
         remembers: 0,

@@ -56,6 +56,7 @@ fn hello(group: &str, node: &str) -> Message {
         durable: Sequence(0),
         alone: false,
         trusted: false,
+        sure: true,
         granularity: 65536,
         metadata: 1,
         remembers: 0,
