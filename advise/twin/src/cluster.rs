@@ -2,13 +2,12 @@
 //! Two nodes and the wire between them, one event at a time.
 
 use crate::happening::{Died, Happening};
-use crate::metadata::Step;
 use crate::node::{Node, Side};
 use crate::wire::{Breakage, Cargo, Parcel, Wire};
 use core::cmp::Reverse;
 use core::time::Duration;
 use helio_engine::{Command, CommandId, Effect, Event, Request};
-use helio_ledger::SuperblockError;
+use helio_ledger::LedgerError;
 use helio_netmodel::{Dice, Profile};
 use helio_units::{IoId, Moment};
 use std::collections::BinaryHeap;
@@ -37,7 +36,6 @@ pub(crate) enum NodeDue {
     Request(Request),
     StoreEnd(IoId),
     MetadataStep,
-    Kept,
     Wake,
     Settle,
     Drain,
@@ -205,19 +203,7 @@ impl Cluster {
         match what {
             NodeDue::Request(request) => self.handle(side, Event::Request(request)),
             NodeDue::StoreEnd(io) => self.store_end(side, io),
-            NodeDue::MetadataStep => {
-                let now = self.now;
-                match self.node_mut(side).metadata.step(now) {
-                    Step::At(at) => self.push_node(at, side, NodeDue::MetadataStep),
-                    Step::Over { ok } => self.saved(side, ok),
-                }
-            }
-            NodeDue::Kept => {
-                let node = self.node_mut(side);
-                let kept = node.kept.apply();
-                let sequence = node.kept.sequence;
-                self.handle(side, Event::Kept { kept, ok: true, sequence });
-            }
+            NodeDue::MetadataStep => self.metadata_step(side),
             NodeDue::Wake => {
                 if self.node(side).wake_at <= self.now {
                     self.node_mut(side).wake_at = Moment::NEVER;
@@ -369,7 +355,7 @@ impl Cluster {
     ///
     /// # Errors
     /// Its metadata cannot be read.
-    pub fn start(&mut self, side: Side) -> Result<(), SuperblockError> {
+    pub fn start(&mut self, side: Side) -> Result<(), LedgerError> {
         assert!(!self.node(side).is_up(), "{side} runs already");
         let (now, incarnation, seed) = (self.now, self.dice.next_u64(), self.dice.next_u64());
         self.node_mut(side).start(now, incarnation, seed)?;

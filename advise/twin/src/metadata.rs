@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A node's metadata file: the ledger's own store, over sectors that tear.
+//! A node's metadata file: the ledger's own state machine, over sectors that tear.
 
 use crate::checksum::crc32c;
 use core::time::Duration;
+use helio_engine::Durable;
+use helio_format::copying::PageBits;
 use helio_format::superblock::Superblock;
-use helio_ledger::{METADATA_BYTES, MetadataEffect, Opened, SuperblockError, SuperblockStore};
+use helio_ledger::{Change, EXTENT_BYTES, Found, Kept, Layout, Ledger, LedgerError};
+use helio_ledger::{MetadataEffect, Opened};
 use helio_netmodel::Dice;
-use helio_units::Moment;
+use helio_units::{Moment, VolumeIndex};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a disk writes whole or not at all.
 const SECTOR: usize = helio_units::SECTOR as usize;
@@ -14,49 +18,69 @@ const SECTOR: usize = helio_units::SECTOR as usize;
 /// What can be made to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetadataFault {
-    /// The next write of a slot.
+    /// The next write of a page.
     Write,
     /// The next flush.
     Flush,
 }
 
+/// The bytes of a metadata file.
+#[derive(Clone, Debug, Default)]
+pub struct MetadataBytes {
+    /// What readers see.
+    live: Vec<u8>,
+    /// What survives the loss of power.
+    durable: Vec<u8>,
+}
+
+/// What the file durably says beside the superblock.
+#[derive(Clone, Debug, Default)]
+struct Told {
+    hot: BTreeSet<u64>,
+    marks: BTreeMap<u32, PageBits>,
+    /// Changes asked for and not kept yet, by what they will be told as.
+    asked: BTreeMap<u64, (Vec<u64>, Vec<u64>)>,
+    pages: BTreeMap<u32, PageBits>,
+}
+
 /// The metadata file of one node.
 #[derive(Debug)]
 pub struct Metadata {
-    /// What readers see.
-    live: Box<[u8; METADATA_BYTES]>,
-    /// What survives the loss of power.
-    durable: Box<[u8; METADATA_BYTES]>,
-    store: Option<SuperblockStore>,
-    writing: Option<(usize, Vec<u8>)>,
-    /// The store is poisoned and said so.
-    refused: bool,
+    bytes: MetadataBytes,
+    layout: Layout,
+    owner: (String, String),
+    ledger: Option<Ledger>,
+    /// The batch under way: writes, then perhaps a flush.
+    batch: Vec<MetadataEffect>,
+    /// Changes that a poisoned ledger refused, and did not say so yet.
+    refused: Vec<Kept>,
+    scheduled: bool,
+    told: Told,
     fault: Option<MetadataFault>,
     latency: Duration,
     dice: Dice,
 }
 
-/// What follows a step of a save.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    /// The next step ends then.
-    At(Moment),
-    /// The save is over.
-    Over { ok: bool },
-}
-
 impl Metadata {
     /// A file that was never written.
     #[must_use]
-    pub fn new(latency: Duration, dice: Dice) -> Self {
-        let zeros = || Box::new([0; METADATA_BYTES]);
-        let (live, durable) = (zeros(), zeros());
+    pub fn new(
+        owner: (&str, &str),
+        volumes: &[helio_units::Bytes],
+        (granularity, hot): (u32, u32),
+        latency: Duration,
+        dice: Dice,
+    ) -> Self {
+        let sizes: Vec<u64> = volumes.iter().map(|size| size.0).collect();
         Self {
-            live,
-            durable,
-            store: None,
-            writing: None,
-            refused: false,
+            bytes: MetadataBytes::default(),
+            layout: Layout::new(&sizes, granularity, hot),
+            owner: (owner.0.to_owned(), owner.1.to_owned()),
+            ledger: None,
+            batch: Vec::new(),
+            refused: Vec::new(),
+            scheduled: false,
+            told: Told::default(),
             fault: None,
             latency,
             dice,
@@ -65,8 +89,20 @@ impl Metadata {
 
     /// Removes the file: the node joins as new.
     pub fn remove(&mut self) {
-        self.live.fill(0);
-        self.durable.fill(0);
+        self.bytes = MetadataBytes::default();
+        self.told = Told::default();
+    }
+
+    /// The file as it lies there, for a backup.
+    #[must_use]
+    pub fn backup(&self) -> MetadataBytes {
+        self.bytes.clone()
+    }
+
+    /// Puts an older file in its place.
+    pub fn restore(&mut self, bytes: MetadataBytes) {
+        self.bytes = bytes;
+        self.look();
     }
 
     /// The next operation of that kind fails.
@@ -79,85 +115,195 @@ impl Metadata {
         self.fault = None;
     }
 
+    fn read(&self) -> Result<Opened, LedgerError> {
+        let (group, node) = (self.owner.0.as_str(), self.owner.1.as_str());
+        Ledger::open(self.bytes.live.as_slice(), (group, node), crc32c)
+    }
+
     /// What lies in the file, as a starting daemon reads it: behind a flush, since what a process before wrote may
-    /// not be durable yet, and the next save goes over the other slot.
+    /// not be durable yet. Nothing, where it was never written.
     ///
     /// # Errors
-    /// Neither slot can be used.
-    pub(crate) fn open(&mut self) -> Result<Opened, SuperblockError> {
-        self.durable.clone_from(&self.live);
-        let (store, opened) = SuperblockStore::open(&self.live, crc32c)?;
-        self.store = Some(store);
-        Ok(opened)
-    }
-
-    /// Begins to save.
-    pub(crate) fn save(&mut self, now: Moment, superblock: &mut Superblock) -> Step {
-        let Some(store) = &mut self.store else { panic!("a save before the file was opened") };
-        match store.save(superblock) {
-            Ok(effect) => self.perform(now, Some(effect)),
-            Err(_) => {
-                self.refused = true;
-                Step::At(now + self.latency)
+    /// It cannot be used.
+    pub(crate) fn open(&mut self) -> Result<Option<Durable>, LedgerError> {
+        self.bytes.durable.clone_from(&self.bytes.live);
+        match self.read()? {
+            Opened::Fresh => {
+                self.bytes.live = vec![0; self.layout.bytes() as usize];
+                self.bytes.durable.clone_from(&self.bytes.live);
+                let owner = (self.owner.0.as_str(), self.owner.1.as_str());
+                self.ledger = Some(Ledger::fresh(self.layout.clone(), owner, crc32c));
+                self.told = Told::default();
+                Ok(None)
+            }
+            Opened::Found(found) => {
+                let (ledger, found) = *found;
+                let sequence = ledger.sequence();
+                self.ledger = Some(ledger);
+                self.learn(&found);
+                let Found { superblock, hot, marks, .. } = found;
+                Ok(Some(Durable { superblock, hot, marks, sequence }))
             }
         }
     }
 
-    fn perform(&mut self, now: Moment, effect: Option<MetadataEffect>) -> Step {
-        match effect {
-            Some(MetadataEffect::Write { offset, bytes }) => {
-                self.writing = Some((offset as usize, bytes));
-            }
-            Some(MetadataEffect::Flush) => {}
-            None => return Step::Over { ok: false },
-        }
-        Step::At(now + self.latency)
+    fn learn(&mut self, found: &Found) {
+        self.told = Told {
+            hot: found.hot.iter().copied().collect(),
+            marks: found.marks.iter().cloned().collect(),
+            ..Told::default()
+        };
     }
 
-    /// The step under way ends.
-    pub(crate) fn step(&mut self, now: Moment) -> Step {
-        let Some(store) = &mut self.store else { panic!("a step of a save nobody began") };
-        if core::mem::take(&mut self.refused) {
-            return Step::Over { ok: false };
+    /// Reads the file again, for what it would tell a process that starts now.
+    fn look(&mut self) {
+        match self.read() {
+            Ok(Opened::Found(found)) => self.learn(&found.1),
+            Ok(Opened::Fresh) | Err(_) => self.told = Told::default(),
         }
-        if let Some((at, bytes)) = self.writing.take() {
-            let ok = self.fault.take_if(|f| *f == MetadataFault::Write).is_none();
-            let effect = store.written(ok);
+    }
+
+    /// How often the file was durably changed.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.ledger.as_ref().map_or(0, Ledger::sequence)
+    }
+
+    /// Whether the file tells that this place may differ from the other node's: by a hot extent or a mark.
+    #[must_use]
+    pub fn tells(&self, volume: VolumeIndex, offset: u64) -> bool {
+        let grain = u64::from(self.layout.granularity());
+        let region = self.layout.region_start(volume) + offset / grain;
+        let page_regions = u64::from(helio_ledger::REGIONS_PER_PAGE);
+        let (page, bit) = ((region / page_regions) as u32, region % page_regions);
+        let set = |bits: &PageBits| bits[bit as usize / 64] & (1 << (bit % 64)) != 0;
+        let extent = self.layout.extent_start(volume) + offset / EXTENT_BYTES;
+        self.told.marks.get(&page).is_some_and(set) || self.told.hot.contains(&extent)
+    }
+
+    /// Asks for a change. Returns when the next step ends, where one begins by that.
+    pub(crate) fn keep(&mut self, now: Moment, change: Change) -> Option<Moment> {
+        let Some(ledger) = &mut self.ledger else { panic!("a change before the file was opened") };
+        match &change {
+            Change::Hot { ticket, add, remove } => {
+                self.told.asked.insert(*ticket, (add.clone(), remove.clone()));
+            }
+            Change::Marks { page, bits } => {
+                self.told.pages.insert(*page, bits.clone());
+            }
+            Change::Superblock(_) => {}
+        }
+        self.refused.extend(ledger.keep(change));
+        self.begin(now)
+    }
+
+    fn begin(&mut self, now: Moment) -> Option<Moment> {
+        let ledger = self.ledger.as_mut().filter(|_| !self.scheduled)?;
+        if self.batch.is_empty() {
+            ledger.next(&mut self.batch);
+        }
+        self.scheduled = !self.batch.is_empty() || !self.refused.is_empty();
+        self.scheduled.then(|| now + self.latency)
+    }
+
+    /// A step ends: one batch of writes, or a flush. Returns what is kept now, or refused, and when the next step ends.
+    pub(crate) fn step(&mut self, now: Moment) -> (Vec<Kept>, Option<Moment>) {
+        self.scheduled = false;
+        let mut kept = core::mem::take(&mut self.refused);
+        let flush = self.batch.first() == Some(&MetadataEffect::Flush);
+        let writes = self.batch.iter().position(|effect| *effect == MetadataEffect::Flush);
+        let now_due: Vec<MetadataEffect> = if flush {
+            self.batch.drain(..1).collect()
+        } else {
+            self.batch.drain(..writes.unwrap_or(self.batch.len())).collect()
+        };
+        for effect in now_due {
+            kept.extend(self.perform(effect));
+        }
+        for kept in &kept {
+            self.told.note(kept);
+        }
+        (kept, self.begin(now))
+    }
+
+    fn perform(&mut self, effect: MetadataEffect) -> Vec<Kept> {
+        let wanted = match effect {
+            MetadataEffect::Write { .. } => MetadataFault::Write,
+            MetadataEffect::Flush => MetadataFault::Flush,
+        };
+        let ok = self.fault.take_if(|fault| *fault == wanted).is_none();
+        if let MetadataEffect::Write { offset, bytes } = &effect {
             let whole = ok || self.dice.chance(1, 4);
-            self.put(at, &bytes, whole);
-            return self.perform(now, effect);
+            self.put(*offset as usize, bytes, whole);
+        } else if ok {
+            self.bytes.durable.clone_from(&self.bytes.live);
         }
-        let ok = self.fault.take_if(|f| *f == MetadataFault::Flush).is_none();
-        if ok {
-            self.durable.clone_from(&self.live);
+        let Some(ledger) = &mut self.ledger else { panic!("a step of a file nobody opened") };
+        match effect {
+            MetadataEffect::Write { .. } => ledger.written(ok),
+            MetadataEffect::Flush => ledger.flushed(ok),
         }
-        Step::Over { ok: store.flushed(ok) }
     }
 
     fn put(&mut self, at: usize, bytes: &[u8], whole: bool) {
         for (n, sector) in bytes.chunks(SECTOR).enumerate() {
             if whole || self.dice.chance(1, 2) {
                 let from = at + n * SECTOR;
-                self.live[from..from + sector.len()].copy_from_slice(sector);
+                self.bytes.live[from..from + sector.len()].copy_from_slice(sector);
             }
         }
     }
 
     /// The process is gone; with the power, too, every sector that was not flushed is the new or the old one.
     pub(crate) fn crash(&mut self, power: bool) {
-        if let Some((at, bytes)) = self.writing.take() {
-            let whole = self.dice.chance(1, 3);
-            self.put(at, &bytes, whole);
+        for effect in core::mem::take(&mut self.batch) {
+            if let MetadataEffect::Write { offset, bytes } = effect
+                && self.dice.chance(1, 2)
+            {
+                let whole = self.dice.chance(1, 3);
+                self.put(offset as usize, &bytes, whole);
+            }
         }
-        self.store = None;
-        self.refused = false;
+        self.ledger = None;
+        self.refused.clear();
+        self.scheduled = false;
         if power {
-            for (live, durable) in self.live.chunks_mut(SECTOR).zip(self.durable.chunks(SECTOR)) {
+            let MetadataBytes { live, durable } = &mut self.bytes;
+            for (live, durable) in live.chunks_mut(SECTOR).zip(durable.chunks(SECTOR)) {
                 if live != durable && self.dice.chance(1, 2) {
                     live.copy_from_slice(durable);
                 }
             }
-            self.durable.clone_from(&self.live);
+            durable.clone_from(live);
+        }
+        self.look();
+    }
+}
+
+impl Told {
+    fn note(&mut self, kept: &Kept) {
+        match kept {
+            Kept::Hot { ticket, ok: true } => {
+                let (add, remove) = self.asked.remove(ticket).unwrap_or_default();
+                for number in remove {
+                    self.hot.remove(&number);
+                }
+                self.hot.extend(add);
+            }
+            Kept::Marks { page, ok: true } => {
+                if let Some(bits) = self.pages.remove(page) {
+                    self.marks.insert(*page, bits);
+                }
+            }
+            _ => {}
         }
     }
+}
+
+/// A superblock of a node that has none yet.
+pub(crate) fn new_superblock(config: &helio_engine::Config) -> Superblock {
+    let sizes = config.volumes.iter().map(|v| v.0).collect();
+    let mut superblock = Superblock::new(&config.group, &config.node, sizes);
+    superblock.granularity = config.granularity.0 as u32;
+    superblock.hot_slots = config.hot_extents;
+    superblock
 }

@@ -2,13 +2,13 @@
 //! One node: the engine, its disk, its metadata, its pool of payloads. What outlives the process, and what does not.
 
 use crate::disk::Disk;
-use crate::metadata::Metadata;
+use crate::metadata::{Metadata, new_superblock};
 use crate::pool::Pool;
 use core::fmt;
-use helio_engine::{Config, Engine};
+use helio_engine::{Config, Durable, Engine};
 use helio_format::superblock::Superblock;
-use helio_ledger::{Opened, SuperblockError};
-use helio_units::{Moment, VolumeIndex};
+use helio_ledger::LedgerError;
+use helio_units::Moment;
 
 /// One of the two nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -77,8 +77,6 @@ pub struct Node {
     pub(crate) settling: bool,
     pub(crate) saving: Option<Superblock>,
     pub(crate) saved: Option<Superblock>,
-    /// Kept.
-    pub kept: crate::kept::KeptStore,
 }
 
 impl Node {
@@ -98,7 +96,6 @@ impl Node {
             settling: false,
             saving: None,
             saved: None,
-            kept: Default::default(),
         }
     }
 
@@ -106,24 +103,6 @@ impl Node {
     #[must_use]
     pub fn superblock(&self) -> Option<&Superblock> {
         self.saved.as_ref()
-    }
-
-    /// Whether its metadata tells that this place may differ from the other node's.
-    #[must_use]
-    pub fn records(&self, volume: VolumeIndex, offset: u64) -> bool {
-        let at = usize::from(volume.0);
-        let before = |grain: u64| -> u64 {
-            self.config.volumes[..at].iter().map(|size| size.0.div_ceil(grain)).sum()
-        };
-        let region = before(self.config.granularity.0) + offset / self.config.granularity.0;
-        let (page, bit) = (region / 32512, region % 32512);
-        let marked = self
-            .kept
-            .marks
-            .get(&(page as u32))
-            .is_some_and(|bits| bits[bit as usize / 64] & (1 << (bit % 64)) != 0);
-        let extent = 4u64 << 20;
-        marked || self.kept.hot.contains(&(before(extent) + offset / extent))
     }
 
     /// Whether its process runs.
@@ -150,25 +129,16 @@ impl Node {
         now: Moment,
         incarnation: u64,
         seed: u64,
-    ) -> Result<(), SuperblockError> {
-        let superblock = match self.metadata.open()? {
-            Opened::Found(superblock) => superblock,
-            Opened::Fresh => {
-                self.kept = Default::default();
-                let sizes = self.config.volumes.iter().map(|v| v.0).collect();
-                Superblock::new(&self.config.group, &self.config.node, sizes)
-            }
-        };
-        self.saved = Some(superblock.clone());
+    ) -> Result<(), LedgerError> {
+        let durable = self.metadata.open()?.unwrap_or_else(|| Durable {
+            superblock: new_superblock(&self.config),
+            hot: Vec::new(),
+            marks: Vec::new(),
+            sequence: 0,
+        });
+        self.saved = Some(durable.superblock.clone());
         self.life += 1;
         self.hung_until = now;
-        self.kept.queue.clear();
-        let durable = helio_engine::Durable {
-            superblock,
-            hot: self.kept.hot.iter().copied().collect(),
-            marks: self.kept.marks.iter().map(|(n, b)| (*n, b.clone())).collect(),
-            sequence: self.kept.sequence,
-        };
         self.engine = Some(Engine::new(self.config.clone(), durable, incarnation, seed, now));
         Ok(())
     }

@@ -4,15 +4,14 @@
 use crate::cluster::{Cluster, NodeDue};
 use crate::disk::{Change, Ended};
 use crate::happening::{Died, Happening, Replied};
-use crate::metadata::Step;
 use crate::node::Side;
 use crate::wire::{Cargo, Parcel};
 use crate::{Stamp, places, words};
 use core::time::Duration;
-use helio_engine::{Answer, Effect, Event, Operation, Request, StoreOp, StoreOutcome};
+use helio_engine::{Answer, Effect, Event, Keep, Operation, Request, StoreOp, StoreOutcome};
 use helio_format::frame::HEADER_BYTES;
 use helio_format::message::{Item, Message, Parting};
-use helio_format::superblock::Superblock;
+use helio_ledger::{self as ledger, Kept};
 use helio_units::{Bytes, Extent, IoId, Rate, RequestId, VolumeIndex};
 
 impl Cluster {
@@ -71,13 +70,15 @@ impl Cluster {
                     self.pump(side);
                     self.dial_later(side, refused);
                 }
-                Effect::SaveSuperblock(superblock) => self.save(side, superblock),
-                Effect::Keep(keep) => {
-                    let now = self.now;
-                    let node = self.node_mut(side);
-                    node.kept.queue.push_back(keep);
-                    let at = now + core::time::Duration::from_micros(300);
-                    self.push_node(at, side, NodeDue::Kept);
+                Effect::SaveSuperblock(superblock) => {
+                    self.node_mut(side).saving = Some(superblock.clone());
+                    self.keep(side, ledger::Change::Superblock(Box::new(superblock)));
+                }
+                Effect::Keep(Keep::Hot { ticket, add, remove }) => {
+                    self.keep(side, ledger::Change::Hot { ticket, add, remove });
+                }
+                Effect::Keep(Keep::Marks { page, bits }) => {
+                    self.keep(side, ledger::Change::Marks { page, bits });
                 }
                 Effect::Release(id) => self.node_mut(side).pool.release(id),
                 Effect::PauseReceiving(pause) => {
@@ -203,27 +204,45 @@ impl Cluster {
         }
     }
 
-    fn save(&mut self, side: Side, mut superblock: Superblock) {
+    fn keep(&mut self, side: Side, change: ledger::Change) {
         let now = self.now;
-        let node = self.node_mut(side);
-        let step = node.metadata.save(now, &mut superblock);
-        node.saving = Some(superblock);
-        match step {
-            Step::At(at) => self.push_node(at, side, NodeDue::MetadataStep),
-            Step::Over { ok } => self.saved(side, ok),
+        if let Some(at) = self.node_mut(side).metadata.keep(now, change) {
+            self.push_node(at, side, NodeDue::MetadataStep);
         }
     }
 
-    pub(crate) fn saved(&mut self, side: Side, ok: bool) {
+    /// A step of the metadata file ends.
+    pub(crate) fn metadata_step(&mut self, side: Side) {
+        let now = self.now;
+        let (kept, next) = self.node_mut(side).metadata.step(now);
+        if let Some(at) = next {
+            self.push_node(at, side, NodeDue::MetadataStep);
+        }
+        for kept in kept {
+            let sequence = self.node(side).metadata.sequence();
+            let event = match kept {
+                Kept::Superblock { ok } => {
+                    self.saved(side, ok);
+                    Event::SuperblockSaved { ok, sequence }
+                }
+                Kept::Hot { ticket, ok } => {
+                    Event::Kept { kept: helio_engine::Kept::Hot { ticket }, ok, sequence }
+                }
+                Kept::Marks { page, ok } => {
+                    Event::Kept { kept: helio_engine::Kept::Marks { page }, ok, sequence }
+                }
+            };
+            self.handle(side, event);
+        }
+    }
+
+    fn saved(&mut self, side: Side, ok: bool) {
         let node = self.node_mut(side);
         let saving = node.saving.take();
         if ok {
             node.saved = saving;
-            node.kept.sequence += 1;
             self.journal.push(Happening::Saved { side });
         }
-        let sequence = self.node(side).kept.sequence;
-        self.handle(side, Event::SuperblockSaved { ok, sequence });
     }
 
     fn stopped(&mut self, side: Side) {

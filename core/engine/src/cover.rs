@@ -47,6 +47,26 @@ pub(crate) struct Slot {
     pub(crate) used: u64,
 }
 
+impl Slot {
+    /// What was touched of it, `extent` being where it is, as runs.
+    pub(crate) fn runs(&self, extent: Extent) -> impl Iterator<Item = Extent> + use<> {
+        let touched = self.touched;
+        let mut part = 0;
+        core::iter::from_fn(move || {
+            while part < 64 && touched & (1 << part) == 0 {
+                part += 1;
+            }
+            let from = part;
+            while part < 64 && touched & (1 << part) != 0 {
+                part += 1;
+            }
+            let offset = extent.offset + from * PART;
+            let end = (extent.offset + part * PART).min(extent.end());
+            (offset < end).then(|| Extent::new(offset, end - offset))
+        })
+    }
+}
+
 /// An operation that waits for its extents to be kept.
 #[derive(Debug)]
 pub(crate) struct Parked {
@@ -322,15 +342,12 @@ impl Cover {
         let mut runs: Vec<(VolumeIndex, Extent)> = Vec::new();
         for (number, slot) in self.slots.iter().filter(|(_, slot)| which(slot)) {
             let (volume, extent) = self.place(*number);
-            for part in 0..64 {
-                let offset = extent.offset + part * PART;
-                if slot.touched & (1 << part) == 0 || offset >= extent.end() {
-                    continue;
-                }
-                let length = PART.min(extent.end() - offset);
+            for run in slot.runs(extent) {
                 match runs.last_mut() {
-                    Some((v, run)) if *v == volume && run.end() == offset => run.length += length,
-                    _ => runs.push((volume, Extent::new(offset, length))),
+                    Some((v, last)) if *v == volume && last.end() == run.offset => {
+                        last.length += run.length;
+                    }
+                    _ => runs.push((volume, run)),
                 }
             }
         }

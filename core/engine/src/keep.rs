@@ -5,8 +5,7 @@
 //! | an extent goes | when flushed here, and |
 //! |---|---|
 //! | on a primary | no item in it waits for the peer, and its marks as they were when it was entered last are kept |
-//! | on a follower | the primary itself has completed the last item in it; or, where nobody remembers which that was, all
-//!   of it is marked here and the marks are kept |
+//! | on a follower | the primary itself has completed the last item in it; or what was touched is marked here, and kept |
 //!
 //! The second row is enough because the primary's own record covers the item from then on: whatever it may lose, or
 //! we may lose, one of the two records tells.
@@ -28,6 +27,8 @@ use helio_units::{Extent, Moment, Sequence, VolumeIndex};
 
 /// Changed pages are kept this often where nobody waits for them: a crash costs comparing what ended since.
 const PAGES_EVERY: Duration = Duration::from_secs(1);
+/// A follower that runs short of hot extents waits this long for its primary to come forward.
+const STUCK_AFTER: Duration = Duration::from_millis(200);
 /// Pages kept at once: few enough that hot extents never wait long behind them.
 const PAGES_AT_ONCE: usize = 16;
 
@@ -48,11 +49,18 @@ pub(crate) struct Keeping {
     pub(crate) heard: u64,
     /// How far the primary that is followed has completed its line itself.
     pub(crate) primary_here: Sequence,
+    /// When it was heard to have come forward last.
+    pub(crate) here_at: Moment,
     /// Which items touched the hot extents is not known to their positions yet.
     pub(crate) unremembered: bool,
 }
 
 impl Keeping {
+    /// From then on a primary that has not come forward counts as one that does not.
+    fn stuck_at(&self) -> Moment {
+        self.here_at + STUCK_AFTER
+    }
+
     /// Whether an extent's items may be missing from the primary's own record.
     fn is_unsettled(&self, slot: &Slot) -> bool {
         slot.last.is_none_or(|last| last > self.primary_here)
@@ -87,23 +95,38 @@ impl Engine {
     pub(crate) fn line_changed(&mut self) {
         self.shared.cover.forget_items();
         self.keeping.primary_here = Sequence::ZERO;
+        self.keeping.here_at = self.shared.now;
         self.keeping.unremembered = true;
     }
 
-    /// A stream begins in which copies come out of order: what lies in the hot extents is marked, until it ends.
+    /// What the primary's own record may not tell of is marked, until a copy ends or the primary tells that it does.
     pub(crate) fn mark_unsettled(&mut self) {
+        let mut news = false;
         for (volume, extent) in self.unsettled() {
+            news |= !self.marks().covers(volume, extent);
             self.marks_mut().stale(volume, extent);
         }
-        self.shared.cover.marks_moved();
+        if news {
+            self.shared.cover.marks_moved();
+        }
     }
 
     /// The primary told how far it is.
     pub(crate) fn primary_is_at(&mut self, completed: Sequence, accepted: Sequence) {
-        self.keeping.primary_here = self.keeping.primary_here.max(completed);
+        if completed > self.keeping.primary_here {
+            self.keeping.primary_here = completed;
+            self.keeping.here_at = self.shared.now;
+        }
         if self.keeping.unremembered && self.superblock.consistent {
             self.keeping.unremembered = false;
             self.shared.cover.remember_items(accepted);
+        }
+        // Everything here is in the primary's own record: what was marked meanwhile may end.
+        if self.superblock.consistent
+            && !self.keeping.unremembered
+            && self.keeping.primary_here >= self.follower.received
+        {
+            self.marks_mut().clear();
         }
     }
 
@@ -119,6 +142,11 @@ impl Engine {
         self.keep_hot();
         let urgent = self.shared.cover.is_short() || self.is_going_cold();
         self.keep_pages(urgent);
+        if let Some(primary) = &mut self.primary
+            && primary.marks.is_kept()
+        {
+            primary.failed_at = None;
+        }
         let void = self.superblock.marks_void && self.primary.is_some();
         if void && !self.is_saving() && self.marks().is_kept() && !self.is_going_cold() {
             self.save(Goal::MarksKept);
@@ -148,17 +176,23 @@ impl Engine {
 
     /// When pages are due.
     pub(crate) fn keep_deadline(&self) -> Moment {
+        let short = self.primary.is_none()
+            && self.shared.cover.is_short()
+            && self.shared.now < self.keeping.stuck_at();
+        let stuck = if short { self.keeping.stuck_at() } else { Moment::NEVER };
         if self.keeping.pages > 0 || self.metadata_failed || !self.marks().is_dirty() {
-            Moment::NEVER
+            stuck
         } else {
-            self.keeping.pages_at + PAGES_EVERY
+            stuck.min(self.keeping.pages_at + PAGES_EVERY)
         }
     }
 
     /// Begins what lets hot extents go, and lets go those that may; all of them, or until a quarter is free.
     pub(crate) fn relieve(&mut self, all: bool) {
-        if self.primary.is_none() && !self.follower.streaming {
-            return;
+        // Nobody tells how far the primary is, or it does not come forward: then what may differ is marked here.
+        let alone = !self.follower.is_following() || self.shared.now >= self.keeping.stuck_at();
+        if self.primary.is_none() && alone {
+            self.mark_unsettled();
         }
         for volume in (0..self.shared.config.volumes.len() as u16).map(VolumeIndex) {
             if self.shared.cover.wants_flush(volume) {
@@ -175,9 +209,11 @@ impl Engine {
                     && primary.marks.is_kept_since(since, volume, extent)
             }),
             None => cover.evict(all, |slot, since, volume, extent| {
-                let marked = |marks: &Marks| marks.is_kept_since(since, volume, extent);
-                !keeping.is_unsettled(slot)
-                    || (slot.last.is_none() && keeping.resting.as_ref().is_some_and(marked))
+                let marked = |marks: &Marks| {
+                    slot.runs(extent).all(|run| marks.covers(volume, run))
+                        && marks.is_kept_since(since, volume, extent)
+                };
+                !keeping.is_unsettled(slot) || keeping.resting.as_ref().is_some_and(marked)
             }),
         }
     }

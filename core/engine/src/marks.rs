@@ -239,6 +239,11 @@ impl Marks {
         }
     }
 
+    /// Whether every region of the extent waits for the copier.
+    pub(crate) fn covers(&self, volume: VolumeIndex, extent: Extent) -> bool {
+        self.regions(volume, extent).all(|region| self.is_stale(region))
+    }
+
     /// Whether an item of the queue touches the extent.
     pub(crate) fn is_pending(&self, volume: VolumeIndex, extent: Extent) -> bool {
         self.regions(volume, extent).any(|region| self.pending.has(region))

@@ -31,8 +31,12 @@ pub(crate) struct Primary {
     pub(crate) queue: Queue,
     pub(crate) marks: Marks,
     pub(crate) slots: Slots,
-    /// Every item up to here has completed on the local store, so this node's records cover it.
+    /// Every item up to here has ended on the local store.
     pub(crate) here: Sequence,
+    /// Up to here, what the peer has durable was taken note of.
+    pub(crate) settled: Sequence,
+    /// The first item that failed there and whose mark is not kept yet.
+    pub(crate) failed_at: Option<Sequence>,
     /// Answers that the peer may know nothing of may be given: a record says so durably.
     pub(crate) alone: bool,
     /// Such an answer waits for that record.
@@ -98,6 +102,8 @@ impl Primary {
             marks,
             slots: Slots::default(),
             here: head,
+            settled: head,
+            failed_at: None,
             alone: true,
             wants_alone: false,
             unrecorded: false,
@@ -156,6 +162,11 @@ impl Primary {
         if self.queue.waiters() > 0 && self.flow.is_none() && self.retaining {
             self.drop_queue("the peer is away and this node leaves the primary role", s);
         }
+    }
+
+    /// Up to here this node's own records cover what its line did.
+    pub(crate) fn covered(&self) -> Sequence {
+        self.failed_at.map_or(self.here, |at| self.here.min(Sequence(at.0.saturating_sub(1))))
     }
 
     /// Remembers that the local store failed.

@@ -156,10 +156,7 @@ impl Engine {
                 }
                 self.follower.adopted(start);
             }
-            Goal::Consistent => {
-                self.marks_mut().clear();
-                self.follower.marker_saved(&mut self.shared);
-            }
+            Goal::Consistent => self.follower.marker_saved(&mut self.shared),
             Goal::Left(to) => self.left(to),
             Goal::Closed => {
                 if let Standing::Closing { command, .. } = self.standing {

@@ -393,7 +393,7 @@ impl Engine {
         if let Some(primary) = &self.primary {
             let lag = primary.lag(now);
             ping.accepted = primary.line.head;
-            ping.completed = primary.here;
+            ping.completed = primary.covered();
             ping.backlog_bytes = lag.bytes.0;
             ping.backlog_items = lag.writes;
         }

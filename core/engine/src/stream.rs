@@ -162,6 +162,7 @@ impl Primary {
             }
         }
         self.keep_pace(s);
+        self.settle_durable();
         self.release_front(s);
         Ok(self.cursors != old || !ack.ranges.is_empty())
     }

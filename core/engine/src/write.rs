@@ -308,6 +308,14 @@ impl Primary {
             accepted_at: s.now,
             cost,
         });
+        self.advance_here();
+    }
+
+    /// Moves the prefix that is complete here over what is done; a copier's item is from the start.
+    fn advance_here(&mut self) {
+        while self.line.get(self.here.next()).is_some_and(|e| e.local != Local::Pending) {
+            self.here = self.here.next();
+        }
     }
 
     /// The local leg of an item ended.
@@ -322,9 +330,7 @@ impl Primary {
             entry.local = Local::Failed;
             self.local_failed(item, slot, fault, s);
         }
-        while self.line.get(self.here.next()).is_some_and(|e| e.local != Local::Pending) {
-            self.here = self.here.next();
-        }
+        self.advance_here();
         if item.kind.changes_data() {
             self.leave_gate(item.volume, item.extent, s);
         }
@@ -343,6 +349,7 @@ impl Primary {
         if item.kind.changes_data() {
             self.marks.stale(item.volume, item.extent);
             s.cover.marks_moved();
+            self.failed_at.get_or_insert(item.sequence);
         }
         if let Some(SlotId(slot)) = slot {
             self.slots.slots[slot as usize].denied = Some(Denial::Store(fault));
@@ -439,6 +446,28 @@ impl Primary {
         self.release_front(s);
     }
 
+    /// The peer has items durable: their regions are not pending any more, though an item before them may still wait
+    /// for its extents to turn hot. Those extents may need these to turn cold.
+    pub(crate) fn settle_durable(&mut self) {
+        let c = &self.cursors;
+        let safe = if planted(Plant::ClearMarkEarly) { c.completed } else { c.durable };
+        while self.settled < safe {
+            self.settled = self.settled.next();
+            let Some(entry) = self.line.get_mut(self.settled) else { continue };
+            if entry.local != Local::Pending && core::mem::take(&mut entry.pended) {
+                let item = entry.item;
+                self.unpend(&item);
+            }
+        }
+    }
+
+    fn unpend(&mut self, item: &Item) {
+        self.marks.unpend(item.volume, item.extent);
+        if item.resync {
+            self.copy_durable(item);
+        }
+    }
+
     /// Lets go of what nobody needs any more, at the front of the line.
     pub(crate) fn release_front(&mut self, s: &mut Shared) {
         while let Some(entry) = self.line.front() {
@@ -454,10 +483,7 @@ impl Primary {
                 s.release(payload.id);
             }
             if entry.pended {
-                self.marks.unpend(entry.item.volume, entry.item.extent);
-                if entry.item.resync {
-                    self.copy_durable(&entry.item);
-                }
+                self.unpend(&entry.item);
             }
         }
     }

@@ -50,6 +50,17 @@ impl Scenario {
     pub(crate) fn new(dice: &Dice) -> Self {
         let mut dice = dice.split("scenario");
         let mut volumes = Vec::new();
+        // A wide volume has several hot extents, and coarse marks, so that copying it stays a short story.
+        let wide = dice.chance(1, 4);
+        let fine = [Bytes::kib(4), Bytes::kib(16), Bytes::kib(64), Bytes::kib(64), Bytes::kib(64)];
+        let granularity = if wide {
+            pick(&mut dice, &[Bytes::kib(512), Bytes::mib(1)])
+        } else {
+            pick(&mut dice, &fine)
+        };
+        if wide {
+            volumes.push(Bytes(Bytes::mib(9 + dice.below(20)).0 + BLOCK.0 * dice.below(3)));
+        }
         for _ in 0..=dice.below(2) {
             // Not always a multiple of a region, so that the last one is short.
             let odd = if dice.chance(1, 3) { BLOCK.0 * dice.below(15) } else { 0 };
@@ -73,8 +84,8 @@ impl Scenario {
             peer_timeout: span(&mut dice, millis(800), millis(4000)),
             flush_limit: span(&mut dice, millis(2000), millis(10_000)),
             autosync: dice.chance(5, 6),
-            granularity: helio_engine::REGION,
-            hot_extents: helio_engine::HOT_EXTENTS,
+            granularity,
+            hot_extents: pick(&mut dice, &[2, 3, 4, 508]),
         };
         let profile = weather(&mut dice);
         let socket = pick(&mut dice, &[Bytes::kib(16), Bytes::kib(128), Bytes::mib(4)]);
@@ -108,7 +119,10 @@ impl Scenario {
                 });
             }
             let saves = span(&mut speed, micros(50), micros(5000));
-            Node::new(config, disk, Metadata::new(saves, own.split("metadata")))
+            let owner = (config.group.as_str(), config.node.as_str());
+            let grain = (config.granularity.0 as u32, config.hot_extents);
+            let metadata = Metadata::new(owner, &self.volumes, grain, saves, own.split("metadata"));
+            Node::new(config, disk, metadata)
         };
         let nodes = [node(Side::Paris), node(Side::Lyon)];
         let wire = Wire::new(&self.profile, self.socket, dice);

@@ -5,7 +5,7 @@
 use super::history::{History, Image, Serial};
 use super::{Asked, Key, Oracle, View};
 use crate::promise::{Promise, Violation, hold};
-use helio_engine::Operation;
+use helio_engine::{Denial, Operation};
 use helio_twin::{Cluster, Replied, Side, Stamp, places};
 use helio_units::{Mode, RequestId, VolumeIndex};
 
@@ -32,7 +32,12 @@ impl Oracle {
         })?;
         let mode = Mode::ALL.into_iter().find(|m| before.promises(*m) && after.promises(*m));
         match (answer, asked.operation) {
-            (Replied::Denied(_), _) => Ok(()),
+            (Replied::Denied(denial), _) => {
+                if matches!(denial, Denial::Store(_)) && asked.issued.is_none() {
+                    self.may_appear(&asked, request);
+                }
+                Ok(())
+            }
             (Replied::Read(stamps), Operation::Read(_)) => self.read_back(&asked, stamps),
             (Replied::Done, Operation::Flush) => self.flushed(cluster, &asked, mode),
             (Replied::Done, _) => self.written(cluster, &asked, mode),
@@ -40,6 +45,23 @@ impl Oracle {
                 Promise::AnsweredOnce,
                 format!("request {} is answered with {answer:?}", request.0),
             )),
+        }
+    }
+
+    /// A write that failed before it reached the store has its place on the line all the same, and may reach the peer.
+    fn may_appear(&mut self, asked: &Asked, request: RequestId) {
+        let (extent, stamp) = match asked.operation {
+            Operation::Write { extent, .. } => (extent, Stamp(request.0)),
+            Operation::Zero { extent, .. } | Operation::Discard { extent, .. } => {
+                (extent, Stamp::ZEROS)
+            }
+            Operation::Read(_) | Operation::Flush => return,
+        };
+        let at = self.copies[asked.side.index()].generation;
+        let blocks: Vec<_> = places(asked.volume, extent).collect();
+        let first = blocks.first().map_or(0, |place| place.block);
+        if let Some(history) = self.histories.get_mut(&at) {
+            history.issue(asked.submitted, asked.volume, first, &vec![stamp; blocks.len()]);
         }
     }
 

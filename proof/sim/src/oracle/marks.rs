@@ -8,16 +8,13 @@
 
 use super::{Oracle, View};
 use crate::promise::{Promise, Violation, hold};
-use helio_engine::REGION;
 use helio_format::superblock::Superblock;
 use helio_twin::{BLOCK, Cluster, Place, Side, Stamp};
 use helio_units::{Generation, State, VolumeIndex};
 
-const BLOCKS: usize = (REGION.0 / BLOCK.0) as usize;
-
 /// A count per region of each volume of an image.
-pub(super) fn regions(image: &super::Image) -> Vec<Vec<u32>> {
-    image.iter().map(|volume| vec![0; volume.len().div_ceil(BLOCKS)]).collect()
+pub(super) fn regions(image: &super::Image, grain: usize) -> Vec<Vec<u32>> {
+    image.iter().map(|volume| vec![0; volume.len().div_ceil(grain)]).collect()
 }
 
 impl Oracle {
@@ -25,7 +22,7 @@ impl Oracle {
         let [a, b] = &self.images;
         for (volume, (a, b)) in a.iter().zip(b).enumerate() {
             for (block, (a, b)) in a.iter().zip(b).enumerate() {
-                self.differing[volume][block / BLOCKS] += u32::from(a != b);
+                self.differing[volume][block / self.grain] += u32::from(a != b);
                 self.differing_blocks += u32::from(a != b);
             }
         }
@@ -37,7 +34,7 @@ impl Oracle {
         let mine = &mut self.images[side.index()][volume][block];
         let (before, after) = (*mine != other, stamp != other);
         *mine = stamp;
-        let count = &mut self.differing[volume][block / BLOCKS];
+        let count = &mut self.differing[volume][block / self.grain];
         *count = *count + u32::from(after) - u32::from(before);
         self.differing_blocks = self.differing_blocks + u32::from(after) - u32::from(before);
     }
@@ -73,7 +70,7 @@ impl Oracle {
             }
             for (volume, regions) in (0u16..).map(VolumeIndex).zip(&self.differing) {
                 for (region, _) in regions.iter().enumerate().filter(|(_, n)| **n > 0) {
-                    let offset = region as u64 * REGION.0;
+                    let offset = (region * self.grain) as u64 * BLOCK.0;
                     let known = engine.is_marked(volume, offset)
                         || is_recorded(cluster, side.other(), volume, offset);
                     hold(known, Promise::Marks, || {
@@ -101,7 +98,7 @@ impl Oracle {
         }
         for (volume, regions) in (0u16..).map(VolumeIndex).zip(&self.differing) {
             for (region, _) in regions.iter().enumerate().filter(|(_, n)| **n > 0) {
-                let offset = region as u64 * REGION.0;
+                let offset = (region * self.grain) as u64 * BLOCK.0;
                 let recorded =
                     Side::BOTH.iter().any(|side| is_recorded(cluster, *side, volume, offset));
                 hold(recorded, Promise::Records, || {
@@ -144,5 +141,5 @@ impl Oracle {
 
 /// Whether a node's metadata, as it would be read now, tells of that place: by a hot extent or a mark.
 fn is_recorded(cluster: &Cluster, side: Side, volume: VolumeIndex, offset: u64) -> bool {
-    cluster.node(side).records(volume, offset)
+    cluster.node(side).metadata.tells(volume, offset)
 }

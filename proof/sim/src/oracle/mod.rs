@@ -99,6 +99,8 @@ pub(crate) struct Oracle {
     /// By volume and region: how many blocks differ between the images.
     differing: Vec<Vec<u32>>,
     differing_blocks: u32,
+    /// Blocks one mark covers.
+    grain: usize,
     before: [View; 2],
     /// A promotion was commanded and has not ended; with force or without, and when.
     promoting: [Option<(bool, Serial)>; 2],
@@ -110,6 +112,8 @@ impl Oracle {
             let volumes = (0..volumes as u16).map(VolumeIndex);
             volumes.map(|v| cluster.node(side).disk.live(v).to_vec()).collect()
         };
+        let config = &cluster.node(Side::Paris).config;
+        let grain = (config.granularity.0 / helio_twin::BLOCK.0) as usize;
         let images = [image(Side::Paris), image(Side::Lyon)];
         let mut oracle = Self {
             serial: 0,
@@ -117,7 +121,8 @@ impl Oracle {
             histories: BTreeMap::new(),
             same_history: BTreeMap::new(),
             copies: [Copy::default(), Copy::default()],
-            differing: marks::regions(&images[0]),
+            differing: marks::regions(&images[0], grain),
+            grain,
             differing_blocks: 0,
             images,
             before: [View::default(); 2],
