@@ -2,13 +2,12 @@
 //! Two nodes and the wire between them, one event at a time.
 
 use crate::happening::{Died, Happening};
-use crate::metadata::Step;
 use crate::node::{Node, Side};
 use crate::wire::{Breakage, Cargo, Parcel, Wire};
 use core::cmp::Reverse;
 use core::time::Duration;
 use helio_engine::{Command, CommandId, Effect, Event, Request};
-use helio_ledger::SuperblockError;
+use helio_ledger::LedgerError;
 use helio_netmodel::{Dice, Profile};
 use helio_units::{IoId, Moment};
 use std::collections::BinaryHeap;
@@ -206,10 +205,11 @@ impl Cluster {
             NodeDue::StoreEnd(io) => self.store_end(side, io),
             NodeDue::MetadataStep => {
                 let now = self.now;
-                match self.node_mut(side).metadata.step(now) {
-                    Step::At(at) => self.push_node(at, side, NodeDue::MetadataStep),
-                    Step::Over { ok } => self.saved(side, ok),
+                for kept in self.node_mut(side).metadata.step() {
+                    self.kept(side, kept);
                 }
+                let next = self.node_mut(side).metadata.begin(now);
+                self.metadata_step_at(side, next);
             }
             NodeDue::Wake => {
                 if self.node(side).wake_at <= self.now {
@@ -362,11 +362,14 @@ impl Cluster {
     ///
     /// # Errors
     /// Its metadata cannot be read.
-    pub fn start(&mut self, side: Side) -> Result<(), SuperblockError> {
+    pub fn start(&mut self, side: Side) -> Result<(), LedgerError> {
         assert!(!self.node(side).is_up(), "{side} runs already");
         let (now, incarnation, seed) = (self.now, self.dice.next_u64(), self.dice.next_u64());
         self.node_mut(side).start(now, incarnation, seed)?;
         self.journal.push(Happening::Started { side });
+        // What a crash left of a page may have to be written anew.
+        let next = self.node_mut(side).metadata.begin(now);
+        self.metadata_step_at(side, next);
         self.wire.ends[side.index()].failures = 0;
         self.dial_later(side, false);
         self.settle(side);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A node's metadata file: the ledger's own store, over sectors that tear.
+//! A node's metadata file: the ledger's own state machine, over sectors that tear.
 
 use crate::checksum::crc32c;
 use core::time::Duration;
 use helio_format::superblock::Superblock;
-use helio_ledger::{METADATA_BYTES, MetadataEffect, Opened, SuperblockError, SuperblockStore};
+use helio_ledger::{Change, Found, Kept, Layout, Ledger, LedgerError, MetadataEffect, Opened};
 use helio_netmodel::Dice;
 use helio_units::Moment;
+use std::collections::BTreeMap;
 
 /// What a disk writes whole or not at all.
 const SECTOR: usize = helio_units::SECTOR as usize;
@@ -14,7 +15,7 @@ const SECTOR: usize = helio_units::SECTOR as usize;
 /// What can be made to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetadataFault {
-    /// The next write of a slot.
+    /// The next write of a page.
     Write,
     /// The next flush.
     Flush,
@@ -24,39 +25,32 @@ pub enum MetadataFault {
 #[derive(Debug)]
 pub struct Metadata {
     /// What readers see.
-    live: Box<[u8; METADATA_BYTES]>,
-    /// What survives the loss of power.
-    durable: Box<[u8; METADATA_BYTES]>,
-    store: Option<SuperblockStore>,
-    writing: Option<(usize, Vec<u8>)>,
-    /// The store is poisoned and said so.
-    refused: bool,
+    live: Vec<u8>,
+    /// What survives the loss of power, of the sectors that changed since the last flush.
+    durable: BTreeMap<usize, Vec<u8>>,
+    ledger: Option<Ledger>,
+    /// What is under way, and ends with the next step.
+    effects: Vec<MetadataEffect>,
+    /// What was asked of a poisoned ledger, to be told with the next step.
+    refused: Vec<Kept>,
+    /// A step is to come.
+    stepping: bool,
     fault: Option<MetadataFault>,
     latency: Duration,
     dice: Dice,
-}
-
-/// What follows a step of a save.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    /// The next step ends then.
-    At(Moment),
-    /// The save is over.
-    Over { ok: bool },
 }
 
 impl Metadata {
     /// A file that was never written.
     #[must_use]
     pub fn new(latency: Duration, dice: Dice) -> Self {
-        let zeros = || Box::new([0; METADATA_BYTES]);
-        let (live, durable) = (zeros(), zeros());
         Self {
-            live,
-            durable,
-            store: None,
-            writing: None,
-            refused: false,
+            live: Vec::new(),
+            durable: BTreeMap::new(),
+            ledger: None,
+            effects: Vec::new(),
+            refused: Vec::new(),
+            stepping: false,
             fault: None,
             latency,
             dice,
@@ -65,8 +59,8 @@ impl Metadata {
 
     /// Removes the file: the node joins as new.
     pub fn remove(&mut self) {
-        self.live.fill(0);
-        self.durable.fill(0);
+        self.live.clear();
+        self.durable.clear();
     }
 
     /// The next operation of that kind fails.
@@ -80,84 +74,98 @@ impl Metadata {
     }
 
     /// What lies in the file, as a starting daemon reads it: behind a flush, since what a process before wrote may
-    /// not be durable yet, and the next save goes over the other slot.
+    /// not be durable yet, and the next write of a page goes over one of its copies. A file never written begins with
+    /// `new`.
     ///
     /// # Errors
-    /// Neither slot can be used.
-    pub(crate) fn open(&mut self) -> Result<Opened, SuperblockError> {
-        self.durable.clone_from(&self.live);
-        let (store, opened) = SuperblockStore::open(&self.live, crc32c)?;
-        self.store = Some(store);
-        Ok(opened)
+    /// It cannot be served from.
+    pub(crate) fn open(&mut self, new: Superblock) -> Result<Found, LedgerError> {
+        self.durable.clear();
+        let owner = (new.group.as_str(), new.node.as_str());
+        let (ledger, found) = match Ledger::open(&self.live[..], owner, crc32c)? {
+            Opened::Found(found) => *found,
+            Opened::Fresh => {
+                let layout = Layout::of(&new);
+                self.live = vec![0; layout.bytes() as usize];
+                (Ledger::fresh(layout, owner, crc32c), Found::nothing(new))
+            }
+        };
+        self.ledger = Some(ledger);
+        Ok(found)
     }
 
-    /// Begins to save.
-    pub(crate) fn save(&mut self, now: Moment, superblock: &mut Superblock) -> Step {
-        let Some(store) = &mut self.store else { panic!("a save before the file was opened") };
-        match store.save(superblock) {
-            Ok(effect) => self.perform(now, Some(effect)),
-            Err(_) => {
-                self.refused = true;
-                Step::At(now + self.latency)
+    /// Begins to keep a change. Returns when the next step ends, where one begins now.
+    pub(crate) fn keep(&mut self, now: Moment, change: Change) -> Option<Moment> {
+        let Some(ledger) = &mut self.ledger else { panic!("a change before the file was opened") };
+        self.refused.extend(ledger.keep(change));
+        self.begin(now)
+    }
+
+    /// Does what the ledger asks for next. Returns when that ends, where something begins now.
+    pub(crate) fn begin(&mut self, now: Moment) -> Option<Moment> {
+        if self.stepping {
+            return None;
+        }
+        if let Some(ledger) = &mut self.ledger {
+            ledger.next(&mut self.effects);
+        }
+        self.stepping = !self.effects.is_empty() || !self.refused.is_empty();
+        self.stepping.then(|| now + self.latency)
+    }
+
+    /// The step under way ends. Returns what is kept now or cannot be; [`Metadata::begin`] begins the next step.
+    pub(crate) fn step(&mut self) -> Vec<Kept> {
+        self.stepping = false;
+        let mut kept = core::mem::take(&mut self.refused);
+        for effect in core::mem::take(&mut self.effects) {
+            let Some(ledger) = &mut self.ledger else { panic!("a step nobody began") };
+            match effect {
+                MetadataEffect::Write { offset, bytes } => {
+                    let ok = self.fault.take_if(|f| *f == MetadataFault::Write).is_none();
+                    kept.extend(ledger.written(ok));
+                    let whole = ok || self.dice.chance(1, 4);
+                    self.put(offset as usize, &bytes, whole);
+                }
+                MetadataEffect::Flush => {
+                    let ok = self.fault.take_if(|f| *f == MetadataFault::Flush).is_none();
+                    if ok {
+                        self.durable.clear();
+                    }
+                    kept.extend(ledger.flushed(ok));
+                }
             }
         }
-    }
-
-    fn perform(&mut self, now: Moment, effect: Option<MetadataEffect>) -> Step {
-        match effect {
-            Some(MetadataEffect::Write { offset, bytes }) => {
-                self.writing = Some((offset as usize, bytes));
-            }
-            Some(MetadataEffect::Flush) => {}
-            None => return Step::Over { ok: false },
-        }
-        Step::At(now + self.latency)
-    }
-
-    /// The step under way ends.
-    pub(crate) fn step(&mut self, now: Moment) -> Step {
-        let Some(store) = &mut self.store else { panic!("a step of a save nobody began") };
-        if core::mem::take(&mut self.refused) {
-            return Step::Over { ok: false };
-        }
-        if let Some((at, bytes)) = self.writing.take() {
-            let ok = self.fault.take_if(|f| *f == MetadataFault::Write).is_none();
-            let effect = store.written(ok);
-            let whole = ok || self.dice.chance(1, 4);
-            self.put(at, &bytes, whole);
-            return self.perform(now, effect);
-        }
-        let ok = self.fault.take_if(|f| *f == MetadataFault::Flush).is_none();
-        if ok {
-            self.durable.clone_from(&self.live);
-        }
-        Step::Over { ok: store.flushed(ok) }
+        kept
     }
 
     fn put(&mut self, at: usize, bytes: &[u8], whole: bool) {
         for (n, sector) in bytes.chunks(SECTOR).enumerate() {
             if whole || self.dice.chance(1, 2) {
                 let from = at + n * SECTOR;
-                self.live[from..from + sector.len()].copy_from_slice(sector);
+                let live = &mut self.live[from..from + sector.len()];
+                self.durable.entry(from).or_insert_with(|| live.to_vec());
+                live.copy_from_slice(sector);
             }
         }
     }
 
     /// The process is gone; with the power, too, every sector that was not flushed is the new or the old one.
     pub(crate) fn crash(&mut self, power: bool) {
-        if let Some((at, bytes)) = self.writing.take() {
-            let whole = self.dice.chance(1, 3);
-            self.put(at, &bytes, whole);
+        for effect in core::mem::take(&mut self.effects) {
+            if let MetadataEffect::Write { offset, bytes } = effect {
+                let whole = self.dice.chance(1, 3);
+                self.put(offset as usize, &bytes, whole);
+            }
         }
-        self.store = None;
-        self.refused = false;
+        self.ledger = None;
+        self.refused.clear();
+        self.stepping = false;
         if power {
-            for (live, durable) in self.live.chunks_mut(SECTOR).zip(self.durable.chunks(SECTOR)) {
-                if live != durable && self.dice.chance(1, 2) {
-                    live.copy_from_slice(durable);
+            for (at, durable) in core::mem::take(&mut self.durable) {
+                if self.dice.chance(1, 2) {
+                    self.live[at..at + durable.len()].copy_from_slice(&durable);
                 }
             }
-            self.durable.clone_from(&self.live);
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::pool::Pool;
 use core::fmt;
 use helio_engine::{Config, Engine};
 use helio_format::superblock::Superblock;
-use helio_ledger::{Opened, SuperblockError};
+use helio_ledger::LedgerError;
 use helio_units::Moment;
 
 /// One of the two nodes.
@@ -129,14 +129,10 @@ impl Node {
         now: Moment,
         incarnation: u64,
         seed: u64,
-    ) -> Result<(), SuperblockError> {
-        let superblock = match self.metadata.open()? {
-            Opened::Found(superblock) => superblock,
-            Opened::Fresh => {
-                let sizes = self.config.volumes.iter().map(|v| v.0).collect();
-                Superblock::new(&self.config.group, &self.config.node, sizes)
-            }
-        };
+    ) -> Result<(), LedgerError> {
+        let sizes = self.config.volumes.iter().map(|v| v.0).collect();
+        let new = Superblock::new(&self.config.group, &self.config.node, sizes);
+        let superblock = self.metadata.open(new)?.superblock;
         self.saved = Some(superblock.clone());
         self.life += 1;
         self.hung_until = now;

@@ -4,7 +4,6 @@
 use crate::cluster::{Cluster, NodeDue};
 use crate::disk::{Change, Ended};
 use crate::happening::{Died, Happening, Replied};
-use crate::metadata::Step;
 use crate::node::Side;
 use crate::wire::{Cargo, Parcel};
 use crate::{Stamp, places, words};
@@ -13,7 +12,8 @@ use helio_engine::{Answer, Effect, Event, Operation, Request, StoreOp, StoreOutc
 use helio_format::frame::HEADER_BYTES;
 use helio_format::message::{Item, Message, Parting};
 use helio_format::superblock::Superblock;
-use helio_units::{Bytes, Extent, IoId, Rate, RequestId, VolumeIndex};
+use helio_ledger::Kept;
+use helio_units::{Bytes, Extent, IoId, Moment, Rate, RequestId, VolumeIndex};
 
 impl Cluster {
     /// A client asks; every block of a write holds `stamp`. Returns false where no process listens.
@@ -186,18 +186,24 @@ impl Cluster {
         }
     }
 
-    fn save(&mut self, side: Side, mut superblock: Superblock) {
+    fn save(&mut self, side: Side, superblock: Superblock) {
         let now = self.now;
         let node = self.node_mut(side);
-        let step = node.metadata.save(now, &mut superblock);
-        node.saving = Some(superblock);
-        match step {
-            Step::At(at) => self.push_node(at, side, NodeDue::MetadataStep),
-            Step::Over { ok } => self.saved(side, ok),
+        node.saving = Some(superblock.clone());
+        let change = helio_ledger::Change::Superblock(Box::new(superblock));
+        let next = node.metadata.keep(now, change);
+        self.metadata_step_at(side, next);
+    }
+
+    pub(crate) fn metadata_step_at(&mut self, side: Side, at: Option<Moment>) {
+        if let Some(at) = at {
+            self.push_node(at, side, NodeDue::MetadataStep);
         }
     }
 
-    pub(crate) fn saved(&mut self, side: Side, ok: bool) {
+    /// The ledger tells what became of a change. The engine keeps nothing but superblocks yet.
+    pub(crate) fn kept(&mut self, side: Side, kept: Kept) {
+        let Kept::Superblock { ok } = kept else { unreachable!("nobody keeps {kept:?}") };
         let node = self.node_mut(side);
         let saving = node.saving.take();
         if ok {

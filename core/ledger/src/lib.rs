@@ -2,15 +2,32 @@
 //! The durable structures of a node, as pure state machines that say what to read, write and flush.
 //!
 //! Write order lives here and nowhere else: the daemon performs these effects on the metadata file, and the
-//! simulator performs the very same ones on a disk that tears and forgets. Today there is one structure, the
-//! superblock; mark pages, the hot-extent log, the disk-queue ring, the secondary's log and the before-image
-//! store get rooms beside it.
+//! simulator performs the very same ones on a disk that tears and forgets. [`Ledger`] keeps a group's metadata file:
+//! superblock, hot extents and marks. [`open`](Ledger::open) judges what a crash left of it, [`Layout`] says what lies
+//! where, [`describe`] shows it to people.
 //!
 //! Absent on purpose: I/O, clocks, randomness.
 #![no_std]
 
 extern crate alloc;
 
-mod superblock;
+mod describe;
+mod error;
+mod hot;
+mod layout;
+mod ledger;
+mod open;
 
-pub use superblock::{METADATA_BYTES, MetadataEffect, Opened, SuperblockError, SuperblockStore};
+#[cfg(test)]
+mod crash_tests;
+#[cfg(test)]
+mod paper;
+
+pub use describe::{Content, CopyState, Description, PairLine, PairState, describe, fields};
+pub use error::{LedgerError, PageName};
+pub use helio_format::hot::{EXTENT_BYTES, SLOTS_PER_PAGE};
+pub use helio_format::marks::REGIONS_PER_PAGE;
+pub use helio_format::page::{BODY_WORDS, PAGE_BYTES, Words};
+pub use layout::Layout;
+pub use ledger::{Change, Kept, Ledger, MetadataEffect};
+pub use open::{Found, MetadataFile, Opened};

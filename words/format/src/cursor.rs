@@ -34,6 +34,10 @@ impl<'a> Reader<'a> {
         Ok(u16::from_le_bytes(self.array()?))
     }
 
+    pub(crate) fn u32(&mut self) -> Result<u32, Short> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
     pub(crate) fn u64(&mut self) -> Result<u64, Short> {
         Ok(u64::from_le_bytes(self.array()?))
     }

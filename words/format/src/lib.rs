@@ -9,8 +9,11 @@ extern crate alloc;
 
 mod cursor;
 pub mod frame;
+pub mod hot;
 pub mod lineage;
+pub mod marks;
 pub mod message;
+pub mod page;
 pub mod superblock;
 
 /// Computes the CRC-32C (Castagnoli) of some bytes.

@@ -1,61 +1,80 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The superblock: what one node durably knows of one group.
 //!
-//! It lives in two slots of 4096 bytes at the start of the group's metadata file. A save writes the slot the
-//! current one is *not* in and flushes; so a torn save leaves the older slot whole. Opening takes the valid slot
-//! with the higher save count.
+//! It is the body of page 0 of the group's metadata file; the header before it, its checksum, the write order and what a
+//! torn write leaves are [`crate::page`]'s.
 //!
-//! | bytes | field |
+//! | bytes of the page | field |
 //! |---|---|
-//! | 0..8 | magic `HELIOSB1` |
-//! | 8..12 | format version (1) |
-//! | 12..16 | zero |
-//! | 16..24 | save count: 1 for the first save, then counting up |
-//! | 24 | role: 1 primary, 2 secondary |
-//! | 25 | clean: the last stop was clean, `head` is exact |
-//! | 26 | consistent: the image keeps the order promise |
-//! | 27 | wrote: this node accepted writes as primary in its generation |
-//! | 28 | equal: at the clean stop the peer's copy was durable up to `head` and nothing was marked |
-//! | 29..32 | zero |
-//! | 32..40 | head: last position in this node's image, exact where clean |
-//! | 40..441 | lineage: generation u64 u64, count u8, per ancestor u64 u64 and fork u64; zeros behind the last |
-//! | 441..506 | group name: length byte, UTF-8, zeros |
-//! | 506..571 | node name: the same |
-//! | 571..576 | zero |
-//! | 576..578 | count of volumes |
-//! | 578..1090 | sizes of the volumes in bytes, 8 each, zeros behind the last |
-//! | 1090..4092 | zero |
-//! | 4092..4096 | CRC-32C of bytes 0..4092 |
+//! | 32 | role: 1 primary, 2 secondary |
+//! | 33 | clean: the last stop was clean, `head` is exact |
+//! | 34 | consistent: the image keeps the order promise |
+//! | 35 | wrote: this node accepted writes as primary in its generation |
+//! | 36 | equal: at the clean stop the peer's copy was durable up to `head` and nothing was marked |
+//! | 37 | alone: in its generation answers were given that the peer may not have |
+//! | 38 | marks void: this node's marks and hot extents prove nothing |
+//! | 39 | safe copy: 0 none, 1 kept, 2 given up |
+//! | 40..48 | head: last position in this node's image, exact where clean |
+//! | 48..56 | remembers: highest sequence ever heard of the peer's metadata file |
+//! | 56..60 | granularity: bytes per mark, a power of two from 4 KiB to 1 MiB |
+//! | 60..64 | hot slots: how many extents may be hot, 1 to 65024 |
+//! | 64..465 | lineage: generation u64 u64, count u8, per ancestor u64 u64 and fork u64; zeros behind the last |
+//! | 465..530 | group name: length byte, UTF-8, zeros |
+//! | 530..595 | node name: the same |
+//! | 595..600 | zero |
+//! | 600..602 | count of volumes |
+//! | 602..608 | zero |
+//! | 608..1120 | sizes of the volumes in bytes, 8 each, zeros behind the last; 2^58 in all at most |
+//! | 1120..1632 | verified: per volume, 8 each, when it was last compared whole and clean, in ms since 1970; 0 never |
+//! | 1632..4096 | zero |
 //!
-//! A slot is valid if and only if magic, version, checksum, every zero and every enumerated byte are right. One
-//! slot is one write of 4096 bytes: on a disk with 512-byte sectors it may tear, which the checksum shows.
+//! A body is valid if and only if every zero, every enumerated byte and every bound in the table holds. Sizes,
+//! granularity and hot slots say where everything else in the file lies; they never change in one file.
 
-use crate::Checksum;
 use crate::cursor::{Reader, Short, Writer};
 use crate::lineage::Lineage;
 use crate::message::VOLUMES_MAX;
+use crate::page::{BODY_BYTES, HEADER_BYTES, PAGE_BYTES, PageError};
 use alloc::string::String;
+use alloc::vec;
 use alloc::vec::Vec;
-use core::fmt;
 use helio_units::{Role, Sequence};
 
-/// Size of one slot in bytes.
-pub const SLOT_BYTES: usize = 4096;
-/// How many slots there are.
-pub const SLOTS: usize = 2;
-/// The format this build writes.
-pub const VERSION: u32 = 1;
-const MAGIC: [u8; 8] = *b"HELIOSB1";
-const GROUP_AT: usize = 441;
-const NODE_AT: usize = 506;
-const COUNT_AT: usize = 576;
-const CRC_AT: usize = SLOT_BYTES - 4;
+/// Fewest bytes per mark.
+pub const GRANULARITY_MIN: u32 = 4 << 10;
+/// Most bytes per mark.
+pub const GRANULARITY_MAX: u32 = 1 << 20;
+/// Bytes per mark where nothing else is said.
+pub const GRANULARITY_DEFAULT: u32 = 64 << 10;
+/// Most extents that may be hot.
+pub const HOT_SLOTS_MAX: u32 = 65_024;
+/// How many extents may be hot where nothing else is said: four pages, 8 GiB.
+pub const HOT_SLOTS_DEFAULT: u32 = 2032;
+/// Most bytes of all volumes of a group.
+pub const BYTES_MAX: u64 = 1 << 58;
 
-/// What a slot holds.
+const GROUP_AT: usize = 465;
+const NODE_AT: usize = 530;
+const COUNT_AT: usize = 600;
+const SIZES_AT: usize = 608;
+const VERIFIED_AT: usize = SIZES_AT + 8 * VOLUMES_MAX;
+const END_AT: usize = VERIFIED_AT + 8 * VOLUMES_MAX;
+
+/// Whether the last consistent image can be brought back while an update runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SafeCopy {
+    /// No update needs one.
+    #[default]
+    None,
+    /// The before-image store holds what it takes.
+    Kept,
+    /// It was given up: an operator said so, or there was no room.
+    GivenUp,
+}
+
+/// What a superblock holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
-    /// Which save this is.
-    pub saves: u64,
     /// The node's role.
     pub role: Role,
     /// The last stop was clean.
@@ -66,16 +85,30 @@ pub struct Superblock {
     pub wrote: bool,
     /// At the clean stop the peer was equal up to `head`.
     pub equal: bool,
+    /// In its generation answers were given that the peer may not have.
+    pub alone: bool,
+    /// This node's marks and hot extents prove nothing: new, damaged, or seeded anew.
+    pub marks_void: bool,
+    /// Whether the last consistent image can be brought back.
+    pub safe_copy: SafeCopy,
     /// The generation written or followed, and its ancestors.
     pub lineage: Lineage,
     /// Last position in the image.
     pub head: Sequence,
+    /// Highest sequence ever heard of the peer's metadata file.
+    pub remembers: u64,
+    /// Bytes per mark.
+    pub granularity: u32,
+    /// How many extents may be hot.
+    pub hot_slots: u32,
     /// The group.
     pub group: String,
     /// The node.
     pub node: String,
     /// Sizes of the volumes in bytes.
     pub sizes: Vec<u64>,
+    /// When each volume was last compared whole and clean, in ms since 1970; 0 never.
+    pub verified: Vec<u64>,
 }
 
 impl Superblock {
@@ -83,29 +116,38 @@ impl Superblock {
     #[must_use]
     pub fn new(group: &str, node: &str, sizes: Vec<u64>) -> Self {
         Self {
-            saves: 0,
             role: Role::Secondary,
             clean: true,
             consistent: true,
             wrote: false,
             equal: false,
+            alone: false,
+            marks_void: true,
+            safe_copy: SafeCopy::None,
             lineage: Lineage::default(),
             head: Sequence::ZERO,
+            remembers: 0,
+            granularity: GRANULARITY_DEFAULT,
+            hot_slots: HOT_SLOTS_DEFAULT,
             group: group.into(),
             node: node.into(),
+            verified: vec![0; sizes.len()],
             sizes,
         }
     }
 
-    /// The slot's bytes.
+    /// The body's bytes.
+    ///
+    /// # Panics
+    /// On values outside of the table's bounds, which the configuration refuses.
     #[must_use]
-    pub fn encode(&self, checksum: Checksum) -> Vec<u8> {
-        let mut out = Vec::with_capacity(SLOT_BYTES);
-        out.extend_from_slice(&MAGIC);
+    pub fn encode(&self) -> [u8; BODY_BYTES] {
+        assert!(self.sizes.len() <= VOLUMES_MAX, "a group of {} volumes", self.sizes.len());
+        assert_eq!(self.sizes.len(), self.verified.len(), "a time for every volume");
+        assert!(self.fits(), "a superblock that cannot be: {self:?}");
+        // The offsets of the table count from the page's start.
+        let mut out = vec![0; HEADER_BYTES];
         let mut w = Writer(&mut out);
-        w.u32(VERSION);
-        w.u32(0);
-        w.u64(self.saves);
         w.u8(match self.role {
             Role::Primary => 1,
             Role::Secondary => 2,
@@ -114,56 +156,70 @@ impl Superblock {
         w.flag(self.consistent);
         w.flag(self.wrote);
         w.flag(self.equal);
-        w.0.resize(32, 0);
+        w.flag(self.alone);
+        w.flag(self.marks_void);
+        w.u8(match self.safe_copy {
+            SafeCopy::None => 0,
+            SafeCopy::Kept => 1,
+            SafeCopy::GivenUp => 2,
+        });
         w.sequence(self.head);
+        w.u64(self.remembers);
+        w.u32(self.granularity);
+        w.u32(self.hot_slots);
         self.lineage.encode(&mut w);
         w.0.resize(GROUP_AT, 0);
         w.name(&self.group);
         w.0.resize(NODE_AT, 0);
         w.name(&self.node);
         w.0.resize(COUNT_AT, 0);
-        assert!(self.sizes.len() <= VOLUMES_MAX, "a group of {} volumes", self.sizes.len());
         w.u16(self.sizes.len() as u16);
-        for size in &self.sizes {
-            w.u64(*size);
+        for (at, values) in [(SIZES_AT, &self.sizes), (VERIFIED_AT, &self.verified)] {
+            w.0.resize(at, 0);
+            for value in values {
+                w.u64(*value);
+            }
         }
-        w.0.resize(CRC_AT, 0);
-        let crc = checksum(&out);
-        out.extend_from_slice(&crc.to_le_bytes());
-        out
+        let mut body = [0; BODY_BYTES];
+        body[..out.len() - HEADER_BYTES].copy_from_slice(&out[HEADER_BYTES..]);
+        body
     }
 
-    /// Reads a slot.
+    /// Reads a body.
     ///
     /// # Errors
-    /// Says whether the slot was never written, is damaged, or is of another version.
-    pub fn decode(slot: &[u8; SLOT_BYTES], checksum: Checksum) -> Result<Self, SlotError> {
-        if slot.iter().all(|b| *b == 0) {
-            return Err(SlotError::Empty);
-        }
-        let stored = u32::from_le_bytes([slot[4092], slot[4093], slot[4094], slot[4095]]);
-        if slot[..8] != MAGIC || stored != checksum(&slot[..CRC_AT]) {
-            return Err(SlotError::Damaged);
-        }
-        let version = u32::from_le_bytes([slot[8], slot[9], slot[10], slot[11]]);
-        if version != VERSION {
-            return Err(SlotError::Version { found: version });
-        }
-        Self::fields(slot).map_err(|_: Short| SlotError::Damaged)
+    /// A byte of it is not as the table says.
+    pub fn decode(body: &[u8; BODY_BYTES]) -> Result<Self, PageError> {
+        let found = Self::fields(body)?;
+        if found.fits() { Ok(found) } else { Err(PageError::Damaged) }
     }
 
-    fn fields(slot: &[u8; SLOT_BYTES]) -> Result<Self, Short> {
-        let mut r = Reader(&slot[12..CRC_AT]);
-        zeros(&mut r, 4)?;
-        let saves = r.u64()?;
+    /// Whether granularity, hot slots and sizes are in their bounds.
+    fn fits(&self) -> bool {
+        let total = self.sizes.iter().try_fold(0u64, |sum, size| sum.checked_add(*size));
+        self.granularity.is_power_of_two()
+            && (GRANULARITY_MIN..=GRANULARITY_MAX).contains(&self.granularity)
+            && (1..=HOT_SLOTS_MAX).contains(&self.hot_slots)
+            && total.is_some_and(|total| total <= BYTES_MAX)
+    }
+
+    fn fields(body: &[u8; BODY_BYTES]) -> Result<Self, Short> {
+        let mut r = Reader(body);
         let role = match r.u8()? {
             1 => Role::Primary,
             2 => Role::Secondary,
             _ => return Err(Short),
         };
         let (clean, consistent, wrote, equal) = (r.flag()?, r.flag()?, r.flag()?, r.flag()?);
-        zeros(&mut r, 3)?;
-        let head = r.sequence()?;
+        let (alone, marks_void) = (r.flag()?, r.flag()?);
+        let safe_copy = match r.u8()? {
+            0 => SafeCopy::None,
+            1 => SafeCopy::Kept,
+            2 => SafeCopy::GivenUp,
+            _ => return Err(Short),
+        };
+        let (head, remembers) = (r.sequence()?, r.u64()?);
+        let (granularity, hot_slots) = (r.u32()?, r.u32()?);
         let lineage = Lineage::decode(&mut r)?;
         zeros_to(&mut r, GROUP_AT)?;
         let group = r.name()?;
@@ -174,47 +230,42 @@ impl Superblock {
         if count > VOLUMES_MAX {
             return Err(Short);
         }
-        let sizes = (0..count).map(|_| r.u64()).collect::<Result<Vec<_>, _>>()?;
-        let rest = r.0.len();
-        zeros(&mut r, rest)?;
-        Ok(Self { saves, role, clean, consistent, wrote, equal, lineage, head, group, node, sizes })
+        let mut per_volume = |from, to| {
+            zeros_to(&mut r, from)?;
+            let values = (0..count).map(|_| r.u64()).collect::<Result<Vec<_>, _>>()?;
+            zeros_to(&mut r, to)?;
+            Ok(values)
+        };
+        let sizes = per_volume(SIZES_AT, VERIFIED_AT)?;
+        let verified = per_volume(VERIFIED_AT, END_AT)?;
+        zeros_to(&mut r, PAGE_BYTES)?;
+        Ok(Self {
+            role,
+            clean,
+            consistent,
+            wrote,
+            equal,
+            alone,
+            marks_void,
+            safe_copy,
+            lineage,
+            head,
+            remembers,
+            granularity,
+            hot_slots,
+            group,
+            node,
+            sizes,
+            verified,
+        })
     }
 }
 
-fn zeros(r: &mut Reader<'_>, n: usize) -> Result<(), Short> {
-    if r.take(n)?.iter().all(|b| *b == 0) { Ok(()) } else { Err(Short) }
-}
-
-/// Everything from the reader's place to byte `at` of the slot must be zero.
+/// Everything from the reader's place to byte `at` of the page must be zero.
 fn zeros_to(r: &mut Reader<'_>, at: usize) -> Result<(), Short> {
-    let here = CRC_AT - r.0.len();
-    zeros(r, at.checked_sub(here).ok_or(Short)?)
-}
-
-/// Why a slot cannot be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SlotError {
-    /// All zeros: never written.
-    Empty,
-    /// Torn, flipped, or not ours.
-    Damaged,
-    /// Written by a build with another format.
-    Version {
-        /// Which format.
-        found: u32,
-    },
-}
-
-impl fmt::Display for SlotError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => f.write_str("never written"),
-            Self::Damaged => f.write_str("damaged (magic, checksum or a field is wrong)"),
-            Self::Version { found } => {
-                write!(f, "format version {found}, this build reads {VERSION}")
-            }
-        }
-    }
+    let here = PAGE_BYTES - r.0.len();
+    let zeros = r.take(at.checked_sub(here).ok_or(Short)?)?;
+    if zeros.iter().all(|b| *b == 0) { Ok(()) } else { Err(Short) }
 }
 
 #[cfg(test)]

@@ -1,89 +1,100 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::*;
-use crate::slow_crc32c;
 use helio_units::Generation;
 use proptest::prelude::*;
 
 fn sample() -> Superblock {
     Superblock {
-        saves: 7,
         role: Role::Primary,
         clean: false,
         consistent: true,
         wrote: true,
         equal: false,
+        alone: true,
+        marks_void: false,
+        safe_copy: SafeCopy::GivenUp,
         lineage: Lineage::default()
             .fork(Generation { number: 2, tag: 0xFEED }, Sequence(0))
             .fork(Generation { number: 3, tag: 0xDEAD_BEEF }, Sequence(41)),
         head: Sequence(99),
+        remembers: 77,
+        granularity: 8192,
+        hot_slots: 509,
         group: "db".into(),
         node: "paris".into(),
         sizes: [1 << 30, 4096].into(),
+        verified: [0, 0x0123_4567].into(),
     }
-}
-
-fn slot(superblock: &Superblock) -> [u8; SLOT_BYTES] {
-    superblock.encode(slow_crc32c).try_into().expect("one slot")
 }
 
 #[test]
 fn a_superblock_comes_back_as_it_was_saved() {
-    assert_eq!(Superblock::decode(&slot(&sample()), slow_crc32c), Ok(sample()));
+    assert_eq!(Superblock::decode(&sample().encode()), Ok(sample()));
     let fresh = Superblock::new("db", "lyon", [512].into());
-    assert_eq!(Superblock::decode(&slot(&fresh), slow_crc32c), Ok(fresh));
+    assert_eq!(Superblock::decode(&fresh.encode()), Ok(fresh));
 }
 
 #[test]
-fn an_unwritten_slot_is_not_called_damaged() {
-    assert_eq!(Superblock::decode(&[0; SLOT_BYTES], slow_crc32c), Err(SlotError::Empty));
-}
-
-#[test]
-fn a_torn_slot_is_noticed_at_every_sector() {
-    let (old, mut new) = (slot(&sample()), sample());
-    new.saves = 9;
-    new.node = "lyon".into();
-    new.sizes.push(77);
-    let new = slot(&new);
-    for sectors in 1..8 {
-        let mut torn = old;
-        torn[..sectors * 512].copy_from_slice(&new[..sectors * 512]);
-        assert_eq!(
-            Superblock::decode(&torn, slow_crc32c),
-            Err(SlotError::Damaged),
-            "{sectors} sectors"
-        );
-    }
-}
-
-#[test]
-fn a_later_format_is_named() {
-    let mut bytes = slot(&sample());
-    bytes[8] = 2;
-    let crc = slow_crc32c(&bytes[..CRC_AT]).to_le_bytes();
-    bytes[CRC_AT..].copy_from_slice(&crc);
-    assert_eq!(Superblock::decode(&bytes, slow_crc32c), Err(SlotError::Version { found: 2 }));
+fn a_new_node_proves_nothing_by_its_marks() {
+    let fresh = Superblock::new("db", "lyon", [512, 1024].into());
+    assert!(fresh.marks_void && !fresh.alone);
+    assert_eq!((fresh.remembers, fresh.granularity, fresh.hot_slots), (0, 65536, 2032));
+    assert_eq!((fresh.safe_copy, fresh.verified), (SafeCopy::None, [0, 0].into()));
 }
 
 /// The table above, read against the bytes.
 #[test]
 fn the_fields_stand_where_the_table_says() {
-    let bytes = slot(&sample());
-    assert_eq!(&bytes[0..8], b"HELIOSB1");
-    assert_eq!(bytes[16], 7);
-    assert_eq!(&bytes[24..29], &[1, 0, 1, 1, 0]);
-    assert_eq!((bytes[32], bytes[40], bytes[56], bytes[57], bytes[73]), (99, 3, 1, 2, 41));
-    assert_eq!(&bytes[441..444], &[2, b'd', b'b']);
-    assert_eq!(&bytes[506..512], &[5, b'p', b'a', b'r', b'i', b's']);
-    assert_eq!((bytes[576], bytes[581], bytes[587]), (2, 64, 16));
-    assert_eq!(slow_crc32c(&bytes[..CRC_AT]).to_le_bytes(), bytes[CRC_AT..]);
+    let page = [&[0; HEADER_BYTES][..], &sample().encode()].concat();
+    assert_eq!(&page[32..40], &[1, 0, 1, 1, 0, 1, 0, 2]);
+    assert_eq!((page[40], page[48], page[57], page[60], page[61]), (99, 77, 32, 253, 1));
+    assert_eq!((page[64], page[80], page[81], page[97]), (3, 1, 2, 41));
+    assert_eq!(&page[465..468], &[2, b'd', b'b']);
+    assert_eq!(&page[530..536], &[5, b'p', b'a', b'r', b'i', b's']);
+    assert_eq!((page[600], page[611], page[617]), (2, 64, 16));
+    assert_eq!((page[1120], &page[1128..1132]), (0, &[0x67, 0x45, 0x23, 0x01][..]));
+    assert!(page[1132..].iter().all(|byte| *byte == 0));
+}
+
+/// Those bytes that mean nothing and those that only take some values.
+#[test]
+fn a_byte_that_cannot_be_is_damage_even_with_the_right_checksum() {
+    let body = sample().encode();
+    let zeros = [200, 464, 470, 529, 540, 595, 599, 602, 607, 624, 1119, 1136, 1631, 1632, 4095];
+    let picky = [32, 33, 34, 35, 36, 37, 38, 39, 56, 62, 80, 465, 601, 615];
+    for at in zeros.into_iter().chain(picky) {
+        let mut damaged = body;
+        damaged[at - HEADER_BYTES] = 0xF7;
+        assert_eq!(Superblock::decode(&damaged), Err(PageError::Damaged), "byte {at}");
+    }
+}
+
+#[test]
+fn granularity_and_hot_slots_keep_their_bounds() {
+    for (granularity, hot_slots, fits) in [
+        (4096, 1, true),
+        (1 << 20, 65_024, true),
+        (2048, 1, false),
+        (1 << 21, 1, false),
+        (12_288, 1, false),
+        (4096, 0, false),
+        (4096, 65_025, false),
+    ] {
+        let mut body = sample().encode();
+        body[24..28].copy_from_slice(&u32::to_le_bytes(granularity));
+        body[28..32].copy_from_slice(&u32::to_le_bytes(hot_slots));
+        assert_eq!(Superblock::decode(&body).is_ok(), fits, "{granularity} {hot_slots}");
+    }
 }
 
 proptest! {
     #[test]
-    fn a_flipped_bit_anywhere_is_noticed(at in 0..SLOT_BYTES, bit in 0..8u8) {
-        let mut bytes = slot(&sample());
-        bytes[at] ^= 1 << bit;
-        prop_assert!(Superblock::decode(&bytes, slow_crc32c).is_err());
+    fn a_body_is_read_in_one_way_only(at in 0..BODY_BYTES, bit in 0..8u8) {
+        let mut body = sample().encode();
+        body[at] ^= 1 << bit;
+        if let Ok(read) = Superblock::decode(&body) {
+            prop_assert_ne!(&read, &sample());
+            prop_assert_eq!(read.encode(), body);
+        }
     }
 }

@@ -16,6 +16,7 @@ use helio_engine::{
     StoreOutcome,
 };
 use helio_format::message::Message;
+use helio_ledger::{Change, Kept};
 use helio_units::{IoId, Moment, RequestId, VolumeIndex};
 use std::collections::HashMap;
 use tokio::sync::oneshot;
@@ -74,7 +75,7 @@ impl Group {
             tuning,
             guard,
             metadata,
-            store,
+            ledger,
             superblock,
             queue_source,
         } = plan;
@@ -88,7 +89,7 @@ impl Group {
             peer: config.peer.clone(),
             config,
             queue_source,
-            metadata: Metadata { file: metadata, store },
+            metadata: Metadata { file: metadata, ledger },
             ios: Vec::new(),
             commands: HashMap::new(),
             next_command: 0,
@@ -194,8 +195,9 @@ impl Group {
                 }
             }
             Effect::SaveSuperblock(superblock) => {
-                if !self.metadata.save(self.index, superblock, driver) {
-                    self.tell(clock.now(), Event::SuperblockSaved { ok: false });
+                let change = Change::Superblock(Box::new(superblock));
+                if let Some(kept) = self.metadata.keep(self.index, change, driver) {
+                    self.kept(kept, clock.now());
                 }
             }
             Effect::Release(payload) => self.payloads.release(payload),
@@ -323,16 +325,32 @@ impl Group {
         self.tell(now, Event::StoreDone { io: IoId(u64::from(slot)), outcome });
     }
 
-    /// A step of saving the superblock ended.
+    /// Has written anew what a crash or damage left of the metadata file.
+    pub(crate) fn begin(&mut self, driver: &mut dyn Driver) {
+        self.metadata.perform(self.index, driver);
+    }
+
+    /// Whether it has stopped and its metadata file is at rest, both copies of every page the same.
+    pub(crate) fn at_rest(&self) -> bool {
+        self.stopped && self.metadata.ledger.is_idle()
+    }
+
+    /// A write or flush of the metadata file ended.
     pub(crate) fn metadata_done(
         &mut self,
         outcome: &Outcome,
         now: Moment,
         driver: &mut dyn Driver,
     ) {
-        if let Some(ok) = self.metadata.done(self.index, outcome, driver) {
-            self.tell(now, Event::SuperblockSaved { ok });
+        for kept in self.metadata.done(self.index, outcome, driver) {
+            self.kept(kept, now);
         }
+    }
+
+    /// The ledger tells what became of a change. The engine keeps nothing but superblocks yet.
+    fn kept(&mut self, kept: Kept, now: Moment) {
+        let Kept::Superblock { ok } = kept else { unreachable!("nobody keeps {kept:?}") };
+        self.tell(now, Event::SuperblockSaved { ok });
     }
 
     /// Hears what arrived on the connection, message by message.

@@ -8,7 +8,7 @@ use helio_disk::Member;
 use helio_driver::{Address, File};
 use helio_engine::Config;
 use helio_format::superblock::Superblock;
-use helio_ledger::SuperblockStore;
+use helio_ledger::Ledger;
 use helio_link::Tuning;
 use helio_units::Bytes;
 
@@ -35,7 +35,7 @@ pub(crate) struct GroupPlan {
     /// Whom it talks to.
     pub(crate) guard: Guard,
     pub(crate) metadata: File,
-    pub(crate) store: SuperblockStore,
+    pub(crate) ledger: Ledger,
     pub(crate) superblock: Superblock,
     /// Where the queue's bound comes from.
     pub(crate) queue_source: QueueSource,

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A metadata file shown to people, whoever's it is and however damaged: `helio inspect`, `helio metadata check`.
+
+use crate::layout::Layout;
+use crate::open::MetadataFile;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+use helio_format::page::{self, Kind, PAGE_BYTES, PAIR_BYTES, PageError};
+use helio_format::superblock::{SafeCopy, Superblock};
+use helio_format::{Checksum, hot, marks};
+use helio_units::{Role, WallTime};
+
+/// A whole file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Description {
+    /// Its length in bytes.
+    pub length: u64,
+    /// The length its superblock asks for.
+    pub needed: Option<u64>,
+    /// The superblock, where a copy of it can be read.
+    pub superblock: Option<Superblock>,
+    /// Highest sequence in it.
+    pub sequence: u64,
+    /// Every pair of pages, in order.
+    pub pairs: Vec<PairLine>,
+}
+
+/// One pair of pages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PairLine {
+    /// Byte offset of copy A.
+    pub offset: u64,
+    /// What belongs here; without a superblock, what a copy says it is.
+    pub kind: Option<Kind>,
+    /// Which of its kind.
+    pub index: u32,
+    /// Copy A and copy B.
+    pub copies: [CopyState; 2],
+    /// What the two amount to.
+    pub state: PairState,
+    /// What the copy that holds says.
+    pub content: Content,
+}
+
+/// One copy of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyState {
+    /// Whole, of this sequence.
+    Valid {
+        /// When it changed.
+        sequence: u64,
+    },
+    /// Never written.
+    Empty,
+    /// It cannot be used.
+    Bad(PageError),
+}
+
+/// What a pair amounts to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PairState {
+    /// Both copies say the same.
+    Level,
+    /// Never written.
+    Empty,
+    /// Copy B is behind copy A: a crash came between their writes. The next start levels them.
+    Lags,
+    /// One copy is bad; the next start writes it anew from the other.
+    Repairable,
+    /// Nothing can be read here.
+    Lost,
+}
+
+/// What a page says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Nothing.
+    None,
+    /// The superblock; see [`Description::superblock`].
+    Superblock,
+    /// The extents in a hot page.
+    Hot(Vec<u64>),
+    /// How many regions a mark page marks.
+    Marks(u32),
+}
+
+/// Looks at every page. Nothing is written, and nothing is refused.
+pub fn describe<F: MetadataFile + ?Sized>(file: &F, checksum: Checksum) -> Description {
+    let length = file.length();
+    let mut found =
+        Description { length, needed: None, superblock: None, sequence: 0, pairs: Vec::new() };
+    let mut layout: Option<Layout> = None;
+    let mut owner = None;
+    for number in 0..length.div_ceil(PAIR_BYTES as u64) {
+        let place = match &layout {
+            Some(layout) if number >= u64::from(layout.pairs()) => break,
+            // Fewer than 2^32: a layout has no more.
+            Some(layout) => Some(layout.page(number as u32)),
+            None if number == 0 => Some((Kind::Superblock, 0)),
+            None => None,
+        };
+        let looker = Looker { checksum, owner, layout: layout.as_ref() };
+        let (line, superblock) = looker.pair(file, number * PAIR_BYTES as u64, place);
+        for copy in line.copies {
+            if let CopyState::Valid { sequence } = copy {
+                found.sequence = found.sequence.max(sequence);
+            }
+        }
+        found.pairs.push(line);
+        if let Some(superblock) = superblock {
+            let of = Layout::of(&superblock);
+            owner = Some(page::owner(&superblock.group, &superblock.node, checksum));
+            found.needed = Some(of.bytes());
+            found.superblock = Some(superblock);
+            layout = Some(of);
+        }
+    }
+    found
+}
+
+struct Looker<'a> {
+    checksum: Checksum,
+    /// Whose pages belong here, once the superblock said so.
+    owner: Option<u32>,
+    layout: Option<&'a Layout>,
+}
+
+struct Copy {
+    kind: Kind,
+    index: u32,
+    sequence: u64,
+    content: Content,
+    superblock: Option<Superblock>,
+    bytes: [u8; PAGE_BYTES],
+}
+
+impl Looker<'_> {
+    fn pair<F: MetadataFile + ?Sized>(
+        &self,
+        file: &F,
+        offset: u64,
+        place: Option<(Kind, u32)>,
+    ) -> (PairLine, Option<Superblock>) {
+        let [a, b] = [0, PAGE_BYTES as u64].map(|copy| {
+            let mut bytes = [0; PAGE_BYTES];
+            let whole = offset + copy + PAGE_BYTES as u64 <= file.length();
+            if whole && file.page(offset + copy, &mut bytes) {
+                self.copy(&bytes, place)
+            } else {
+                Err(PageError::Damaged)
+            }
+        });
+        let copies = [state(&a), state(&b)];
+        let contradict =
+            matches!((&a, &b), (Ok(a), Ok(b)) if a.sequence == b.sequence && a.bytes != b.bytes);
+        let first = place.is_some_and(|(kind, _)| kind == Kind::Superblock);
+        let together = if contradict { PairState::Lost } else { together(copies, first) };
+        let holds = match (a, b) {
+            (Ok(a), Ok(b)) => Some(if b.sequence > a.sequence { b } else { a }),
+            (Ok(copy), Err(_)) | (Err(_), Ok(copy)) => Some(copy),
+            (Err(_), Err(_)) => None,
+        };
+        let claims = holds.as_ref().map(|copy| (copy.kind, copy.index));
+        let (content, superblock) =
+            holds.map_or((Content::None, None), |copy| (copy.content, copy.superblock));
+        let place = place.or(claims);
+        let line = PairLine {
+            offset,
+            kind: place.map(|(kind, _)| kind),
+            index: place.map_or(0, |(_, index)| index),
+            copies,
+            state: together,
+            content,
+        };
+        (line, superblock)
+    }
+
+    fn copy(
+        &self,
+        bytes: &[u8; PAGE_BYTES],
+        place: Option<(Kind, u32)>,
+    ) -> Result<Copy, PageError> {
+        let (header, body) = page::decode(bytes, self.checksum)?;
+        let (kind, index) = place.unwrap_or((header.kind, header.index));
+        header.belongs(kind, index, self.owner.unwrap_or(header.owner))?;
+        let mut superblock = None;
+        let content = match kind {
+            Kind::Superblock => {
+                superblock = Some(Superblock::decode(body)?);
+                Content::Superblock
+            }
+            Kind::Hot => {
+                let slots = hot::decode(body, self.layout.map_or(u64::MAX, Layout::extents))?;
+                let extents = slots.iter().filter_map(|slot| slot.checked_sub(1));
+                Content::Hot(extents.collect())
+            }
+            Kind::Marks => {
+                let most = marks::REGIONS_PER_PAGE;
+                let regions = self.layout.map_or(most, |layout| layout.regions_in(index));
+                let bits = marks::decode(body, regions)?;
+                Content::Marks(bits.iter().map(|word| word.count_ones()).sum())
+            }
+        };
+        Ok(Copy { kind, index, sequence: header.sequence, content, superblock, bytes: *bytes })
+    }
+}
+
+fn state(copy: &Result<Copy, PageError>) -> CopyState {
+    match copy {
+        Ok(copy) => CopyState::Valid { sequence: copy.sequence },
+        Err(PageError::Empty) => CopyState::Empty,
+        Err(error) => CopyState::Bad(*error),
+    }
+}
+
+/// As opening judges it.
+fn together(copies: [CopyState; 2], superblock: bool) -> PairState {
+    use CopyState::{Bad, Empty, Valid};
+    match copies {
+        [Valid { sequence: a }, Valid { sequence: b }] if a == b => PairState::Level,
+        [Valid { sequence: a }, Valid { sequence: b }] if a > b => PairState::Lags,
+        [Valid { .. }, Empty] => PairState::Lags,
+        [Empty, Empty] => PairState::Empty,
+        // Pages of others are never overwritten.
+        [Bad(PageError::Version { .. } | PageError::Owner { .. }), _]
+        | [_, Bad(PageError::Version { .. } | PageError::Owner { .. })] => PairState::Lost,
+        [Valid { .. }, _] | [_, Valid { .. }] => PairState::Repairable,
+        [Bad(PageError::Damaged), Empty] if !superblock => PairState::Repairable,
+        _ => PairState::Lost,
+    }
+}
+
+impl Description {
+    /// Whether a daemon would serve from it without having to repair anything.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        let sound =
+            |line: &PairLine| !matches!(line.state, PairState::Repairable | PairState::Lost);
+        self.pairs.iter().all(sound) && self.needed.is_none_or(|needed| needed <= self.length)
+    }
+}
+
+impl fmt::Display for PairState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Level => "level",
+            Self::Empty => "never written",
+            Self::Lags => "copy B behind",
+            Self::Repairable => "repairable",
+            Self::Lost => "lost",
+        })
+    }
+}
+
+impl fmt::Display for CopyState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Valid { sequence } => write!(f, "sequence {sequence}"),
+            Self::Empty => f.write_str("never written"),
+            Self::Bad(error) => error.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Content {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("nothing"),
+            Self::Superblock => f.write_str("the fields above"),
+            Self::Hot(extents) => write!(f, "{} hot", extents.len()),
+            Self::Marks(regions) => write!(f, "{regions} marked"),
+        }
+    }
+}
+
+/// `hot page 2 at 24576: level; A sequence 9; B sequence 9; 3 hot`.
+impl fmt::Display for PairLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            Some(Kind::Superblock) => f.write_str("superblock")?,
+            Some(kind) => write!(f, "{kind} {}", self.index)?,
+            None => f.write_str("unknown page")?,
+        }
+        let [a, b] = &self.copies;
+        write!(f, " at {}: {}; A {a}; B {b}; {}", self.offset, self.state, self.content)
+    }
+}
+
+/// A superblock's fields by name, in the order of its table.
+#[must_use]
+pub fn fields(b: &Superblock) -> Vec<(&'static str, String)> {
+    let role = match b.role {
+        Role::Primary => "primary",
+        Role::Secondary => "secondary",
+    };
+    let safe_copy = match b.safe_copy {
+        SafeCopy::None => "none",
+        SafeCopy::Kept => "kept",
+        SafeCopy::GivenUp => "given up",
+    };
+    let ancestors = b.lineage.ancestors().iter();
+    let ancestors: Vec<String> =
+        ancestors.map(|a| format!("{} up to {}", a.generation, a.fork.0)).collect();
+    let sizes: Vec<String> = b.sizes.iter().map(ToString::to_string).collect();
+    let verified = b.verified.iter().map(|at| match at {
+        0 => "never".to_string(),
+        ms => WallTime(*ms).to_string(),
+    });
+    let verified: Vec<String> = verified.collect();
+    Vec::from([
+        ("group", b.group.clone()),
+        ("node", b.node.clone()),
+        ("role", role.to_string()),
+        ("clean", b.clean.to_string()),
+        ("consistent", b.consistent.to_string()),
+        ("wrote", b.wrote.to_string()),
+        ("equal", b.equal.to_string()),
+        ("alone", b.alone.to_string()),
+        ("marks-void", b.marks_void.to_string()),
+        ("safe-copy", safe_copy.to_string()),
+        ("head", b.head.0.to_string()),
+        ("remembers", b.remembers.to_string()),
+        ("granularity", b.granularity.to_string()),
+        ("hot-slots", b.hot_slots.to_string()),
+        ("generation", b.lineage.generation.to_string()),
+        ("ancestors", ancestors.join(", ")),
+        ("sizes", sizes.join(", ")),
+        ("verified", verified.join(", ")),
+    ])
+}
+
+#[cfg(test)]
+#[path = "describe_tests.rs"]
+mod tests;

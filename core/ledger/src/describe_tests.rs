@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+use super::*;
+use crate::ledger::{Change, Ledger};
+use crate::paper::{CHECKSUM, OWNER, Paper, superblock};
+use alloc::boxed::Box;
+use alloc::vec;
+use helio_format::page::BODY_WORDS;
+
+fn paper() -> Paper {
+    let layout = Layout::of(&superblock(1));
+    let mut paper = Paper::new(layout.bytes());
+    let mut ledger = Ledger::fresh(layout, OWNER, CHECKSUM);
+    let mut bits = Box::new([0; BODY_WORDS]);
+    bits[2] = 5;
+    for change in [
+        Change::Superblock(Box::new(superblock(1))),
+        Change::Hot { ticket: 1, add: vec![9, 3], remove: vec![] },
+        Change::Marks { page: 1, bits },
+    ] {
+        assert_eq!(ledger.keep(change), None);
+    }
+    paper.settle(&mut ledger);
+    paper
+}
+
+fn lines(found: &Description) -> Vec<String> {
+    found.pairs.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn every_pair_is_shown_with_what_it_says() {
+    let mut paper = paper();
+    let found = describe(&paper.bytes[..], CHECKSUM);
+    assert!(found.is_sound());
+    assert_eq!((found.superblock.clone(), found.sequence), (Some(superblock(1)), 3));
+    assert_eq!(
+        lines(&found),
+        [
+            "superblock at 0: level; A sequence 1; B sequence 1; the fields above",
+            "hot page 0 at 8192: never written; A never written; B never written; nothing",
+            "hot page 1 at 16384: level; A sequence 2; B sequence 2; 2 hot",
+            "mark page 0 at 24576: never written; A never written; B never written; nothing",
+            "mark page 1 at 32768: level; A sequence 3; B sequence 3; 2 marked",
+        ]
+    );
+    paper.bytes[32800] ^= 1;
+    let found = describe(&paper.bytes[..], CHECKSUM);
+    assert!(!found.is_sound());
+    assert_eq!(
+        (found.pairs[4].state, &found.pairs[4].content),
+        (PairState::Repairable, &Content::Marks(2))
+    );
+    paper.bytes[40000] ^= 1;
+    assert_eq!(describe(&paper.bytes[..], CHECKSUM).pairs[4].state, PairState::Lost);
+}
+
+#[test]
+fn pages_behind_a_lost_superblock_say_what_they_are() {
+    let mut bytes = paper().bytes;
+    bytes[40] ^= 1;
+    bytes[4096 + 40] ^= 1;
+    let found = describe(&bytes[..], CHECKSUM);
+    assert_eq!((found.superblock.as_ref(), found.pairs[0].state), (None, PairState::Lost));
+    assert_eq!((found.pairs[4].kind, found.pairs[4].index), (Some(Kind::Marks), 1));
+}
+
+#[test]
+fn a_file_cut_off_is_shown_and_not_sound() {
+    let bytes = paper().bytes;
+    let found = describe(&bytes[..36864], CHECKSUM);
+    assert_eq!((found.length, found.needed), (36864, Some(40960)));
+    assert!(!found.is_sound());
+    assert_eq!(found.pairs[4].state, PairState::Repairable);
+}
+
+#[test]
+fn copies_that_contradict_each_other_are_not_called_level() {
+    let mut bytes = paper().bytes;
+    let (header, _) = page::decode(bytes[32768..].first_chunk().expect("a page"), CHECKSUM)
+        .map(|(header, body)| (header, *body))
+        .expect("whole");
+    let page = page::encode(&header, &[0; page::BODY_BYTES], CHECKSUM);
+    bytes[32768..32768 + PAGE_BYTES].copy_from_slice(&page);
+    assert_eq!(describe(&bytes[..], CHECKSUM).pairs[4].state, PairState::Lost);
+}
+
+#[test]
+fn the_superblocks_fields_are_named() {
+    let fields = fields(&superblock(7));
+    let of = |name| fields.iter().find(|(n, _)| *n == name).map(|(_, value)| value.as_str());
+    assert_eq!(
+        (of("head"), of("marks-void"), of("verified")),
+        (Some("7"), Some("true"), Some("never"))
+    );
+}

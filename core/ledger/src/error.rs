@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Why a metadata file is not served from.
+
+use alloc::string::String;
+use core::fmt;
+use helio_format::page::{Kind, PageError};
+
+/// Which page of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageName {
+    /// What it holds.
+    pub kind: Kind,
+    /// Which of its kind.
+    pub index: u32,
+}
+
+impl fmt::Display for PageName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            Kind::Superblock => f.write_str("the superblock"),
+            kind => write!(f, "{kind} {}", self.index),
+        }
+    }
+}
+
+/// What is wrong with a file as a whole. Nothing is guessed: the group is not served from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LedgerError {
+    /// The file ends before its last page.
+    Truncated {
+        /// Its length in bytes.
+        found: u64,
+        /// The length it must have.
+        needed: u64,
+    },
+    /// A page of another format.
+    Version {
+        /// Which page.
+        page: PageName,
+        /// Which format.
+        found: u16,
+    },
+    /// A page of another group or node.
+    Owner {
+        /// Which page.
+        page: PageName,
+        /// Group and node, where the page says so.
+        found: Option<(String, String)>,
+    },
+    /// Neither copy of a page can be used.
+    Unreadable {
+        /// Which page.
+        page: PageName,
+        /// What copy A and copy B show.
+        copies: [PageError; 2],
+    },
+    /// Both copies of a page are whole, of the same sequence, and not the same.
+    Contradiction {
+        /// Which page.
+        page: PageName,
+    },
+}
+
+impl LedgerError {
+    /// What an operator can do.
+    #[must_use]
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Self::Version { found, .. } if *found > helio_format::page::VERSION => {
+                "run the build that wrote it, or a later one"
+            }
+            Self::Version { .. } => {
+                "this build does not read it: stop the group level with the build that wrote it, remove the file on both \
+                 nodes and let the primary copy anew"
+            }
+            Self::Owner { .. } => "give this daemon the --state it was made with",
+            Self::Truncated { .. } | Self::Unreadable { .. } | Self::Contradiction { .. } => {
+                "`helio metadata check` shows every page; restore the file from a backup, or, if the other node has the \
+                 data, remove it: this node then joins as new and is compared whole; on the only node that has the data, \
+                 keep a copy of its members first"
+            }
+        }
+    }
+}
+
+impl fmt::Display for LedgerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Truncated { found, needed } => {
+                write!(f, "the metadata is cut off: {found} B of {needed} B")
+            }
+            Self::Version { page, found } => {
+                write!(f, "{page} is {}", PageError::Version { found: *found })
+            }
+            Self::Owner { page, found: Some((group, node)) } => {
+                write!(f, "{page} belongs to group {group} on node {node}")
+            }
+            Self::Owner { page, found: None } => {
+                write!(f, "{page} belongs to another group or node")
+            }
+            Self::Unreadable { page, copies: [a, b] } => {
+                write!(f, "neither copy of {page} can be used: copy A {a}; copy B {b}")
+            }
+            Self::Contradiction { page } => {
+                write!(f, "the two copies of {page} are of one sequence and differ")
+            }
+        }
+    }
+}
+
+impl core::error::Error for LedgerError {}

@@ -1,0 +1,554 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Keeping changes so that a crash at any moment leaves, of every page, the state before or the state after.
+//!
+//! ```text
+//!  a page:    changed        written        flushed           written       flushed
+//!    level ──────────> first ──────────────────────> lags ────────────> twin ──────> level
+//!                      copy A                kept: told      copy B
+//!
+//!  the file:  idle ──next──> writing ──all written──> written ──next──> flushing ──flushed──> idle
+//!                               └─ nothing needs it ─────────────────────────────────────────> idle
+//!                any write or flush failed ──> poisoned
+//! ```
+//! A change is told as kept once copy A is durable. Copy B needs no flush of its own: the next one makes it durable,
+//! and only where its page is to be written again one is made for it. What is queued while writes or a flush are
+//! under way goes into the next batch together (group commit). An extent that turns hot goes to a page that can be
+//! written at once, so it waits for no twin.
+//!
+//! After a failed write or flush nobody knows what the disk holds: every change is told as not kept until the file is
+//! opened again.
+
+use crate::hot::Hot;
+use crate::layout::Layout;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::mem;
+use helio_format::page::{self, Header, Kind, PAGE_BYTES, PAIR_BYTES, Words};
+use helio_format::superblock::Superblock;
+use helio_format::{Checksum, hot, marks};
+
+/// Most pages written in one batch, so that what turns hot in the meantime does not wait for all marks.
+const BATCH_MOST: usize = 256;
+
+/// What the owner of the metadata file must do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MetadataEffect {
+    /// Write these bytes at this byte offset, then call [`Ledger::written`]. Several may be under way at once.
+    Write {
+        /// Byte offset in the metadata file.
+        offset: u64,
+        /// One page.
+        bytes: Vec<u8>,
+    },
+    /// Make the file durable, then call [`Ledger::flushed`]. No write is under way.
+    Flush,
+}
+
+/// What is to be kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A new superblock in place of the old one.
+    Superblock(Box<Superblock>),
+    /// Extents that turn hot and extents that are not hot any more.
+    Hot {
+        /// The caller's name for this change.
+        ticket: u64,
+        /// Extents that turn hot. One that is hot already stays so, and is waited for.
+        add: Vec<u64>,
+        /// Extents that are not hot any more. One that is not hot is passed over.
+        remove: Vec<u64>,
+    },
+    /// New bits of a mark page in place of the old ones.
+    Marks {
+        /// Which mark page.
+        page: u32,
+        /// Its bits.
+        bits: Box<Words>,
+    },
+}
+
+/// What became of a change. Every change is told exactly once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// Of a superblock.
+    Superblock {
+        /// It is durable.
+        ok: bool,
+    },
+    /// Of hot extents.
+    Hot {
+        /// Which change.
+        ticket: u64,
+        /// It is durable.
+        ok: bool,
+    },
+    /// Of a mark page.
+    Marks {
+        /// Which page.
+        page: u32,
+        /// It is durable.
+        ok: bool,
+    },
+}
+
+/// Who waits for a page.
+#[derive(Clone, Copy, Debug)]
+enum Waiter {
+    Superblock,
+    /// Key in [`Ledger::tickets`].
+    Hot(u64),
+    Marks,
+}
+
+/// What a page is to say.
+#[derive(Debug)]
+enum Queued {
+    Superblock(Box<Superblock>),
+    /// The slots as they are when it is written.
+    Hot,
+    Marks(Box<Words>),
+}
+
+/// How the two copies stand.
+#[derive(Debug, Default)]
+enum Copies {
+    /// Both durable and the same.
+    #[default]
+    Level,
+    /// Copy A is being written.
+    First { sequence: u64, bytes: Vec<u8>, waiting: Vec<Waiter> },
+    /// One is durable; this one (0 A, 1 B) is to be made like it.
+    Lags { copy: u64, bytes: Vec<u8> },
+    /// One is durable; the other was made like it, which the next flush makes durable.
+    Twin,
+}
+
+/// A page about which there is something to do.
+#[derive(Debug, Default)]
+struct Page {
+    queued: Option<Queued>,
+    waiting: Vec<Waiter>,
+    copies: Copies,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Idle,
+    Writing { left: usize, flush: bool },
+    Written,
+    Flushing,
+    Poisoned,
+}
+
+/// The state machine drawn above, over the metadata file of one group.
+#[derive(Debug)]
+pub struct Ledger {
+    checksum: Checksum,
+    layout: Layout,
+    group: String,
+    node: String,
+    owner: u32,
+    stage: Stage,
+    /// The file has a superblock: before that nothing else is written.
+    born: bool,
+    /// The last sequence given to a page, and the highest one that is durable.
+    issued: u64,
+    durable: u64,
+    hot: Hot,
+    /// Pages with something to do, by the number of their pair.
+    pages: BTreeMap<u32, Page>,
+    /// Where the next batch begins among the marks.
+    turn: u32,
+    /// Changes of hot extents: the caller's name, and how many pages are not durable yet.
+    tickets: BTreeMap<u64, (u64, usize)>,
+    next_ticket: u64,
+    /// Changes that were durable already when they were asked for.
+    loose: Vec<Kept>,
+}
+
+impl Ledger {
+    /// Of a new file, which is all zeros and has the layout's length. The first change must be its superblock.
+    #[must_use]
+    pub fn fresh(layout: Layout, (group, node): (&str, &str), checksum: Checksum) -> Self {
+        Self {
+            checksum,
+            group: group.into(),
+            node: node.into(),
+            owner: page::owner(group, node, checksum),
+            stage: Stage::Idle,
+            born: false,
+            issued: 0,
+            durable: 0,
+            hot: Hot::new(layout.hot_pages()),
+            pages: BTreeMap::new(),
+            turn: 0,
+            tickets: BTreeMap::new(),
+            next_ticket: 0,
+            loose: Vec::new(),
+            layout,
+        }
+    }
+
+    /// What lies where.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The *metadata sequence*: the highest one that is durable. It never goes back, unless the file was.
+    #[must_use]
+    pub fn sequence(&self) -> u64 {
+        self.durable
+    }
+
+    /// Whether there is nothing to write and nobody waits.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        let at_rest = |page: &Page| {
+            page.queued.is_none() && matches!(page.copies, Copies::Level | Copies::Twin)
+        };
+        matches!(self.stage, Stage::Idle | Stage::Poisoned)
+            && self.loose.is_empty()
+            && self.pages.values().all(at_rest)
+    }
+
+    /// Whether a write or flush failed: nothing is kept any more until the file is opened again.
+    #[must_use]
+    pub fn is_poisoned(&self) -> bool {
+        self.stage == Stage::Poisoned
+    }
+
+    /// Queues a change; then call [`Ledger::next`]. Its end is told by [`Ledger::written`] or [`Ledger::flushed`], or at
+    /// once where it cannot be kept any more.
+    ///
+    /// # Panics
+    /// On what the caller can know is wrong: another layout or owner, an extent or region the group does not have, more
+    /// hot extents than slots, anything before a new file's superblock.
+    #[must_use = "a change that cannot be kept is told here"]
+    pub fn keep(&mut self, change: Change) -> Option<Kept> {
+        self.check(&change);
+        if self.is_poisoned() {
+            return Some(match change {
+                Change::Superblock(_) => Kept::Superblock { ok: false },
+                Change::Hot { ticket, .. } => Kept::Hot { ticket, ok: false },
+                Change::Marks { page, .. } => Kept::Marks { page, ok: false },
+            });
+        }
+        match change {
+            Change::Superblock(superblock) => {
+                self.queue(0, Queued::Superblock(superblock), Waiter::Superblock);
+            }
+            Change::Hot { ticket, add, remove } => self.keep_hot(ticket, &add, &remove),
+            Change::Marks { page, bits } => {
+                let number = self.layout.number(Kind::Marks, page);
+                self.queue(number, Queued::Marks(bits), Waiter::Marks);
+            }
+        }
+        None
+    }
+
+    fn check(&self, change: &Change) {
+        match change {
+            Change::Superblock(b) => {
+                assert_eq!((&b.group, &b.node), (&self.group, &self.node), "another's superblock");
+                assert_eq!(Layout::of(b), self.layout, "one file has one layout");
+                return;
+            }
+            Change::Hot { add, .. } => {
+                let there = |extent: &u64| *extent < self.layout.extents();
+                assert!(add.iter().all(there), "an extent beyond the volumes' end");
+            }
+            Change::Marks { page, bits } => {
+                assert!(*page < self.layout.mark_pages(), "there is no mark page {page}");
+                let regions = self.layout.regions_in(*page);
+                assert!(marks::within(bits, regions), "a mark beyond the volumes' end");
+            }
+        }
+        let begun = self.born || self.is_poisoned() || self.pages.contains_key(&0);
+        assert!(begun, "the first change of a new file is its superblock");
+    }
+
+    fn queue(&mut self, number: u32, queued: Queued, waiter: Waiter) {
+        let page = self.pages.entry(number).or_default();
+        page.queued = Some(queued);
+        page.waiting.push(waiter);
+    }
+
+    /// Has a page written although nobody asked: what the file says of it is not what it should say.
+    pub(crate) fn rewrite_hot(&mut self, index: u32) {
+        let number = self.layout.number(Kind::Hot, index);
+        self.pages.entry(number).or_default().queued = Some(Queued::Hot);
+    }
+
+    /// The same of a mark page without a mark.
+    pub(crate) fn rewrite_marks(&mut self, index: u32) {
+        let number = self.layout.number(Kind::Marks, index);
+        let none = Box::new([0; helio_format::page::BODY_WORDS]);
+        self.pages.entry(number).or_default().queued = Some(Queued::Marks(none));
+    }
+
+    /// Has one copy of a page (0 A, 1 B) made like the other, which was found in the file.
+    pub(crate) fn mend(&mut self, number: u32, copy: u64, bytes: Vec<u8>) {
+        self.pages.entry(number).or_default().copies = Copies::Lags { copy, bytes };
+    }
+
+    /// Takes over a hot page found in the file.
+    pub(crate) fn found_hot(&mut self, index: u32, slots: Box<Words>) {
+        if self.hot.found(index, slots) {
+            self.rewrite_hot(index);
+        }
+    }
+
+    /// The hot extents, ascending.
+    pub(crate) fn hot_extents(&self) -> Vec<u64> {
+        self.hot.extents()
+    }
+
+    /// Takes over a sequence found in the file. A file with one has a superblock.
+    pub(crate) fn found_sequence(&mut self, sequence: u64) {
+        self.issued = self.issued.max(sequence);
+        self.durable = self.issued;
+        self.born = true;
+    }
+
+    fn keep_hot(&mut self, ticket: u64, add: &[u64], remove: &[u64]) {
+        let mut touched = Vec::new();
+        for extent in remove {
+            for index in self.hot.remove(*extent) {
+                self.rewrite_hot(index);
+                touched.push(index);
+            }
+        }
+        for extent in add {
+            let index = match self.hot.page_of(*extent) {
+                Some(index) => index,
+                None => {
+                    let (pages, layout, stage) = (&self.pages, &self.layout, self.stage);
+                    let rank = |index| rank(pages.get(&layout.number(Kind::Hot, index)), stage);
+                    let index = self.hot.add(*extent, rank);
+                    self.rewrite_hot(index);
+                    index
+                }
+            };
+            touched.push(index);
+        }
+        touched.sort_unstable();
+        touched.dedup();
+        let key = self.next_ticket;
+        self.next_ticket += 1;
+        let mut waits = 0;
+        for index in touched {
+            let number = self.layout.number(Kind::Hot, index);
+            // A page with nothing queued and nothing in flight says it durably already.
+            let waiting = match self.pages.get_mut(&number) {
+                Some(Page { queued: Some(_), waiting, .. }) => waiting,
+                Some(Page { copies: Copies::First { waiting, .. }, .. }) => waiting,
+                _ => continue,
+            };
+            waiting.push(Waiter::Hot(key));
+            waits += 1;
+        }
+        if waits == 0 {
+            self.loose.push(Kept::Hot { ticket, ok: true });
+        } else {
+            self.tickets.insert(key, (ticket, waits));
+        }
+    }
+
+    /// Appends what is to be done next; nothing while something is under way, or where there is nothing to do. Call it
+    /// after [`Ledger::keep`], [`Ledger::written`] and [`Ledger::flushed`].
+    pub fn next(&mut self, out: &mut Vec<MetadataEffect>) {
+        match self.stage {
+            Stage::Idle => self.begin(out),
+            Stage::Written => {
+                self.stage = Stage::Flushing;
+                out.push(MetadataEffect::Flush);
+            }
+            Stage::Writing { .. } | Stage::Flushing | Stage::Poisoned => {}
+        }
+    }
+
+    /// Begins a batch.
+    fn begin(&mut self, out: &mut Vec<MetadataEffect>) {
+        let marks_at = self.layout.number(Kind::Marks, 0);
+        let turn = self.turn.max(marks_at);
+        let first = if self.born { marks_at } else { 1 };
+        let mut order: Vec<u32> = self.pages.range(..first).map(|(n, _)| *n).collect();
+        if self.born {
+            let marks = self.pages.range(turn..).chain(self.pages.range(marks_at..turn));
+            order.extend(marks.map(|(n, _)| *n));
+        }
+        let (mut left, mut flush) = (0, !self.loose.is_empty());
+        for number in order {
+            if left == BATCH_MOST {
+                self.turn = number;
+                break;
+            }
+            let Some(page) = self.pages.get_mut(&number) else { continue };
+            match mem::take(&mut page.copies) {
+                Copies::Level => {
+                    let Some(queued) = page.queued.take() else { continue };
+                    let waiting = mem::take(&mut page.waiting);
+                    let (sequence, bytes) = self.encode(number, &queued);
+                    out.push(write(number, 0, bytes.clone()));
+                    let copies = Copies::First { sequence, bytes, waiting };
+                    self.pages.entry(number).or_default().copies = copies;
+                    flush = true;
+                    left += 1;
+                }
+                Copies::Lags { copy, bytes } => {
+                    out.push(write(number, copy, bytes));
+                    page.copies = Copies::Twin;
+                    flush |= page.queued.is_some();
+                    left += 1;
+                }
+                Copies::Twin => {
+                    page.copies = Copies::Twin;
+                    flush |= page.queued.is_some();
+                }
+                Copies::First { .. } => unreachable!("a batch begins when the last one has ended"),
+            }
+        }
+        self.stage = match (left, flush) {
+            (0, false) => Stage::Idle,
+            (0, true) => {
+                out.push(MetadataEffect::Flush);
+                Stage::Flushing
+            }
+            _ => Stage::Writing { left, flush },
+        };
+    }
+
+    fn encode(&mut self, number: u32, queued: &Queued) -> (u64, Vec<u8>) {
+        self.issued += 1;
+        let (kind, index) = self.layout.page(number);
+        let body = match queued {
+            Queued::Superblock(superblock) => superblock.encode(),
+            Queued::Hot => hot::encode(self.hot.slots(index)),
+            Queued::Marks(bits) => marks::encode(bits),
+        };
+        let header = Header { kind, index, owner: self.owner, sequence: self.issued };
+        (self.issued, page::encode(&header, &body, self.checksum))
+    }
+
+    /// One write ended. Returns what cannot be kept because of it.
+    pub fn written(&mut self, ok: bool) -> Vec<Kept> {
+        match self.stage {
+            // The others of a batch of which one failed.
+            Stage::Poisoned => Vec::new(),
+            Stage::Writing { .. } if !ok => self.poison(),
+            Stage::Writing { left, flush } => {
+                self.stage = match (left - 1, flush) {
+                    (0, true) => Stage::Written,
+                    (0, false) => Stage::Idle,
+                    (left, _) => Stage::Writing { left, flush },
+                };
+                Vec::new()
+            }
+            Stage::Idle | Stage::Written | Stage::Flushing => {
+                panic!("a write ended that nobody asked for")
+            }
+        }
+    }
+
+    /// The flush ended. Returns what is kept now, or cannot be.
+    pub fn flushed(&mut self, ok: bool) -> Vec<Kept> {
+        assert_eq!(self.stage, Stage::Flushing, "a flush ended that nobody asked for");
+        if !ok {
+            return self.poison();
+        }
+        self.stage = Stage::Idle;
+        let mut kept = mem::take(&mut self.loose);
+        let mut told = Vec::new();
+        for (number, page) in &mut self.pages {
+            match mem::take(&mut page.copies) {
+                Copies::First { sequence, bytes, waiting } => {
+                    self.durable = self.durable.max(sequence);
+                    self.born = true;
+                    told.extend(waiting.into_iter().map(|waiter| (*number, waiter)));
+                    page.copies = Copies::Lags { copy: 1, bytes };
+                }
+                Copies::Twin => {}
+                other => page.copies = other,
+            }
+        }
+        self.pages.retain(|_, p| p.queued.is_some() || !matches!(p.copies, Copies::Level));
+        for (number, waiter) in told {
+            kept.extend(self.told(number, waiter));
+        }
+        kept
+    }
+
+    /// A page that somebody waits for is durable.
+    fn told(&mut self, number: u32, waiter: Waiter) -> Option<Kept> {
+        match waiter {
+            Waiter::Superblock => Some(Kept::Superblock { ok: true }),
+            Waiter::Marks => Some(Kept::Marks { page: self.layout.page(number).1, ok: true }),
+            Waiter::Hot(key) => {
+                let (ticket, waits) = self.tickets.get_mut(&key)?;
+                *waits -= 1;
+                if *waits > 0 {
+                    return None;
+                }
+                let ticket = *ticket;
+                self.tickets.remove(&key);
+                Some(Kept::Hot { ticket, ok: true })
+            }
+        }
+    }
+
+    /// Everything that was to be kept is not.
+    fn poison(&mut self) -> Vec<Kept> {
+        self.stage = Stage::Poisoned;
+        let mut lost = Vec::new();
+        for (number, page) in mem::take(&mut self.pages) {
+            let in_flight = match page.copies {
+                Copies::First { waiting, .. } => waiting,
+                Copies::Level | Copies::Lags { .. } | Copies::Twin => Vec::new(),
+            };
+            for waiter in in_flight.into_iter().chain(page.waiting) {
+                match waiter {
+                    Waiter::Superblock => lost.push(Kept::Superblock { ok: false }),
+                    Waiter::Marks => {
+                        lost.push(Kept::Marks { page: self.layout.page(number).1, ok: false });
+                    }
+                    // Told below, once.
+                    Waiter::Hot(_) => {}
+                }
+            }
+        }
+        let tickets = mem::take(&mut self.tickets).into_values();
+        lost.extend(tickets.map(|(ticket, _)| Kept::Hot { ticket, ok: false }));
+        // These were durable before; only that nobody had been told.
+        lost.append(&mut self.loose);
+        lost
+    }
+}
+
+/// How well an extent that turns hot is put into a page: one that the next batch can write, rather one that it writes
+/// anyway.
+fn rank(page: Option<&Page>, stage: Stage) -> (bool, bool) {
+    let Some(page) = page else { return (true, false) };
+    let flushes = match stage {
+        Stage::Writing { flush, .. } => flush,
+        Stage::Written | Stage::Flushing => true,
+        Stage::Idle | Stage::Poisoned => false,
+    };
+    let ready = match page.copies {
+        Copies::Level => true,
+        Copies::Twin => flushes,
+        Copies::First { .. } | Copies::Lags { .. } => false,
+    };
+    (ready, page.queued.is_some())
+}
+
+fn write(number: u32, copy: u64, bytes: Vec<u8>) -> MetadataEffect {
+    let offset = u64::from(number) * PAIR_BYTES as u64 + copy * PAGE_BYTES as u64;
+    MetadataEffect::Write { offset, bytes }
+}
+
+#[cfg(test)]
+#[path = "ledger_tests.rs"]
+mod tests;

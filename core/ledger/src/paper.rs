@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A metadata file for tests: sectors that tear, writes that are reordered until a flush, and dice.
+
+use crate::ledger::{Kept, Ledger, MetadataEffect};
+use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
+use helio_format::superblock::Superblock;
+use helio_format::{Checksum, slow_crc32c};
+
+pub(crate) const SECTOR: usize = 512;
+pub(crate) const OWNER: (&str, &str) = ("db", "paris");
+pub(crate) const CHECKSUM: Checksum = slow_crc32c;
+
+/// 3 GiB: two hot pages, two mark pages.
+pub(crate) fn superblock(head: u64) -> Superblock {
+    let mut b = Superblock::new(OWNER.0, OWNER.1, [3 << 30].into());
+    b.head = helio_units::Sequence(head);
+    b.hot_slots = 509;
+    b
+}
+
+/// Chance from a seed (splitmix64).
+pub(crate) struct Dice(pub(crate) u64);
+
+impl Dice {
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (z ^ (z >> 31)) % n
+    }
+
+    pub(crate) fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+}
+
+/// The file, and what is under way on it.
+#[derive(Clone)]
+pub(crate) struct Paper {
+    pub(crate) bytes: Vec<u8>,
+    /// What sectors held at the last flush, where they changed since.
+    before: BTreeMap<usize, Vec<u8>>,
+    pub(crate) writes: Vec<(u64, Vec<u8>)>,
+    pub(crate) flushing: bool,
+    pub(crate) written: usize,
+    pub(crate) flushes: usize,
+}
+
+impl Paper {
+    pub(crate) fn new(length: u64) -> Self {
+        Self {
+            bytes: vec![0; length as usize],
+            before: BTreeMap::new(),
+            writes: Vec::new(),
+            flushing: false,
+            written: 0,
+            flushes: 0,
+        }
+    }
+
+    /// Takes what the ledger asks for.
+    pub(crate) fn ask(&mut self, ledger: &mut Ledger) {
+        let mut out = Vec::new();
+        ledger.next(&mut out);
+        for effect in out {
+            match effect {
+                MetadataEffect::Write { offset, bytes } => {
+                    assert!(!self.flushing, "a write during a flush");
+                    self.writes.push((offset, bytes));
+                }
+                MetadataEffect::Flush => {
+                    assert!(self.writes.is_empty() && !self.flushing, "a flush during a write");
+                    self.flushing = true;
+                }
+            }
+        }
+    }
+
+    fn put(&mut self, offset: u64, bytes: &[u8], mut lands: impl FnMut() -> bool) {
+        for (n, new) in bytes.chunks(SECTOR).enumerate() {
+            let at = offset as usize + n * SECTOR;
+            if lands() {
+                let old = self.bytes[at..at + SECTOR].to_vec();
+                self.before.entry(at).or_insert(old);
+                self.bytes[at..at + SECTOR].copy_from_slice(new);
+            }
+        }
+    }
+
+    /// One of the writes under way ends.
+    pub(crate) fn end_write(&mut self, which: usize, ok: bool, dice: &mut Dice) {
+        let (offset, bytes) = self.writes.swap_remove(which);
+        self.put(offset, &bytes, || ok || dice.one_in(2));
+        self.written += 1;
+    }
+
+    /// The flush ends.
+    pub(crate) fn end_flush(&mut self, ok: bool) {
+        assert!(core::mem::take(&mut self.flushing));
+        self.flushes += 1;
+        if ok {
+            self.before.clear();
+        }
+    }
+
+    /// The power is cut: of what was not flushed, every sector is the old or the new one.
+    pub(crate) fn crash(&mut self, dice: &mut Dice) {
+        let whole = dice.below(3);
+        for (offset, bytes) in core::mem::take(&mut self.writes) {
+            self.put(offset, &bytes, || whole == 0 || dice.one_in(2));
+        }
+        for (at, old) in core::mem::take(&mut self.before) {
+            if whole != 1 && dice.one_in(2) {
+                self.bytes[at..at + SECTOR].copy_from_slice(&old);
+            }
+        }
+        self.flushing = false;
+    }
+
+    /// Everything the ledger asks for succeeds, until it asks for nothing.
+    pub(crate) fn settle(&mut self, ledger: &mut Ledger) -> Vec<Kept> {
+        let mut kept = Vec::new();
+        loop {
+            self.ask(ledger);
+            if !self.writes.is_empty() {
+                self.end_write(0, true, &mut Dice(0));
+                kept.extend(ledger.written(true));
+            } else if self.flushing {
+                self.end_flush(true);
+                kept.extend(ledger.flushed(true));
+            } else {
+                return kept;
+            }
+        }
+    }
+}
