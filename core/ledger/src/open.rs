@@ -188,7 +188,7 @@ impl<F: MetadataFile + ?Sized> Reader<'_, F> {
     ) -> Result<Option<(Superblock, Verdict<()>)>, LedgerError> {
         let name = PageName { kind: Kind::Superblock, index: 0 };
         let mut buffers = Buffers::new();
-        let pair = self.pair(0, name, &mut buffers, |body| Superblock::decode(body));
+        let pair = self.pair(0, name, &mut buffers, Superblock::decode);
         let verdict = pair.map_err(|error| match error {
             LedgerError::Owner { page, .. } => {
                 LedgerError::Owner { page, found: self.whose(&buffers) }
