@@ -36,7 +36,10 @@ fn pair(mode: Mode) -> Cluster {
         let latency = Latency { read: tick, write: tick, flush: tick };
         let config = config(side, mode);
         let disk = Disk::new(&config.volumes, latency, own.split("disk"));
-        Node::new(config, disk, Metadata::new(tick, own.split("metadata")))
+        let owner = (config.group.as_str(), config.node.as_str());
+        let grain = (config.granularity.0 as u32, config.hot_extents);
+        let metadata = Metadata::new(owner, &config.volumes, grain, tick, own.split("metadata"));
+        Node::new(config, disk, metadata)
     };
     let profile = Profile::wan(Duration::from_millis(20), Rate::mbit(100));
     let wire = Wire::new(&profile, Bytes::mib(1), &dice);

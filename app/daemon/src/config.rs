@@ -8,6 +8,7 @@
 mod check;
 mod diff;
 mod error;
+mod marks;
 mod node;
 mod read;
 mod table;
@@ -97,6 +98,10 @@ pub struct GroupConfig {
     pub flush_limit: Duration,
     /// Copy marked regions without being asked once the link is back.
     pub autosync: bool,
+    /// Bytes one mark covers.
+    pub granularity: Bytes,
+    /// Most extents of 4 MiB that may be hot at once.
+    pub hot_extents: u32,
     /// The connection between the two.
     pub link: LinkConfig,
     /// The volumes, by name.

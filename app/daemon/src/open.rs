@@ -6,16 +6,17 @@ use crate::config::{GroupConfig, GroupView, NodeConfig, NodeView, VolumeConfig};
 use crate::patience::once_let_go;
 use crate::shard::{GroupPlan, Guard, Protection, VolumePlan};
 use crate::trust;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use helio_disk::{MemberIdentity, OpenError, OpenOptions, Refusal};
 use helio_driver::File;
+use helio_engine::Durable;
 use helio_format::superblock::Superblock;
-use helio_ledger::{METADATA_BYTES, Opened, SuperblockStore};
+use helio_ledger::{Found, Layout, Ledger, LedgerError, MetadataFile, Opened, PAGE_BYTES};
 use helio_link::Tuning;
 use helio_tls::{NbdTls, PeerTls};
+use helio_units::Bytes;
 use std::fs;
-use std::io::Read;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// The state directory, held against other daemons for as long as this lives.
@@ -101,8 +102,9 @@ fn plan(
     for (name, volume) in &group.volumes {
         volumes.push(open_volume(view.name, name, volume, node, taken)?);
     }
-    let engine = engine_config(group, view.name, node, view.peer_name);
-    let (metadata, store, superblock) = open_metadata(&engine, state)?;
+    let mut engine = engine_config(group, view.name, node, view.peer_name);
+    let (metadata, ledger, durable) = open_metadata(&engine, state)?;
+    engine.hot_extents = durable.superblock.hot_slots;
     Ok(GroupPlan {
         volumes,
         peer_address: view.peer.address,
@@ -114,8 +116,8 @@ fn plan(
         },
         guard,
         metadata,
-        store,
-        superblock,
+        ledger,
+        durable,
         queue_source: group.queue_source,
         engine,
     })
@@ -138,6 +140,8 @@ fn engine_config(
         peer_timeout: config.peer_timeout,
         flush_limit: config.flush_limit,
         autosync: config.autosync,
+        granularity: config.granularity,
+        hot_extents: config.hot_extents,
     }
 }
 
@@ -181,54 +185,90 @@ fn open_volume(
     })
 }
 
+/// A metadata file that is read page by page.
+struct OnDisk<'a> {
+    file: &'a fs::File,
+    length: u64,
+    shown: &'a str,
+}
+
+impl MetadataFile for OnDisk<'_> {
+    fn length(&self) -> u64 {
+        self.length
+    }
+
+    fn page(&self, offset: u64, into: &mut [u8; PAGE_BYTES]) -> bool {
+        let read = self.file.read_exact_at(into, offset);
+        if let Err(error) = &read {
+            tracing::warn!(file = self.shown, offset, %error, "a page of the metadata cannot be read");
+        }
+        read.is_ok()
+    }
+}
+
 /// Opens the group's metadata file, or makes it; checks that it belongs to this group, node and sizes.
 fn open_metadata(
     engine: &helio_engine::Config,
     state: &StateDir,
-) -> Result<(File, SuperblockStore, Superblock)> {
+) -> Result<(File, Ledger, Durable)> {
     let path = state.path.join("groups").join(format!("{}.meta", engine.group));
     let shown = path.display().to_string();
-    let mut file = private()
+    let file = private()
         .read(true)
         .write(true)
         .create(true)
         .truncate(false)
         .open(&path)
         .with_context(|| shown.clone())?;
-    file.set_len(METADATA_BYTES as u64)?;
+    // What a process before wrote may not be durable yet, and what is built on it must not outlive it.
     file.sync_all()?;
-    let mut area = [0; METADATA_BYTES];
-    file.read_exact(&mut area).with_context(|| shown.clone())?;
-    let (store, opened) = SuperblockStore::open(&area, helio_link::checksum).with_context(|| {
-        format!(
-            "{shown}\n  remedy: if it cannot be restored, remove it: this node then joins as new and is copied anew; \
-             on the only node that has the data, keep a copy of its members first"
-        )
+    let owner = (engine.group.as_str(), engine.node.as_str());
+    let on_disk = OnDisk { file: &file, length: file.metadata()?.len(), shown: &shown };
+    let opened = Ledger::open(&on_disk, owner, helio_link::checksum).map_err(|error| {
+        let not = match error {
+            LedgerError::Owner { .. } => format!(", not to {} on {}", owner.0, owner.1),
+            _ => String::new(),
+        };
+        anyhow!("{shown}: {error}{not}\n  remedy: {}", error.remedy())
     })?;
     let sizes: Vec<u64> = engine.volumes.iter().map(|v| v.0).collect();
-    let superblock = match opened {
-        Opened::Fresh => Superblock::new(&engine.group, &engine.node, sizes),
-        Opened::Found(found) => {
-            if found.group != engine.group || found.node != engine.node {
-                bail!(
-                    "{shown} belongs to group {} on node {}, not to {} on {}\n  remedy: give this daemon the --state it \
-                     was made with",
-                    found.group,
-                    found.node,
-                    engine.group,
-                    engine.node
-                );
-            }
-            if found.sizes != sizes {
-                bail!(
-                    "the volumes of group {} have sizes {sizes:?} bytes in the configuration and {:?} in {shown}\n  \
-                     remedy: restore the sizes and the order of the volumes in the file",
-                    engine.group,
-                    found.sizes
-                );
-            }
-            found
+    let (ledger, found) = match opened {
+        Opened::Fresh => {
+            let mut new = Superblock::new(&engine.group, &engine.node, sizes.clone());
+            new.granularity = engine.granularity.0 as u32;
+            new.hot_slots = engine.hot_extents;
+            let layout = Layout::of(&new);
+            file.set_len(layout.bytes()).with_context(|| shown.clone())?;
+            file.sync_all()?;
+            (Ledger::fresh(layout, owner, helio_link::checksum), Found::nothing(new))
         }
+        Opened::Found(found) => *found,
     };
-    Ok((File::new(file)?, store, superblock))
+    for repaired in &found.repaired {
+        tracing::warn!(group = %engine.group, file = %shown, "{repaired}");
+    }
+    let Found { superblock, hot, marks, .. } = found;
+    if superblock.sizes != sizes {
+        bail!(
+            "the volumes of group {} have sizes {sizes:?} bytes in the configuration and {:?} in {shown}\n  \
+             remedy: restore the sizes and the order of the volumes in the file",
+            engine.group,
+            superblock.sizes
+        );
+    }
+    if u64::from(superblock.granularity) != engine.granularity.0 {
+        bail!(
+            "marks of group {} cover {} each in the configuration and {} in {shown}\n  remedy: restore `granularity` in \
+             the file",
+            engine.group,
+            engine.granularity,
+            Bytes(u64::from(superblock.granularity))
+        );
+    }
+    if superblock.hot_slots != engine.hot_extents {
+        let (file, wanted) = (superblock.hot_slots, engine.hot_extents);
+        tracing::warn!(group = %engine.group, "hot-extents = {wanted} waits for new metadata; {file} are kept");
+    }
+    let sequence = ledger.sequence();
+    Ok((File::new(file)?, ledger, Durable { superblock, hot, marks, sequence }))
 }

@@ -3,6 +3,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use alloc::collections::btree_map::Entry;
 use alloc::vec::Vec;
 use helio_format::hot::SLOTS_PER_PAGE;
 use helio_format::page::{BODY_WORDS, Words};
@@ -44,12 +45,15 @@ impl Hot {
         let mut again = false;
         for (slot, value) in page.slots.iter_mut().enumerate() {
             let Some(extent) = value.checked_sub(1) else { continue };
-            if self.at.contains_key(&extent) {
-                *value = 0;
-                self.echoes.push((extent, index));
-                again = true;
-            } else {
-                self.at.insert(extent, (index, slot));
+            match self.at.entry(extent) {
+                Entry::Vacant(place) => {
+                    place.insert((index, slot));
+                }
+                Entry::Occupied(_) => {
+                    *value = 0;
+                    self.echoes.push((extent, index));
+                    again = true;
+                }
             }
         }
         page.free = page.slots.iter().filter(|slot| **slot == 0).count();

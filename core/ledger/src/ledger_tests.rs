@@ -179,6 +179,7 @@ fn after_a_failed_flush_nothing_is_kept() {
     let before = ledger.sequence();
     queue(&mut ledger, add(1, [1]));
     paper.ask(&mut ledger);
+    paper.end_write(0, true, &mut Dice(0));
     assert_eq!(ledger.written(true), vec![]);
     paper.ask(&mut ledger);
     assert_eq!(ledger.flushed(false), vec![Kept::Hot { ticket: 1, ok: false }]);

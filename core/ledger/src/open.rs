@@ -74,6 +74,14 @@ pub struct Found {
     pub repaired: Vec<String>,
 }
 
+impl Found {
+    /// What a new file begins with.
+    #[must_use]
+    pub fn nothing(superblock: Superblock) -> Self {
+        Self { superblock, hot: Vec::new(), marks: Vec::new(), repaired: Vec::new() }
+    }
+}
+
 impl Ledger {
     /// Reads the metadata file of `node` in `group`. What must be written anew is queued already.
     ///
@@ -95,8 +103,7 @@ impl Ledger {
         let layout = Layout::of(&superblock);
         reader.long_enough(layout.bytes())?;
         let mut ledger = Self::fresh(layout.clone(), (group, node), checksum);
-        let mut found =
-            Found { superblock, hot: Vec::new(), marks: Vec::new(), repaired: Vec::new() };
+        let mut found = Found::nothing(superblock);
         take(&mut ledger, &mut found, 0, first);
         let mut buffers = Buffers::new();
         for number in 1..layout.pairs() {
@@ -181,7 +188,7 @@ impl<F: MetadataFile + ?Sized> Reader<'_, F> {
     ) -> Result<Option<(Superblock, Verdict<()>)>, LedgerError> {
         let name = PageName { kind: Kind::Superblock, index: 0 };
         let mut buffers = Buffers::new();
-        let pair = self.pair(0, name, &mut buffers, |body| Superblock::decode(body));
+        let pair = self.pair(0, name, &mut buffers, Superblock::decode);
         let verdict = pair.map_err(|error| match error {
             LedgerError::Owner { page, .. } => {
                 LedgerError::Owner { page, found: self.whose(&buffers) }

@@ -118,7 +118,7 @@ fn a_file_without_its_superblock_is_not_fresh() {
 #[test]
 fn the_first_torn_superblock_is_damage_and_not_a_fresh_file() {
     let mut bytes = vec![0; paper().bytes.len()];
-    bytes[..1536].copy_from_slice(&paper().bytes[..1536]);
+    bytes[..512].copy_from_slice(&paper().bytes[..512]);
     let LedgerError::Unreadable { copies, .. } = refusal(&bytes) else { panic!("unreadable") };
     assert_eq!(copies, [PageError::Damaged, PageError::Empty]);
 }
@@ -210,4 +210,35 @@ fn a_place_that_cannot_be_read_counts_as_damaged() {
     let Opened::Found(found) = opened else { panic!("it was written") };
     assert!(found.1.repaired[0].starts_with("copy A of mark page 1 was damaged"));
     assert_eq!(found.1.marks.len(), 1);
+}
+
+/// Ten tebibytes, every mark page written and whole: read page by page, as a daemon does.
+#[test]
+fn a_big_file_is_judged_page_by_page_and_found_whole() {
+    struct Made(Layout, Superblock, u32);
+    impl MetadataFile for Made {
+        fn length(&self) -> u64 {
+            self.0.bytes()
+        }
+        fn page(&self, offset: u64, into: &mut [u8; PAGE_BYTES]) -> bool {
+            let (kind, index) = self.0.page((offset / PAIR_BYTES as u64) as u32);
+            let one = core::array::from_fn(|word| u64::from(word == 0));
+            let body = match kind {
+                Kind::Superblock => self.1.encode(),
+                Kind::Hot => [0; BODY_BYTES],
+                Kind::Marks => marks::encode(&one),
+            };
+            let header = page::Header { kind, index, owner: self.2, sequence: 5 };
+            into.copy_from_slice(&page::encode(&header, &body, cheap));
+            true
+        }
+    }
+    fn cheap(bytes: &[u8]) -> u32 {
+        bytes.iter().fold(1, |sum: u32, byte| sum.wrapping_mul(31).wrapping_add(u32::from(*byte)))
+    }
+    let superblock = Superblock::new("db", "paris", [10 << 40].into());
+    let file = Made(Layout::of(&superblock), superblock, page::owner("db", "paris", cheap));
+    let Ok(Opened::Found(found)) = Ledger::open(&file, OWNER, cheap) else { panic!("whole") };
+    assert!(found.0.is_idle() && found.1.repaired.is_empty());
+    assert_eq!(found.1.marks.len(), 5161);
 }

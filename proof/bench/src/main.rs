@@ -7,8 +7,8 @@
 #![allow(unsafe_code)]
 
 use helio_engine::{
-    Command, CommandId, Config, Effect, Engine, Event, Operation, QueueConfig, Request,
-    StoreOutcome,
+    Command, CommandId, Config, Durable, Effect, Engine, Event, Keep, Kept, Operation, QueueConfig,
+    Request, StoreOutcome,
 };
 use helio_format::message::Message;
 use helio_format::superblock::Superblock;
@@ -66,9 +66,12 @@ impl Node {
             peer_timeout: Duration::from_secs(60),
             flush_limit: Duration::from_secs(60),
             autosync: true,
+            granularity: helio_engine::REGION,
+            hot_extents: helio_engine::HOT_EXTENTS,
         };
         let superblock = Superblock::new("db", name, vec![VOLUME.0]);
-        let engine = Engine::new(config, superblock, name.len() as u64, 7, Moment::ZERO);
+        let durable = Durable { superblock, hot: Vec::new(), marks: Vec::new(), sequence: 0 };
+        let engine = Engine::new(config, durable, name.len() as u64, 7, Moment::ZERO);
         Self { engine, effects: Vec::with_capacity(1024), spent: Duration::ZERO, allocations: 0 }
     }
 
@@ -150,7 +153,16 @@ impl Pair {
                 self.moved.push((n, Event::LinkTook { bytes }));
                 self.moved.push((1 - n, Event::Message(message)));
             }
-            Effect::SaveSuperblock(_) => self.moved.push((n, Event::SuperblockSaved { ok: true })),
+            Effect::SaveSuperblock(_) => {
+                self.moved.push((n, Event::SuperblockSaved { ok: true, sequence: 1 }));
+            }
+            Effect::Keep(keep) => {
+                let kept = match keep {
+                    Keep::Hot { ticket, .. } => Kept::Hot { ticket },
+                    Keep::Marks { page, .. } => Kept::Marks { page },
+                };
+                self.moved.push((n, Event::Kept { kept, ok: true, sequence: 1 }));
+            }
             Effect::Hangup { why, .. } => {
                 self.moved.retain(|(_, e)| !matches!(e, Event::Message(Message::Hello(_))));
                 self.moved.push((1 - n, Event::Disconnected { why }));

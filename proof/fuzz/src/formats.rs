@@ -1,56 +1,71 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What lies on disk, and the parts of what crosses the wire, each read by itself.
 //!
-//! Input: a byte that says which format, then its bytes: a slot of a superblock as it is (0) or with magic and
-//! checksum mended (1), behind the place and the bits of one damaged byte; a frame's header (2) or a mended one (3);
-//! a message's body behind its kind and the length of its payload (others).
+//! Input: a byte that says which format, then its bytes: a page of a metadata file as it is (0) or with magic, version
+//! and checksum mended (1), behind the place and the bits of one damaged byte; a frame's header (2) or a mended one
+//! (3); a message's body behind its kind and the length of its payload (others).
 
 use crate::link;
 use crate::pieces::{byte, word};
 use helio_format::frame::{self, HEADER_BYTES};
 use helio_format::lineage::Relation;
 use helio_format::message::{BODY_BYTES_MAX, Message, PAYLOAD_BYTES_MAX};
-use helio_format::superblock::{SLOT_BYTES, SlotError, Superblock};
+use helio_format::page::{self, Kind, PAGE_BYTES, PageError};
+use helio_format::superblock::Superblock;
+use helio_format::{hot, marks};
 use helio_link::checksum;
 use helio_units::{Generation, Sequence};
 
 pub(crate) fn run(mut data: &[u8]) {
     match byte(&mut data) {
-        0 => slot(data, false),
-        1 => slot(data, true),
+        0 => page(data, false),
+        1 => page(data, true),
         2 => header(data, false),
         3 => header(data, true),
         _ => body(data),
     }
 }
 
-fn slot(mut data: &[u8], mended: bool) {
-    let (at, bits) = (word(&mut data) % SLOT_BYTES, byte(&mut data));
-    let mut slot = [0; SLOT_BYTES];
-    let length = data.len().min(SLOT_BYTES);
-    slot[..length].copy_from_slice(&data[..length]);
+fn page(mut data: &[u8], mended: bool) {
+    let (at, bits) = (word(&mut data) % PAGE_BYTES, byte(&mut data));
+    let mut page = [0; PAGE_BYTES];
+    let length = data.len().min(PAGE_BYTES);
+    page[..length].copy_from_slice(&data[..length]);
     if mended {
-        slot[..12].copy_from_slice(b"HELIOSB1\x01\0\0\0");
-        let crc = checksum(&slot[..SLOT_BYTES - 4]);
-        slot[SLOT_BYTES - 4..].copy_from_slice(&crc.to_le_bytes());
+        page[..6].copy_from_slice(b"HLMD\x02\0");
+        page[28..32].fill(0);
+        let crc = checksum(&page);
+        page[28..32].copy_from_slice(&crc.to_le_bytes());
     }
-    let superblock = match Superblock::decode(&slot, checksum) {
-        Ok(superblock) => superblock,
+    let (header, body) = match page::decode(&page, checksum) {
+        Ok((header, body)) => (header, *body),
         Err(error) => {
             assert!(!error.to_string().is_empty());
-            assert_eq!(error == SlotError::Empty, slot.iter().all(|byte| *byte == 0));
+            assert_eq!(error == PageError::Empty, page.iter().all(|byte| *byte == 0));
             return;
         }
     };
-    assert_eq!(superblock.encode(checksum), slot, "there are two ways to write it");
+    assert_eq!(page::encode(&header, &body, checksum), page, "there are two ways to write it");
+    let again = match header.kind {
+        Kind::Superblock => Superblock::decode(&body).map(|b| {
+            same_line(&b);
+            b.encode()
+        }),
+        Kind::Hot => hot::decode(&body, 1 << 40).map(|slots| hot::encode(&slots)),
+        Kind::Marks => marks::decode(&body, 1000).map(|bits| marks::encode(&bits)),
+    };
+    assert!(again.is_err() || again == Ok(body), "there are two ways to write it");
+    if bits != 0 {
+        page[at] ^= bits;
+        assert!(page::decode(&page, checksum).is_err(), "damage at {at} went unseen");
+    }
+}
+
+fn same_line(superblock: &Superblock) {
     let lineage = superblock.lineage;
     let itself = lineage.relation_of(&lineage);
     let never = lineage.generation == Generation::NONE;
     assert_eq!(itself, if never { Relation::New } else { Relation::Same });
-    if bits != 0 {
-        slot[at] ^= bits;
-        assert!(Superblock::decode(&slot, checksum).is_err(), "damage at {at} went unseen");
-    }
 }
 
 fn header(data: &[u8], mended: bool) {
@@ -102,21 +117,30 @@ pub(crate) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         "promote-reply",
     ];
     let mut fresh = Superblock::new("db", "paris", vec![1 << 30, 4096]);
-    let slot = |kind: u8, superblock: &Superblock| {
-        let mut bytes = superblock.encode(checksum);
+    let framed = |sort: u8, kind, body: &[u8; page::BODY_BYTES]| {
+        let header = page::Header { kind, index: 0, owner: 77, sequence: 9 };
+        let mut bytes = page::encode(&header, body, checksum);
         // The rest is zeros, which a short input has by itself; the checksum is mended then.
-        if kind == 1 {
+        if sort == 1 {
             bytes.truncate(640);
         }
-        [&[kind, 40, 0, 1][..], &bytes].concat()
+        [&[sort, 40, 0, 1][..], &bytes].concat()
     };
-    let mut seeds = vec![("slot-whole", slot(0, &fresh)), ("slot-new", slot(1, &fresh))];
+    let of_superblock = |sort, b: &Superblock| framed(sort, Kind::Superblock, &b.encode());
+    let mut words = [0; page::BODY_WORDS];
+    (words[0], words[1]) = (3, 17);
+    let mut seeds = vec![
+        ("page-whole", of_superblock(0, &fresh)),
+        ("page-new", of_superblock(1, &fresh)),
+        ("page-hot", framed(1, Kind::Hot, &hot::encode(&words))),
+        ("page-marks", framed(1, Kind::Marks, &marks::encode(&words))),
+    ];
     for number in 1..20 {
         let generation = Generation { number, tag: number * 77 };
         fresh.lineage = fresh.lineage.fork(generation, Sequence(number));
     }
-    (fresh.saves, fresh.head) = (9, Sequence(1234));
-    seeds.push(("slot-forked", slot(1, &fresh)));
+    (fresh.head, fresh.alone) = (Sequence(1234), true);
+    seeds.push(("page-forked", of_superblock(1, &fresh)));
     for (name, message) in KINDS.into_iter().zip(link::messages()) {
         let mut bytes = vec![4, message.code()];
         bytes.extend((message.payload_length() as u16).to_le_bytes());

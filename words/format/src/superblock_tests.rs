@@ -11,6 +11,7 @@ fn sample() -> Superblock {
         wrote: true,
         equal: false,
         alone: true,
+        sure: false,
         marks_void: false,
         safe_copy: SafeCopy::GivenUp,
         lineage: Lineage::default()

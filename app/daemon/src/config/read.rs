@@ -3,7 +3,9 @@
 
 use super::error::{ConfigError, Source};
 use super::table::Table;
-use super::{Config, GroupConfig, LinkConfig, NodeConfig, QueueSource, VolumeConfig, check, node};
+use super::{
+    Config, GroupConfig, LinkConfig, NodeConfig, QueueSource, VolumeConfig, check, marks, node,
+};
 use helio_engine::{QUEUE_BYTES_SNDR, QUEUE_ITEMS_SNDR, QueueConfig, WhenFull};
 use helio_format::message::VOLUMES_MAX;
 use helio_units::{Bytes, Items, Mode, SECTOR};
@@ -21,8 +23,18 @@ const SHORTEST_TIMEOUT: Duration = Duration::from_millis(100);
 /// What is to be built with the queue on disk.
 const LATER: &str = "comes with the disk queue, which this version does not have";
 
-const GROUP_KEYS: &[&str] =
-    &["nodes", "mode", "queue", "peer-timeout", "flush-limit", "autosync", "link", "volume"];
+const GROUP_KEYS: &[&str] = &[
+    "nodes",
+    "mode",
+    "queue",
+    "peer-timeout",
+    "flush-limit",
+    "autosync",
+    "granularity",
+    "hot-extents",
+    "link",
+    "volume",
+];
 const QUEUE_KEYS: &[&str] = &["memory", "items", "preset", "when-full", "disk"];
 const LINK_KEYS: &[&str] = &["send-buffer", "receive-buffer", "congestion"];
 const VOLUME_KEYS: &[&str] = &["size", "io", "sparse", "members"];
@@ -70,6 +82,7 @@ fn group(
     let (queue, queue_source) = queue(table)?;
     let (peer_timeout, flush_limit) = timeouts(table)?;
     let autosync = table.flag("autosync")?.unwrap_or(true);
+    let (granularity, hot_extents) = marks::read(table)?;
     let link = link(table)?;
     let mut volumes = BTreeMap::new();
     for (name, inner) in table.named("volume", VOLUME_KEYS)? {
@@ -97,6 +110,8 @@ fn group(
         peer_timeout,
         flush_limit,
         autosync,
+        granularity,
+        hot_extents,
         link,
         volumes,
     })

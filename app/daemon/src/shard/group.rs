@@ -12,10 +12,11 @@ use crate::shard::token::{Kind, token};
 use helio_disk::StoreError;
 use helio_driver::{Buffer, Driver, Op, Outcome, Pool, Shared, Socket};
 use helio_engine::{
-    Answer, Command, CommandId, Effect, Engine, Event, Loudness, Refusal, StoreFault, StoreOp,
-    StoreOutcome,
+    Answer, Command, CommandId, Effect, Engine, Event, Keep, Loudness, Refusal, StoreFault,
+    StoreOp, StoreOutcome,
 };
 use helio_format::message::Message;
+use helio_ledger::{Change, Kept};
 use helio_units::{IoId, Moment, RequestId, VolumeIndex};
 use std::collections::HashMap;
 use tokio::sync::oneshot;
@@ -74,13 +75,13 @@ impl Group {
             tuning,
             guard,
             metadata,
-            store,
-            superblock,
+            ledger,
+            durable,
             queue_source,
         } = plan;
         Self {
             index,
-            engine: Engine::new(config.clone(), superblock, dice.0, dice.1, now),
+            engine: Engine::new(config.clone(), durable, dice.0, dice.1, now),
             volumes,
             link: Link::new(index, peer_address, dials, tuning, guard),
             payloads: Payloads::default(),
@@ -88,7 +89,7 @@ impl Group {
             peer: config.peer.clone(),
             config,
             queue_source,
-            metadata: Metadata { file: metadata, store },
+            metadata: Metadata { file: metadata, ledger },
             ios: Vec::new(),
             commands: HashMap::new(),
             next_command: 0,
@@ -194,9 +195,13 @@ impl Group {
                 }
             }
             Effect::SaveSuperblock(superblock) => {
-                if !self.metadata.save(self.index, superblock, driver) {
-                    self.tell(clock.now(), Event::SuperblockSaved { ok: false });
-                }
+                self.keep(Change::Superblock(Box::new(superblock)), clock.now(), driver);
+            }
+            Effect::Keep(Keep::Hot { ticket, add, remove }) => {
+                self.keep(Change::Hot { ticket, add, remove }, clock.now(), driver);
+            }
+            Effect::Keep(Keep::Marks { page, bits }) => {
+                self.keep(Change::Marks { page, bits }, clock.now(), driver);
             }
             Effect::Release(payload) => self.payloads.release(payload),
             Effect::PauseReceiving(paused) => self.link.paused = paused,
@@ -323,16 +328,48 @@ impl Group {
         self.tell(now, Event::StoreDone { io: IoId(u64::from(slot)), outcome });
     }
 
-    /// A step of saving the superblock ended.
+    /// Has written anew what a crash or damage left of the metadata file.
+    pub(crate) fn begin(&mut self, driver: &mut dyn Driver) {
+        self.metadata.perform(self.index, driver);
+    }
+
+    /// Whether it has stopped and its metadata file is at rest, both copies of every page the same.
+    pub(crate) fn at_rest(&self) -> bool {
+        self.stopped && self.metadata.ledger.is_idle()
+    }
+
+    /// A write or flush of the metadata file ended.
     pub(crate) fn metadata_done(
         &mut self,
         outcome: &Outcome,
         now: Moment,
         driver: &mut dyn Driver,
     ) {
-        if let Some(ok) = self.metadata.done(self.index, outcome, driver) {
-            self.tell(now, Event::SuperblockSaved { ok });
+        for kept in self.metadata.done(self.index, outcome, driver) {
+            self.kept(kept, now);
         }
+    }
+
+    /// Asks the ledger for a change; one that it refuses is told at once.
+    fn keep(&mut self, change: Change, now: Moment, driver: &mut dyn Driver) {
+        if let Some(kept) = self.metadata.keep(self.index, change, driver) {
+            self.kept(kept, now);
+        }
+    }
+
+    /// The ledger tells what became of a change.
+    fn kept(&mut self, kept: Kept, now: Moment) {
+        let sequence = self.metadata.ledger.sequence();
+        let event = match kept {
+            Kept::Superblock { ok } => Event::SuperblockSaved { ok, sequence },
+            Kept::Hot { ticket, ok } => {
+                Event::Kept { kept: helio_engine::Kept::Hot { ticket }, ok, sequence }
+            }
+            Kept::Marks { page, ok } => {
+                Event::Kept { kept: helio_engine::Kept::Marks { page }, ok, sequence }
+            }
+        };
+        self.tell(now, event);
     }
 
     /// Hears what arrived on the connection, message by message.

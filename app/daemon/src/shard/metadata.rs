@@ -3,68 +3,65 @@
 
 use crate::shard::token::{Kind, token};
 use helio_driver::{Driver, File, Op, Outcome, Piece};
-use helio_format::superblock::Superblock;
-use helio_ledger::{MetadataEffect, SuperblockStore};
+use helio_ledger::{Change, Kept, Ledger, MetadataEffect};
 use helio_units::Extent;
 
 /// One group's metadata file.
 #[derive(Debug)]
 pub(crate) struct Metadata {
     pub(crate) file: File,
-    pub(crate) store: SuperblockStore,
+    pub(crate) ledger: Ledger,
 }
 
 impl Metadata {
-    /// Begins a save. Returns false where the store was poisoned by an earlier failure.
-    pub(crate) fn save(
+    /// Begins to keep a change. Its end is told by [`Metadata::done`], or here where it cannot be kept any more.
+    #[must_use]
+    pub(crate) fn keep(
         &mut self,
         group: usize,
-        mut superblock: Superblock,
+        change: Change,
         driver: &mut dyn Driver,
-    ) -> bool {
-        match self.store.save(&mut superblock) {
-            Ok(effect) => {
-                self.perform(group, effect, driver);
-                true
-            }
-            Err(_) => false,
+    ) -> Option<Kept> {
+        let refused = self.ledger.keep(change);
+        self.perform(group, driver);
+        refused
+    }
+
+    /// Performs what the ledger asks for next, if it asks for anything.
+    pub(crate) fn perform(&mut self, group: usize, driver: &mut dyn Driver) {
+        let mut effects = Vec::new();
+        self.ledger.next(&mut effects);
+        for effect in effects {
+            let file = self.file.clone();
+            let op = match effect {
+                MetadataEffect::Write { offset, bytes } => Op::Write {
+                    file,
+                    extent: Extent::new(offset, bytes.len() as u64),
+                    pieces: vec![Piece::Bytes(bytes)],
+                    sync: false,
+                },
+                MetadataEffect::Flush => Op::SyncData { file },
+            };
+            driver.submit(token(Kind::Metadata, group, 0), op);
         }
     }
 
-    fn perform(&self, group: usize, effect: MetadataEffect, driver: &mut dyn Driver) {
-        let file = self.file.clone();
-        let op = match effect {
-            MetadataEffect::Write { offset, bytes } => Op::Write {
-                file,
-                extent: Extent::new(offset, bytes.len() as u64),
-                pieces: vec![Piece::Bytes(bytes)],
-                sync: false,
-            },
-            MetadataEffect::Flush => Op::SyncData { file },
-        };
-        driver.submit(token(Kind::Metadata, group, 0), op);
-    }
-
-    /// One effect is done. Returns how the save ended, once it has.
+    /// One effect is done. Returns what is kept now, or cannot be.
     pub(crate) fn done(
         &mut self,
         group: usize,
         outcome: &Outcome,
         driver: &mut dyn Driver,
-    ) -> Option<bool> {
+    ) -> Vec<Kept> {
         if let Some(error) = outcome.error() {
             tracing::error!(%error, "the metadata file cannot be written");
         }
         let ok = outcome.error().is_none();
-        match outcome {
-            Outcome::SyncData(_) => Some(self.store.flushed(ok)),
-            _ => match self.store.written(ok) {
-                Some(next) => {
-                    self.perform(group, next, driver);
-                    None
-                }
-                None => Some(false),
-            },
-        }
+        let kept = match outcome {
+            Outcome::SyncData(_) => self.ledger.flushed(ok),
+            _ => self.ledger.written(ok),
+        };
+        self.perform(group, driver);
+        kept
     }
 }

@@ -163,11 +163,14 @@ impl<D: Driver> Shard<D> {
         if let Some(listener) = self.peer_listener.clone() {
             self.driver.submit(token(Kind::AcceptPeer, 0, 0), Op::Accept { listener });
         }
+        for group in &mut self.groups {
+            group.begin(&mut self.driver);
+        }
         let mut completions = Vec::new();
         loop {
             self.turn();
             if self.stopping
-                && self.groups.iter().all(|g| g.stopped)
+                && self.groups.iter().all(Group::at_rest)
                 && self.leaving.iter().all(Option::is_none)
             {
                 return Ok(());

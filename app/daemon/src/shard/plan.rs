@@ -6,9 +6,8 @@ use crate::shard::clients::Protection;
 use crate::shard::guard::Guard;
 use helio_disk::Member;
 use helio_driver::{Address, File};
-use helio_engine::Config;
-use helio_format::superblock::Superblock;
-use helio_ledger::SuperblockStore;
+use helio_engine::{Config, Durable};
+use helio_ledger::Ledger;
 use helio_link::Tuning;
 use helio_units::Bytes;
 
@@ -35,8 +34,9 @@ pub(crate) struct GroupPlan {
     /// Whom it talks to.
     pub(crate) guard: Guard,
     pub(crate) metadata: File,
-    pub(crate) store: SuperblockStore,
-    pub(crate) superblock: Superblock,
+    pub(crate) ledger: Ledger,
+    /// What the metadata held.
+    pub(crate) durable: Durable,
     /// Where the queue's bound comes from.
     pub(crate) queue_source: QueueSource,
 }

@@ -20,16 +20,15 @@ fn damaged_metadata_is_refused_with_what_to_do_and_left_as_it_is() {
     let (pair, metadata) = stopped();
     let mut dice = Dice::of_test("damaged_metadata_is_refused");
     let mut bytes = std::fs::read(&metadata).expect("it was written");
-    let half = bytes.len() / 2;
-    for slot in [0, half] {
-        // In the part of each slot that is covered by its checksum.
-        let at = slot + dice.below(32) as usize;
+    // Both copies of the superblock.
+    for copy in [0, 4096] {
+        let at = copy + dice.below(4096) as usize;
         bytes[at] ^= 1 << dice.below(8);
     }
     std::fs::write(&metadata, &bytes).expect("it can be written");
     let said = refusal("paris", pair.config(), &pair.state("paris"));
     let name = metadata.display().to_string();
-    assert_says(&said, &[&name, "remedy: if it cannot be restored, remove it"]);
+    assert_says(&said, &[&name, "neither copy of the superblock", "remedy: ", "remove it"]);
     assert_eq!(
         std::fs::read(&metadata).expect("it is there"),
         bytes,
@@ -38,15 +37,17 @@ fn damaged_metadata_is_refused_with_what_to_do_and_left_as_it_is() {
 }
 
 #[test]
-fn one_damaged_slot_is_survived() {
+fn one_damaged_copy_is_survived_and_mended() {
     let (mut pair, metadata) = stopped();
     let sound = std::fs::read(&metadata).expect("it was written");
-    for slot in [0, sound.len() / 2] {
+    for copy in [0, 4096] {
         let mut bytes = sound.clone();
-        bytes[slot + 20] ^= 0x10;
+        bytes[copy + 20] ^= 0x10;
         std::fs::write(&metadata, &bytes).expect("it can be written");
         pair.start("paris");
         assert!(pair.daemon("paris").terminate().success());
+        let after = std::fs::read(&metadata).expect("it is there");
+        assert!(after[..4096] == after[4096..8192], "both copies are whole again");
         std::fs::write(&metadata, &sound).expect("it can be written");
     }
 }

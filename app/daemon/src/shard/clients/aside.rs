@@ -7,7 +7,6 @@ use crate::shard::clients::{Clients, Io, answers};
 use crate::shard::group::{Group, read_buffer};
 use crate::shard::token::{Kind, token};
 use helio_driver::Outcome;
-use helio_engine::REGION;
 use helio_nbd::{Command, Context, ErrorCode, MAX_STATUS_EXTENTS, Request, StatusExtent, status};
 use helio_units::{Extent, VolumeIndex};
 
@@ -92,7 +91,7 @@ impl Clients {
 /// What of an extent may differ from the peer's copy, neighbours joined.
 fn marks(group: &Group, volume: VolumeIndex, extent: Extent) -> Vec<StatusExtent> {
     let mut told: Vec<StatusExtent> = Vec::new();
-    let (mut at, grain) = (extent.offset, REGION.0);
+    let (mut at, grain) = (extent.offset, group.config.granularity.0);
     let end = extent.end().min((at / grain + REGIONS_MAX) * grain);
     while at < end && told.len() < MAX_STATUS_EXTENTS {
         let next = ((at / grain + 1) * grain).min(end);
