@@ -204,3 +204,13 @@ fn marks_before_the_first_superblock_are_a_mistake() {
     let mut ledger = Ledger::fresh(Layout::of(&superblock(1)), OWNER, CHECKSUM);
     let _ = ledger.keep(marks(0, 1));
 }
+
+#[test]
+fn who_asks_for_an_extent_that_is_being_written_shares_its_fate() {
+    let (mut paper, mut ledger) = begun();
+    queue(&mut ledger, add(1, [5]));
+    paper.ask(&mut ledger);
+    queue(&mut ledger, add(2, [5]));
+    let lost = [1, 2].map(|ticket| Kept::Hot { ticket, ok: false });
+    assert_eq!(ledger.written(false), lost);
+}

@@ -242,3 +242,34 @@ fn a_big_file_is_judged_page_by_page_and_found_whole() {
     assert!(found.0.is_idle() && found.1.repaired.is_empty());
     assert_eq!(found.1.marks.len(), 5161);
 }
+
+#[test]
+fn an_extent_found_in_two_pages_is_gone_only_when_it_is_gone_from_both() {
+    let mut paper = paper();
+    let owner = page::owner(OWNER.0, OWNER.1, CHECKSUM);
+    let header = page::Header { kind: Kind::Hot, index: 0, owner, sequence: 4 };
+    let mut slots = [0; BODY_WORDS];
+    slots[7] = 1 + 9;
+    let page = page::encode(&header, &hot::encode(&slots), CHECKSUM);
+    paper.bytes[pair(1)..][..PAGE_BYTES].copy_from_slice(&page);
+    paper.bytes[pair(1) + PAGE_BYTES..][..PAGE_BYTES].copy_from_slice(&page);
+    // The other page cannot be written before its damaged copy is whole.
+    paper.bytes[pair(2) + PAGE_BYTES + 99] ^= 1;
+    let (mut ledger, found) = open(&paper.bytes).expect("opens");
+    assert_eq!(found.hot, [3, 9]);
+    assert_eq!(ledger.keep(Change::Hot { ticket: 1, add: vec![], remove: vec![9] }), None);
+    let kept = |paper: &mut Paper, ledger: &mut Ledger| {
+        paper.ask(ledger);
+        while !paper.writes.is_empty() {
+            paper.end_write(0, true, &mut crate::paper::Dice(0));
+            assert_eq!(ledger.written(true), vec![]);
+        }
+        paper.ask(ledger);
+        paper.end_flush(true);
+        ledger.flushed(true)
+    };
+    assert_eq!(kept(&mut paper, &mut ledger), vec![]);
+    assert_eq!(open(&paper.bytes).expect("opens").1.hot, [3, 9]);
+    assert_eq!(kept(&mut paper, &mut ledger), vec![Kept::Hot { ticket: 1, ok: true }]);
+    assert_eq!(open(&paper.bytes).expect("opens").1.hot, [3]);
+}
