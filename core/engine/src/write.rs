@@ -331,6 +331,7 @@ impl Primary {
             self.local_failed(item, slot, fault, s);
         }
         self.advance_here();
+        self.settle_late(at);
         if item.kind.changes_data() {
             self.leave_gate(item.volume, item.extent, s);
         }
@@ -458,6 +459,19 @@ impl Primary {
                 let item = entry.item;
                 self.unpend(&item);
             }
+        }
+    }
+
+    /// An item ended here only after the peer had it durable.
+    fn settle_late(&mut self, at: Sequence) {
+        if at > self.settled {
+            return;
+        }
+        if let Some(entry) = self.line.get_mut(at)
+            && core::mem::take(&mut entry.pended)
+        {
+            let item = entry.item;
+            self.unpend(&item);
         }
     }
 
