@@ -136,6 +136,8 @@ class Bench:
         for control in self.controls.values():
             control.close()
         self.controls = {}
+        for process in self.stage.running:
+            process.kill()  # a clean stop would try to drain first
         self.stage.stop()
 
     def run(self, part):

@@ -202,9 +202,10 @@ def judged(cells, bench):
     def each(part, value):
         return [value(f) for f in cells.get(part, [])]
 
-    def ratio(part, other, key="rate"):
-        below = [f[key] for f in cells.get(other, [])]
-        return each(part, lambda f: f[key] / statistics.median(below)) if below else []
+    def ratio(part, other):
+        """Of the same round, since the store's rate is not every minute's."""
+        below = {f["round"]: f["rate"] for f in cells.get(other, [])}
+        return [f["rate"] / below[f["round"]] for f in cells.get(part, []) if f["round"] in below]
 
     size, link = bench.stage.size, bench.link
     shipped = lambda f: (f["sent"] + f["received"])
