@@ -155,6 +155,15 @@ pub struct SyncStatus {
     pub eta_seconds: Option<Duration>,
 }
 
+/// What was done to the group's metadata file since the daemon started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MetadataStatus {
+    /// Writes given to the disk.
+    pub writes: u64,
+    /// Flushes given to the disk.
+    pub flushes: u64,
+}
+
 /// What was done since the daemon started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CounterStatus {
