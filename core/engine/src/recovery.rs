@@ -135,6 +135,11 @@ const ROWS: [Row; 12] = {
     ]
 };
 
+/// The label of every row, in the order in which they are tried.
+pub fn labels() -> impl Iterator<Item = &'static str> {
+    ROWS.iter().map(|row| row.label)
+}
+
 impl Row {
     fn matches(&self, f: &Facts) -> bool {
         let agrees = |want: Option<bool>, is: bool| want.is_none_or(|w| w == is);

@@ -81,7 +81,7 @@ pub(crate) enum Standing {
 }
 
 impl Standing {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Secondary => "secondary",
             Self::Returning => "returning",

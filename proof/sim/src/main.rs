@@ -18,8 +18,7 @@ The simulator: two nodes, one client, one operator and bad luck, in virtual time
   cargo xtask sim --seed SEED                tells the story of one seed
 
 Built with `--features plant`:
-  --plant NAME       plants a fault in the engine first: drop-after, skip-gate, answer-early,
-                     clear-mark-early or resume-past-gap
+  --plant NAME       plants a fault in the engine first; an unknown name tells those there are
   --check-planted    plants one after the other, and fails unless each is found within N seeds
 ";
 
@@ -120,12 +119,14 @@ fn summary(walk: &Walk, seconds: f64) {
     let c = &walk.counts;
     println!(
         "{} seeds in {seconds:.1} s ({:.0} seeds/s), {} broken\n\
-         {} client writes, {} answers, {} crashes, {} power cuts, {} link cuts, {} promotions, {} resyncs, \
+         {} client writes ({} per seed, 2000 and more in {} seeds), {} answers, {} crashes, {} power cuts, {} link cuts, {} promotions, {} resyncs, \
          {} rejoined as new, {} events",
         walk.seeds,
         walk.seeds as f64 / seconds.max(1e-9),
         walk.broken.len(),
         c.writes,
+        c.writes / walk.seeds.max(1),
+        c.long,
         c.answered,
         c.crashes,
         c.power_cuts,

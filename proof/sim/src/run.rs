@@ -12,8 +12,6 @@ use helio_netmodel::Dice;
 use helio_twin::{Cluster, Happening, Side};
 use helio_units::{Moment, State};
 
-/// The first phase ends at the latest then.
-const BREAKING_AT_MOST: Duration = Duration::from_secs(40);
 /// The second must be over within this.
 const MENDED_WITHIN: Duration = Duration::from_secs(300);
 /// No story is this long unless an engine spins.
@@ -24,6 +22,8 @@ const STEPS_MAX: u64 = 2_000_000;
 pub struct Counts {
     /// Writes, zeroes and discards of clients.
     pub writes: u64,
+    /// Stories in which a client changed data 2,000 times and more.
+    pub long: u64,
     /// Requests that were answered "done".
     pub answered: u64,
     /// Processes killed.
@@ -46,6 +46,7 @@ impl Counts {
     /// Adds another story's.
     pub fn add(&mut self, other: &Self) {
         self.writes += other.writes;
+        self.long += other.long;
         self.answered += other.answered;
         self.crashes += other.crashes;
         self.power_cuts += other.power_cuts;
@@ -75,6 +76,7 @@ struct Stage<'a> {
     client: Client,
     driver: Driver,
     calm: Duration,
+    breaking: Duration,
     counts: Counts,
     journal: Vec<Happening>,
     story: Option<Story<'a>>,
@@ -90,6 +92,7 @@ pub fn run(seed: u64, story: Option<Story<'_>>) -> Verdict {
         client: Client::new(&scenario, &dice),
         driver: Driver::new(&dice),
         calm: scenario.calm,
+        breaking: scenario.breaking,
         counts: Counts::default(),
         journal: Vec::new(),
         cluster,
@@ -101,6 +104,7 @@ pub fn run(seed: u64, story: Option<Story<'_>>) -> Verdict {
     let tally = stage.driver.tally;
     let counts = Counts {
         writes: stage.client.writes,
+        long: u64::from(stage.client.writes >= 2_000),
         crashes: tally.crashes,
         power_cuts: tally.power_cuts,
         link_cuts: tally.link_cuts,
@@ -121,7 +125,7 @@ impl Stage<'_> {
         // Mostly the two have found each other before the first misfortune, and sometimes not.
         let peace = span(&mut self.driver.dice, Duration::from_millis(300), Duration::from_secs(4));
         self.driver.at(Moment::ZERO + peace, Act::Misfortune);
-        let until = Moment::ZERO + BREAKING_AT_MOST;
+        let until = Moment::ZERO + self.breaking;
         self.advance(until, |stage| Ok(stage.client.is_done()))?;
         self.client.retire();
         self.mend();

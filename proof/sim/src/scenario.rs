@@ -25,7 +25,18 @@ pub(crate) struct Scenario {
     pub(crate) thinks: Duration,
     /// The mean time between two misfortunes.
     pub(crate) calm: Duration,
+    /// Things break for so long at most.
+    pub(crate) breaking: Duration,
 }
+
+/// One story in so many is a long one; not every one of them comes to its 2,000 writes.
+const LONG_ONE_IN: u64 = 80;
+/// The requests of a long story: at least 2,000 of them change data, whatever the dice say.
+const LONG_REQUESTS: u64 = 2_700;
+/// Within this the client of an ordinary story is done, mostly.
+const BREAKING: Duration = Duration::from_secs(40);
+/// A long story's client is, always but for a node that hangs at every turn.
+const LONG_BREAKING: Duration = Duration::from_secs(600);
 
 /// One of the given, each as likely.
 pub(crate) fn pick<T: Copy>(dice: &mut Dice, from: &[T]) -> T {
@@ -76,11 +87,13 @@ impl Scenario {
         };
         let profile = weather(&mut dice);
         let socket = pick(&mut dice, &[Bytes::kib(16), Bytes::kib(128), Bytes::mib(4)]);
-        let requests = 150 + dice.below(350);
+        let long = dice.chance(1, LONG_ONE_IN);
+        let requests = 150 + dice.below(350) + if long { LONG_REQUESTS } else { 0 };
         let depth = pick(&mut dice, &[1, 2, 4, 8, 16]);
         let thinks = span(&mut dice, millis(20), millis(400)) * depth as u32;
         let calm = span(&mut dice, millis(100), millis(2500));
-        Self { volumes, config, profile, socket, requests, depth, thinks, calm }
+        let breaking = if long { LONG_BREAKING } else { BREAKING };
+        Self { volumes, config, profile, socket, requests, depth, thinks, calm, breaking }
     }
 
     /// The two nodes with what lies on their disks, not running yet.
