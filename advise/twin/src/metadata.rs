@@ -69,6 +69,17 @@ impl Metadata {
         self.durable.fill(0);
     }
 
+    /// The bytes of the file, for a snapshot.
+    pub(crate) fn contents(&self) -> Vec<u8> {
+        self.live.to_vec()
+    }
+
+    /// Puts the bytes of another file in its place.
+    pub(crate) fn put_back(&mut self, contents: &[u8]) {
+        self.live.copy_from_slice(contents);
+        self.durable.copy_from_slice(contents);
+    }
+
     /// The next operation of that kind fails.
     pub fn fail_next(&mut self, fault: MetadataFault) {
         self.fault = Some(fault);

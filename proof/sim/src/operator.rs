@@ -20,7 +20,12 @@ impl Driver {
             Act::Break(fault) => self.strike(fault, cluster, oracle),
             Act::MendLink => cluster.mend_link(None),
             Act::Start(side) => self.start(side, cluster),
-            Act::MendDisk(side) => cluster.node_mut(side).disk.slow_down(1),
+            Act::MendDisk(side) => {
+                let disk = &mut cluster.node_mut(side).disk;
+                disk.slow_down(1);
+                disk.fill_up(false);
+                disk.lie(false);
+            }
             Act::Round => {
                 self.round(cluster, oracle);
                 let next = cluster.now() + ROUND;
@@ -87,7 +92,7 @@ impl Driver {
             }
             let node = cluster.node(side);
             let Some(engine) = node.engine.as_ref().filter(|_| !node.hangs(now)) else { continue };
-            let status = engine.status(now);
+            let status = engine.status(node.clock.read(now));
             let leading = status.role == Role::Primary;
             if status.fault.is_some() && !leading && (self.healing || self.dice.chance(1, 2)) {
                 // The remedy of a failed store or metadata file: mend it and restart the daemon.
@@ -111,8 +116,9 @@ impl Driver {
         let serving: Vec<Side> =
             Side::BOTH.into_iter().filter(|side| cluster.node(*side).serves()).collect();
         let why = |side: Side| {
-            let engine = cluster.node(side).engine.as_ref();
-            engine.map(|engine| engine.status(now).link.why).unwrap_or_default()
+            let node = cluster.node(side);
+            let engine = node.engine.as_ref();
+            engine.map(|engine| engine.status(node.clock.read(now)).link.why).unwrap_or_default()
         };
         let told = Side::BOTH.map(why);
         let heard = |label: &str| told.iter().any(|why| why.contains(label));

@@ -2,7 +2,7 @@
 //! Planted faults: a proof that the oracle can say no.
 
 use helio_engine::{Plant, plant};
-use helio_sim::{Violation, walk};
+use helio_sim::{Telling, Violation, walk};
 use std::time::Instant;
 
 /// Plants the fault of that name.
@@ -23,7 +23,7 @@ pub(crate) fn check(from: u64, seeds: u64) -> bool {
     for (name, fault) in Plant::ALL {
         let began = Instant::now();
         plant(Some(*fault));
-        let walked = walk(from, seeds, 1, &|_, _| {});
+        let walked = walk(&Telling::of(from), seeds, 1, &|_, _| {});
         plant(None);
         let took = began.elapsed().as_secs_f64();
         match walked.broken.first() {

@@ -2,10 +2,13 @@
 //! One seed, one story.
 
 use crate::client::Client;
+use crate::coverage::Coverage;
 use crate::driver::{Act, Driver};
+use crate::kinds::Kind;
 use crate::oracle::Oracle;
 use crate::promise::{Promise, Violation, hold};
 use crate::scenario::{Scenario, fair_weather, span};
+use crate::telling::Telling;
 use core::fmt;
 use core::time::Duration;
 use helio_netmodel::Dice;
@@ -63,6 +66,8 @@ impl Counts {
 pub struct Verdict {
     /// Its numbers.
     pub counts: Counts,
+    /// Where it went.
+    pub coverage: Coverage,
     /// The first broken promise, and when.
     pub broken: Option<(Violation, Moment)>,
 }
@@ -80,24 +85,32 @@ struct Stage<'a> {
     counts: Counts,
     journal: Vec<Happening>,
     story: Option<Story<'a>>,
+    /// What each node showed last, in its present life.
+    shown: [Option<(State, &'static str)>; 2],
 }
 
-/// Runs the story of a seed; tells it where somebody listens. The engine's own assertions panic.
-pub fn run(seed: u64, story: Option<Story<'_>>) -> Verdict {
-    let dice = Dice::new(seed);
-    let scenario = Scenario::new(&dice);
+/// Runs a story; tells it where somebody listens. The engine's own assertions panic.
+pub fn run(telling: &Telling, story: Option<Story<'_>>) -> Verdict {
+    let dice = Dice::new(telling.seed);
+    let mut scenario = Scenario::new(&dice);
+    scenario.requests = telling.requests.unwrap_or(u64::MAX).min(scenario.requests);
+    scenario.clocks_differ &= !telling.without.contains(&Kind::Clock);
     let cluster = scenario.cluster(&dice, story.is_some());
     let mut stage = Stage {
         oracle: Oracle::new(&cluster, scenario.volumes.len()),
         client: Client::new(&scenario, &dice),
-        driver: Driver::new(&dice),
+        driver: Driver::new(&dice, telling),
         calm: scenario.calm,
         breaking: scenario.breaking,
         counts: Counts::default(),
         journal: Vec::new(),
         cluster,
         story,
+        shown: [None; 2],
     };
+    if scenario.clocks_differ {
+        stage.driver.coverage.struck("clock-drifts");
+    }
     stage.tell(&format_args!("{scenario:#?}"));
     let ended = stage.play();
     let broken = ended.err().map(|violation| (violation, stage.cluster.now()));
@@ -111,7 +124,7 @@ pub fn run(seed: u64, story: Option<Story<'_>>) -> Verdict {
         wipes: tally.wipes,
         ..stage.counts
     };
-    Verdict { counts, broken }
+    Verdict { counts, coverage: stage.driver.coverage, broken }
 }
 
 impl Stage<'_> {
@@ -172,10 +185,12 @@ impl Stage<'_> {
                 self.tell(&format_args!("** {act:?}"));
             }
             if matches!(act, Act::Misfortune) {
+                let (number, strikes) = self.driver.next_misfortune();
                 let fault = self.driver.draw_fault();
                 // Misfortunes come together, but nodes must also live for a while between them.
-                if self.driver.ailing() < 2 || self.driver.dice.chance(1, 5) {
-                    self.tell(&format_args!("** {fault:?}"));
+                let bearable = self.driver.ailing() < 2 || self.driver.dice.chance(1, 5);
+                if strikes && bearable && !self.driver.leaves_out(fault.class().0) {
+                    self.tell(&format_args!("** {number}: {fault:?}"));
                     self.driver.strike(fault, &mut self.cluster, &mut self.oracle);
                 }
                 let least = self.calm / 8;
@@ -208,11 +223,33 @@ impl Stage<'_> {
             }
         }
         let judged = self.oracle.observe(&self.cluster, &journal);
+        self.look(&journal);
         self.client.notice(now, &journal);
         self.driver.notice(&self.cluster, &journal);
         journal.clear();
         self.journal = journal;
         judged
+    }
+
+    /// Notices changes of state and standing.
+    fn look(&mut self, journal: &[Happening]) {
+        for happening in journal {
+            if let Happening::Died { side, .. } | Happening::Started { side } = happening {
+                self.shown[side.index()] = None;
+            }
+        }
+        for side in Side::BOTH {
+            let engine = self.cluster.node(side).engine.as_ref();
+            let shows = self.oracle.state(side).zip(engine.map(helio_engine::Engine::standing));
+            let shown = core::mem::replace(&mut self.shown[side.index()], shows);
+            let (Some((from, stood)), Some((to, stands))) = (shown, shows) else { continue };
+            if from != to {
+                self.driver.coverage.changed_state(from, to);
+            }
+            if stood != stands {
+                self.driver.coverage.changed_standing(stood, stands);
+            }
+        }
     }
 
     fn count(&mut self, journal: &[Happening]) {
@@ -228,6 +265,7 @@ impl Stage<'_> {
                     self.counts.resyncs +=
                         u64::from(!primary && !record.clean && record.consistent);
                 }
+                Happening::Noted { words, .. } => self.driver.coverage.heard(words),
                 _ => {}
             }
         }
@@ -272,7 +310,7 @@ impl Stage<'_> {
             match &node.engine {
                 None => words += &format!("; {side} is down"),
                 Some(engine) => {
-                    let status = engine.status(self.cluster.now());
+                    let status = engine.status(node.clock.read(self.cluster.now()));
                     let (payloads, ios) = (node.pool.len(), node.disk.under_way());
                     words += &format!(
                         "; {side}: {} {} ({}), fault {:?}, {payloads} payloads, {ios} operations, queue {:?}, {:?}, \

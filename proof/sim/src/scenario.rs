@@ -4,11 +4,11 @@
 use core::time::Duration;
 use helio_engine::{Config, QUEUE_ITEMS_SNDR, QueueConfig, WhenFull};
 use helio_netmodel::{Dice, Ppm, Profile};
-use helio_twin::{BLOCK, Cluster, Disk, Latency, Metadata, Node, Place, Side, Stamp, Wire};
+use helio_twin::{BLOCK, Clock, Cluster, Disk, Latency, Metadata, Node, Place, Side, Stamp, Wire};
 use helio_units::{Bytes, Items, Mode, Rate};
 
 /// Stamps of what lay on the disks before the story; requests never get that far.
-const FOREIGN: u64 = 1 << 60;
+pub(crate) const FOREIGN: u64 = 1 << 60;
 
 /// The fixed facts of one story.
 #[derive(Clone, Debug)]
@@ -25,10 +25,14 @@ pub(crate) struct Scenario {
     pub(crate) thinks: Duration,
     /// The mean time between two misfortunes.
     pub(crate) calm: Duration,
+    /// The nodes' clocks show different times and run at different speeds.
+    pub(crate) clocks_differ: bool,
     /// Things break for so long at most.
     pub(crate) breaking: Duration,
 }
 
+/// How much too fast a clock is, in parts per million: sound ones stay below 200, and there are others.
+const DRIFTS: [i32; 7] = [0, 20, -20, 200, -200, 10_000, -10_000];
 /// One story in so many is a long one; not every one of them comes to its 2,000 writes.
 const LONG_ONE_IN: u64 = 80;
 /// The requests of a long story: at least 2,000 of them change data, whatever the dice say.
@@ -92,8 +96,20 @@ impl Scenario {
         let depth = pick(&mut dice, &[1, 2, 4, 8, 16]);
         let thinks = span(&mut dice, millis(20), millis(400)) * depth as u32;
         let calm = span(&mut dice, millis(100), millis(2500));
+        let clocks_differ = dice.chance(1, 2);
         let breaking = if long { LONG_BREAKING } else { BREAKING };
-        Self { volumes, config, profile, socket, requests, depth, thinks, calm, breaking }
+        Self {
+            volumes,
+            config,
+            profile,
+            socket,
+            requests,
+            depth,
+            thinks,
+            calm,
+            clocks_differ,
+            breaking,
+        }
     }
 
     /// The two nodes with what lies on their disks, not running yet.
@@ -119,7 +135,13 @@ impl Scenario {
                 });
             }
             let saves = span(&mut speed, micros(50), micros(5000));
-            Node::new(config, disk, Metadata::new(saves, own.split("metadata")))
+            let mut node = Node::new(config, disk, Metadata::new(saves, own.split("metadata")));
+            if self.clocks_differ {
+                let mut own = own.split("clock");
+                let drift = pick(&mut own, &DRIFTS);
+                node.clock = Clock::new(Duration::from_millis(own.below(1 << 40)), drift);
+            }
+            node
         };
         let nodes = [node(Side::Paris), node(Side::Lyon)];
         let wire = Wire::new(&self.profile, self.socket, dice);

@@ -4,7 +4,7 @@
 #![cfg(feature = "plant")]
 
 use helio_engine::{Plant, plant};
-use helio_sim::walk;
+use helio_sim::{Telling, walk};
 
 const SEEDS: u64 = 1000;
 
@@ -13,7 +13,7 @@ fn every_planted_fault_is_found() {
     std::panic::set_hook(Box::new(|_| {}));
     for (name, fault) in Plant::ALL {
         plant(Some(*fault));
-        let found = walk(0, SEEDS, 1, &|_, _| {}).broken;
+        let found = walk(&Telling::of(0), SEEDS, 1, &|_, _| {}).broken;
         plant(None);
         assert!(!found.is_empty(), "{name} broke no promise in {SEEDS} seeds");
     }
