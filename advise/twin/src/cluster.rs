@@ -348,8 +348,13 @@ impl Cluster {
         if waited {
             end.accepting = 0;
         }
-        if waited && end.epoch.is_none_or(|before| before < epoch) && self.node(side).is_up() {
+        let before = end.epoch;
+        if waited && before.is_none_or(|before| before < epoch) && self.node(side).is_up() {
             self.establish(side, epoch);
+            // The other end may still believe in what this one lets go.
+            if let Some(epoch) = before {
+                self.push(self.now, Due::Broken { side: side.other(), epoch });
+            }
         } else {
             self.push(self.now, Due::Broken { side: side.other(), epoch });
         }

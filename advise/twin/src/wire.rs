@@ -262,7 +262,8 @@ impl Wire {
         let end = &mut self.ends[side.index()];
         end.epoch = Some(epoch);
         end.backlog.clear();
-        end.inbox.retain(|parcel| parcel.epoch == epoch);
+        let accepting = end.accepting;
+        end.inbox.retain(|parcel| parcel.epoch == epoch || parcel.epoch == accepting);
         end.in_socket = Bytes::ZERO;
         end.failures = 0;
     }
