@@ -100,6 +100,11 @@ impl Coverage {
         sum(&mut self.faults, &other.faults);
     }
 
+    /// How much went wrong.
+    pub(crate) fn misfortunes(&self) -> u64 {
+        self.faults.values().sum()
+    }
+
     pub(crate) fn struck(&mut self, fault: &'static str) {
         *self.faults.entry(fault).or_default() += 1;
     }

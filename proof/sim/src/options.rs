@@ -12,7 +12,6 @@ The simulator: two nodes, one client, one operator and bad luck, in virtual time
                          kind of fault was met
       --require N        and fails where one was met fewer than N times, or is in no list
       --json             tells the whole of it as JSON
-      --record           adds the walk to proof/sim/walked.txt if every promise held
   cargo xtask sim --seed SEED                tells the story of one seed
       --shrink           where it breaks a promise: finds the smallest story that still does, and tells that
 

@@ -13,7 +13,7 @@ use crate::walk::judge;
 /// Stories tried at most.
 const TRIES: u32 = 2_000;
 
-/// A shorter story that breaks the same promise, and how it breaks it.
+/// A story that breaks the same promise, and how it breaks it.
 #[derive(Debug)]
 struct Shrinking {
     promise: Promise,
@@ -28,6 +28,7 @@ pub fn shrink(telling: &Telling) -> Option<(Telling, Violation)> {
     let promise = violation.promise;
     let mut shrinking = Shrinking { promise, best: (telling.clone(), violation), tries: TRIES };
     while shrinking.round() {}
+    shrinking.name_only_what_matters();
     Some(shrinking.best)
 }
 
@@ -44,6 +45,22 @@ impl Shrinking {
         let better = broken.is_some();
         self.best = broken.map_or_else(|| self.best.clone(), |(violation, _)| (telling, violation));
         better
+    }
+
+    /// What does not come up anyway need not be named.
+    fn name_only_what_matters(&mut self) {
+        let (best, _) = &mut self.best;
+        let most = best.misfortunes.unwrap_or(u64::MAX);
+        best.skipped.retain(|number| *number <= most);
+        let struck = |telling: &Telling| judge(telling).coverage.misfortunes();
+        let least = struck(&self.best.0);
+        for kind in self.best.0.without.clone() {
+            let mut telling = self.best.0.clone();
+            telling.without.remove(&kind);
+            if struck(&telling) <= least {
+                self.try_without(|best| *best = telling);
+            }
+        }
     }
 
     /// Tries everything once; returns whether anything helped.
