@@ -5,11 +5,12 @@ use crate::coverage::Coverage;
 use crate::faults::Fault;
 use crate::kinds::{Kind, odds};
 use crate::oracle::Oracle;
+use crate::replay::Step;
 use crate::telling::Telling;
 use helio_engine::{Command, CommandId};
 use helio_netmodel::Dice;
 use helio_twin::{Cluster, Side, Snapshot};
-use helio_units::Moment;
+use helio_units::{Moment, RequestId};
 use std::collections::BTreeMap;
 
 /// What waits for its time.
@@ -29,6 +30,8 @@ pub(crate) enum Act {
     Round,
     /// A node takes over by force.
     TakeOver(Side),
+    /// What the file of a flight recorder says.
+    Scripted { side: Side, id: RequestId, step: Step },
     /// A promotion that belongs to a planned switch; tried so many times more.
     Promote(Side, u32),
 }
@@ -40,6 +43,8 @@ pub(crate) struct Tally {
     pub(crate) power_cuts: u64,
     pub(crate) link_cuts: u64,
     pub(crate) wipes: u64,
+    /// Changes of data that a script asked for.
+    pub(crate) scripted_writes: u64,
 }
 
 /// The hand of fate and of the operator.
@@ -62,6 +67,8 @@ pub(crate) struct Driver {
     telling: Telling,
     root: Dice,
     drawn: u64,
+    /// How much of a script is still to come.
+    pub(crate) scripted: usize,
     /// What an administrator keeps of each node, and may put back one day.
     pub(crate) snapshots: [Option<Snapshot>; 2],
     pub(crate) coverage: Coverage,
@@ -82,6 +89,7 @@ impl Driver {
             telling: telling.clone(),
             root: dice.clone(),
             drawn: 0,
+            scripted: 0,
             snapshots: [None, None],
             coverage: Coverage::default(),
         }

@@ -52,11 +52,9 @@ fn perform(options: &Options) -> Result<bool, String> {
         return Ok(tell_or_shrink(options));
     }
     let began = Instant::now();
-    let planting = options.plant.as_ref().map(|name| format!(" --plant {name}"));
-    let planting = planting.unwrap_or_default();
     let shown = |seed: u64, violation: &Violation| {
         let story = Telling { seed, ..options.telling.clone() };
-        eprintln!("seed {seed}: {violation}\n    cargo xtask sim {story}{planting} --shrink");
+        eprintln!("seed {seed}: {violation}\n    cargo xtask sim {story}{options} --shrink");
     };
     let found = walk(&options.telling, options.seeds, SHOWN, &shown);
     let seconds = began.elapsed().as_secs_f64();
@@ -78,8 +76,7 @@ fn tell_or_shrink(options: &Options) -> bool {
         return true;
     };
     tell(&smallest);
-    let plant = options.plant.as_ref().map(|name| format!(" --plant {name}")).unwrap_or_default();
-    println!("\nThe smallest story found: {violation}\n    cargo xtask sim {smallest}{plant}");
+    println!("\nThe smallest story found: {violation}\n    cargo xtask sim {smallest}{options}");
     false
 }
 

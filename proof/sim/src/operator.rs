@@ -31,6 +31,7 @@ impl Driver {
                 let next = cluster.now() + ROUND;
                 self.at(next, Act::Round);
             }
+            Act::Scripted { side, id, step } => self.scripted((side, id, step), cluster, oracle),
             Act::TakeOver(side) => {
                 self.command(cluster, oracle, side, Command::Promote { force: true });
             }

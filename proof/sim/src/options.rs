@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the caller asks for.
 
-use helio_sim::{Kind, Telling};
+use helio_sim::{Kind, Script, Telling};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 pub(crate) const HELP: &str = "\
 The simulator: two nodes, one client, one operator and bad luck, in virtual time.
@@ -14,6 +15,11 @@ The simulator: two nodes, one client, one operator and bad luck, in virtual time
       --json             tells the whole of it as JSON
   cargo xtask sim --seed SEED                tells the story of one seed
       --shrink           where it breaks a promise: finds the smallest story that still does, and tells that
+
+  cargo xtask sim --replay FILE [--seeds N]  tells what `helio recorder GROUP --json` printed again: the same requests,
+                                             link cuts and commands at the same moments, on N (1000) kinds of link,
+                                             disk and queue; a second --replay FILE is the peer's
+  cargo xtask sim --replay FILE --seed SEED  the story of one of them
 
 What a story leaves out, as --shrink prints it:
   --requests N           the client makes no more than N requests
@@ -40,10 +46,13 @@ pub(crate) struct Options {
     pub(crate) help: bool,
     pub(crate) check_planted: bool,
     pub(crate) plant: Option<String>,
+    /// The files of a replay.
+    replay: Vec<String>,
 }
 
 impl Options {
     pub(crate) fn read(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut dumps = Vec::new();
         let mut options = Self { seeds: 1000, ..Self::default() };
         let telling = &mut options.telling;
         while let Some(argument) = arguments.next() {
@@ -68,13 +77,30 @@ impl Options {
                     let numbers = listed.split(',').map(|one| number(one.to_owned()));
                     telling.skipped = numbers.collect::<Result<_, _>>()?;
                 }
+                "--replay" => {
+                    let path = value()?;
+                    let text = std::fs::read_to_string(&path);
+                    options.replay.push(path.clone());
+                    dumps.push(text.map_err(|why| format!("{path}: {why}"))?);
+                }
                 "--plant" => options.plant = Some(value()?),
                 "--check-planted" => options.check_planted = true,
                 "--help" | "-h" => options.help = true,
                 other => return Err(format!("{other} is unknown\n\n{HELP}")),
             }
         }
+        if !dumps.is_empty() {
+            telling.script = Some(Arc::new(Script::read(&dumps)?));
+        }
         Ok(options)
+    }
+}
+
+/// What of the call a story needs beside itself.
+impl core::fmt::Display for Options {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.plant.iter().try_for_each(|name| write!(f, " --plant {name}"))?;
+        self.replay.iter().try_for_each(|path| write!(f, " --replay {path}"))
     }
 }
 

@@ -94,6 +94,9 @@ pub fn run(telling: &Telling, story: Option<Story<'_>>) -> Verdict {
     let dice = Dice::new(telling.seed);
     let mut scenario = Scenario::new(&dice);
     scenario.requests = telling.requests.unwrap_or(u64::MAX).min(scenario.requests);
+    if let Some(script) = &telling.script {
+        scenario.follow(script);
+    }
     scenario.clocks_differ &= !telling.without.contains(&Kind::Clock);
     let cluster = scenario.cluster(&dice, story.is_some());
     let mut stage = Stage {
@@ -111,12 +114,15 @@ pub fn run(telling: &Telling, story: Option<Story<'_>>) -> Verdict {
     if scenario.clocks_differ {
         stage.driver.coverage.struck("clock-drifts");
     }
+    if let Some(script) = &telling.script {
+        stage.driver.follow(script);
+    }
     stage.tell(&format_args!("{scenario:#?}"));
     let ended = stage.play();
     let broken = ended.err().map(|violation| (violation, stage.cluster.now()));
     let tally = stage.driver.tally;
     let counts = Counts {
-        writes: stage.client.writes,
+        writes: stage.client.writes + tally.scripted_writes,
         long: u64::from(stage.client.writes >= 2_000),
         crashes: tally.crashes,
         power_cuts: tally.power_cuts,
@@ -134,12 +140,15 @@ impl Stage<'_> {
         }
         let first = Act::Promote(Side::Paris, 6);
         self.driver.at(Moment::ZERO + Duration::from_millis(300), first);
-        self.driver.at(Moment::ZERO + Duration::from_millis(900), Act::Round);
-        // Mostly the two have found each other before the first misfortune, and sometimes not.
-        let peace = span(&mut self.driver.dice, Duration::from_millis(300), Duration::from_secs(4));
-        self.driver.at(Moment::ZERO + peace, Act::Misfortune);
+        if self.driver.scripted == 0 {
+            self.driver.at(Moment::ZERO + Duration::from_millis(900), Act::Round);
+            // Mostly the two have found each other before the first misfortune, and sometimes not.
+            let (least, most) = (Duration::from_millis(300), Duration::from_secs(4));
+            let peace = span(&mut self.driver.dice, least, most);
+            self.driver.at(Moment::ZERO + peace, Act::Misfortune);
+        }
         let until = Moment::ZERO + self.breaking;
-        self.advance(until, |stage| Ok(stage.client.is_done()))?;
+        self.advance(until, |stage| Ok(stage.client.is_done() && stage.driver.scripted == 0))?;
         self.client.retire();
         self.mend();
         let until = self.cluster.now() + MENDED_WITHIN;

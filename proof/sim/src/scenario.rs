@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a seed decides before the story begins.
 
+use crate::replay::Script;
 use core::time::Duration;
 use helio_engine::{Config, QUEUE_ITEMS_SNDR, QueueConfig, WhenFull};
 use helio_netmodel::{Dice, Ppm, Profile};
@@ -110,6 +111,14 @@ impl Scenario {
             clocks_differ,
             breaking,
         }
+    }
+
+    /// What a file of the field decides instead of the seed.
+    pub(crate) fn follow(&mut self, script: &Script) {
+        self.volumes.clone_from(&script.volumes);
+        self.config.volumes.clone_from(&script.volumes);
+        self.requests = 0;
+        self.breaking += script.steps.last().map_or(Duration::ZERO, |(at, ..)| *at);
     }
 
     /// The two nodes with what lies on their disks, not running yet.

@@ -2,8 +2,10 @@
 //! Which story is told: a seed's, whole or abridged.
 
 use crate::kinds::Kind;
+use crate::replay::Script;
 use core::fmt;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// A story: what its seed decides, less what is left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,6 +20,8 @@ pub struct Telling {
     pub without: BTreeSet<Kind>,
     /// What strikes though it has no odds of its own yet.
     pub with: BTreeSet<Kind>,
+    /// What happens is written, and nothing else breaks.
+    pub script: Option<Arc<Script>>,
     /// Misfortunes that do not strike, by their number in the story.
     pub skipped: BTreeSet<u64>,
 }
@@ -31,7 +35,9 @@ impl Telling {
 
     /// Whether the misfortune of that number is left out.
     pub(crate) fn skips(&self, number: u64) -> bool {
-        self.misfortunes.is_some_and(|most| number > most) || self.skipped.contains(&number)
+        self.script.is_some()
+            || self.misfortunes.is_some_and(|most| number > most)
+            || self.skipped.contains(&number)
     }
 }
 
