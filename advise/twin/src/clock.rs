@@ -72,7 +72,7 @@ mod tests {
         for drift in [-10_000, -200, 0, 1, 10_000] {
             let mut clock = Clock::new(Duration::from_secs(3), drift);
             clock.leap(Moment(7_000_001), Duration::from_millis(5));
-            for shown in [3_012_000_000, 3_100_000_007, 90_000_000_001].map(Moment) {
+            for shown in [3_013_000_000, 3_100_000_007, 90_000_000_001].map(Moment) {
                 let at = clock.when(shown);
                 assert!(clock.read(at) >= shown && clock.read(Moment(at.0 - 1)) < shown, "{drift}");
             }
