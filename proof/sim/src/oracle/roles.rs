@@ -28,6 +28,8 @@ impl Oracle {
         self.copies[side.index()].serving = false;
         if record.role == Role::Secondary && !record.wrote {
             self.nothing_discarded(cluster, side)?;
+            // The two have come to terms: whoever was restored was told from the node it had been.
+            self.copies.iter_mut().for_each(|copy| copy.restored = false);
             // A stream was adopted: what a power cut took has been made up for, or the record says inconsistent.
             self.copies[side.index()].tainted = false;
             if record.consistent && !self.copies[side.index()].consistent {
