@@ -29,7 +29,9 @@ impl Oracle {
         if record.role == Role::Secondary && !record.wrote {
             self.nothing_discarded(cluster, side)?;
             // The two have come to terms: whoever was restored was told from the node it had been.
-            self.copies.iter_mut().for_each(|copy| copy.restored = false);
+            if !record.clean {
+                self.copies.iter_mut().for_each(|copy| copy.restored = false);
+            }
             // A stream was adopted: what a power cut took has been made up for, or the record says inconsistent.
             self.copies[side.index()].tainted = false;
             if record.consistent && !self.copies[side.index()].consistent {
@@ -106,6 +108,10 @@ impl Oracle {
         hold(!rival || force == Some(true), Promise::OnePrimary, || {
             format!("{side} becomes primary without force while the other serves")
         })?;
+        if own.restored || peer.restored {
+            // What was never told to the other node before the files went back, nobody can miss.
+            return Ok(self.begins(side, &record.lineage, force));
+        }
         let image = &self.images[side.index()];
         self.nothing_lost(side, own.generation, 0, force, image)?;
         // Whoever forces a promotion while another is being asked for overrides the word that was given.
@@ -119,7 +125,14 @@ impl Oracle {
             let image = child.map_or(image, |history| &history.base);
             self.nothing_lost(side, peer.generation, left, force, image)?;
         }
-        let (old, new) = (own.generation, self.history_of(record.lineage.generation));
+        self.begins(side, &record.lineage, force);
+        Ok(())
+    }
+
+    /// A promotion begins a truth of its own.
+    fn begins(&mut self, side: Side, lineage: &Lineage, force: Option<bool>) {
+        let old = self.copies[side.index()].generation;
+        let new = self.history_of(lineage.generation);
         if new != old {
             let base = self.images[side.index()].clone();
             self.histories.insert(new, History::new(side, base, self.serial, force == Some(true)));
@@ -130,7 +143,6 @@ impl Oracle {
         copy.promoted_at = self.serial;
         copy.watched = false;
         copy.tainted = false;
-        Ok(())
     }
 
     fn nothing_lost(
