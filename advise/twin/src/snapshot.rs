@@ -13,6 +13,15 @@ use crate::{Place, Stamp};
 pub struct Snapshot {
     disk: Vec<Vec<Stamp>>,
     metadata: MetadataBytes,
+    changes: u64,
+}
+
+impl Snapshot {
+    /// How often the metadata had durably changed.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
 }
 
 /// What of a snapshot is put back.
@@ -29,7 +38,11 @@ impl Cluster {
     #[must_use]
     pub fn snapshot(&self, side: Side) -> Snapshot {
         let node = self.node(side);
-        Snapshot { disk: node.disk.contents(), metadata: node.metadata.backup() }
+        Snapshot {
+            disk: node.disk.contents(),
+            metadata: node.metadata.backup(),
+            changes: node.metadata.sequence(),
+        }
     }
 
     /// Puts a snapshot back, or a part of it. The node is down.

@@ -45,6 +45,9 @@ impl Oracle {
     fn nothing_discarded(&self, cluster: &Cluster, side: Side) -> Result<(), Violation> {
         let Some(record) = cluster.node(side).superblock() else { return Ok(()) };
         let at = self.copies[side.index()].generation;
+        if self.copies[side.index()].restored {
+            return Ok(());
+        }
         let Some(history) = self.histories.get(&at).filter(|history| history.leader == side) else {
             return Ok(());
         };
