@@ -2,7 +2,7 @@
 //! Short stories of two nodes in virtual time.
 
 use core::time::Duration;
-use helio_engine::{Command, CommandId, Config, Operation, QueueConfig};
+use helio_engine::{Command, CommandId, Config, Operation, QueueConfig, ResyncConfig};
 use helio_netmodel::{Dice, Profile};
 use helio_twin::{
     BLOCK, Breakage, Cluster, Disk, Happening, Latency, Metadata, Node, Replied, Side, Stamp, Wire,
@@ -22,6 +22,7 @@ fn config(side: Side, mode: Mode) -> Config {
         peer_timeout: Duration::from_secs(2),
         flush_limit: Duration::from_secs(10),
         autosync: true,
+        resync: ResyncConfig::default(),
     }
 }
 

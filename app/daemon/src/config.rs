@@ -19,7 +19,7 @@ pub use error::{ConfigError, Place};
 
 use error::Source;
 use helio_driver::DriverChoice;
-use helio_engine::QueueConfig;
+use helio_engine::{QueueConfig, ResyncConfig};
 use helio_tls::PublicKey;
 use helio_units::{Bytes, Mode};
 use std::collections::BTreeMap;
@@ -97,6 +97,8 @@ pub struct GroupConfig {
     pub flush_limit: Duration,
     /// Copy marked regions without being asked once the link is back.
     pub autosync: bool,
+    /// How the copier treats the application and the link.
+    pub resync: ResyncConfig,
     /// The connection between the two.
     pub link: LinkConfig,
     /// The volumes, by name.

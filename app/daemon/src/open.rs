@@ -138,6 +138,7 @@ fn engine_config(
         peer_timeout: config.peer_timeout,
         flush_limit: config.flush_limit,
         autosync: config.autosync,
+        resync: config.resync,
     }
 }
 

@@ -2,7 +2,9 @@
 //! Everything the engine can be told.
 
 use crate::refusal::StoreFault;
+use alloc::vec::Vec;
 use core::time::Duration;
+use helio_format::copying::Digest;
 use helio_format::message::Message;
 use helio_units::{Extent, IoId, Mode, Payload, Rate, RequestId, VolumeIndex};
 
@@ -52,7 +54,7 @@ pub struct Request {
 }
 
 /// How an operation on a store ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreOutcome {
     /// It is done.
     Done,
@@ -63,8 +65,21 @@ pub enum StoreOutcome {
         /// All bytes are zero.
         zero: bool,
     },
+    /// The digests asked for, in order.
+    Digests(Vec<Digest>),
+    /// What differs from the digests given, in order.
+    Differing(Vec<Run>),
     /// It failed.
     Failed(StoreFault),
+}
+
+/// A stretch that differs from the peer's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Where.
+    pub extent: Extent,
+    /// Its bytes, or none where all of them are zero here.
+    pub payload: Option<Payload>,
 }
 
 /// An operator's command, or the daemon's on its behalf.

@@ -135,11 +135,6 @@ impl Marks {
         }
     }
 
-    /// The region that holds an extent of the copier's.
-    pub(crate) fn region_of(&self, volume: VolumeIndex, extent: Extent) -> Region {
-        Region(self.regions(volume, extent).start)
-    }
-
     /// A copy of this region could not be read; it must be tried again.
     pub(crate) fn abandon_copy(&mut self, region: Region) {
         self.copying[region.0 as usize / 64] &= !(1 << (region.0 % 64));

@@ -16,6 +16,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use core::time::Duration;
+use helio_format::copying::Copying;
 use helio_format::message::{Hello, Message, Parting, Ping};
 use helio_units::{Bytes, Moment, Rate, Sequence};
 
@@ -158,6 +159,7 @@ impl Engine {
         self.session.hurry_sent = false;
         self.session.peer_flushing = false;
         self.follower.disconnected(&mut self.shared);
+        self.teller.forget();
         if let Some(primary) = &mut self.primary {
             primary.stream_broken(&mut self.shared);
         }
@@ -203,6 +205,7 @@ impl Engine {
                 self.peer_pong(token, flushing);
                 Ok(())
             }
+            Message::Copying(talk) if up => self.peer_copies(talk),
             Message::PromoteRequest { durable, .. } if up => {
                 self.peer_asks_promotion(durable);
                 Ok(())
@@ -281,6 +284,21 @@ impl Engine {
         let continues = b.lineage == start.lineage && b.consistent == start.consistent && !b.clean;
         self.follower.start(start, continues, &mut self.shared);
         Ok(())
+    }
+
+    /// What is said about what may differ.
+    fn peer_copies(&mut self, talk: Copying) -> Result<(), String> {
+        match (talk, &mut self.primary) {
+            (Copying::DigestsWanted { volume, extent, coarse }, None)
+                if self.follower.is_begun() =>
+            {
+                self.teller.ask((volume, extent, coarse), &self.shared)
+            }
+            (Copying::Digests { volume, extent, coarse, list }, Some(primary)) => {
+                primary.digests_told((volume, extent, coarse), &list)
+            }
+            (talk, _) => Err(out_of_turn(&Message::Copying(talk))),
+        }
     }
 
     fn peer_ping(&mut self, ping: Ping) {

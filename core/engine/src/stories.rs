@@ -6,6 +6,7 @@ use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
+use helio_format::copying::{Copying, Digest};
 use helio_format::lineage::Lineage;
 use helio_format::message::{Ack, Hello, Item, ItemKind, Message, Parting, Ranges, Start};
 use helio_format::superblock::Superblock;
@@ -24,6 +25,8 @@ struct Desk {
     ios: VecDeque<(IoId, StoreOp)>,
     saves: VecDeque<Superblock>,
     said: Vec<Message>,
+    /// Questions of the copier's that the peer has not answered.
+    asked: VecDeque<Copying>,
     answers: Vec<(u64, bool)>,
     results: Vec<Result<String, Refusal>>,
     payloads: u64,
@@ -38,6 +41,7 @@ impl Desk {
             ios: VecDeque::new(),
             saves: VecDeque::new(),
             said: Vec::new(),
+            asked: VecDeque::new(),
             answers: Vec::new(),
             results: Vec::new(),
             payloads: 0,
@@ -61,7 +65,12 @@ impl Desk {
             match effect {
                 Effect::Store { io, op, .. } => self.ios.push_back((io, op)),
                 Effect::SaveSuperblock(record) => self.saves.push_back(record),
-                Effect::Send(message) => self.said.push(message),
+                Effect::Send(message) => {
+                    if let Message::Copying(talk @ Copying::DigestsWanted { .. }) = &message {
+                        self.asked.push_back(talk.clone());
+                    }
+                    self.said.push(message);
+                }
                 Effect::Reply { request, answer } => {
                     self.answers.push((request.0, matches!(answer, Answer::Done(_))));
                 }
@@ -98,19 +107,38 @@ impl Desk {
     /// The store does the first thing it was asked for.
     fn store(&mut self) {
         let (io, op) = self.ios.pop_front().expect("the store has something to do");
-        let outcome = if let StoreOp::Read { extent, .. } = op {
-            self.payloads += 1;
-            let payload = Payload { id: PayloadId(self.payloads), length: extent.length as u32 };
-            StoreOutcome::Read { payload, zero: true }
-        } else {
-            StoreOutcome::Done
+        let outcome = match op {
+            StoreOp::Read { extent, .. } => {
+                let payload = self.payload(extent.length as u32);
+                StoreOutcome::Read { payload, zero: true }
+            }
+            StoreOp::Digest { extent, coarse } => StoreOutcome::Digests(digests(extent, coarse)),
+            StoreOp::ReadDiffering { extent, .. } => {
+                StoreOutcome::Differing([Run { extent, payload: None }].into())
+            }
+            _ => StoreOutcome::Done,
         };
         self.tell(Event::StoreDone { io, outcome });
     }
 
+    fn payload(&mut self, length: u32) -> Payload {
+        self.payloads += 1;
+        Payload { id: PayloadId(self.payloads), length }
+    }
+
+    /// The peer answers the copier's first question.
+    fn tell_digests(&mut self) {
+        let Some(Copying::DigestsWanted { volume, extent, coarse }) = self.asked.pop_front() else {
+            panic!("nobody asked")
+        };
+        let list = digests(extent, coarse);
+        self.hear(Message::Copying(Copying::Digests { volume, extent, coarse, list }));
+    }
+
+    /// The store and the peer do what they were asked for, until nothing is left.
     fn store_all(&mut self) {
-        while !self.ios.is_empty() {
-            self.store();
+        while !self.ios.is_empty() || !self.asked.is_empty() {
+            if self.ios.is_empty() { self.tell_digests() } else { self.store() }
         }
     }
 
@@ -143,6 +171,7 @@ impl Desk {
     }
 
     fn lose_link(&mut self) {
+        self.asked.clear();
         self.tell(Event::Disconnected { why: String::from("cut") });
     }
 
@@ -170,6 +199,10 @@ impl Desk {
     }
 }
 
+fn digests(extent: Extent, coarse: bool) -> Vec<Digest> {
+    alloc::vec![[0; 16]; extent.length.div_ceil(digest_piece(coarse).0) as usize]
+}
+
 fn config() -> Config {
     Config {
         group: "db".into(),
@@ -181,6 +214,7 @@ fn config() -> Config {
         peer_timeout: Duration::from_secs(6),
         flush_limit: Duration::from_secs(60),
         autosync: true,
+        resync: ResyncConfig::default(),
     }
 }
 
@@ -195,6 +229,11 @@ fn hello(lineage: Lineage, consistent: bool) -> Hello {
         clean: true,
         consistent,
         wrote: false,
+        alone: false,
+        trusted: false,
+        granularity: 64 << 10,
+        metadata: 0,
+        remembers: 0,
         lineage,
         head: Sequence::ZERO,
         received: Sequence::ZERO,
@@ -235,7 +274,13 @@ fn item(sequence: u64) -> Message {
 fn follower(lineage: Lineage, consistent: bool) -> Desk {
     let mut desk = Desk::new(config());
     desk.meet(Hello { serving: true, role: Role::Primary, ..hello(lineage, true) });
-    desk.hear(Message::Start(Start { lineage, from: Sequence(1), consistent }));
+    desk.hear(Message::Start(Start {
+        lineage,
+        from: Sequence(1),
+        consistent,
+        keep: false,
+        to_copy: 0,
+    }));
     desk
 }
 
@@ -244,7 +289,13 @@ fn a_stream_that_begins_where_no_line_does_ends_the_connection() {
     for from in [0, 1 << 63, u64::MAX] {
         let mut desk = Desk::new(config());
         desk.meet(Hello { serving: true, role: Role::Primary, ..hello(generation(1), true) });
-        let start = Start { lineage: generation(1), from: Sequence(from), consistent: true };
+        let start = Start {
+            lineage: generation(1),
+            from: Sequence(from),
+            consistent: true,
+            keep: false,
+            to_copy: 0,
+        };
         desk.hear(Message::Start(start));
         assert!(desk.accuses(), "item {from}");
     }
@@ -408,7 +459,13 @@ fn a_start_that_arrives_while_another_is_recorded_is_next() {
     let mut desk = follower(generation(1), false);
     desk.lose_link();
     desk.meet(Hello { serving: true, role: Role::Primary, ..hello(generation(1), true) });
-    let start = Start { lineage: generation(1), from: Sequence(9), consistent: false };
+    let start = Start {
+        lineage: generation(1),
+        from: Sequence(9),
+        consistent: false,
+        keep: false,
+        to_copy: 0,
+    };
     desk.hear(Message::Start(start));
     desk.save(true);
     assert_eq!(desk.save(true).head, Sequence(8));

@@ -8,7 +8,7 @@
 
 use helio_engine::{
     Command, CommandId, Config, Effect, Engine, Event, Operation, QueueConfig, Request,
-    StoreOutcome,
+    ResyncConfig, Run, StoreOutcome, digest_piece,
 };
 use helio_format::message::Message;
 use helio_format::superblock::Superblock;
@@ -66,6 +66,7 @@ impl Node {
             peer_timeout: Duration::from_secs(60),
             flush_limit: Duration::from_secs(60),
             autosync: true,
+            resync: ResyncConfig::default(),
         };
         let superblock = Superblock::new("db", name, vec![VOLUME.0]);
         let engine = Engine::new(config, superblock, name.len() as u64, 7, Moment::ZERO);
@@ -140,6 +141,13 @@ impl Pair {
                             length: extent.length as u32,
                         };
                         StoreOutcome::Read { payload, zero: true }
+                    }
+                    helio_engine::StoreOp::Digest { extent, coarse } => {
+                        let count = extent.length.div_ceil(digest_piece(coarse).0) as usize;
+                        StoreOutcome::Digests(vec![[0; 16]; count])
+                    }
+                    helio_engine::StoreOp::ReadDiffering { extent, .. } => {
+                        StoreOutcome::Differing(vec![Run { extent, payload: None }])
                     }
                     _ => StoreOutcome::Done,
                 };

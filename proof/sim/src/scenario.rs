@@ -2,7 +2,7 @@
 //! What a seed decides before the story begins.
 
 use core::time::Duration;
-use helio_engine::{Config, QUEUE_ITEMS_SNDR, QueueConfig, WhenFull};
+use helio_engine::{Config, QUEUE_ITEMS_SNDR, QueueConfig, ResyncConfig, WhenFull};
 use helio_netmodel::{Dice, Ppm, Profile};
 use helio_twin::{BLOCK, Cluster, Disk, Latency, Metadata, Node, Place, Side, Stamp, Wire};
 use helio_units::{Bytes, Items, Mode, Rate};
@@ -73,6 +73,7 @@ impl Scenario {
             peer_timeout: span(&mut dice, millis(800), millis(4000)),
             flush_limit: span(&mut dice, millis(2000), millis(10_000)),
             autosync: dice.chance(5, 6),
+            resync: ResyncConfig::default(),
         };
         let profile = weather(&mut dice);
         let socket = pick(&mut dice, &[Bytes::kib(16), Bytes::kib(128), Bytes::mib(4)]);
