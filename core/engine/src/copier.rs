@@ -83,6 +83,9 @@ pub(crate) struct Copier {
     pub(crate) on_line: Bytes,
     /// Items up to here belong to an earlier round.
     pub(crate) void_upto: Sequence,
+    /// The last item that failed here: until the peer completed it, its digests may tell of bytes that the item will
+    /// change there and did not change here.
+    pub(crate) unsure_upto: Sequence,
     pub(crate) guess: Guess,
     pub(crate) pace: Pace,
     pub(crate) progress: Progress,

@@ -100,6 +100,9 @@ impl Primary {
 
     /// Asks the peer what it holds, as far ahead as the window reaches.
     fn ask_ahead(&mut self, s: &mut Shared) {
+        if self.cursors.completed < self.copier.unsure_upto {
+            return;
+        }
         while !self.copier.guess.is_raw() && self.copier.may_ask() {
             let Some(ask) = self.claim_run() else { return };
             let bytes = Bytes(ask.extent.length);

@@ -340,6 +340,7 @@ impl Primary {
     ) {
         if item.kind.changes_data() {
             self.marks.stale(item.volume, item.extent);
+            self.copier.unsure_upto = item.sequence.max(self.copier.unsure_upto);
         }
         if let Some(SlotId(slot)) = slot {
             self.slots.slots[slot as usize].denied = Some(Denial::Store(fault));
