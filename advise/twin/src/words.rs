@@ -91,6 +91,7 @@ fn of_command(command: Command) -> String {
         Command::Demote => "demote".to_owned(),
         Command::Log => "log".to_owned(),
         Command::Update => "update".to_owned(),
+        Command::Full => "full".to_owned(),
         Command::ResetQueueMarks => "reset queue marks".to_owned(),
         Command::Stop => "stop".to_owned(),
     }

@@ -96,6 +96,8 @@ pub enum Command {
     Log,
     /// Copy marked regions, then replicate.
     Update,
+    /// Mark everything, then copy as an update does.
+    Full,
     /// Ask for another mode.
     Mode(Mode),
     /// Let the queue's high-water marks begin anew.

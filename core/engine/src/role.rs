@@ -144,6 +144,7 @@ impl Engine {
             Command::Stop => self.stop(id),
             Command::Log => self.log(),
             Command::Update => self.update(),
+            Command::Full => self.full(),
             Command::Mode(mode) => self.change_mode(mode),
             Command::ResetQueueMarks => self.reset_queue_marks(),
         };
@@ -192,6 +193,17 @@ impl Engine {
         }
         primary.begin_sync(lineage, &mut self.shared);
         Ok(Some(String::from("the update begins")))
+    }
+
+    /// Compares or copies everything, whatever is marked.
+    fn full(&mut self) -> Result<Option<String>, Refusal> {
+        if self.standing.is_leaving() {
+            return Err(busy());
+        }
+        let Some(primary) = &mut self.primary else { return Err(self.not_primary("full")) };
+        primary.drop_queue("the operator said full", &mut self.shared);
+        primary.marks.stale_all();
+        self.update()
     }
 
     pub(crate) fn not_primary(&self, verb: &str) -> Refusal {

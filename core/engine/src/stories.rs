@@ -495,3 +495,108 @@ fn a_hello_before_our_own_role_is_settled_waits() {
     assert!(matches!(desk.said.last(), Some(Message::Ping(_))));
     assert_eq!(desk.last_start().from, Sequence(1));
 }
+
+/// A primary that is updating a new peer, its questions asked and not answered.
+fn updating() -> Desk {
+    let mut desk = Desk::primary(config());
+    desk.meet(hello(Lineage::default(), true));
+    desk
+}
+
+fn kinds(desk: &Desk) -> Vec<(ItemKind, u64)> {
+    let item = |m: &Message| match m {
+        Message::Item(item) => Some((item.kind, item.extent.length)),
+        _ => None,
+    };
+    desk.said.iter().filter_map(item).collect()
+}
+
+#[test]
+fn a_region_that_is_equal_is_told_so_and_its_mark_ends_when_that_is_durable() {
+    let mut desk = updating();
+    desk.tell_digests();
+    for _ in 0..2 {
+        let (io, op) = desk.ios.pop_front().expect("a region is compared");
+        assert!(matches!(op, StoreOp::ReadDiffering { .. }), "{op:?}");
+        desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Differing(Vec::new()) });
+    }
+    assert_eq!(kinds(&desk), [(ItemKind::Same, 65536), (ItemKind::Same, 65536)]);
+    desk.hear(Message::Ack(Ack {
+        received: Sequence(2),
+        completed: Sequence(2),
+        durable: Sequence(1),
+        ranges: Ranges::default(),
+    }));
+    assert_eq!(desk.engine.status(desk.now).marked, [Bytes::kib(64)]);
+    desk.acked(2);
+    assert_eq!(desk.engine.status(desk.now).marked, [Bytes::ZERO]);
+}
+
+#[test]
+fn a_mark_ends_with_the_last_of_its_runs() {
+    let mut desk = updating();
+    desk.tell_digests();
+    let (io, _) = desk.ios.pop_front().expect("a region is compared");
+    let run = |desk: &mut Desk, at| Run {
+        extent: Extent::new(at, 4096),
+        payload: Some(desk.payload(4096)),
+    };
+    let runs = [run(&mut desk, 0), run(&mut desk, 8192)];
+    desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Differing(runs.into()) });
+    assert_eq!(kinds(&desk), [(ItemKind::Write, 4096), (ItemKind::Write, 4096)]);
+    desk.acked(1);
+    assert_eq!(desk.engine.status(desk.now).marked, [Bytes::kib(128)]);
+    desk.acked(2);
+    assert_eq!(desk.engine.status(desk.now).marked, [Bytes::kib(64)]);
+}
+
+#[test]
+fn digests_nobody_asked_for_end_the_connection() {
+    let mut desk = updating();
+    let extent = Extent::new(4096, 4096);
+    let list = digests(extent, false);
+    let told = Copying::Digests { volume: VolumeIndex(0), extent, coarse: false, list };
+    desk.hear(Message::Copying(told));
+    assert!(desk.accuses());
+}
+
+#[test]
+fn an_answer_to_a_question_of_the_stream_before_is_no_offence_and_used_for_nothing() {
+    let mut desk = updating();
+    desk.command(Command::Log);
+    desk.command(Command::Update);
+    desk.tell_digests();
+    assert!(!desk.accuses());
+    assert!(desk.ios.is_empty(), "digests from before the stream were compared with");
+    desk.tell_digests();
+    assert_eq!(desk.ios.len(), 2);
+}
+
+#[test]
+fn a_source_that_asks_for_too_much_at_once_breaks_the_protocol() {
+    let mut desk = follower(generation(1), false);
+    desk.save(true);
+    let extent = Extent::new(0, SIZE.0);
+    let wanted = Copying::DigestsWanted { volume: VolumeIndex(0), extent, coarse: true };
+    for _ in 0..256 {
+        desk.hear(Message::Copying(wanted.clone()));
+    }
+    assert!(!desk.accuses(), "32 MiB may be asked about");
+    assert!(desk.ios.len() <= 64, "{} digests are read at once", desk.ios.len());
+    desk.hear(Message::Copying(wanted));
+    assert!(desk.accuses());
+}
+
+#[test]
+fn digests_are_read_only_once_the_stream_is_adopted() {
+    let mut desk = follower(generation(1), false);
+    let extent = Extent::new(0, SIZE.0);
+    let wanted = Copying::DigestsWanted { volume: VolumeIndex(0), extent, coarse: true };
+    desk.hear(Message::Copying(wanted));
+    assert!(desk.ios.is_empty(), "what an earlier stream left to apply would be missed");
+    desk.save(true);
+    assert_eq!(desk.ios.len(), 1);
+    desk.store();
+    let told = |m: &Message| matches!(m, Message::Copying(Copying::Digests { .. }));
+    assert!(desk.said.iter().any(told));
+}
