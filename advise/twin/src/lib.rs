@@ -12,6 +12,7 @@
 
 mod checksum;
 mod cluster;
+mod digest;
 mod disk;
 mod happening;
 mod metadata;

@@ -2,7 +2,7 @@
 //! What a seed decides before the story begins.
 
 use core::time::Duration;
-use helio_engine::{Config, QUEUE_ITEMS_SNDR, QueueConfig, WhenFull};
+use helio_engine::{Config, QUEUE_ITEMS_SNDR, QueueConfig, ResyncConfig, WhenFull};
 use helio_netmodel::{Dice, Ppm, Profile};
 use helio_twin::{BLOCK, Cluster, Disk, Latency, Metadata, Node, Place, Side, Stamp, Wire};
 use helio_units::{Bytes, Items, Mode, Rate};
@@ -86,6 +86,7 @@ impl Scenario {
             autosync: dice.chance(5, 6),
             granularity,
             hot_extents: pick(&mut dice, &[2, 3, 4, 508]),
+            resync: ResyncConfig::default(),
         };
         let profile = weather(&mut dice);
         let socket = pick(&mut dice, &[Bytes::kib(16), Bytes::kib(128), Bytes::mib(4)]);
