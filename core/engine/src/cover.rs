@@ -298,6 +298,15 @@ impl Cover {
         self.taken * 8 > self.most * 7 || (!self.wanted.is_empty() && self.taken >= self.most)
     }
 
+    /// Somebody waits for an extent, none is free, and nothing is under way that would free one.
+    pub(crate) fn is_stuck(&self) -> bool {
+        let moving = |slot: &Slot| matches!(slot.stage, Stage::Adding(_) | Stage::Removing(_));
+        !self.wanted.is_empty()
+            && self.taken >= self.most
+            && self.flushes.iter().all(|flushes| flushes.running == 0)
+            && !self.slots.values().any(moving)
+    }
+
     /// Volumes on which a flush would free extents, and none runs.
     pub(crate) fn wants_flush(&self, volume: VolumeIndex) -> bool {
         let flushes = self.flushes[usize::from(volume.0)];

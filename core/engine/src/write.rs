@@ -333,6 +333,7 @@ impl Primary {
             self.local_failed(item, slot, fault, s);
         }
         self.advance_here();
+        self.settle_late(at);
         if item.kind.changes_data() {
             self.leave_gate(item.volume, item.extent, s);
         }
@@ -465,6 +466,20 @@ impl Primary {
         }
     }
 
+    /// An item ended here only after the peer had it durable.
+    fn settle_late(&mut self, at: Sequence) {
+        if at > self.settled {
+            return;
+        }
+        if let Some(entry) = self.line.get_mut(at)
+            && core::mem::take(&mut entry.pended)
+        {
+            let item = entry.item;
+            self.peer_durable(&item, true);
+        }
+    }
+
+    /// The peer has an item durable that has ended here too. `pended`: its regions are still counted.
     fn peer_durable(&mut self, item: &Item, pended: bool) {
         if pended {
             self.marks.unpend(item.volume, item.extent);
