@@ -170,6 +170,15 @@ fn yes() -> bool {
     true
 }
 
+/// What was done to the group's metadata file since the daemon started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MetadataStatus {
+    /// Writes given to the disk.
+    pub writes: u64,
+    /// Flushes given to the disk.
+    pub flushes: u64,
+}
+
 /// What was done since the daemon started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CounterStatus {

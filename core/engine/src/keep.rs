@@ -217,13 +217,15 @@ impl Engine {
                 self.shared.store(volume, StoreOp::Flush, Purpose::Cover(volume));
             }
         }
+        // What the store does not hold yet makes no difference here; its extents turn hot again before it does.
+        let parked = self.shared.cover.parked_places();
         let (cover, keeping) = (&mut self.shared.cover, &self.keeping);
         match &self.primary {
             Some(primary) => cover.evict(all, |_, since, volume, extent| {
                 if planted(Plant::ColdTooEarly) {
                     return true;
                 }
-                !primary.marks.is_pending(volume, extent)
+                !primary.marks.is_pending(volume, extent, &parked)
                     && primary.marks.is_kept_since(since, volume, extent)
             }),
             None => cover.evict(all, |slot, since, volume, extent| {

@@ -10,6 +10,7 @@ use crate::shard::metadata::Metadata;
 use crate::shard::payloads::Payloads;
 use crate::shard::plan::{GroupPlan, VolumePlan};
 use crate::shard::token::{Kind, token};
+use helio_api::MetadataStatus;
 use helio_disk::StoreError;
 use helio_driver::{Buffer, Driver, Op, Outcome, Pool, Shared, Socket};
 use helio_engine::{
@@ -65,7 +66,7 @@ pub(crate) struct Group {
     pub(crate) peer: String,
     pub(crate) config: helio_engine::Config,
     pub(crate) queue_source: QueueSource,
-    metadata: Metadata,
+    pub(crate) metadata: Metadata,
     /// Indexed by the engine's name for it.
     ios: Vec<Option<Io>>,
     commands: HashMap<CommandId, CommandReply>,
@@ -100,7 +101,7 @@ impl Group {
             peer: config.peer.clone(),
             config,
             queue_source,
-            metadata: Metadata { file: metadata, ledger },
+            metadata: Metadata { file: metadata, ledger, counts: MetadataStatus::default() },
             ios: Vec::new(),
             commands: HashMap::new(),
             next_command: 0,

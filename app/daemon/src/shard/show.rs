@@ -74,6 +74,7 @@ pub(crate) fn group(
         peer: peer(&status, group, clock),
         sync: status.sync.map(|s| sync(&s, &status)),
         counters: counters(&status),
+        metadata: group.metadata.counts,
     }
 }
 
