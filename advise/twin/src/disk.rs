@@ -6,9 +6,10 @@
 //! content or any content it had since, each for itself. Operations under way at a crash reached each of their
 //! blocks or did not.
 
-use crate::{Place, Stamp, places};
+use crate::{Place, Stamp, digest, places};
 use core::time::Duration;
 use helio_engine::{StoreFault, StoreOp};
+use helio_format::copying::Digest;
 use helio_netmodel::Dice;
 use helio_units::{Bytes, Extent, IoId, Moment, VolumeIndex};
 use std::collections::{BTreeMap, VecDeque};
@@ -48,6 +49,8 @@ struct Image {
 #[derive(Debug)]
 enum Work {
     Read { extent: Extent },
+    Digest { extent: Extent, coarse: bool },
+    Compare { extent: Extent, digests: Vec<Digest>, coarse: bool },
     Change { extent: Extent, stamps: Vec<Stamp>, fua: bool },
     Flush { upto: u64 },
 }
@@ -65,6 +68,8 @@ struct UnderWay {
 pub(crate) enum Ended {
     Done,
     Read(Vec<Stamp>),
+    Digests(Vec<Digest>),
+    Differing(Vec<(Extent, Vec<Stamp>)>),
     Failed(StoreFault),
 }
 
@@ -202,10 +207,17 @@ impl Disk {
         payload: Option<&[Stamp]>,
         tag: bool,
     ) -> Moment {
+        let fits = !(self.full && matches!(op, StoreOp::Write { .. }));
         let blocks = |extent| places(volume, extent).count();
         let (verb, base, work) = match op {
             StoreOp::Read { extent, .. } => {
                 (StoreVerb::Read, self.latency.read, Work::Read { extent })
+            }
+            StoreOp::Digest { extent, coarse } => {
+                (StoreVerb::Read, self.latency.read, Work::Digest { extent, coarse })
+            }
+            StoreOp::ReadDiffering { extent, digests, coarse } => {
+                (StoreVerb::Read, self.latency.read, Work::Compare { extent, digests, coarse })
             }
             StoreOp::Write { extent, fua, .. } => {
                 let stamps = payload.unwrap_or_default().to_vec();
@@ -222,7 +234,6 @@ impl Disk {
                 (StoreVerb::Flush, self.latency.flush, Work::Flush { upto })
             }
         };
-        let fits = !(self.full && matches!(op, StoreOp::Write { .. }));
         let failing = self.failing.iter().position(|(kind, _)| *kind == verb);
         let fault = failing.map(|at| self.failing.swap_remove(at).1);
         let fault = fault.or((!fits).then_some(StoreFault::NoSpace));
@@ -239,13 +250,17 @@ impl Disk {
         };
         let image = &mut self.images[usize::from(volume.0)];
         match work {
-            Work::Read { extent } => match fault {
-                Some(fault) => Ended::Failed(fault),
-                None => {
-                    let read = |place: Place| image.live[place.block as usize];
-                    Ended::Read(places(volume, extent).map(read).collect())
-                }
-            },
+            Work::Read { .. } | Work::Digest { .. } | Work::Compare { .. } if fault.is_some() => {
+                fault.map_or(Ended::Done, Ended::Failed)
+            }
+            Work::Read { extent } => Ended::Read(image.read(volume, extent)),
+            Work::Digest { extent, coarse } => {
+                Ended::Digests(digest::of(&image.read(volume, extent), coarse))
+            }
+            Work::Compare { extent, digests, coarse } => {
+                let stamps = image.read(volume, extent);
+                Ended::Differing(digest::differing(extent, &stamps, &digests, coarse))
+            }
             Work::Change { extent, stamps, fua } => {
                 for (place, stamp) in places(volume, extent).zip(stamps) {
                     // A write that fails leaves any of its blocks written.
@@ -290,6 +305,10 @@ impl Disk {
 }
 
 impl Image {
+    fn read(&self, volume: VolumeIndex, extent: Extent) -> Vec<Stamp> {
+        places(volume, extent).map(|place| self.live[place.block as usize]).collect()
+    }
+
     fn put(&mut self, block: u32, stamp: Stamp, fua: bool) {
         self.live[block as usize] = stamp;
         if fua {

@@ -13,6 +13,7 @@
 mod checksum;
 mod clock;
 mod cluster;
+mod digest;
 mod disk;
 mod happening;
 mod metadata;

@@ -138,6 +138,7 @@ fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
         | Operation::Events
         | Operation::Log
         | Operation::Update
+        | Operation::Full
         | Operation::Demote
         | Operation::Queue
         | Operation::QueueReset
@@ -158,6 +159,7 @@ fn reply(operation: Operation, types: &mut Types) -> Value {
         }
         Operation::Log
         | Operation::Update
+        | Operation::Full
         | Operation::Promote
         | Operation::Demote
         | Operation::Mode

@@ -418,6 +418,7 @@ impl Cover {
     }
 
     /// How many extents are hot.
+    #[cfg(test)]
     pub(crate) fn hot(&self) -> usize {
         self.taken
     }

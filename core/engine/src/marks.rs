@@ -216,11 +216,6 @@ impl Marks {
         }
     }
 
-    /// The region that holds an extent of the copier's.
-    pub(crate) fn region_of(&self, volume: VolumeIndex, extent: Extent) -> Region {
-        Region(self.regions(volume, extent).start)
-    }
-
     /// A copy of this region could not be read; it must be tried again.
     pub(crate) fn abandon_copy(&mut self, region: Region) {
         self.copying.remove(&region.0);
@@ -319,6 +314,7 @@ impl Marks {
     }
 
     /// Stale regions, joined to runs where they lie side by side.
+    #[cfg(test)]
     pub(crate) fn stale_runs(&self) -> Vec<(VolumeIndex, Extent)> {
         let mut runs: Vec<(VolumeIndex, Extent)> = Vec::new();
         let mut at = 0;
@@ -335,6 +331,7 @@ impl Marks {
         runs
     }
 
+    #[cfg(test)]
     fn next_stale(&self, mut at: u64) -> Option<u64> {
         while at < self.total() {
             if matches!(self.pages[(at / PAGE_REGIONS) as usize], Page::Clear) {

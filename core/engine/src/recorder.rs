@@ -125,6 +125,7 @@ fn boil_down(event: &Event) -> (&'static str, u64, u64) {
             Command::Log => ("log", id.0, 0),
             Command::Update => ("update", id.0, 0),
             Command::Mode(mode) => ("mode", id.0, *mode as u64),
+            Command::Full => ("full", id.0, 0),
             Command::ResetQueueMarks => ("reset-queue-marks", id.0, 0),
             Command::Stop => ("stop", id.0, 0),
         },

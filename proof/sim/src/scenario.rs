@@ -3,7 +3,7 @@
 
 use crate::replay::Script;
 use core::time::Duration;
-use helio_engine::{Config, QUEUE_ITEMS_SNDR, QueueConfig, WhenFull};
+use helio_engine::{Config, QUEUE_ITEMS_SNDR, QueueConfig, ResyncConfig, WhenFull};
 use helio_netmodel::{Dice, Ppm, Profile};
 use helio_twin::{BLOCK, Clock, Cluster, Disk, Latency, Metadata, Node, Place, Side, Stamp, Wire};
 use helio_units::{Bytes, Items, Mode, Rate};
@@ -102,6 +102,7 @@ impl Scenario {
             autosync: dice.chance(5, 6),
             granularity,
             hot_extents: pick(&mut dice, &[2, 3, 4, 508]),
+            resync: ResyncConfig::default(),
         };
         let profile = weather(&mut dice);
         let socket = pick(&mut dice, &[Bytes::kib(16), Bytes::kib(128), Bytes::mib(4)]);
