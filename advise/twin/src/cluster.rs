@@ -37,6 +37,7 @@ pub(crate) enum NodeDue {
     Request(Request),
     StoreEnd(IoId),
     MetadataStep,
+    BeforeStep,
     Wake,
     Settle,
     Drain,
@@ -211,6 +212,7 @@ impl Cluster {
                     Step::Over { ok } => self.saved(side, ok),
                 }
             }
+            NodeDue::BeforeStep => self.before_step(side),
             NodeDue::Wake => {
                 if self.node(side).wake_at <= self.now {
                     self.node_mut(side).wake_at = Moment::NEVER;
@@ -379,8 +381,7 @@ impl Cluster {
         self.journal.push(Happening::Died { side, how });
         let mut changes = Vec::new();
         let node = self.node_mut(side);
-        node.disk.crash(power, &mut changes);
-        node.metadata.crash(power);
+        node.crash(power, &mut changes);
         node.end();
         self.changed(side, changes);
         if power {

@@ -2,10 +2,11 @@
 //! Short stories of two nodes in virtual time.
 
 use core::time::Duration;
-use helio_engine::{Command, CommandId, Config, Operation, QueueConfig};
+use helio_engine::{Command, CommandId, Config, Operation, QueueConfig, SafeCopy};
 use helio_netmodel::{Dice, Profile};
 use helio_twin::{
-    BLOCK, Breakage, Cluster, Disk, Happening, Latency, Metadata, Node, Replied, Side, Stamp, Wire,
+    BLOCK, Before, Breakage, Cluster, Disk, Happening, Latency, Metadata, Node, Replied, Side,
+    Stamp, Wire,
 };
 use helio_units::{Bytes, Extent, Mode, Moment, Payload, Rate, RequestId, State, VolumeIndex};
 
@@ -22,6 +23,7 @@ fn config(side: Side, mode: Mode) -> Config {
         peer_timeout: Duration::from_secs(2),
         flush_limit: Duration::from_secs(10),
         autosync: true,
+        safe_copy: SafeCopy::On { bound: None },
     }
 }
 
@@ -34,7 +36,12 @@ fn pair(mode: Mode) -> Cluster {
         let latency = Latency { read: tick, write: tick, flush: tick };
         let config = config(side, mode);
         let disk = Disk::new(&config.volumes, latency, own.split("disk"));
-        Node::new(config, disk, Metadata::new(tick, own.split("metadata")))
+        Node::new(
+            config,
+            disk,
+            Metadata::new(tick, own.split("metadata")),
+            Before::new(tick, own.split("before")),
+        )
     };
     let profile = Profile::wan(Duration::from_millis(20), Rate::mbit(100));
     let wire = Wire::new(&profile, Bytes::mib(1), &dice);

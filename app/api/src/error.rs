@@ -52,6 +52,8 @@ pub mod code {
         ("metadata-failed", 409, "the group's metadata file cannot be written"),
         (NEEDS_CONFIRMATION, 409, "what is at stake was not confirmed; carries it"),
         (NEEDS_FORCE, 409, "the peer cannot agree to the promotion; carries what is at stake"),
+        ("no-safe-copy", 409, "no consistent image is kept here that could be restored"),
+        ("restore-failed", 409, "the kept image was not restored"),
         ("needs-sync", 409, "this copy is not consistent"),
         ("not-level", 409, "the copies did not become equal; said by `helio update --wait` itself"),
         ("not-primary", 409, "this node is not primary for the group"),

@@ -19,7 +19,7 @@ pub use error::{ConfigError, Place};
 
 use error::Source;
 use helio_driver::DriverChoice;
-use helio_engine::QueueConfig;
+use helio_engine::{QueueConfig, SafeCopy};
 use helio_tls::PublicKey;
 use helio_units::{Bytes, Mode};
 use std::collections::BTreeMap;
@@ -97,6 +97,10 @@ pub struct GroupConfig {
     pub flush_limit: Duration,
     /// Copy marked regions without being asked once the link is back.
     pub autosync: bool,
+    /// A secondary's last consistent image is kept while it is updated.
+    pub safe_copy: SafeCopy,
+    /// Where it is kept; none is the state directory.
+    pub safe_copy_dir: Option<PathBuf>,
     /// The connection between the two.
     pub link: LinkConfig,
     /// The volumes, by name.

@@ -2,6 +2,8 @@
 //! Opening what a node's groups live on: members, metadata, the state directory. Nothing is served before all of it
 //! is open, and every refusal names the culprit and the remedy.
 
+mod before;
+
 use crate::config::{GroupConfig, GroupView, NodeConfig, NodeView, VolumeConfig};
 use crate::patience::once_let_go;
 use crate::shard::{GroupPlan, Guard, Protection, VolumePlan};
@@ -103,6 +105,7 @@ fn plan(
     }
     let engine = engine_config(group, view.name, node, view.peer_name);
     let (metadata, store, superblock) = open_metadata(&engine, state)?;
+    let before = before::open(&engine, state, group.safe_copy_dir.as_deref())?;
     Ok(GroupPlan {
         volumes,
         peer_address: view.peer.address,
@@ -116,6 +119,7 @@ fn plan(
         metadata,
         store,
         superblock,
+        before,
         queue_source: group.queue_source,
         engine,
     })
@@ -138,6 +142,7 @@ fn engine_config(
         peer_timeout: config.peer_timeout,
         flush_limit: config.flush_limit,
         autosync: config.autosync,
+        safe_copy: config.safe_copy,
     }
 }
 

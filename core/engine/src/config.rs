@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the engine of one group is told once, at its start or by `apply`.
 
+use crate::before::SafeCopy;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -75,6 +76,8 @@ pub struct Config {
     pub flush_limit: Duration,
     /// Copy marked regions without being asked once the link is back.
     pub autosync: bool,
+    /// A secondary's last consistent image is kept while it is updated.
+    pub safe_copy: SafeCopy,
 }
 
 impl Config {

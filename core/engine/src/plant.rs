@@ -16,6 +16,10 @@ pub enum Plant {
     ClearMarkEarly,
     /// A stream resumes one item too late.
     ResumePastGap,
+    /// A chunk is overwritten before its bytes are kept.
+    OverwriteUnpreserved,
+    /// The keeping ends before the record says consistent.
+    EndKeepingEarly,
 }
 
 #[cfg(feature = "plant")]

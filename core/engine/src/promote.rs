@@ -2,6 +2,7 @@
 //! Becoming primary: by an operator's word, with the peer's or by force, or because a primary comes back and its peer
 //! did not go on.
 
+use crate::before::Restore;
 use crate::engine::Engine;
 use crate::event::CommandId;
 use crate::primary::Primary;
@@ -19,6 +20,7 @@ impl Engine {
         &mut self,
         id: CommandId,
         force: bool,
+        restore: bool,
     ) -> Result<Option<String>, Refusal> {
         let (peer, group) = (self.shared.config.peer.clone(), self.shared.config.group.clone());
         match self.standing {
@@ -27,7 +29,10 @@ impl Engine {
             _ => return Err(busy()),
         }
         if !self.superblock.consistent {
-            return Err(self.needs_sync());
+            if !restore {
+                return Err(self.needs_sync());
+            }
+            self.may_restore()?;
         }
         if self.metadata_failed {
             return Err(Refusal::new(
@@ -52,6 +57,7 @@ impl Engine {
                 ),
             ));
         }
+        self.shared.keeper.restore = if restore { Restore::Wanted } else { Restore::No };
         if force {
             self.begin_promotion(Some(id), false);
             return Ok(None);
@@ -82,7 +88,16 @@ impl Engine {
             format!(
                 "the copy of {group} on this node is not consistent: a copy to it was interrupted"
             ),
-            format!("let the sync from {peer} complete; until then this node cannot take over"),
+            match self.shared.keeper.kept() {
+                Some((image, true)) => format!(
+                    "let the sync from {peer} complete; or go back to the consistent image kept here, of generation {} \
+                     as of item {}: `helio promote {group} --restore`",
+                    image.lineage.generation, image.head
+                ),
+                _ => format!(
+                    "let the sync from {peer} complete; until then this node cannot take over"
+                ),
+            },
         )
     }
 
@@ -132,6 +147,7 @@ impl Engine {
         let b = &self.superblock;
         let ours_is_proven = self.follower.streaming || (b.clean && (!b.wrote || b.equal));
         let equal = ours_is_proven
+            && self.superblock.consistent
             && self.session.peer().is_some_and(|peer| {
                 let facts = recovery::facts_of(&Self::candidate(&ours, self.own_head()), peer);
                 facts.kinship == Kinship::AtFork && facts.consistent && !facts.own

@@ -44,11 +44,12 @@ impl Primary {
         self.copier.to_copy = self.marks.stale_bytes();
         self.copier.since = s.now;
         s.info(format!("update begins: {} in marked regions", self.copier.to_copy));
+        let keep = self.peer_keeping.ask(s);
         s.send(Message::Start(Start {
             lineage,
             from: head.next(),
             consistent: false,
-            keep: false,
+            keep,
             to_copy: self.copier.to_copy.0,
         }));
     }

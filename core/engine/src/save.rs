@@ -27,6 +27,10 @@ pub(crate) enum Goal {
     Closed,
     /// An old primary accepts that the peer went on.
     SteppedBack,
+    /// The kept image is about to be put back.
+    Restoring,
+    /// It is put back.
+    Restored,
 }
 
 impl Engine {
@@ -105,6 +109,8 @@ impl Engine {
                 b.head = self.follower.completed;
             }
             Goal::SteppedBack => b.role = Role::Secondary,
+            Goal::Restoring => Self::shape_restoring(b),
+            Goal::Restored => self.shape_restored(b),
         }
     }
 
@@ -128,6 +134,8 @@ impl Engine {
                 }
             }
             Goal::SteppedBack => {}
+            Goal::Restoring => self.restoring_saved(),
+            Goal::Restored => self.restored_saved(),
         }
         self.save_next();
     }
@@ -139,7 +147,10 @@ impl Engine {
         self.shared.warn(text.clone());
         self.metadata_failed = true;
         match (goal, self.standing) {
-            (Goal::Promoted, Standing::Promoting { command, .. }) => {
+            (
+                Goal::Promoted | Goal::Restoring | Goal::Restored,
+                Standing::Promoting { command, .. },
+            ) => {
                 let resting = if self.superblock.role == Role::Primary {
                     Standing::Returning
                 } else {

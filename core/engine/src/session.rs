@@ -16,6 +16,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use core::time::Duration;
+use helio_format::copying::Copying;
 use helio_format::message::{Hello, Message, Parting, Ping};
 use helio_units::{Bytes, Moment, Rate, Sequence};
 
@@ -203,6 +204,9 @@ impl Engine {
                 self.peer_pong(token, flushing);
                 Ok(())
             }
+            Message::Copying(Copying::NoRoom { wanted, free }) if up => {
+                self.peer_has_no_room(Bytes(wanted), Bytes(free))
+            }
             Message::PromoteRequest { durable, .. } if up => {
                 self.peer_asks_promotion(durable);
                 Ok(())
@@ -278,7 +282,12 @@ impl Engine {
             return Err(alloc::format!("a stream was begun at item {}", start.from));
         }
         let b = &self.superblock;
-        let continues = b.lineage == start.lineage && b.consistent == start.consistent && !b.clean;
+        let kept = self.shared.keeper.short.is_none()
+            && (start.keep || self.shared.keeper.kept().is_none());
+        let continues = b.lineage == start.lineage
+            && b.consistent == start.consistent
+            && !b.clean
+            && (kept || b.consistent);
         self.follower.start(start, continues, &mut self.shared);
         Ok(())
     }

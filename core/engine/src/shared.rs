@@ -2,6 +2,7 @@
 //! What every room of the engine may use: configuration, the time it was told, the effects it collects, and the
 //! names of operations under way.
 
+use crate::before::Keeper;
 use crate::config::Config;
 use crate::effect::{Answer, Effect, Loudness, Note, StoreOp};
 use crate::marks::Region;
@@ -56,6 +57,8 @@ pub(crate) struct Shared {
     pub(crate) now: Moment,
     pub(crate) out: Vec<Effect>,
     pub(crate) counters: Counters,
+    /// What a follower keeps of its last consistent image.
+    pub(crate) keeper: Keeper,
     ios: Vec<Option<Purpose>>,
     free: Vec<u32>,
 }
@@ -64,6 +67,7 @@ impl Shared {
     pub(crate) fn new(config: Config) -> Self {
         let (ios, free) = (Vec::new(), Vec::new());
         Self {
+            keeper: Keeper::new(&config.volumes),
             config,
             now: Moment::ZERO,
             out: Vec::new(),

@@ -181,6 +181,7 @@ fn config() -> Config {
         peer_timeout: Duration::from_secs(6),
         flush_limit: Duration::from_secs(60),
         autosync: true,
+        safe_copy: SafeCopy::On { bound: None },
     }
 }
 

@@ -259,7 +259,10 @@ impl BeforeStore {
         let data = (self.checksum)(data);
         let (keeping, durable) = (self.keeping, self.durable);
         let record = Record { keeping, number, durable, volume, extent, data };
-        BeforeWrite { offset: self.record_at(number), bytes: record.encode(self.owner, self.checksum) }
+        BeforeWrite {
+            offset: self.record_at(number),
+            bytes: record.encode(self.owner, self.checksum),
+        }
     }
 
     /// Everything written before the flush that just ended is durable.

@@ -14,7 +14,5 @@ extern crate alloc;
 mod before;
 mod superblock;
 
-pub use before::{
-    BEFORE_HEADER_BYTES, BeforeError, BeforeStore, BeforeWrite, Chunk, Kept, ReadAt,
-};
+pub use before::{BEFORE_HEADER_BYTES, BeforeError, BeforeStore, BeforeWrite, Chunk, Kept, ReadAt};
 pub use superblock::{METADATA_BYTES, MetadataEffect, Opened, SuperblockError, SuperblockStore};

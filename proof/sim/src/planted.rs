@@ -4,12 +4,14 @@
 use helio_engine::{Plant, plant};
 use helio_sim::{Violation, judge};
 
-const FAULTS: [(&str, Plant); 5] = [
+const FAULTS: [(&str, Plant); 7] = [
     ("drop-after", Plant::DropAfter),
     ("skip-gate", Plant::SkipGate),
     ("answer-early", Plant::AnswerEarly),
     ("clear-mark-early", Plant::ClearMarkEarly),
     ("resume-past-gap", Plant::ResumePastGap),
+    ("overwrite-unpreserved", Plant::OverwriteUnpreserved),
+    ("end-keeping-early", Plant::EndKeepingEarly),
 ];
 
 /// Plants the fault of that name.

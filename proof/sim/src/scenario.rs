@@ -2,9 +2,9 @@
 //! What a seed decides before the story begins.
 
 use core::time::Duration;
-use helio_engine::{Config, QUEUE_ITEMS_SNDR, QueueConfig, WhenFull};
+use helio_engine::{Config, QUEUE_ITEMS_SNDR, QueueConfig, SafeCopy, WhenFull};
 use helio_netmodel::{Dice, Ppm, Profile};
-use helio_twin::{BLOCK, Cluster, Disk, Latency, Metadata, Node, Place, Side, Stamp, Wire};
+use helio_twin::{BLOCK, Before, Cluster, Disk, Latency, Metadata, Node, Place, Side, Stamp, Wire};
 use helio_units::{Bytes, Items, Mode, Rate};
 
 /// Stamps of what lay on the disks before the story; requests never get that far.
@@ -73,6 +73,11 @@ impl Scenario {
             peer_timeout: span(&mut dice, millis(800), millis(4000)),
             flush_limit: span(&mut dice, millis(2000), millis(10_000)),
             autosync: dice.chance(5, 6),
+            safe_copy: if dice.chance(9, 10) {
+                SafeCopy::On { bound: None }
+            } else {
+                SafeCopy::Off
+            },
         };
         let profile = weather(&mut dice);
         let socket = pick(&mut dice, &[Bytes::kib(16), Bytes::kib(128), Bytes::mib(4)]);
@@ -106,7 +111,9 @@ impl Scenario {
                 });
             }
             let saves = span(&mut speed, micros(50), micros(5000));
-            Node::new(config, disk, Metadata::new(saves, own.split("metadata")))
+            let keeps = span(&mut speed, micros(50), micros(10_000));
+            let before = Before::new(keeps, own.split("before"));
+            Node::new(config, disk, Metadata::new(saves, own.split("metadata")), before)
         };
         let nodes = [node(Side::Paris), node(Side::Lyon)];
         let wire = Wire::new(&self.profile, self.socket, dice);

@@ -2,6 +2,7 @@
 //! One group on a shard: its engine and everything that performs its effects.
 
 use crate::config::{QueueSource, Running, Setting};
+use crate::shard::before::Before;
 use crate::shard::clock::Clock;
 use crate::shard::guard::Guard;
 use crate::shard::link::Link;
@@ -54,6 +55,7 @@ pub(crate) struct Group {
     pub(crate) config: helio_engine::Config,
     pub(crate) queue_source: QueueSource,
     metadata: Metadata,
+    pub(crate) before: Before,
     /// Indexed by the engine's name for it.
     ios: Vec<Option<Io>>,
     commands: HashMap<CommandId, CommandReply>,
@@ -76,11 +78,17 @@ impl Group {
             metadata,
             store,
             superblock,
+            before: (before, kept),
             queue_source,
         } = plan;
+        let mut engine = Engine::new(config.clone(), superblock, dice.0, dice.1, now);
+        let mut effects = Vec::new();
+        if let Some(kept) = kept {
+            engine.handle(now, Event::BeforeFound(Box::new(kept)), &mut effects);
+        }
         Self {
             index,
-            engine: Engine::new(config.clone(), superblock, dice.0, dice.1, now),
+            engine,
             volumes,
             link: Link::new(index, peer_address, dials, tuning, guard),
             payloads: Payloads::default(),
@@ -89,10 +97,11 @@ impl Group {
             config,
             queue_source,
             metadata: Metadata { file: metadata, store },
+            before,
             ios: Vec::new(),
             commands: HashMap::new(),
             next_command: 0,
-            effects: Vec::new(),
+            effects,
             parting: Vec::new(),
             stopped: false,
         }
@@ -122,6 +131,7 @@ impl Group {
             }
             Setting::PeerTimeout(timeout) => self.config.peer_timeout = timeout,
             Setting::Autosync(on) => self.config.autosync = on,
+            Setting::SafeCopy(safe_copy) => self.config.safe_copy = safe_copy,
         }
         let config = self.config.clone();
         self.tell(now, Event::Reconfigure { config });
@@ -135,6 +145,7 @@ impl Group {
             queue_source: self.queue_source,
             peer_timeout: self.config.peer_timeout,
             autosync: self.config.autosync,
+            safe_copy: self.config.safe_copy,
         }
     }
 
@@ -196,6 +207,11 @@ impl Group {
             Effect::SaveSuperblock(superblock) => {
                 if !self.metadata.save(self.index, superblock, driver) {
                     self.tell(clock.now(), Event::SuperblockSaved { ok: false });
+                }
+            }
+            Effect::Before(op) => {
+                if let Some(outcome) = self.before.begin(self.index, op, &self.volumes, driver) {
+                    self.tell(clock.now(), Event::BeforeDone(outcome));
                 }
             }
             Effect::Release(payload) => self.payloads.release(payload),
@@ -332,6 +348,20 @@ impl Group {
     ) {
         if let Some(ok) = self.metadata.done(self.index, outcome, driver) {
             self.tell(now, Event::SuperblockSaved { ok });
+        }
+    }
+
+    /// An operation for the before-image file ended.
+    pub(crate) fn before_done(
+        &mut self,
+        detail: u32,
+        outcome: Outcome,
+        now: Moment,
+        driver: &mut dyn Driver,
+    ) {
+        let ended = self.before.done(self.index, detail, outcome, &self.volumes, driver);
+        if let Some(outcome) = ended {
+            self.tell(now, Event::BeforeDone(outcome));
         }
     }
 

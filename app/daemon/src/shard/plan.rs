@@ -2,13 +2,14 @@
 //! What a shard is told at its start, in its own terms.
 
 use crate::config::QueueSource;
+use crate::shard::before::Before;
 use crate::shard::clients::Protection;
 use crate::shard::guard::Guard;
 use helio_disk::Member;
 use helio_driver::{Address, File};
 use helio_engine::Config;
 use helio_format::superblock::Superblock;
-use helio_ledger::SuperblockStore;
+use helio_ledger::{Kept, SuperblockStore};
 use helio_link::Tuning;
 use helio_units::Bytes;
 
@@ -37,6 +38,8 @@ pub(crate) struct GroupPlan {
     pub(crate) metadata: File,
     pub(crate) store: SuperblockStore,
     pub(crate) superblock: Superblock,
+    /// The before-image file, and what was found in it.
+    pub(crate) before: (Before, Option<Kept>),
     /// Where the queue's bound comes from.
     pub(crate) queue_source: QueueSource,
 }

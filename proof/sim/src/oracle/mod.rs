@@ -8,6 +8,7 @@
 //! primaries at once are two truths and not a contradiction.
 
 mod answers;
+mod before;
 mod history;
 mod marks;
 mod roles;
@@ -92,6 +93,14 @@ pub(crate) struct Oracle {
     differing: Vec<Vec<u32>>,
     differing_blocks: u32,
     before: [View; 2],
+    /// What each node's keeping must give back.
+    expected: [Option<before::Expected>; 2],
+    /// Keepings were given up.
+    waived: bool,
+    /// The image restored last was one that a power cut had left.
+    restored_tainted: [bool; 2],
+    /// Images restored.
+    pub(crate) restores: u64,
     /// A promotion was commanded and has not ended; with force or without, and when.
     promoting: [Option<(bool, Serial)>; 2],
 }
@@ -112,6 +121,10 @@ impl Oracle {
             differing_blocks: 0,
             images,
             before: [View::default(); 2],
+            expected: [None, None],
+            waived: false,
+            restored_tainted: [false; 2],
+            restores: 0,
             promoting: [None; 2],
         };
         oracle.count_differences();
@@ -162,6 +175,7 @@ impl Oracle {
                 }
                 Happening::Changed { side, place, stamp, leading } => {
                     self.changed(*side, *place, *stamp, *leading)?;
+                    self.judge_kept_block(cluster, *side, *place)?;
                 }
                 Happening::Replied { side, request, answer } => {
                     let views = (self.before[side.index()], after[side.index()]);
@@ -187,6 +201,7 @@ impl Oracle {
         for happening in journal {
             if let Happening::Died { side, .. } = happening {
                 self.judge_whole(*side)?;
+                self.judge_keeping(cluster, *side)?;
             }
         }
         self.judge_marks(cluster)?;
