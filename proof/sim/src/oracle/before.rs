@@ -56,7 +56,7 @@ impl Oracle {
             });
         }
         if record.consistent {
-            self.waived &= self.expected[side.index()].is_some();
+            self.waived &= self.copies[side.index()].consistent;
             if let Some(expected) = self.expected[side.index()].take()
                 && key(record.lineage.generation) == expected.generation
                 && record.head.0 == expected.head
