@@ -10,6 +10,7 @@
 //!
 //! Absent on purpose: clocks, threads, files, sockets.
 
+mod before;
 mod checksum;
 mod cluster;
 mod disk;
@@ -21,6 +22,7 @@ mod pool;
 mod wire;
 mod words;
 
+pub use before::Before;
 pub use checksum::crc32c;
 pub use cluster::Cluster;
 pub use disk::{Disk, Latency, StoreVerb};

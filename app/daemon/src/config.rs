@@ -20,7 +20,7 @@ pub use error::{ConfigError, Place};
 
 use error::Source;
 use helio_driver::DriverChoice;
-use helio_engine::QueueConfig;
+use helio_engine::{QueueConfig, SafeCopy};
 use helio_tls::PublicKey;
 use helio_units::{Bytes, Mode};
 use std::collections::BTreeMap;
@@ -102,6 +102,10 @@ pub struct GroupConfig {
     pub granularity: Bytes,
     /// Most extents of 4 MiB that may be hot at once.
     pub hot_extents: u32,
+    /// A secondary's last consistent image is kept while it is updated.
+    pub safe_copy: SafeCopy,
+    /// Where it is kept; none is the state directory.
+    pub safe_copy_dir: Option<PathBuf>,
     /// The connection between the two.
     pub link: LinkConfig,
     /// The volumes, by name.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the engine of one group is told once, at its start or by `apply`.
 
+use crate::before::SafeCopy;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -81,6 +82,8 @@ pub struct Config {
     pub granularity: Bytes,
     /// Most extents of 4 MiB that may be hot at once.
     pub hot_extents: u32,
+    /// A secondary's last consistent image is kept while it is updated.
+    pub safe_copy: SafeCopy,
 }
 
 impl Config {

@@ -22,6 +22,12 @@ pub enum Plant {
     ColdTooEarly,
     /// Sync answers without its peer before a record says so.
     AnswerUnrecorded,
+    /// A chunk is overwritten before its bytes are kept.
+    OverwriteUnpreserved,
+    /// The keeping ends before the record says consistent.
+    EndKeepingEarly,
+    /// A restored image is taken for the one whose marks and cursors are known.
+    RestoreProven,
 }
 
 #[cfg(feature = "plant")]

@@ -46,11 +46,12 @@ impl Primary {
         self.copier.to_copy = self.marks.stale_bytes();
         self.copier.since = s.now;
         s.info(format!("update begins: {} in marked regions", self.copier.to_copy));
+        let keep = self.peer_keeping.ask(head.next(), nothing_to_do, s);
         s.send(Message::Start(Start {
             lineage,
             from: head.next(),
             consistent: nothing_to_do,
-            keep: false,
+            keep,
             whole: self.whole,
             to_copy: self.copier.to_copy.0,
         }));

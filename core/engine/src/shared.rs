@@ -2,6 +2,7 @@
 //! What every room of the engine may use: configuration, the time it was told, the effects it collects, and the
 //! names of operations under way.
 
+use crate::before::Keeper;
 use crate::config::Config;
 use crate::cover::{Change, Cover, Parked};
 use crate::effect::{Answer, Effect, Keep, Loudness, Note, StoreOp};
@@ -77,6 +78,8 @@ pub(crate) struct Shared {
     pub(crate) out: Vec<Effect>,
     pub(crate) counters: Counters,
     pub(crate) cover: Cover,
+    /// What a follower keeps of its last consistent image.
+    pub(crate) keeper: Keeper,
     ios: Vec<Option<UnderWay>>,
     free: Vec<u32>,
 }
@@ -87,6 +90,7 @@ impl Shared {
         let cover = Cover::new(&config.volumes, config.hot_extents as usize);
         Self {
             cover,
+            keeper: Keeper::new(&config.volumes),
             config,
             now: Moment::ZERO,
             out: Vec::new(),

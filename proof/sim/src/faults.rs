@@ -43,10 +43,15 @@ pub(crate) enum Fault {
         power: bool,
     },
     Measure,
+    /// The file system of a before-image file fills up, or the file fails.
+    Room {
+        side: Side,
+        fails: bool,
+    },
 }
 
 /// How likely each is, in parts of the sum; each story leaves some out and prefers others.
-const ODDS: [(u32, Kind); 16] = [
+const ODDS: [(u32, Kind); 17] = [
     (8, Kind::Weather),
     (12, Kind::Silence),
     (8, Kind::OneWay),
@@ -63,6 +68,7 @@ const ODDS: [(u32, Kind); 16] = [
     (4, Kind::Stop),
     (1, Kind::Split),
     (4, Kind::Usurp),
+    (3, Kind::Room),
 ];
 
 #[derive(Clone, Copy, Debug)]
@@ -83,6 +89,7 @@ pub(crate) enum Kind {
     Stop,
     Split,
     Usurp,
+    Room,
 }
 
 /// The odds of one story: what is rare together everywhere is frequent somewhere.
@@ -130,6 +137,7 @@ impl Driver {
             Kind::Switch => Fault::Switch,
             Kind::Stop => Fault::CleanStop(side),
             Kind::Split => Fault::SplitBrain,
+            Kind::Room => Fault::Room { side, fails: dice.chance(1, 6) },
             Kind::Usurp => Fault::Usurp { power: dice.chance(1, 3) },
         }
     }
@@ -166,6 +174,11 @@ impl Driver {
                 let times = 2 + self.dice.below(60) as u32;
                 cluster.node_mut(side).disk.slow_down(times);
                 self.later(cluster, Act::MendDisk(side));
+            }
+            Fault::Room { side, fails } => {
+                let chunks = self.dice.below(24);
+                let before = &mut cluster.node_mut(side).before;
+                if fails { before.fail_next() } else { before.limit(chunks) }
             }
             Fault::Metadata { side, fault } => cluster.node_mut(side).metadata.fail_next(fault),
             Fault::Hang(side) => {

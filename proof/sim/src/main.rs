@@ -19,7 +19,7 @@ The simulator: two nodes, one client, one operator and bad luck, in virtual time
 
 Built with `--features plant`:
   --plant NAME       plants a fault in the engine first: drop-after, skip-gate, answer-early,
-                     clear-mark-early or resume-past-gap
+                     clear-mark-early, resume-past-gap, overwrite-unpreserved or end-keeping-early
   --check-planted    plants one after the other, and fails unless each is found within N seeds
 ";
 
@@ -121,7 +121,7 @@ fn summary(walk: &Walk, seconds: f64) {
     println!(
         "{} seeds in {seconds:.1} s ({:.0} seeds/s), {} broken\n\
          {} client writes, {} answers, {} crashes, {} power cuts, {} link cuts, {} promotions, {} resyncs, \
-         {} rejoined as new, {} events",
+         {} rejoined as new, {} restored, {} events",
         walk.seeds,
         walk.seeds as f64 / seconds.max(1e-9),
         walk.broken.len(),
@@ -133,6 +133,7 @@ fn summary(walk: &Walk, seconds: f64) {
         c.promotions,
         c.resyncs,
         c.wipes,
+        c.restores,
         c.steps
     );
 }

@@ -4,12 +4,18 @@
 use helio_engine::{Plant, plant};
 use helio_sim::{Violation, judge};
 
-const FAULTS: [(&str, Plant); 5] = [
+const FAULTS: [(&str, Plant); 11] = [
     ("drop-after", Plant::DropAfter),
     ("skip-gate", Plant::SkipGate),
     ("answer-early", Plant::AnswerEarly),
     ("clear-mark-early", Plant::ClearMarkEarly),
     ("resume-past-gap", Plant::ResumePastGap),
+    ("cover-after-issue", Plant::CoverAfterIssue),
+    ("cold-too-early", Plant::ColdTooEarly),
+    ("answer-unrecorded", Plant::AnswerUnrecorded),
+    ("overwrite-unpreserved", Plant::OverwriteUnpreserved),
+    ("end-keeping-early", Plant::EndKeepingEarly),
+    ("restore-proven", Plant::RestoreProven),
 ];
 
 /// Plants the fault of that name.

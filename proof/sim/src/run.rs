@@ -38,6 +38,8 @@ pub struct Counts {
     pub resyncs: u64,
     /// Nodes that joined as new after a refusal.
     pub wipes: u64,
+    /// Kept images restored.
+    pub restores: u64,
     /// Events.
     pub steps: u64,
 }
@@ -53,6 +55,7 @@ impl Counts {
         self.promotions += other.promotions;
         self.resyncs += other.resyncs;
         self.wipes += other.wipes;
+        self.restores += other.restores;
         self.steps += other.steps;
     }
 }
@@ -105,6 +108,7 @@ pub fn run(seed: u64, story: Option<Story<'_>>) -> Verdict {
         power_cuts: tally.power_cuts,
         link_cuts: tally.link_cuts,
         wipes: tally.wipes,
+        restores: stage.oracle.restores,
         ..stage.counts
     };
     Verdict { counts, broken }
@@ -239,6 +243,7 @@ impl Stage<'_> {
             let node = self.cluster.node_mut(side);
             node.disk.mend();
             node.metadata.mend();
+            node.before.mend();
             self.driver.start(side, &mut self.cluster);
         }
         self.driver.at(self.cluster.now(), Act::Round);

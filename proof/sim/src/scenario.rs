@@ -2,9 +2,9 @@
 //! What a seed decides before the story begins.
 
 use core::time::Duration;
-use helio_engine::{Config, QUEUE_ITEMS_SNDR, QueueConfig, WhenFull};
+use helio_engine::{Config, QUEUE_ITEMS_SNDR, QueueConfig, SafeCopy, WhenFull};
 use helio_netmodel::{Dice, Ppm, Profile};
-use helio_twin::{BLOCK, Cluster, Disk, Latency, Metadata, Node, Place, Side, Stamp, Wire};
+use helio_twin::{BLOCK, Before, Cluster, Disk, Latency, Metadata, Node, Place, Side, Stamp, Wire};
 use helio_units::{Bytes, Items, Mode, Rate};
 
 /// Stamps of what lay on the disks before the story; requests never get that far.
@@ -86,6 +86,11 @@ impl Scenario {
             autosync: dice.chance(5, 6),
             granularity,
             hot_extents: pick(&mut dice, &[2, 3, 4, 508]),
+            safe_copy: if dice.chance(9, 10) {
+                SafeCopy::On { bound: None }
+            } else {
+                SafeCopy::Off
+            },
         };
         let profile = weather(&mut dice);
         let socket = pick(&mut dice, &[Bytes::kib(16), Bytes::kib(128), Bytes::mib(4)]);
@@ -122,7 +127,9 @@ impl Scenario {
             let owner = (config.group.as_str(), config.node.as_str());
             let grain = (config.granularity.0 as u32, config.hot_extents);
             let metadata = Metadata::new(owner, &self.volumes, grain, saves, own.split("metadata"));
-            Node::new(config, disk, metadata)
+            let keeps = span(&mut speed, micros(50), micros(10_000));
+            let before = Before::new(keeps, own.split("before"));
+            Node::new(config, disk, metadata, before)
         };
         let nodes = [node(Side::Paris), node(Side::Lyon)];
         let wire = Wire::new(&self.profile, self.socket, dice);

@@ -2,7 +2,7 @@
 //! What lies between the configuration that runs and the one in the file now.
 
 use super::{Config, GroupConfig, NodeConfig, QueueSource};
-use helio_engine::{QueueConfig, WhenFull};
+use helio_engine::{QueueConfig, SafeCopy, WhenFull};
 use helio_tls::PublicKey;
 use helio_units::Mode;
 use std::collections::BTreeMap;
@@ -41,6 +41,8 @@ pub enum Setting {
     PeerTimeout(Duration),
     /// Copying without being asked.
     Autosync(bool),
+    /// Keeping a secondary's last consistent image.
+    SafeCopy(SafeCopy),
 }
 
 /// What of a group runs now, of all that can change while it runs.
@@ -56,13 +58,16 @@ pub struct Running {
     pub peer_timeout: Duration,
     /// Copying without being asked.
     pub autosync: bool,
+    /// Keeping a secondary's last consistent image.
+    pub safe_copy: SafeCopy,
 }
 
 impl GroupConfig {
     /// What runs takes the place of what the file said.
     pub fn set_running(&mut self, running: Running) {
-        let Running { mode, queue, queue_source, peer_timeout, autosync } = running;
+        let Running { mode, queue, queue_source, peer_timeout, autosync, safe_copy } = running;
         (self.mode, self.peer_timeout, self.autosync) = (mode, peer_timeout, autosync);
+        self.safe_copy = safe_copy;
         (self.queue, self.queue_source) = (queue, queue_source);
     }
 }
@@ -141,6 +146,18 @@ fn online(name: &str, old: &GroupConfig, new: &GroupConfig, changes: &mut Vec<Ch
     if old.autosync != new.autosync {
         let (from, to) = (old.autosync.to_string(), new.autosync.to_string());
         note(Setting::Autosync(new.autosync), "autosync", from, to);
+    }
+    if old.safe_copy != new.safe_copy {
+        let (from, to) = (safe_copy_text(old.safe_copy), safe_copy_text(new.safe_copy));
+        note(Setting::SafeCopy(new.safe_copy), "safe-copy", from, to);
+    }
+}
+
+fn safe_copy_text(safe_copy: SafeCopy) -> String {
+    match safe_copy {
+        SafeCopy::Off => "off".to_owned(),
+        SafeCopy::On { bound: None } => "on".to_owned(),
+        SafeCopy::On { bound: Some(bound) } => bound.to_string(),
     }
 }
 

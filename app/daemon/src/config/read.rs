@@ -6,7 +6,7 @@ use super::table::Table;
 use super::{
     Config, GroupConfig, LinkConfig, NodeConfig, QueueSource, VolumeConfig, check, marks, node,
 };
-use helio_engine::{QUEUE_BYTES_SNDR, QUEUE_ITEMS_SNDR, QueueConfig, WhenFull};
+use helio_engine::{QUEUE_BYTES_SNDR, QUEUE_ITEMS_SNDR, QueueConfig, SafeCopy, WhenFull};
 use helio_format::message::VOLUMES_MAX;
 use helio_units::{Bytes, Items, Mode, SECTOR};
 use std::collections::BTreeMap;
@@ -32,6 +32,8 @@ const GROUP_KEYS: &[&str] = &[
     "autosync",
     "granularity",
     "hot-extents",
+    "safe-copy",
+    "safe-copy-dir",
     "link",
     "volume",
 ];
@@ -83,6 +85,7 @@ fn group(
     let (peer_timeout, flush_limit) = timeouts(table)?;
     let autosync = table.flag("autosync")?.unwrap_or(true);
     let (granularity, hot_extents) = marks::read(table)?;
+    let (safe_copy, safe_copy_dir) = safe_copy(table)?;
     let link = link(table)?;
     let mut volumes = BTreeMap::new();
     for (name, inner) in table.named("volume", VOLUME_KEYS)? {
@@ -112,6 +115,8 @@ fn group(
         autosync,
         granularity,
         hot_extents,
+        safe_copy,
+        safe_copy_dir,
         link,
         volumes,
     })
@@ -187,6 +192,35 @@ fn timeouts(table: &Table<'_>) -> Result<(Duration, Duration), ConfigError> {
         Some(limit) => Ok((peer, limit.value)),
         None => Ok((peer, FLUSH_LIMIT.max(peer))),
     }
+}
+
+/// `safe-copy = "on" | "off" | SIZE`, and where.
+fn safe_copy(group: &Table<'_>) -> Result<(SafeCopy, Option<PathBuf>), ConfigError> {
+    let safe_copy = match group.text("safe-copy")? {
+        None => SafeCopy::On { bound: None },
+        Some(word) => match word.value {
+            "on" => SafeCopy::On { bound: None },
+            "off" => SafeCopy::Off,
+            _ => match helio_units::parse_bytes(word.value) {
+                Ok(bound) => SafeCopy::On { bound: Some(bound) },
+                Err(_) => {
+                    let message = format!("`safe-copy` = \"{}\" is unknown", word.value);
+                    return Err(group.refuse(
+                        word.at,
+                        message,
+                        "use on, off or a size such as \"20GiB\"",
+                    ));
+                }
+            },
+        },
+    };
+    let Some(text) = group.text("safe-copy-dir")? else { return Ok((safe_copy, None)) };
+    let path = PathBuf::from(text.value);
+    if !path.is_absolute() {
+        let message = format!("`safe-copy-dir` = \"{}\" is not an absolute path", text.value);
+        return Err(group.refuse(text.at, message, "begin it with `/`"));
+    }
+    Ok((safe_copy, Some(path)))
 }
 
 fn queue(group: &Table<'_>) -> Result<(QueueConfig, QueueSource), ConfigError> {
