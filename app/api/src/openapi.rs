@@ -8,7 +8,7 @@ use crate::event::Event;
 use crate::operation::{Method, Operation};
 use crate::{
     Accepted, ApiError, ApplyReply, ApplyRequest, EventsRequest, ModeRequest, PromoteRequest,
-    QueueReply, QueueRequest, RecorderDump, Status,
+    QueueReply, QueueRequest, RecorderDump, Status, UpdateRequest,
 };
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
@@ -129,6 +129,7 @@ fn query<T: JsonSchema>() -> Vec<Value> {
 fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
     match operation {
         Operation::Promote => types.request::<PromoteRequest>(),
+        Operation::Update => types.request::<UpdateRequest>(),
         Operation::Mode => types.request::<ModeRequest>(),
         Operation::QueueSet => types.request::<QueueRequest>(),
         Operation::Apply => types.request::<ApplyRequest>(),
@@ -137,7 +138,6 @@ fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
         | Operation::Recorder
         | Operation::Events
         | Operation::Log
-        | Operation::Update
         | Operation::Full
         | Operation::Demote
         | Operation::Queue

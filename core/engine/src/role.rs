@@ -141,12 +141,17 @@ impl Engine {
 
     pub(crate) fn command(&mut self, id: CommandId, command: Command) {
         let result = match command {
-            Command::Promote { force } => self.promote(id, force),
+            Command::Promote { force } => self.promote(id, force, false),
+            Command::Restore { force } => self.promote(id, force, true),
             Command::Demote => self.leave(id, Leave::Secondary),
             Command::Stop => self.stop(id),
             Command::Log => self.log(),
             Command::Update => self.update(),
             Command::Full => self.full(),
+            Command::GiveUpSafeCopy => {
+                self.give_up_safe_copy();
+                self.update()
+            }
             Command::Mode(mode) => self.change_mode(mode),
             Command::ResetQueueMarks => self.reset_queue_marks(),
         };
@@ -167,6 +172,7 @@ impl Engine {
         }
         let Some(primary) = &mut self.primary else { return Err(self.not_primary("log")) };
         primary.told_to_log = true;
+        primary.peer_keeping.refused = None;
         primary.drop_queue("the operator said log", &mut self.shared);
         self.shared.cover.marks_moved();
         Ok(Some(String::from("logging: writes are marked and not sent; `helio update` resumes")))
@@ -242,12 +248,10 @@ impl Engine {
     pub(crate) fn change_role(&mut self) {
         match self.standing {
             // A beginning that was being recorded when the promotion began may have made the copy inconsistent.
-            Standing::Promoting { command, saving: false, .. }
-                if self.can_leave_following() && !self.superblock.consistent =>
+            Standing::Promoting { saving: false, .. }
+                if !self.superblock.consistent && self.follower.failed.is_none() =>
             {
-                self.stand(self.resting());
-                let refusal = self.needs_sync();
-                command.into_iter().for_each(|id| self.done(id, Err(refusal.clone())));
+                self.promote_inconsistent();
             }
             Standing::Promoting { command, equal, saving: false } if self.can_leave_following() => {
                 self.stand(Standing::Promoting { command, equal, saving: true });
@@ -290,7 +294,9 @@ impl Engine {
                     self.stop_now(command);
                 }
             }
-            Standing::Closing { command, saving: false } if self.follower.failed.is_some() => {
+            Standing::Closing { command, saving: false }
+                if self.follower.failed.is_some() || self.is_stuck() =>
+            {
                 self.stop_now(command)
             }
             Standing::Leaving { stage: LeaveStage::Cooling, .. } => self.cool_down(),

@@ -4,6 +4,7 @@
 //! A goal says what must be durable before something else may happen; what follows happens in `saved`, and nowhere
 //! earlier.
 
+use crate::before::Restore;
 use crate::effect::Effect;
 use crate::engine::{Awaited, Engine};
 use crate::role::{Leave, Standing};
@@ -35,6 +36,10 @@ pub(crate) enum Goal {
     Void,
     /// Every mark is kept, so they prove something again.
     MarksKept,
+    /// The kept image is about to be put back.
+    Restoring,
+    /// It is put back.
+    Restored,
 }
 
 impl Engine {
@@ -134,6 +139,8 @@ impl Engine {
             Goal::Together => b.alone = false,
             Goal::Void => b.marks_void = true,
             Goal::MarksKept => b.marks_void = false,
+            Goal::Restoring => Self::shape_restoring(b),
+            Goal::Restored => self.shape_restored(b),
         }
     }
 
@@ -170,6 +177,8 @@ impl Engine {
                     self.sync_as_wanted();
                 }
             }
+            Goal::Restoring => self.restoring_saved(),
+            Goal::Restored => self.restored_saved(),
         }
         self.save_next();
     }
@@ -181,12 +190,16 @@ impl Engine {
         self.shared.warn(text.clone());
         self.metadata_failed = true;
         match (goal, self.standing) {
-            (Goal::Promoted, Standing::Promoting { command, .. }) => {
+            (
+                Goal::Promoted | Goal::Restoring | Goal::Restored,
+                Standing::Promoting { command, .. },
+            ) => {
                 let resting = if self.superblock.role == Role::Primary {
                     Standing::Returning
                 } else {
                     Standing::Secondary
                 };
+                self.shared.keeper.restore = Restore::No;
                 self.stand(resting);
                 self.refuse_command(command, text);
             }

@@ -142,9 +142,12 @@ impl Driver {
         command: Command,
     ) -> CommandId {
         self.commands += 2;
-        let promotes = matches!(command, Command::Promote { .. });
+        let promotes = matches!(command, Command::Promote { .. } | Command::Restore { .. });
+        if command == Command::GiveUpSafeCopy {
+            oracle.safe_copy_given_up();
+        }
         let id = CommandId(self.commands + u64::from(promotes));
-        if let Command::Promote { force } = command {
+        if let Command::Promote { force } | Command::Restore { force } = command {
             let node = cluster.node(side);
             if !node.is_up() || node.hangs(cluster.now()) {
                 return id;

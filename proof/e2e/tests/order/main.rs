@@ -5,3 +5,4 @@ mod hand_over;
 mod link;
 mod queue;
 mod restart;
+mod safe;
