@@ -202,6 +202,23 @@ pub enum Verb {
         #[command(flatten)]
         at: At,
     },
+    /// Print everything a group's metadata file says, without a daemon.
+    Inspect {
+        /// The group, or the path of a metadata file.
+        group: String,
+        /// The node's state directory.
+        #[arg(long, value_name = "DIR", default_value = STATE)]
+        state: PathBuf,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Check or move a group's metadata file, without a daemon.
+    Metadata {
+        /// What to do.
+        #[command(subcommand)]
+        verb: Metadata,
+    },
     /// Make and show the keys by which nodes and operators know each other.
     Key {
         /// What to do.
@@ -233,6 +250,30 @@ pub enum Verb {
         /// Which tool.
         #[command(subcommand)]
         tool: Lab,
+    },
+}
+
+/// What can be done with metadata files.
+#[derive(Debug, Subcommand)]
+pub enum Metadata {
+    /// Say whether a daemon would serve from the file; exits 1 where it is damaged or lost.
+    Check {
+        /// The group, or the path of a metadata file.
+        group: String,
+        /// The node's state directory.
+        #[arg(long, value_name = "DIR", default_value = STATE)]
+        state: PathBuf,
+    },
+    /// Move what a stopped node's state directory holds of a group to another one.
+    Move {
+        /// The group.
+        group: String,
+        /// The state directory it goes to; made where it is missing.
+        #[arg(long, value_name = "DIR")]
+        to: PathBuf,
+        /// The state directory it comes from.
+        #[arg(long, value_name = "DIR", default_value = STATE)]
+        state: PathBuf,
     },
 }
 

@@ -7,6 +7,7 @@ mod events;
 mod key;
 mod lab;
 mod manual;
+mod metadata;
 mod progress;
 mod queue;
 mod quickstart;
@@ -16,7 +17,7 @@ mod verbs;
 mod wait;
 
 use anyhow::Result;
-use args::{Cli, Key, Lab, Queue, Verb};
+use args::{Cli, Key, Lab, Metadata, Queue, Verb};
 use clap::Parser;
 use helio_api::{EventsRequest, PromoteRequest, UpdateRequest};
 use std::process::ExitCode;
@@ -66,6 +67,13 @@ fn run(verb: Verb) -> Result<ExitCode> {
             }
             Some(Queue::Reset) => queue::reset(&at, &group),
         },
+        Verb::Inspect { group, state, json } => metadata::inspect(&group, &state, json),
+        Verb::Metadata { verb: Metadata::Check { group, state } } => {
+            metadata::check(&group, &state)
+        }
+        Verb::Metadata { verb: Metadata::Move { group, to, state } } => {
+            metadata::moved(&group, &state, &to)
+        }
         Verb::Completions { shell } => manual::completions(shell),
         Verb::Man { dir } => manual::write(dir.as_deref()),
         Verb::Key { verb: Key::New { out, state } } => key::new(out, &state),

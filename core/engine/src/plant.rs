@@ -12,7 +12,7 @@ pub enum Plant {
     SkipGate,
     /// Sync answers when the peer received, not when it completed.
     AnswerEarly,
-    /// A mark ends when the peer completed, not when it has it durable.
+    /// A mark ends when the peer received the item, not when it has it durable.
     ClearMarkEarly,
     /// A stream resumes one item too late.
     ResumePastGap,
