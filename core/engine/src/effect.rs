@@ -89,6 +89,8 @@ pub enum Effect {
     },
     /// Save this superblock durably, then say [`crate::Event::SuperblockSaved`].
     SaveSuperblock(Superblock),
+    /// Let the group's clients go: what they asked is answered, and they should ask the other node from now on.
+    DismissClients,
     /// The engine needs this payload no more.
     Release(PayloadId),
     /// Stop (true) or resume (false) reading from the peer: its items fill our memory.

@@ -40,6 +40,10 @@ pub struct Engine {
     /// The peer's copy was proven equal when this node became primary, and no stream has begun since.
     pub(crate) equal_at_start: bool,
     pub(crate) update_wanted: bool,
+    /// A stop that waits for a change of role to end.
+    pub(crate) stop_wanted: Option<CommandId>,
+    /// The command of a secondary that asked its primary to change roles, and until when it waits for that.
+    pub(crate) switch_wanted: Option<(CommandId, Moment)>,
     /// The state last told to the peer.
     pub(crate) told_state: Option<State>,
     pub(crate) seen: Seen,
@@ -85,6 +89,8 @@ impl Engine {
             follower,
             equal_at_start: false,
             update_wanted: false,
+            stop_wanted: None,
+            switch_wanted: None,
             told_state: None,
             seen: Seen { state: State::Logging, since: now },
             recorder: Recorder::default(),
@@ -180,7 +186,7 @@ impl Engine {
         self.shared.now = self.shared.now.max(now);
         core::mem::swap(&mut self.shared.out, effects);
         if let Some(primary) = &mut self.primary {
-            if self.standing.is_leaving() {
+            if self.standing.is_leaving_for_good() {
                 primary.wait_for_nobody(&mut self.shared);
             }
             primary.readmit(&mut self.shared);

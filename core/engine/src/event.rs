@@ -77,6 +77,8 @@ pub enum Command {
     },
     /// Stop being primary, everything delivered where the peer is there.
     Demote,
+    /// Change roles with the peer, from either side, without loss.
+    Switch,
     /// Keep marks only.
     Log,
     /// Copy marked regions, then replicate.

@@ -45,6 +45,7 @@ mod status;
 #[cfg(test)]
 mod stories;
 mod stream;
+mod switch;
 mod write;
 
 pub use ack::AckProof;

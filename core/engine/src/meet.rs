@@ -43,6 +43,7 @@ impl Engine {
         self.session.refused = None;
         self.session.progress_at = now;
         self.session.next_ping = now;
+        self.handed(serving);
         if self.primary.is_some() {
             self.meet_as_source();
         } else if serving {

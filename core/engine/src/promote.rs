@@ -116,7 +116,9 @@ impl Engine {
     }
 
     pub(crate) fn promotion_answered(&mut self, granted: bool, text: String) {
-        let Standing::Asking { command } = self.standing else { return };
+        let Standing::Asking { command } = self.standing else {
+            return self.switch_denied(&text);
+        };
         if !granted {
             let peer = self.shared.config.peer.clone();
             self.stand(self.resting());

@@ -84,7 +84,7 @@ impl Engine {
                 b.head = self.follower.completed.next();
             }
             Goal::Left(to) => {
-                if to == Leave::Secondary {
+                if to != Leave::Stop {
                     b.role = Role::Secondary;
                 }
                 b.clean = true;
@@ -124,7 +124,7 @@ impl Engine {
             Goal::Left(to) => self.left(to),
             Goal::Closed => {
                 if let Standing::Closing { command, .. } = self.standing {
-                    self.stop_now(command);
+                    self.stop_now(Some(command));
                 }
             }
             Goal::SteppedBack => {}
@@ -155,11 +155,11 @@ impl Engine {
                     // The file may say already that this node left: it must not write on.
                     self.lay_line_down();
                     self.stand(Standing::Returning);
-                    self.refuse_command(Some(command), text.clone());
+                    self.refuse_command(command, text.clone());
                     self.hang_up(Parting::RoleChanged, text);
                 }
             }
-            (Goal::Closed, Standing::Closing { command, .. }) => self.stop_now(command),
+            (Goal::Closed, Standing::Closing { command, .. }) => self.stop_now(Some(command)),
             _ => self.hang_up(Parting::VolumeFailed, text),
         }
     }

@@ -12,6 +12,7 @@ mod cursor;
 pub mod frame;
 pub mod lineage;
 pub mod message;
+pub mod roles;
 pub mod superblock;
 
 /// Computes the CRC-32C (Castagnoli) of some bytes.

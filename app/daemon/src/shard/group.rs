@@ -38,6 +38,8 @@ pub(crate) enum Wanted {
     Answer { request: RequestId, answer: Answer, data: Option<Shared> },
     /// The connection was given up; its last words.
     Part { socket: Socket, words: Option<Op> },
+    /// Let the group's clients go.
+    Dismiss,
     /// The group stopped cleanly.
     Stopped,
 }
@@ -198,6 +200,7 @@ impl Group {
                     self.tell(clock.now(), Event::SuperblockSaved { ok: false });
                 }
             }
+            Effect::DismissClients => wanted.push(Wanted::Dismiss),
             Effect::Release(payload) => self.payloads.release(payload),
             Effect::PauseReceiving(paused) => self.link.paused = paused,
             Effect::CommandDone { id, result } => {

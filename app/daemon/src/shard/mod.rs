@@ -265,7 +265,9 @@ impl<D: Driver> Shard<D> {
                     touched.extend(self.clients.answer(request, answer, data));
                 }
                 Wanted::Part { socket, words } => self.part(socket, words),
-                Wanted::Stopped => self.clients.dismiss(Some(index), &mut self.driver),
+                Wanted::Dismiss | Wanted::Stopped => {
+                    self.clients.dismiss(Some(index), &mut self.driver);
+                }
             }
         }
         touched.sort_unstable();
