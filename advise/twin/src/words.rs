@@ -86,6 +86,7 @@ fn of_command(command: Command) -> String {
         Command::Promote { force } => format!("promote, force {force}"),
         Command::Mode(mode) => format!("mode {mode}"),
         Command::Demote => "demote".to_owned(),
+        Command::Yield { generation } => format!("yield {generation}"),
         Command::Switch => "switch".to_owned(),
         Command::Log => "log".to_owned(),
         Command::Update => "update".to_owned(),

@@ -3,6 +3,7 @@
 
 use crate::config::Config;
 use crate::effect::{Answer, Effect};
+use crate::explain::Met;
 use crate::event::{CommandId, Event, Operation, Request, StoreOutcome};
 use crate::follower::{Follower, Wish};
 use crate::primary::Primary;
@@ -40,6 +41,10 @@ pub struct Engine {
     /// The peer's copy was proven equal when this node became primary, and no stream has begun since.
     pub(crate) equal_at_start: bool,
     pub(crate) update_wanted: bool,
+    /// What the last meeting came to.
+    pub(crate) met: Option<Met>,
+    /// When this node became primary last, if it was since it started.
+    pub(crate) wrote_since: Option<Moment>,
     /// A stop that waits for a change of role to end.
     pub(crate) stop_wanted: Option<CommandId>,
     /// The command of a secondary that asked its primary to change roles, and until when it waits for that.
@@ -89,6 +94,8 @@ impl Engine {
             follower,
             equal_at_start: false,
             update_wanted: false,
+            met: None,
+            wrote_since: None,
             stop_wanted: None,
             switch_wanted: None,
             told_state: None,

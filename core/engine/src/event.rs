@@ -4,7 +4,7 @@
 use crate::refusal::StoreFault;
 use core::time::Duration;
 use helio_format::message::Message;
-use helio_units::{Extent, IoId, Mode, Payload, Rate, RequestId, VolumeIndex};
+use helio_units::{Extent, Generation, IoId, Mode, Payload, Rate, RequestId, VolumeIndex};
 
 /// What a client wants done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +79,11 @@ pub enum Command {
     Demote,
     /// Change roles with the peer, from either side, without loss.
     Switch,
+    /// Give up what only this node holds, so that it may follow its peer.
+    Yield {
+        /// Of this generation, or not at all.
+        generation: Generation,
+    },
     /// Keep marks only.
     Log,
     /// Copy marked regions, then replicate.

@@ -79,6 +79,8 @@ impl Engine {
             && primary.can_resume_behind(primary.cursors.durable);
         let peer_keeps_nothing = !peer.consistent || facts.kinship == recovery::Kinship::New;
         let Decision { label, verdict } = recovery::decide(&facts);
+        self.remember_row(facts, label, true);
+        let Some(primary) = &mut self.primary else { return };
         let lineage = self.superblock.lineage;
         let s = &mut self.shared;
         s.info(format!("{} met as {label}", s.config.peer));
@@ -107,7 +109,9 @@ impl Engine {
     pub(crate) fn meet_as_target(&mut self) {
         let ours = self.hello();
         let Some(peer) = self.session.peer() else { return };
-        let Decision { label, verdict } = recovery::decide(&recovery::facts_of(peer, &ours));
+        let facts = recovery::facts_of(peer, &ours);
+        let Decision { label, verdict } = recovery::decide(&facts);
+        self.remember_row(facts, label, false);
         // The source alone knows whether it can resume; refusals need no memory.
         if verdict == Verdict::Refuse {
             self.refuse(label, false);
@@ -128,7 +132,10 @@ impl Engine {
                 self.go_on()
             }
             Relation::Descendant(_) => self.step_back(),
-            Relation::Unrelated => self.refuse("unrelated", true),
+            Relation::Unrelated => {
+                self.remember_refusal("unrelated");
+                self.refuse("unrelated", true);
+            }
         }
     }
 }

@@ -182,6 +182,7 @@ impl Engine {
         let config = &self.shared.config;
         self.primary = Some(Primary::new(config, head, equal, self.shared.now));
         self.equal_at_start = equal;
+        self.wrote_since = Some(self.shared.now);
         self.stand(Standing::Primary);
         let generation = self.superblock.lineage.generation;
         self.shared.info(format!("primary in generation {generation} behind item {head}"));

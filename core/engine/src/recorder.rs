@@ -100,6 +100,7 @@ fn boil_down(event: &Event) -> (&'static str, u64, u64) {
         Event::Command { id, command } => match command {
             Command::Promote { force } => ("promote", id.0, u64::from(*force)),
             Command::Demote => ("demote", id.0, 0),
+            Command::Yield { generation } => ("yield", id.0, generation.number),
             Command::Switch => ("switch", id.0, 0),
             Command::Log => ("log", id.0, 0),
             Command::Update => ("update", id.0, 0),

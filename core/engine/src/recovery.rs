@@ -147,6 +147,11 @@ impl Row {
     }
 }
 
+/// The labels of the rows, in the table's order.
+pub fn labels() -> impl Iterator<Item = &'static str> {
+    ROWS.iter().map(|row| row.label)
+}
+
 /// A verdict with the label of the row that gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
@@ -194,12 +199,8 @@ pub fn facts_of(source: &Hello, target: &Hello) -> Facts {
 /// The sentence for people behind a refusal, `us` being the source, and its remedy.
 #[must_use]
 pub fn explain(label: &str, us: &str, peer: &str) -> (String, String) {
-    let rejoin = |who: &str| {
-        format!(
-            "keep a copy of {who}'s members if their last writes matter; then stop its daemon, remove the group's \
-             metadata file in its state directory and start it again: it joins as new and is copied anew"
-        )
-    };
+    let rejoin =
+        |who: &str| format!("`helio resolve GROUP --discard {who}` on {who}, once it is secondary; `helio explain GROUP` tells more");
     match label {
         "two-primaries" => (
             format!("both {us} and {peer} serve as primary"),

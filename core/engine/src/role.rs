@@ -163,6 +163,7 @@ impl Engine {
         let result = match command {
             Command::Promote { force } => self.promote(id, force),
             Command::Demote => self.leave(Some(id), Leave::Secondary),
+            Command::Yield { generation } => self.give_up(id, generation),
             Command::Switch => self.switch(id),
             Command::Stop => self.stop(id),
             Command::Log => self.log(),

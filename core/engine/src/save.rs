@@ -6,8 +6,10 @@
 
 use crate::effect::Effect;
 use crate::engine::Engine;
+use crate::event::CommandId;
 use crate::role::{Leave, Standing};
 use alloc::string::String;
+use helio_format::lineage::Lineage;
 use helio_format::message::{Parting, Start};
 use helio_format::superblock::Superblock;
 use helio_units::{Generation, Role, Sequence};
@@ -27,6 +29,8 @@ pub(crate) enum Goal {
     Closed,
     /// An old primary accepts that the peer went on.
     SteppedBack,
+    /// An operator gave up what only this node holds.
+    Yielded { command: CommandId, lineage: Lineage },
 }
 
 impl Engine {
@@ -105,6 +109,13 @@ impl Engine {
                 b.head = self.follower.completed;
             }
             Goal::SteppedBack => b.role = Role::Secondary,
+            Goal::Yielded { lineage, .. } => {
+                b.role = Role::Secondary;
+                b.lineage = lineage;
+                b.wrote = false;
+                b.clean = false;
+                b.equal = false;
+            }
         }
     }
 
@@ -128,6 +139,7 @@ impl Engine {
                 }
             }
             Goal::SteppedBack => {}
+            Goal::Yielded { command, .. } => self.gave_up(command),
         }
         self.save_next();
     }
@@ -159,6 +171,7 @@ impl Engine {
                     self.hang_up(Parting::RoleChanged, text);
                 }
             }
+            (Goal::Yielded { command, .. }, _) => self.refuse_command(Some(command), text),
             (Goal::Closed, Standing::Closing { command, .. }) => self.stop_now(Some(command)),
             _ => self.hang_up(Parting::VolumeFailed, text),
         }

@@ -215,7 +215,10 @@ impl Engine {
                 self.invited(head);
                 Ok(())
             }
-            Roles::Row { .. } => Ok(()),
+            Roles::Row { label } => {
+                self.row_told(label);
+                Ok(())
+            }
         }
     }
 

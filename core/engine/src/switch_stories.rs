@@ -132,3 +132,75 @@ fn a_stop_during_a_change_of_roles_comes_after_it() {
     assert_eq!(ends, [true, false, true], "promoted; switched, perhaps; stopped");
     assert!(!desk.engine.is_primary());
 }
+
+/// A primary whose peer went on without it, and which is secondary again.
+fn diverged() -> (Desk, Lineage) {
+    let mut desk = Desk::replicating(Mode::Async);
+    let parent = desk.lineage();
+    desk.lose_link();
+    desk.write(1);
+    desk.store_all();
+    desk.command(Command::Demote);
+    desk.store_all();
+    desk.save(true);
+    let rival = parent.fork(Generation { number: 9, tag: 9 }, Sequence(3));
+    desk.meet(Hello { serving: true, role: Role::Primary, ..hello(rival, true) });
+    (desk, rival)
+}
+
+#[test]
+fn both_nodes_name_the_row_that_fired() {
+    let (desk, _) = diverged();
+    let met = desk.engine.met().expect("they met");
+    assert_eq!((met.label.as_str(), met.as_source), ("diverged", false));
+    assert!(met.facts.own && desk.engine.is_link_down());
+    let mut desk = follower(generation(1), true);
+    desk.hear(Message::Roles(Roles::Row { label: "resume-durable".into() }));
+    assert_eq!(desk.engine.met().map(|met| met.label.as_str()), Some("resume-durable"));
+    let told = |m: &Message| matches!(m, Message::Roles(Roles::Row { label }) if label == "new-peer");
+    let source = Desk::replicating(Mode::Async);
+    assert!(source.said.iter().any(told), "the source tells its row");
+}
+
+#[test]
+fn a_side_that_is_given_up_may_follow() {
+    let (mut desk, rival) = diverged();
+    let stake = desk.engine.stake().expect("it holds something of its own");
+    assert_eq!(stake.differing, [(VolumeIndex(0), Extent::new(0, SIZE.0))]);
+    assert!(stake.since.is_some());
+    desk.command(Command::Yield { generation: stake.generation });
+    let record = desk.save(true);
+    assert_eq!((record.wrote, record.clean, record.role), (false, false, Role::Secondary));
+    desk.meet(Hello { serving: true, role: Role::Primary, ..hello(rival, true) });
+    assert_eq!(desk.engine.met().map(|met| met.label.as_str()), Some("old-copy"));
+    assert!(!desk.engine.is_link_down());
+}
+
+#[test]
+fn of_two_that_forked_the_one_given_up_goes_back_to_where_they_were_one() {
+    let (mut desk, rival) = diverged();
+    let parent = Lineage::default().fork(rival.ancestors()[0].generation, Sequence::ZERO);
+    desk.command(Command::Promote { force: true });
+    desk.save(true);
+    desk.command(Command::Demote);
+    desk.store_all();
+    desk.save(true);
+    desk.meet(Hello { serving: true, role: Role::Primary, ..hello(rival, true) });
+    assert!(desk.engine.is_link_down(), "they forked, and are kept apart");
+    let generation = desk.engine.stake().expect("it holds something").generation;
+    desk.command(Command::Yield { generation });
+    assert_eq!(desk.save(true).lineage, parent);
+    desk.meet(Hello { serving: true, role: Role::Primary, ..hello(rival, true) });
+    assert_eq!(desk.engine.met().map(|met| met.label.as_str()), Some("old-copy"));
+}
+
+#[test]
+fn nothing_is_given_up_that_was_not_looked_at() {
+    let (mut desk, _) = diverged();
+    desk.command(Command::Yield { generation: Generation { number: 99, tag: 1 } });
+    assert_eq!(last_refusal(&desk), Some("busy"));
+    assert!(desk.saves.is_empty());
+    let mut primary = Desk::primary(config());
+    primary.command(Command::Yield { generation: Generation { number: 1, tag: 1 } });
+    assert_eq!(last_refusal(&primary), Some("is-primary"));
+}
