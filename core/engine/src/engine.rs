@@ -3,8 +3,8 @@
 
 use crate::config::Config;
 use crate::effect::{Answer, Effect};
-use crate::explain::Met;
 use crate::event::{CommandId, Event, Operation, Request, StoreOutcome};
+use crate::explain::Met;
 use crate::follower::{Follower, Wish};
 use crate::primary::Primary;
 use crate::recorder::Recorder;

@@ -67,7 +67,12 @@ const WORDS: [(&str, &str, &str, &str); 12] = [
         "nothing travels",
         "`helio resolve {group} --discard NODE` on the node whose copy may be given up",
     ),
-    ("new-peer", "{target} never took part: nothing of its copy is known", "everything is copied to {target}", ""),
+    (
+        "new-peer",
+        "{target} never took part: nothing of its copy is known",
+        "everything is copied to {target}",
+        "",
+    ),
     (
         "equal-at-fork",
         "a planned hand-over: {target} stands exactly where {source}'s generation began",
@@ -80,7 +85,12 @@ const WORDS: [(&str, &str, &str, &str); 12] = [
         "{target} is updated from {source}",
         "",
     ),
-    ("resume-received", "the link was away and nobody forgot anything", "streaming goes on behind what {target} received", ""),
+    (
+        "resume-received",
+        "the link was away and nobody forgot anything",
+        "streaming goes on behind what {target} received",
+        "",
+    ),
     ("resume-equal", "the copies are proven equal", "what comes is streamed", ""),
     (
         "resume-durable",
@@ -147,6 +157,8 @@ pub fn facts_in_words(met: &Met) -> Vec<String> {
         Kinship::Unrelated => "is of a generation the source does not know",
     };
     let mut all = alloc::vec![
+        of_hello(&met.source),
+        of_hello(&met.target),
         yes(target_serves, "serves as primary too", "does not serve as primary"),
         format!("{target} {kin}"),
         yes(own, "may hold answered writes of its own", "holds no writes of its own"),
@@ -159,12 +171,25 @@ pub fn facts_in_words(met: &Met) -> Vec<String> {
             (line_from_received, "the queue reaches back to what the target received"),
             (line_from_durable, "the queue reaches back to what the target has durable"),
         ];
-        let word = |(is, what): (bool, &str)| format!("{source}: {}{what}", if is { "" } else { "not " });
+        let word =
+            |(is, what): (bool, &str)| format!("{source}: {}{what}", if is { "" } else { "not " });
         all.extend(memory.map(word));
     } else {
         all.push(format!("what {source} remembers of its queue and marks, only {source} knows"));
     }
     all
+}
+
+/// What a node said of itself.
+fn of_hello(hello: &Hello) -> String {
+    let Hello { node, head, .. } = hello;
+    let role = if hello.serving { "serves as primary" } else { "does not serve" };
+    let exact = if hello.clean { "" } else { ", or a little beyond, since it stopped uncleanly" };
+    let wrote = if hello.wrote { ", written by itself" } else { "" };
+    format!(
+        "{node} {role}, in generation {}{wrote}, at item {head}{exact}",
+        hello.lineage.generation
+    )
 }
 
 impl Engine {
@@ -225,7 +250,10 @@ mod tests {
     fn the_handbook_lists_each_row() {
         let page = include_str!("../../../docs/reference/recovery.md");
         for label in recovery::labels() {
-            assert!(page.contains(&format!("| `{label}` |")), "docs/reference/recovery.md lacks {label}");
+            assert!(
+                page.contains(&format!("| `{label}` |")),
+                "docs/reference/recovery.md lacks {label}"
+            );
         }
         let rows = page.lines().filter(|line| line.starts_with("| `")).count();
         assert_eq!(rows, recovery::labels().count(), "it lists a row that there is not");

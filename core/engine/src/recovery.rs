@@ -199,8 +199,11 @@ pub fn facts_of(source: &Hello, target: &Hello) -> Facts {
 /// The sentence for people behind a refusal, `us` being the source, and its remedy.
 #[must_use]
 pub fn explain(label: &str, us: &str, peer: &str) -> (String, String) {
-    let rejoin =
-        |who: &str| format!("`helio resolve GROUP --discard {who}` on {who}, once it is secondary; `helio explain GROUP` tells more");
+    let rejoin = |who: &str| {
+        format!(
+            "`helio resolve GROUP --discard {who}` on {who}, once it is secondary; `helio explain GROUP` tells more"
+        )
+    };
     match label {
         "two-primaries" => (
             format!("both {us} and {peer} serve as primary"),

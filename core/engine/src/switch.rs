@@ -191,7 +191,8 @@ impl Engine {
         let (peer, group) = (self.shared.config.peer.clone(), self.shared.config.group.clone());
         self.stand(Standing::Secondary);
         self.hang_up(Parting::RoleChanged, String::from("no answer to a change of roles"));
-        let text = format!("{peer} was asked to take over and was not heard since: it may be primary");
+        let text =
+            format!("{peer} was asked to take over and was not heard since: it may be primary");
         self.shared.warn(text.clone());
         let remedy = format!(
             "look at `helio status {group}` on {peer}: if it is not primary, `helio promote {group}` on either node"
@@ -259,7 +260,8 @@ impl Engine {
     pub(crate) fn switch_unheard(&mut self, why: &str) {
         if let Some((command, _)) = self.switch_wanted.take() {
             let (peer, group) = (&self.shared.config.peer, &self.shared.config.group);
-            let remedy = format!("`helio status {group}` here and on {peer} tells which is primary");
+            let remedy =
+                format!("`helio status {group}` here and on {peer} tells which is primary");
             self.done(command, Err(Refusal::later("unsure", why.to_string(), remedy)));
         }
     }
@@ -272,11 +274,7 @@ impl Engine {
     }
 
     /// Tells whoever asked for a change of roles how it ended: an operator here, or the peer.
-    pub(crate) fn finish(
-        &mut self,
-        command: Option<CommandId>,
-        result: Result<String, Refusal>,
-    ) {
+    pub(crate) fn finish(&mut self, command: Option<CommandId>, result: Result<String, Refusal>) {
         match (command, result) {
             (Some(id), result) => self.done(id, result),
             (None, Err(refusal)) if self.session.peer().is_some() => {

@@ -96,8 +96,7 @@ fn an_invited_follower_becomes_primary_and_knows_the_copies_equal() {
     desk.store_all();
     desk.command(Command::Switch);
     assert_eq!(said_roles(&desk), Some(&Roles::SwitchWanted));
-    let invite =
-        Roles::Invite { generation: generation(1).generation, head: Sequence(1) };
+    let invite = Roles::Invite { generation: generation(1).generation, head: Sequence(1) };
     desk.hear(Message::Roles(invite));
     desk.store_all();
     let record = desk.save(true);
@@ -112,8 +111,7 @@ fn a_follower_that_lacks_something_declines() {
     let mut desk = follower(generation(1), true);
     desk.save(true);
     desk.hear(item(1));
-    let invite =
-        Roles::Invite { generation: generation(1).generation, head: Sequence(2) };
+    let invite = Roles::Invite { generation: generation(1).generation, head: Sequence(2) };
     desk.hear(Message::Roles(invite));
     assert!(desk.engine.is_link_down(), "its next hello tells that it did not take over");
     desk.store_all();
@@ -157,7 +155,8 @@ fn both_nodes_name_the_row_that_fired() {
     let mut desk = follower(generation(1), true);
     desk.hear(Message::Roles(Roles::Row { label: "resume-durable".into() }));
     assert_eq!(desk.engine.met().map(|met| met.label.as_str()), Some("resume-durable"));
-    let told = |m: &Message| matches!(m, Message::Roles(Roles::Row { label }) if label == "new-peer");
+    let told =
+        |m: &Message| matches!(m, Message::Roles(Roles::Row { label }) if label == "new-peer");
     let source = Desk::replicating(Mode::Async);
     assert!(source.said.iter().any(told), "the source tells its row");
 }
