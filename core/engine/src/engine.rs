@@ -156,7 +156,7 @@ impl Engine {
     }
 
     fn request(&mut self, request: Request) {
-        if let (Standing::Primary, Some(primary)) = (self.standing, &mut self.primary) {
+        if let (true, Some(primary)) = (self.standing.takes_requests(), &mut self.primary) {
             primary.request(request, &mut self.shared);
             return;
         }

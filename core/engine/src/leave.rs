@@ -91,7 +91,12 @@ impl Engine {
                 primary.flush_failed = true;
             }
         }
-        let stage = if left > 1 { LeaveStage::Flushing(left - 1) } else { LeaveStage::Saving };
+        let stage = match left {
+            2.. => LeaveStage::Flushing(left - 1),
+            // Something was asked just before the clients were let go: once more.
+            _ if to == Leave::Hand && !self.is_delivered(Moment::NEVER) => LeaveStage::Draining,
+            _ => LeaveStage::Saving,
+        };
         self.stand(Standing::Leaving { command, to, until, stage });
         if stage == LeaveStage::Saving {
             self.save(Goal::Left(to));

@@ -110,6 +110,15 @@ impl Standing {
         matches!(self, Self::Leaving { .. })
     }
 
+    /// Whether requests are taken. Clients who are let go for a change of roles may have asked just before.
+    pub(crate) fn takes_requests(self) -> bool {
+        match self {
+            Self::Primary => true,
+            Self::Leaving { to: Leave::Hand, stage, .. } => stage != LeaveStage::Saving,
+            _ => false,
+        }
+    }
+
     /// Leaving, whether or not the peer has everything.
     pub(crate) fn is_leaving_for_good(self) -> bool {
         matches!(self, Self::Leaving { to: Leave::Secondary | Leave::Stop, .. })

@@ -203,3 +203,16 @@ fn nothing_is_given_up_that_was_not_looked_at() {
     primary.command(Command::Yield { generation: Generation { number: 1, tag: 1 } });
     assert_eq!(last_refusal(&primary), Some("is-primary"));
 }
+
+#[test]
+fn what_was_asked_just_before_clients_are_let_go_is_still_answered() {
+    let mut desk = Desk::replicating(Mode::Async);
+    desk.command(Command::Switch);
+    desk.write(1);
+    desk.store_all();
+    desk.acked(4);
+    desk.store_all();
+    assert_eq!(desk.answers, [(1, true)]);
+    assert!(matches!(desk.save(true).head, Sequence(4)));
+    assert!(matches!(said_roles(&desk), Some(Roles::Invite { head: Sequence(4), .. })));
+}

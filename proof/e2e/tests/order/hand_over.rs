@@ -78,6 +78,7 @@ fn roles_change_under_load_in_both_directions_and_nothing_is_lost() {
     assert_eq!(copies_begun(&mut pair, "lyon"), 0);
     // Nobody to change roles with: it stays what it is.
     pair.daemon(other(primary)).kill9();
+    wait(&pair, primary, "the loss", |status| status["peer"]["connection"] != "connected");
     let told = pair.helio(primary, &["switch", "db"]).expect_failure();
     assert!(told.contains("remedy"), "{told}");
     assert_eq!(group(&pair, primary)["role"], "primary");
