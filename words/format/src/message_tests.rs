@@ -81,8 +81,8 @@ fn roles() -> impl Strategy<Value = Roles> {
     ]
 }
 
-pub(crate) fn any_message() -> impl Strategy<Value = Message> {
-    let hello = (any::<[bool; 7]>(), lineage(), any::<[u64; 5]>(), "[a-z]{0,64}").prop_map(
+fn hello() -> impl Strategy<Value = Message> {
+    (any::<[bool; 7]>(), lineage(), any::<[u64; 5]>(), "[a-z]{0,64}").prop_map(
         |(f, lineage, n, name)| {
             Message::Hello(Hello {
                 group: name.clone(),
@@ -105,7 +105,10 @@ pub(crate) fn any_message() -> impl Strategy<Value = Message> {
                 sizes: n.to_vec(),
             })
         },
-    );
+    )
+}
+
+pub(crate) fn any_message() -> impl Strategy<Value = Message> {
     let start = (lineage(), any::<[u64; 2]>(), any::<[bool; 2]>()).prop_map(
         |(lineage, [from, to_copy], [consistent, keep])| {
             Message::Start(Start { lineage, from: Sequence(from), consistent, keep, to_copy })
@@ -128,7 +131,7 @@ pub(crate) fn any_message() -> impl Strategy<Value = Message> {
         },
     );
     prop_oneof![
-        hello,
+        hello(),
         start,
         item(),
         ack,
