@@ -67,7 +67,7 @@ fn a_forced_promotion_needs_confirmation_and_says_what_is_at_stake() {
     let status = pair.status("lyon");
     assert_eq!(status["groups"][0]["role"], "secondary", "nothing may have changed: {status}");
     let told = pair.helio("lyon", &["promote", "db", "--force", "--yes"]);
-    assert_ended(&told, 0, &["warning: paris may have gone on", "primary in generation"]);
+    assert_ended(&told, 0, &["warning: paris may have continued", "primary in generation"]);
     assert_eq!(pair.status("lyon")["groups"][0]["role"], "primary");
 }
 
