@@ -90,7 +90,7 @@ impl Cluster {
                 Effect::CommandDone { id, result } => {
                     self.journal.push(Happening::Commanded { side, id, result });
                 }
-                Effect::Note(_) => {}
+                Effect::Note(_) | Effect::DismissClients => {}
                 Effect::Stopped => self.stopped(side),
             }
         }

@@ -63,6 +63,7 @@ pub(crate) fn of_effect(effect: &Effect) -> Option<String> {
         },
         Effect::Note(note) => format!("   \"{}\"", note.text),
         Effect::Stopped => "-> stopped".to_owned(),
+        Effect::DismissClients => "-> let clients go".to_owned(),
         Effect::Release(_) => return None,
     })
 }
@@ -93,6 +94,8 @@ fn of_command(command: Command) -> String {
         Command::Promote { force } => format!("promote, force {force}"),
         Command::Mode(mode) => format!("mode {mode}"),
         Command::Demote => "demote".to_owned(),
+        Command::Yield { generation } => format!("yield {generation}"),
+        Command::Switch => "switch".to_owned(),
         Command::Log => "log".to_owned(),
         Command::Update => "update".to_owned(),
         Command::ResetQueueMarks => "reset queue marks".to_owned(),
@@ -163,6 +166,7 @@ fn of_message(message: &Message) -> String {
             format!("ping {}, {state}{}", ping.token, flags(&[(ping.hurry, ", hurry")]))
         }
         Message::Copying(talk) => format!("{talk:?}"),
+        Message::Roles(talk) => format!("{talk:?}"),
         Message::Pong { token, flushing, short, .. } => {
             format!("pong {token}{}", flags(&[(*flushing, ", flushing"), (*short, ", short")]))
         }

@@ -15,6 +15,7 @@ pub mod paths;
 mod peer;
 mod queue;
 mod request;
+mod roles;
 mod status;
 mod wire;
 
@@ -28,4 +29,5 @@ pub use request::{
     Accepted, ApplyReply, ApplyRequest, EventsRequest, ModeRequest, PromoteRequest, RecorderDump,
     RecorderEvent,
 };
+pub use roles::{Explanation, ResolveRequest, Row};
 pub use status::{GroupStatus, Io, ModeStatus, Protected, Status, VolumeStatus};

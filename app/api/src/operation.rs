@@ -32,6 +32,12 @@ pub enum Operation {
     Promote,
     /// Make this node secondary.
     Demote,
+    /// Change roles with the other node.
+    Switch,
+    /// Tell how the two nodes stand to each other.
+    Explain,
+    /// Give up this node's side.
+    Resolve,
     /// Change the mode.
     Mode,
     /// Show the queue.
@@ -48,7 +54,7 @@ pub enum Operation {
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 17] = [
         Self::Status,
         Self::Group,
         Self::Recorder,
@@ -57,6 +63,9 @@ impl Operation {
         Self::Update,
         Self::Promote,
         Self::Demote,
+        Self::Switch,
+        Self::Explain,
+        Self::Resolve,
         Self::Mode,
         Self::Queue,
         Self::QueueSet,
@@ -77,6 +86,9 @@ impl Operation {
             Self::Update => paths::UPDATE,
             Self::Promote => paths::PROMOTE,
             Self::Demote => paths::DEMOTE,
+            Self::Switch => paths::SWITCH,
+            Self::Explain => paths::EXPLAIN,
+            Self::Resolve => paths::RESOLVE,
             Self::Mode => paths::MODE,
             Self::Queue => paths::QUEUE,
             Self::QueueSet => paths::QUEUE_SET,
@@ -94,12 +106,15 @@ impl Operation {
             | Self::Group
             | Self::Recorder
             | Self::Events
+            | Self::Explain
             | Self::Queue
             | Self::Document => Method::Get,
             Self::Log
             | Self::Update
             | Self::Promote
             | Self::Demote
+            | Self::Switch
+            | Self::Resolve
             | Self::Mode
             | Self::QueueSet
             | Self::QueueReset
@@ -119,6 +134,9 @@ impl Operation {
             Self::Update => "update",
             Self::Promote => "promote",
             Self::Demote => "demote",
+            Self::Switch => "switch",
+            Self::Explain => "explain",
+            Self::Resolve => "resolve",
             Self::Mode => "mode",
             Self::Queue => "queue",
             Self::QueueSet => "queue-set",
@@ -141,6 +159,13 @@ impl Operation {
             Self::Promote => "Make this node primary.",
             Self::Demote => {
                 "Make this node secondary, everything delivered where the peer is there."
+            }
+            Self::Switch => {
+                "Change roles with the other node, without loss, asked of either; answered when it serves."
+            }
+            Self::Explain => "Tell which row of the recovery table fired last, and what it means.",
+            Self::Resolve => {
+                "Give up what this node alone holds, saved first, so that it may follow the other."
             }
             Self::Mode => "Change when writes are answered; the file is not changed.",
             Self::Queue => "Show the group's queue: bound, use, high-water marks, waits, lag.",

@@ -11,6 +11,7 @@ mod progress;
 mod queue;
 mod quickstart;
 mod render;
+mod roles;
 mod signals;
 mod verbs;
 mod wait;
@@ -49,6 +50,11 @@ fn run(verb: Verb) -> Result<ExitCode> {
         Verb::Mode { group, mode, at } => verbs::mode(&at, &group, mode),
         Verb::Promote { group, force, yes, at } => verbs::promote(&at, &group, force, yes),
         Verb::Demote { group, at } => verbs::demote(&at, &group),
+        Verb::Switch { group, wait, at } => roles::switch(&at, &group, wait),
+        Verb::Explain { group, json, at } => roles::explain(&at, &group, json),
+        Verb::Resolve { group, discard, yes, save, at } => {
+            roles::resolve(&at, &group, discard, yes, save)
+        }
         Verb::Recorder { group, json, at } => verbs::recorder(&at, &group, json),
         Verb::Events { group, json, since, now, at } => {
             events::follow(&at, EventsRequest { group, since, now }, json)

@@ -8,6 +8,7 @@ mod descriptors;
 mod events;
 mod open;
 mod patience;
+mod saved;
 pub mod sealed;
 mod shard;
 mod trust;

@@ -367,6 +367,7 @@ impl Cover {
     }
 
     /// How many extents are hot.
+    #[cfg(test)]
     pub(crate) fn hot(&self) -> usize {
         self.taken
     }

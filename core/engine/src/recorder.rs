@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use helio_format::copying::Copying;
 use helio_format::message::Message;
+use helio_format::roles::Roles;
 use helio_units::Moment;
 
 /// Events remembered: a second or so of a busy group, hours of a quiet one.
@@ -96,10 +97,15 @@ fn boil_down(event: &Event) -> (&'static str, u64, u64) {
                 ("peer-answers-promotion", u64::from(*granted), 0)
             }
             Message::Copying(talk) => of_copying(talk),
+            Message::Roles(Roles::SwitchWanted) => ("peer-wants-switch", 0, 0),
+            Message::Roles(Roles::Invite { head, .. }) => ("peer-invites", head.0, 0),
+            Message::Roles(Roles::Row { .. }) => ("peer-tells-row", 0, 0),
         },
         Event::Command { id, command } => match command {
             Command::Promote { force } => ("promote", id.0, u64::from(*force)),
             Command::Demote => ("demote", id.0, 0),
+            Command::Yield { generation } => ("yield", id.0, generation.number),
+            Command::Switch => ("switch", id.0, 0),
             Command::Log => ("log", id.0, 0),
             Command::Update => ("update", id.0, 0),
             Command::Mode(_) => ("mode", id.0, 0),

@@ -203,6 +203,11 @@ impl Row {
     }
 }
 
+/// The labels of the rows, in the table's order.
+pub fn labels() -> impl Iterator<Item = &'static str> {
+    ROWS.iter().map(|row| row.label)
+}
+
 /// A verdict with the label of the row that gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
@@ -219,11 +224,6 @@ pub fn decide(facts: &Facts) -> Decision {
         panic!("no row of the recovery table covers {facts:?}")
     };
     Decision { label: row.label, verdict: row.verdict }
-}
-
-/// The labels of all rows, in their order.
-pub fn labels() -> impl Iterator<Item = &'static str> {
-    ROWS.iter().map(|row| row.label)
 }
 
 /// The facts that two hellos alone tell, from the source's side; its memory counts as empty.
@@ -265,7 +265,8 @@ pub fn facts_of(source: &Hello, target: &Hello) -> Facts {
 pub fn explain(label: &str, us: &str, peer: &str) -> (String, String) {
     let resolve = |who: &str| {
         format!(
-            "see what would be given up, and give it up (a copy is kept): `helio resolve GROUP --discard {who}` on {who}"
+            "see what only {who} holds, and give it up (a copy is kept): `helio resolve GROUP --discard {who}` on {who}, \
+             once it is secondary; `helio explain GROUP` tells more"
         )
     };
     match label {

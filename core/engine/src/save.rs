@@ -6,8 +6,10 @@
 
 use crate::effect::Effect;
 use crate::engine::{Awaited, Engine};
+use crate::event::CommandId;
 use crate::role::{Leave, Standing};
 use alloc::string::String;
+use helio_format::lineage::Lineage;
 use helio_format::message::{Parting, Start};
 use helio_format::superblock::Superblock;
 use helio_units::{Generation, Role, Sequence};
@@ -35,6 +37,8 @@ pub(crate) enum Goal {
     Void,
     /// Every mark is kept, so they prove something again.
     MarksKept,
+    /// An operator gave up what only this node holds.
+    Yielded { command: CommandId, lineage: Lineage },
 }
 
 impl Engine {
@@ -100,7 +104,7 @@ impl Engine {
                 b.head = self.follower.completed.next();
             }
             Goal::Left(to) => {
-                if to == Leave::Secondary {
+                if to != Leave::Stop {
                     b.role = Role::Secondary;
                 }
                 b.clean = true;
@@ -134,6 +138,20 @@ impl Engine {
             Goal::Together => b.alone = false,
             Goal::Void => b.marks_void = true,
             Goal::MarksKept => b.marks_void = false,
+            Goal::Yielded { lineage, .. } => {
+                b.role = Role::Secondary;
+                b.lineage = lineage;
+                b.wrote = false;
+                // It wrote nothing that counts, and still the image holds more than any line says.
+                b.alone = true;
+                b.clean = false;
+                b.equal = false;
+                if lineage.generation == Generation::NONE {
+                    b.marks_void = true;
+                    b.remembers = 0;
+                    self.keeping.heard = 0;
+                }
+            }
         }
     }
 
@@ -160,7 +178,7 @@ impl Engine {
             Goal::Left(to) => self.left(to),
             Goal::Closed => {
                 if let Standing::Closing { command, .. } = self.standing {
-                    self.stop_now(command);
+                    self.stop_now(Some(command));
                 }
             }
             Goal::SteppedBack | Goal::Together | Goal::MarksKept => {}
@@ -170,6 +188,7 @@ impl Engine {
                     self.sync_as_wanted();
                 }
             }
+            Goal::Yielded { command, .. } => self.gave_up(command),
         }
         self.save_next();
     }
@@ -197,11 +216,12 @@ impl Engine {
                     // The file may say already that this node left: it must not write on.
                     self.lay_line_down();
                     self.stand(Standing::Returning);
-                    self.refuse_command(Some(command), text.clone());
+                    self.refuse_command(command, text.clone());
                     self.hang_up(Parting::RoleChanged, text);
                 }
             }
-            (Goal::Closed, Standing::Closing { command, .. }) => self.stop_now(command),
+            (Goal::Yielded { command, .. }, _) => self.refuse_command(Some(command), text),
+            (Goal::Closed, Standing::Closing { command, .. }) => self.stop_now(Some(command)),
             (Goal::Alone, Standing::Primary) => {
                 if let Some(primary) = &mut self.primary {
                     primary.refuse_alone(&mut self.shared);

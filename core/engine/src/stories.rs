@@ -229,14 +229,14 @@ fn hello(lineage: Lineage, consistent: bool) -> Hello {
         clean: true,
         consistent,
         wrote: false,
+        alone: false,
+        trusted: true,
         lineage,
         head: Sequence::ZERO,
         received: Sequence::ZERO,
         durable: Sequence::ZERO,
-        alone: false,
-        trusted: true,
         sure: true,
-        granularity: 65536,
+        granularity: REGION.0 as u32,
         metadata: 1,
         remembers: 0,
         sizes: [SIZE.0].into(),
@@ -251,6 +251,10 @@ fn ack(received: u64, rest: u64) -> Message {
         durable,
         ranges: Ranges::default(),
     })
+}
+
+fn start(lineage: Lineage, from: u64, consistent: bool) -> Start {
+    Start { lineage, from: Sequence(from), consistent, keep: false, whole: true, to_copy: 0 }
 }
 
 fn generation(number: u64) -> Lineage {
@@ -275,14 +279,7 @@ fn item(sequence: u64) -> Message {
 fn follower(lineage: Lineage, consistent: bool) -> Desk {
     let mut desk = Desk::new(config());
     desk.meet(Hello { serving: true, role: Role::Primary, ..hello(lineage, true) });
-    desk.hear(Message::Start(Start {
-        lineage,
-        from: Sequence(1),
-        consistent,
-        keep: false,
-        whole: false,
-        to_copy: 0,
-    }));
+    desk.hear(Message::Start(start(lineage, 1, consistent)));
     desk
 }
 
@@ -291,14 +288,7 @@ fn a_stream_that_begins_where_no_line_does_ends_the_connection() {
     for from in [0, 1 << 63, u64::MAX] {
         let mut desk = Desk::new(config());
         desk.meet(Hello { serving: true, role: Role::Primary, ..hello(generation(1), true) });
-        let start = Start {
-            lineage: generation(1),
-            from: Sequence(from),
-            consistent: true,
-            keep: false,
-            whole: false,
-            to_copy: 0,
-        };
+        let start = start(generation(1), from, true);
         desk.hear(Message::Start(start));
         assert!(desk.accuses(), "item {from}");
     }
@@ -466,14 +456,7 @@ fn a_start_that_arrives_while_another_is_recorded_is_next() {
         role: Role::Primary,
         ..hello(generation(1), true)
     });
-    let start = Start {
-        lineage: generation(1),
-        from: Sequence(9),
-        consistent: false,
-        keep: false,
-        whole: false,
-        to_copy: 0,
-    };
+    let start = start(generation(1), 9, false);
     desk.hear(Message::Start(start));
     desk.save(true);
     assert_eq!(desk.save(true).head, Sequence(8));
@@ -503,3 +486,6 @@ fn a_hello_before_our_own_role_is_settled_waits() {
     assert!(matches!(desk.said.last(), Some(Message::Ping(_))));
     assert_eq!(desk.last_start().from, Sequence(1));
 }
+
+#[path = "switch_stories.rs"]
+mod switch_stories;

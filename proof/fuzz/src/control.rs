@@ -103,7 +103,11 @@ fn by_operation(mut data: &[u8]) {
     // What needs no body is carried out whatever the group is called.
     let needs_body = matches!(
         operation,
-        Operation::Mode | Operation::Promote | Operation::QueueSet | Operation::Apply
+        Operation::Mode
+            | Operation::Promote
+            | Operation::Resolve
+            | Operation::QueueSet
+            | Operation::Apply
     );
     let nameless = name.is_empty() && operation.path().contains("{group}");
     assert!(needs_body || nameless || status == 200, "{operation:?} of {name:?}: {status}");
@@ -118,6 +122,9 @@ fn named(command: &Command) -> Option<&String> {
         | Command::Mode { group, .. }
         | Command::Promote { group, .. }
         | Command::Demote { group }
+        | Command::Switch { group }
+        | Command::Explain { group }
+        | Command::Resolve { group, .. }
         | Command::Queue { group }
         | Command::QueueSet { group, .. }
         | Command::QueueReset { group }

@@ -37,6 +37,7 @@ pub(crate) struct Tally {
     pub(crate) power_cuts: u64,
     pub(crate) link_cuts: u64,
     pub(crate) wipes: u64,
+    pub(crate) yields: u64,
 }
 
 /// The hand of fate and of the operator.
@@ -106,10 +107,15 @@ impl Driver {
         command: Command,
     ) -> CommandId {
         self.commands += 2;
-        let promotes = matches!(command, Command::Promote { .. });
-        let id = CommandId(self.commands + u64::from(promotes));
-        if let Command::Promote { force } = command {
-            let node = cluster.node(side);
+        let node = cluster.node(side);
+        // A secondary that asks for a change of roles is promoted with its peer's word.
+        let promotion = match command {
+            Command::Promote { force } => Some(force),
+            Command::Switch if !node.serves() => Some(false),
+            _ => None,
+        };
+        let id = CommandId(self.commands + u64::from(promotion.is_some()));
+        if let Some(force) = promotion {
             if !node.is_up() || node.hangs(cluster.now()) {
                 return id;
             }

@@ -38,6 +38,8 @@ pub struct Counts {
     pub resyncs: u64,
     /// Nodes that joined as new after a refusal.
     pub wipes: u64,
+    /// Nodes that gave their side up after a refusal.
+    pub yields: u64,
     /// Events.
     pub steps: u64,
 }
@@ -53,6 +55,7 @@ impl Counts {
         self.promotions += other.promotions;
         self.resyncs += other.resyncs;
         self.wipes += other.wipes;
+        self.yields += other.yields;
         self.steps += other.steps;
     }
 }
@@ -105,6 +108,7 @@ pub fn run(seed: u64, story: Option<Story<'_>>) -> Verdict {
         power_cuts: tally.power_cuts,
         link_cuts: tally.link_cuts,
         wipes: tally.wipes,
+        yields: tally.yields,
         ..stage.counts
     };
     Verdict { counts, broken }

@@ -39,6 +39,8 @@ pub(crate) enum Wanted {
     Answer { request: RequestId, answer: Answer, data: Option<Shared> },
     /// The connection was given up; its last words.
     Part { socket: Socket, words: Option<Op> },
+    /// Let the group's clients go.
+    Dismiss,
     /// The group stopped cleanly.
     Stopped,
 }
@@ -203,6 +205,7 @@ impl Group {
             Effect::Keep(Keep::Marks { page, bits }) => {
                 self.keep(Change::Marks { page, bits }, clock.now(), driver);
             }
+            Effect::DismissClients => wanted.push(Wanted::Dismiss),
             Effect::Release(payload) => self.payloads.release(payload),
             Effect::PauseReceiving(paused) => self.link.paused = paused,
             Effect::CommandDone { id, result } => {

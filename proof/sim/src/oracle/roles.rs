@@ -8,6 +8,7 @@
 //!   FLUSH in sync had covered.
 
 use super::history::{History, Image, Serial, Write};
+use super::secondary::gave_up;
 use super::{Key, Oracle, key};
 use crate::promise::{Promise, Violation, hold};
 use helio_format::lineage::Lineage;
@@ -26,7 +27,7 @@ impl Oracle {
             return self.promoted(cluster, side, self.promoting[side.index()]);
         }
         self.copies[side.index()].serving = false;
-        if record.role == Role::Secondary && !record.wrote {
+        if record.role == Role::Secondary && !record.wrote && !gave_up(record) {
             self.nothing_discarded(cluster, side)?;
             // A stream was adopted: what a power cut took has been made up for, or the record says inconsistent.
             self.copies[side.index()].tainted = false;
