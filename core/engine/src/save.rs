@@ -41,6 +41,21 @@ pub(crate) enum Goal {
     Yielded { command: CommandId, lineage: Lineage },
 }
 
+/// The record of a side that is given up.
+fn give_up(b: &mut Superblock, lineage: Lineage) {
+    b.role = Role::Secondary;
+    b.lineage = lineage;
+    b.wrote = false;
+    // It wrote nothing that counts, and still the image holds more than any line says.
+    b.alone = true;
+    b.clean = false;
+    b.equal = false;
+    if lineage.generation == Generation::NONE {
+        b.marks_void = true;
+        b.remembers = 0;
+    }
+}
+
 impl Engine {
     pub(crate) fn is_saving(&self) -> bool {
         self.saving.is_some() || !self.to_save.is_empty()
@@ -66,26 +81,7 @@ impl Engine {
     /// What the superblock says once the goal is reached.
     fn shape(&mut self, b: &mut Superblock, goal: Goal) {
         match goal {
-            Goal::Promoted => {
-                let head = if self.follower.streaming { self.follower.completed } else { b.head };
-                // Nobody commanded it: a primary goes on behind its own clean stop, and nothing forked. Anything else forks.
-                let goes_on =
-                    matches!(self.standing, Standing::Promoting { command: None, .. }) && b.clean;
-                if !goes_on {
-                    // An image that was followed until now lacks nothing that was confirmed; one that its process left
-                    // may have lost what was not flushed.
-                    b.sure = self.follower.streaming;
-                    let generation =
-                        Generation { number: b.lineage.generation.number + 1, tag: self.roll() };
-                    b.lineage = b.lineage.fork(generation, head);
-                }
-                b.role = Role::Primary;
-                b.wrote = true;
-                b.alone = true;
-                b.head = head;
-                b.clean = false;
-                b.equal = false;
-            }
+            Goal::Promoted => self.shape_promoted(b),
             Goal::Adopted(start) => {
                 b.role = Role::Secondary;
                 b.lineage = start.lineage;
@@ -139,20 +135,32 @@ impl Engine {
             Goal::Void => b.marks_void = true,
             Goal::MarksKept => b.marks_void = false,
             Goal::Yielded { lineage, .. } => {
-                b.role = Role::Secondary;
-                b.lineage = lineage;
-                b.wrote = false;
-                // It wrote nothing that counts, and still the image holds more than any line says.
-                b.alone = true;
-                b.clean = false;
-                b.equal = false;
                 if lineage.generation == Generation::NONE {
-                    b.marks_void = true;
-                    b.remembers = 0;
                     self.keeping.heard = 0;
                 }
+                give_up(b, lineage);
             }
         }
+    }
+
+    fn shape_promoted(&mut self, b: &mut Superblock) {
+        let head = if self.follower.streaming { self.follower.completed } else { b.head };
+        // Nobody commanded it: a primary goes on behind its own clean stop, and nothing forked. Anything else forks.
+        let goes_on = matches!(self.standing, Standing::Promoting { command: None, .. }) && b.clean;
+        if !goes_on {
+            // An image that was followed until now lacks nothing that was confirmed; one that its process left
+            // may have lost what was not flushed.
+            b.sure = self.follower.streaming;
+            let generation =
+                Generation { number: b.lineage.generation.number + 1, tag: self.roll() };
+            b.lineage = b.lineage.fork(generation, head);
+        }
+        b.role = Role::Primary;
+        b.wrote = true;
+        b.alone = true;
+        b.head = head;
+        b.clean = false;
+        b.equal = false;
     }
 
     pub(crate) fn superblock_saved(&mut self, ok: bool, sequence: u64) {
