@@ -57,6 +57,24 @@ def nbdkit_file(stage, _options):
 
 
 def qemu(stage, mirrored):
+    sock, monitor = qemu_storage(stage, mirrored)
+    if mirrored:
+        mirror(monitor, sync="none", **{"copy-mode": "write-blocking"})
+    return Target("nbd", sock)
+
+
+def mirror(monitor, **how):
+    """Mirrors node a to node b; returns when the job says that it is ready."""
+    monitor = Qmp(monitor)
+    try:
+        monitor.ask("blockdev-mirror", **{"job-id": "j", "device": "a", "target": "b", **how})
+        wait_for("the mirror", lambda: all(j["ready"] for j in monitor.ask("query-block-jobs")), 600)
+    finally:
+        monitor.close()
+
+
+def qemu_storage(stage, mirrored):
+    """QEMU's storage daemon with node a, and node b over loopback TCP where it is to be mirrored."""
     sock, monitor = stage.fresh_path("q.sock"), stage.fresh_path("q.mon")
     argv = ["qemu-storage-daemon", "--chardev", f"socket,id=m,path={monitor},server=on,wait=off", "--monitor", "chardev=m",
             "--blockdev", f"driver=file,node-name=fa,filename={stage.a},cache.direct=on,aio=io_uring",
@@ -72,15 +90,7 @@ def qemu(stage, mirrored):
              "--export", "type=nbd,id=e,node-name=a,name=,writable=on"]
     stage.start("primary", argv)
     wait_for("qemu-storage-daemon", lambda: connects(sock))
-    if mirrored:
-        monitor = Qmp(monitor)
-        try:
-            monitor.ask("blockdev-mirror", **{"job-id": "j", "device": "a", "target": "b", "sync": "none",
-                                              "copy-mode": "write-blocking"})
-            wait_for("the mirror", lambda: all(j["ready"] for j in monitor.ask("query-block-jobs")))
-        finally:
-            monitor.close()
-    return Target("nbd", sock)
+    return sock, monitor
 
 
 class Line:
@@ -126,9 +136,9 @@ class Tun:
 class Helio:
     """A node pair, or the primary alone; paris is the primary, lyon dials it."""
 
-    def __init__(self, stage, options, io="direct", relayed=False, queue=None, keyed=False, tun=None):
+    def __init__(self, stage, options, io="direct", relayed=False, queue=None, keyed=False, tun=None, sparse=False):
         self.stage, self.options, self.io, self.queue, self.keyed = stage, options, io, queue, keyed or tun is not None
-        self.tun = tun
+        self.tun, self.sparse = tun, sparse
         self.helio = os.path.join(options.programs, "helio")
         self.lyon, self.paris = free_port(), free_port()
         self.line = Line(stage, options, self.paris) if relayed else None
@@ -146,7 +156,7 @@ class Helio:
                       f'[node.paris]\naddress = "{here}:{dialled}"\nlisten = "{here}:{self.paris}"\n'
                       f'{keys["paris"]}\n{extra}\n'
                       f'[group.db]\nnodes = ["lyon", "paris"]\nmode = "{mode}"\n{queue}'
-                      f'[group.db.volume.data]\nsize = "{self.stage.size}B"\nio = "{self.io}"\n'
+                      f'[group.db.volume.data]\nsize = "{self.stage.size}B"\nio = "{self.io}"\nsparse = {str(self.sparse).lower()}\n'
                       f'members.paris = ["{self.stage.a}"]\nmembers.lyon = ["{self.stage.b}"]\n')
 
     def key(self, name):

@@ -6,9 +6,10 @@
 //! content or any content it had since, each for itself. Operations under way at a crash reached each of their
 //! blocks or did not.
 
-use crate::{Place, Stamp, places};
+use crate::{Place, Stamp, digest, places};
 use core::time::Duration;
 use helio_engine::{StoreFault, StoreOp};
+use helio_format::copying::Digest;
 use helio_netmodel::Dice;
 use helio_units::{Bytes, Extent, IoId, Moment, VolumeIndex};
 use std::collections::{BTreeMap, VecDeque};
@@ -48,6 +49,8 @@ struct Image {
 #[derive(Debug)]
 enum Work {
     Read { extent: Extent },
+    Digest { extent: Extent, coarse: bool },
+    Compare { extent: Extent, digests: Vec<Digest>, coarse: bool },
     Change { extent: Extent, stamps: Vec<Stamp>, fua: bool },
     Flush { upto: u64 },
 }
@@ -65,6 +68,8 @@ struct UnderWay {
 pub(crate) enum Ended {
     Done,
     Read(Vec<Stamp>),
+    Digests(Vec<Digest>),
+    Differing(Vec<(Extent, Vec<Stamp>)>),
     Failed(StoreFault),
 }
 
@@ -85,6 +90,10 @@ pub struct Disk {
     /// Everything takes this many times as long.
     slowness: u32,
     failing: Vec<(StoreVerb, StoreFault)>,
+    /// No write finds room.
+    full: bool,
+    /// What it calls flushed is not.
+    lies: bool,
     dice: Dice,
 }
 
@@ -102,6 +111,8 @@ impl Disk {
             latency,
             slowness: 1,
             failing: Vec::new(),
+            full: false,
+            lies: false,
             dice,
         }
     }
@@ -145,9 +156,44 @@ impl Disk {
         self.failing.push((verb, fault));
     }
 
+    /// From now on no write finds room, or finds it again.
+    pub fn fill_up(&mut self, full: bool) {
+        self.full = full;
+    }
+
+    /// From now on flushes, and writes that must be durable, are called done and are not; or no more.
+    pub fn lie(&mut self, lies: bool) {
+        self.lies = lies;
+    }
+
+    /// What readers see, for a snapshot.
+    pub(crate) fn contents(&self) -> Vec<Vec<Stamp>> {
+        self.images.iter().map(|image| image.live.clone()).collect()
+    }
+
+    /// Puts another disk in the place of this one, durably.
+    pub(crate) fn put_back(&mut self, contents: &[Vec<Stamp>], changes: &mut Vec<Change>) {
+        for ((volume, image), blocks) in
+            (0u16..).map(VolumeIndex).zip(&mut self.images).zip(contents)
+        {
+            for (block, stamp) in (0u32..).zip(blocks) {
+                if image.live[block as usize] != *stamp {
+                    let place = Place { volume, block };
+                    changes.push(Change { place, stamp: *stamp, tag: false });
+                }
+            }
+            image.live.clone_from(blocks);
+            image.durable.clone_from(blocks);
+            image.flushed += image.unflushed.len() as u64;
+            image.unflushed.clear();
+        }
+    }
+
     /// No operation is made to fail any more.
     pub fn mend(&mut self) {
         self.failing.clear();
+        self.full = false;
+        self.lies = false;
         self.slowness = 1;
     }
 
@@ -161,10 +207,17 @@ impl Disk {
         payload: Option<&[Stamp]>,
         tag: bool,
     ) -> Moment {
+        let fits = !(self.full && matches!(op, StoreOp::Write { .. }));
         let blocks = |extent| places(volume, extent).count();
         let (verb, base, work) = match op {
             StoreOp::Read { extent, .. } => {
                 (StoreVerb::Read, self.latency.read, Work::Read { extent })
+            }
+            StoreOp::Digest { extent, coarse } => {
+                (StoreVerb::Read, self.latency.read, Work::Digest { extent, coarse })
+            }
+            StoreOp::ReadDiffering { extent, digests, coarse } => {
+                (StoreVerb::Read, self.latency.read, Work::Compare { extent, digests, coarse })
             }
             StoreOp::Write { extent, fua, .. } => {
                 let stamps = payload.unwrap_or_default().to_vec();
@@ -183,6 +236,7 @@ impl Disk {
         };
         let failing = self.failing.iter().position(|(kind, _)| *kind == verb);
         let fault = failing.map(|at| self.failing.swap_remove(at).1);
+        let fault = fault.or((!fits).then_some(StoreFault::NoSpace));
         let before = self.under_way.insert(io, UnderWay { volume, work, fault, tag });
         assert!(before.is_none(), "store operation {} began twice", io.0);
         let jitter = self.dice.below(base.as_nanos() as u64 + 1);
@@ -196,18 +250,22 @@ impl Disk {
         };
         let image = &mut self.images[usize::from(volume.0)];
         match work {
-            Work::Read { extent } => match fault {
-                Some(fault) => Ended::Failed(fault),
-                None => {
-                    let read = |place: Place| image.live[place.block as usize];
-                    Ended::Read(places(volume, extent).map(read).collect())
-                }
-            },
+            Work::Read { .. } | Work::Digest { .. } | Work::Compare { .. } if fault.is_some() => {
+                fault.map_or(Ended::Done, Ended::Failed)
+            }
+            Work::Read { extent } => Ended::Read(image.read(volume, extent)),
+            Work::Digest { extent, coarse } => {
+                Ended::Digests(digest::of(&image.read(volume, extent), coarse))
+            }
+            Work::Compare { extent, digests, coarse } => {
+                let stamps = image.read(volume, extent);
+                Ended::Differing(digest::differing(extent, &stamps, &digests, coarse))
+            }
             Work::Change { extent, stamps, fua } => {
                 for (place, stamp) in places(volume, extent).zip(stamps) {
                     // A write that fails leaves any of its blocks written.
                     if fault.is_none() || self.dice.chance(1, 2) {
-                        image.put(place.block, stamp, fua && fault.is_none());
+                        image.put(place.block, stamp, fua && fault.is_none() && !self.lies);
                         changes.push(Change { place, stamp, tag });
                     }
                 }
@@ -216,7 +274,9 @@ impl Disk {
             Work::Flush { upto } => match fault {
                 Some(fault) => Ended::Failed(fault),
                 None => {
-                    image.flush(upto);
+                    if !self.lies {
+                        image.flush(upto);
+                    }
                     Ended::Done
                 }
             },
@@ -245,6 +305,10 @@ impl Disk {
 }
 
 impl Image {
+    fn read(&self, volume: VolumeIndex, extent: Extent) -> Vec<Stamp> {
+        places(volume, extent).map(|place| self.live[place.block as usize]).collect()
+    }
+
     fn put(&mut self, block: u32, stamp: Stamp, fua: bool) {
         self.live[block as usize] = stamp;
         if fua {

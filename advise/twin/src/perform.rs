@@ -8,7 +8,7 @@ use crate::node::Side;
 use crate::wire::{Cargo, Parcel};
 use crate::{Stamp, places, words};
 use core::time::Duration;
-use helio_engine::{Answer, Effect, Event, Keep, Operation, Request, StoreOp, StoreOutcome};
+use helio_engine::{Answer, Effect, Event, Keep, Operation, Request, Run, StoreOp, StoreOutcome};
 use helio_format::frame::HEADER_BYTES;
 use helio_format::message::{Item, Message, Parting};
 use helio_ledger::{self as ledger, Kept};
@@ -90,7 +90,10 @@ impl Cluster {
                 Effect::CommandDone { id, result } => {
                     self.journal.push(Happening::Commanded { side, id, result });
                 }
-                Effect::Note(_) | Effect::DismissClients => {}
+                Effect::Note(note) => {
+                    self.journal.push(Happening::Noted { side, words: note.text });
+                }
+                Effect::DismissClients => {}
                 Effect::Stopped => self.stopped(side),
             }
         }
@@ -114,12 +117,13 @@ impl Cluster {
         let now = self.now;
         let node = &mut self.nodes[side.index()];
         let leading = node.engine.as_ref().is_some_and(helio_engine::Engine::holds_line);
-        let stamps = match op {
-            StoreOp::Write { payload, .. } => Some(node.pool.stamps(payload)),
+        let stamps = match &op {
+            StoreOp::Write { payload, .. } => Some(node.pool.stamps(*payload)),
             _ => None,
         };
+        let changed = changed_extent(&op);
         let at = node.disk.begin(now, io, volume, op, stamps, leading);
-        if let Some(extent) = changed_extent(&op) {
+        if let Some(extent) = changed {
             let blocks: Vec<_> = places(volume, extent).collect();
             let stamps = stamps.map_or_else(|| vec![Stamp::ZEROS; blocks.len()], <[_]>::to_vec);
             let first = blocks.first().map_or(0, |place| place.block);
@@ -137,6 +141,14 @@ impl Cluster {
             Ended::Read(stamps) => {
                 let zero = stamps.iter().all(|stamp| *stamp == Stamp::ZEROS);
                 StoreOutcome::Read { payload: node.pool.take(stamps), zero }
+            }
+            Ended::Digests(list) => StoreOutcome::Digests(list),
+            Ended::Differing(runs) => {
+                let run = |(extent, stamps): (Extent, Vec<Stamp>)| {
+                    let zero = stamps.iter().all(|stamp| *stamp == Stamp::ZEROS);
+                    Run { extent, payload: (!zero).then(|| node.pool.take(stamps)) }
+                };
+                StoreOutcome::Differing(runs.into_iter().map(run).collect())
             }
         };
         self.changed(side, changes);
@@ -283,6 +295,9 @@ fn changed_extent(op: &StoreOp) -> Option<Extent> {
         StoreOp::Write { extent, .. }
         | StoreOp::Zero { extent, .. }
         | StoreOp::Discard { extent, .. } => Some(*extent),
-        StoreOp::Read { .. } | StoreOp::Flush => None,
+        StoreOp::Read { .. }
+        | StoreOp::Flush
+        | StoreOp::Digest { .. }
+        | StoreOp::ReadDiffering { .. } => None,
     }
 }

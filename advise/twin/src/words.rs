@@ -17,6 +17,10 @@ pub(crate) fn of_event(event: &Event) -> Option<String> {
         Event::StoreDone { io, outcome } => match outcome {
             StoreOutcome::Done => format!("<- io {} done", io.0),
             StoreOutcome::Read { zero, .. } => format!("<- io {} read, zeros {zero}", io.0),
+            StoreOutcome::Digests(list) => format!("<- io {} read, {} digests", io.0, list.len()),
+            StoreOutcome::Differing(runs) => {
+                format!("<- io {} read, {} runs differ", io.0, runs.len())
+            }
             StoreOutcome::Failed(fault) => format!("<- io {} FAILED: {fault}", io.0),
         },
         Event::Kept { kept, ok, .. } => format!("<- kept {kept:?}: {ok}"),
@@ -98,6 +102,7 @@ fn of_command(command: Command) -> String {
         Command::Switch => "switch".to_owned(),
         Command::Log => "log".to_owned(),
         Command::Update => "update".to_owned(),
+        Command::Full => "full".to_owned(),
         Command::ResetQueueMarks => "reset queue marks".to_owned(),
         Command::Stop => "stop".to_owned(),
     }
@@ -132,6 +137,8 @@ fn of_operation(operation: Operation) -> String {
 fn of_store_op(op: &StoreOp, volume: VolumeIndex) -> String {
     let what = match *op {
         StoreOp::Read { extent, .. } => of_operation(Operation::Read(extent)),
+        StoreOp::Digest { extent, .. } => format!("digests of {}", blocks(extent)),
+        StoreOp::ReadDiffering { extent, .. } => format!("compare {}", blocks(extent)),
         StoreOp::Write { extent, payload, fua } => {
             of_operation(Operation::Write { extent, payload, fua })
         }

@@ -2,7 +2,7 @@
 //! Short stories of two nodes in virtual time.
 
 use core::time::Duration;
-use helio_engine::{Command, CommandId, Config, Operation, QueueConfig};
+use helio_engine::{Command, CommandId, Config, Operation, QueueConfig, ResyncConfig};
 use helio_netmodel::{Dice, Profile};
 use helio_twin::{
     BLOCK, Breakage, Cluster, Disk, Happening, Latency, Metadata, Node, Replied, Side, Stamp, Wire,
@@ -24,6 +24,7 @@ fn config(side: Side, mode: Mode) -> Config {
         autosync: true,
         granularity: helio_engine::REGION,
         hot_extents: helio_engine::HOT_EXTENTS,
+        resync: ResyncConfig::default(),
     }
 }
 

@@ -153,6 +153,30 @@ pub struct SyncStatus {
     #[serde(default, with = "wire::seconds_or_null")]
     #[schemars(with = "Option<f64>")]
     pub eta_seconds: Option<Duration>,
+    /// Bytes that had to be sent for what was walked.
+    #[serde(default, with = "wire::number")]
+    #[schemars(with = "u64")]
+    pub shipped_bytes: Bytes,
+    /// What is left becomes less. Where not, clients write faster than all of it can be sent.
+    #[serde(default = "yes")]
+    pub converges: bool,
+    /// Regions are compared by digests before they are sent; otherwise most differs, and they are sent whole.
+    #[serde(default)]
+    pub by_digests: bool,
+}
+
+/// A daemon that does not tell has nothing to warn of.
+fn yes() -> bool {
+    true
+}
+
+/// What was done to the group's metadata file since the daemon started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MetadataStatus {
+    /// Writes given to the disk.
+    pub writes: u64,
+    /// Flushes given to the disk.
+    pub flushes: u64,
 }
 
 /// What was done since the daemon started.

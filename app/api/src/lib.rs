@@ -20,7 +20,9 @@ mod status;
 mod wire;
 
 pub use error::{ApiError, AtStake, code};
-pub use flow::{CounterStatus, CursorStatus, LagStatus, QueueStatus, SyncStatus, ThrottleStatus};
+pub use flow::{
+    CounterStatus, CursorStatus, LagStatus, MetadataStatus, QueueStatus, SyncStatus, ThrottleStatus,
+};
 pub use openapi::document;
 pub use operation::{Method, Operation};
 pub use peer::{BufferStatus, Connection, LinkStatus, PeerStatus};

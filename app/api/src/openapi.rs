@@ -139,6 +139,7 @@ fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
         | Operation::Events
         | Operation::Log
         | Operation::Update
+        | Operation::Full
         | Operation::Demote
         | Operation::Switch
         | Operation::Explain
@@ -161,6 +162,7 @@ fn reply(operation: Operation, types: &mut Types) -> Value {
         }
         Operation::Log
         | Operation::Update
+        | Operation::Full
         | Operation::Promote
         | Operation::Demote
         | Operation::Switch

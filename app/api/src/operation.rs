@@ -28,6 +28,8 @@ pub enum Operation {
     Log,
     /// Copy marked regions, then replicate.
     Update,
+    /// Compare or copy everything, then replicate.
+    Full,
     /// Make this node primary.
     Promote,
     /// Make this node secondary.
@@ -54,13 +56,14 @@ pub enum Operation {
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Status,
         Self::Group,
         Self::Recorder,
         Self::Events,
         Self::Log,
         Self::Update,
+        Self::Full,
         Self::Promote,
         Self::Demote,
         Self::Switch,
@@ -84,6 +87,7 @@ impl Operation {
             Self::Events => paths::EVENTS,
             Self::Log => paths::LOG,
             Self::Update => paths::UPDATE,
+            Self::Full => paths::FULL,
             Self::Promote => paths::PROMOTE,
             Self::Demote => paths::DEMOTE,
             Self::Switch => paths::SWITCH,
@@ -111,6 +115,7 @@ impl Operation {
             | Self::Document => Method::Get,
             Self::Log
             | Self::Update
+            | Self::Full
             | Self::Promote
             | Self::Demote
             | Self::Switch
@@ -132,6 +137,7 @@ impl Operation {
             Self::Events => "events",
             Self::Log => "log",
             Self::Update => "update",
+            Self::Full => "full",
             Self::Promote => "promote",
             Self::Demote => "demote",
             Self::Switch => "switch",
@@ -156,6 +162,9 @@ impl Operation {
             Self::Events => "Tell what is there, and then what changes, for as long as it is read.",
             Self::Log => "Stop sending and keep marks only, until an update.",
             Self::Update => "Copy what is marked, then replicate; answered when it began.",
+            Self::Full => {
+                "Compare or copy everything, whatever is marked, then replicate; answered when it began."
+            }
             Self::Promote => "Make this node primary.",
             Self::Demote => {
                 "Make this node secondary, everything delivered where the peer is there."

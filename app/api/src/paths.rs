@@ -13,6 +13,8 @@ pub const EVENTS: &str = "/v1/events";
 pub const LOG: &str = "/v1/groups/{group}/log";
 /// POST without a body: copy marked regions, then replicate; [`Accepted`](crate::Accepted) when it began.
 pub const UPDATE: &str = "/v1/groups/{group}/update";
+/// Compares or copies everything: POST.
+pub const FULL: &str = "/v1/groups/{group}/full";
 /// POST [`PromoteRequest`](crate::PromoteRequest): make this node primary; [`Accepted`](crate::Accepted).
 pub const PROMOTE: &str = "/v1/groups/{group}/promote";
 /// POST without a body: make this node secondary; [`Accepted`](crate::Accepted).

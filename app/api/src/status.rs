@@ -2,7 +2,7 @@
 //! What a daemon tells about itself and its groups.
 
 use crate::flow::{
-    CounterStatus, CursorStatus, LagStatus, QueueStatus, SyncStatus, ThrottleStatus,
+    CounterStatus, CursorStatus, LagStatus, MetadataStatus, QueueStatus, SyncStatus, ThrottleStatus,
 };
 use crate::peer::PeerStatus;
 use crate::wire;
@@ -82,6 +82,9 @@ pub struct GroupStatus {
     pub sync: Option<SyncStatus>,
     /// What was done since the daemon started.
     pub counters: CounterStatus,
+    /// What keeping it durable cost.
+    #[serde(default)]
+    pub metadata: MetadataStatus,
 }
 
 /// Whether a loss of the primary now would cost no more than the mode says.

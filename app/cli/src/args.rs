@@ -107,6 +107,20 @@ pub enum Verb {
         #[command(flatten)]
         at: At,
     },
+    /// Compare everything with the peer's copy and copy what differs, whatever is marked; then replicate again.
+    Full {
+        /// Which group.
+        group: String,
+        /// Return only when the copies are equal; fails if that cannot be reached.
+        #[arg(long)]
+        wait: bool,
+        /// Do not ask: until it is done, the secondary's copy cannot take over.
+        #[arg(long)]
+        yes: bool,
+        /// The daemon to ask.
+        #[command(flatten)]
+        at: At,
+    },
     /// Change when writes are answered.
     Mode {
         /// Which group.

@@ -47,6 +47,7 @@ fn run(verb: Verb) -> Result<ExitCode> {
         Verb::Apply { dry_run, json, at } => verbs::apply(&at, dry_run, json),
         Verb::Log { group, at } => verbs::log(&at, &group),
         Verb::Update { group, wait, at } => verbs::update(&at, &group, wait),
+        Verb::Full { group, wait, yes, at } => verbs::full(&at, &group, wait, yes),
         Verb::Mode { group, mode, at } => verbs::mode(&at, &group, mode),
         Verb::Promote { group, force, yes, at } => verbs::promote(&at, &group, force, yes),
         Verb::Demote { group, at } => verbs::demote(&at, &group),

@@ -3,6 +3,7 @@
 
 use crate::render::seconds;
 use helio_api::SyncStatus;
+use helio_units::Bytes;
 
 /// Steps of the bar.
 const STEPS: u64 = 20;
@@ -12,8 +13,17 @@ pub(crate) fn text(sync: &SyncStatus) -> String {
     let left = sync
         .eta_seconds
         .map_or_else(|| "at an unknown time".to_owned(), |eta| format!("in {}", seconds(eta)));
+    let ends = if sync.converges {
+        format!("done {left}")
+    } else {
+        "will not converge at this write rate".to_owned()
+    };
+    let sent = match sync.shipped_bytes {
+        Bytes::ZERO => String::new(),
+        shipped => format!(", {shipped} of it sent"),
+    };
     format!(
-        "{} of {} copied ({} %), {}, done {left}",
+        "{} of {} copied ({} %){sent}, {}, {ends}",
         sync.copied_bytes,
         sync.to_copy_bytes,
         share(sync, 100),
@@ -39,7 +49,7 @@ fn share(sync: &SyncStatus, parts: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use helio_units::{Bytes, Rate};
+    use helio_units::Rate;
     use std::time::Duration;
 
     #[test]
@@ -49,11 +59,17 @@ mod tests {
             to_copy_bytes: Bytes::mib(1024),
             rate_bytes_per_second: Rate(92_000_000),
             eta_seconds: Some(Duration::from_millis(6_430)),
+            converges: true,
             ..SyncStatus::default()
         };
         assert_eq!(text(&sync), "460 MiB of 1 GiB copied (44 %), 92.00 MB/s, done in 6.4 s");
+        let some = SyncStatus { shipped_bytes: Bytes::mib(3), ..sync };
+        assert!(text(&some).contains("(44 %), 3 MiB of it sent, 92"), "{}", text(&some));
+        let never = SyncStatus { converges: false, ..sync };
+        assert!(text(&never).ends_with("will not converge at this write rate"));
         assert!(bar(&sync).starts_with("[########------------] 460 MiB"), "{}", bar(&sync));
-        let begun = SyncStatus { to_copy_bytes: Bytes::mib(1), ..SyncStatus::default() };
+        let begun =
+            SyncStatus { to_copy_bytes: Bytes::mib(1), converges: true, ..SyncStatus::default() };
         assert!(text(&begun).ends_with("done at an unknown time"), "{}", text(&begun));
         let more = SyncStatus { copied_bytes: Bytes::mib(2), ..begun };
         assert!(bar(&more).starts_with("[####################] 2 MiB of 1 MiB copied (100 %)"));

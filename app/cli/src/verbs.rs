@@ -104,6 +104,30 @@ pub(crate) fn update(at: &At, group: &str, wait: bool) -> Result<ExitCode> {
     if wait { wait::level(&client, group) } else { Ok(ExitCode::SUCCESS) }
 }
 
+/// Says first what it costs: while everything is compared, the other copy is no image of anything.
+pub(crate) fn full(at: &At, group: &str, wait: bool, yes: bool) -> Result<ExitCode> {
+    let client = Client::new(at)?;
+    let shown = one_group(&client, group)?;
+    let peer = &shown.peer.name;
+    if !yes {
+        eprintln!(
+            "until it is done, the copy of {group} on {peer} is not consistent and cannot take over"
+        );
+        if !std::io::stdin().is_terminal() {
+            eprintln!("repeat with --yes if that may be so");
+            return Ok(ExitCode::from(UNCONFIRMED));
+        }
+        eprint!("overwrite what differs on {peer}? [y/N] ");
+        let mut answer = String::new();
+        std::io::stdin().read_line(&mut answer)?;
+        if !matches!(answer.trim(), "y" | "Y" | "yes") {
+            return Ok(ExitCode::from(UNCONFIRMED));
+        }
+    }
+    accepted(&client.post(&paths::of_group(paths::FULL, group), &())?)?;
+    if wait { wait::level(&client, group) } else { Ok(ExitCode::SUCCESS) }
+}
+
 pub(crate) fn one_group(client: &Client, group: &str) -> Result<GroupStatus> {
     let status: Status = client.get(&status_path(Some(group)))?;
     status

@@ -84,6 +84,7 @@ impl Backend for Daemon {
                 Command::Update { group } => {
                     self.carry_out(group, helio_engine::Command::Update).await
                 }
+                Command::Full { group } => self.carry_out(group, helio_engine::Command::Full).await,
                 Command::Mode { group, mode } => {
                     self.carry_out(group, helio_engine::Command::Mode(mode)).await
                 }

@@ -20,7 +20,7 @@ pub use error::{ConfigError, Place};
 
 use error::Source;
 use helio_driver::DriverChoice;
-use helio_engine::QueueConfig;
+use helio_engine::{QueueConfig, ResyncConfig};
 use helio_tls::PublicKey;
 use helio_units::{Bytes, Mode};
 use std::collections::BTreeMap;
@@ -102,6 +102,8 @@ pub struct GroupConfig {
     pub granularity: Bytes,
     /// Most extents of 4 MiB that may be hot at once.
     pub hot_extents: u32,
+    /// How the copier treats the application and the link.
+    pub resync: ResyncConfig,
     /// The connection between the two.
     pub link: LinkConfig,
     /// The volumes, by name.

@@ -59,6 +59,11 @@ pub enum Command {
         /// Which group.
         group: String,
     },
+    /// Compare or copy everything, then replicate.
+    Full {
+        /// Which group.
+        group: String,
+    },
     /// Ask for another mode.
     Mode {
         /// Which group.
@@ -206,6 +211,7 @@ fn handler(operation: Operation) -> MethodRouter<Arc<dyn Backend>> {
         Operation::Events => get(events),
         Operation::Log => post(|s, p| on_group(s, p, |group| Command::Log { group })),
         Operation::Update => post(|s, p| on_group(s, p, |group| Command::Update { group })),
+        Operation::Full => post(|s, p| on_group(s, p, |group| Command::Full { group })),
         Operation::Demote => post(|s, p| on_group(s, p, |group| Command::Demote { group })),
         Operation::Switch => post(|s, p| on_group(s, p, |group| Command::Switch { group })),
         Operation::Explain => get(|s, p| on_group(s, p, |group| Command::Explain { group })),

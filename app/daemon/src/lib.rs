@@ -5,6 +5,7 @@ mod backend;
 pub mod config;
 pub mod control;
 mod descriptors;
+mod digest;
 mod events;
 mod open;
 mod patience;

@@ -142,6 +142,7 @@ fn engine_config(
         autosync: config.autosync,
         granularity: config.granularity,
         hot_extents: config.hot_extents,
+        resync: config.resync,
     }
 }
 

@@ -4,7 +4,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
-use helio_units::{Bytes, Items, Mode};
+use helio_units::{Bytes, Items, Mode, Rate};
 
 /// Bytes one mark covers unless the file says otherwise (architecture: 2 KiB of map per GiB).
 pub const REGION: Bytes = Bytes::kib(64);
@@ -56,6 +56,24 @@ impl Default for QueueConfig {
     }
 }
 
+/// How the copier treats the application and the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResyncConfig {
+    /// Marked bytes per second it never passes, if there is such a bound.
+    pub max_rate: Option<Rate>,
+    /// Marked bytes per second below which it yields to nobody.
+    pub min_rate: Rate,
+    /// It slows down where clients' requests suffer.
+    pub yields: bool,
+}
+
+impl Default for ResyncConfig {
+    fn default() -> Self {
+        // The floor is DRBD's c-min-rate; the ceiling is left to yielding.
+        Self { max_rate: None, min_rate: Rate(250 << 10), yields: true }
+    }
+}
+
 /// One group, seen from one of its two nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -81,6 +99,8 @@ pub struct Config {
     pub granularity: Bytes,
     /// Most extents of 4 MiB that may be hot at once.
     pub hot_extents: u32,
+    /// The copier.
+    pub resync: ResyncConfig,
 }
 
 impl Config {

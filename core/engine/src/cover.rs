@@ -37,6 +37,8 @@ pub(crate) struct Slot {
     stage: Stage,
     /// Operations parked or under way.
     busy: u32,
+    /// How many of them are parked.
+    parked: u32,
     /// The parts touched since it turned hot; all of them where nobody remembers.
     touched: u64,
     /// The last item that touched it; none where nobody remembers.
@@ -135,8 +137,15 @@ impl Cover {
 
     /// An extent that was hot when the process before ended.
     pub(crate) fn load(&mut self, number: u64) {
-        let slot =
-            Slot { stage: Stage::Hot, busy: 0, touched: u64::MAX, last: None, done_in: 0, used: 0 };
+        let slot = Slot {
+            stage: Stage::Hot,
+            busy: 0,
+            parked: 0,
+            touched: u64::MAX,
+            last: None,
+            done_in: 0,
+            used: 0,
+        };
         if self.slots.insert(number, slot).is_none() {
             self.taken += 1;
         }
@@ -187,7 +196,8 @@ impl Cover {
                 covered &= slot.stage == Stage::Hot;
             } else {
                 let stage = Stage::Wanted;
-                let slot = Slot { stage, busy: 1, touched, last: at, done_in: 0, used: tick };
+                let slot =
+                    Slot { stage, busy: 1, parked: 0, touched, last: at, done_in: 0, used: tick };
                 self.slots.insert(number, slot);
                 self.wanted.push(number);
                 covered = false;
@@ -198,7 +208,16 @@ impl Cover {
 
     /// Puts an operation aside until its extents are kept.
     pub(crate) fn park(&mut self, io: IoId, volume: VolumeIndex, op: StoreOp, extent: Extent) {
+        self.count_parked(volume, extent, 1);
         self.parked.push_back(Parked { io, volume, op, extent });
+    }
+
+    fn count_parked(&mut self, volume: VolumeIndex, extent: Extent, more: i32) {
+        for number in self.numbers(volume, extent) {
+            if let Some(slot) = self.slots.get_mut(&number) {
+                slot.parked = slot.parked.wrapping_add_signed(more);
+            }
+        }
     }
 
     /// An operation that had entered has ended.
@@ -234,6 +253,11 @@ impl Cover {
     /// that may turn cold.
     pub(crate) fn change(&mut self) -> Option<Change> {
         let room = self.most.saturating_sub(self.taken).min(self.wanted.len());
+        if room < self.wanted.len()
+            && let Some(first) = self.parked.front().map(|p| self.numbers(p.volume, p.extent))
+        {
+            self.wanted.sort_by_key(|number| !first.contains(number));
+        }
         if room == 0 && self.removing.is_empty() {
             return None;
         }
@@ -275,6 +299,7 @@ impl Cover {
         let mut ready = Vec::new();
         for parked in core::mem::take(&mut self.parked) {
             if self.is_hot(parked.volume, parked.extent) {
+                self.count_parked(parked.volume, parked.extent, -1);
                 ready.push(parked);
             } else {
                 self.parked.push_back(parked);
@@ -283,9 +308,18 @@ impl Cover {
         ready
     }
 
+    /// Where parked operations are: the store does not hold them yet.
+    pub(crate) fn parked_places(&self) -> Vec<(VolumeIndex, Extent)> {
+        self.parked.iter().map(|parked| (parked.volume, parked.extent)).collect()
+    }
+
     /// Everything parked, because nothing can be kept any more.
     pub(crate) fn give_up(&mut self) -> VecDeque<Parked> {
-        core::mem::take(&mut self.parked)
+        let parked = core::mem::take(&mut self.parked);
+        for Parked { volume, extent, .. } in &parked {
+            self.count_parked(*volume, *extent, -1);
+        }
+        parked
     }
 
     fn is_hot(&self, volume: VolumeIndex, extent: Extent) -> bool {
@@ -298,13 +332,24 @@ impl Cover {
         self.taken * 8 > self.most * 7 || (!self.wanted.is_empty() && self.taken >= self.most)
     }
 
+    /// Somebody waits for an extent, none is free, and nothing is under way that would free one.
+    pub(crate) fn is_stuck(&self) -> bool {
+        let moving = |slot: &Slot| matches!(slot.stage, Stage::Adding(_) | Stage::Removing(_));
+        !self.wanted.is_empty()
+            && self.taken >= self.most
+            && self.flushes.iter().all(|flushes| flushes.running == 0)
+            && !self.slots.values().any(moving)
+    }
+
     /// Volumes on which a flush would free extents, and none runs.
     pub(crate) fn wants_flush(&self, volume: VolumeIndex) -> bool {
         let flushes = self.flushes[usize::from(volume.0)];
         let at = usize::from(volume.0);
         flushes.running == 0
             && self.slots.range(self.starts[at]..self.starts[at + 1]).any(|(_, slot)| {
-                slot.stage == Stage::Hot && slot.busy == 0 && slot.done_in >= flushes.ended
+                slot.stage == Stage::Hot
+                    && slot.busy == slot.parked
+                    && slot.done_in >= flushes.ended
             })
     }
 
@@ -317,6 +362,7 @@ impl Cover {
     ) {
         let goal = if all { 0 } else { self.most * 3 / 4 };
         let mut left = (self.taken - self.removing.len()).saturating_sub(goal);
+        let first = self.parked.front().map(|parked| self.numbers(parked.volume, parked.extent));
         let mut order: Vec<(u64, u64)> =
             self.slots.iter().map(|(number, slot)| (slot.used, *number)).collect();
         order.sort_unstable();
@@ -327,7 +373,12 @@ impl Cover {
             let (volume, extent) = self.place(number);
             let flushed = self.flushes[usize::from(volume.0)].ended;
             let slot = self.slots[&number];
-            let idle = slot.stage == Stage::Hot && slot.busy == 0 && slot.done_in < flushed;
+            // What only waits for other extents may give its own up, but for the first in the queue: it gets all of its
+            // extents, so somebody always does.
+            let idle = slot.stage == Stage::Hot
+                && slot.busy == slot.parked
+                && slot.done_in < flushed
+                && !first.as_ref().is_some_and(|first| first.contains(&number));
             if idle && may(&slot, slot.used.max(self.floor), volume, extent) {
                 // From here on nobody may be let in on the strength of the old record.
                 self.stage(number, Stage::Removing(0));

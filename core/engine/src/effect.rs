@@ -6,13 +6,13 @@ use crate::event::CommandId;
 use crate::refusal::{Denial, Refusal};
 use alloc::string::String;
 use alloc::vec::Vec;
-use helio_format::copying::PageBits;
+use helio_format::copying::{Digest, PageBits};
 use helio_format::message::Message;
 use helio_format::superblock::Superblock;
 use helio_units::{Extent, IoId, Payload, PayloadId, RequestId, VolumeIndex};
 
 /// One operation on this node's store of a volume.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreOp {
     /// Read into a buffer the daemon provides; `look_for_zeros` for the copier.
     Read {
@@ -48,6 +48,22 @@ pub enum StoreOp {
     },
     /// Make everything that is done durable.
     Flush,
+    /// Read, and tell the digest of every [`digest_piece`](crate::digest_piece).
+    Digest {
+        /// Where.
+        extent: Extent,
+        /// One per region, not per block.
+        coarse: bool,
+    },
+    /// Read, and tell what differs from these digests of the peer's.
+    ReadDiffering {
+        /// Where.
+        extent: Extent,
+        /// One for every [`digest_piece`](crate::digest_piece).
+        digests: Vec<Digest>,
+        /// One per region, not per block.
+        coarse: bool,
+    },
 }
 
 /// A client's answer.

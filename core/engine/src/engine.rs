@@ -2,6 +2,7 @@
 //! The engine of one group on one node: one event at a time, then settle.
 
 use crate::config::Config;
+use crate::digest::Teller;
 use crate::effect::{Answer, Effect};
 use crate::event::{CommandId, Durable, Event, Operation, Request, StoreOutcome};
 use crate::explain::Met;
@@ -40,6 +41,8 @@ pub struct Engine {
     pub(crate) session: Session,
     pub(crate) primary: Option<Primary>,
     pub(crate) follower: Follower,
+    /// Tells the source what this node holds.
+    pub(crate) teller: Teller,
     /// The peer's copy was proven equal when this node became primary, and no stream has begun since.
     pub(crate) equal_at_start: bool,
     pub(crate) update_wanted: bool,
@@ -111,6 +114,7 @@ impl Engine {
             session: Session::new(now),
             primary: None,
             follower,
+            teller: Teller::default(),
             equal_at_start: false,
             update_wanted: false,
             awaited: None,
@@ -196,16 +200,17 @@ impl Engine {
                 let answer = match outcome {
                     StoreOutcome::Read { payload, .. } => Answer::Read(payload),
                     StoreOutcome::Failed(fault) => Answer::Denied(Denial::Store(fault)),
-                    StoreOutcome::Done => panic!("a read ended without bytes"),
+                    _ => panic!("a read ended without bytes"),
                 };
                 s.reply(request, answer);
             }
             (Purpose::Local(at), Some(primary)) => primary.local_done(at, outcome, s),
-            (Purpose::Copy(region), Some(primary)) => primary.copy_done(region, outcome, s),
+            (Purpose::Copy(job), Some(primary)) => primary.copy_done(job, outcome, s),
             (Purpose::Local(_) | Purpose::Copy(_), None) => {
                 panic!("a primary left with work under way")
             }
             (Purpose::Apply(at), _) => self.follower.applied(at, outcome, s),
+            (Purpose::Digest { ask, length }, _) => self.teller.read(ask, length, outcome, s),
             (Purpose::Flush(volume), None) => self.follower.flushed(volume, outcome, s),
             (Purpose::Flush(_), Some(_)) => self.leave_flushed(outcome),
             (Purpose::Cover(volume), _) => self.cover_flushed(volume, &outcome),
@@ -252,6 +257,9 @@ impl Engine {
             // Nothing to record can come out of a step while a save is under way, but items still flow.
             self.follower.keep_flowing(&mut self.shared);
         }
+        if self.follower.is_following() && self.follower.failed.is_none() {
+            self.teller.serve(&mut self.shared);
+        }
         if self.session.peer().is_some() {
             self.follower.acknowledge(&mut self.shared);
         }
@@ -277,8 +285,9 @@ impl Engine {
     pub fn deadline(&self) -> Moment {
         let follower =
             if self.primary.is_none() { self.follower.deadline() } else { Moment::NEVER };
-        let keep = self.keep_deadline();
-        self.session_deadline().min(self.role_deadline()).min(follower).min(keep)
+        let copier = self.primary.as_ref().map_or(Moment::NEVER, |p| p.copy_deadline(&self.shared));
+        let work = follower.min(copier).min(self.keep_deadline());
+        self.session_deadline().min(self.role_deadline()).min(work)
     }
 
     pub(crate) fn refuse_command(&mut self, command: Option<CommandId>, text: String) {

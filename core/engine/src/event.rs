@@ -4,7 +4,7 @@
 use crate::refusal::StoreFault;
 use alloc::vec::Vec;
 use core::time::Duration;
-use helio_format::copying::PageBits;
+use helio_format::copying::{Digest, PageBits};
 use helio_format::message::Message;
 use helio_format::superblock::Superblock;
 use helio_units::{Extent, Generation, IoId, Mode, Payload, Rate, RequestId, VolumeIndex};
@@ -55,7 +55,7 @@ pub struct Request {
 }
 
 /// How an operation on a store ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreOutcome {
     /// It is done.
     Done,
@@ -66,8 +66,21 @@ pub enum StoreOutcome {
         /// All bytes are zero.
         zero: bool,
     },
+    /// The digests asked for, in order.
+    Digests(Vec<Digest>),
+    /// What differs from the digests given, in order.
+    Differing(Vec<Run>),
     /// It failed.
     Failed(StoreFault),
+}
+
+/// A stretch that differs from the peer's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Where.
+    pub extent: Extent,
+    /// Its bytes, or none where all of them are zero here.
+    pub payload: Option<Payload>,
 }
 
 /// An operator's command, or the daemon's on its behalf.
@@ -91,6 +104,8 @@ pub enum Command {
     Log,
     /// Copy marked regions, then replicate.
     Update,
+    /// Mark everything, then copy as an update does.
+    Full,
     /// Ask for another mode.
     Mode(Mode),
     /// Let the queue's high-water marks begin anew.

@@ -298,6 +298,11 @@ impl Follower {
         None
     }
 
+    /// A stream began on this connection.
+    pub(crate) fn is_begun(&self) -> bool {
+        self.begun
+    }
+
     /// Everything received is applied and durable.
     pub(crate) fn is_drained(&self) -> bool {
         self.slots.is_empty() && self.durable == self.completed && self.flush.running == 0
@@ -331,6 +336,10 @@ impl Follower {
         let before = self.completed;
         if let Some(slot) = self.slot_mut(at) {
             slot.stage = Stage::Done;
+            let volume = usize::from(slot.item.volume.0);
+            // What is equal may lie in a cache alone, written by a process that is gone: durable is said of it only
+            // behind a flush, as of a write.
+            self.last_write[volume] = self.last_write[volume].max(at);
         }
         self.unannounced.push_back(at);
         self.advance(before, None, s);
@@ -502,7 +511,7 @@ impl Follower {
         news.min(flush.unwrap_or(Moment::NEVER))
     }
 
-    /// Whether the stream of this connection is the one our cursors belong to.
+    /// Whether the stream of this connection is the one our cursors belong to: only its items change the image then.
     pub(crate) fn is_following(&self) -> bool {
         self.streaming && self.may_tell()
     }

@@ -10,6 +10,7 @@
 //! The second row is enough because the primary's own record covers the item from then on: whatever it may lose, or
 //! we may lose, one of the two records tells.
 
+use crate::config::WhenFull;
 use crate::cover::{Change, Slot};
 use crate::effect::{Effect, Keep, StoreOp};
 use crate::engine::Engine;
@@ -143,6 +144,9 @@ impl Engine {
         if self.shared.cover.is_short() {
             self.relieve(false);
         }
+        if self.shared.cover.is_stuck() {
+            self.give_order_up();
+        }
         self.keep_hot();
         let urgent = self.shared.cover.is_short() || self.is_going_cold();
         self.keep_pages(urgent);
@@ -154,6 +158,20 @@ impl Engine {
         let void = self.superblock.marks_void && self.primary.is_some();
         if void && !self.is_saving() && self.marks().is_kept() && !self.is_going_cold() {
             self.save(Goal::MarksKept);
+        }
+    }
+
+    /// All extents are hot for items that a peer lacks which is away. Their number is a bound like the queue's, and
+    /// meets the same policy: where it says log, or this node leaves, marks take the place of order.
+    fn give_order_up(&mut self) {
+        let logs = self.shared.config.queue.disconnected == WhenFull::Log
+            || self.standing.is_leaving_for_good();
+        if let Some(primary) = &mut self.primary
+            && primary.flow.is_none()
+            && primary.retaining
+            && logs
+        {
+            primary.drop_queue("every hot extent holds what the peer lacks", &mut self.shared);
         }
     }
 
@@ -203,13 +221,15 @@ impl Engine {
                 self.shared.store(volume, StoreOp::Flush, Purpose::Cover(volume));
             }
         }
+        // What the store does not hold yet makes no difference here; its extents turn hot again before it does.
+        let parked = self.shared.cover.parked_places();
         let (cover, keeping) = (&mut self.shared.cover, &self.keeping);
         match &self.primary {
             Some(primary) => cover.evict(all, |_, since, volume, extent| {
                 if planted(Plant::ColdTooEarly) {
                     return true;
                 }
-                !primary.marks.is_pending(volume, extent)
+                !primary.marks.is_pending(volume, extent, &parked)
                     && primary.marks.is_kept_since(since, volume, extent)
             }),
             None => cover.evict(all, |slot, since, volume, extent| {

@@ -6,7 +6,8 @@
 //! the daemon, in the simulator and in the planner.
 //!
 //! The rooms: `write` one write's life, with `ack` deciding its answer; `gate`, `queue`, `marks`, `line` what it
-//! passes and leaves; `primary`, `stream`, `resync` what a primary owes its peer; `follower` the other side; `session`
+//! passes and leaves; `primary`, `stream`, `resync` (with `copier`, `digest`, `guess`, `pace`, `progress`) what a primary
+//! owes its peer; `follower` the other side; `session`
 //! the conversation; `recovery` the table of who is source; `meet` asks it; `role`, `promote`, `leave` and `save` changes of role,
 //! durable first;
 //! `status`, `recorder`, `invariants` what is shown and checked. One engine has one peer and one member today:
@@ -20,22 +21,27 @@ extern crate alloc;
 mod ack;
 mod alone;
 mod config;
+mod copier;
 mod cover;
+mod digest;
 mod effect;
 mod engine;
 mod event;
 pub mod explain;
 mod follower;
 mod gate;
+mod guess;
 mod invariants;
 mod keep;
 mod leave;
 mod line;
 mod marks;
 mod meet;
+mod pace;
 mod pending;
 mod plant;
 mod primary;
+mod progress;
 mod promote;
 mod queue;
 mod recorder;
@@ -57,11 +63,12 @@ mod write;
 pub use ack::AckProof;
 pub use config::{
     Config, HOT_EXTENTS, ITEM_BYTES_MAX, QUEUE_BYTES_MOST, QUEUE_BYTES_SNDR, QUEUE_ITEMS_SNDR,
-    QUEUE_PRODUCTS, QueueConfig, REGION, WhenFull,
+    QUEUE_PRODUCTS, QueueConfig, REGION, ResyncConfig, WhenFull,
 };
+pub use digest::digest_piece;
 pub use effect::{Answer, Effect, Keep, Loudness, Note, StoreOp};
 pub use engine::Engine;
-pub use event::{Command, CommandId, Durable, Event, Kept, Operation, Request, StoreOutcome};
+pub use event::{Command, CommandId, Durable, Event, Kept, Operation, Request, Run, StoreOutcome};
 pub use plant::Plant;
 #[cfg(feature = "plant")]
 pub use plant::plant;

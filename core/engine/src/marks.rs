@@ -216,11 +216,6 @@ impl Marks {
         }
     }
 
-    /// The region that holds an extent of the copier's.
-    pub(crate) fn region_of(&self, volume: VolumeIndex, extent: Extent) -> Region {
-        Region(self.regions(volume, extent).start)
-    }
-
     /// A copy of this region could not be read; it must be tried again.
     pub(crate) fn abandon_copy(&mut self, region: Region) {
         self.copying.remove(&region.0);
@@ -244,9 +239,18 @@ impl Marks {
         self.regions(volume, extent).all(|region| self.is_stale(region))
     }
 
-    /// Whether an item of the queue touches the extent.
-    pub(crate) fn is_pending(&self, volume: VolumeIndex, extent: Extent) -> bool {
-        self.regions(volume, extent).any(|region| self.pending.has(region))
+    /// Whether an item of the queue touches the extent, those at the places `but` apart.
+    pub(crate) fn is_pending(
+        &self,
+        volume: VolumeIndex,
+        extent: Extent,
+        but: &[(VolumeIndex, Extent)],
+    ) -> bool {
+        let apart = |region: u64| {
+            but.iter().filter(|(v, e)| self.regions(*v, *e).contains(&region)).count()
+        };
+        self.regions(volume, extent)
+            .any(|region| self.pending.count(region) as usize > apart(region))
     }
 
     /// The line is laid down: what its queue still touched is stale, and nothing is being copied.

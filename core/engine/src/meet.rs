@@ -155,20 +155,28 @@ impl Engine {
     /// # Errors
     /// What was said is out of turn, or about what does not exist: the connection must end.
     pub(crate) fn peer_copying(&mut self, talk: Copying) -> Result<(), String> {
-        match talk {
-            Copying::MarksWanted if self.primary.is_none() => {
+        match (talk, &mut self.primary) {
+            (Copying::MarksWanted, None) => {
                 self.tell_marks();
                 Ok(())
             }
-            Copying::Marks { page, bits } if self.awaited == Some(Awaited::Marks) => self
+            (Copying::Marks { page, bits }, _) if self.awaited == Some(Awaited::Marks) => self
                 .marks_mut()
                 .join(page, bits.as_ref())
                 .map_err(|()| format!("page {page} of marks, which no volume reaches")),
-            Copying::MarksEnd { trusted } if self.awaited == Some(Awaited::Marks) => {
+            (Copying::MarksEnd { trusted }, _) if self.awaited == Some(Awaited::Marks) => {
                 self.marks_ended(trusted);
                 Ok(())
             }
-            other => Err(out_of_turn(&Message::Copying(other))),
+            (Copying::DigestsWanted { volume, extent, coarse }, None)
+                if self.follower.is_begun() =>
+            {
+                self.teller.ask((volume, extent, coarse), &self.shared)
+            }
+            (Copying::Digests { volume, extent, coarse, list }, Some(primary)) => {
+                primary.digests_told((volume, extent, coarse), &list)
+            }
+            (other, _) => Err(out_of_turn(&Message::Copying(other))),
         }
     }
 

@@ -35,6 +35,11 @@ impl Counts {
         self.find(region).is_some()
     }
 
+    /// How many items touch the region.
+    pub(crate) fn count(&self, region: u64) -> u32 {
+        self.find(region).map_or(0, |at| self.slots[at].1)
+    }
+
     pub(crate) fn add(&mut self, region: u64) {
         if let Some(at) = self.find(region) {
             self.slots[at].1 += 1;

@@ -11,9 +11,10 @@
 //! ```
 
 use crate::config::Config;
+use crate::copier::Copier;
 use crate::gate::Gate;
 use crate::line::Line;
-use crate::marks::{Marks, Region};
+use crate::marks::Marks;
 use crate::queue::Queue;
 use crate::refusal::StoreFault;
 use crate::shared::Shared;
@@ -70,19 +71,6 @@ pub(crate) struct Primary {
     pub(crate) told_to_log: bool,
     /// Why the queue was dropped last.
     pub(crate) dropped_because: &'static str,
-}
-
-/// Where the copier is.
-#[derive(Debug, Default)]
-pub(crate) struct Copier {
-    /// Marked regions may be copied.
-    pub(crate) running: bool,
-    pub(crate) next: Region,
-    /// Bytes being read, or on the line and not durable at the peer.
-    pub(crate) in_flight: Bytes,
-    pub(crate) copied: Bytes,
-    pub(crate) to_copy: Bytes,
-    pub(crate) since: Moment,
 }
 
 impl Primary {
@@ -142,12 +130,8 @@ impl Primary {
         }
         self.marks.pending_to_stale();
         s.cover.marks_moved();
-        self.marks.abandon_copies();
-        for entry in self.line.iter_mut() {
-            if core::mem::take(&mut entry.pended) && entry.item.resync {
-                self.copier.in_flight -= Bytes(entry.item.extent.length);
-            }
-        }
+        self.copier.begin_anew(self.line.head, &mut self.marks);
+        self.line.iter_mut().for_each(|entry| entry.pended = false);
         self.retaining = false;
         self.order_lost = true;
         self.consistent_at = None;

@@ -186,6 +186,11 @@ const ROWS: [Row; 16] = {
     ]
 };
 
+/// The label of every row, in the order in which they are tried.
+pub fn labels() -> impl Iterator<Item = &'static str> {
+    ROWS.iter().map(|row| row.label)
+}
+
 impl Row {
     fn matches(&self, f: &Facts) -> bool {
         let agrees = |want: Option<bool>, is: bool| want.is_none_or(|w| w == is);
@@ -201,11 +206,6 @@ impl Row {
             && agrees(self.old[1], f.target_old)
             && self.memory.iter().zip(memory).all(|(want, is)| agrees(*want, is))
     }
-}
-
-/// The labels of the rows, in the table's order.
-pub fn labels() -> impl Iterator<Item = &'static str> {
-    ROWS.iter().map(|row| row.label)
 }
 
 /// A verdict with the label of the row that gave it.

@@ -1,30 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The copier: brings marked regions to the peer, as items on the line like any other.
 //!
-//! For each marked region it reserves queue room, asks the gate in turn (earlier writes finish, later ones wait),
-//! reads at most one region from the local store, takes a position, and gives the gate back: never across a round
-//! trip (rule 6). A region of zeros travels as a zero item. When no mark is left and nothing is in flight, a
-//! Consistent marker follows: once the peer completed it, its image is in order again.
-//!
-//! Digests, before-images, pacing and resuming across restarts come with the durable marks.
+//! For runs of marked regions it asks the peer ahead for digests of what is there (`digest.rs`), or goes without
+//! where most differs (`guess.rs`). For each region it then reserves queue room, asks the gate in turn (earlier writes
+//! finish, later ones wait), reads at most one region from the local store and compares it, takes positions for what
+//! differs, and gives the gate back: never across a round trip (rule 6). Zeros travel as zeros; where nothing differs,
+//! an item of kind Same stands for the region, so that every mark ends in one way: when the last of the region's items
+//! is durable at the peer. When no mark is left, a Consistent marker follows: once the peer completed it, its image is
+//! in order again. How much is under way at once, `pace.rs` says.
 
+use crate::copier::{Ask, Copier, Job, JobId, Known, Landing};
+use crate::digest::{RUN_BYTES_MAX, digest_piece, digests_of};
 use crate::effect::StoreOp;
-use crate::event::StoreOutcome;
+use crate::event::{Run, StoreOutcome};
 use crate::marks::Region;
 use crate::primary::Primary;
 use crate::shared::{Purpose, Shared};
 use crate::stream::{Cursors, Flow};
-use crate::write::Ticket;
+use crate::write::{ITEM_COST, Ticket, WORK_COST};
 use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use helio_format::copying::{Copying, DIGESTS_MAX, Digest};
 use helio_format::lineage::Lineage;
 use helio_format::message::{Item, ItemKind, Message, Start};
-use helio_units::{Bytes, Extent, VolumeIndex};
+use helio_units::{Bytes, Extent, Moment, Sequence, VolumeIndex};
 
-/// Most the copier has between read and durable at once. Above the product of a long fast link (1 Gbit/s and
-/// 100 ms hold 12.5 MB), below what would crowd out the application, which half of the queue belongs to anyway.
-const IN_FLIGHT_MAX: Bytes = Bytes::mib(16);
-/// What a region of zeros costs the queue.
-const ZERO_COST: Bytes = Bytes(4096);
+/// Most neighbouring regions in one question.
+const RUN_REGIONS_MAX: usize = 16;
+/// Most regions on the line at once that are not durable at the peer: their entries are memory.
+const LANDING_MAX: usize = 2048;
 
 impl Primary {
     /// Begins an update: from here on items are queued in order, while marked regions are copied among them.
@@ -32,7 +38,7 @@ impl Primary {
     pub(crate) fn begin_sync(&mut self, lineage: Lineage, peer_consistent: bool, s: &mut Shared) {
         let head = self.line.head;
         let nothing_to_do = self.marks.none_stale() && peer_consistent;
-        self.marks.abandon_copies();
+        self.copier.begin_anew(head, &mut self.marks);
         self.retaining = true;
         self.order_lost = !nothing_to_do;
         self.consistent_at = None;
@@ -41,54 +47,52 @@ impl Primary {
         self.flow = Some(Flow::behind(head));
         // What the local store is still busy with reaches the peer by its marks: the peer owes no word about it.
         self.line.iter_mut().for_each(|entry| entry.peer_completed = true);
+        let to_copy = self.marks.stale_bytes();
+        let all = s.config.volumes.iter().fold(Bytes::ZERO, |sum, size| sum + *size);
+        self.copier.coarse = to_copy >= all;
         self.copier.running = !nothing_to_do;
-        self.copier.copied = Bytes::ZERO;
-        self.copier.to_copy = self.marks.stale_bytes();
-        self.copier.since = s.now;
-        s.info(format!("update begins: {} in marked regions", self.copier.to_copy));
+        self.copier.progress.begin(to_copy, s.now);
+        s.info(format!("update begins: {to_copy} in marked regions"));
         s.send(Message::Start(Start {
             lineage,
             from: head.next(),
             consistent: nothing_to_do,
             keep: false,
             whole: self.whole,
-            to_copy: self.copier.to_copy.0,
+            to_copy: to_copy.0,
         }));
     }
 
     /// Lets the copier run where order is kept and yet something is marked (a local write failed).
     pub(crate) fn mend(&mut self, s: &Shared) {
-        if self.flow.is_some()
+        let wanted = self.flow.is_some()
             && !self.order_lost
             && !self.marks.none_stale()
-            && self.faulted.is_none()
-        {
+            && self.faulted.is_none();
+        if wanted && !self.copier.running {
             self.copier.running = true;
-            self.copier.to_copy = self.marks.stale_bytes();
-            self.copier.since = s.now;
+            self.copier.coarse = false;
+            self.copier.progress.begin(self.marks.stale_bytes(), s.now);
         }
     }
 
     /// Starts as many copies as the bounds allow, and ends the update when nothing is left.
     pub(crate) fn copy_step(&mut self, s: &mut Shared) {
+        self.copier.pace.judge(s.now, &s.config.resync);
         if !self.copier.running || self.flow.is_none() {
             return;
         }
-        while self.copier.in_flight < IN_FLIGHT_MAX {
-            let most = self.marks.grain();
-            if !self.queue.admits_copy(most, self.copier.in_flight) {
-                return;
-            }
-            let Some(region) = self.marks.begin_copy(self.copier.next) else { break };
-            self.copier.next = Region(region.0 + 1);
-            let (volume, extent) = self.marks.place(region);
-            self.queue.enter(Bytes(extent.length), s.now);
-            self.copier.in_flight += Bytes(extent.length);
-            if self.gate.enter(Ticket::Copy(region), volume, extent) {
-                self.copy_read(region, s);
-            }
+        if self.copier.progress.is_due(s.now) {
+            let left = self.marks.stale_bytes() + self.lag(s.now).bytes;
+            self.copier.progress.look(left, s.now);
         }
-        let done = self.marks.none_stale() && self.copier.in_flight == Bytes::ZERO;
+        self.ask_ahead(s);
+        while self.has_room_to_copy(s) {
+            let Some((region, known)) = self.next_to_copy() else { break };
+            self.take_up(region, known, s);
+            self.ask_ahead(s);
+        }
+        let done = self.marks.none_stale() && self.copier.is_idle();
         if done && self.order_lost && self.consistent_at.is_none() {
             self.push_consistent_marker(s);
         } else if done && !self.order_lost {
@@ -96,50 +100,196 @@ impl Primary {
         }
     }
 
-    /// The gate is ours: read the region.
-    pub(crate) fn copy_read(&mut self, region: Region, s: &mut Shared) {
-        let (volume, extent) = self.marks.place(region);
-        let op = StoreOp::Read { extent, look_for_zeros: true };
-        s.store(volume, op, Purpose::Copy(region));
+    /// Asks the peer what it holds, as far ahead as the window reaches.
+    fn ask_ahead(&mut self, s: &mut Shared) {
+        if self.cursors.completed < self.copier.unsure_upto {
+            return;
+        }
+        while !self.copier.guess.is_raw() && self.copier.may_ask() {
+            let Some(ask) = self.claim_run() else { return };
+            let bytes = Bytes(ask.extent.length);
+            let (volume, extent, coarse) = (ask.volume, ask.extent, ask.coarse);
+            self.copier.ahead += bytes;
+            self.copier.asked += bytes;
+            self.copier.asks.push_back(ask);
+            self.copier.guess.count_asked();
+            s.send(Message::Copying(Copying::DigestsWanted { volume, extent, coarse }));
+        }
     }
 
-    /// The region was read: onto the line with it, and the gate back.
-    pub(crate) fn copy_done(&mut self, region: Region, outcome: StoreOutcome, s: &mut Shared) {
+    /// Claims marked regions that lie one behind the other.
+    fn claim_run(&mut self) -> Option<Ask> {
+        let first = self.copier.claim(&mut self.marks)?;
+        let (volume, mut extent) = self.marks.place(first);
+        let coarse = self.copier.coarse && self.marks.grain() >= digest_piece(true);
+        let mut regions = vec![first];
+        while regions.len() < RUN_REGIONS_MAX {
+            let Some(next) = self.copier.claim(&mut self.marks) else { break };
+            let (its_volume, its) = self.marks.place(next);
+            let longer = Extent::new(extent.offset, extent.length + its.length);
+            let fits = Bytes(longer.length) <= RUN_BYTES_MAX
+                && digests_of(longer, coarse) <= DIGESTS_MAX as u64;
+            if its_volume != volume || its.offset != extent.end() || !fits {
+                self.copier.spare(next);
+                break;
+            }
+            extent = longer;
+            regions.push(next);
+        }
+        Some(Ask { volume, extent, coarse, regions, round: self.copier.round })
+    }
+
+    /// The peer tells what it holds.
+    ///
+    /// # Errors
+    /// Nobody asked that; the connection must end.
+    pub(crate) fn digests_told(
+        &mut self,
+        place: (VolumeIndex, Extent, bool),
+        list: &[Digest],
+    ) -> Result<(), String> {
+        let asked = |ask: &Ask| {
+            (ask.volume, ask.extent, ask.coarse) == place
+                && digests_of(ask.extent, ask.coarse) == list.len() as u64
+        };
+        let Some(ask) = self.copier.asks.pop_front().filter(asked) else {
+            return Err(format!("it told digests of {}, which nobody asked for", place.1));
+        };
+        self.copier.asked -= Bytes(ask.extent.length);
+        if ask.round != self.copier.round {
+            return Ok(());
+        }
+        let mut at = 0;
+        for region in ask.regions {
+            let (_, extent) = self.marks.place(region);
+            let count = digests_of(extent, ask.coarse) as usize;
+            let digests = list[at..at + count].to_vec();
+            at += count;
+            self.copier.known.push_back((region, Known { digests, coarse: ask.coarse }));
+        }
+        Ok(())
+    }
+
+    fn has_room_to_copy(&self, s: &Shared) -> bool {
+        let (under_way, region) = (self.copier.in_flight(), self.marks.grain());
+        self.copier.landing.len() < LANDING_MAX
+            && self.copier.pace.allows(region, under_way, &s.config.resync)
+            && self.queue.admits_copy(region, under_way)
+    }
+
+    /// A region the peer told of, or else one that is copied without a question.
+    fn next_to_copy(&mut self) -> Option<(Region, Option<Known>)> {
+        if let Some((region, known)) = self.copier.known.pop_front() {
+            let (_, extent) = self.marks.place(region);
+            self.copier.ahead -= Bytes(extent.length);
+            return Some((region, Some(known)));
+        }
+        if !self.copier.guess.is_raw() {
+            return None;
+        }
+        let region = self.copier.claim(&mut self.marks)?;
+        self.copier.guess.count_raw();
+        Some((region, None))
+    }
+
+    /// Queue room first, then the gate.
+    fn take_up(&mut self, region: Region, known: Option<Known>, s: &mut Shared) {
         let (volume, extent) = self.marks.place(region);
         let whole = Bytes(extent.length);
-        let current = self.copier.running && self.flow.is_some();
-        match outcome {
-            StoreOutcome::Read { payload, zero } if current => {
-                let (kind, kept) =
-                    if zero { (ItemKind::Zero, None) } else { (ItemKind::Write, Some(payload)) };
-                let cost = if zero { ZERO_COST } else { whole };
+        self.queue.enter(whole, s.now);
+        self.copier.reading += whole;
+        self.copier.pace.took_up(whole, &s.config.resync);
+        let round = self.copier.round;
+        let job = self.copier.open(Job { region, round, known });
+        if self.gate.enter(Ticket::Copy(job), volume, extent) {
+            self.copy_read(job, s);
+        }
+    }
+
+    /// The gate is ours: read the region, and compare it where the peer told what it holds.
+    pub(crate) fn copy_read(&mut self, id: JobId, s: &mut Shared) {
+        let job = self.copier.job_mut(id);
+        let region = job.region;
+        let known = job.known.take();
+        let (volume, extent) = self.marks.place(region);
+        let op = match known {
+            Some(Known { digests, coarse }) => StoreOp::ReadDiffering { extent, digests, coarse },
+            None => StoreOp::Read { extent, look_for_zeros: true },
+        };
+        s.store(volume, op, Purpose::Copy(id));
+    }
+
+    /// The region was read: onto the line with what differs, and the gate back.
+    pub(crate) fn copy_done(&mut self, id: JobId, outcome: StoreOutcome, s: &mut Shared) {
+        let Job { region, round, .. } = self.copier.close(id);
+        let (volume, extent) = self.marks.place(region);
+        let whole = Bytes(extent.length);
+        self.queue.leave(whole);
+        self.copier.reading -= whole;
+        let of_this_round = round == self.copier.round;
+        let current = of_this_round && self.copier.running && self.flow.is_some();
+        let runs = match outcome {
+            StoreOutcome::Read { payload, zero } => {
                 if zero {
                     s.release(payload.id);
-                    self.queue.shrink(whole, cost);
                 }
-                let item = self.copier_item(kind, volume, extent);
-                self.push(Item { payload: kept, punch: zero, ..item }, None, cost, s);
+                Some(vec![Run { extent, payload: (!zero).then_some(payload) }])
             }
-            StoreOutcome::Read { payload, .. } => {
-                s.release(payload.id);
-                self.give_up_copy(region, whole);
+            StoreOutcome::Differing(runs) => {
+                let differed: u64 = runs.iter().map(|run| run.extent.length).sum();
+                self.copier.guess.learn(differed, extent.length);
+                Some(runs)
             }
             StoreOutcome::Failed(fault) => {
-                self.give_up_copy(region, whole);
                 self.copier.running = false;
                 self.fault(volume, fault, s);
                 s.warn(format!("the update stopped at {extent}: {fault}; mend the store, then run `helio update`"));
+                None
             }
-            StoreOutcome::Done => panic!("a read ended without bytes"),
+            StoreOutcome::Done | StoreOutcome::Digests(_) => panic!("a read ended without bytes"),
+        };
+        match runs {
+            Some(runs) if current => self.land(region, (volume, extent), runs, s),
+            runs => {
+                let payloads = runs.into_iter().flatten().filter_map(|run| run.payload);
+                payloads.for_each(|payload| s.release(payload.id));
+                if of_this_round {
+                    self.copier.unclaim(region, false, &mut self.marks);
+                }
+            }
         }
         self.leave_gate(volume, extent, s);
     }
 
-    /// A region that was begun does not get onto the line; its mark stays.
-    fn give_up_copy(&mut self, region: Region, whole: Bytes) {
-        self.queue.leave(whole);
-        self.marks.abandon_copy(region);
-        self.copier.in_flight -= whole;
+    /// Puts what differs in a region on the line, or the word that nothing does.
+    fn land(
+        &mut self,
+        region: Region,
+        (volume, extent): (VolumeIndex, Extent),
+        runs: Vec<Run>,
+        s: &mut Shared,
+    ) {
+        let nothing = runs.is_empty();
+        for Run { extent, payload } in runs {
+            let kind = if payload.is_some() { ItemKind::Write } else { ItemKind::Zero };
+            let item = self.copier_item(kind, volume, extent);
+            let carried = payload.map_or(0, |p| u64::from(p.length));
+            self.copier.progress.shipped += Bytes(carried);
+            let cost = Bytes(carried).max(WORK_COST);
+            self.push_copy(Item { payload, punch: payload.is_none(), ..item }, cost, s);
+        }
+        if nothing {
+            let item = self.copier_item(ItemKind::Same, volume, extent);
+            self.push_copy(item, ITEM_COST, s);
+        }
+        let (last, whole) = (self.line.head, Bytes(extent.length));
+        self.copier.landing.push_back(Landing { region, last, whole });
+    }
+
+    fn push_copy(&mut self, item: Item, cost: Bytes, s: &Shared) {
+        self.queue.enter(cost, s.now);
+        self.copier.on_line += cost;
+        self.push(item, None, cost, s);
     }
 
     fn copier_item(&self, kind: ItemKind, volume: VolumeIndex, extent: Extent) -> Item {
@@ -156,12 +306,45 @@ impl Primary {
         }
     }
 
-    /// The peer has a copied region durable.
+    /// The peer completed an item of the copier's. While order is lost, its bytes are of no more use: should the peer
+    /// restart, its region is still marked.
+    pub(crate) fn shed_copy(&mut self, at: Sequence, s: &mut Shared) {
+        let Some(entry) = self.line.get_mut(at) else { return };
+        if !self.order_lost || !self.copier.is_of_this_round(&entry.item) {
+            return;
+        }
+        if let Some(payload) = entry.item.payload.take() {
+            s.release(payload.id);
+            self.queue.shrink(entry.cost, ITEM_COST);
+            self.copier.shrink(&entry.item, entry.cost, ITEM_COST);
+            entry.cost = ITEM_COST;
+        }
+    }
+
+    /// The peer has an item durable: with the last one of a region that was copied its mark ends. It may be told twice.
     pub(crate) fn copy_durable(&mut self, item: &Item) {
-        self.marks.end_copy(self.marks.region_of(item.volume, item.extent));
-        let bytes = Bytes(item.extent.length);
-        self.copier.in_flight -= bytes;
-        self.copier.copied += bytes;
+        if !self.copier.is_of_this_round(item) {
+            return;
+        }
+        if let Some(landing) = self.copier.landing.pop_front_if(|l| l.last == item.sequence) {
+            self.copier.unclaim(landing.region, true, &mut self.marks);
+            self.copier.progress.copied += landing.whole;
+        }
+    }
+
+    /// An item left the line, where it cost so much.
+    pub(crate) fn copy_left(&mut self, item: &Item, cost: Bytes) {
+        self.copier.shrink(item, cost, Bytes::ZERO);
+    }
+
+    /// When the copier has something to do although nothing happens.
+    pub(crate) fn copy_deadline(&self, s: &Shared) -> Moment {
+        let Copier { running, pace, .. } = &self.copier;
+        if *running && self.flow.is_some() && !self.marks.none_stale() {
+            pace.next_at(s.now, &s.config.resync)
+        } else {
+            Moment::NEVER
+        }
     }
 
     /// Behind this marker the peer's image is in order again.
@@ -170,8 +353,8 @@ impl Primary {
         let after = self.line.head;
         let extent = Extent::default();
         let item = self.copier_item(ItemKind::Consistent, VolumeIndex(0), extent);
-        self.queue.enter(Bytes(512), s.now);
-        self.push(Item { after, ..item }, None, Bytes(512), s);
+        self.queue.enter(ITEM_COST, s.now);
+        self.push(Item { after, ..item }, None, ITEM_COST, s);
         self.consistent_at = Some(sequence);
     }
 }

@@ -179,6 +179,7 @@ impl Engine {
             Command::Stop => self.stop(id),
             Command::Log => self.log(),
             Command::Update => self.update(),
+            Command::Full => self.full(),
             Command::Mode(mode) => self.change_mode(mode),
             Command::ResetQueueMarks => self.reset_queue_marks(),
         };
@@ -233,6 +234,18 @@ impl Engine {
         let peer_consistent = self.session.peer().is_some_and(|peer| peer.consistent);
         primary.begin_sync(lineage, peer_consistent, &mut self.shared);
         Ok(Some(String::from("the update begins")))
+    }
+
+    /// Compares or copies everything, whatever is marked.
+    fn full(&mut self) -> Result<Option<String>, Refusal> {
+        if self.standing.is_leaving() {
+            return Err(busy());
+        }
+        let Some(primary) = &mut self.primary else { return Err(self.not_primary("full")) };
+        primary.drop_queue("the operator said full", &mut self.shared);
+        primary.marks.stale_all();
+        self.shared.cover.marks_moved();
+        self.update()
     }
 
     pub(crate) fn not_primary(&self, verb: &str) -> Refusal {

@@ -163,6 +163,7 @@ impl Engine {
         self.session.peer_flushing = false;
         self.awaited = None;
         self.follower.disconnected(&mut self.shared);
+        self.teller.forget();
         if let Some(primary) = &mut self.primary {
             primary.stream_broken(&mut self.shared);
         }

@@ -3,14 +3,14 @@
 //! names of operations under way.
 
 use crate::config::Config;
+use crate::copier::JobId;
 use crate::cover::{Change, Cover, Parked};
 use crate::effect::{Answer, Effect, Keep, Loudness, Note, StoreOp};
-use crate::marks::Region;
 use crate::plant::{Plant, planted};
 use alloc::string::String;
 use alloc::vec::Vec;
 use helio_format::message::Message;
-use helio_units::{Extent, IoId, Moment, PayloadId, RequestId, Sequence, VolumeIndex};
+use helio_units::{Bytes, Extent, IoId, Moment, PayloadId, RequestId, Sequence, VolumeIndex};
 
 /// Why an operation on the store was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,14 @@ pub(crate) enum Purpose {
     /// The local leg of an item of a primary.
     Local(Sequence),
     /// The copier reads a region.
-    Copy(Region),
+    Copy(JobId),
+    /// The copier's source asks what this node holds.
+    Digest {
+        /// Which question.
+        ask: u64,
+        /// Bytes it is about.
+        length: Bytes,
+    },
     /// A follower applies an item.
     Apply(Sequence),
     /// A flush of the engine's own on a volume.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the engine shows of itself. The state is derived here and nowhere else.
 
+use crate::copier::Copier;
 use crate::engine::Engine;
-use crate::primary::Lag;
+use crate::primary::{Lag, Primary};
 use crate::queue::BoundSource;
 use crate::recorder::Record;
 use crate::refusal::StoreFault;
@@ -173,10 +174,20 @@ pub struct LinkStatus {
 pub struct SyncStatus {
     /// Bytes to copy when it began.
     pub to_copy: Bytes,
-    /// Bytes durable at the peer.
+    /// Bytes compared or sent, and durable at the peer.
     pub copied: Bytes,
+    /// Bytes that had to be sent for that.
+    pub shipped: Bytes,
     /// For how long it runs.
     pub running: Duration,
+    /// Bytes copied per second, over the last seconds.
+    pub rate: Rate,
+    /// When it ends at this rate.
+    pub eta: Option<Duration>,
+    /// What is left becomes less: at this rate of clients' writes it ends.
+    pub converges: bool,
+    /// The peer is asked for digests first; otherwise most differs, and regions are sent whole.
+    pub by_digests: bool,
 }
 
 impl Engine {
@@ -306,11 +317,7 @@ impl Engine {
             lag: self.lag(now),
             cursors: self.cursor_status(),
             link: self.link_status(),
-            sync: primary.filter(|p| p.copier.running && p.flow.is_some()).map(|p| SyncStatus {
-                to_copy: p.copier.to_copy,
-                copied: p.copier.copied,
-                running: now - p.copier.since,
-            }),
+            sync: primary.and_then(|p| p.sync_status(now)),
             marked: volumes
                 .map(|v| primary.map_or(Bytes::ZERO, |p| p.marks.marked_bytes(v)))
                 .collect(),
@@ -433,6 +440,18 @@ impl Engine {
         self.primary.as_ref().is_none_or(|p| p.marks.is_marked(volume, offset))
     }
 
+    /// Where this node stands in the drawing of `role`, in a word; for tests and proofs.
+    #[must_use]
+    pub fn standing(&self) -> &'static str {
+        self.standing.name()
+    }
+
+    /// The highest count of the peer's metadata that this node ever heard of.
+    #[must_use]
+    pub fn heard_of_peer(&self) -> u64 {
+        self.keeping.heard
+    }
+
     /// Whether this node serves as primary now.
     #[must_use]
     pub fn is_primary(&self) -> bool {
@@ -455,5 +474,21 @@ impl Engine {
     #[must_use]
     pub fn receive_memory(&self) -> Bytes {
         self.follower.memory()
+    }
+}
+
+impl Primary {
+    fn sync_status(&self, now: Moment) -> Option<SyncStatus> {
+        let Copier { running, progress, guess, .. } = &self.copier;
+        (*running && self.flow.is_some()).then(|| SyncStatus {
+            to_copy: progress.to_copy,
+            copied: progress.copied,
+            shipped: progress.shipped,
+            running: now - progress.since,
+            rate: progress.rate(now),
+            eta: progress.eta(now),
+            converges: progress.converges(),
+            by_digests: !guess.is_raw_mostly(),
+        })
     }
 }

@@ -6,6 +6,7 @@ use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
+use helio_format::copying::{Copying, Digest};
 use helio_format::lineage::Lineage;
 use helio_format::message::{Ack, Hello, Item, ItemKind, Message, Parting, Ranges, Start};
 use helio_format::superblock::Superblock;
@@ -29,6 +30,8 @@ struct Desk {
     saves: VecDeque<Superblock>,
     keeps: VecDeque<Keep>,
     said: Vec<Message>,
+    /// Questions of the copier's that the peer has not answered.
+    asked: VecDeque<Copying>,
     answers: Vec<(u64, bool)>,
     results: Vec<Result<String, Refusal>>,
     payloads: u64,
@@ -44,6 +47,7 @@ impl Desk {
             saves: VecDeque::new(),
             keeps: VecDeque::new(),
             said: Vec::new(),
+            asked: VecDeque::new(),
             answers: Vec::new(),
             results: Vec::new(),
             payloads: 0,
@@ -67,7 +71,12 @@ impl Desk {
             match effect {
                 Effect::Store { io, op, .. } => self.ios.push_back((io, op)),
                 Effect::SaveSuperblock(record) => self.saves.push_back(record),
-                Effect::Send(message) => self.said.push(message),
+                Effect::Send(message) => {
+                    if let Message::Copying(talk @ Copying::DigestsWanted { .. }) = &message {
+                        self.asked.push_back(talk.clone());
+                    }
+                    self.said.push(message);
+                }
                 Effect::Reply { request, answer } => {
                     self.answers.push((request.0, matches!(answer, Answer::Done(_))));
                 }
@@ -117,19 +126,38 @@ impl Desk {
     /// The store does the first thing it was asked for.
     fn store(&mut self) {
         let (io, op) = self.ios.pop_front().expect("the store has something to do");
-        let outcome = if let StoreOp::Read { extent, .. } = op {
-            self.payloads += 1;
-            let payload = Payload { id: PayloadId(self.payloads), length: extent.length as u32 };
-            StoreOutcome::Read { payload, zero: true }
-        } else {
-            StoreOutcome::Done
+        let outcome = match op {
+            StoreOp::Read { extent, .. } => {
+                let payload = self.payload(extent.length as u32);
+                StoreOutcome::Read { payload, zero: true }
+            }
+            StoreOp::Digest { extent, coarse } => StoreOutcome::Digests(digests(extent, coarse)),
+            StoreOp::ReadDiffering { extent, .. } => {
+                StoreOutcome::Differing([Run { extent, payload: None }].into())
+            }
+            _ => StoreOutcome::Done,
         };
         self.tell(Event::StoreDone { io, outcome });
     }
 
+    fn payload(&mut self, length: u32) -> Payload {
+        self.payloads += 1;
+        Payload { id: PayloadId(self.payloads), length }
+    }
+
+    /// The peer answers the copier's first question.
+    fn tell_digests(&mut self) {
+        let Some(Copying::DigestsWanted { volume, extent, coarse }) = self.asked.pop_front() else {
+            panic!("nobody asked")
+        };
+        let list = digests(extent, coarse);
+        self.hear(Message::Copying(Copying::Digests { volume, extent, coarse, list }));
+    }
+
+    /// The store and the peer do what they were asked for, until nothing is left.
     fn store_all(&mut self) {
-        while !self.ios.is_empty() {
-            self.store();
+        while !self.ios.is_empty() || !self.asked.is_empty() {
+            if self.ios.is_empty() { self.tell_digests() } else { self.store() }
         }
     }
 
@@ -175,6 +203,7 @@ impl Desk {
     }
 
     fn lose_link(&mut self) {
+        self.asked.clear();
         self.tell(Event::Disconnected { why: String::from("cut") });
     }
 
@@ -202,6 +231,10 @@ impl Desk {
     }
 }
 
+fn digests(extent: Extent, coarse: bool) -> Vec<Digest> {
+    alloc::vec![[0; 16]; extent.length.div_ceil(digest_piece(coarse).0) as usize]
+}
+
 fn config() -> Config {
     Config {
         group: "db".into(),
@@ -215,6 +248,7 @@ fn config() -> Config {
         autosync: true,
         granularity: REGION,
         hot_extents: HOT_EXTENTS,
+        resync: ResyncConfig::default(),
     }
 }
 
@@ -485,6 +519,111 @@ fn a_hello_before_our_own_role_is_settled_waits() {
     desk.save_all();
     assert!(matches!(desk.said.last(), Some(Message::Ping(_))));
     assert_eq!(desk.last_start().from, Sequence(1));
+}
+
+/// A primary that is updating a new peer, its questions asked and not answered.
+fn updating() -> Desk {
+    let mut desk = Desk::primary(config());
+    desk.meet(hello(Lineage::default(), true));
+    desk
+}
+
+fn kinds(desk: &Desk) -> Vec<(ItemKind, u64)> {
+    let item = |m: &Message| match m {
+        Message::Item(item) => Some((item.kind, item.extent.length)),
+        _ => None,
+    };
+    desk.said.iter().filter_map(item).collect()
+}
+
+#[test]
+fn a_region_that_is_equal_is_told_so_and_its_mark_ends_when_that_is_durable() {
+    let mut desk = updating();
+    desk.tell_digests();
+    for _ in 0..2 {
+        let (io, op) = desk.ios.pop_front().expect("a region is compared");
+        assert!(matches!(op, StoreOp::ReadDiffering { .. }), "{op:?}");
+        desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Differing(Vec::new()) });
+    }
+    assert_eq!(kinds(&desk), [(ItemKind::Same, 65536), (ItemKind::Same, 65536)]);
+    desk.hear(Message::Ack(Ack {
+        received: Sequence(2),
+        completed: Sequence(2),
+        durable: Sequence(1),
+        ranges: Ranges::default(),
+    }));
+    assert_eq!(desk.engine.status(desk.now).marked, [Bytes::kib(64)]);
+    desk.acked(2);
+    assert_eq!(desk.engine.status(desk.now).marked, [Bytes::ZERO]);
+}
+
+#[test]
+fn a_mark_ends_with_the_last_of_its_runs() {
+    let mut desk = updating();
+    desk.tell_digests();
+    let (io, _) = desk.ios.pop_front().expect("a region is compared");
+    let run = |desk: &mut Desk, at| Run {
+        extent: Extent::new(at, 4096),
+        payload: Some(desk.payload(4096)),
+    };
+    let runs = [run(&mut desk, 0), run(&mut desk, 8192)];
+    desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Differing(runs.into()) });
+    assert_eq!(kinds(&desk), [(ItemKind::Write, 4096), (ItemKind::Write, 4096)]);
+    desk.acked(1);
+    assert_eq!(desk.engine.status(desk.now).marked, [Bytes::kib(128)]);
+    desk.acked(2);
+    assert_eq!(desk.engine.status(desk.now).marked, [Bytes::kib(64)]);
+}
+
+#[test]
+fn digests_nobody_asked_for_end_the_connection() {
+    let mut desk = updating();
+    let extent = Extent::new(4096, 4096);
+    let list = digests(extent, false);
+    let told = Copying::Digests { volume: VolumeIndex(0), extent, coarse: false, list };
+    desk.hear(Message::Copying(told));
+    assert!(desk.accuses());
+}
+
+#[test]
+fn an_answer_to_a_question_of_the_stream_before_is_no_offence_and_used_for_nothing() {
+    let mut desk = updating();
+    desk.command(Command::Log);
+    desk.command(Command::Update);
+    desk.tell_digests();
+    assert!(!desk.accuses());
+    assert!(desk.ios.is_empty(), "digests from before the stream were compared with");
+    desk.tell_digests();
+    assert_eq!(desk.ios.len(), 2);
+}
+
+#[test]
+fn a_source_that_asks_for_too_much_at_once_breaks_the_protocol() {
+    let mut desk = follower(generation(1), false);
+    desk.save(true);
+    let extent = Extent::new(0, SIZE.0);
+    let wanted = Copying::DigestsWanted { volume: VolumeIndex(0), extent, coarse: true };
+    for _ in 0..256 {
+        desk.hear(Message::Copying(wanted.clone()));
+    }
+    assert!(!desk.accuses(), "32 MiB may be asked about");
+    assert!(desk.ios.len() <= 64, "{} digests are read at once", desk.ios.len());
+    desk.hear(Message::Copying(wanted));
+    assert!(desk.accuses());
+}
+
+#[test]
+fn digests_are_read_only_once_the_stream_is_adopted() {
+    let mut desk = follower(generation(1), false);
+    let extent = Extent::new(0, SIZE.0);
+    let wanted = Copying::DigestsWanted { volume: VolumeIndex(0), extent, coarse: true };
+    desk.hear(Message::Copying(wanted));
+    assert!(desk.ios.is_empty(), "what an earlier stream left to apply would be missed");
+    desk.save(true);
+    assert_eq!(desk.ios.len(), 1);
+    desk.store();
+    let told = |m: &Message| matches!(m, Message::Copying(Copying::Digests { .. }));
+    assert!(desk.said.iter().any(told));
 }
 
 #[path = "switch_stories.rs"]

@@ -171,6 +171,7 @@ impl Primary {
         if let Some(entry) = self.line.get_mut(at) {
             entry.peer_completed = true;
             self.consider(at, s);
+            self.shed_copy(at, s);
         }
     }
 
@@ -221,6 +222,7 @@ impl Primary {
     /// The connection is gone: a stream in order waits in the queue, one without order is marks again.
     pub(crate) fn stream_broken(&mut self, s: &mut Shared) {
         self.flow = None;
+        self.copier.unask(&mut self.marks);
         if self.order_lost {
             self.drop_queue("the link broke while order was lost", s);
         }

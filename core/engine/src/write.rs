@@ -11,23 +11,23 @@
 
 use crate::ack::{self, Evidence, Local, Remote};
 use crate::config::{ITEM_BYTES_MAX, WhenFull};
+use crate::copier::JobId;
 use crate::effect::{Answer, StoreOp};
 use crate::event::{Operation, Request, StoreOutcome};
 use crate::line::Entry;
-use crate::marks::Region;
 use crate::plant::{Plant, planted};
 use crate::primary::Primary;
 use crate::refusal::{Denial, StoreFault};
 use crate::shared::{Purpose, Shared};
 use alloc::vec::Vec;
 use helio_format::message::{Item, ItemKind};
-use helio_units::{Bytes, Extent, Mode, Payload, RequestId, Sequence, VolumeIndex};
+use helio_units::{Bytes, Extent, Mode, Moment, Payload, RequestId, Sequence, VolumeIndex};
 
 /// The least an item costs the queue, whatever it carries: its entry is memory too.
-const ITEM_COST: Bytes = Bytes(512);
+pub(crate) const ITEM_COST: Bytes = Bytes(512);
 /// What a zero or discard costs, work at the peer though no payload; and the least a write costs, since its payload
 /// takes a page however short it is.
-const WORK_COST: Bytes = Bytes(4096);
+pub(crate) const WORK_COST: Bytes = Bytes(4096);
 
 /// A request under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,7 @@ struct Slot {
     parts: u32,
     last: Sequence,
     denied: Option<Denial>,
+    since: Moment,
 }
 
 /// Requests under way, in slots that are used again.
@@ -50,8 +51,8 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    fn open(&mut self, request: RequestId, parts: u32) -> SlotId {
-        let slot = Slot { request, parts, last: Sequence::ZERO, denied: None };
+    fn open(&mut self, request: RequestId, parts: u32, since: Moment) -> SlotId {
+        let slot = Slot { request, parts, last: Sequence::ZERO, denied: None, since };
         if let Some(at) = self.free.pop() {
             self.slots[at as usize] = slot;
             return SlotId(at);
@@ -108,7 +109,7 @@ pub(crate) enum Ticket {
     /// A part of a client's request.
     Part(Part),
     /// The copier.
-    Copy(Region),
+    Copy(JobId),
 }
 
 /// The pieces of a long extent: cut where [`ITEM_BYTES_MAX`] divides the volume.
@@ -159,21 +160,21 @@ impl Primary {
                 s.store(volume, op, Purpose::Read(id));
             }
             Operation::Write { fua, .. } => {
-                let slot = self.slots.open(id, 1);
+                let slot = self.slots.open(id, 1, s.now);
                 self.arrive(part(slot, ItemKind::Write, extent, fua, false), s);
             }
             Operation::Flush => {
-                let slot = self.slots.open(id, 1);
+                let slot = self.slots.open(id, 1, s.now);
                 self.arrive(part(slot, ItemKind::Flush, Extent::default(), false, false), s);
             }
             Operation::Zero { punch, fua, .. } => {
-                let slot = self.slots.open(id, pieces(extent).count() as u32);
+                let slot = self.slots.open(id, pieces(extent).count() as u32, s.now);
                 for piece in pieces(extent) {
                     self.arrive(part(slot, ItemKind::Zero, piece, fua, punch), s);
                 }
             }
             Operation::Discard { fua, .. } => {
-                let slot = self.slots.open(id, pieces(extent).count() as u32);
+                let slot = self.slots.open(id, pieces(extent).count() as u32, s.now);
                 for piece in pieces(extent) {
                     self.arrive(part(slot, ItemKind::Discard, piece, fua, true), s);
                 }
@@ -259,6 +260,7 @@ impl Primary {
             if droppable && let Some(payload) = entry.item.payload.take() {
                 s.release(payload.id);
                 self.queue.shrink(entry.cost, ITEM_COST);
+                self.copier.shrink(&entry.item, entry.cost, ITEM_COST);
                 entry.cost = ITEM_COST;
             }
         }
@@ -331,6 +333,7 @@ impl Primary {
             self.local_failed(item, slot, fault, s);
         }
         self.advance_here();
+        self.settle_late(at);
         if item.kind.changes_data() {
             self.leave_gate(item.volume, item.extent, s);
         }
@@ -350,6 +353,7 @@ impl Primary {
             self.marks.stale(item.volume, item.extent);
             s.cover.marks_moved();
             self.failed_at.get_or_insert(item.sequence);
+            self.copier.unsure_upto = item.sequence.max(self.copier.unsure_upto);
         }
         if let Some(SlotId(slot)) = slot {
             self.slots.slots[slot as usize].denied = Some(Denial::Store(fault));
@@ -366,7 +370,7 @@ impl Primary {
         while let Some(ticket) = self.gate.next_ready() {
             match ticket {
                 Ticket::Part(part) => self.issue(part, s),
-                Ticket::Copy(region) => self.copy_read(region, s),
+                Ticket::Copy(job) => self.copy_read(job, s),
             }
         }
     }
@@ -420,6 +424,7 @@ impl Primary {
         let slot = *slot;
         self.slots.free.push(at);
         self.answered = self.answered.max(slot.last);
+        self.copier.pace.answered(s.now - slot.since);
         s.reply(slot.request, slot.denied.map_or(answer, Answer::Denied));
     }
 
@@ -454,18 +459,32 @@ impl Primary {
         while self.settled < safe {
             self.settled = self.settled.next();
             let Some(entry) = self.line.get_mut(self.settled) else { continue };
-            if entry.local != Local::Pending && core::mem::take(&mut entry.pended) {
-                let item = entry.item;
-                self.unpend(&item);
+            if entry.local != Local::Pending {
+                let (item, pended) = (entry.item, core::mem::take(&mut entry.pended));
+                self.peer_durable(&item, pended);
             }
         }
     }
 
-    fn unpend(&mut self, item: &Item) {
-        self.marks.unpend(item.volume, item.extent);
-        if item.resync {
-            self.copy_durable(item);
+    /// An item ended here only after the peer had it durable.
+    fn settle_late(&mut self, at: Sequence) {
+        if at > self.settled {
+            return;
         }
+        if let Some(entry) = self.line.get_mut(at)
+            && core::mem::take(&mut entry.pended)
+        {
+            let item = entry.item;
+            self.peer_durable(&item, true);
+        }
+    }
+
+    /// The peer has an item durable that has ended here too. `pended`: its regions are still counted.
+    fn peer_durable(&mut self, item: &Item, pended: bool) {
+        if pended {
+            self.marks.unpend(item.volume, item.extent);
+        }
+        self.copy_durable(item);
     }
 
     /// Lets go of what nobody needs any more, at the front of the line.
@@ -482,9 +501,8 @@ impl Primary {
             if let Some(payload) = entry.item.payload {
                 s.release(payload.id);
             }
-            if entry.pended {
-                self.unpend(&entry.item);
-            }
+            self.peer_durable(&entry.item, entry.pended);
+            self.copy_left(&entry.item, entry.cost);
         }
     }
 }

@@ -8,7 +8,7 @@
 
 use helio_engine::{
     Command, CommandId, Config, Durable, Effect, Engine, Event, Keep, Kept, Operation, QueueConfig,
-    Request, StoreOutcome,
+    Request, ResyncConfig, Run, StoreOutcome, digest_piece,
 };
 use helio_format::message::Message;
 use helio_format::superblock::Superblock;
@@ -68,6 +68,7 @@ impl Node {
             autosync: true,
             granularity: helio_engine::REGION,
             hot_extents: helio_engine::HOT_EXTENTS,
+            resync: ResyncConfig::default(),
         };
         let superblock = Superblock::new("db", name, vec![VOLUME.0]);
         let durable = Durable { superblock, hot: Vec::new(), marks: Vec::new(), sequence: 0 };
@@ -143,6 +144,13 @@ impl Pair {
                             length: extent.length as u32,
                         };
                         StoreOutcome::Read { payload, zero: true }
+                    }
+                    helio_engine::StoreOp::Digest { extent, coarse } => {
+                        let count = extent.length.div_ceil(digest_piece(coarse).0) as usize;
+                        StoreOutcome::Digests(vec![[0; 16]; count])
+                    }
+                    helio_engine::StoreOp::ReadDiffering { extent, .. } => {
+                        StoreOutcome::Differing(vec![Run { extent, payload: None }])
                     }
                     _ => StoreOutcome::Done,
                 };

@@ -50,6 +50,8 @@ pub enum Promise {
     Everything,
     /// Every one that was answered before another that is there was submitted.
     Closed,
+    /// Every one that was answered before that moment of the book, and the others as `Closed`.
+    Until(u64),
 }
 
 /// What the judge found, where nothing was broken.
@@ -111,6 +113,12 @@ impl Book {
         self.pages().writes.len() as u64
     }
 
+    /// The moment, for `Promise::Until`.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        self.pages().tick()
+    }
+
     /// How many writes were answered well.
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -165,12 +173,14 @@ impl Book {
                 _ => return Err(format!("block {place} shows {is}, and it was {was} before")),
             }
         }
+        let closed = || {
+            let seen = visible.iter().filter_map(|number| known(*number));
+            seen.map(|write| write.submitted).max().unwrap_or(0)
+        };
         let horizon = match promise {
             Promise::Everything => u64::MAX,
-            Promise::Closed => {
-                let seen = visible.iter().filter_map(|number| known(*number));
-                seen.map(|write| write.submitted).max().unwrap_or(0)
-            }
+            Promise::Closed => closed(),
+            Promise::Until(moment) => closed().max(moment),
         };
         let mut verdict = Verdict { visible: visible.len(), ..Verdict::default() };
         for (number, write) in (1..).zip(&pages.writes).skip(mark as usize) {
@@ -240,6 +250,20 @@ mod tests {
         );
         assert_eq!(judged(&book, &[0, 0, 0], Promise::Closed).map(|v| v.lost), Ok(3));
         assert!(judged(&book, &[1, 0, 3], Promise::Closed).is_err());
+    }
+
+    #[test]
+    fn what_was_answered_until_a_moment_must_be_there_and_behind_it_nothing_has_a_gap() {
+        let book = row(&[0, 1]);
+        let moment = book.now();
+        for place in [2, 3] {
+            let (number, _) = book.submit(place, 1);
+            book.answered(number, Ok(()));
+        }
+        let judged = |shown: &[u64]| judged(&book, shown, Promise::Until(moment));
+        assert_eq!(judged(&[1, 2, 0, 0]).map(|v| v.lost), Ok(2));
+        assert!(judged(&[1, 0, 0, 0]).is_err(), "the second was promised");
+        assert!(judged(&[1, 2, 0, 4]).is_err(), "the fourth without the third");
     }
 
     #[test]

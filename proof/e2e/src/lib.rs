@@ -6,12 +6,14 @@
 mod book;
 mod image;
 mod load;
+mod marks;
 mod stage;
 mod stamp;
 
 pub use book::{Book, Promise, Verdict};
 pub use image::{Image, assert_members_equal};
 pub use load::{Load, Writers, connect};
+pub use marks::{Covered, Regions, covered, differing, marks_of};
 pub use stage::{
     PATIENCE, begin, copies_begun, forget, group, halt, image, number, other, relayed, wait,
     wait_level, wait_state,

@@ -119,6 +119,7 @@ fn named(command: &Command) -> Option<&String> {
         Command::Status { group } => group.as_ref(),
         Command::Log { group }
         | Command::Update { group }
+        | Command::Full { group }
         | Command::Mode { group, .. }
         | Command::Promote { group, .. }
         | Command::Demote { group }

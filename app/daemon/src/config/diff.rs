@@ -2,7 +2,7 @@
 //! What lies between the configuration that runs and the one in the file now.
 
 use super::{Config, GroupConfig, NodeConfig, QueueSource};
-use helio_engine::{QueueConfig, WhenFull};
+use helio_engine::{QueueConfig, ResyncConfig, WhenFull};
 use helio_tls::PublicKey;
 use helio_units::Mode;
 use std::collections::BTreeMap;
@@ -41,6 +41,8 @@ pub enum Setting {
     PeerTimeout(Duration),
     /// Copying without being asked.
     Autosync(bool),
+    /// How the copier treats the application and the link.
+    Resync(ResyncConfig),
 }
 
 /// What of a group runs now, of all that can change while it runs.
@@ -56,14 +58,16 @@ pub struct Running {
     pub peer_timeout: Duration,
     /// Copying without being asked.
     pub autosync: bool,
+    /// How the copier treats the application and the link.
+    pub resync: ResyncConfig,
 }
 
 impl GroupConfig {
     /// What runs takes the place of what the file said.
     pub fn set_running(&mut self, running: Running) {
-        let Running { mode, queue, queue_source, peer_timeout, autosync } = running;
+        let Running { mode, queue, queue_source, peer_timeout, autosync, resync } = running;
         (self.mode, self.peer_timeout, self.autosync) = (mode, peer_timeout, autosync);
-        (self.queue, self.queue_source) = (queue, queue_source);
+        (self.queue, self.queue_source, self.resync) = (queue, queue_source, resync);
     }
 }
 
@@ -142,6 +146,10 @@ fn online(name: &str, old: &GroupConfig, new: &GroupConfig, changes: &mut Vec<Ch
         let (from, to) = (old.autosync.to_string(), new.autosync.to_string());
         note(Setting::Autosync(new.autosync), "autosync", from, to);
     }
+    if old.resync != new.resync {
+        let setting = Setting::Resync(new.resync);
+        note(setting, "resync", resync_text(&old.resync), resync_text(&new.resync));
+    }
 }
 
 fn queue_text(queue: &QueueConfig) -> String {
@@ -153,6 +161,12 @@ fn queue_text(queue: &QueueConfig) -> String {
     };
     let (connected, disconnected) = (word(queue.connected), word(queue.disconnected));
     format!("{memory} and {} items, {connected}/{disconnected} when full", queue.items)
+}
+
+fn resync_text(resync: &ResyncConfig) -> String {
+    let most = resync.max_rate.map_or_else(|| "any rate".to_owned(), |rate| rate.to_string());
+    let yields = if resync.yields { "yields" } else { "does not yield" };
+    format!("{} to {most}, {yields}", resync.min_rate)
 }
 
 fn restart(name: &str, old: &GroupConfig, new: &GroupConfig, lines: &mut Vec<String>) {

@@ -6,9 +6,9 @@ use super::table::Table;
 use super::{
     Config, GroupConfig, LinkConfig, NodeConfig, QueueSource, VolumeConfig, check, marks, node,
 };
-use helio_engine::{QUEUE_BYTES_SNDR, QUEUE_ITEMS_SNDR, QueueConfig, WhenFull};
+use helio_engine::{QUEUE_BYTES_SNDR, QUEUE_ITEMS_SNDR, QueueConfig, ResyncConfig, WhenFull};
 use helio_format::message::VOLUMES_MAX;
-use helio_units::{Bytes, Items, Mode, SECTOR};
+use helio_units::{Bytes, Items, Mode, Rate, SECTOR};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,6 +20,8 @@ const PEER_TIMEOUT: Duration = Duration::from_secs(6);
 const FLUSH_LIMIT: Duration = Duration::from_secs(60);
 /// Below this, an ordinary pause of the scheduler would count as a lost peer.
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(100);
+/// A ceiling of the copier below a region in ten seconds is a mistake.
+const SLOWEST_COPY: Bytes = Bytes::kib(64);
 /// What is to be built with the queue on disk.
 const LATER: &str = "comes with the disk queue, which this version does not have";
 
@@ -32,9 +34,11 @@ const GROUP_KEYS: &[&str] = &[
     "autosync",
     "granularity",
     "hot-extents",
+    "resync",
     "link",
     "volume",
 ];
+const RESYNC_KEYS: &[&str] = &["max-rate", "min-rate", "yield"];
 const QUEUE_KEYS: &[&str] = &["memory", "items", "preset", "when-full", "disk"];
 const LINK_KEYS: &[&str] = &["send-buffer", "receive-buffer", "congestion"];
 const VOLUME_KEYS: &[&str] = &["size", "io", "sparse", "members"];
@@ -83,6 +87,7 @@ fn group(
     let (peer_timeout, flush_limit) = timeouts(table)?;
     let autosync = table.flag("autosync")?.unwrap_or(true);
     let (granularity, hot_extents) = marks::read(table)?;
+    let resync = resync(table)?;
     let link = link(table)?;
     let mut volumes = BTreeMap::new();
     for (name, inner) in table.named("volume", VOLUME_KEYS)? {
@@ -112,6 +117,7 @@ fn group(
         autosync,
         granularity,
         hot_extents,
+        resync,
         link,
         volumes,
     })
@@ -247,6 +253,33 @@ fn when_full(table: &Table<'_>, key: &str) -> Result<Option<WhenFull>, ConfigErr
             Err(table.refuse(word.at, message, "use block, log or fail"))
         }
     }
+}
+
+/// Rates are sizes per second.
+fn resync(group: &Table<'_>) -> Result<ResyncConfig, ConfigError> {
+    let mut resync = ResyncConfig::default();
+    let Some(table) = group.table("resync", RESYNC_KEYS)? else { return Ok(resync) };
+    if let Some(least) = table.bytes("min-rate")? {
+        resync.min_rate = Rate(least.value.0);
+    }
+    if let Some(most) = table.bytes("max-rate")? {
+        if most.value < SLOWEST_COPY {
+            let message = format!("`max-rate` {} a second would never end", most.value);
+            let remedy = format!("use at least {SLOWEST_COPY}, or leave it out for no ceiling");
+            return Err(table.refuse(most.at, message, remedy));
+        }
+        if most.value.0 < resync.min_rate.0 {
+            let message = format!(
+                "`max-rate` {} is below `min-rate` {}",
+                most.value,
+                Bytes(resync.min_rate.0)
+            );
+            return Err(table.refuse(most.at, message, "make the ceiling at least the floor"));
+        }
+        resync.max_rate = Some(Rate(most.value.0));
+    }
+    resync.yields = table.flag("yield")?.unwrap_or(true);
+    Ok(resync)
 }
 
 fn link(group: &Table<'_>) -> Result<LinkConfig, ConfigError> {

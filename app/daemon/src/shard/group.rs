@@ -2,6 +2,7 @@
 //! One group on a shard: its engine and everything that performs its effects.
 
 use crate::config::{QueueSource, Running, Setting};
+use crate::digest::{self, Stretch};
 use crate::shard::clock::Clock;
 use crate::shard::guard::Guard;
 use crate::shard::link::Link;
@@ -9,15 +10,17 @@ use crate::shard::metadata::Metadata;
 use crate::shard::payloads::Payloads;
 use crate::shard::plan::{GroupPlan, VolumePlan};
 use crate::shard::token::{Kind, token};
+use helio_api::MetadataStatus;
 use helio_disk::StoreError;
 use helio_driver::{Buffer, Driver, Op, Outcome, Pool, Shared, Socket};
 use helio_engine::{
-    Answer, Command, CommandId, Effect, Engine, Event, Keep, Loudness, Refusal, StoreFault,
+    Answer, Command, CommandId, Effect, Engine, Event, Keep, Loudness, Refusal, Run, StoreFault,
     StoreOp, StoreOutcome,
 };
+use helio_format::copying::Digest;
 use helio_format::message::Message;
 use helio_ledger::{Change, Kept};
-use helio_units::{IoId, Moment, RequestId, VolumeIndex};
+use helio_units::{Extent, IoId, Moment, RequestId, VolumeIndex};
 use std::collections::HashMap;
 use tokio::sync::oneshot;
 
@@ -25,11 +28,20 @@ use tokio::sync::oneshot;
 pub(crate) type CommandReply = oneshot::Sender<Result<String, Refusal>>;
 
 /// What is remembered of an operation under way on a member.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Io {
     volume: VolumeIndex,
-    look_for_zeros: bool,
-    then_flush: bool,
+    then: Then,
+}
+
+/// What is to be done behind it.
+#[derive(Debug)]
+enum Then {
+    Nothing,
+    Flush,
+    LookForZeros,
+    Digest { coarse: bool },
+    Compare { extent: Extent, digests: Vec<Digest>, coarse: bool },
 }
 
 /// What a group wants of the shard beyond its own means.
@@ -56,7 +68,7 @@ pub(crate) struct Group {
     pub(crate) peer: String,
     pub(crate) config: helio_engine::Config,
     pub(crate) queue_source: QueueSource,
-    metadata: Metadata,
+    pub(crate) metadata: Metadata,
     /// Indexed by the engine's name for it.
     ios: Vec<Option<Io>>,
     commands: HashMap<CommandId, CommandReply>,
@@ -91,7 +103,7 @@ impl Group {
             peer: config.peer.clone(),
             config,
             queue_source,
-            metadata: Metadata { file: metadata, ledger },
+            metadata: Metadata { file: metadata, ledger, counts: MetadataStatus::default() },
             ios: Vec::new(),
             commands: HashMap::new(),
             next_command: 0,
@@ -125,6 +137,7 @@ impl Group {
             }
             Setting::PeerTimeout(timeout) => self.config.peer_timeout = timeout,
             Setting::Autosync(on) => self.config.autosync = on,
+            Setting::Resync(resync) => self.config.resync = resync,
         }
         let config = self.config.clone();
         self.tell(now, Event::Reconfigure { config });
@@ -138,6 +151,7 @@ impl Group {
             queue_source: self.queue_source,
             peer_timeout: self.config.peer_timeout,
             autosync: self.config.autosync,
+            resync: self.config.resync,
         }
     }
 
@@ -247,12 +261,21 @@ impl Group {
     ) {
         let (pool, driver) = io_with;
         let member = &self.volumes[usize::from(volume.0)].member;
-        let mut entry = Io { volume, look_for_zeros: false, then_flush: false };
+        let mut then = Then::Nothing;
         let op = match op {
             StoreOp::Read { extent, look_for_zeros } => {
-                entry.look_for_zeros = look_for_zeros;
-                let length = extent.length as usize;
-                member.read(extent, read_buffer(pool, length))
+                if look_for_zeros {
+                    then = Then::LookForZeros;
+                }
+                member.read(extent, read_buffer(pool, extent.length as usize))
+            }
+            StoreOp::Digest { extent, coarse } => {
+                then = Then::Digest { coarse };
+                member.read(extent, read_buffer(pool, extent.length as usize))
+            }
+            StoreOp::ReadDiffering { extent, digests, coarse } => {
+                then = Then::Compare { extent, digests, coarse };
+                member.read(extent, read_buffer(pool, extent.length as usize))
             }
             StoreOp::Write { extent, payload, fua } => member.write(
                 extent,
@@ -261,22 +284,26 @@ impl Group {
                 fua,
             ),
             StoreOp::Zero { extent, punch, fua } => {
-                entry.then_flush = fua;
+                if fua {
+                    then = Then::Flush;
+                }
                 member.zero(extent, punch)
             }
             StoreOp::Discard { extent, fua } => {
-                entry.then_flush = fua;
+                if fua {
+                    then = Then::Flush;
+                }
                 member.discard(extent)
             }
             StoreOp::Flush => Ok(member.flush()),
         };
         let slot = io.0 as usize;
         if self.ios.len() <= slot {
-            self.ios.resize(slot + 1, None);
+            self.ios.resize_with(slot + 1, || None);
         }
         match op {
             Ok(op) => {
-                self.ios[slot] = Some(entry);
+                self.ios[slot] = Some(Io { volume, then });
                 driver.submit(token(Kind::Store, self.index, slot as u32), op);
             }
             Err(error) => {
@@ -306,29 +333,61 @@ impl Group {
         slot: u32,
         outcome: Outcome,
         now: Moment,
-        driver: &mut dyn Driver,
+        io_with: (&Pool, &mut dyn Driver),
     ) {
-        let Some(entry) = self.ios[slot as usize] else {
+        let (pool, driver) = io_with;
+        let Some(Io { volume, then }) = self.ios[slot as usize].take() else {
             panic!("store operation {slot} ended twice")
         };
-        let volume = &self.volumes[usize::from(entry.volume.0)];
-        let outcome = match outcome.error() {
-            Some(error) => StoreOutcome::Failed(self.store_failed(entry.volume, &error.into())),
-            None if entry.then_flush => {
-                self.ios[slot as usize] = Some(Io { then_flush: false, ..entry });
-                driver.submit(token(Kind::StoreSync, self.index, slot), volume.member.flush());
+        let outcome = match (outcome.error(), outcome, then) {
+            (Some(error), ..) => StoreOutcome::Failed(self.store_failed(volume, &error.into())),
+            (None, _, Then::Flush) => {
+                self.ios[slot as usize] = Some(Io { volume, then: Then::Nothing });
+                let flush = self.volumes[usize::from(volume.0)].member.flush();
+                driver.submit(token(Kind::StoreSync, self.index, slot), flush);
                 return;
             }
-            None => match outcome {
-                Outcome::Read { buffer, .. } => {
-                    let zero = entry.look_for_zeros && is_zero(&buffer);
-                    StoreOutcome::Read { payload: self.payloads.insert(buffer), zero }
-                }
-                _ => StoreOutcome::Done,
-            },
+            (None, Outcome::Read { buffer, .. }, Then::Digest { coarse }) => {
+                StoreOutcome::Digests(digest::of(&buffer, coarse))
+            }
+            (None, Outcome::Read { buffer, .. }, Then::Compare { extent, digests, coarse }) => {
+                let stretches = digest::differing(extent, &buffer, &digests, coarse);
+                StoreOutcome::Differing(self.runs(extent, buffer, &stretches, pool))
+            }
+            (None, Outcome::Read { buffer, .. }, then) => {
+                let zero = matches!(then, Then::LookForZeros) && digest::is_zero(&buffer);
+                StoreOutcome::Read { payload: self.payloads.insert(buffer), zero }
+            }
+            (None, ..) => StoreOutcome::Done,
         };
-        self.ios[slot as usize] = None;
         self.tell(now, Event::StoreDone { io: IoId(u64::from(slot)), outcome });
+    }
+
+    /// Names the bytes of what differs: all that was read where all of it does, otherwise in buffers of their own.
+    fn runs(
+        &mut self,
+        extent: Extent,
+        read: Buffer,
+        stretches: &[Stretch],
+        pool: &Pool,
+    ) -> Vec<Run> {
+        if let [Stretch { extent: whole, zero: false }] = stretches
+            && *whole == extent
+        {
+            return vec![Run { extent, payload: Some(self.payloads.insert(read)) }];
+        }
+        let run = |stretch: &Stretch| {
+            let Stretch { extent: part, zero } = *stretch;
+            let from = (part.offset - extent.offset) as usize;
+            let bytes = &read[from..from + part.length as usize];
+            let payload = (!zero).then(|| {
+                let mut own = read_buffer(pool, bytes.len());
+                own.copy_from_slice(bytes);
+                self.payloads.insert(own)
+            });
+            Run { extent: part, payload }
+        };
+        stretches.iter().map(run).collect()
     }
 
     /// Has written anew what a crash or damage left of the metadata file.
@@ -436,10 +495,4 @@ pub(crate) fn read_buffer(pool: &Pool, length: usize) -> Buffer {
     let usage = pool.usage();
     let room = usage.in_use.0 < usage.bound.0 / 2;
     room.then(|| pool.take(length)).flatten().unwrap_or_else(|| Buffer::zeroed(length))
-}
-
-/// Whether every byte is zero: compared with a page of zeros at a time, which the machine does fast.
-fn is_zero(bytes: &[u8]) -> bool {
-    const ZEROS: [u8; 4096] = [0; 4096];
-    bytes.chunks(ZEROS.len()).all(|chunk| chunk == &ZEROS[..chunk.len()])
 }

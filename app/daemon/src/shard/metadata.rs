@@ -2,6 +2,7 @@
 //! Performs the ledger's effects on the metadata file of a group.
 
 use crate::shard::token::{Kind, token};
+use helio_api::MetadataStatus;
 use helio_driver::{Driver, File, Op, Outcome, Piece};
 use helio_ledger::{Change, Kept, Ledger, MetadataEffect};
 use helio_units::Extent;
@@ -11,6 +12,8 @@ use helio_units::Extent;
 pub(crate) struct Metadata {
     pub(crate) file: File,
     pub(crate) ledger: Ledger,
+    /// What was done to it since the daemon started.
+    pub(crate) counts: MetadataStatus,
 }
 
 impl Metadata {
@@ -34,13 +37,19 @@ impl Metadata {
         for effect in effects {
             let file = self.file.clone();
             let op = match effect {
-                MetadataEffect::Write { offset, bytes } => Op::Write {
-                    file,
-                    extent: Extent::new(offset, bytes.len() as u64),
-                    pieces: vec![Piece::Bytes(bytes)],
-                    sync: false,
-                },
-                MetadataEffect::Flush => Op::SyncData { file },
+                MetadataEffect::Write { offset, bytes } => {
+                    self.counts.writes += 1;
+                    Op::Write {
+                        file,
+                        extent: Extent::new(offset, bytes.len() as u64),
+                        pieces: vec![Piece::Bytes(bytes)],
+                        sync: false,
+                    }
+                }
+                MetadataEffect::Flush => {
+                    self.counts.flushes += 1;
+                    Op::SyncData { file }
+                }
             };
             driver.submit(token(Kind::Metadata, group, 0), op);
         }

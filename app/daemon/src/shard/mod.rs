@@ -345,7 +345,7 @@ impl<D: Driver> Shard<D> {
             }
             (Kind::Store | Kind::StoreSync, outcome) => {
                 self.rota.stir(index);
-                self.groups[index].store_done(detail, outcome, now, &mut self.driver);
+                self.groups[index].store_done(detail, outcome, now, (&self.pool, &mut self.driver));
             }
             (Kind::Metadata, outcome) => {
                 self.rota.stir(index);

@@ -10,7 +10,7 @@ use helio_api::{
     ThrottleStatus, VolumeStatus,
 };
 use helio_engine::{BoundSource, QUEUE_BYTES_MOST, QUEUE_PRODUCTS, Status, WhenFull};
-use helio_units::{Bytes, Items, Mode, Rate, Role, State, VolumeIndex};
+use helio_units::{Bytes, Items, Mode, Role, State, VolumeIndex};
 
 /// One group.
 pub(crate) fn group(
@@ -74,6 +74,7 @@ pub(crate) fn group(
         peer: peer(&status, group, clock),
         sync: status.sync.map(|s| sync(&s, &status)),
         counters: counters(&status),
+        metadata: group.metadata.counts,
     }
 }
 
@@ -223,16 +224,15 @@ fn peer(status: &Status, group: &Group, clock: &Clock) -> PeerStatus {
 
 fn sync(sync: &helio_engine::SyncStatus, status: &Status) -> SyncStatus {
     let marked = status.marked.iter().fold(Bytes::ZERO, |sum, b| sum + *b);
-    let seconds = sync.running.as_secs_f64().max(0.001);
-    let rate = Rate((sync.copied.0 as f64 / seconds) as u64);
-    let left = sync.to_copy.saturating_sub(sync.copied);
-    let eta = (rate.0 > 0).then(|| rate.time_for(left));
     SyncStatus {
         marked_bytes: marked,
         to_copy_bytes: sync.to_copy,
         copied_bytes: sync.copied,
-        rate_bytes_per_second: rate,
-        eta_seconds: eta,
+        rate_bytes_per_second: sync.rate,
+        eta_seconds: sync.eta,
+        shipped_bytes: sync.shipped,
+        converges: sync.converges,
+        by_digests: sync.by_digests,
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The primary is killed under load, again and again: what was promised is on the other node.
+//! Daemons are killed under load, again and again, and links cut: what was promised is there.
 
+mod either;
 mod story;
 
 use helio_e2e::{Load, Promise, relayed};
@@ -39,4 +40,33 @@ fn async_the_secondary_is_closed_under_answered_before_accepted() {
         lost += verdict.lost;
     }
     assert!(lost > 0, "no kill ever met a backlog, so nothing was tried");
+}
+
+/// Rounds of a pair that loses either daemon or both, and its link or not.
+fn either(test: &'static str, mode: Mode, load: Load) {
+    let dice = Dice::of_test(test);
+    // A small queue, so that a link that is away for a moment costs the order, and only marks are left.
+    let plan = Plan::new("db")
+        .mode(mode)
+        .volume("data", VOLUME)
+        .group_line("queue = { memory = \"1MiB\", when-full = { disconnected = \"log\" } }");
+    let (plan, relay) = relayed(plan, Duration::from_millis(5), 100, dice.seed());
+    let mut story = either::Story::begin(plan.start(), relay, mode, &dice);
+    for round in 0..rounds(ROUNDS) {
+        println!("round {round}: {}", story.round(&mut dice.fork(round), load));
+    }
+}
+
+#[test]
+fn sync_either_or_both_die_with_the_link_and_no_promised_write_is_lost() {
+    let load = Load { connections: 3, depth: 8, blocks: (1, 1), count: None };
+    let name = "sync_either_or_both_die_with_the_link_and_no_promised_write_is_lost";
+    either(name, Mode::Sync, load);
+}
+
+#[test]
+fn async_either_or_both_die_with_the_link_and_the_image_is_a_prefix() {
+    let load = Load { connections: 3, depth: 8, blocks: (1, 4), count: None };
+    let name = "async_either_or_both_die_with_the_link_and_the_image_is_a_prefix";
+    either(name, Mode::Async, load);
 }

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Digests of stamps: what the copier compares in virtual time.
+
+use crate::{BLOCK, Stamp};
+use helio_engine::digest_piece;
+use helio_format::copying::Digest;
+use helio_units::Extent;
+
+/// Of that many stamps each, in order.
+pub(crate) fn of(stamps: &[Stamp], coarse: bool) -> Vec<Digest> {
+    let piece = (digest_piece(coarse).0 / BLOCK.0) as usize;
+    stamps.chunks(piece).map(one).collect()
+}
+
+/// A stamp is told as it is; of several, two sums of which one knows their order.
+fn one(stamps: &[Stamp]) -> Digest {
+    let (mut plain, mut ordered) = (0u64, 0xCBF2_9CE4_8422_2325u64);
+    for Stamp(stamp) in stamps {
+        plain = plain.wrapping_add(*stamp);
+        ordered = (ordered ^ stamp).wrapping_mul(0x0100_0000_01B3).rotate_left(23);
+    }
+    let mut digest = [0; 16];
+    digest[..8].copy_from_slice(&plain.to_le_bytes());
+    digest[8..].copy_from_slice(&ordered.to_le_bytes());
+    digest
+}
+
+/// The stretches that differ from these digests, none of which mixes zeros with others.
+pub(crate) fn differing(
+    extent: Extent,
+    stamps: &[Stamp],
+    digests: &[Digest],
+    coarse: bool,
+) -> Vec<(Extent, Vec<Stamp>)> {
+    let piece = digest_piece(coarse).0;
+    let is_zero = |stamps: &[Stamp]| stamps.iter().all(|stamp| *stamp == Stamp::ZEROS);
+    let mut runs: Vec<(Extent, Vec<Stamp>)> = Vec::new();
+    let pieces = stamps.chunks((piece / BLOCK.0) as usize).zip(digests).enumerate();
+    for (n, (stamps, _)) in pieces.filter(|(_, (stamps, digest))| one(stamps) != **digest) {
+        let offset = extent.offset + n as u64 * piece;
+        let length = stamps.len() as u64 * BLOCK.0;
+        match runs.last_mut() {
+            Some((run, held)) if run.end() == offset && is_zero(held) == is_zero(stamps) => {
+                run.length += length;
+                held.extend_from_slice(stamps);
+            }
+            _ => runs.push((Extent::new(offset, length), stamps.to_vec())),
+        }
+    }
+    runs
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Digests of bytes, and what differs from the peer's: XXH3 with 128 bits and seed zero, as the format says.
+//!
+//! It tells by chance alone, not against malice: two blocks that differ have the same digest once in 2^128. Who could
+//! make such blocks on purpose writes to the volume already.
+
+use helio_engine::digest_piece;
+use helio_format::copying::Digest;
+use helio_units::Extent;
+use twox_hash::XxHash3_128;
+
+/// The digests of these bytes, one per piece.
+pub(crate) fn of(bytes: &[u8], coarse: bool) -> Vec<Digest> {
+    bytes.chunks(digest_piece(coarse).0 as usize).map(one).collect()
+}
+
+fn one(bytes: &[u8]) -> Digest {
+    XxHash3_128::oneshot(bytes).to_be_bytes()
+}
+
+/// A stretch of bytes that differs from the peer's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stretch {
+    pub(crate) extent: Extent,
+    /// All of its bytes are zero here.
+    pub(crate) zero: bool,
+}
+
+/// What of the bytes at `extent` differs from these digests, in order; none mixes zeros with others.
+pub(crate) fn differing(
+    extent: Extent,
+    bytes: &[u8],
+    digests: &[Digest],
+    coarse: bool,
+) -> Vec<Stretch> {
+    let piece = digest_piece(coarse).0;
+    let mut stretches: Vec<Stretch> = Vec::new();
+    for (n, (bytes, theirs)) in bytes.chunks(piece as usize).zip(digests).enumerate() {
+        if one(bytes) == *theirs {
+            continue;
+        }
+        let (offset, zero) = (extent.offset + n as u64 * piece, is_zero(bytes));
+        let length = bytes.len() as u64;
+        match stretches.last_mut() {
+            Some(last) if last.extent.end() == offset && last.zero == zero => {
+                last.extent.length += length;
+            }
+            _ => stretches.push(Stretch { extent: Extent::new(offset, length), zero }),
+        }
+    }
+    stretches
+}
+
+/// Whether every byte is zero: compared with a page of zeros at a time, which the machine does fast.
+pub(crate) fn is_zero(bytes: &[u8]) -> bool {
+    const ZEROS: [u8; 4096] = [0; 4096];
+    bytes.chunks(ZEROS.len()).all(|chunk| chunk == &ZEROS[..chunk.len()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: u64 = 1 << 20;
+
+    fn found(ours: &[u8], theirs: &[u8], coarse: bool) -> Vec<(u64, u64, bool)> {
+        let extent = Extent::new(AT, ours.len() as u64);
+        let stretches = differing(extent, ours, &of(theirs, coarse), coarse);
+        stretches.iter().map(|s| (s.extent.offset - AT, s.extent.length, s.zero)).collect()
+    }
+
+    #[test]
+    fn only_blocks_that_differ_are_told_and_neighbours_together() {
+        let theirs = vec![7u8; 65536];
+        let mut ours = theirs.clone();
+        assert_eq!(found(&ours, &theirs, false), []);
+        ours[5 * 4096] = 8;
+        ours[6 * 4096 + 17] = 8;
+        ours[9 * 4096..11 * 4096].fill(0);
+        let told = [(5 * 4096, 8192, false), (9 * 4096, 8192, true)];
+        assert_eq!(found(&ours, &theirs, false), told);
+        assert_eq!(found(&ours, &theirs, true), [(0, 65536, false)], "coarse, all of it");
+    }
+
+    #[test]
+    fn a_block_that_is_zero_here_and_not_there_is_told_as_zeros() {
+        assert_eq!(found(&[0; 65536], &[1; 65536], true), [(0, 65536, true)]);
+        assert_eq!(found(&[0; 65536], &[0; 65536], true), []);
+    }
+
+    #[test]
+    fn the_tail_of_a_volume_may_be_shorter_than_a_block() {
+        let theirs = vec![3u8; 4096 + 512];
+        let mut ours = theirs.clone();
+        ours[4096 + 511] = 0;
+        assert_eq!(found(&ours, &theirs, false), [(4096, 512, false)]);
+    }
+
+    #[test]
+    fn a_digest_is_the_published_one() {
+        // XXH3_128bits of no bytes with seed zero, from the algorithm's own test vectors.
+        assert_eq!(u128::from_be_bytes(one(b"")), 0x99AA_06D3_0147_98D8_6001_C324_468D_497F);
+    }
+}

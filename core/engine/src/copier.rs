@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Where the copier is with each region it took up.
+//!
+//! ```text
+//!   claimed ─asked─> known ─room─> job: gate, read ─> landing: items on the line ─last durable─> mark ends
+//!      └──────────────raw──────────────^
+//! ```
+//! A round ends where what the peer told of its copy may mean nothing any more: its connection is gone, or the queue
+//! was dropped. What was taken up in an earlier round comes to its end and changes nothing.
+
+use crate::digest::{ASKED_BYTES_MAX, ASKED_MAX, RUN_BYTES_MAX};
+use crate::guess::Guess;
+use crate::marks::{Marks, Region};
+use crate::pace::Pace;
+use crate::progress::Progress;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use helio_format::copying::Digest;
+use helio_format::message::Item;
+use helio_units::{Bytes, Extent, Sequence, VolumeIndex};
+
+/// Names a region at the gate or being read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct JobId(u32);
+
+/// A region that holds queue room: at the gate, or being read.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) region: Region,
+    pub(crate) round: u32,
+    pub(crate) known: Option<Known>,
+}
+
+/// What the peer holds in a region, as it told.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) digests: Vec<Digest>,
+    pub(crate) coarse: bool,
+}
+
+/// A question to the peer that is not answered.
+#[derive(Debug)]
+pub(crate) struct Ask {
+    pub(crate) volume: VolumeIndex,
+    pub(crate) extent: Extent,
+    pub(crate) coarse: bool,
+    pub(crate) regions: Vec<Region>,
+    pub(crate) round: u32,
+}
+
+/// A region whose items are on the line.
+#[derive(Debug)]
+pub(crate) struct Landing {
+    pub(crate) region: Region,
+    pub(crate) last: Sequence,
+    pub(crate) whole: Bytes,
+}
+
+/// See the drawing above.
+#[derive(Debug, Default)]
+pub(crate) struct Copier {
+    /// Marked regions may be copied.
+    pub(crate) running: bool,
+    /// Everything was marked when the update began: one digest per region will do.
+    pub(crate) coarse: bool,
+    pub(crate) round: u32,
+    next: Region,
+    /// Claimed, and the run before it was full.
+    spare: Option<Region>,
+    /// Everything taken up; whether it was marked anew since.
+    claims: BTreeMap<Region, bool>,
+    pub(crate) asks: VecDeque<Ask>,
+    /// Bytes in them.
+    pub(crate) asked: Bytes,
+    pub(crate) known: VecDeque<(Region, Known)>,
+    /// Bytes of regions asked about, or known and waiting for room.
+    pub(crate) ahead: Bytes,
+    jobs: Vec<Option<Job>>,
+    free: Vec<u32>,
+    pub(crate) landing: VecDeque<Landing>,
+    /// Bytes at the gate or being read.
+    pub(crate) reading: Bytes,
+    /// What the copier's items on the line cost the queue.
+    pub(crate) on_line: Bytes,
+    /// Items up to here belong to an earlier round.
+    pub(crate) void_upto: Sequence,
+    /// The last item that failed here: until the peer completed it, its digests may tell of bytes that the item will
+    /// change there and did not change here.
+    pub(crate) unsure_upto: Sequence,
+    pub(crate) guess: Guess,
+    pub(crate) pace: Pace,
+    pub(crate) progress: Progress,
+}
+
+impl Copier {
+    /// The next marked region; it counts as being copied.
+    pub(crate) fn claim(&mut self, marks: &mut Marks) -> Option<Region> {
+        if let Some(region) = self.spare.take() {
+            return Some(region);
+        }
+        loop {
+            let region = marks.begin_copy(self.next)?;
+            self.next = Region(region.0 + 1);
+            match self.claims.get_mut(&region) {
+                // It was marked anew while it is copied: what is under way does not end its mark.
+                Some(again) => *again = true,
+                None => {
+                    self.claims.insert(region, false);
+                    return Some(region);
+                }
+            }
+        }
+    }
+
+    /// Takes back the region that was claimed last.
+    pub(crate) fn spare(&mut self, region: Region) {
+        self.spare = Some(region);
+    }
+
+    /// A claim ends: with its mark, where the peer holds what we hold and nobody marked it meanwhile.
+    pub(crate) fn unclaim(&mut self, region: Region, equal: bool, marks: &mut Marks) {
+        let again = self.claims.remove(&region).unwrap_or(true);
+        if equal && !again {
+            marks.end_copy(region);
+        } else {
+            marks.abandon_copy(region);
+        }
+    }
+
+    pub(crate) fn open(&mut self, job: Job) -> JobId {
+        if let Some(at) = self.free.pop() {
+            self.jobs[at as usize] = Some(job);
+            return JobId(at);
+        }
+        self.jobs.push(Some(job));
+        JobId((self.jobs.len() - 1) as u32)
+    }
+
+    pub(crate) fn job_mut(&mut self, JobId(at): JobId) -> &mut Job {
+        match self.jobs.get_mut(at as usize) {
+            Some(Some(job)) => job,
+            _ => panic!("copy {at} has ended"),
+        }
+    }
+
+    pub(crate) fn close(&mut self, JobId(at): JobId) -> Job {
+        match self.jobs.get_mut(at as usize).and_then(Option::take) {
+            Some(job) => {
+                self.free.push(at);
+                job
+            }
+            None => panic!("copy {at} ended twice"),
+        }
+    }
+
+    /// Whether more may be asked ahead.
+    pub(crate) fn may_ask(&self) -> bool {
+        self.asks.is_empty()
+            || self.asks.len() < ASKED_MAX
+                && self.ahead.max(self.asked) + RUN_BYTES_MAX <= ASKED_BYTES_MAX
+    }
+
+    /// What is held back from the application: read, or on its way.
+    pub(crate) fn in_flight(&self) -> Bytes {
+        self.reading + self.on_line
+    }
+
+    /// Whether an item carries what the copier found in this round.
+    pub(crate) fn is_of_this_round(&self, item: &Item) -> bool {
+        item.resync && item.kind.has_place() && item.sequence > self.void_upto
+    }
+
+    /// An item on the line costs less now.
+    pub(crate) fn shrink(&mut self, item: &Item, from: Bytes, to: Bytes) {
+        if self.is_of_this_round(item) {
+            self.on_line = self.on_line - from + to;
+        }
+    }
+
+    /// Nothing is taken up.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.claims.is_empty()
+    }
+
+    /// The queue was dropped at `head`: everything must be taken up anew.
+    pub(crate) fn begin_anew(&mut self, head: Sequence, marks: &mut Marks) {
+        self.round += 1;
+        marks.abandon_copies();
+        self.claims.clear();
+        self.spare = None;
+        self.known.clear();
+        self.ahead = Bytes::ZERO;
+        self.landing.clear();
+        self.on_line = Bytes::ZERO;
+        self.void_upto = head;
+    }
+
+    /// The connection is gone while order is kept: what is on the line stays there, the rest must be asked anew.
+    pub(crate) fn unask(&mut self, marks: &mut Marks) {
+        self.round += 1;
+        self.asks.clear();
+        self.asked = Bytes::ZERO;
+        self.known.clear();
+        self.spare = None;
+        self.ahead = Bytes::ZERO;
+        let landing: alloc::collections::BTreeSet<Region> =
+            self.landing.iter().map(|l| l.region).collect();
+        let lost: Vec<Region> =
+            self.claims.keys().filter(|r| !landing.contains(r)).copied().collect();
+        for region in lost {
+            self.unclaim(region, false, marks);
+        }
+    }
+}

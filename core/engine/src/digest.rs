@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Digests of what the target holds: how many there are, and the target's side of telling them.
+//!
+//! The source asks ahead, in a bounded window; the target reads without any gate and answers in the order it was
+//! asked, every question exactly once. So the source knows which answer belongs to which question, even where a
+//! stream ended between the two. Nothing is read before the stream is adopted: from then on only items of the line
+//! change the image, so that a digest that went stale can only make the source ship too much.
+
+use crate::effect::StoreOp;
+use crate::event::StoreOutcome;
+use crate::shared::{Purpose, Shared};
+use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use helio_format::copying::{Copying, DIGESTS_MAX, Digest};
+use helio_format::message::Message;
+use helio_units::{Bytes, Extent, VolumeIndex};
+
+/// What one digest covers.
+const BLOCK: Bytes = Bytes::kib(4);
+/// What a coarse one covers.
+const COARSE: Bytes = Bytes::kib(64);
+/// Most bytes a source may have asked about without an answer: what a store that reads 640 MB/s gets through in
+/// 50 ms, the round trip of a long link.
+pub(crate) const ASKED_BYTES_MAX: Bytes = Bytes::mib(32);
+/// Most questions a source may have open.
+pub(crate) const ASKED_MAX: usize = 1024;
+/// Most bytes of one question, but for a single region that is longer.
+pub(crate) const RUN_BYTES_MAX: Bytes = Bytes::mib(1);
+/// Bytes the target reads for digests at once: enough to keep a store busy, little beside what it applies.
+const READING_MAX: Bytes = Bytes::mib(8);
+
+/// Told where nothing could be read.
+const UNREADABLE: Digest = [0xFF; 16];
+
+/// What one digest covers, counted from where the extent begins; the last one may cover less.
+#[must_use]
+pub const fn digest_piece(coarse: bool) -> Bytes {
+    if coarse { COARSE } else { BLOCK }
+}
+
+/// How many digests an extent has.
+pub(crate) const fn digests_of(extent: Extent, coarse: bool) -> u64 {
+    extent.length.div_ceil(digest_piece(coarse).0)
+}
+
+/// A question and how far its answer is.
+#[derive(Debug)]
+struct Asked {
+    volume: VolumeIndex,
+    extent: Extent,
+    coarse: bool,
+    /// Once it was read.
+    digests: Option<Vec<Digest>>,
+}
+
+/// The target's side, drawn above.
+#[derive(Debug, Default)]
+pub(crate) struct Teller {
+    asked: VecDeque<Asked>,
+    /// The number of the first of them.
+    first: u64,
+    /// How many of them are being read, or were.
+    begun: usize,
+    open: Bytes,
+    reading: Bytes,
+}
+
+impl Teller {
+    /// The source asks.
+    ///
+    /// # Errors
+    /// It asks about what is not there, or more than it may: the connection must end.
+    pub(crate) fn ask(
+        &mut self,
+        (volume, extent, coarse): (VolumeIndex, Extent, bool),
+        s: &Shared,
+    ) -> Result<(), String> {
+        let size = s.config.volumes.get(usize::from(volume.0)).map_or(0, |b| b.0);
+        let whole = extent.offset.is_multiple_of(BLOCK.0)
+            && (extent.length.is_multiple_of(BLOCK.0) || extent.end() == size);
+        let count = digests_of(extent, coarse);
+        if extent.end() > size || !whole || count > DIGESTS_MAX as u64 {
+            return Err(format!(
+                "digests of {extent} of volume {} were asked for, which has {size} bytes",
+                volume.0
+            ));
+        }
+        let bytes = self.open + Bytes(extent.length);
+        if self.asked.len() >= ASKED_MAX || (bytes > ASKED_BYTES_MAX && !self.asked.is_empty()) {
+            return Err(format!(
+                "digests of {bytes} were asked for at once, more than {ASKED_BYTES_MAX}"
+            ));
+        }
+        self.open = bytes;
+        self.asked.push_back(Asked { volume, extent, coarse, digests: None });
+        Ok(())
+    }
+
+    /// Reads as much as may be read at once.
+    pub(crate) fn serve(&mut self, s: &mut Shared) {
+        while let Some(asked) = self.asked.get_mut(self.begun) {
+            let length = Bytes(asked.extent.length);
+            if self.reading > Bytes::ZERO && self.reading + length > READING_MAX {
+                return;
+            }
+            self.reading += length;
+            let op = StoreOp::Digest { extent: asked.extent, coarse: asked.coarse };
+            let ask = self.first + self.begun as u64;
+            self.begun += 1;
+            s.store(asked.volume, op, Purpose::Digest { ask, length });
+        }
+    }
+
+    /// A read for digests ended. What cannot be read is told as equal to nothing: to be written anew may mend it.
+    pub(crate) fn read(&mut self, ask: u64, length: Bytes, outcome: StoreOutcome, s: &mut Shared) {
+        self.reading -= length;
+        let index = ask.checked_sub(self.first).map(|n| n as usize);
+        // Whoever asked may be gone.
+        let Some(asked) = index.and_then(|n| self.asked.get_mut(n)) else { return };
+        match outcome {
+            StoreOutcome::Digests(list) => asked.digests = Some(list),
+            StoreOutcome::Failed(fault) => {
+                s.warn(format!(
+                    "volume {} could not be read at {} for the peer's copier: {fault}; it will write there",
+                    asked.volume.0, asked.extent
+                ));
+                let count = digests_of(asked.extent, asked.coarse) as usize;
+                asked.digests = Some(vec![UNREADABLE; count]);
+            }
+            other => panic!("digests were asked of the store, which answered {other:?}"),
+        }
+        while let Some(Asked { digests: Some(list), volume, extent, coarse }) =
+            self.asked.front_mut()
+        {
+            let list = core::mem::take(list);
+            let (volume, extent, coarse) = (*volume, *extent, *coarse);
+            self.open -= Bytes(extent.length);
+            self.first += 1;
+            self.begun -= 1;
+            self.asked.pop_front();
+            s.send(Message::Copying(Copying::Digests { volume, extent, coarse, list }));
+        }
+    }
+
+    /// The connection is gone, and with it everybody who asked.
+    pub(crate) fn forget(&mut self) {
+        self.first += self.asked.len() as u64;
+        self.asked.clear();
+        self.begun = 0;
+        self.open = Bytes::ZERO;
+    }
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Digests or raw: which way costs less, as far as the last regions tell.
+//!
+//! Where most bytes differ, digests only cost the target its reads; where most are equal, they save the link. The
+//! choice follows the last [`RECENT`] regions with hysteresis, and while copying raw a few regions are asked about
+//! now and then, so that equal stretches are noticed.
+
+/// Regions the choice looks back on.
+const RECENT: u32 = 32;
+/// Raw beyond this many parts of 256 that differ, digests below the other.
+const MOST: u32 = 224;
+const HALF: u32 = 128;
+/// Regions copied raw between two probes.
+const PROBE_EVERY: u32 = 128;
+
+/// The choice, from update to update.
+#[derive(Debug, Default)]
+pub(crate) struct Guess {
+    /// Of 256 parts, how many differed lately.
+    share: u32,
+    heard: u32,
+    raw: bool,
+    since_probe: u32,
+}
+
+impl Guess {
+    /// How much of a region that was compared differed.
+    pub(crate) fn learn(&mut self, differed: u64, of: u64) {
+        let share = (differed * 256 / of.max(1)) as u32;
+        // The first ones count as much as there are of them; later ones a part of what is remembered.
+        self.heard = (self.heard + 1).min(RECENT);
+        self.share = (self.share * (self.heard - 1) + share) / self.heard;
+        if self.heard >= RECENT / 2 {
+            self.raw = if self.raw { self.share >= HALF } else { self.share >= MOST };
+        }
+    }
+
+    /// Whether the next region is copied without a question.
+    pub(crate) fn is_raw(&self) -> bool {
+        self.raw && self.since_probe < PROBE_EVERY
+    }
+
+    /// A region was copied without a question.
+    pub(crate) fn count_raw(&mut self) {
+        self.since_probe += 1;
+    }
+
+    /// A run was asked about.
+    pub(crate) fn count_asked(&mut self) {
+        self.since_probe = 0;
+    }
+
+    /// For people.
+    pub(crate) fn is_raw_mostly(&self) -> bool {
+        self.raw
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_copies_raw_where_most_differs_and_asks_again_where_probes_find_equal() {
+        let mut guess = Guess::default();
+        assert!(!guess.is_raw(), "a new update asks first");
+        (0..RECENT).for_each(|_| guess.learn(65536, 65536));
+        assert!(guess.is_raw());
+        for _ in 0..PROBE_EVERY {
+            assert!(guess.is_raw());
+            guess.count_raw();
+        }
+        assert!(!guess.is_raw(), "a probe is due");
+        guess.count_asked();
+        assert!(guess.is_raw());
+        (0..RECENT).for_each(|_| guess.learn(0, 65536));
+        assert!(!guess.is_raw() && !guess.is_raw_mostly());
+    }
+
+    #[test]
+    fn a_few_changed_blocks_are_no_reason_to_copy_raw() {
+        let mut guess = Guess::default();
+        for n in 0..1000 {
+            guess.learn(if n % 3 == 0 { 65536 } else { 4096 }, 65536);
+            assert!(!guess.is_raw_mostly());
+        }
+    }
+}

@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Marks only for a while, then an update: however it is disturbed, it ends with equal copies.
+
+mod disturbed;
+mod plain;
+mod stage;
