@@ -8,7 +8,7 @@ use crate::event::Event;
 use crate::operation::{Method, Operation};
 use crate::{
     Accepted, ApiError, ApplyReply, ApplyRequest, EventsRequest, Explanation, ModeRequest,
-    PromoteRequest, QueueReply, QueueRequest, RecorderDump, ResolveRequest, Status,
+    PromoteRequest, QueueReply, QueueRequest, RecorderDump, ResolveRequest, Status, UpdateRequest,
 };
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
@@ -130,6 +130,7 @@ fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
     match operation {
         Operation::Promote => types.request::<PromoteRequest>(),
         Operation::Resolve => types.request::<ResolveRequest>(),
+        Operation::Update => types.request::<UpdateRequest>(),
         Operation::Mode => types.request::<ModeRequest>(),
         Operation::QueueSet => types.request::<QueueRequest>(),
         Operation::Apply => types.request::<ApplyRequest>(),
@@ -138,7 +139,6 @@ fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
         | Operation::Recorder
         | Operation::Events
         | Operation::Log
-        | Operation::Update
         | Operation::Full
         | Operation::Demote
         | Operation::Switch

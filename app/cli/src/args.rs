@@ -103,6 +103,9 @@ pub enum Verb {
         /// Return only when the copies are equal; fails if that cannot be reached.
         #[arg(long)]
         wait: bool,
+        /// Even if the peer has no room to keep its last consistent image meanwhile.
+        #[arg(long)]
+        give_up_safe_copy: bool,
         /// The daemon to ask.
         #[command(flatten)]
         at: At,
@@ -139,6 +142,9 @@ pub enum Verb {
         /// Although the peer cannot agree; says first what is at stake.
         #[arg(long)]
         force: bool,
+        /// Where the copy here is not consistent, go back to the consistent image that is kept.
+        #[arg(long)]
+        restore: bool,
         /// Do not ask.
         #[arg(long)]
         yes: bool,

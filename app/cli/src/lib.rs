@@ -19,7 +19,7 @@ mod wait;
 use anyhow::Result;
 use args::{Cli, Key, Lab, Queue, Verb};
 use clap::Parser;
-use helio_api::EventsRequest;
+use helio_api::{EventsRequest, PromoteRequest, UpdateRequest};
 use std::process::ExitCode;
 
 /// Runs the command line this process was given.
@@ -46,10 +46,15 @@ fn run(verb: Verb) -> Result<ExitCode> {
         }
         Verb::Apply { dry_run, json, at } => verbs::apply(&at, dry_run, json),
         Verb::Log { group, at } => verbs::log(&at, &group),
-        Verb::Update { group, wait, at } => verbs::update(&at, &group, wait),
+        Verb::Update { group, wait, give_up_safe_copy, at } => {
+            verbs::update(&at, &group, wait, UpdateRequest { give_up_safe_copy })
+        }
         Verb::Full { group, wait, yes, at } => verbs::full(&at, &group, wait, yes),
         Verb::Mode { group, mode, at } => verbs::mode(&at, &group, mode),
-        Verb::Promote { group, force, yes, at } => verbs::promote(&at, &group, force, yes),
+        Verb::Promote { group, force, restore, yes, at } => {
+            let wish = PromoteRequest { force, confirmed: yes, restore };
+            verbs::promote(&at, &group, wish)
+        }
         Verb::Demote { group, at } => verbs::demote(&at, &group),
         Verb::Switch { group, wait, at } => roles::switch(&at, &group, wait),
         Verb::Explain { group, json, at } => roles::explain(&at, &group, json),

@@ -25,7 +25,7 @@ use helio_api::event::Event;
 use helio_api::{
     Accepted, ApiError, ApplyReply, ApplyRequest, EventsRequest, Explanation, ModeRequest,
     Operation, PromoteRequest, QueueReply, QueueRequest, RecorderDump, ResolveRequest, Status,
-    code,
+    UpdateRequest, code,
 };
 use helio_units::Mode;
 pub(crate) use remote::Remote;
@@ -58,6 +58,8 @@ pub enum Command {
     Update {
         /// Which group.
         group: String,
+        /// The other node need not keep its last consistent image meanwhile.
+        give_up_safe_copy: bool,
     },
     /// Compare or copy everything, then replicate.
     Full {
@@ -79,6 +81,8 @@ pub enum Command {
         force: bool,
         /// What is at stake was accepted.
         confirmed: bool,
+        /// Where the copy here is not consistent, go back to the kept image.
+        restore: bool,
     },
     /// Change roles with the other node.
     Switch {
@@ -210,7 +214,7 @@ fn handler(operation: Operation) -> MethodRouter<Arc<dyn Backend>> {
         Operation::Recorder => get(|s, p| on_group(s, p, |group| Command::Recorder { group })),
         Operation::Events => get(events),
         Operation::Log => post(|s, p| on_group(s, p, |group| Command::Log { group })),
-        Operation::Update => post(|s, p| on_group(s, p, |group| Command::Update { group })),
+        Operation::Update => post(update),
         Operation::Full => post(|s, p| on_group(s, p, |group| Command::Full { group })),
         Operation::Demote => post(|s, p| on_group(s, p, |group| Command::Demote { group })),
         Operation::Switch => post(|s, p| on_group(s, p, |group| Command::Switch { group })),
@@ -250,8 +254,13 @@ async fn mode(State(b): Shared, path: Named, Wish(wish): Wish<ModeRequest>) -> A
 }
 
 async fn promote(State(b): Shared, path: Named, Wish(wish): Wish<PromoteRequest>) -> Answered {
-    let PromoteRequest { force, confirmed } = wish;
-    ask(b, Command::Promote { group: named(path)?, force, confirmed }).await
+    let PromoteRequest { force, confirmed, restore } = wish;
+    ask(b, Command::Promote { group: named(path)?, force, confirmed, restore }).await
+}
+
+async fn update(State(b): Shared, path: Named, Wish(wish): Wish<UpdateRequest>) -> Answered {
+    let UpdateRequest { give_up_safe_copy } = wish;
+    ask(b, Command::Update { group: named(path)?, give_up_safe_copy }).await
 }
 
 async fn resolve(State(b): Shared, path: Named, Wish(wish): Wish<ResolveRequest>) -> Answered {

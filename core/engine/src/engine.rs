@@ -156,6 +156,8 @@ impl Engine {
             Event::StoreDone { io, outcome } => self.store_done(io, outcome),
             Event::SuperblockSaved { ok, sequence } => self.superblock_saved(ok, sequence),
             Event::Kept { kept, ok, sequence } => self.kept(kept, ok, sequence),
+            Event::BeforeFound(kept) => self.before_found(&kept),
+            Event::BeforeDone(outcome) => self.before_done(outcome),
             Event::Connected => self.connected(),
             Event::Message(message) => self.message(message),
             Event::Disconnected { why } => self.disconnected(why),
@@ -237,6 +239,7 @@ impl Engine {
         }
         self.record_company();
         self.change_role();
+        self.arrange_keeping();
         self.keep_step();
         self.greet();
         self.keep_alive();
@@ -247,10 +250,15 @@ impl Engine {
     }
 
     fn follow(&mut self) {
+        self.follower.keep_flowing(&mut self.shared);
+        self.arrange_keeping();
         if !self.is_saving() {
             match self.follower.step(&mut self.shared) {
                 Some(Wish::Adopt(start)) => self.save(Goal::Adopted(start)),
-                Some(Wish::RecordConsistent) => self.save(Goal::Consistent),
+                Some(Wish::RecordConsistent) => {
+                    self.end_keeping_early();
+                    self.save(Goal::Consistent);
+                }
                 None => {}
             }
         } else {
@@ -260,6 +268,7 @@ impl Engine {
         if self.follower.is_following() && self.follower.failed.is_none() {
             self.teller.serve(&mut self.shared);
         }
+        self.keep_preserving();
         if self.session.peer().is_some() {
             self.follower.acknowledge(&mut self.shared);
         }

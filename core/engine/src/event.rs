@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Everything the engine can be told.
 
+use crate::before::BeforeOutcome;
 use crate::refusal::StoreFault;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 use helio_format::copying::{Digest, PageBits};
 use helio_format::message::Message;
 use helio_format::superblock::Superblock;
+use helio_ledger::BeforeKept;
 use helio_units::{Extent, Generation, IoId, Mode, Payload, Rate, RequestId, VolumeIndex};
 
 /// What a client wants done.
@@ -91,6 +94,11 @@ pub enum Command {
         /// Without the peer's word.
         force: bool,
     },
+    /// As [`Command::Promote`], and where the copy here is not consistent, restore the kept image first.
+    Restore {
+        /// Without the peer's word.
+        force: bool,
+    },
     /// Stop being primary, everything delivered where the peer is there.
     Demote,
     /// Change roles with the peer, from either side, without loss.
@@ -106,6 +114,8 @@ pub enum Command {
     Update,
     /// Mark everything, then copy as an update does.
     Full,
+    /// As [`Command::Update`], and the peer need not keep its last consistent image meanwhile.
+    GiveUpSafeCopy,
     /// Ask for another mode.
     Mode(Mode),
     /// Let the queue's high-water marks begin anew.
@@ -174,6 +184,10 @@ pub enum Event {
         /// How often the metadata was changed, with this.
         sequence: u64,
     },
+    /// What lay in the before-image file when the daemon started, where it kept an image; told first of all.
+    BeforeFound(Box<BeforeKept>),
+    /// What was asked of the before-image file ended.
+    BeforeDone(BeforeOutcome),
     /// A connection to the peer stands; nothing has been said yet.
     Connected,
     /// The peer says something. An item's payload lies in the pool already.

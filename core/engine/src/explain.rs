@@ -104,6 +104,12 @@ const WORDS: [(&str, &str, &str, &str); 16] = [
         "",
     ),
     (
+        "unproven",
+        "{target}'s marks prove nothing: they are new or lost, or its image was put back from what was kept of it",
+        "everything is compared or copied, then the group replicates",
+        "",
+    ),
+    (
         "equal-at-fork",
         "a planned hand-over: {target} stands exactly where {source}'s generation began",
         "nothing needs to be copied; what comes is streamed",
@@ -120,12 +126,6 @@ const WORDS: [(&str, &str, &str, &str); 16] = [
         "resume-durable",
         "{target} restarted: what it had not made durable is sent again",
         "streaming goes on behind what {target} has durable",
-        "",
-    ),
-    (
-        "unproven",
-        "{target}'s marks prove nothing: they are new, or were damaged",
-        "everything is compared or copied, then the group replicates",
         "",
     ),
     (

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The flight recorder: the last events, in a ring of fixed size, cheap enough to be always on.
 
+use crate::before::BeforeOutcome;
 use crate::event::{Command, Event, Kept, Operation, StoreOutcome};
 use alloc::boxed::Box;
 use alloc::vec;
@@ -100,6 +101,10 @@ fn boil_down(event: &Event) -> (&'static str, u64, u64) {
         Event::Kept { kept: Kept::Marks { page }, ok, .. } => {
             ("marks-kept", u64::from(*page), u64::from(*ok))
         }
+        Event::BeforeFound(kept) => ("before-found", kept.image.head.0, kept.chunks.len() as u64),
+        Event::BeforeDone(outcome) => {
+            ("before-done", u64::from(*outcome != BeforeOutcome::Done), 0)
+        }
         Event::Connected => ("connected", 0, 0),
         Event::Disconnected { .. } => ("disconnected", 0, 0),
         Event::LinkTook { bytes } => ("link-took", *bytes, 0),
@@ -125,6 +130,8 @@ fn boil_down(event: &Event) -> (&'static str, u64, u64) {
         },
         Event::Command { id, command } => match command {
             Command::Promote { force } => ("promote", id.0, u64::from(*force)),
+            Command::Restore { force } => ("restore", id.0, u64::from(*force)),
+            Command::GiveUpSafeCopy => ("give-up-safe-copy", id.0, 0),
             Command::Demote => ("demote", id.0, 0),
             Command::Yield { generation } => ("yield", id.0, generation.number),
             Command::Switch => ("switch", id.0, 0),

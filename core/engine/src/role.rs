@@ -172,7 +172,8 @@ impl Engine {
 
     pub(crate) fn command(&mut self, id: CommandId, command: Command) {
         let result = match command {
-            Command::Promote { force } => self.promote(id, force),
+            Command::Promote { force } => self.promote(id, force, false),
+            Command::Restore { force } => self.promote(id, force, true),
             Command::Demote => self.leave(Some(id), Leave::Secondary),
             Command::Yield { generation } => self.give_up(id, generation),
             Command::Switch => self.switch(id),
@@ -180,6 +181,10 @@ impl Engine {
             Command::Log => self.log(),
             Command::Update => self.update(),
             Command::Full => self.full(),
+            Command::GiveUpSafeCopy => {
+                self.give_up_safe_copy();
+                self.update()
+            }
             Command::Mode(mode) => self.change_mode(mode),
             Command::ResetQueueMarks => self.reset_queue_marks(),
         };
@@ -200,6 +205,7 @@ impl Engine {
         }
         let Some(primary) = &mut self.primary else { return Err(self.not_primary("log")) };
         primary.told_to_log = true;
+        primary.peer_keeping.refused = None;
         primary.drop_queue("the operator said log", &mut self.shared);
         self.shared.cover.marks_moved();
         Ok(Some(String::from("logging: writes are marked and not sent; `helio update` resumes")))
@@ -281,12 +287,10 @@ impl Engine {
         }
         match self.standing {
             // A beginning that was being recorded when the promotion began may have made the copy inconsistent.
-            Standing::Promoting { command, saving: false, .. }
-                if self.can_leave_following() && !self.superblock.consistent =>
+            Standing::Promoting { saving: false, .. }
+                if !self.superblock.consistent && self.follower.failed.is_none() =>
             {
-                self.stand(self.resting());
-                let refusal = self.needs_sync();
-                command.into_iter().for_each(|id| self.done(id, Err(refusal.clone())));
+                self.promote_inconsistent();
             }
             Standing::Promoting { command, equal, saving: false } if self.can_leave_following() => {
                 self.stand(Standing::Promoting { command, equal, saving: true });
@@ -335,7 +339,9 @@ impl Engine {
                     self.stop_now(Some(command));
                 }
             }
-            Standing::Closing { command, saving: false } if self.follower.failed.is_some() => {
+            Standing::Closing { command, saving: false }
+                if self.follower.failed.is_some() || self.is_stuck() =>
+            {
                 self.stop_now(Some(command))
             }
             Standing::Leaving { stage: LeaveStage::Cooling, .. } => self.cool_down(),

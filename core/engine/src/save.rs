@@ -4,6 +4,7 @@
 //! A goal says what must be durable before something else may happen; what follows happens in `saved`, and nowhere
 //! earlier.
 
+use crate::before::Restore;
 use crate::effect::Effect;
 use crate::engine::{Awaited, Engine};
 use crate::event::CommandId;
@@ -39,6 +40,10 @@ pub(crate) enum Goal {
     MarksKept,
     /// An operator gave up what only this node holds.
     Yielded { command: CommandId, lineage: Lineage },
+    /// The kept image is about to be put back.
+    Restoring,
+    /// It is put back.
+    Restored,
 }
 
 /// The record of a side that is given up.
@@ -140,6 +145,8 @@ impl Engine {
                 }
                 give_up(b, lineage);
             }
+            Goal::Restoring => Self::shape_restoring(b),
+            Goal::Restored => self.shape_restored(b),
         }
     }
 
@@ -197,6 +204,8 @@ impl Engine {
                 }
             }
             Goal::Yielded { command, .. } => self.gave_up(command),
+            Goal::Restoring => self.restoring_saved(),
+            Goal::Restored => self.restored_saved(),
         }
         self.save_next();
     }
@@ -208,12 +217,16 @@ impl Engine {
         self.shared.warn(text.clone());
         self.metadata_failed = true;
         match (goal, self.standing) {
-            (Goal::Promoted, Standing::Promoting { command, .. }) => {
+            (
+                Goal::Promoted | Goal::Restoring | Goal::Restored,
+                Standing::Promoting { command, .. },
+            ) => {
                 let resting = if self.superblock.role == Role::Primary {
                     Standing::Returning
                 } else {
                     Standing::Secondary
                 };
+                self.shared.keeper.restore = Restore::No;
                 self.stand(resting);
                 self.refuse_command(command, text);
             }

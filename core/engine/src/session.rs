@@ -16,6 +16,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use core::time::Duration;
+use helio_format::copying::Copying;
 use helio_format::message::{Hello, Message, Parting, Ping};
 use helio_units::{Bytes, Moment, Rate, Sequence};
 
@@ -211,9 +212,12 @@ impl Engine {
                 self.hear_of(metadata);
                 Ok(())
             }
+            Message::Copying(Copying::NoRoom { wanted, free }) if up => {
+                self.peer_has_no_room(Bytes(wanted), Bytes(free))
+            }
             Message::Copying(talk) if up => self.peer_copying(talk),
-            Message::PromoteRequest { durable, .. } if up => {
-                self.peer_asks_promotion(durable);
+            Message::PromoteRequest { generation, durable } if up => {
+                self.peer_asks_promotion(generation, durable);
                 Ok(())
             }
             Message::Roles(talk) if up => self.peer_talks_roles(talk),
@@ -292,8 +296,13 @@ impl Engine {
             return Err(alloc::format!("a stream was begun at item {}", start.from));
         }
         let b = &self.superblock;
-        let continues =
-            b.lineage == start.lineage && b.consistent == start.consistent && !b.clean && !b.alone;
+        let kept = self.shared.keeper.short.is_none()
+            && (start.keep || self.shared.keeper.kept().is_none());
+        let continues = b.lineage == start.lineage
+            && b.consistent == start.consistent
+            && !b.clean
+            && !b.alone
+            && (kept || b.consistent);
         self.follower.start(start, continues, &mut self.shared);
         Ok(())
     }

@@ -249,6 +249,7 @@ fn config() -> Config {
         granularity: REGION,
         hot_extents: HOT_EXTENTS,
         resync: ResyncConfig::default(),
+        safe_copy: SafeCopy::On { bound: None },
     }
 }
 
@@ -287,10 +288,6 @@ fn ack(received: u64, rest: u64) -> Message {
     })
 }
 
-fn start(lineage: Lineage, from: u64, consistent: bool) -> Start {
-    Start { lineage, from: Sequence(from), consistent, keep: false, whole: true, to_copy: 0 }
-}
-
 fn generation(number: u64) -> Lineage {
     Lineage::default().fork(Generation { number, tag: number }, Sequence::ZERO)
 }
@@ -309,6 +306,11 @@ fn item(sequence: u64) -> Message {
     })
 }
 
+/// A stream begins to one of whom nothing is known, and nothing is to be kept.
+fn start(lineage: Lineage, from: u64, consistent: bool) -> Start {
+    Start { lineage, from: Sequence(from), consistent, keep: false, whole: true, to_copy: 0 }
+}
+
 /// A follower that a primary streams to, from item 1 on.
 fn follower(lineage: Lineage, consistent: bool) -> Desk {
     let mut desk = Desk::new(config());
@@ -322,8 +324,7 @@ fn a_stream_that_begins_where_no_line_does_ends_the_connection() {
     for from in [0, 1 << 63, u64::MAX] {
         let mut desk = Desk::new(config());
         desk.meet(Hello { serving: true, role: Role::Primary, ..hello(generation(1), true) });
-        let start = start(generation(1), from, true);
-        desk.hear(Message::Start(start));
+        desk.hear(Message::Start(start(generation(1), from, true)));
         assert!(desk.accuses(), "item {from}");
     }
 }
@@ -490,8 +491,7 @@ fn a_start_that_arrives_while_another_is_recorded_is_next() {
         role: Role::Primary,
         ..hello(generation(1), true)
     });
-    let start = start(generation(1), 9, false);
-    desk.hear(Message::Start(start));
+    desk.hear(Message::Start(start(generation(1), 9, false)));
     desk.save(true);
     assert_eq!(desk.save(true).head, Sequence(8));
     desk.hear(item(9));

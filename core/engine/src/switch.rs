@@ -15,6 +15,7 @@
 //! for it says hello in a settled role, and an invitation dies with its connection. Where no hello comes in time the
 //! old primary stays secondary, since a primary too many is worse than none, and says so.
 
+use crate::before::Restore;
 use crate::engine::Engine;
 use crate::event::CommandId;
 use crate::refusal::Refusal;
@@ -231,6 +232,7 @@ impl Engine {
         match self.may_take_over() {
             Ok(()) if level => {
                 self.shared.info(format!("{peer} hands its role over behind item {head}"));
+                self.shared.keeper.restore = Restore::No;
                 self.begin_promotion(wanted, true);
             }
             refused => {

@@ -106,6 +106,7 @@ fn by_operation(mut data: &[u8]) {
         Operation::Mode
             | Operation::Promote
             | Operation::Resolve
+            | Operation::Update
             | Operation::QueueSet
             | Operation::Apply
     );
@@ -118,7 +119,7 @@ fn named(command: &Command) -> Option<&String> {
     match command {
         Command::Status { group } => group.as_ref(),
         Command::Log { group }
-        | Command::Update { group }
+        | Command::Update { group, .. }
         | Command::Full { group }
         | Command::Mode { group, .. }
         | Command::Promote { group, .. }

@@ -146,10 +146,13 @@ impl Driver {
         let node = cluster.node(side);
         // A secondary that asks for a change of roles is promoted with its peer's word.
         let promotion = match command {
-            Command::Promote { force } => Some(force),
+            Command::Promote { force } | Command::Restore { force } => Some(force),
             Command::Switch if !node.serves() => Some(false),
             _ => None,
         };
+        if command == Command::GiveUpSafeCopy {
+            oracle.safe_copy_given_up();
+        }
         let id = CommandId(self.commands + u64::from(promotion.is_some()));
         if let Some(force) = promotion {
             if !node.is_up() || node.hangs(cluster.now()) {

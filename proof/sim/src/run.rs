@@ -43,6 +43,8 @@ pub struct Counts {
     pub wipes: u64,
     /// Nodes that gave their side up after a refusal.
     pub yields: u64,
+    /// Kept images restored.
+    pub restores: u64,
     /// Events.
     pub steps: u64,
 }
@@ -60,6 +62,7 @@ impl Counts {
         self.resyncs += other.resyncs;
         self.wipes += other.wipes;
         self.yields += other.yields;
+        self.restores += other.restores;
         self.steps += other.steps;
     }
 }
@@ -132,6 +135,7 @@ pub fn run(telling: &Telling, story: Option<Story<'_>>) -> Verdict {
         link_cuts: tally.link_cuts,
         wipes: tally.wipes,
         yields: tally.yields,
+        restores: stage.oracle.restores,
         ..stage.counts
     };
     Verdict { counts, coverage: stage.driver.coverage, broken }
@@ -294,6 +298,7 @@ impl Stage<'_> {
             let node = self.cluster.node_mut(side);
             node.disk.mend();
             node.metadata.mend();
+            node.before.mend();
             self.driver.start(side, &mut self.cluster);
         }
         self.driver.at(self.cluster.now(), Act::Round);

@@ -7,6 +7,7 @@
 
 extern crate alloc;
 
+pub mod before;
 pub mod copying;
 mod cursor;
 pub mod frame;

@@ -10,6 +10,7 @@
 //! The control plane lives on threads of its own and asks through a bounded queue and the driver's waker. A group
 //! lives on one shard; today there is one shard.
 
+mod before;
 mod clients;
 mod clock;
 mod events;
@@ -29,6 +30,7 @@ mod token;
 use crate::config::{Running, Setting};
 use crate::events::Hub;
 use crate::patience::once_let_go;
+pub(crate) use before::Before;
 pub(crate) use clients::Protection;
 use clients::{Clients, Io};
 pub(crate) use clock::Clock;
@@ -350,6 +352,10 @@ impl<D: Driver> Shard<D> {
             (Kind::Metadata, outcome) => {
                 self.rota.stir(index);
                 self.groups[index].metadata_done(&outcome, now, &mut self.driver)
+            }
+            (Kind::Before, outcome) => {
+                self.rota.stir(index);
+                self.groups[index].before_done(detail, outcome, now, &mut self.driver);
             }
             (Kind::LinkConnect | Kind::LinkRecv | Kind::LinkSend, outcome) => {
                 self.link_done(index, detail, outcome, now)

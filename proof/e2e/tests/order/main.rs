@@ -6,3 +6,4 @@ mod hand_over;
 mod link;
 mod queue;
 mod restart;
+mod safe;

@@ -18,6 +18,7 @@ use helio_units::{Generation, Role};
 impl Oracle {
     /// A record is durable.
     pub(super) fn saved(&mut self, cluster: &Cluster, side: Side) -> Result<(), Violation> {
+        self.keeping_recorded(cluster, side)?;
         let Some(record) = cluster.node(side).superblock() else { return Ok(()) };
         if record.role == Role::Primary && !record.clean {
             if self.copies[side.index()].serving {
@@ -34,7 +35,8 @@ impl Oracle {
                 self.copies.iter_mut().for_each(|copy| copy.restored = false);
             }
             // A stream was adopted: what a power cut took has been made up for, or the record says inconsistent.
-            self.copies[side.index()].tainted = false;
+            self.copies[side.index()].tainted =
+                core::mem::take(&mut self.restored_tainted[side.index()]);
             if record.consistent && !self.copies[side.index()].consistent {
                 self.judge_durable(cluster, side)?;
             }
@@ -74,6 +76,7 @@ impl Oracle {
     /// A node starts from its record. One that died between the record of its promotion and its first act as primary
     /// is in a generation nobody saw begin.
     pub(super) fn started(&mut self, cluster: &Cluster, side: Side) -> Result<(), Violation> {
+        self.keeping_recorded(cluster, side)?;
         let Some(record) = cluster.node(side).superblock() else { return Ok(()) };
         let unseen = !self.histories.contains_key(&self.history_of(record.lineage.generation));
         let served = core::mem::take(&mut self.copies[side.index()].serving);
