@@ -67,6 +67,7 @@ impl Desk {
             autosync: true,
             granularity: crate::config::REGION,
             hot_extents: crate::config::HOT_EXTENTS,
+            resync: ResyncConfig::default(),
             safe_copy: SafeCopy::On { bound },
         };
         let mut record = Superblock::new("db", "lyon", [SIZE.0].into());

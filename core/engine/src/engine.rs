@@ -267,6 +267,8 @@ impl Engine {
         }
         if self.follower.is_following() && self.follower.failed.is_none() {
             self.teller.serve(&mut self.shared);
+        } else if self.follower.is_deaf() {
+            self.teller.decline(&mut self.shared);
         }
         self.keep_preserving();
         if self.session.peer().is_some() {

@@ -187,6 +187,11 @@ impl Follower {
         self.forget_held(s);
     }
 
+    /// A start was refused, and no other one came.
+    pub(crate) fn is_deaf(&self) -> bool {
+        self.deaf
+    }
+
     /// What was received and not applied is let go; nothing of it is under way.
     pub(crate) fn lay_down(&mut self, s: &mut Shared) {
         self.forget_held(s);

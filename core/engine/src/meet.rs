@@ -172,7 +172,7 @@ impl Engine {
                 Ok(())
             }
             (Copying::DigestsWanted { volume, extent, coarse }, None)
-                if self.follower.is_begun() =>
+                if self.follower.is_begun() || self.follower.is_deaf() =>
             {
                 self.teller.ask((volume, extent, coarse), &self.shared)
             }
