@@ -99,6 +99,7 @@ impl Cluster {
                 Effect::Note(note) => {
                     self.journal.push(Happening::Noted { side, words: note.text });
                 }
+                Effect::DismissClients => {}
                 Effect::Stopped => self.stopped(side),
             }
         }

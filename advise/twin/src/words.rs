@@ -80,6 +80,7 @@ pub(crate) fn of_effect(effect: &Effect) -> Option<String> {
         },
         Effect::Note(note) => format!("   \"{}\"", note.text),
         Effect::Stopped => "-> stopped".to_owned(),
+        Effect::DismissClients => "-> let clients go".to_owned(),
         Effect::Release(_) => return None,
     })
 }
@@ -112,6 +113,8 @@ fn of_command(command: Command) -> String {
         Command::GiveUpSafeCopy => "update, give the safe copy up".to_owned(),
         Command::Mode(mode) => format!("mode {mode}"),
         Command::Demote => "demote".to_owned(),
+        Command::Yield { generation } => format!("yield {generation}"),
+        Command::Switch => "switch".to_owned(),
         Command::Log => "log".to_owned(),
         Command::Update => "update".to_owned(),
         Command::Full => "full".to_owned(),
@@ -187,6 +190,7 @@ fn of_message(message: &Message) -> String {
             format!("ping {}, {state}{}", ping.token, flags(&[(ping.hurry, ", hurry")]))
         }
         Message::Copying(talk) => format!("{talk:?}"),
+        Message::Roles(talk) => format!("{talk:?}"),
         Message::Pong { token, flushing, short, .. } => {
             format!("pong {token}{}", flags(&[(*flushing, ", flushing"), (*short, ", short")]))
         }

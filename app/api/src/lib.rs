@@ -15,6 +15,7 @@ pub mod paths;
 mod peer;
 mod queue;
 mod request;
+mod roles;
 mod status;
 mod wire;
 
@@ -30,4 +31,5 @@ pub use request::{
     Accepted, ApplyReply, ApplyRequest, EventsRequest, ModeRequest, PromoteRequest, RecorderDump,
     RecorderEvent, UpdateRequest,
 };
+pub use roles::{Explanation, ResolveRequest, Row};
 pub use status::{GroupStatus, Io, ModeStatus, Protected, SafeCopyStatus, Status, VolumeStatus};

@@ -160,6 +160,45 @@ pub enum Verb {
         #[command(flatten)]
         at: At,
     },
+    /// Change roles with the other node, without loss, asked of either; returns when the other serves.
+    Switch {
+        /// Which group.
+        group: String,
+        /// Return only when the copies are equal again behind the new primary.
+        #[arg(long)]
+        wait: bool,
+        /// The daemon to ask.
+        #[command(flatten)]
+        at: At,
+    },
+    /// Tell how the two nodes stand: the row of the recovery table that fired last, its facts, what comes next.
+    Explain {
+        /// Which group.
+        group: String,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+        /// The daemon to ask.
+        #[command(flatten)]
+        at: At,
+    },
+    /// Give up what one node alone holds, so that it follows the other; shows it first, and saves it.
+    Resolve {
+        /// Which group.
+        group: String,
+        /// The node whose side is given up; the verb runs there.
+        #[arg(long, value_name = "NODE")]
+        discard: String,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+        /// The folder below which its regions are saved; without it, the daemon's state directory.
+        #[arg(long, value_name = "DIR")]
+        save: Option<PathBuf>,
+        /// The daemon to ask.
+        #[command(flatten)]
+        at: At,
+    },
     /// Show the flight recorder: the last events of a group.
     Recorder {
         /// Which group.

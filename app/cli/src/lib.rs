@@ -12,6 +12,7 @@ mod progress;
 mod queue;
 mod quickstart;
 mod render;
+mod roles;
 mod signals;
 mod verbs;
 mod wait;
@@ -56,6 +57,11 @@ fn run(verb: Verb) -> Result<ExitCode> {
             verbs::promote(&at, &group, wish)
         }
         Verb::Demote { group, at } => verbs::demote(&at, &group),
+        Verb::Switch { group, wait, at } => roles::switch(&at, &group, wait),
+        Verb::Explain { group, json, at } => roles::explain(&at, &group, json),
+        Verb::Resolve { group, discard, yes, save, at } => {
+            roles::resolve(&at, &group, discard, yes, save)
+        }
         Verb::Recorder { group, json, at } => verbs::recorder(&at, &group, json),
         Verb::Events { group, json, since, now, at } => {
             events::follow(&at, EventsRequest { group, since, now }, json)

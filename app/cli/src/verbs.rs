@@ -141,13 +141,22 @@ pub(crate) fn promote(at: &At, group: &str, wish: PromoteRequest) -> Result<Exit
     let client = Client::new(at)?;
     let path = paths::of_group(paths::PROMOTE, group);
     let ask = |confirmed| client.post::<Accepted>(&path, &PromoteRequest { confirmed, ..wish });
-    match ask(wish.confirmed) {
+    confirmed(&format!("promote {group} all the same?"), wish.confirmed, ask)
+}
+
+/// Does what may lose something: shows what is at stake, and asks where somebody is there to answer.
+pub(crate) fn confirmed(
+    question: &str,
+    yes: bool,
+    ask: impl Fn(bool) -> Result<Accepted, ClientError>,
+) -> Result<ExitCode> {
+    match ask(yes) {
         Ok(done) => accepted(&done),
         Err(ClientError::Refused(error))
             if error.code == code::NEEDS_CONFIRMATION && std::io::stdin().is_terminal() =>
         {
             show_stake(&error);
-            eprint!("promote {group} all the same? [y/N] ");
+            eprint!("{question} [y/N] ");
             let mut answer = String::new();
             std::io::stdin().read_line(&mut answer)?;
             if matches!(answer.trim(), "y" | "Y" | "yes") {

@@ -3,6 +3,7 @@
 
 mod apply;
 mod queue;
+mod roles;
 
 use crate::config::Config;
 use crate::control::{Answering, Backend, Command, EventStream, Reply};
@@ -93,6 +94,11 @@ impl Backend for Daemon {
                 Command::Demote { group } => {
                     self.carry_out(group, helio_engine::Command::Demote).await
                 }
+                Command::Switch { group } => {
+                    self.carry_out(group, helio_engine::Command::Switch).await
+                }
+                Command::Explain { group } => self.explanation(group).await.map(Reply::Explained),
+                Command::Resolve { group, wish } => self.resolve(group, wish).await,
                 Command::Promote { group, force, confirmed, restore } => {
                     self.promote(group, (force, confirmed), restore).await
                 }
@@ -163,13 +169,7 @@ impl Daemon {
         let result = self.shard.answer(|reply| Ask::Command { group, command, reply }).await?;
         match result {
             Ok(message) => Ok(Reply::Accepted(Accepted { message, warnings: Vec::new() })),
-            Err(refusal) => Err(ApiError {
-                error: refusal.text,
-                remedy: Some(refusal.remedy),
-                retry: refusal.retry,
-                code: refusal.code.into(),
-                at_stake: None,
-            }),
+            Err(refusal) => Err(of_refusal(refusal)),
         }
     }
 
@@ -233,5 +233,16 @@ impl Daemon {
     async fn is_primary(&self, group: &str) -> Result<bool, ApiError> {
         let status = self.status(Some(group.to_owned())).await?;
         Ok(status.groups.iter().any(|g| g.role == helio_units::Role::Primary))
+    }
+}
+
+/// An engine's refusal in the words of the API.
+fn of_refusal(refusal: helio_engine::Refusal) -> ApiError {
+    ApiError {
+        error: refusal.text,
+        remedy: Some(refusal.remedy),
+        retry: refusal.retry,
+        code: refusal.code.into(),
+        at_stake: None,
     }
 }

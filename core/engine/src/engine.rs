@@ -5,6 +5,7 @@ use crate::config::Config;
 use crate::digest::Teller;
 use crate::effect::{Answer, Effect};
 use crate::event::{CommandId, Durable, Event, Operation, Request, StoreOutcome};
+use crate::explain::Met;
 use crate::follower::{Follower, Wish};
 use crate::keep::Keeping;
 use crate::marks::Marks;
@@ -48,6 +49,14 @@ pub struct Engine {
     /// What must come before the stream that a meeting decided for.
     pub(crate) awaited: Option<Awaited>,
     pub(crate) keeping: Keeping,
+    /// What the last meeting came to.
+    pub(crate) met: Option<Met>,
+    /// When this node became primary last, if it was since it started.
+    pub(crate) wrote_since: Option<Moment>,
+    /// A stop that waits for a change of role to end.
+    pub(crate) stop_wanted: Option<CommandId>,
+    /// The command of a secondary that asked its primary to change roles, and until when it waits for that.
+    pub(crate) switch_wanted: Option<(CommandId, Moment)>,
     /// The state last told to the peer.
     pub(crate) told_state: Option<State>,
     pub(crate) seen: Seen,
@@ -110,6 +119,10 @@ impl Engine {
             update_wanted: false,
             awaited: None,
             keeping,
+            met: None,
+            wrote_since: None,
+            stop_wanted: None,
+            switch_wanted: None,
             told_state: None,
             seen: Seen { state: State::Logging, since: now },
             recorder: Recorder::default(),
@@ -171,7 +184,7 @@ impl Engine {
     }
 
     fn request(&mut self, request: Request) {
-        if let (Standing::Primary, Some(primary)) = (self.standing, &mut self.primary) {
+        if let (true, Some(primary)) = (self.standing.takes_requests(), &mut self.primary) {
             primary.request(request, &mut self.shared);
             return;
         }
@@ -211,7 +224,7 @@ impl Engine {
         self.shared.now = self.shared.now.max(now);
         core::mem::swap(&mut self.shared.out, effects);
         if let Some(primary) = &mut self.primary {
-            if self.standing.is_leaving() {
+            if self.standing.is_leaving_for_good() {
                 primary.wait_for_nobody(&mut self.shared);
             }
             primary.readmit(&mut self.shared);

@@ -10,7 +10,7 @@ use helio_format::copying::{Digest, PageBits};
 use helio_format::message::Message;
 use helio_format::superblock::Superblock;
 use helio_ledger::BeforeKept;
-use helio_units::{Extent, IoId, Mode, Payload, Rate, RequestId, VolumeIndex};
+use helio_units::{Extent, Generation, IoId, Mode, Payload, Rate, RequestId, VolumeIndex};
 
 /// What a client wants done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +101,13 @@ pub enum Command {
     },
     /// Stop being primary, everything delivered where the peer is there.
     Demote,
+    /// Change roles with the peer, from either side, without loss.
+    Switch,
+    /// Give up what only this node holds, so that it may follow its peer.
+    Yield {
+        /// Of this generation, or not at all.
+        generation: Generation,
+    },
     /// Keep marks only.
     Log,
     /// Copy marked regions, then replicate.

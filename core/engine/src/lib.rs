@@ -29,6 +29,7 @@ mod digest;
 mod effect;
 mod engine;
 mod event;
+pub mod explain;
 mod follower;
 mod gate;
 mod guess;
@@ -48,6 +49,7 @@ mod queue;
 mod recorder;
 pub mod recovery;
 mod refusal;
+mod resolve;
 mod restore;
 mod resync;
 mod role;
@@ -58,6 +60,7 @@ mod status;
 #[cfg(test)]
 mod stories;
 mod stream;
+mod switch;
 mod write;
 
 pub use ack::AckProof;
@@ -77,6 +80,7 @@ pub use primary::Lag;
 pub use queue::BoundSource;
 pub use recorder::{RECORDS, Record};
 pub use refusal::{Denial, Refusal, StoreFault};
+pub use resolve::Stake;
 pub use shared::Counters;
 pub use status::{
     CursorStatus, LinkStatus, QueueStatus, SafeCopyStatus, Status, SyncStatus, Words,

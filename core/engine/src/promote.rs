@@ -139,7 +139,9 @@ impl Engine {
     }
 
     pub(crate) fn promotion_answered(&mut self, granted: bool, text: String) {
-        let Standing::Asking { command } = self.standing else { return };
+        let Standing::Asking { command } = self.standing else {
+            return self.switch_denied(&text);
+        };
         if !granted {
             let peer = self.shared.config.peer.clone();
             self.stand(self.resting());
@@ -159,7 +161,10 @@ impl Engine {
             && self.session.peer().is_some_and(|peer| {
                 let candidate = Self::candidate(&ours, ours.lineage, self.own_head());
                 let facts = recovery::facts_of(&candidate, peer);
-                facts.kinship == Kinship::AtFork && facts.consistent && !facts.own
+                facts.kinship == Kinship::AtFork
+                    && facts.consistent
+                    && !facts.own
+                    && !facts.target_old
             });
         self.begin_promotion(Some(command), equal);
     }
@@ -205,16 +210,21 @@ impl Engine {
         let Some(mut marks) = self.keeping.resting.take() else { panic!("nobody holds the marks") };
         if self.superblock.marks_void {
             marks.stale_all();
-        }
-        // What the peer's own records may not tell of is marked here from now on.
-        for (volume, extent) in self.unsettled() {
-            marks.stale(volume, extent);
+        } else if equal {
+            // Proven since: what was marked, or not heard to be settled, is on both.
+            marks.clear();
+        } else {
+            // What the peer's own records may not tell of is marked here from now on.
+            for (volume, extent) in self.unsettled() {
+                marks.stale(volume, extent);
+            }
         }
         let config = &self.shared.config;
         let equal = equal && marks.none_stale();
         self.primary = Some(Primary::new(config, head, marks, equal, self.shared.now));
         self.shared.cover.marks_moved();
         self.equal_at_start = equal;
+        self.wrote_since = Some(self.shared.now);
         self.stand(Standing::Primary);
         let generation = self.superblock.lineage.generation;
         self.shared.info(format!("primary in generation {generation} behind item {head}"));

@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use helio_format::copying::Copying;
 use helio_format::message::Message;
+use helio_format::roles::Roles;
 use helio_units::Moment;
 
 /// Events remembered: a second or so of a busy group, hours of a quiet one.
@@ -123,12 +124,17 @@ fn boil_down(event: &Event) -> (&'static str, u64, u64) {
                 ("peer-answers-promotion", u64::from(*granted), 0)
             }
             Message::Copying(talk) => of_copying(talk),
+            Message::Roles(Roles::SwitchWanted) => ("peer-wants-switch", 0, 0),
+            Message::Roles(Roles::Invite { head, .. }) => ("peer-invites", head.0, 0),
+            Message::Roles(Roles::Row { .. }) => ("peer-tells-row", 0, 0),
         },
         Event::Command { id, command } => match command {
             Command::Promote { force } => ("promote", id.0, u64::from(*force)),
             Command::Restore { force } => ("restore", id.0, u64::from(*force)),
             Command::GiveUpSafeCopy => ("give-up-safe-copy", id.0, 0),
             Command::Demote => ("demote", id.0, 0),
+            Command::Yield { generation } => ("yield", id.0, generation.number),
+            Command::Switch => ("switch", id.0, 0),
             Command::Log => ("log", id.0, 0),
             Command::Update => ("update", id.0, 0),
             Command::Mode(mode) => ("mode", id.0, *mode as u64),

@@ -266,7 +266,8 @@ pub fn facts_of(source: &Hello, target: &Hello) -> Facts {
 pub fn explain(label: &str, us: &str, peer: &str) -> (String, String) {
     let resolve = |who: &str| {
         format!(
-            "see what would be given up, and give it up (a copy is kept): `helio resolve GROUP --discard {who}` on {who}"
+            "see what only {who} holds, and give it up (a copy is kept): `helio resolve GROUP --discard {who}` on {who}, \
+             once it is secondary; `helio explain GROUP` tells more"
         )
     };
     match label {

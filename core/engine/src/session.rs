@@ -169,6 +169,7 @@ impl Engine {
             primary.stream_broken(&mut self.shared);
         }
         self.asking_failed("the connection was lost while the peer was asked");
+        self.switch_unheard("the connection was lost while the primary was asked");
     }
 
     /// Ends the conversation from this side.
@@ -219,6 +220,7 @@ impl Engine {
                 self.peer_asks_promotion(generation, durable);
                 Ok(())
             }
+            Message::Roles(talk) if up => self.peer_talks_roles(talk),
             Message::PromoteReply { granted, text } if up => {
                 self.promotion_answered(granted, text);
                 Ok(())
@@ -268,6 +270,10 @@ impl Engine {
     fn peer_ack(&mut self, ack: helio_format::message::Ack) -> Result<(), String> {
         let incarnation = self.session.peer().map(|h| h.incarnation);
         let Some(primary) = &mut self.primary else {
+            // What the one that was asked to take over says of the stream that just ended.
+            if matches!(self.standing, Standing::Handing { .. }) {
+                return Ok(());
+            }
             return Err(String::from("an acknowledgement reached a node that sends nothing"));
         };
         if primary.flow.is_some() {
@@ -295,6 +301,7 @@ impl Engine {
         let continues = b.lineage == start.lineage
             && b.consistent == start.consistent
             && !b.clean
+            && !b.alone
             && (kept || b.consistent);
         self.follower.start(start, continues, &mut self.shared);
         Ok(())

@@ -307,6 +307,7 @@ impl Engine {
             Standing::Asking { .. } => Some("asking the peer"),
             Standing::Promoting { .. } => Some("becoming primary"),
             Standing::Leaving { .. } => Some("leaving the primary role"),
+            Standing::Handing { .. } => Some("handing over"),
             Standing::Closing { .. } | Standing::Stopped => Some("stopping"),
         }
     }

@@ -264,14 +264,14 @@ fn hello(lineage: Lineage, consistent: bool) -> Hello {
         clean: true,
         consistent,
         wrote: false,
+        alone: false,
+        trusted: true,
         lineage,
         head: Sequence::ZERO,
         received: Sequence::ZERO,
         durable: Sequence::ZERO,
-        alone: false,
-        trusted: true,
         sure: true,
-        granularity: crate::config::REGION.0 as u32,
+        granularity: REGION.0 as u32,
         metadata: 1,
         remembers: 0,
         sizes: [SIZE.0].into(),
@@ -306,9 +306,9 @@ fn item(sequence: u64) -> Message {
     })
 }
 
-/// A stream begins, and nothing is to be kept.
+/// A stream begins to one of whom nothing is known, and nothing is to be kept.
 fn start(lineage: Lineage, from: u64, consistent: bool) -> Start {
-    Start { lineage, from: Sequence(from), consistent, keep: false, whole: false, to_copy: 0 }
+    Start { lineage, from: Sequence(from), consistent, keep: false, whole: true, to_copy: 0 }
 }
 
 /// A follower that a primary streams to, from item 1 on.
@@ -625,3 +625,6 @@ fn digests_are_read_only_once_the_stream_is_adopted() {
     let told = |m: &Message| matches!(m, Message::Copying(Copying::Digests { .. }));
     assert!(desk.said.iter().any(told));
 }
+
+#[path = "switch_stories.rs"]
+mod switch_stories;

@@ -105,6 +105,7 @@ fn by_operation(mut data: &[u8]) {
         operation,
         Operation::Mode
             | Operation::Promote
+            | Operation::Resolve
             | Operation::Update
             | Operation::QueueSet
             | Operation::Apply
@@ -123,6 +124,9 @@ fn named(command: &Command) -> Option<&String> {
         | Command::Mode { group, .. }
         | Command::Promote { group, .. }
         | Command::Demote { group }
+        | Command::Switch { group }
+        | Command::Explain { group }
+        | Command::Resolve { group, .. }
         | Command::Queue { group }
         | Command::QueueSet { group, .. }
         | Command::QueueReset { group }

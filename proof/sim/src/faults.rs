@@ -262,8 +262,18 @@ impl Driver {
             }
             Fault::Switch => {
                 if let Some(side) = serving {
-                    let id = self.command(cluster, oracle, side, Command::Demote);
-                    self.switching.insert(id, side.other());
+                    match self.dice.below(4) {
+                        0 => {
+                            self.command(cluster, oracle, side, Command::Switch);
+                        }
+                        1 => {
+                            self.command(cluster, oracle, side.other(), Command::Switch);
+                        }
+                        _ => {
+                            let id = self.command(cluster, oracle, side, Command::Demote);
+                            self.switching.insert(id, side.other());
+                        }
+                    }
                 }
             }
             Fault::CleanStop(side) => {

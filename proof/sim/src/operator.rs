@@ -127,7 +127,7 @@ impl Driver {
         self.find_a_primary(cluster, oracle);
     }
 
-    /// A node that the serving one refuses for good joins as new; of two that serve, one gives way.
+    /// A node that the serving one refuses for good gives its side up, or joins as new; of two that serve, one gives way.
     fn rejoin(&mut self, cluster: &mut Cluster, oracle: &mut Oracle) {
         let now = cluster.now();
         let serving: Vec<Side> =
@@ -158,7 +158,25 @@ impl Driver {
             && cluster.node(serving.other()).is_up()
             && !cluster.node(serving).hangs(now)
         {
-            self.wipe(serving.other(), cluster);
+            self.give_up(serving.other(), cluster, oracle);
+        }
+    }
+
+    /// What `helio resolve` does; or the metadata is removed, where that is given up as well.
+    fn give_up(&mut self, side: Side, cluster: &mut Cluster, oracle: &mut Oracle) {
+        let record = cluster.node(side).superblock();
+        if record.is_some_and(|r| r.role == Role::Secondary && r.alone && !r.wrote) {
+            return;
+        }
+        let engine = cluster.node(side).engine.as_ref();
+        let stake = engine.and_then(|engine| engine.stake().ok());
+        match stake.filter(|_| self.dice.chance(1, 2)) {
+            Some(stake) => {
+                self.tally.yields += 1;
+                let command = Command::Yield { generation: stake.generation };
+                self.command(cluster, oracle, side, command);
+            }
+            None => self.wipe(side, cluster),
         }
     }
 

@@ -41,6 +41,8 @@ pub struct Counts {
     pub resyncs: u64,
     /// Nodes that joined as new after a refusal.
     pub wipes: u64,
+    /// Nodes that gave their side up after a refusal.
+    pub yields: u64,
     /// Kept images restored.
     pub restores: u64,
     /// Events.
@@ -59,6 +61,7 @@ impl Counts {
         self.promotions += other.promotions;
         self.resyncs += other.resyncs;
         self.wipes += other.wipes;
+        self.yields += other.yields;
         self.restores += other.restores;
         self.steps += other.steps;
     }
@@ -131,6 +134,7 @@ pub fn run(telling: &Telling, story: Option<Story<'_>>) -> Verdict {
         power_cuts: tally.power_cuts,
         link_cuts: tally.link_cuts,
         wipes: tally.wipes,
+        yields: tally.yields,
         restores: stage.oracle.restores,
         ..stage.counts
     };

@@ -52,6 +52,8 @@ pub(crate) enum Wanted {
     Answer { request: RequestId, answer: Answer, data: Option<Shared> },
     /// The connection was given up; its last words.
     Part { socket: Socket, words: Option<Op> },
+    /// Let the group's clients go.
+    Dismiss,
     /// The group stopped cleanly.
     Stopped,
 }
@@ -228,6 +230,7 @@ impl Group {
             Effect::Keep(Keep::Marks { page, bits }) => {
                 self.keep(Change::Marks { page, bits }, clock.now(), driver);
             }
+            Effect::DismissClients => wanted.push(Wanted::Dismiss),
             Effect::Before(op) => {
                 if let Some(outcome) = self.before.begin(self.index, op, &self.volumes, driver) {
                     self.tell(clock.now(), Event::BeforeDone(outcome));

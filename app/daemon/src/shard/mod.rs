@@ -14,6 +14,7 @@ mod before;
 mod clients;
 mod clock;
 mod events;
+mod explain;
 mod group;
 mod guard;
 mod link;
@@ -34,6 +35,7 @@ pub(crate) use clients::Protection;
 use clients::{Clients, Io};
 pub(crate) use clock::Clock;
 use events::Watch;
+pub(crate) use explain::Losing;
 use group::{CommandReply, Group, Wanted};
 use guard::Door;
 pub(crate) use guard::Guard;
@@ -71,6 +73,10 @@ pub(crate) enum Ask {
     Command { group: String, command: Command, reply: CommandReply },
     /// What a forced promotion would put at stake.
     AtStake { group: String, reply: oneshot::Sender<helio_api::AtStake> },
+    /// How the two nodes stand to each other.
+    Explain { group: String, reply: oneshot::Sender<helio_api::Explanation> },
+    /// What would be lost with this node's side.
+    Losing { group: String, reply: oneshot::Sender<Result<Losing, Refusal>> },
     /// The flight recorder.
     Recorder { group: String, reply: oneshot::Sender<Vec<helio_api::RecorderEvent>> },
     /// What runs of all that can change while running, group by group.
@@ -270,7 +276,9 @@ impl<D: Driver> Shard<D> {
                     touched.extend(self.clients.answer(request, answer, data));
                 }
                 Wanted::Part { socket, words } => self.part(socket, words),
-                Wanted::Stopped => self.clients.dismiss(Some(index), &mut self.driver),
+                Wanted::Dismiss | Wanted::Stopped => {
+                    self.clients.dismiss(Some(index), &mut self.driver);
+                }
             }
         }
         touched.sort_unstable();
@@ -491,6 +499,16 @@ impl<D: Driver> Shard<D> {
             Ask::AtStake { group, reply } => {
                 if let Some(index) = self.find(&group) {
                     let _gone = reply.send(show::at_stake(&self.groups[index], &self.clock));
+                }
+            }
+            Ask::Explain { group, reply } => {
+                if let Some(index) = self.find(&group) {
+                    let _gone = reply.send(explain::explanation(&self.groups[index], &self.clock));
+                }
+            }
+            Ask::Losing { group, reply } => {
+                if let Some(index) = self.find(&group) {
+                    let _gone = reply.send(explain::losing(&self.groups[index], &self.clock));
                 }
             }
             Ask::Recorder { group, reply } => {

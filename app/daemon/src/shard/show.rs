@@ -296,7 +296,7 @@ pub(crate) fn at_stake(group: &Group, clock: &Clock) -> AtStake {
         writes: Some(Items(told.writes)),
         last_contact_ms: Some(clock.wall(heard)),
         text: format!(
-            "{peer} may have gone on since {} ({:.1} s ago); when it was heard last, {} in {} writes had not completed \
+            "{peer} may have continued since {} ({:.1} s ago); when it was heard last, {} in {} writes had not completed \
              here; whatever it answered since is not here either",
             clock.wall(heard),
             silent.as_secs_f64(),

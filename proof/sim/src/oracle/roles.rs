@@ -8,6 +8,7 @@
 //!   FLUSH in sync had covered.
 
 use super::history::{History, Image, Serial, Write};
+use super::secondary::gave_up;
 use super::{Key, Oracle, key};
 use crate::promise::{Promise, Violation, hold};
 use helio_format::lineage::Lineage;
@@ -27,7 +28,7 @@ impl Oracle {
             return self.promoted(cluster, side, self.promoting[side.index()]);
         }
         self.copies[side.index()].serving = false;
-        if record.role == Role::Secondary && !record.wrote {
+        if record.role == Role::Secondary && !record.wrote && !gave_up(record) {
             self.nothing_discarded(cluster, side)?;
             // The two have come to terms: whoever was restored was told from the node it had been.
             if !record.clean {
