@@ -36,6 +36,8 @@ pub(crate) enum Goal {
     Void,
     /// Every mark is kept, so they prove something again.
     MarksKept,
+    /// How far the peer's metadata was heard to be: should it go back, this node knows, even if it died meanwhile.
+    Remember,
     /// The kept image is about to be put back.
     Restoring,
     /// It is put back.
@@ -139,6 +141,8 @@ impl Engine {
             Goal::Together => b.alone = false,
             Goal::Void => b.marks_void = true,
             Goal::MarksKept => b.marks_void = false,
+            // Every save does.
+            Goal::Remember => {}
             Goal::Restoring => Self::shape_restoring(b),
             Goal::Restored => self.shape_restored(b),
         }
@@ -170,7 +174,7 @@ impl Engine {
                     self.stop_now(command);
                 }
             }
-            Goal::SteppedBack | Goal::Together | Goal::MarksKept => {}
+            Goal::SteppedBack | Goal::Together | Goal::MarksKept | Goal::Remember => {}
             Goal::Alone => self.alone_saved(),
             Goal::Void => {
                 if self.awaited == Some(Awaited::Void) {
