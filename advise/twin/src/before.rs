@@ -71,6 +71,19 @@ impl Before {
         }
     }
 
+    /// The file as it lies there, for a snapshot.
+    pub(crate) fn backup(&self) -> Vec<u8> {
+        self.live.clone()
+    }
+
+    /// Puts an older file in its place, durably.
+    pub(crate) fn put_back(&mut self, bytes: Vec<u8>) {
+        self.durable.clone_from(&bytes);
+        self.live = bytes;
+        self.dirty.clear();
+        self.index = self.kept().unwrap_or_default();
+    }
+
     /// The file system has room for so many chunks from now on; what has its room keeps it.
     pub fn limit(&mut self, chunks: u64) {
         self.room = chunks;

@@ -8,11 +8,12 @@ use crate::metadata::MetadataBytes;
 use crate::node::Side;
 use crate::{Place, Stamp};
 
-/// Disk and metadata of a node at one moment, as a snapshot of its machine holds them.
+/// Disk, metadata and before-images of a node at one moment, as a snapshot of its machine holds them.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     disk: Vec<Vec<Stamp>>,
     metadata: MetadataBytes,
+    before: Vec<u8>,
     changes: u64,
 }
 
@@ -27,9 +28,10 @@ impl Snapshot {
 /// What of a snapshot is put back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Restore {
-    /// The machine: its disk and its metadata.
+    /// The machine: all of it.
     Machine,
-    /// The metadata file alone.
+    /// The metadata file alone. What the before-image file keeps belongs to the bytes on the disk, and stays with them:
+    /// a record that says consistent ends it, and one that does not finds the image it can give back.
     Metadata,
 }
 
@@ -41,6 +43,7 @@ impl Cluster {
         Snapshot {
             disk: node.disk.contents(),
             metadata: node.metadata.backup(),
+            before: node.before.backup(),
             changes: node.metadata.sequence(),
         }
     }
@@ -52,6 +55,7 @@ impl Cluster {
         self.node_mut(side).metadata.restore(snapshot.metadata.clone());
         if what == Restore::Machine {
             self.put_disk(side, &snapshot.disk);
+            self.node_mut(side).before.put_back(snapshot.before.clone());
         }
     }
 

@@ -18,10 +18,38 @@ use crate::save::Goal;
 use crate::shared::Shared;
 use crate::stream::Pace;
 use alloc::format;
+use core::time::Duration;
 use helio_format::lineage::Lineage;
 use helio_units::Mode;
 
+/// What was heard of the peer's metadata is recorded once in that time at most.
+const REMEMBER_EVERY: Duration = Duration::from_secs(5);
+
 impl Engine {
+    /// Records how far the peer's metadata was heard to be, now and then while the two are level. Marks end by what the
+    /// peer says it has durable; who forgets in a crash that it said so cannot tell a peer that went back since.
+    pub(crate) fn record_heard(&mut self) {
+        let news = self.keeping.heard > self.superblock.remembers;
+        let now = self.shared.now;
+        let due = self.keeping.remembered_at.is_none_or(|at| now >= at + REMEMBER_EVERY);
+        if !news || !due || self.is_saving() || self.metadata_failed {
+            return;
+        }
+        let level = match (&self.primary, self.standing) {
+            (Some(p), Standing::Primary) => {
+                matches!(p.flow.as_ref().map(|f| f.pace), Some(Pace::Level { .. })) && !p.order_lost
+            }
+            (None, Standing::Secondary) => {
+                self.follower.streaming && self.superblock.consistent && self.follower.is_begun()
+            }
+            _ => false,
+        };
+        if level {
+            self.keeping.remembered_at = Some(now);
+            self.save(Goal::Remember);
+        }
+    }
+
     /// Asks for the record that fits how answers are given now.
     pub(crate) fn record_company(&mut self) {
         let lineage = self.superblock.lineage;

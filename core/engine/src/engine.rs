@@ -238,6 +238,7 @@ impl Engine {
             self.follow();
         }
         self.record_company();
+        self.record_heard();
         self.change_role();
         self.arrange_keeping();
         self.keep_step();

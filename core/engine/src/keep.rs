@@ -49,6 +49,8 @@ pub(crate) struct Keeping {
     pub(crate) sequence: u64,
     /// The highest such count of the peer that was ever heard of.
     pub(crate) heard: u64,
+    /// When that was recorded last.
+    pub(crate) remembered_at: Option<Moment>,
     /// How far the primary that is followed has completed its line itself.
     pub(crate) primary_here: Sequence,
     /// When it was heard to have come forward last.

@@ -40,6 +40,8 @@ pub(crate) enum Goal {
     MarksKept,
     /// An operator gave up what only this node holds.
     Yielded { command: CommandId, lineage: Lineage },
+    /// How far the peer's metadata was heard to be: should it go back, this node knows, even if it died meanwhile.
+    Remember,
     /// The kept image is about to be put back.
     Restoring,
     /// It is put back.
@@ -145,6 +147,8 @@ impl Engine {
                 }
                 give_up(b, lineage);
             }
+            // Every save does.
+            Goal::Remember => {}
             Goal::Restoring => Self::shape_restoring(b),
             Goal::Restored => self.shape_restored(b),
         }
@@ -196,7 +200,7 @@ impl Engine {
                     self.stop_now(Some(command));
                 }
             }
-            Goal::SteppedBack | Goal::Together | Goal::MarksKept => {}
+            Goal::SteppedBack | Goal::Together | Goal::MarksKept | Goal::Remember => {}
             Goal::Alone => self.alone_saved(),
             Goal::Void => {
                 if self.awaited == Some(Awaited::Void) {

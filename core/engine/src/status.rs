@@ -474,12 +474,6 @@ impl Engine {
         self.standing.name()
     }
 
-    /// The highest count of the peer's metadata that this node ever heard of.
-    #[must_use]
-    pub fn heard_of_peer(&self) -> u64 {
-        self.keeping.heard
-    }
-
     /// Whether this node serves as primary now.
     #[must_use]
     pub fn is_primary(&self) -> bool {

@@ -53,12 +53,11 @@ impl Driver {
             self.snapshots[side.index()] = Some(cluster.snapshot(side));
             return;
         };
-        // An older metadata that the other node never heard to be older cannot be told from the newest: a limit that
-        // docs/reference/recovery.md names.
+        // An older metadata that the other node never recorded to be older cannot be told from the newest, once that node
+        // went down, too: a limit that docs/reference/recovery.md names.
         let other = cluster.node(side.other());
         let remembered = other.superblock().map_or(0, |record| record.remembers);
-        let heard = other.engine.as_ref().map_or(remembered, helio_engine::Engine::heard_of_peer);
-        if heard <= snapshot.changes() || snapshot.changes() == 0 {
+        if remembered <= snapshot.changes() || snapshot.changes() == 0 {
             return;
         }
         self.kill(side, true, cluster);

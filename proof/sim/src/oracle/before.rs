@@ -3,7 +3,9 @@
 //! it consistent again, what is kept laid over what is there gives the image it had before.
 //!
 //! Judged for every block that changes, and for all of them whenever the node dies, starts or ends an update. A
-//! keeping may be given up by the operator, or not be asked for; then nothing is expected until the next one.
+//! keeping may be given up by the operator, or not be asked for; then nothing must be kept until the next one. What is
+//! kept all the same, until the node hears of it or because it was never asked, can be restored, and is no better an
+//! image than it was: so what it was is remembered for it, too.
 
 use super::Oracle;
 use super::history::Image;
@@ -21,12 +23,16 @@ pub(super) struct Expected {
     image: Image,
     /// That image was what a power cut had left.
     tainted: bool,
+    /// Its node's files were older ones: no record tells what it was.
+    unknown: bool,
+    /// It need not be kept any more.
+    waived: bool,
 }
 
 impl Oracle {
     /// The operator gives safe copies up: none is expected until the next update.
     pub(crate) fn safe_copy_given_up(&mut self) {
-        self.expected = [None, None];
+        self.expected.iter_mut().flatten().for_each(|expected| expected.waived = true);
         self.waived = true;
     }
 
@@ -41,8 +47,7 @@ impl Oracle {
         let copy = &self.copies[side.index()];
         let was = copy.consistent && copy.generation != super::Key::default();
         if was && !record.consistent {
-            let keeps = node.config.safe_copy != SafeCopy::Off && !self.waived;
-            let keeps = keeps && node.before.kept().is_some();
+            let keeps = node.config.safe_copy != SafeCopy::Off && node.before.kept().is_some();
             hold(
                 keeps || self.waived || node.config.safe_copy == SafeCopy::Off,
                 Promise::SafeCopy,
@@ -53,6 +58,8 @@ impl Oracle {
                 head: node.before.kept_head().unwrap_or_default(),
                 image: self.images[side.index()].clone(),
                 tainted: copy.tainted,
+                unknown: copy.restored,
+                waived: self.waived,
             });
         }
         if record.consistent {
@@ -64,6 +71,7 @@ impl Oracle {
             {
                 self.judge_restored(side, &expected)?;
                 self.restored_tainted[side.index()] = expected.tainted;
+                self.restored_unknown[side.index()] = expected.unknown;
                 self.restores += 1;
             }
         }
@@ -77,6 +85,11 @@ impl Oracle {
         })
     }
 
+    /// What a node must be able to give back now.
+    fn demanded(&self, side: Side) -> Option<&Expected> {
+        self.expected[side.index()].as_ref().filter(|expected| !expected.waived)
+    }
+
     /// A block of a node's live image changed while an image is kept there.
     pub(super) fn judge_kept_block(
         &self,
@@ -84,7 +97,7 @@ impl Oracle {
         side: Side,
         place: Place,
     ) -> Result<(), Violation> {
-        let Some(expected) = &self.expected[side.index()] else { return Ok(()) };
+        let Some(expected) = self.demanded(side) else { return Ok(()) };
         let kept = cluster.node(side).before.kept_block(place);
         let live = self.images[side.index()][usize::from(place.volume.0)][place.block as usize];
         let wanted = expected.image[usize::from(place.volume.0)][place.block as usize];
@@ -95,7 +108,7 @@ impl Oracle {
 
     /// All that is kept, laid over all that is there.
     pub(super) fn judge_keeping(&self, cluster: &Cluster, side: Side) -> Result<(), Violation> {
-        let Some(expected) = &self.expected[side.index()] else { return Ok(()) };
+        let Some(expected) = self.demanded(side) else { return Ok(()) };
         let kept: BTreeMap<Place, Stamp> = cluster.node(side).before.kept().unwrap_or_default();
         let images = expected.image.iter().zip(&self.images[side.index()]);
         for (volume, (wanted, live)) in (0u16..).map(VolumeIndex).zip(images) {

@@ -112,6 +112,8 @@ pub(crate) struct Oracle {
     waived: bool,
     /// The image restored last was one that a power cut had left.
     restored_tainted: [bool; 2],
+    /// No record tells what the image was that was restored last.
+    restored_unknown: [bool; 2],
     /// Images restored.
     pub(crate) restores: u64,
     /// A promotion was commanded and has not ended; with force or without, and when.
@@ -141,6 +143,7 @@ impl Oracle {
             expected: [None, None],
             waived: false,
             restored_tainted: [false; 2],
+            restored_unknown: [false; 2],
             restores: 0,
             promoting: [None; 2],
         };

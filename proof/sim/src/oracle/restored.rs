@@ -7,6 +7,7 @@ use helio_twin::Side;
 
 impl Oracle {
     pub(super) fn restored(&mut self, side: Side) {
+        self.expected[side.index()] = None;
         let copy = &mut self.copies[side.index()];
         copy.restored = true;
         copy.tainted = true;

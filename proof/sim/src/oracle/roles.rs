@@ -30,14 +30,18 @@ impl Oracle {
         self.copies[side.index()].serving = false;
         if record.role == Role::Secondary && !record.wrote && !gave_up(record) {
             self.nothing_discarded(cluster, side)?;
-            // The two have come to terms: whoever was restored was told from the node it had been.
-            if !record.clean {
+            // The two have come to terms: whoever was restored was told from the node it had been. One that goes back
+            // to an image it kept comes to terms with nobody.
+            let unknown = core::mem::take(&mut self.restored_unknown[side.index()]);
+            if unknown {
+                self.copies[side.index()].restored = true;
+            } else if !record.clean {
                 self.copies.iter_mut().for_each(|copy| copy.restored = false);
             }
             // A stream was adopted: what a power cut took has been made up for, or the record says inconsistent.
             self.copies[side.index()].tainted =
                 core::mem::take(&mut self.restored_tainted[side.index()]);
-            if record.consistent && !self.copies[side.index()].consistent {
+            if record.consistent && !self.copies[side.index()].consistent && !unknown {
                 self.judge_durable(cluster, side)?;
             }
         }
