@@ -222,6 +222,7 @@ impl Engine {
         } else {
             self.follow();
         }
+        self.watch_peer();
         self.record_company();
         self.change_role();
         self.keep_step();
