@@ -5,10 +5,11 @@
 
 mod fuzz;
 mod repo;
+mod sim;
 mod test;
 mod tidy;
 
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 const HELP: &str = "\
 The project's chores.
@@ -22,6 +23,7 @@ The project's chores.
       --no-install           install no packages, skip what needs them
   cargo xtask tidy           the rules of the house (HACKING.md says which)
   cargo xtask sim [ARGS…]    the simulator, in release: `cargo xtask sim -- --help`
+      --record               counts the walk in proof/sim/walked.txt, if every promise held
   cargo xtask fuzz [TARGET…] the fuzzer over what strangers' bytes reach; needs nightly and cargo-fuzz
       --seconds N            for so long each (default: 600)
       --minimise             instead, keep the few inputs that reach most
@@ -33,7 +35,7 @@ fn main() -> ExitCode {
         Some((verb, rest)) => match verb.as_str() {
             "test" => test::run(rest),
             "tidy" => tidy::run(rest),
-            "sim" => sim(rest),
+            "sim" => sim::run(rest),
             "fuzz" => fuzz::run(rest),
             "help" | "--help" | "-h" => {
                 print!("{HELP}");
@@ -50,19 +52,4 @@ fn main() -> ExitCode {
         eprintln!("xtask: {why}");
         ExitCode::from(2)
     })
-}
-
-/// Hands everything to the simulator; its exit code is ours.
-fn sim(arguments: &[String]) -> Result<ExitCode, String> {
-    let arguments = arguments.strip_prefix(&["--".to_owned()]).unwrap_or(arguments);
-    let planting = arguments.iter().any(|a| a == "--plant" || a == "--check-planted");
-    let features: &[&str] = if planting { &["--features", "plant"] } else { &[] };
-    let status = Command::new(repo::cargo())
-        .args(["run", "--quiet", "--release", "-p", "helio-sim"])
-        .args(features)
-        .arg("--")
-        .args(arguments)
-        .status()
-        .map_err(|why| format!("cannot start cargo: {why}"))?;
-    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -28,6 +28,7 @@ pub(crate) enum Due {
     Took { side: Side, epoch: u64, bytes: u64 },
     Dial { side: Side },
     Establish { side: Side, epoch: u64 },
+    Accept { side: Side, epoch: u64 },
     Broken { side: Side, epoch: u64 },
 }
 
@@ -179,6 +180,7 @@ impl Cluster {
             }
             Due::Dial { side } => self.dial(side),
             Due::Establish { side, epoch } => self.establish(side, epoch),
+            Due::Accept { side, epoch } => self.accept(side, epoch),
             Due::Broken { side, epoch } => {
                 if self.wire.ends[side.index()].epoch == Some(epoch) {
                     let size = helio_units::Bytes::ZERO;
@@ -223,8 +225,9 @@ impl Cluster {
     pub(crate) fn handle(&mut self, side: Side, event: Event) {
         self.tell_event(side, &event);
         let mut effects = core::mem::take(&mut self.effects);
-        if let Some(engine) = &mut self.nodes[side.index()].engine {
-            engine.handle(self.now, event, &mut effects);
+        let Node { engine, clock, .. } = &mut self.nodes[side.index()];
+        if let Some(engine) = engine {
+            engine.handle(clock.read(self.now), event, &mut effects);
         }
         self.perform(side, &mut effects);
         self.effects = effects;
@@ -240,8 +243,9 @@ impl Cluster {
     fn settle(&mut self, side: Side) {
         self.node_mut(side).settling = false;
         let mut effects = core::mem::take(&mut self.effects);
-        if let Some(engine) = &mut self.nodes[side.index()].engine {
-            engine.settle(self.now, &mut effects);
+        let Node { engine, clock, .. } = &mut self.nodes[side.index()];
+        if let Some(engine) = engine {
+            engine.settle(clock.read(self.now), &mut effects);
             engine.check_invariants();
         }
         self.perform(side, &mut effects);
@@ -249,7 +253,7 @@ impl Cluster {
         let node = self.node(side);
         let Some(engine) = &node.engine else { return };
         // An engine that asks for the past is woken at once, but time must move.
-        let wake = engine.deadline().max(self.now + Duration::from_micros(1));
+        let wake = node.clock.when(engine.deadline()).max(self.now + Duration::from_micros(1));
         if wake < node.wake_at {
             self.node_mut(side).wake_at = wake;
             self.push_node(wake, side, NodeDue::Wake);
@@ -263,7 +267,7 @@ impl Cluster {
             if node.hangs(self.now) || node.paused {
                 return;
             }
-            let Some(parcel) = self.wire.ends[side.index()].inbox.pop_front() else { return };
+            let Some(parcel) = self.wire.next_in(side) else { return };
             self.wire.was_read(side.other(), &parcel);
             self.pump(side.other());
             if self.wire.ends[side.index()].epoch == Some(parcel.epoch) {
@@ -319,8 +323,34 @@ impl Cluster {
         self.wire.epochs += 1;
         self.wire.dialling = true;
         let (epoch, at) = (self.wire.epochs, now + self.wire.round_trip());
-        self.push(at, Due::Establish { side: side.other(), epoch });
+        let late = core::mem::take(&mut self.wire.late);
+        if late == Duration::ZERO {
+            self.push(at, Due::Establish { side: side.other(), epoch });
+        } else {
+            self.wire.ends[side.other().index()].accepting = epoch;
+            self.push(at + late, Due::Accept { side: side.other(), epoch });
+        }
         self.push(at, Due::Establish { side, epoch });
+    }
+
+    /// A node accepts what the other believes in for a while already; what it held before ends only now. If it died
+    /// meanwhile, or met the other elsewhere, the other is told.
+    fn accept(&mut self, side: Side, epoch: u64) {
+        let end = &mut self.wire.ends[side.index()];
+        let waited = end.accepting == epoch;
+        if waited {
+            end.accepting = 0;
+        }
+        let before = end.epoch;
+        if waited && before.is_none_or(|before| before < epoch) && self.node(side).is_up() {
+            self.establish(side, epoch);
+            // The other end may still believe in what this one lets go.
+            if let Some(epoch) = before {
+                self.push(self.now, Due::Broken { side: side.other(), epoch });
+            }
+        } else {
+            self.push(self.now, Due::Broken { side: side.other(), epoch });
+        }
     }
 
     fn establish(&mut self, side: Side, epoch: u64) {
@@ -335,17 +365,14 @@ impl Cluster {
         let before = self.wire.ends[side.index()].epoch;
         self.wire.establish(side, epoch);
         self.node_mut(side).paused = false;
-        if before.is_some() {
-            let gone = Parcel {
-                epoch,
-                size: helio_units::Bytes::ZERO,
-                cargo: Cargo::Closed("replaced by a new connection"),
-            };
-            self.wire.ends[side.index()].inbox.push_back(gone);
-        }
+        // Before anything the other end said on it already.
+        let inbox = &mut self.wire.ends[side.index()].inbox;
         let size = helio_units::Bytes::ZERO;
-        let opened = Parcel { epoch, size, cargo: Cargo::Opened };
-        self.wire.ends[side.index()].inbox.push_back(opened);
+        inbox.push_front(Parcel { epoch, size, cargo: Cargo::Opened });
+        if before.is_some() {
+            let gone = Parcel { epoch, size, cargo: Cargo::Closed("replaced by a new connection") };
+            inbox.push_front(gone);
+        }
         self.drain(side);
     }
 
@@ -390,6 +417,23 @@ impl Cluster {
         self.push_node(until, side, NodeDue::Drain);
     }
 
+    /// The clock of a node leaps ahead.
+    pub fn leap_clock(&mut self, side: Side, by: Duration) {
+        let now = self.now;
+        let node = self.node_mut(side);
+        node.clock.leap(now, by);
+        if node.is_up() {
+            node.wake_at = now;
+            self.push_node(now, side, NodeDue::Wake);
+        }
+    }
+
+    /// The next connection is accepted so much later than it stands for the one who dialled: what both held before
+    /// ends at one of them long after the new one opened at the other.
+    pub fn delay_acceptance(&mut self, by: Duration) {
+        self.wire.late = by;
+    }
+
     /// An operator commands. Returns false where no process listens.
     pub fn command(&mut self, side: Side, id: CommandId, command: Command) -> bool {
         let node = self.node(side);
@@ -410,6 +454,12 @@ impl Cluster {
                         let later = Duration::from_micros(self.dice.below(50_000));
                         self.push(self.now + later, Due::Broken { side, epoch });
                     }
+                }
+            }
+            Breakage::HalfOpen(side) => {
+                self.wire.reset();
+                if let Some(epoch) = self.wire.ends[side.index()].epoch {
+                    self.push(self.now, Due::Broken { side, epoch });
                 }
             }
             Breakage::SilentFrom(side) => self.wire.cut(side),

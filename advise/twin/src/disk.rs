@@ -90,6 +90,10 @@ pub struct Disk {
     /// Everything takes this many times as long.
     slowness: u32,
     failing: Vec<(StoreVerb, StoreFault)>,
+    /// No write finds room.
+    full: bool,
+    /// What it calls flushed is not.
+    lies: bool,
     dice: Dice,
 }
 
@@ -107,6 +111,8 @@ impl Disk {
             latency,
             slowness: 1,
             failing: Vec::new(),
+            full: false,
+            lies: false,
             dice,
         }
     }
@@ -150,9 +156,44 @@ impl Disk {
         self.failing.push((verb, fault));
     }
 
+    /// From now on no write finds room, or finds it again.
+    pub fn fill_up(&mut self, full: bool) {
+        self.full = full;
+    }
+
+    /// From now on flushes, and writes that must be durable, are called done and are not; or no more.
+    pub fn lie(&mut self, lies: bool) {
+        self.lies = lies;
+    }
+
+    /// What readers see, for a snapshot.
+    pub(crate) fn contents(&self) -> Vec<Vec<Stamp>> {
+        self.images.iter().map(|image| image.live.clone()).collect()
+    }
+
+    /// Puts another disk in the place of this one, durably.
+    pub(crate) fn put_back(&mut self, contents: &[Vec<Stamp>], changes: &mut Vec<Change>) {
+        for ((volume, image), blocks) in
+            (0u16..).map(VolumeIndex).zip(&mut self.images).zip(contents)
+        {
+            for (block, stamp) in (0u32..).zip(blocks) {
+                if image.live[block as usize] != *stamp {
+                    let place = Place { volume, block };
+                    changes.push(Change { place, stamp: *stamp, tag: false });
+                }
+            }
+            image.live.clone_from(blocks);
+            image.durable.clone_from(blocks);
+            image.flushed += image.unflushed.len() as u64;
+            image.unflushed.clear();
+        }
+    }
+
     /// No operation is made to fail any more.
     pub fn mend(&mut self) {
         self.failing.clear();
+        self.full = false;
+        self.lies = false;
         self.slowness = 1;
     }
 
@@ -167,6 +208,7 @@ impl Disk {
         tag: bool,
     ) -> Moment {
         let blocks = |extent| places(volume, extent).count();
+        let fits = !(self.full && matches!(op, StoreOp::Write { .. }));
         let (verb, base, work) = match op {
             StoreOp::Read { extent, .. } => {
                 (StoreVerb::Read, self.latency.read, Work::Read { extent })
@@ -194,6 +236,7 @@ impl Disk {
         };
         let failing = self.failing.iter().position(|(kind, _)| *kind == verb);
         let fault = failing.map(|at| self.failing.swap_remove(at).1);
+        let fault = fault.or((!fits).then_some(StoreFault::NoSpace));
         let before = self.under_way.insert(io, UnderWay { volume, work, fault, tag });
         assert!(before.is_none(), "store operation {} began twice", io.0);
         let jitter = self.dice.below(base.as_nanos() as u64 + 1);
@@ -222,7 +265,7 @@ impl Disk {
                 for (place, stamp) in places(volume, extent).zip(stamps) {
                     // A write that fails leaves any of its blocks written.
                     if fault.is_none() || self.dice.chance(1, 2) {
-                        image.put(place.block, stamp, fua && fault.is_none());
+                        image.put(place.block, stamp, fua && fault.is_none() && !self.lies);
                         changes.push(Change { place, stamp, tag });
                     }
                 }
@@ -231,7 +274,9 @@ impl Disk {
             Work::Flush { upto } => match fault {
                 Some(fault) => Ended::Failed(fault),
                 None => {
-                    image.flush(upto);
+                    if !self.lies {
+                        image.flush(upto);
+                    }
                     Ended::Done
                 }
             },

@@ -114,6 +114,18 @@ pub enum Happening {
         /// In its words.
         words: String,
     },
+    /// A node says something to its operator.
+    Noted {
+        /// Which node.
+        side: Side,
+        /// In its words.
+        words: String,
+    },
+    /// While a node was down, something older or foreign was put in the place of its files.
+    Restored {
+        /// Which node.
+        side: Side,
+    },
     /// For the story alone, and only when it is told.
     Told {
         /// Which node.

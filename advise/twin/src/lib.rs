@@ -11,6 +11,7 @@
 //! Absent on purpose: clocks, threads, files, sockets.
 
 mod checksum;
+mod clock;
 mod cluster;
 mod digest;
 mod disk;
@@ -19,16 +20,19 @@ mod metadata;
 mod node;
 mod perform;
 mod pool;
+mod snapshot;
 mod wire;
 mod words;
 
 pub use checksum::crc32c;
+pub use clock::Clock;
 pub use cluster::Cluster;
 pub use disk::{Disk, Latency, StoreVerb};
 pub use happening::{Died, Happening, Replied};
 pub use metadata::{Metadata, MetadataBytes, MetadataFault};
 pub use node::{Node, Side};
 pub use pool::Pool;
+pub use snapshot::{Restore, Snapshot};
 pub use wire::{Breakage, Wire};
 
 use helio_units::{Bytes, Extent, VolumeIndex};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One node: the engine, its disk, its metadata, its pool of payloads. What outlives the process, and what does not.
 
+use crate::clock::Clock;
 use crate::disk::Disk;
 use crate::metadata::{Metadata, new_superblock};
 use crate::pool::Pool;
@@ -63,6 +64,8 @@ pub struct Node {
     pub disk: Disk,
     /// Its metadata file.
     pub metadata: Metadata,
+    /// What shows it the time.
+    pub clock: Clock,
     /// The engine, while the process runs.
     pub engine: Option<Engine>,
     /// The payloads of the process.
@@ -87,6 +90,7 @@ impl Node {
             config,
             disk,
             metadata,
+            clock: Clock::default(),
             engine: None,
             pool: Pool::default(),
             life: 0,
@@ -139,7 +143,8 @@ impl Node {
         self.saved = Some(durable.superblock.clone());
         self.life += 1;
         self.hung_until = now;
-        self.engine = Some(Engine::new(self.config.clone(), durable, incarnation, seed, now));
+        let shown = self.clock.read(now);
+        self.engine = Some(Engine::new(self.config.clone(), durable, incarnation, seed, shown));
         Ok(())
     }
 

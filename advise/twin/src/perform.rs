@@ -90,7 +90,9 @@ impl Cluster {
                 Effect::CommandDone { id, result } => {
                     self.journal.push(Happening::Commanded { side, id, result });
                 }
-                Effect::Note(_) => {}
+                Effect::Note(note) => {
+                    self.journal.push(Happening::Noted { side, words: note.text });
+                }
                 Effect::Stopped => self.stopped(side),
             }
         }

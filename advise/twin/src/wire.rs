@@ -33,6 +33,8 @@ pub enum Breakage {
     SilentFrom(Side),
     /// Nothing arrives any more, either way.
     Silent,
+    /// The connection is gone, and only that side is told: the other believes in it still.
+    HalfOpen(Side),
 }
 
 /// What travels.
@@ -70,6 +72,8 @@ pub(crate) struct End {
     held_up: u32,
     /// Arrived here, not read yet.
     pub(crate) inbox: VecDeque<Parcel>,
+    /// A connection that the other end believes in already and this one accepts later; 0 for none.
+    pub(crate) accepting: u64,
     direction: Direction,
     cut: bool,
     last_arrival: Moment,
@@ -88,6 +92,8 @@ pub struct Wire {
     pub(crate) dialling: bool,
     /// What a socket holds unacknowledged.
     socket: Bytes,
+    /// The next connection is accepted so much later than it stands for the one who dialled.
+    pub(crate) late: Duration,
 }
 
 impl Wire {
@@ -103,6 +109,7 @@ impl Wire {
             flight: VecDeque::new(),
             held_up: 0,
             inbox: VecDeque::new(),
+            accepting: 0,
             direction: Direction::new(profile.clone()),
             cut: false,
             last_arrival: Moment::ZERO,
@@ -114,6 +121,7 @@ impl Wire {
             broken: 0,
             dialling: false,
             socket,
+            late: Duration::ZERO,
         }
     }
 
@@ -128,6 +136,13 @@ impl Wire {
     #[must_use]
     pub fn is_cut(&self, from: Side) -> bool {
         self.ends[from.index()].cut
+    }
+
+    /// The next parcel the process of that side can read: of a connection it did not accept yet it reads nothing.
+    pub(crate) fn next_in(&mut self, side: Side) -> Option<Parcel> {
+        let end = &mut self.ends[side.index()];
+        let at = end.inbox.iter().position(|parcel| parcel.epoch != end.accepting)?;
+        end.inbox.remove(at)
     }
 
     /// Whether both ends believe in the same connection, and both directions carry.
@@ -224,7 +239,8 @@ impl Wire {
         if abrupt {
             end.backlog.clear();
         }
-        end.inbox.clear();
+        let accepting = end.accepting;
+        end.inbox.retain(|parcel| parcel.epoch == accepting);
         end.backlog.push_back(Parcel { epoch, size: Bytes(1), cargo: Cargo::Closed(why) });
     }
 
@@ -232,6 +248,7 @@ impl Wire {
     pub(crate) fn vanish(&mut self, side: Side) {
         let end = &mut self.ends[side.index()];
         end.epoch = None;
+        end.accepting = 0;
         end.backlog.clear();
         end.inbox.clear();
         if end.cut {
@@ -245,7 +262,8 @@ impl Wire {
         let end = &mut self.ends[side.index()];
         end.epoch = Some(epoch);
         end.backlog.clear();
-        end.inbox.retain(|parcel| parcel.epoch == epoch);
+        let accepting = end.accepting;
+        end.inbox.retain(|parcel| parcel.epoch == epoch || parcel.epoch == accepting);
         end.in_socket = Bytes::ZERO;
         end.failures = 0;
     }

@@ -24,6 +24,17 @@ pub enum Plant {
     AnswerUnrecorded,
 }
 
+impl Plant {
+    /// Every fault, with the name by which it is asked for.
+    pub const ALL: &[(&str, Self)] = &[
+        ("drop-after", Self::DropAfter),
+        ("skip-gate", Self::SkipGate),
+        ("answer-early", Self::AnswerEarly),
+        ("clear-mark-early", Self::ClearMarkEarly),
+        ("resume-past-gap", Self::ResumePastGap),
+    ];
+}
+
 #[cfg(feature = "plant")]
 mod chosen {
     use super::Plant;

@@ -24,11 +24,19 @@ pub struct Record {
     pub a: u64,
     /// Its second number: an offset, or how far.
     pub b: u64,
+    /// How many bytes a request is about; zero for anything else.
+    pub length: u32,
+    /// On which volume.
+    pub volume: u16,
 }
 
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {}", self.what, self.a, self.b)
+        write!(f, "{} {} {}", self.what, self.a, self.b)?;
+        if self.length > 0 {
+            write!(f, " {} @{}", self.length, self.volume)?;
+        }
+        Ok(())
     }
 }
 
@@ -48,7 +56,8 @@ impl Default for Recorder {
 impl Recorder {
     pub(crate) fn record(&mut self, at: Moment, event: &Event) {
         let (what, a, b) = boil_down(event);
-        self.ring[self.next % RECORDS] = Record { at, what, a, b };
+        let (length, volume) = size(event);
+        self.ring[self.next % RECORDS] = Record { at, what, a, b, length, volume };
         self.next += 1;
     }
 
@@ -57,6 +66,19 @@ impl Recorder {
         let first = self.next.saturating_sub(RECORDS);
         (first..self.next).map(|n| self.ring[n % RECORDS]).collect()
     }
+}
+
+/// Length and volume of a request.
+fn size(event: &Event) -> (u32, u16) {
+    let Event::Request(request) = event else { return (0, 0) };
+    let length = match request.operation {
+        Operation::Read(extent)
+        | Operation::Write { extent, .. }
+        | Operation::Zero { extent, .. }
+        | Operation::Discard { extent, .. } => extent.length,
+        Operation::Flush => 0,
+    };
+    (u32::try_from(length).unwrap_or(u32::MAX), request.volume.0)
 }
 
 fn boil_down(event: &Event) -> (&'static str, u64, u64) {
@@ -103,7 +125,7 @@ fn boil_down(event: &Event) -> (&'static str, u64, u64) {
             Command::Log => ("log", id.0, 0),
             Command::Update => ("update", id.0, 0),
             Command::Full => ("full", id.0, 0),
-            Command::Mode(_) => ("mode", id.0, 0),
+            Command::Mode(mode) => ("mode", id.0, *mode as u64),
             Command::ResetQueueMarks => ("reset-queue-marks", id.0, 0),
             Command::Stop => ("stop", id.0, 0),
         },

@@ -186,6 +186,11 @@ const ROWS: [Row; 16] = {
     ]
 };
 
+/// The label of every row, in the order in which they are tried.
+pub fn labels() -> impl Iterator<Item = &'static str> {
+    ROWS.iter().map(|row| row.label)
+}
+
 impl Row {
     fn matches(&self, f: &Facts) -> bool {
         let agrees = |want: Option<bool>, is: bool| want.is_none_or(|w| w == is);
@@ -219,11 +224,6 @@ pub fn decide(facts: &Facts) -> Decision {
         panic!("no row of the recovery table covers {facts:?}")
     };
     Decision { label: row.label, verdict: row.verdict }
-}
-
-/// The labels of all rows, in their order.
-pub fn labels() -> impl Iterator<Item = &'static str> {
-    ROWS.iter().map(|row| row.label)
 }
 
 /// The facts that two hellos alone tell, from the source's side; its memory counts as empty.

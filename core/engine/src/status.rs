@@ -439,6 +439,18 @@ impl Engine {
         self.primary.as_ref().is_none_or(|p| p.marks.is_marked(volume, offset))
     }
 
+    /// Where this node stands in the drawing of `role`, in a word; for tests and proofs.
+    #[must_use]
+    pub fn standing(&self) -> &'static str {
+        self.standing.name()
+    }
+
+    /// The highest count of the peer's metadata that this node ever heard of.
+    #[must_use]
+    pub fn heard_of_peer(&self) -> u64 {
+        self.keeping.heard
+    }
+
     /// Whether this node serves as primary now.
     #[must_use]
     pub fn is_primary(&self) -> bool {

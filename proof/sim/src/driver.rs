@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is done to the two nodes from outside, at its time: misfortunes, their remedies, the operator's rounds.
 
-use crate::faults::{Fault, Kind, odds};
+use crate::coverage::Coverage;
+use crate::faults::Fault;
+use crate::kinds::{Kind, odds};
 use crate::oracle::Oracle;
+use crate::replay::Step;
+use crate::telling::Telling;
 use helio_engine::{Command, CommandId};
 use helio_netmodel::Dice;
-use helio_twin::{Cluster, Side};
-use helio_units::Moment;
+use helio_twin::{Cluster, Side, Snapshot};
+use helio_units::{Moment, RequestId};
 use std::collections::BTreeMap;
 
 /// What waits for its time.
@@ -26,6 +30,8 @@ pub(crate) enum Act {
     Round,
     /// A node takes over by force.
     TakeOver(Side),
+    /// What the file of a flight recorder says.
+    Scripted { side: Side, id: RequestId, step: Step },
     /// A promotion that belongs to a planned switch; tried so many times more.
     Promote(Side, u32),
 }
@@ -37,6 +43,8 @@ pub(crate) struct Tally {
     pub(crate) power_cuts: u64,
     pub(crate) link_cuts: u64,
     pub(crate) wipes: u64,
+    /// Changes of data that a script asked for.
+    pub(crate) scripted_writes: u64,
 }
 
 /// The hand of fate and of the operator.
@@ -55,13 +63,22 @@ pub(crate) struct Driver {
     /// What breaks is mended and stays so.
     pub(crate) healing: bool,
     pub(crate) tally: Tally,
+    /// What is left out of the story.
+    telling: Telling,
+    root: Dice,
+    drawn: u64,
+    /// How much of a script is still to come.
+    pub(crate) scripted: usize,
+    /// What an administrator keeps of each node, and may put back one day.
+    pub(crate) snapshots: [Option<Snapshot>; 2],
+    pub(crate) coverage: Coverage,
 }
 
 impl Driver {
-    pub(crate) fn new(dice: &Dice) -> Self {
+    pub(crate) fn new(dice: &Dice, telling: &Telling) -> Self {
         Self {
             dice: dice.split("driver"),
-            odds: odds(&mut dice.split("odds")),
+            odds: odds(&mut dice.split("odds"), |kind| telling.with.contains(&kind)),
             queue: BTreeMap::new(),
             ties: 0,
             commands: 0,
@@ -69,7 +86,26 @@ impl Driver {
             orphaned: None,
             healing: false,
             tally: Tally::default(),
+            telling: telling.clone(),
+            root: dice.clone(),
+            drawn: 0,
+            scripted: 0,
+            snapshots: [None, None],
+            coverage: Coverage::default(),
         }
+    }
+
+    /// Another misfortune begins. Its dice are its own, so that leaving one out does not change the next. Returns its
+    /// number, and whether it may strike.
+    pub(crate) fn next_misfortune(&mut self) -> (u64, bool) {
+        self.drawn += 1;
+        self.dice = self.root.split_nth("misfortune", self.drawn);
+        (self.drawn, !self.telling.skips(self.drawn))
+    }
+
+    /// Whether misfortunes of a kind are left out.
+    pub(crate) fn leaves_out(&self, kind: Kind) -> bool {
+        self.telling.without.contains(&kind)
     }
 
     pub(crate) fn at(&mut self, when: Moment, act: Act) {

@@ -2,11 +2,11 @@
 //! What can go wrong, and what mends it.
 
 use crate::driver::{Act, Driver};
+use crate::kinds::Kind;
 use crate::oracle::Oracle;
 use crate::scenario::{pick, span, weather};
 use core::time::Duration;
 use helio_engine::{Command, StoreFault};
-use helio_netmodel::Dice;
 use helio_twin::{Breakage, Cluster, MetadataFault, Side, StoreVerb};
 use helio_units::{Mode, Rate};
 
@@ -26,14 +26,20 @@ pub(crate) enum Fault {
         side: Side,
         verb: StoreVerb,
     },
+    /// No room for writes.
+    FullDisk(Side),
     SlowDisk(Side),
     Metadata {
         side: Side,
         fault: MetadataFault,
     },
     Hang(Side),
+    ClockLeap(Side),
+    /// The next connection is accepted long after it stands for the one who dials.
+    LateClose,
     Log,
     Update,
+    Full,
     Mode(Mode),
     Switch,
     CleanStop(Side),
@@ -43,51 +49,71 @@ pub(crate) enum Fault {
         power: bool,
     },
     Measure,
+    /// A snapshot of the machine is taken; the next time it is put back.
+    RollBack(Side),
+    /// The metadata file is backed up; the next time it is put back.
+    RestoreMetadata(Side),
+    WrongDisk(Side),
+    LyingFlush(Side),
 }
 
-/// How likely each is, in parts of the sum; each story leaves some out and prefers others.
-const ODDS: [(u32, Kind); 16] = [
-    (8, Kind::Weather),
-    (12, Kind::Silence),
-    (8, Kind::OneWay),
-    (14, Kind::Reset),
-    (14, Kind::Kill),
-    (8, Kind::Power),
-    (2, Kind::Both),
-    (5, Kind::Disk),
-    (5, Kind::Slow),
-    (2, Kind::Metadata),
-    (5, Kind::Hang),
-    (12, Kind::Operator),
-    (8, Kind::Switch),
-    (4, Kind::Stop),
-    (1, Kind::Split),
-    (4, Kind::Usurp),
-];
+impl Fault {
+    /// Of which kind it is, and what the coverage report calls it.
+    pub(crate) fn class(self) -> (Kind, &'static str) {
+        match self {
+            Self::Weather => (Kind::Weather, "weather"),
+            Self::Cut(Breakage::Silent) => (Kind::Silence, "silence"),
+            Self::Cut(Breakage::SilentFrom(_)) => (Kind::OneWay, "one-way"),
+            Self::Cut(Breakage::Reset) => (Kind::Reset, "reset"),
+            Self::Cut(Breakage::HalfOpen(_)) => (Kind::HalfOpen, "half-open"),
+            Self::LateClose => (Kind::LateClose, "late-close"),
+            Self::Kill { power: false, .. } => (Kind::Kill, "kill"),
+            Self::Kill { power: true, .. } => (Kind::Power, "power"),
+            Self::BothDown { .. } => (Kind::Both, "both-down"),
+            Self::Disk { verb: StoreVerb::Read, .. } => (Kind::Disk, "read-fails"),
+            Self::Disk { verb: StoreVerb::Write, .. } => (Kind::Disk, "write-fails"),
+            Self::Disk { verb: StoreVerb::Flush, .. } => (Kind::Disk, "flush-fails"),
+            Self::FullDisk(_) => (Kind::Full, "disk-full"),
+            Self::SlowDisk(_) => (Kind::Slow, "slow-disk"),
+            Self::Metadata { fault: MetadataFault::Write, .. } => {
+                (Kind::Metadata, "metadata-write-fails")
+            }
+            Self::Metadata { fault: MetadataFault::Flush, .. } => {
+                (Kind::Metadata, "metadata-flush-fails")
+            }
+            Self::Hang(_) => (Kind::Hang, "hang"),
+            Self::ClockLeap(_) => (Kind::Clock, "clock-leaps"),
+            Self::Log => (Kind::Operator, "log"),
+            Self::Update => (Kind::Operator, "update"),
+            Self::Full => (Kind::Operator, "full"),
+            Self::Mode(_) => (Kind::Operator, "mode"),
+            Self::Measure => (Kind::Operator, "measure"),
+            Self::Switch => (Kind::Switch, "switch"),
+            Self::CleanStop(_) => (Kind::Stop, "clean-stop"),
+            Self::SplitBrain => (Kind::Split, "split-brain"),
+            Self::Usurp { .. } => (Kind::Usurp, "usurp"),
+            Self::RollBack(_) => (Kind::RolledBack, "rolled-back"),
+            Self::RestoreMetadata(_) => (Kind::MetadataRestored, "metadata-restored"),
+            Self::WrongDisk(_) => (Kind::WrongDisk, "wrong-disk"),
+            Self::LyingFlush(_) => (Kind::LyingFlush, "lying-flush"),
+        }
+    }
 
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Kind {
-    Weather,
-    Silence,
-    OneWay,
-    Reset,
-    Kill,
-    Power,
-    Both,
-    Disk,
-    Slow,
-    Metadata,
-    Hang,
-    Operator,
-    Switch,
-    Stop,
-    Split,
-    Usurp,
-}
-
-/// The odds of one story: what is rare together everywhere is frequent somewhere.
-pub(crate) fn odds(dice: &mut Dice) -> Vec<(u32, Kind)> {
-    ODDS.iter().map(|(odds, kind)| (odds * pick(dice, &[0, 1, 1, 5, 20]) + 1, *kind)).collect()
+    /// Whether there is anything for it to break now.
+    fn lands(self, cluster: &Cluster) -> bool {
+        let up = |side: Side| cluster.node(side).is_up();
+        match self {
+            Self::Cut(Breakage::Reset | Breakage::HalfOpen(_)) => cluster.wire.is_whole(),
+            Self::Kill { side, .. } => up(side),
+            Self::BothDown { .. } => Side::BOTH.into_iter().all(up),
+            Self::Hang(side) => up(side) && !cluster.node(side).hangs(cluster.now()),
+            Self::CleanStop(side) => up(side),
+            Self::Switch | Self::SplitBrain | Self::Usurp { .. } => {
+                Side::BOTH.into_iter().any(|side| cluster.node(side).serves())
+            }
+            _ => true,
+        }
+    }
 }
 
 impl Driver {
@@ -108,6 +134,8 @@ impl Driver {
             Kind::Silence => Fault::Cut(Breakage::Silent),
             Kind::OneWay => Fault::Cut(Breakage::SilentFrom(side)),
             Kind::Reset => Fault::Cut(Breakage::Reset),
+            Kind::HalfOpen => Fault::Cut(Breakage::HalfOpen(side)),
+            Kind::LateClose => Fault::LateClose,
             Kind::Kill => Fault::Kill { side, power: false },
             Kind::Power => Fault::Kill { side, power: true },
             Kind::Both => Fault::BothDown { power: dice.chance(1, 2) },
@@ -115,15 +143,18 @@ impl Driver {
                 let verbs = [StoreVerb::Read, StoreVerb::Write, StoreVerb::Flush];
                 Fault::Disk { side, verb: pick(dice, &verbs) }
             }
+            Kind::Full => Fault::FullDisk(side),
             Kind::Slow => Fault::SlowDisk(side),
             Kind::Metadata => {
                 let faults = [MetadataFault::Write, MetadataFault::Flush];
                 Fault::Metadata { side, fault: pick(dice, &faults) }
             }
             Kind::Hang => Fault::Hang(side),
+            Kind::Clock => Fault::ClockLeap(side),
             Kind::Operator => match dice.below(6) {
                 0 | 1 => Fault::Log,
-                2 | 3 => Fault::Update,
+                2 => Fault::Update,
+                3 => Fault::Full,
                 4 => Fault::Mode(pick(dice, &Mode::ALL)),
                 _ => Fault::Measure,
             },
@@ -131,16 +162,28 @@ impl Driver {
             Kind::Stop => Fault::CleanStop(side),
             Kind::Split => Fault::SplitBrain,
             Kind::Usurp => Fault::Usurp { power: dice.chance(1, 3) },
+            Kind::RolledBack => Fault::RollBack(side),
+            Kind::MetadataRestored => Fault::RestoreMetadata(side),
+            Kind::WrongDisk => Fault::WrongDisk(side),
+            Kind::LyingFlush => Fault::LyingFlush(side),
         }
     }
 
-    fn later(&mut self, cluster: &Cluster, act: Act) {
+    pub(crate) fn later(&mut self, cluster: &Cluster, act: Act) {
         let (least, most) = (Duration::from_millis(5), Duration::from_secs(4));
         let when = cluster.now() + span(&mut self.dice, least, most);
         self.at(when, act);
     }
 
     pub(crate) fn strike(&mut self, fault: Fault, cluster: &mut Cluster, oracle: &mut Oracle) {
+        let (kind, label) = fault.class();
+        if self.leaves_out(kind) {
+            return;
+        }
+        let restores = matches!(fault, Fault::RollBack(_) | Fault::RestoreMetadata(_));
+        if fault.lands(cluster) && !restores {
+            self.coverage.struck(label);
+        }
         match fault {
             Fault::Weather => {
                 let profile = weather(&mut self.dice);
@@ -149,7 +192,9 @@ impl Driver {
             Fault::Cut(how) => {
                 self.tally.link_cuts += 1;
                 cluster.break_link(how);
-                if how != Breakage::Reset {
+                if let Breakage::HalfOpen(_) = how {
+                    self.delay_acceptance(cluster);
+                } else if how != Breakage::Reset {
                     self.later(cluster, Act::MendLink);
                 }
             }
@@ -167,6 +212,10 @@ impl Driver {
                 cluster.node_mut(side).disk.slow_down(times);
                 self.later(cluster, Act::MendDisk(side));
             }
+            Fault::FullDisk(side) => {
+                cluster.node_mut(side).disk.fill_up(true);
+                self.later(cluster, Act::MendDisk(side));
+            }
             Fault::Metadata { side, fault } => cluster.node_mut(side).metadata.fail_next(fault),
             Fault::Hang(side) => {
                 let (least, most) = (Duration::from_millis(10), Duration::from_secs(8));
@@ -175,6 +224,12 @@ impl Driver {
                     cluster.hang(side, until);
                 }
             }
+            Fault::RollBack(_)
+            | Fault::RestoreMetadata(_)
+            | Fault::WrongDisk(_)
+            | Fault::LyingFlush(_)
+            | Fault::ClockLeap(_)
+            | Fault::LateClose => self.tamper(fault, cluster),
             _ => self.meddle(fault, cluster, oracle),
         }
     }
@@ -183,9 +238,10 @@ impl Driver {
     fn meddle(&mut self, fault: Fault, cluster: &mut Cluster, oracle: &mut Oracle) {
         let serving = Side::BOTH.into_iter().find(|side| cluster.node(*side).serves());
         match fault {
-            Fault::Log | Fault::Update | Fault::Mode(_) => {
+            Fault::Log | Fault::Update | Fault::Full | Fault::Mode(_) => {
                 let command = match fault {
                     Fault::Log => Command::Log,
+                    Fault::Full => Command::Full,
                     Fault::Mode(mode) => Command::Mode(mode),
                     _ => Command::Update,
                 };
@@ -231,6 +287,10 @@ impl Driver {
 
     /// Trouble that comes when two have just met, when a conversation has the most to lose.
     pub(crate) fn aftershock(&mut self, cluster: &Cluster, side: Side) {
+        let (_, strikes) = self.next_misfortune();
+        if !strikes {
+            return;
+        }
         let dice = &mut self.dice;
         let fault = match dice.below(8) {
             0..3 => Fault::Cut(Breakage::Reset),

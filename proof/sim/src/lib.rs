@@ -7,15 +7,26 @@
 //! the `oracle`; a broken one names the seed, and the seed tells the same story again.
 
 mod client;
+mod coverage;
 mod driver;
 mod faults;
+mod kinds;
 mod operator;
 mod oracle;
 mod promise;
+mod replay;
 mod run;
 mod scenario;
+mod shrink;
+mod tamper;
+mod telling;
 mod walk;
 
+pub use coverage::{Change, Coverage, Line};
+pub use kinds::Kind;
 pub use promise::{Promise, Violation};
+pub use replay::Script;
 pub use run::{Counts, Story, Verdict, run};
+pub use shrink::shrink;
+pub use telling::Telling;
 pub use walk::{Walk, judge, walk};

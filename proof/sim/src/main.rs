@@ -1,64 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `helio-sim`: walks seeds, or tells one.
 
-use core::fmt;
-use helio_sim::{Story, Violation, Walk, run, walk};
-use helio_units::Moment;
-use std::io::Write;
-use std::process::ExitCode;
-use std::time::Instant;
-
+mod options;
 #[cfg(feature = "plant")]
 mod planted;
 
-const HELP: &str = "\
-The simulator: two nodes, one client, one operator and bad luck, in virtual time.
-
-  cargo xtask sim --seeds N [--from SEED]    walks N seeds (1000) from SEED (0) on, with all cores
-  cargo xtask sim --seed SEED                tells the story of one seed
-
-Built with `--features plant`:
-  --plant NAME       plants a fault in the engine first: drop-after, skip-gate, answer-early,
-                     clear-mark-early or resume-past-gap
-  --check-planted    plants one after the other, and fails unless each is found within N seeds
-";
+use core::fmt;
+use helio_sim::{Story, Telling, Violation, Walk, run, shrink, walk};
+use helio_units::Moment;
+use options::{HELP, Options};
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::time::Instant;
 
 /// Broken promises shown before the walk gives up.
 const SHOWN: usize = 10;
 
-#[derive(Default)]
-struct Options {
-    seeds: u64,
-    from: u64,
-    tell: bool,
-    help: bool,
-    check_planted: bool,
-    plant: Option<String>,
-}
-
-fn options() -> Result<Options, String> {
-    let mut options = Options { seeds: 1000, ..Options::default() };
-    let mut arguments = std::env::args().skip(1);
-    while let Some(argument) = arguments.next() {
-        let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
-        let number = |value: String| {
-            value.parse().map_err(|_| format!("{argument} {value}: that is not a number"))
-        };
-        match argument.as_str() {
-            "--seeds" => options.seeds = number(value()?)?,
-            "--from" => options.from = number(value()?)?,
-            "--seed" => (options.from, options.tell) = (number(value()?)?, true),
-            "--plant" => options.plant = Some(value()?),
-            "--check-planted" => options.check_planted = true,
-            "--help" | "-h" => options.help = true,
-            other => return Err(format!("{other} is unknown\n\n{HELP}")),
-        }
-    }
-    Ok(options)
-}
-
 fn main() -> ExitCode {
-    match options().and_then(|options| perform(&options)) {
+    match Options::read(std::env::args().skip(1)).and_then(|options| perform(&options)) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(why) => {
@@ -74,10 +34,11 @@ fn perform(options: &Options) -> Result<bool, String> {
         print!("{HELP}");
         return Ok(true);
     }
+    // An engine's assertion is told as a broken promise of its seed.
+    std::panic::set_hook(Box::new(|_| {}));
     #[cfg(feature = "plant")]
     if options.check_planted {
-        std::panic::set_hook(Box::new(|_| {}));
-        return Ok(planted::check(options.from, options.seeds));
+        return Ok(planted::check(options.telling.seed, options.seeds));
     }
     #[cfg(feature = "plant")]
     if let Some(name) = &options.plant {
@@ -88,26 +49,48 @@ fn perform(options: &Options) -> Result<bool, String> {
         return Err("planting needs a build with `--features plant`".to_owned());
     }
     if options.tell {
-        return Ok(tell(options.from));
+        return Ok(tell_or_shrink(options));
     }
-    // An engine's assertion is told as a broken promise of its seed.
-    std::panic::set_hook(Box::new(|_| {}));
     let began = Instant::now();
     let shown = |seed: u64, violation: &Violation| {
-        println!("seed {seed}: {violation}\n    cargo xtask sim --seed {seed}");
+        let story = Telling { seed, ..options.telling.clone() };
+        eprintln!("seed {seed}: {violation}\n    cargo xtask sim {story}{options} --shrink");
     };
-    let found = walk(options.from, options.seeds, SHOWN, &shown);
-    summary(&found, began.elapsed().as_secs_f64());
-    Ok(found.broken.is_empty())
+    let found = walk(&options.telling, options.seeds, SHOWN, &shown);
+    let seconds = began.elapsed().as_secs_f64();
+    if options.json {
+        println!("{}", json(&found, seconds));
+    } else {
+        summary(&found, seconds, options.coverage);
+    }
+    Ok(found.broken.is_empty() && is_covered(&found, options.require))
 }
 
-fn tell(seed: u64) -> bool {
+fn tell_or_shrink(options: &Options) -> bool {
+    let telling = &options.telling;
+    if !options.shrink {
+        return tell(telling);
+    }
+    let Some((smallest, violation)) = shrink(telling) else {
+        println!("no promise is broken: there is nothing to shrink");
+        return true;
+    };
+    tell(&smallest);
+    println!("\nThe smallest story found: {violation}\n    cargo xtask sim {smallest}{options}");
+    false
+}
+
+fn tell(telling: &Telling) -> bool {
     // Whoever reads may stop reading: then nobody is left to tell.
     let mut out = std::io::BufWriter::new(std::io::stdout());
     let mut listener = |at: Moment, words: &dyn fmt::Display| {
         let _closed = writeln!(out, "{:12.6} {words}", at.0 as f64 / 1e9);
     };
-    let verdict = run(seed, Some(Story(&mut listener)));
+    let told = catch_unwind(AssertUnwindSafe(|| run(telling, Some(Story(&mut listener)))));
+    let Ok(verdict) = told else {
+        let _closed = writeln!(out, "broken: an assertion of the engine; `--shrink` tells which");
+        return false;
+    };
     let held = verdict.broken.is_none();
     let _closed = match verdict.broken {
         Some((violation, at)) => writeln!(out, "{:12.6} {violation}", at.0 as f64 / 1e9),
@@ -116,16 +99,27 @@ fn tell(seed: u64) -> bool {
     held
 }
 
-fn summary(walk: &Walk, seconds: f64) {
+/// Whether everything that can happen was met so many times.
+fn is_covered(found: &Walk, require: Option<u64>) -> bool {
+    let short = require.map(|least| found.coverage.shortfall(least)).unwrap_or_default();
+    for line in &short {
+        eprintln!("not met often enough, or in no list: {line}");
+    }
+    short.is_empty()
+}
+
+fn summary(walk: &Walk, seconds: f64, coverage: bool) {
     let c = &walk.counts;
     println!(
         "{} seeds in {seconds:.1} s ({:.0} seeds/s), {} broken\n\
-         {} client writes, {} answers, {} crashes, {} power cuts, {} link cuts, {} promotions, {} resyncs, \
-         {} rejoined as new, {} events",
+         {} client writes ({} per seed, 2000 and more in {} seeds), {} answers, {} crashes, {} power cuts, {} link \
+         cuts, {} promotions, {} resyncs, {} rejoined as new, {} events",
         walk.seeds,
         walk.seeds as f64 / seconds.max(1e-9),
         walk.broken.len(),
         c.writes,
+        c.writes / walk.seeds.max(1),
+        c.long,
         c.answered,
         c.crashes,
         c.power_cuts,
@@ -135,4 +129,38 @@ fn summary(walk: &Walk, seconds: f64) {
         c.wipes,
         c.steps
     );
+    if coverage {
+        walk.coverage.lines().iter().for_each(|line| println!("{line}"));
+    }
+    let lines = walk.coverage.lines();
+    if let Some(rarest) = lines.iter().filter(|line| line.listed).min_by_key(|line| line.count) {
+        println!(
+            "rarest of {} met: {} {}, {} times",
+            lines.len(),
+            rarest.kind,
+            rarest.name,
+            rarest.count
+        );
+    }
+}
+
+fn json(walk: &Walk, seconds: f64) -> String {
+    let c = &walk.counts;
+    format!(
+        "{{\"seeds\":{},\"seconds\":{seconds:.1},\"broken\":{},\"writes\":{},\"long\":{},\"answered\":{},\"crashes\":{},\
+         \"power_cuts\":{},\"link_cuts\":{},\"promotions\":{},\"resyncs\":{},\"wipes\":{},\"events\":{},\"coverage\":{}}}",
+        walk.seeds,
+        walk.broken.len(),
+        c.writes,
+        c.long,
+        c.answered,
+        c.crashes,
+        c.power_cuts,
+        c.link_cuts,
+        c.promotions,
+        c.resyncs,
+        c.wipes,
+        c.steps,
+        walk.coverage.json()
+    )
 }

@@ -20,12 +20,18 @@ impl Driver {
             Act::Break(fault) => self.strike(fault, cluster, oracle),
             Act::MendLink => cluster.mend_link(None),
             Act::Start(side) => self.start(side, cluster),
-            Act::MendDisk(side) => cluster.node_mut(side).disk.slow_down(1),
+            Act::MendDisk(side) => {
+                let disk = &mut cluster.node_mut(side).disk;
+                disk.slow_down(1);
+                disk.fill_up(false);
+                disk.lie(false);
+            }
             Act::Round => {
                 self.round(cluster, oracle);
                 let next = cluster.now() + ROUND;
                 self.at(next, Act::Round);
             }
+            Act::Scripted { side, id, step } => self.scripted((side, id, step), cluster, oracle),
             Act::TakeOver(side) => {
                 self.command(cluster, oracle, side, Command::Promote { force: true });
             }
@@ -87,7 +93,7 @@ impl Driver {
             }
             let node = cluster.node(side);
             let Some(engine) = node.engine.as_ref().filter(|_| !node.hangs(now)) else { continue };
-            let status = engine.status(now);
+            let status = engine.status(node.clock.read(now));
             let leading = status.role == Role::Primary;
             let unrecorded = status.fault.as_ref().is_some_and(|text| text.contains("metadata"));
             let restarts = status.fault.is_some() && (!leading || unrecorded);
@@ -113,8 +119,9 @@ impl Driver {
         let serving: Vec<Side> =
             Side::BOTH.into_iter().filter(|side| cluster.node(*side).serves()).collect();
         let why = |side: Side| {
-            let engine = cluster.node(side).engine.as_ref();
-            engine.map(|engine| engine.status(now).link.why).unwrap_or_default()
+            let node = cluster.node(side);
+            let engine = node.engine.as_ref();
+            engine.map(|engine| engine.status(node.clock.read(now)).link.why).unwrap_or_default()
         };
         let told = Side::BOTH.map(why);
         let heard = |label: &str| told.iter().any(|why| why.contains(label));

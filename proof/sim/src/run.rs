@@ -2,18 +2,19 @@
 //! One seed, one story.
 
 use crate::client::Client;
+use crate::coverage::Coverage;
 use crate::driver::{Act, Driver};
+use crate::kinds::Kind;
 use crate::oracle::Oracle;
 use crate::promise::{Promise, Violation, hold};
 use crate::scenario::{Scenario, fair_weather, span};
+use crate::telling::Telling;
 use core::fmt;
 use core::time::Duration;
 use helio_netmodel::Dice;
 use helio_twin::{Cluster, Happening, Side};
 use helio_units::{Moment, State};
 
-/// The first phase ends at the latest then.
-const BREAKING_AT_MOST: Duration = Duration::from_secs(40);
 /// The second must be over within this.
 const MENDED_WITHIN: Duration = Duration::from_secs(300);
 /// No story is this long unless an engine spins.
@@ -24,6 +25,8 @@ const STEPS_MAX: u64 = 2_000_000;
 pub struct Counts {
     /// Writes, zeroes and discards of clients.
     pub writes: u64,
+    /// Stories in which a client changed data 2,000 times and more.
+    pub long: u64,
     /// Requests that were answered "done".
     pub answered: u64,
     /// Processes killed.
@@ -46,6 +49,7 @@ impl Counts {
     /// Adds another story's.
     pub fn add(&mut self, other: &Self) {
         self.writes += other.writes;
+        self.long += other.long;
         self.answered += other.answered;
         self.crashes += other.crashes;
         self.power_cuts += other.power_cuts;
@@ -62,6 +66,8 @@ impl Counts {
 pub struct Verdict {
     /// Its numbers.
     pub counts: Counts,
+    /// Where it went.
+    pub coverage: Coverage,
     /// The first broken promise, and when.
     pub broken: Option<(Violation, Moment)>,
 }
@@ -75,39 +81,56 @@ struct Stage<'a> {
     client: Client,
     driver: Driver,
     calm: Duration,
+    breaking: Duration,
     counts: Counts,
     journal: Vec<Happening>,
     story: Option<Story<'a>>,
+    /// What each node showed last, in its present life.
+    shown: [Option<(State, &'static str)>; 2],
 }
 
-/// Runs the story of a seed; tells it where somebody listens. The engine's own assertions panic.
-pub fn run(seed: u64, story: Option<Story<'_>>) -> Verdict {
-    let dice = Dice::new(seed);
-    let scenario = Scenario::new(&dice);
+/// Runs a story; tells it where somebody listens. The engine's own assertions panic.
+pub fn run(telling: &Telling, story: Option<Story<'_>>) -> Verdict {
+    let dice = Dice::new(telling.seed);
+    let mut scenario = Scenario::new(&dice);
+    scenario.requests = telling.requests.unwrap_or(u64::MAX).min(scenario.requests);
+    if let Some(script) = &telling.script {
+        scenario.follow(script);
+    }
+    scenario.clocks_differ &= !telling.without.contains(&Kind::Clock);
     let cluster = scenario.cluster(&dice, story.is_some());
     let mut stage = Stage {
         oracle: Oracle::new(&cluster, scenario.volumes.len()),
         client: Client::new(&scenario, &dice),
-        driver: Driver::new(&dice),
+        driver: Driver::new(&dice, telling),
         calm: scenario.calm,
+        breaking: scenario.breaking,
         counts: Counts::default(),
         journal: Vec::new(),
         cluster,
         story,
+        shown: [None; 2],
     };
+    if scenario.clocks_differ {
+        stage.driver.coverage.struck("clock-drifts");
+    }
+    if let Some(script) = &telling.script {
+        stage.driver.follow(script);
+    }
     stage.tell(&format_args!("{scenario:#?}"));
     let ended = stage.play();
     let broken = ended.err().map(|violation| (violation, stage.cluster.now()));
     let tally = stage.driver.tally;
     let counts = Counts {
-        writes: stage.client.writes,
+        writes: stage.client.writes + tally.scripted_writes,
+        long: u64::from(stage.client.writes >= 2_000),
         crashes: tally.crashes,
         power_cuts: tally.power_cuts,
         link_cuts: tally.link_cuts,
         wipes: tally.wipes,
         ..stage.counts
     };
-    Verdict { counts, broken }
+    Verdict { counts, coverage: stage.driver.coverage, broken }
 }
 
 impl Stage<'_> {
@@ -117,12 +140,15 @@ impl Stage<'_> {
         }
         let first = Act::Promote(Side::Paris, 6);
         self.driver.at(Moment::ZERO + Duration::from_millis(300), first);
-        self.driver.at(Moment::ZERO + Duration::from_millis(900), Act::Round);
-        // Mostly the two have found each other before the first misfortune, and sometimes not.
-        let peace = span(&mut self.driver.dice, Duration::from_millis(300), Duration::from_secs(4));
-        self.driver.at(Moment::ZERO + peace, Act::Misfortune);
-        let until = Moment::ZERO + BREAKING_AT_MOST;
-        self.advance(until, |stage| Ok(stage.client.is_done()))?;
+        if self.driver.scripted == 0 {
+            self.driver.at(Moment::ZERO + Duration::from_millis(900), Act::Round);
+            // Mostly the two have found each other before the first misfortune, and sometimes not.
+            let (least, most) = (Duration::from_millis(300), Duration::from_secs(4));
+            let peace = span(&mut self.driver.dice, least, most);
+            self.driver.at(Moment::ZERO + peace, Act::Misfortune);
+        }
+        let until = Moment::ZERO + self.breaking;
+        self.advance(until, |stage| Ok(stage.client.is_done() && stage.driver.scripted == 0))?;
         self.client.retire();
         self.mend();
         let until = self.cluster.now() + MENDED_WITHIN;
@@ -168,10 +194,12 @@ impl Stage<'_> {
                 self.tell(&format_args!("** {act:?}"));
             }
             if matches!(act, Act::Misfortune) {
+                let (number, strikes) = self.driver.next_misfortune();
                 let fault = self.driver.draw_fault();
                 // Misfortunes come together, but nodes must also live for a while between them.
-                if self.driver.ailing() < 2 || self.driver.dice.chance(1, 5) {
-                    self.tell(&format_args!("** {fault:?}"));
+                let bearable = self.driver.ailing() < 2 || self.driver.dice.chance(1, 5);
+                if strikes && bearable && !self.driver.leaves_out(fault.class().0) {
+                    self.tell(&format_args!("** {number}: {fault:?}"));
                     self.driver.strike(fault, &mut self.cluster, &mut self.oracle);
                 }
                 let least = self.calm / 8;
@@ -204,11 +232,33 @@ impl Stage<'_> {
             }
         }
         let judged = self.oracle.observe(&self.cluster, &journal);
+        self.look(&journal);
         self.client.notice(now, &journal);
         self.driver.notice(&self.cluster, &journal);
         journal.clear();
         self.journal = journal;
         judged
+    }
+
+    /// Notices changes of state and standing.
+    fn look(&mut self, journal: &[Happening]) {
+        for happening in journal {
+            if let Happening::Died { side, .. } | Happening::Started { side } = happening {
+                self.shown[side.index()] = None;
+            }
+        }
+        for side in Side::BOTH {
+            let engine = self.cluster.node(side).engine.as_ref();
+            let shows = self.oracle.state(side).zip(engine.map(helio_engine::Engine::standing));
+            let shown = core::mem::replace(&mut self.shown[side.index()], shows);
+            let (Some((from, stood)), Some((to, stands))) = (shown, shows) else { continue };
+            if from != to {
+                self.driver.coverage.changed_state(from, to);
+            }
+            if stood != stands {
+                self.driver.coverage.changed_standing(stood, stands);
+            }
+        }
     }
 
     fn count(&mut self, journal: &[Happening]) {
@@ -224,6 +274,7 @@ impl Stage<'_> {
                     self.counts.resyncs +=
                         u64::from(!primary && !record.clean && record.consistent);
                 }
+                Happening::Noted { words, .. } => self.driver.coverage.heard(words),
                 _ => {}
             }
         }
@@ -268,7 +319,7 @@ impl Stage<'_> {
             match &node.engine {
                 None => words += &format!("; {side} is down"),
                 Some(engine) => {
-                    let status = engine.status(self.cluster.now());
+                    let status = engine.status(node.clock.read(self.cluster.now()));
                     let (payloads, ios) = (node.pool.len(), node.disk.under_way());
                     words += &format!(
                         "; {side}: {} {} ({}), fault {:?}, {payloads} payloads, {ios} operations, queue {:?}, {:?}, \

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a seed decides before the story begins.
 
+use crate::replay::Script;
 use core::time::Duration;
 use helio_engine::{Config, QUEUE_ITEMS_SNDR, QueueConfig, ResyncConfig, WhenFull};
 use helio_netmodel::{Dice, Ppm, Profile};
-use helio_twin::{BLOCK, Cluster, Disk, Latency, Metadata, Node, Place, Side, Stamp, Wire};
+use helio_twin::{BLOCK, Clock, Cluster, Disk, Latency, Metadata, Node, Place, Side, Stamp, Wire};
 use helio_units::{Bytes, Items, Mode, Rate};
 
 /// Stamps of what lay on the disks before the story; requests never get that far.
-const FOREIGN: u64 = 1 << 60;
+pub(crate) const FOREIGN: u64 = 1 << 60;
 
 /// The fixed facts of one story.
 #[derive(Clone, Debug)]
@@ -25,7 +26,22 @@ pub(crate) struct Scenario {
     pub(crate) thinks: Duration,
     /// The mean time between two misfortunes.
     pub(crate) calm: Duration,
+    /// The nodes' clocks show different times and run at different speeds.
+    pub(crate) clocks_differ: bool,
+    /// Things break for so long at most.
+    pub(crate) breaking: Duration,
 }
+
+/// How much too fast a clock is, in parts per million: sound ones stay below 200, and there are others.
+const DRIFTS: [i32; 7] = [0, 20, -20, 200, -200, 10_000, -10_000];
+/// One story in so many is a long one; not every one of them comes to its 2,000 writes.
+const LONG_ONE_IN: u64 = 80;
+/// The requests of a long story: at least 2,000 of them change data, whatever the dice say.
+const LONG_REQUESTS: u64 = 2_700;
+/// Within this the client of an ordinary story is done, mostly.
+const BREAKING: Duration = Duration::from_secs(40);
+/// A long story's client is, always but for a node that hangs at every turn.
+const LONG_BREAKING: Duration = Duration::from_secs(600);
 
 /// One of the given, each as likely.
 pub(crate) fn pick<T: Copy>(dice: &mut Dice, from: &[T]) -> T {
@@ -90,11 +106,33 @@ impl Scenario {
         };
         let profile = weather(&mut dice);
         let socket = pick(&mut dice, &[Bytes::kib(16), Bytes::kib(128), Bytes::mib(4)]);
-        let requests = 150 + dice.below(350);
+        let long = dice.chance(1, LONG_ONE_IN);
+        let requests = 150 + dice.below(350) + if long { LONG_REQUESTS } else { 0 };
         let depth = pick(&mut dice, &[1, 2, 4, 8, 16]);
         let thinks = span(&mut dice, millis(20), millis(400)) * depth as u32;
         let calm = span(&mut dice, millis(100), millis(2500));
-        Self { volumes, config, profile, socket, requests, depth, thinks, calm }
+        let clocks_differ = dice.chance(1, 2);
+        let breaking = if long { LONG_BREAKING } else { BREAKING };
+        Self {
+            volumes,
+            config,
+            profile,
+            socket,
+            requests,
+            depth,
+            thinks,
+            calm,
+            clocks_differ,
+            breaking,
+        }
+    }
+
+    /// What a file of the field decides instead of the seed.
+    pub(crate) fn follow(&mut self, script: &Script) {
+        self.volumes.clone_from(&script.volumes);
+        self.config.volumes.clone_from(&script.volumes);
+        self.requests = 0;
+        self.breaking += script.steps.last().map_or(Duration::ZERO, |(at, ..)| *at);
     }
 
     /// The two nodes with what lies on their disks, not running yet.
@@ -123,7 +161,13 @@ impl Scenario {
             let owner = (config.group.as_str(), config.node.as_str());
             let grain = (config.granularity.0 as u32, config.hot_extents);
             let metadata = Metadata::new(owner, &self.volumes, grain, saves, own.split("metadata"));
-            Node::new(config, disk, metadata)
+            let mut node = Node::new(config, disk, metadata);
+            if self.clocks_differ {
+                let mut own = own.split("clock");
+                let drift = pick(&mut own, &DRIFTS);
+                node.clock = Clock::new(Duration::from_millis(own.below(1 << 40)), drift);
+            }
+            node
         };
         let nodes = [node(Side::Paris), node(Side::Lyon)];
         let wire = Wire::new(&self.profile, self.socket, dice);

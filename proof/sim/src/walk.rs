@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Walking seeds with all cores.
 
+use crate::coverage::Coverage;
 use crate::promise::{Promise, Violation};
-use crate::run::{Counts, run};
+use crate::run::{Counts, Verdict, run};
+use crate::telling::Telling;
+use helio_units::Moment;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -12,31 +15,39 @@ use std::sync::{Mutex, PoisonError};
 pub struct Walk {
     /// The numbers of all its stories.
     pub counts: Counts,
+    /// Where they went.
+    pub coverage: Coverage,
     /// How many it ran to their end.
     pub seeds: u64,
     /// Broken promises, by seed.
     pub broken: Vec<(u64, Violation)>,
 }
 
-/// One seed, an engine's assertion made a violation like any other.
+/// One story, an engine's assertion made a violation like any other.
 #[must_use]
-pub fn judge(seed: u64) -> (Counts, Option<Violation>) {
-    match catch_unwind(AssertUnwindSafe(|| run(seed, None))) {
-        Ok(verdict) => (verdict.counts, verdict.broken.map(|(violation, _)| violation)),
+pub fn judge(telling: &Telling) -> Verdict {
+    match catch_unwind(AssertUnwindSafe(|| run(telling, None))) {
+        Ok(verdict) => verdict,
         Err(panic) => {
             let text = panic.downcast_ref::<String>().cloned();
             let text = text.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
             let detail = text.unwrap_or_else(|| "a panic without words".to_owned());
-            (Counts::default(), Some(Violation { promise: Promise::Invariants, detail }))
+            let broken = Some((Violation { promise: Promise::Invariants, detail }, Moment::NEVER));
+            Verdict { counts: Counts::default(), coverage: Coverage::default(), broken }
         }
     }
 }
 
-/// Walks `seeds` seeds from `from` on, on as many threads as there are cores, and gives up behind `most` broken ones.
+/// Walks the stories of `seeds` seeds from that of `first` on, each with what `first` leaves out or adds, on as many threads as there are cores, and gives up behind `most` broken ones.
 /// `found` hears of each as it is found. Which ones a walk that gives up found depends on the machine; what each seed
 /// does, does not.
-pub fn walk(from: u64, seeds: u64, most: usize, found: &(impl Fn(u64, &Violation) + Sync)) -> Walk {
-    let (next, end) = (AtomicU64::new(from), from.saturating_add(seeds));
+pub fn walk(
+    first: &Telling,
+    seeds: u64,
+    most: usize,
+    found: &(impl Fn(u64, &Violation) + Sync),
+) -> Walk {
+    let (next, end) = (AtomicU64::new(first.seed), first.seed.saturating_add(seeds));
     let total = Mutex::new(Walk::default());
     let workers = std::thread::available_parallelism().map_or(2, usize::from);
     std::thread::scope(|scope| {
@@ -47,11 +58,12 @@ pub fn walk(from: u64, seeds: u64, most: usize, found: &(impl Fn(u64, &Violation
                     if seed >= end {
                         return;
                     }
-                    let (counts, violation) = judge(seed);
+                    let verdict = judge(&Telling { seed, ..first.clone() });
                     let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
-                    total.counts.add(&counts);
+                    total.counts.add(&verdict.counts);
+                    total.coverage.add(&verdict.coverage);
                     total.seeds += 1;
-                    if let Some(violation) = violation {
+                    if let Some((violation, _)) = verdict.broken {
                         found(seed, &violation);
                         total.broken.push((seed, violation));
                         if total.broken.len() >= most {

@@ -4,24 +4,20 @@
 #![cfg(feature = "plant")]
 
 use helio_engine::{Plant, plant};
-use helio_sim::judge;
+use helio_sim::{Telling, shrink, walk};
 
 const SEEDS: u64 = 1000;
 
 #[test]
-fn every_planted_fault_is_found() {
+fn every_planted_fault_is_found_and_its_story_shrinks() {
     std::panic::set_hook(Box::new(|_| {}));
-    let faults = [
-        Plant::DropAfter,
-        Plant::SkipGate,
-        Plant::AnswerEarly,
-        Plant::ClearMarkEarly,
-        Plant::ResumePastGap,
-    ];
-    for fault in faults {
-        plant(Some(fault));
-        let found = (0..SEEDS).any(|seed| judge(seed).1.is_some());
+    for (name, fault) in Plant::ALL {
+        plant(Some(*fault));
+        let found = walk(&Telling::of(0), SEEDS, 1, &|_, _| {}).broken;
+        let (seed, violation) = found.first().expect(name);
+        let (smallest, same) = shrink(&Telling::of(*seed)).expect("it broke a promise");
         plant(None);
-        assert!(found, "{fault:?} broke no promise in {SEEDS} seeds");
+        assert_eq!(violation.promise, same.promise, "{name}");
+        assert_ne!(smallest, Telling::of(*seed), "{name}");
     }
 }

@@ -2,14 +2,15 @@
 //! The simulator itself: it finds nothing on the product as it is, it tells the same story twice, and it goes where
 //! the interesting things happen.
 
-use helio_sim::{Story, run, walk};
+use helio_sim::{Story, Telling, run, walk};
 
 #[test]
 fn two_hundred_seeds_keep_every_promise() {
-    let found = walk(0, 200, 1, &|_, _| {});
+    let found = walk(&Telling::of(0), 200, 1, &|_, _| {});
     assert!(found.broken.is_empty(), "{:?}", found.broken);
     let counts = found.counts;
-    assert!(counts.writes > 200 * 100, "{counts:?}");
+    assert!(counts.writes >= 200 * 200, "{counts:?}");
+    assert!(counts.long > 0, "no long story in 200: {counts:?}");
     for (what, count) in [
         ("crashes", counts.crashes),
         ("power cuts", counts.power_cuts),
@@ -20,6 +21,8 @@ fn two_hundred_seeds_keep_every_promise() {
     ] {
         assert!(count > 10, "only {count} {what} in 200 stories");
     }
+    let stray: Vec<_> = found.coverage.lines().into_iter().filter(|line| !line.listed).collect();
+    assert!(stray.is_empty(), "seen and in no list of `coverage`: {stray:?}");
 }
 
 #[test]
@@ -29,7 +32,7 @@ fn a_seed_tells_the_same_story_again() {
         let mut listener = |at: helio_units::Moment, words: &dyn core::fmt::Display| {
             story += &format!("{} {words}\n", at.0);
         };
-        run(seed, Some(Story(&mut listener)));
+        run(&Telling::of(seed), Some(Story(&mut listener)));
         story
     };
     for seed in [3, 44] {
@@ -41,7 +44,16 @@ fn a_seed_tells_the_same_story_again() {
 #[test]
 fn listening_changes_nothing() {
     let mut listener = |_: helio_units::Moment, _: &dyn core::fmt::Display| {};
-    let told = run(9, Some(Story(&mut listener))).counts;
-    let untold = run(9, None).counts;
+    let told = run(&Telling::of(9), Some(Story(&mut listener))).counts;
+    let untold = run(&Telling::of(9), None).counts;
     assert_eq!((told.steps, told.answered), (untold.steps, untold.answered));
+}
+
+#[test]
+fn every_kind_of_misfortune_strikes() {
+    let found = walk(&Telling::of(1000), 200, 1, &|_, _| {});
+    let lines = found.coverage.lines();
+    let missed: Vec<_> =
+        lines.iter().filter(|line| line.kind == "fault" && line.count == 0).collect();
+    assert!(missed.is_empty(), "{missed:?}");
 }

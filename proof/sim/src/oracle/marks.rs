@@ -61,7 +61,10 @@ impl Oracle {
             });
             // Of a peer whose own record proves nothing, everything counts as marked once the two meet.
             let void = |record: &Superblock| record.marks_void;
-            if cluster.node(side.other()).superblock().is_none_or(void) {
+            if own.restored
+                || peer.restored
+                || cluster.node(side.other()).superblock().is_none_or(void)
+            {
                 continue;
             }
             let apart = peer.generation != own.generation;
@@ -93,7 +96,8 @@ impl Oracle {
                 !record.marks_void && record.lineage.generation != Generation::NONE
             })
         };
-        if self.differing_blocks == 0 || !Side::BOTH.iter().all(proves) {
+        let restored = self.copies.iter().any(|copy| copy.restored);
+        if self.differing_blocks == 0 || restored || !Side::BOTH.iter().all(proves) {
             return Ok(());
         }
         for (volume, regions) in (0u16..).map(VolumeIndex).zip(&self.differing) {

@@ -10,6 +10,7 @@
 mod answers;
 mod history;
 mod marks;
+mod restored;
 mod roles;
 mod secondary;
 
@@ -49,6 +50,8 @@ struct Copy {
     consistent: bool,
     /// It serves as primary, or did so when it died.
     serving: bool,
+    /// Its files are older ones, and the two have not come to terms since.
+    restored: bool,
     /// Its image is judged now, as a secondary's.
     watched: bool,
     /// The power went, and nothing was adopted since.
@@ -170,6 +173,11 @@ impl Oracle {
         self.asked.len()
     }
 
+    /// The state a node showed when it was last looked at.
+    pub(crate) fn state(&self, side: Side) -> Option<State> {
+        self.before[side.index()].state
+    }
+
     /// Whether the two images hold the same.
     pub(crate) fn images_equal(&self) -> bool {
         self.differing_blocks == 0
@@ -207,12 +215,15 @@ impl Oracle {
                 }
                 Happening::Started { side } => self.started(cluster, *side)?,
                 Happening::Died { side, how } => self.died(*side, *how),
+                Happening::Restored { side } => self.restored(*side),
                 Happening::Accused { side, words } => {
                     let detail = format!("{side}: {words}");
                     return Err(Violation::new(Promise::Civil, detail));
                 }
-                Happening::Issued { .. } | Happening::Commanded { .. } | Happening::Told { .. } => {
-                }
+                Happening::Issued { .. }
+                | Happening::Commanded { .. }
+                | Happening::Noted { .. }
+                | Happening::Told { .. } => {}
             }
         }
         for happening in journal {

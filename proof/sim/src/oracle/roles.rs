@@ -28,6 +28,10 @@ impl Oracle {
         self.copies[side.index()].serving = false;
         if record.role == Role::Secondary && !record.wrote {
             self.nothing_discarded(cluster, side)?;
+            // The two have come to terms: whoever was restored was told from the node it had been.
+            if !record.clean {
+                self.copies.iter_mut().for_each(|copy| copy.restored = false);
+            }
             // A stream was adopted: what a power cut took has been made up for, or the record says inconsistent.
             self.copies[side.index()].tainted = false;
             if record.consistent && !self.copies[side.index()].consistent {
@@ -41,6 +45,9 @@ impl Oracle {
     fn nothing_discarded(&self, cluster: &Cluster, side: Side) -> Result<(), Violation> {
         let Some(record) = cluster.node(side).superblock() else { return Ok(()) };
         let at = self.copies[side.index()].generation;
+        if self.copies[side.index()].restored {
+            return Ok(());
+        }
         let Some(history) = self.histories.get(&at).filter(|history| history.leader == side) else {
             return Ok(());
         };
@@ -104,6 +111,10 @@ impl Oracle {
         hold(!rival || force == Some(true), Promise::OnePrimary, || {
             format!("{side} becomes primary without force while the other serves")
         })?;
+        if own.restored || peer.restored {
+            // What was never told to the other node before the files went back, nobody can miss.
+            return Ok(self.begins(side, &record.lineage, force));
+        }
         let image = &self.images[side.index()];
         self.nothing_lost(side, own.generation, 0, force, image)?;
         // Whoever forces a promotion while another is being asked for overrides the word that was given.
@@ -117,7 +128,14 @@ impl Oracle {
             let image = child.map_or(image, |history| &history.base);
             self.nothing_lost(side, peer.generation, left, force, image)?;
         }
-        let (old, new) = (own.generation, self.history_of(record.lineage.generation));
+        self.begins(side, &record.lineage, force);
+        Ok(())
+    }
+
+    /// A promotion begins a truth of its own.
+    fn begins(&mut self, side: Side, lineage: &Lineage, force: Option<bool>) {
+        let old = self.copies[side.index()].generation;
+        let new = self.history_of(lineage.generation);
         if new != old {
             let base = self.images[side.index()].clone();
             self.histories.insert(new, History::new(side, base, self.serial, force == Some(true)));
@@ -128,7 +146,6 @@ impl Oracle {
         copy.promoted_at = self.serial;
         copy.watched = false;
         copy.tainted = false;
-        Ok(())
     }
 
     fn nothing_lost(

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What an administrator can do to a node that is down, behind the daemon's back: put an older snapshot in its place,
+//! restore one file of it from a backup, swap a disk.
+
+use crate::cluster::Cluster;
+use crate::happening::Happening;
+use crate::metadata::MetadataBytes;
+use crate::node::Side;
+use crate::{Place, Stamp};
+
+/// Disk and metadata of a node at one moment, as a snapshot of its machine holds them.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    disk: Vec<Vec<Stamp>>,
+    metadata: MetadataBytes,
+    changes: u64,
+}
+
+impl Snapshot {
+    /// How often the metadata had durably changed.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+}
+
+/// What of a snapshot is put back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Restore {
+    /// The machine: its disk and its metadata.
+    Machine,
+    /// The metadata file alone.
+    Metadata,
+}
+
+impl Cluster {
+    /// What lies on a node now; it may run meanwhile.
+    #[must_use]
+    pub fn snapshot(&self, side: Side) -> Snapshot {
+        let node = self.node(side);
+        Snapshot {
+            disk: node.disk.contents(),
+            metadata: node.metadata.backup(),
+            changes: node.metadata.sequence(),
+        }
+    }
+
+    /// Puts a snapshot back, or a part of it. The node is down.
+    pub fn restore(&mut self, side: Side, snapshot: &Snapshot, what: Restore) {
+        assert!(!self.node(side).is_up(), "{side} runs while its files are replaced");
+        self.journal.push(Happening::Restored { side });
+        self.node_mut(side).metadata.restore(snapshot.metadata.clone());
+        if what == Restore::Machine {
+            self.put_disk(side, &snapshot.disk);
+        }
+    }
+
+    /// Puts another disk of the same sizes in the place of a node's. The node is down.
+    pub fn swap_disk(&mut self, side: Side, mut content: impl FnMut(Place) -> Stamp) {
+        assert!(!self.node(side).is_up(), "{side} runs while its disk is swapped");
+        self.journal.push(Happening::Restored { side });
+        let mut disk = self.node(side).disk.contents();
+        for (volume, blocks) in (0u16..).map(helio_units::VolumeIndex).zip(&mut disk) {
+            for (block, stamp) in (0u32..).zip(blocks) {
+                *stamp = content(Place { volume, block });
+            }
+        }
+        self.put_disk(side, &disk);
+    }
+
+    fn put_disk(&mut self, side: Side, disk: &[Vec<Stamp>]) {
+        let mut changes = Vec::new();
+        self.node_mut(side).disk.put_back(disk, &mut changes);
+        self.changed(side, changes);
+    }
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Where the stories went: rows of the recovery table, states, standings, misfortunes, each with how often.
+//!
+//! What can happen is listed here and in the engine; what was seen beside the lists is told, so that a list cannot
+//! grow stale unnoticed.
+
+use crate::kinds::Kind;
+use helio_engine::recovery;
+use helio_units::State;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// From a state to another, as one node shows them.
+pub type Change = (&'static str, &'static str);
+
+/// Every change of state that can happen while a process lives, as seen between two steps.
+const STATES: &[(State, State)] = {
+    use State::{
+        CatchingUp as C, Logging as L, NeedsSync as N, Queuing as Q, Replicating as R, Syncing as S,
+    };
+    &[
+        (C, L),
+        (C, N),
+        (C, Q),
+        (C, R),
+        (C, S),
+        (L, C),
+        (L, N),
+        (L, Q),
+        (L, R),
+        (L, S),
+        (N, C),
+        (N, L),
+        (N, S),
+        (Q, C),
+        (Q, L),
+        (Q, R),
+        (Q, S),
+        (R, C),
+        (R, L),
+        (R, Q),
+        (R, S),
+        (S, C),
+        (S, L),
+        (S, N),
+        (S, Q),
+        (S, R),
+    ]
+};
+
+/// Every change of standing that can happen while a process lives, as seen between two steps.
+const STANDINGS: &[Change] = &[
+    ("asking", "promoting"),
+    ("asking", "secondary"),
+    ("leaving", "returning"),
+    ("leaving", "secondary"),
+    ("primary", "leaving"),
+    ("promoting", "primary"),
+    ("promoting", "returning"),
+    ("promoting", "secondary"),
+    ("returning", "closing"),
+    ("returning", "promoting"),
+    ("returning", "secondary"),
+    ("secondary", "asking"),
+    ("secondary", "closing"),
+    ("secondary", "promoting"),
+];
+
+/// Rows that no story of the simulator can reach, each with why.
+const UNREACHED_ROWS: &[(&str, &str)] = &[];
+
+/// How often a story went where.
+#[derive(Clone, Debug, Default)]
+pub struct Coverage {
+    rows: BTreeMap<&'static str, u64>,
+    states: BTreeMap<Change, u64>,
+    standings: BTreeMap<Change, u64>,
+    faults: BTreeMap<&'static str, u64>,
+}
+
+/// One line of the report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// `row`, `state`, `standing` or `fault`.
+    pub kind: &'static str,
+    /// Which.
+    pub name: String,
+    /// How often.
+    pub count: u64,
+    /// The lists know it.
+    pub listed: bool,
+}
+
+impl Coverage {
+    /// Adds another story's.
+    pub fn add(&mut self, other: &Self) {
+        sum(&mut self.rows, &other.rows);
+        sum(&mut self.states, &other.states);
+        sum(&mut self.standings, &other.standings);
+        sum(&mut self.faults, &other.faults);
+    }
+
+    /// How much went wrong.
+    pub(crate) fn misfortunes(&self) -> u64 {
+        self.faults.values().sum()
+    }
+
+    pub(crate) fn struck(&mut self, fault: &'static str) {
+        *self.faults.entry(fault).or_default() += 1;
+    }
+
+    pub(crate) fn changed_state(&mut self, from: State, to: State) {
+        *self.states.entry((from.word(), to.word())).or_default() += 1;
+    }
+
+    pub(crate) fn changed_standing(&mut self, from: &'static str, to: &'static str) {
+        *self.standings.entry((from, to)).or_default() += 1;
+    }
+
+    /// A node says something; where two met, the row of the recovery table that fired stands in it.
+    pub(crate) fn heard(&mut self, note: &str) {
+        let met = |label: &&str| {
+            note.strip_prefix(label).is_some_and(|rest| rest.starts_with(": "))
+                || note.strip_suffix(label).is_some_and(|rest| rest.ends_with(" met as "))
+        };
+        if let Some(label) = recovery::labels().find(met) {
+            *self.rows.entry(label).or_default() += 1;
+        }
+    }
+
+    /// What can happen, and what did: a line each.
+    #[must_use]
+    pub fn lines(&self) -> Vec<Line> {
+        let reached = |label: &&str| UNREACHED_ROWS.iter().all(|(row, _)| row != label);
+        let names = recovery::labels().filter(reached);
+        let mut lines = listed("row", names, &self.rows, |label| (*label).to_owned());
+        let words = |(from, to): &Change| format!("{from} -> {to}");
+        let states = STATES.iter().map(|(from, to)| (from.word(), to.word()));
+        lines.extend(listed("state", states, &self.states, words));
+        lines.extend(listed("standing", STANDINGS.iter().copied(), &self.standings, words));
+        let faults = Kind::common().flat_map(|kind| kind.labels().iter().copied());
+        lines.extend(listed("fault", faults, &self.faults, |label| (*label).to_owned()));
+        lines
+    }
+
+    /// What can happen and did so fewer than `least` times, and what happened and is in no list.
+    #[must_use]
+    pub fn shortfall(&self, least: u64) -> Vec<Line> {
+        let short = |line: &Line| !line.listed || line.count < least;
+        self.lines().into_iter().filter(short).collect()
+    }
+
+    /// The report as JSON: an object per kind, with a count per name.
+    #[must_use]
+    pub fn json(&self) -> String {
+        let mut json = String::new();
+        let mut kind = "";
+        for line in self.lines() {
+            let opening = match (kind == line.kind, kind.is_empty()) {
+                (true, _) => ",",
+                (false, true) => "{",
+                (false, false) => "},",
+            };
+            if kind != line.kind {
+                let _never = write!(json, "{opening}\"{}\":{{", line.kind);
+            } else {
+                json += opening;
+            }
+            kind = line.kind;
+            let _never = write!(json, "\"{}\":{}", line.name, line.count);
+        }
+        json + "}}"
+    }
+}
+
+impl core::fmt::Display for Line {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let unlisted = if self.listed { "" } else { "  (in no list)" };
+        write!(f, "{:>9} {:<44} {:>9}{unlisted}", self.kind, self.name, self.count)
+    }
+}
+
+fn sum<K: Ord + Copy>(into: &mut BTreeMap<K, u64>, from: &BTreeMap<K, u64>) {
+    for (key, count) in from {
+        *into.entry(*key).or_default() += count;
+    }
+}
+
+fn listed<K: Ord + Copy>(
+    kind: &'static str,
+    known: impl Iterator<Item = K>,
+    seen: &BTreeMap<K, u64>,
+    name: impl Fn(&K) -> String,
+) -> Vec<Line> {
+    let mut all: BTreeMap<K, bool> = seen.keys().map(|key| (*key, false)).collect();
+    all.extend(known.map(|key| (key, true)));
+    let line = |(key, listed)| {
+        let count = seen.get(&key).copied().unwrap_or_default();
+        Line { kind, name: name(&key), count, listed }
+    };
+    all.into_iter().map(line).collect()
+}

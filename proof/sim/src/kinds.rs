@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The kinds of misfortune, how likely each is, and those that wait for what makes them bearable.
+
+use crate::scenario::pick;
+use helio_netmodel::Dice;
+
+/// A node whose machine went back to an earlier snapshot. 4 once the recovery table has its row and hellos carry the
+/// metadata sequence and what is remembered of the peer's.
+const ROLLED_BACK: u32 = 2;
+/// A metadata file that came back from a backup, beside a disk that did not. 4 with the same rows.
+const METADATA_RESTORED: u32 = 2;
+/// Another disk in a volume's place. 2 once a store has an identity that is checked when it is opened; until then
+/// nobody can notice.
+const WRONG_DISK: u32 = 0;
+/// A disk that calls flushed what is not. 2 once verify is there, and the oracle asks no more of such a node than that
+/// verify finds what differs.
+const LYING_FLUSH: u32 = 0;
+
+/// A kind of misfortune.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// The link gets other figures.
+    Weather,
+    /// Nothing arrives any more, and nobody is told.
+    Silence,
+    /// Nothing arrives any more one way.
+    OneWay,
+    /// The connection breaks.
+    Reset,
+    /// It breaks, and one end is not told.
+    HalfOpen,
+    /// The end of the old connection comes after the beginning of the new one.
+    LateClose,
+    /// A process is killed.
+    Kill,
+    /// A node loses its power.
+    Power,
+    /// Both go down.
+    Both,
+    /// An operation on a disk fails.
+    Disk,
+    /// A disk is full.
+    Full,
+    /// A disk is slow.
+    Slow,
+    /// A write or flush of the metadata file fails.
+    Metadata,
+    /// A process stands still.
+    Hang,
+    /// A clock runs at its own speed, or leaps ahead.
+    Clock,
+    /// The operator says log, update, another mode at the wrong moment.
+    Operator,
+    /// A planned switch.
+    Switch,
+    /// A clean stop.
+    Stop,
+    /// Cut off from each other, both serve.
+    Split,
+    /// The serving node dies, and the other takes over at once.
+    Usurp,
+    /// A machine is rolled back to a snapshot.
+    RolledBack,
+    /// A metadata file is restored from a backup.
+    MetadataRestored,
+    /// A disk is swapped for a wrong one.
+    WrongDisk,
+    /// A disk lies.
+    LyingFlush,
+}
+
+/// Kind, name, how likely in parts of the sum, and the faults it brings.
+type Row = (Kind, &'static str, u32, &'static [&'static str]);
+
+const KINDS: [Row; 24] = [
+    (Kind::Weather, "weather", 8, &["weather"]),
+    (Kind::Silence, "silence", 12, &["silence"]),
+    (Kind::OneWay, "one-way", 8, &["one-way"]),
+    (Kind::Reset, "reset", 14, &["reset"]),
+    (Kind::HalfOpen, "half-open", 5, &["half-open"]),
+    (Kind::LateClose, "late-close", 5, &["late-close"]),
+    (Kind::Kill, "kill", 14, &["kill"]),
+    (Kind::Power, "power", 8, &["power"]),
+    (Kind::Both, "both-down", 2, &["both-down"]),
+    (Kind::Disk, "disk", 5, &["read-fails", "write-fails", "flush-fails"]),
+    (Kind::Full, "disk-full", 2, &["disk-full"]),
+    (Kind::Slow, "slow-disk", 5, &["slow-disk"]),
+    (Kind::Metadata, "metadata", 2, &["metadata-write-fails", "metadata-flush-fails"]),
+    (Kind::Hang, "hang", 5, &["hang"]),
+    (Kind::Clock, "clock", 4, &["clock-leaps", "clock-drifts"]),
+    (Kind::Operator, "operator", 12, &["log", "update", "full", "mode", "measure"]),
+    (Kind::Switch, "switch", 8, &["switch"]),
+    (Kind::Stop, "clean-stop", 4, &["clean-stop"]),
+    (Kind::Split, "split-brain", 1, &["split-brain"]),
+    (Kind::Usurp, "usurp", 4, &["usurp"]),
+    (Kind::RolledBack, "rolled-back", ROLLED_BACK, &["rolled-back"]),
+    (Kind::MetadataRestored, "metadata-restored", METADATA_RESTORED, &["metadata-restored"]),
+    (Kind::WrongDisk, "wrong-disk", WRONG_DISK, &["wrong-disk"]),
+    (Kind::LyingFlush, "lying-flush", LYING_FLUSH, &["lying-flush"]),
+];
+
+/// How likely a kind is that is asked for by name and has no odds of its own yet.
+const ASKED_FOR: u32 = 6;
+
+impl Kind {
+    /// Every kind, those that wait included.
+    pub fn all() -> impl Iterator<Item = Self> {
+        KINDS.iter().map(|(kind, ..)| *kind)
+    }
+
+    /// The kinds that strike without being asked for.
+    pub fn common() -> impl Iterator<Item = Self> {
+        KINDS.iter().filter(|(_, _, odds, _)| *odds > 0).map(|(kind, ..)| *kind)
+    }
+
+    fn row(self) -> &'static Row {
+        &KINDS[self as usize]
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.row().1
+    }
+
+    /// The kind of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::all().find(|kind| kind.name() == name)
+    }
+
+    /// The faults it brings, as the coverage report calls them.
+    #[must_use]
+    pub fn labels(self) -> &'static [&'static str] {
+        self.row().3
+    }
+}
+
+/// The odds of one story: what is rare together everywhere is frequent somewhere.
+pub(crate) fn odds(dice: &mut Dice, asked_for: impl Fn(Kind) -> bool) -> Vec<(u32, Kind)> {
+    let odds = |(kind, _, odds, _): &Row| {
+        let taste = pick(dice, &[0, 1, 1, 5, 20]);
+        match (*odds, asked_for(*kind)) {
+            (0, false) => (0, *kind),
+            (0, true) => (ASKED_FOR * taste + 1, *kind),
+            (odds, _) => (odds * taste + 1, *kind),
+        }
+    };
+    KINDS.iter().map(odds).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_stands_in_its_row_and_has_a_name_of_its_own() {
+        for (n, kind) in Kind::all().enumerate() {
+            assert_eq!((kind as usize, Kind::named(kind.name())), (n, Some(kind)));
+        }
+    }
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What reaches a node from behind: its clock, its connections' order, its files and disks in older or foreign hands.
+
+use crate::driver::{Act, Driver};
+use crate::faults::Fault;
+use crate::scenario::{FOREIGN, span};
+use core::time::Duration;
+use helio_twin::{Cluster, Restore, Side, Stamp};
+
+/// Stamps of a disk that belongs to somebody else.
+const STRANGER: u64 = FOREIGN | 1 << 59;
+
+impl Driver {
+    pub(crate) fn tamper(&mut self, fault: Fault, cluster: &mut Cluster) {
+        match fault {
+            Fault::ClockLeap(side) => {
+                let (least, most) = (Duration::from_millis(1), Duration::from_secs(60));
+                let by = span(&mut self.dice, least, most);
+                cluster.leap_clock(side, by);
+            }
+            Fault::LateClose => self.delay_acceptance(cluster),
+            Fault::RollBack(side) => self.put_back(side, Restore::Machine, fault, cluster),
+            Fault::RestoreMetadata(side) => {
+                self.put_back(side, Restore::Metadata, fault, cluster);
+            }
+            Fault::WrongDisk(side) => {
+                self.kill(side, true, cluster);
+                if !cluster.node(side).is_up() {
+                    cluster.swap_disk(side, |place| {
+                        Stamp(STRANGER | u64::from(place.volume.0) << 32 | u64::from(place.block))
+                    });
+                }
+            }
+            Fault::LyingFlush(side) => {
+                cluster.node_mut(side).disk.lie(true);
+                self.later(cluster, Act::MendDisk(side));
+            }
+            _ => {}
+        }
+    }
+
+    /// The first time a snapshot is taken, the second time it is put back while the node is down.
+    fn put_back(&mut self, side: Side, what: Restore, fault: Fault, cluster: &mut Cluster) {
+        // Whoever goes back to an image that was no consistent one, while the other is gone too, has lost all there was.
+        let sound = |side: Side| {
+            let record = cluster.node(side).superblock();
+            record.is_some_and(|r| r.consistent && r.lineage.generation.number > 0)
+        };
+        if !Side::BOTH.into_iter().all(sound) {
+            return;
+        }
+        let Some(snapshot) = self.snapshots[side.index()].take() else {
+            self.snapshots[side.index()] = Some(cluster.snapshot(side));
+            return;
+        };
+        // An older metadata that the other node never heard to be older cannot be told from the newest: a limit that
+        // docs/reference/recovery.md names.
+        let other = cluster.node(side.other());
+        let remembered = other.superblock().map_or(0, |record| record.remembers);
+        let heard = other.engine.as_ref().map_or(remembered, helio_engine::Engine::heard_of_peer);
+        if heard <= snapshot.changes() || snapshot.changes() == 0 {
+            return;
+        }
+        self.kill(side, true, cluster);
+        if !cluster.node(side).is_up() {
+            cluster.restore(side, &snapshot, what);
+            self.coverage.struck(fault.class().1);
+        }
+    }
+
+    pub(crate) fn delay_acceptance(&mut self, cluster: &mut Cluster) {
+        let (least, most) = (Duration::from_micros(50), Duration::from_secs(3));
+        let by = span(&mut self.dice, least, most);
+        cluster.delay_acceptance(by);
+    }
+}
