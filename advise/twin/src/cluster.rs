@@ -37,6 +37,7 @@ pub(crate) enum NodeDue {
     Request(Request),
     StoreEnd(IoId),
     MetadataStep,
+    BeforeStep,
     Wake,
     Settle,
     Drain,
@@ -206,6 +207,7 @@ impl Cluster {
             NodeDue::Request(request) => self.handle(side, Event::Request(request)),
             NodeDue::StoreEnd(io) => self.store_end(side, io),
             NodeDue::MetadataStep => self.metadata_step(side),
+            NodeDue::BeforeStep => self.before_step(side),
             NodeDue::Wake => {
                 if self.node(side).wake_at <= self.now {
                     self.node_mut(side).wake_at = Moment::NEVER;
@@ -399,8 +401,7 @@ impl Cluster {
         self.journal.push(Happening::Died { side, how });
         let mut changes = Vec::new();
         let node = self.node_mut(side);
-        node.disk.crash(power, &mut changes);
-        node.metadata.crash(power);
+        node.crash(power, &mut changes);
         node.end();
         self.changed(side, changes);
         if power {

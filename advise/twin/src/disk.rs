@@ -207,8 +207,8 @@ impl Disk {
         payload: Option<&[Stamp]>,
         tag: bool,
     ) -> Moment {
-        let blocks = |extent| places(volume, extent).count();
         let fits = !(self.full && matches!(op, StoreOp::Write { .. }));
+        let blocks = |extent| places(volume, extent).count();
         let (verb, base, work) = match op {
             StoreOp::Read { extent, .. } => {
                 (StoreVerb::Read, self.latency.read, Work::Read { extent })
@@ -281,6 +281,23 @@ impl Disk {
                 }
             },
         }
+    }
+
+    /// Everything done is durable.
+    pub(crate) fn flush_all(&mut self) {
+        for image in &mut self.images {
+            let upto = image.flushed + image.unflushed.len() as u64;
+            image.flush(upto);
+        }
+    }
+
+    /// A restore puts a block back.
+    pub(crate) fn put_block(&mut self, place: Place, stamp: Stamp, changes: &mut Vec<Change>) {
+        let image = &mut self.images[usize::from(place.volume.0)];
+        if image.live[place.block as usize] != stamp {
+            changes.push(Change { place, stamp, tag: false });
+        }
+        image.put(place.block, stamp, false);
     }
 
     /// The process is gone: what was under way reached each of its blocks or did not. With the power gone, too,

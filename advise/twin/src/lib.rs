@@ -10,6 +10,7 @@
 //!
 //! Absent on purpose: clocks, threads, files, sockets.
 
+mod before;
 mod checksum;
 mod clock;
 mod cluster;
@@ -24,6 +25,7 @@ mod snapshot;
 mod wire;
 mod words;
 
+pub use before::Before;
 pub use checksum::crc32c;
 pub use clock::Clock;
 pub use cluster::Cluster;

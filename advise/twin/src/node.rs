@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One node: the engine, its disk, its metadata, its pool of payloads. What outlives the process, and what does not.
 
+use crate::before::Before;
 use crate::clock::Clock;
-use crate::disk::Disk;
+use crate::disk::{Change, Disk};
 use crate::metadata::{Metadata, new_superblock};
 use crate::pool::Pool;
 use core::fmt;
-use helio_engine::{Config, Durable, Engine};
+use helio_engine::{Config, Durable, Engine, Event};
 use helio_format::superblock::Superblock;
 use helio_ledger::LedgerError;
 use helio_units::Moment;
@@ -66,6 +67,8 @@ pub struct Node {
     pub metadata: Metadata,
     /// What shows it the time.
     pub clock: Clock,
+    /// Its before-image file.
+    pub before: Before,
     /// The engine, while the process runs.
     pub engine: Option<Engine>,
     /// The payloads of the process.
@@ -85,12 +88,13 @@ pub struct Node {
 impl Node {
     /// A node that never ran.
     #[must_use]
-    pub fn new(config: Config, disk: Disk, metadata: Metadata) -> Self {
+    pub fn new(config: Config, disk: Disk, metadata: Metadata, before: Before) -> Self {
         Self {
             config,
             disk,
             metadata,
             clock: Clock::default(),
+            before,
             engine: None,
             pool: Pool::default(),
             life: 0,
@@ -144,8 +148,19 @@ impl Node {
         self.life += 1;
         self.hung_until = now;
         let shown = self.clock.read(now);
-        self.engine = Some(Engine::new(self.config.clone(), durable, incarnation, seed, shown));
+        let mut engine = Engine::new(self.config.clone(), durable, incarnation, seed, shown);
+        if let Some(kept) = self.before.open() {
+            engine.handle(shown, Event::BeforeFound(Box::new(kept)), &mut Vec::new());
+        }
+        self.engine = Some(engine);
         Ok(())
+    }
+
+    /// The process is gone, and perhaps the power: what the files and the disk hold then.
+    pub(crate) fn crash(&mut self, power: bool, changes: &mut Vec<Change>) {
+        self.before.crash(power, &mut self.disk, changes);
+        self.disk.crash(power, changes);
+        self.metadata.crash(power);
     }
 
     /// The process is gone.

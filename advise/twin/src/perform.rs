@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Doing what the engine asks for, and telling it what came of it.
 
+use crate::before::BeforeStep;
 use crate::cluster::{Cluster, NodeDue};
 use crate::disk::{Change, Ended};
 use crate::happening::{Died, Happening, Replied};
@@ -80,6 +81,11 @@ impl Cluster {
                 Effect::Keep(Keep::Marks { page, bits }) => {
                     self.keep(side, ledger::Change::Marks { page, bits });
                 }
+                Effect::Before(op) => {
+                    let now = self.now;
+                    let step = self.node_mut(side).before.begin(now, op);
+                    self.before_stepped(side, step);
+                }
                 Effect::Release(id) => self.node_mut(side).pool.release(id),
                 Effect::PauseReceiving(pause) => {
                     self.node_mut(side).paused = pause;
@@ -93,6 +99,7 @@ impl Cluster {
                 Effect::Note(note) => {
                     self.journal.push(Happening::Noted { side, words: note.text });
                 }
+                Effect::DismissClients => {}
                 Effect::Stopped => self.stopped(side),
             }
         }
@@ -247,7 +254,22 @@ impl Cluster {
         }
     }
 
-    fn saved(&mut self, side: Side, ok: bool) {
+    pub(crate) fn before_step(&mut self, side: Side) {
+        let (now, mut changes) = (self.now, Vec::new());
+        let node = self.node_mut(side);
+        let step = node.before.step(now, &mut node.disk, &mut changes);
+        self.changed(side, changes);
+        self.before_stepped(side, step);
+    }
+
+    fn before_stepped(&mut self, side: Side, step: BeforeStep) {
+        match step {
+            BeforeStep::At(at) => self.push_node(at, side, NodeDue::BeforeStep),
+            BeforeStep::Over(outcome) => self.handle(side, Event::BeforeDone(outcome)),
+        }
+    }
+
+    pub(crate) fn saved(&mut self, side: Side, ok: bool) {
         let node = self.node_mut(side);
         let saving = node.saving.take();
         if ok {
@@ -260,8 +282,7 @@ impl Cluster {
         self.journal.push(Happening::Died { side, how: Died::Stopped });
         let mut changes = Vec::new();
         let node = self.node_mut(side);
-        node.disk.crash(false, &mut changes);
-        node.metadata.crash(false);
+        node.crash(false, &mut changes);
         node.end();
         self.changed(side, changes);
         self.wire.close(side, false, "the process ended");

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Events and effects in a few words each, for the story of a run.
 
-use helio_engine::{Answer, Command, Effect, Event, Keep, Operation, StoreOp, StoreOutcome};
+use helio_engine::{
+    Answer, BeforeOp, Command, Effect, Event, Keep, Operation, StoreOp, StoreOutcome,
+};
 use helio_format::lineage::Lineage;
 use helio_format::message::{Hello, Item, ItemKind, Message};
 use helio_format::superblock::Superblock;
@@ -25,6 +27,10 @@ pub(crate) fn of_event(event: &Event) -> Option<String> {
         },
         Event::Kept { kept, ok, .. } => format!("<- kept {kept:?}: {ok}"),
         Event::SuperblockSaved { ok, .. } => format!("<- superblock saved: {ok}"),
+        Event::BeforeFound(kept) => {
+            format!("<- an image is kept, head {}, {} chunks", kept.image.head, kept.chunks.len())
+        }
+        Event::BeforeDone(outcome) => format!("<- before-images: {outcome:?}"),
         Event::Connected => "<- connected".to_owned(),
         Event::Message(message) => format!("<- {}", of_message(message)),
         Event::Disconnected { why } => format!("<- disconnected: {why}"),
@@ -58,6 +64,13 @@ pub(crate) fn of_effect(effect: &Effect) -> Option<String> {
         Effect::Send(message) => format!("-> {}", of_message(message)),
         Effect::Hangup { why, refused } => format!("-> hang up, refused {refused}: {why}"),
         Effect::SaveSuperblock(record) => format!("-> save {}", of_record(record)),
+        Effect::Before(BeforeOp::Preserve { chunks }) => {
+            format!("-> preserve {} chunks", chunks.len())
+        }
+        Effect::Before(BeforeOp::Begin { image, room }) => {
+            format!("-> begin to keep the image at {}, room {room}", image.head)
+        }
+        Effect::Before(op) => format!("-> before-images: {op:?}"),
         Effect::PauseReceiving(pause) => format!("-> pause receiving: {pause}"),
         Effect::CommandDone { id, result } => match result {
             Ok(text) => format!("-> command {} done: {text}", id.0),
@@ -67,6 +80,7 @@ pub(crate) fn of_effect(effect: &Effect) -> Option<String> {
         },
         Effect::Note(note) => format!("   \"{}\"", note.text),
         Effect::Stopped => "-> stopped".to_owned(),
+        Effect::DismissClients => "-> let clients go".to_owned(),
         Effect::Release(_) => return None,
     })
 }
@@ -95,8 +109,12 @@ fn of_lineage(lineage: &Lineage) -> String {
 fn of_command(command: Command) -> String {
     match command {
         Command::Promote { force } => format!("promote, force {force}"),
+        Command::Restore { force } => format!("promote and restore, force {force}"),
+        Command::GiveUpSafeCopy => "update, give the safe copy up".to_owned(),
         Command::Mode(mode) => format!("mode {mode}"),
         Command::Demote => "demote".to_owned(),
+        Command::Yield { generation } => format!("yield {generation}"),
+        Command::Switch => "switch".to_owned(),
         Command::Log => "log".to_owned(),
         Command::Update => "update".to_owned(),
         Command::Full => "full".to_owned(),
@@ -152,10 +170,12 @@ fn of_message(message: &Message) -> String {
     match message {
         Message::Hello(hello) => of_hello(hello),
         Message::Start(start) => format!(
-            "start of {} from {}, consistent {}",
+            "start of {} from {}, consistent {}, keep {}, to copy {}",
             of_lineage(&start.lineage),
             start.from,
-            start.consistent
+            start.consistent,
+            start.keep,
+            start.to_copy
         ),
         Message::Item(item) => of_item(item),
         Message::Ack(ack) => format!(
@@ -170,6 +190,7 @@ fn of_message(message: &Message) -> String {
             format!("ping {}, {state}{}", ping.token, flags(&[(ping.hurry, ", hurry")]))
         }
         Message::Copying(talk) => format!("{talk:?}"),
+        Message::Roles(talk) => format!("{talk:?}"),
         Message::Pong { token, flushing, short, .. } => {
             format!("pong {token}{}", flags(&[(*flushing, ", flushing"), (*short, ", short")]))
         }

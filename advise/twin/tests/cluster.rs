@@ -2,10 +2,11 @@
 //! Short stories of two nodes in virtual time.
 
 use core::time::Duration;
-use helio_engine::{Command, CommandId, Config, Operation, QueueConfig, ResyncConfig};
+use helio_engine::{Command, CommandId, Config, Operation, QueueConfig, ResyncConfig, SafeCopy};
 use helio_netmodel::{Dice, Profile};
 use helio_twin::{
-    BLOCK, Breakage, Cluster, Disk, Happening, Latency, Metadata, Node, Replied, Side, Stamp, Wire,
+    BLOCK, Before, Breakage, Cluster, Disk, Happening, Latency, Metadata, Node, Replied, Side,
+    Stamp, Wire,
 };
 use helio_units::{Bytes, Extent, Mode, Moment, Payload, Rate, RequestId, State, VolumeIndex};
 
@@ -25,6 +26,7 @@ fn config(side: Side, mode: Mode) -> Config {
         granularity: helio_engine::REGION,
         hot_extents: helio_engine::HOT_EXTENTS,
         resync: ResyncConfig::default(),
+        safe_copy: SafeCopy::On { bound: None },
     }
 }
 
@@ -40,7 +42,7 @@ fn pair(mode: Mode) -> Cluster {
         let owner = (config.group.as_str(), config.node.as_str());
         let grain = (config.granularity.0 as u32, config.hot_extents);
         let metadata = Metadata::new(owner, &config.volumes, grain, tick, own.split("metadata"));
-        Node::new(config, disk, metadata)
+        Node::new(config, disk, metadata, Before::new(tick, own.split("before")))
     };
     let profile = Profile::wan(Duration::from_millis(20), Rate::mbit(100));
     let wire = Wire::new(&profile, Bytes::mib(1), &dice);

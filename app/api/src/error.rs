@@ -33,7 +33,7 @@ pub mod code {
 
     /// Every code a daemon may send, with the HTTP status it travels with and what it means. A client that meets
     /// another one treats it as "refused".
-    pub const ALL: [(&str, u16, &str); 24] = [
+    pub const ALL: [(&str, u16, &str); 34] = [
         (BAD_REQUEST, 400, "the request cannot be read"),
         (UNKNOWN_GROUP, 404, "no group of that name is configured on this node"),
         (NOT_FOUND, 404, "no such path in this version of the API"),
@@ -52,9 +52,19 @@ pub mod code {
         ("metadata-failed", 409, "the group's metadata file cannot be written"),
         (NEEDS_CONFIRMATION, 409, "what is at stake was not confirmed; carries it"),
         (NEEDS_FORCE, 409, "the peer cannot agree to the promotion; carries what is at stake"),
+        ("no-safe-copy", 409, "no consistent image is kept here that could be restored"),
+        ("restore-failed", 409, "the kept image was not restored"),
         ("needs-sync", 409, "this copy is not consistent"),
-        ("not-level", 409, "the copies did not become equal; said by `helio update --wait` itself"),
+        ("not-level", 409, "the copies are not equal, or did not become so"),
         ("not-primary", 409, "this node is not primary for the group"),
+        ("not-switched", 409, "the change of roles did not happen; the error tells who is primary"),
+        ("unsure", 409, "the peer was asked to take over and is not heard of"),
+        ("no-primary", 409, "no connected node is primary"),
+        ("is-primary", 409, "this node is primary for the group"),
+        ("nothing-to-resolve", 409, "this node holds nothing that its peer refuses"),
+        ("wrong-node", 409, "what is to be given up is on the other node"),
+        ("no-room", 409, "what is to be saved does not fit; the error tells the bytes"),
+        ("not-saved", 409, "what is to be given up could not be saved"),
         ("peer-is-primary", 409, "the other node is primary"),
         ("peer-refuses", 409, "the other node does not agree"),
         ("volume-failed", 409, "a local store failed"),
@@ -73,7 +83,7 @@ pub struct ApiError {
     #[serde(default)]
     pub retry: bool,
     /// One kebab-case word for programs.
-    #[schemars(extend("examples" = code::ALL.map(|(code, ..)| code)))]
+    #[schemars(extend("examples" = code::ALL.map(|(code, ..)| code).to_vec()))]
     pub code: String,
     /// With [`code::NEEDS_FORCE`] and [`code::NEEDS_CONFIRMATION`]: what would be lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -15,6 +15,7 @@ pub mod paths;
 mod peer;
 mod queue;
 mod request;
+mod roles;
 mod status;
 mod wire;
 
@@ -28,6 +29,7 @@ pub use peer::{BufferStatus, Connection, LinkStatus, PeerStatus};
 pub use queue::{Memory, QueueReply, QueueRequest, QueueSettings, WhenFull};
 pub use request::{
     Accepted, ApplyReply, ApplyRequest, EventsRequest, ModeRequest, PromoteRequest, RecorderDump,
-    RecorderEvent,
+    RecorderEvent, UpdateRequest,
 };
-pub use status::{GroupStatus, Io, ModeStatus, Protected, Status, VolumeStatus};
+pub use roles::{Explanation, ResolveRequest, Row};
+pub use status::{GroupStatus, Io, ModeStatus, Protected, SafeCopyStatus, Status, VolumeStatus};

@@ -7,8 +7,8 @@ use crate::error::code;
 use crate::event::Event;
 use crate::operation::{Method, Operation};
 use crate::{
-    Accepted, ApiError, ApplyReply, ApplyRequest, EventsRequest, ModeRequest, PromoteRequest,
-    QueueReply, QueueRequest, RecorderDump, Status,
+    Accepted, ApiError, ApplyReply, ApplyRequest, EventsRequest, Explanation, ModeRequest,
+    PromoteRequest, QueueReply, QueueRequest, RecorderDump, ResolveRequest, Status, UpdateRequest,
 };
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
@@ -129,6 +129,8 @@ fn query<T: JsonSchema>() -> Vec<Value> {
 fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
     match operation {
         Operation::Promote => types.request::<PromoteRequest>(),
+        Operation::Resolve => types.request::<ResolveRequest>(),
+        Operation::Update => types.request::<UpdateRequest>(),
         Operation::Mode => types.request::<ModeRequest>(),
         Operation::QueueSet => types.request::<QueueRequest>(),
         Operation::Apply => types.request::<ApplyRequest>(),
@@ -137,9 +139,10 @@ fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
         | Operation::Recorder
         | Operation::Events
         | Operation::Log
-        | Operation::Update
         | Operation::Full
         | Operation::Demote
+        | Operation::Switch
+        | Operation::Explain
         | Operation::Queue
         | Operation::QueueReset
         | Operation::Document => None,
@@ -162,9 +165,12 @@ fn reply(operation: Operation, types: &mut Types) -> Value {
         | Operation::Full
         | Operation::Promote
         | Operation::Demote
+        | Operation::Switch
+        | Operation::Resolve
         | Operation::Mode
         | Operation::QueueSet
         | Operation::QueueReset => types.reply::<Accepted>(),
+        Operation::Explain => types.reply::<Explanation>(),
         Operation::Queue => types.reply::<QueueReply>(),
         Operation::Apply => types.reply::<ApplyReply>(),
         Operation::Document => Schema::from(Map::from_iter([("type".into(), json!("object"))])),

@@ -34,6 +34,12 @@ pub enum Operation {
     Promote,
     /// Make this node secondary.
     Demote,
+    /// Change roles with the other node.
+    Switch,
+    /// Tell how the two nodes stand to each other.
+    Explain,
+    /// Give up this node's side.
+    Resolve,
     /// Change the mode.
     Mode,
     /// Show the queue.
@@ -50,7 +56,7 @@ pub enum Operation {
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 18] = [
         Self::Status,
         Self::Group,
         Self::Recorder,
@@ -60,6 +66,9 @@ impl Operation {
         Self::Full,
         Self::Promote,
         Self::Demote,
+        Self::Switch,
+        Self::Explain,
+        Self::Resolve,
         Self::Mode,
         Self::Queue,
         Self::QueueSet,
@@ -81,6 +90,9 @@ impl Operation {
             Self::Full => paths::FULL,
             Self::Promote => paths::PROMOTE,
             Self::Demote => paths::DEMOTE,
+            Self::Switch => paths::SWITCH,
+            Self::Explain => paths::EXPLAIN,
+            Self::Resolve => paths::RESOLVE,
             Self::Mode => paths::MODE,
             Self::Queue => paths::QUEUE,
             Self::QueueSet => paths::QUEUE_SET,
@@ -98,6 +110,7 @@ impl Operation {
             | Self::Group
             | Self::Recorder
             | Self::Events
+            | Self::Explain
             | Self::Queue
             | Self::Document => Method::Get,
             Self::Log
@@ -105,6 +118,8 @@ impl Operation {
             | Self::Full
             | Self::Promote
             | Self::Demote
+            | Self::Switch
+            | Self::Resolve
             | Self::Mode
             | Self::QueueSet
             | Self::QueueReset
@@ -125,6 +140,9 @@ impl Operation {
             Self::Full => "full",
             Self::Promote => "promote",
             Self::Demote => "demote",
+            Self::Switch => "switch",
+            Self::Explain => "explain",
+            Self::Resolve => "resolve",
             Self::Mode => "mode",
             Self::Queue => "queue",
             Self::QueueSet => "queue-set",
@@ -150,6 +168,13 @@ impl Operation {
             Self::Promote => "Make this node primary.",
             Self::Demote => {
                 "Make this node secondary, everything delivered where the peer is there."
+            }
+            Self::Switch => {
+                "Change roles with the other node, without loss, asked of either; answered when it serves."
+            }
+            Self::Explain => "Tell which row of the recovery table fired last, and what it means.",
+            Self::Resolve => {
+                "Give up what this node alone holds, saved first, so that it may follow the other."
             }
             Self::Mode => "Change when writes are answered; the file is not changed.",
             Self::Queue => "Show the group's queue: bound, use, high-water marks, waits, lag.",

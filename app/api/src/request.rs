@@ -24,6 +24,17 @@ pub struct PromoteRequest {
     /// What is at stake was shown and accepted. Without it a forced promotion is answered with
     /// [`AtStake`](crate::AtStake) and changes nothing.
     pub confirmed: bool,
+    /// Where the copy here is not consistent, go back to the consistent image that is kept.
+    #[serde(default)]
+    pub restore: bool,
+}
+
+/// Copy what is marked, then replicate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct UpdateRequest {
+    /// The other node need not keep its last consistent image meanwhile.
+    pub give_up_safe_copy: bool,
 }
 
 /// Read the configuration file again.

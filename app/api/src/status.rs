@@ -6,7 +6,7 @@ use crate::flow::{
 };
 use crate::peer::PeerStatus;
 use crate::wire;
-use helio_units::{Bytes, Items, Mode, Role, State, WallTime};
+use helio_units::{Bytes, Items, Mode, Role, Sequence, State, WallTime};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -57,6 +57,9 @@ pub struct GroupStatus {
     pub generation: String,
     /// Whether this node's image is consistent: usable after a loss of the other.
     pub consistent: bool,
+    /// The last consistent image, where one is kept here while this one is not consistent.
+    #[serde(default)]
+    pub safe_copy: Option<SafeCopyStatus>,
     /// What failed on this node and was not cured yet.
     #[serde(default)]
     pub fault: Option<String>,
@@ -85,6 +88,27 @@ pub struct GroupStatus {
     /// What keeping it durable cost.
     #[serde(default)]
     pub metadata: MetadataStatus,
+}
+
+/// A kept image, which `helio promote GROUP --restore` goes back to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SafeCopyStatus {
+    /// Its generation.
+    pub generation: String,
+    /// The last position in it.
+    #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
+    pub position: Sequence,
+    /// When the keeping began, in milliseconds since 1970-01-01 UTC.
+    #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
+    pub since_ms: WallTime,
+    /// Bytes kept because they were overwritten since.
+    #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
+    pub kept_bytes: Bytes,
+    /// Whether it can be restored; one that is damaged cannot.
+    pub sound: bool,
 }
 
 /// Whether a loss of the primary now would cost no more than the mode says.

@@ -103,6 +103,9 @@ pub enum Verb {
         /// Return only when the copies are equal; fails if that cannot be reached.
         #[arg(long)]
         wait: bool,
+        /// Even if the peer has no room to keep its last consistent image meanwhile.
+        #[arg(long)]
+        give_up_safe_copy: bool,
         /// The daemon to ask.
         #[command(flatten)]
         at: At,
@@ -139,6 +142,9 @@ pub enum Verb {
         /// Although the peer cannot agree; says first what is at stake.
         #[arg(long)]
         force: bool,
+        /// Where the copy here is not consistent, go back to the consistent image that is kept.
+        #[arg(long)]
+        restore: bool,
         /// Do not ask.
         #[arg(long)]
         yes: bool,
@@ -150,6 +156,45 @@ pub enum Verb {
     Demote {
         /// Which group.
         group: String,
+        /// The daemon to ask.
+        #[command(flatten)]
+        at: At,
+    },
+    /// Change roles with the other node, without loss, asked of either; returns when the other serves.
+    Switch {
+        /// Which group.
+        group: String,
+        /// Return only when the copies are equal again behind the new primary.
+        #[arg(long)]
+        wait: bool,
+        /// The daemon to ask.
+        #[command(flatten)]
+        at: At,
+    },
+    /// Tell how the two nodes stand: the row of the recovery table that fired last, its facts, what comes next.
+    Explain {
+        /// Which group.
+        group: String,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+        /// The daemon to ask.
+        #[command(flatten)]
+        at: At,
+    },
+    /// Give up what one node alone holds, so that it follows the other; shows it first, and saves it.
+    Resolve {
+        /// Which group.
+        group: String,
+        /// The node whose side is given up; the verb runs there.
+        #[arg(long, value_name = "NODE")]
+        discard: String,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+        /// The folder below which its regions are saved; without it, the daemon's state directory.
+        #[arg(long, value_name = "DIR")]
+        save: Option<PathBuf>,
         /// The daemon to ask.
         #[command(flatten)]
         at: At,
@@ -196,6 +241,23 @@ pub enum Verb {
         #[command(flatten)]
         at: At,
     },
+    /// Print everything a group's metadata file says, without a daemon.
+    Inspect {
+        /// The group, or the path of a metadata file.
+        group: String,
+        /// The node's state directory.
+        #[arg(long, value_name = "DIR", default_value = STATE)]
+        state: PathBuf,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Check or move a group's metadata file, without a daemon.
+    Metadata {
+        /// What to do.
+        #[command(subcommand)]
+        verb: Metadata,
+    },
     /// Make and show the keys by which nodes and operators know each other.
     Key {
         /// What to do.
@@ -227,6 +289,30 @@ pub enum Verb {
         /// Which tool.
         #[command(subcommand)]
         tool: Lab,
+    },
+}
+
+/// What can be done with metadata files.
+#[derive(Debug, Subcommand)]
+pub enum Metadata {
+    /// Say whether a daemon would serve from the file; exits 1 where it is damaged or lost.
+    Check {
+        /// The group, or the path of a metadata file.
+        group: String,
+        /// The node's state directory.
+        #[arg(long, value_name = "DIR", default_value = STATE)]
+        state: PathBuf,
+    },
+    /// Move what a stopped node's state directory holds of a group to another one.
+    Move {
+        /// The group.
+        group: String,
+        /// The state directory it goes to; made where it is missing.
+        #[arg(long, value_name = "DIR")]
+        to: PathBuf,
+        /// The state directory it comes from.
+        #[arg(long, value_name = "DIR", default_value = STATE)]
+        state: PathBuf,
     },
 }
 

@@ -7,18 +7,20 @@ mod events;
 mod key;
 mod lab;
 mod manual;
+mod metadata;
 mod progress;
 mod queue;
 mod quickstart;
 mod render;
+mod roles;
 mod signals;
 mod verbs;
 mod wait;
 
 use anyhow::Result;
-use args::{Cli, Key, Lab, Queue, Verb};
+use args::{Cli, Key, Lab, Metadata, Queue, Verb};
 use clap::Parser;
-use helio_api::EventsRequest;
+use helio_api::{EventsRequest, PromoteRequest, UpdateRequest};
 use std::process::ExitCode;
 
 /// Runs the command line this process was given.
@@ -45,11 +47,21 @@ fn run(verb: Verb) -> Result<ExitCode> {
         }
         Verb::Apply { dry_run, json, at } => verbs::apply(&at, dry_run, json),
         Verb::Log { group, at } => verbs::log(&at, &group),
-        Verb::Update { group, wait, at } => verbs::update(&at, &group, wait),
+        Verb::Update { group, wait, give_up_safe_copy, at } => {
+            verbs::update(&at, &group, wait, UpdateRequest { give_up_safe_copy })
+        }
         Verb::Full { group, wait, yes, at } => verbs::full(&at, &group, wait, yes),
         Verb::Mode { group, mode, at } => verbs::mode(&at, &group, mode),
-        Verb::Promote { group, force, yes, at } => verbs::promote(&at, &group, force, yes),
+        Verb::Promote { group, force, restore, yes, at } => {
+            let wish = PromoteRequest { force, confirmed: yes, restore };
+            verbs::promote(&at, &group, wish)
+        }
         Verb::Demote { group, at } => verbs::demote(&at, &group),
+        Verb::Switch { group, wait, at } => roles::switch(&at, &group, wait),
+        Verb::Explain { group, json, at } => roles::explain(&at, &group, json),
+        Verb::Resolve { group, discard, yes, save, at } => {
+            roles::resolve(&at, &group, discard, yes, save)
+        }
         Verb::Recorder { group, json, at } => verbs::recorder(&at, &group, json),
         Verb::Events { group, json, since, now, at } => {
             events::follow(&at, EventsRequest { group, since, now }, json)
@@ -61,6 +73,13 @@ fn run(verb: Verb) -> Result<ExitCode> {
             }
             Some(Queue::Reset) => queue::reset(&at, &group),
         },
+        Verb::Inspect { group, state, json } => metadata::inspect(&group, &state, json),
+        Verb::Metadata { verb: Metadata::Check { group, state } } => {
+            metadata::check(&group, &state)
+        }
+        Verb::Metadata { verb: Metadata::Move { group, to, state } } => {
+            metadata::moved(&group, &state, &to)
+        }
         Verb::Completions { shell } => manual::completions(shell),
         Verb::Man { dir } => manual::write(dir.as_deref()),
         Verb::Key { verb: Key::New { out, state } } => key::new(out, &state),

@@ -64,6 +64,17 @@ fn group(g: &GroupStatus, now: WallTime) -> String {
         "image",
         &format!("{image}, generation {}, item {}", g.generation, g.cursors.accepted),
     );
+    if let Some(kept) = &g.safe_copy {
+        let text = format!(
+            "{} the image of {}, item {}, of {}; {} of it were overwritten since",
+            if kept.sound { "keeps" } else { "kept, now damaged," },
+            kept.generation,
+            kept.position,
+            kept.since_ms,
+            kept.kept_bytes
+        );
+        line(&mut out, "safe copy", &text);
+    }
     out
 }
 

@@ -9,7 +9,7 @@ use crate::wait;
 use anyhow::Result;
 use helio_api::{
     Accepted, ApiError, ApplyReply, ApplyRequest, GroupStatus, ModeRequest, PromoteRequest,
-    RecorderDump, Status, code, paths,
+    RecorderDump, Status, UpdateRequest, code, paths,
 };
 use helio_units::Mode;
 use std::io::{IsTerminal, Write};
@@ -98,9 +98,9 @@ pub(crate) fn mode(at: &At, group: &str, mode: Mode) -> Result<ExitCode> {
     accepted(&Client::new(at)?.post(&paths::of_group(paths::MODE, group), &ModeRequest { mode })?)
 }
 
-pub(crate) fn update(at: &At, group: &str, wait: bool) -> Result<ExitCode> {
+pub(crate) fn update(at: &At, group: &str, wait: bool, wish: UpdateRequest) -> Result<ExitCode> {
     let client = Client::new(at)?;
-    accepted(&client.post(&paths::of_group(paths::UPDATE, group), &())?)?;
+    accepted(&client.post(&paths::of_group(paths::UPDATE, group), &wish)?)?;
     if wait { wait::level(&client, group) } else { Ok(ExitCode::SUCCESS) }
 }
 
@@ -137,17 +137,26 @@ pub(crate) fn one_group(client: &Client, group: &str) -> Result<GroupStatus> {
         .ok_or_else(|| anyhow::anyhow!("the daemon does not show group {group}"))
 }
 
-pub(crate) fn promote(at: &At, group: &str, force: bool, yes: bool) -> Result<ExitCode> {
+pub(crate) fn promote(at: &At, group: &str, wish: PromoteRequest) -> Result<ExitCode> {
     let client = Client::new(at)?;
     let path = paths::of_group(paths::PROMOTE, group);
-    let ask = |confirmed| client.post::<Accepted>(&path, &PromoteRequest { force, confirmed });
+    let ask = |confirmed| client.post::<Accepted>(&path, &PromoteRequest { confirmed, ..wish });
+    confirmed(&format!("promote {group} all the same?"), wish.confirmed, ask)
+}
+
+/// Does what may lose something: shows what is at stake, and asks where somebody is there to answer.
+pub(crate) fn confirmed(
+    question: &str,
+    yes: bool,
+    ask: impl Fn(bool) -> Result<Accepted, ClientError>,
+) -> Result<ExitCode> {
     match ask(yes) {
         Ok(done) => accepted(&done),
         Err(ClientError::Refused(error))
             if error.code == code::NEEDS_CONFIRMATION && std::io::stdin().is_terminal() =>
         {
             show_stake(&error);
-            eprint!("promote {group} all the same? [y/N] ");
+            eprint!("{question} [y/N] ");
             let mut answer = String::new();
             std::io::stdin().read_line(&mut answer)?;
             if matches!(answer.trim(), "y" | "Y" | "yes") {

@@ -3,6 +3,7 @@
 
 mod apply;
 mod queue;
+mod roles;
 
 use crate::config::Config;
 use crate::control::{Answering, Backend, Command, EventStream, Reply};
@@ -80,18 +81,26 @@ impl Backend for Daemon {
             match command {
                 Command::Status { group } => self.status(group).await.map(Reply::Status),
                 Command::Log { group } => self.carry_out(group, helio_engine::Command::Log).await,
-                Command::Update { group } => {
+                Command::Update { group, give_up_safe_copy: false } => {
                     self.carry_out(group, helio_engine::Command::Update).await
                 }
                 Command::Full { group } => self.carry_out(group, helio_engine::Command::Full).await,
+                Command::Update { group, .. } => {
+                    self.carry_out(group, helio_engine::Command::GiveUpSafeCopy).await
+                }
                 Command::Mode { group, mode } => {
                     self.carry_out(group, helio_engine::Command::Mode(mode)).await
                 }
                 Command::Demote { group } => {
                     self.carry_out(group, helio_engine::Command::Demote).await
                 }
-                Command::Promote { group, force, confirmed } => {
-                    self.promote(group, force, confirmed).await
+                Command::Switch { group } => {
+                    self.carry_out(group, helio_engine::Command::Switch).await
+                }
+                Command::Explain { group } => self.explanation(group).await.map(Reply::Explained),
+                Command::Resolve { group, wish } => self.resolve(group, wish).await,
+                Command::Promote { group, force, confirmed, restore } => {
+                    self.promote(group, (force, confirmed), restore).await
                 }
                 Command::Queue { group } => self.queue(group).await.map(Reply::Queue),
                 Command::QueueSet { group, wish } => self.set_queue(group, wish).await,
@@ -160,13 +169,7 @@ impl Daemon {
         let result = self.shard.answer(|reply| Ask::Command { group, command, reply }).await?;
         match result {
             Ok(message) => Ok(Reply::Accepted(Accepted { message, warnings: Vec::new() })),
-            Err(refusal) => Err(ApiError {
-                error: refusal.text,
-                remedy: Some(refusal.remedy),
-                retry: refusal.retry,
-                code: refusal.code.into(),
-                at_stake: None,
-            }),
+            Err(refusal) => Err(of_refusal(refusal)),
         }
     }
 
@@ -174,10 +177,15 @@ impl Daemon {
     async fn promote(
         &self,
         group: String,
-        force: bool,
-        confirmed: bool,
+        (force, confirmed): (bool, bool),
+        restore: bool,
     ) -> Result<Reply, ApiError> {
         self.known(&group)?;
+        let command = if restore {
+            helio_engine::Command::Restore { force }
+        } else {
+            helio_engine::Command::Promote { force }
+        };
         let at_stake = || self.shard.answer(|reply| Ask::AtStake { group: group.clone(), reply });
         if force && !confirmed && !self.is_primary(&group).await? {
             let stake = at_stake().await?;
@@ -190,14 +198,14 @@ impl Daemon {
             return Err(error);
         }
         let warning = if force { Some(at_stake().await?.text) } else { None };
-        match self.carry_out(group.clone(), helio_engine::Command::Promote { force }).await {
+        match self.carry_out(group.clone(), command).await {
             Ok(Reply::Accepted(mut accepted)) => {
                 accepted.warnings.extend(warning);
                 Ok(Reply::Accepted(accepted))
             }
             Err(error) if error.code == code::NEEDS_FORCE && self.peer_comes(&group).await? => {
                 tracing::debug!(%error, "the peer was on its way");
-                self.carry_out(group, helio_engine::Command::Promote { force }).await
+                self.carry_out(group, command).await
             }
             Err(mut error) if error.code == code::NEEDS_FORCE => {
                 error.at_stake = Some(at_stake().await?);
@@ -225,5 +233,16 @@ impl Daemon {
     async fn is_primary(&self, group: &str) -> Result<bool, ApiError> {
         let status = self.status(Some(group.to_owned())).await?;
         Ok(status.groups.iter().any(|g| g.role == helio_units::Role::Primary))
+    }
+}
+
+/// An engine's refusal in the words of the API.
+fn of_refusal(refusal: helio_engine::Refusal) -> ApiError {
+    ApiError {
+        error: refusal.text,
+        remedy: Some(refusal.remedy),
+        retry: refusal.retry,
+        code: refusal.code.into(),
+        at_stake: None,
     }
 }

@@ -20,7 +20,7 @@ pub use error::{ConfigError, Place};
 
 use error::Source;
 use helio_driver::DriverChoice;
-use helio_engine::{QueueConfig, ResyncConfig};
+use helio_engine::{QueueConfig, ResyncConfig, SafeCopy};
 use helio_tls::PublicKey;
 use helio_units::{Bytes, Mode};
 use std::collections::BTreeMap;
@@ -104,6 +104,10 @@ pub struct GroupConfig {
     pub hot_extents: u32,
     /// How the copier treats the application and the link.
     pub resync: ResyncConfig,
+    /// A secondary's last consistent image is kept while it is updated.
+    pub safe_copy: SafeCopy,
+    /// Where it is kept; none is the state directory.
+    pub safe_copy_dir: Option<PathBuf>,
     /// The connection between the two.
     pub link: LinkConfig,
     /// The volumes, by name.

@@ -23,8 +23,9 @@ pub use bind::bind;
 use futures_util::{Stream, StreamExt};
 use helio_api::event::Event;
 use helio_api::{
-    Accepted, ApiError, ApplyReply, ApplyRequest, EventsRequest, ModeRequest, Operation,
-    PromoteRequest, QueueReply, QueueRequest, RecorderDump, Status, code,
+    Accepted, ApiError, ApplyReply, ApplyRequest, EventsRequest, Explanation, ModeRequest,
+    Operation, PromoteRequest, QueueReply, QueueRequest, RecorderDump, ResolveRequest, Status,
+    UpdateRequest, code,
 };
 use helio_units::Mode;
 pub(crate) use remote::Remote;
@@ -57,6 +58,8 @@ pub enum Command {
     Update {
         /// Which group.
         group: String,
+        /// The other node need not keep its last consistent image meanwhile.
+        give_up_safe_copy: bool,
     },
     /// Compare or copy everything, then replicate.
     Full {
@@ -78,6 +81,25 @@ pub enum Command {
         force: bool,
         /// What is at stake was accepted.
         confirmed: bool,
+        /// Where the copy here is not consistent, go back to the kept image.
+        restore: bool,
+    },
+    /// Change roles with the other node.
+    Switch {
+        /// Which group.
+        group: String,
+    },
+    /// Tell how the two nodes stand to each other.
+    Explain {
+        /// Which group.
+        group: String,
+    },
+    /// Give up this node's side.
+    Resolve {
+        /// Which group.
+        group: String,
+        /// Whose, and where it is saved.
+        wish: ResolveRequest,
     },
     /// Be secondary.
     Demote {
@@ -120,6 +142,8 @@ pub enum Reply {
     Status(Status),
     /// Of a command.
     Accepted(Accepted),
+    /// Of an explanation.
+    Explained(Explanation),
     /// Of a queue.
     Queue(QueueReply),
     /// Of an apply.
@@ -133,6 +157,7 @@ impl IntoResponse for Reply {
         match self {
             Self::Status(reply) => Json(reply).into_response(),
             Self::Accepted(reply) => Json(reply).into_response(),
+            Self::Explained(reply) => Json(reply).into_response(),
             Self::Queue(reply) => Json(reply).into_response(),
             Self::Applied(reply) => Json(reply).into_response(),
             Self::Recorder(reply) => Json(reply).into_response(),
@@ -189,9 +214,12 @@ fn handler(operation: Operation) -> MethodRouter<Arc<dyn Backend>> {
         Operation::Recorder => get(|s, p| on_group(s, p, |group| Command::Recorder { group })),
         Operation::Events => get(events),
         Operation::Log => post(|s, p| on_group(s, p, |group| Command::Log { group })),
-        Operation::Update => post(|s, p| on_group(s, p, |group| Command::Update { group })),
+        Operation::Update => post(update),
         Operation::Full => post(|s, p| on_group(s, p, |group| Command::Full { group })),
         Operation::Demote => post(|s, p| on_group(s, p, |group| Command::Demote { group })),
+        Operation::Switch => post(|s, p| on_group(s, p, |group| Command::Switch { group })),
+        Operation::Explain => get(|s, p| on_group(s, p, |group| Command::Explain { group })),
+        Operation::Resolve => post(resolve),
         Operation::Mode => post(mode),
         Operation::Promote => post(promote),
         Operation::Queue => get(|s, p| on_group(s, p, |group| Command::Queue { group })),
@@ -226,8 +254,17 @@ async fn mode(State(b): Shared, path: Named, Wish(wish): Wish<ModeRequest>) -> A
 }
 
 async fn promote(State(b): Shared, path: Named, Wish(wish): Wish<PromoteRequest>) -> Answered {
-    let PromoteRequest { force, confirmed } = wish;
-    ask(b, Command::Promote { group: named(path)?, force, confirmed }).await
+    let PromoteRequest { force, confirmed, restore } = wish;
+    ask(b, Command::Promote { group: named(path)?, force, confirmed, restore }).await
+}
+
+async fn update(State(b): Shared, path: Named, Wish(wish): Wish<UpdateRequest>) -> Answered {
+    let UpdateRequest { give_up_safe_copy } = wish;
+    ask(b, Command::Update { group: named(path)?, give_up_safe_copy }).await
+}
+
+async fn resolve(State(b): Shared, path: Named, Wish(wish): Wish<ResolveRequest>) -> Answered {
+    ask(b, Command::Resolve { group: named(path)?, wish }).await
 }
 
 async fn set_queue(State(b): Shared, path: Named, Wish(wish): Wish<QueueRequest>) -> Answered {

@@ -9,6 +9,7 @@ mod digest;
 mod events;
 mod open;
 mod patience;
+mod saved;
 pub mod sealed;
 mod shard;
 mod trust;

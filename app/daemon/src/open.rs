@@ -2,6 +2,8 @@
 //! Opening what a node's groups live on: members, metadata, the state directory. Nothing is served before all of it
 //! is open, and every refusal names the culprit and the remedy.
 
+mod before;
+
 use crate::config::{GroupConfig, GroupView, NodeConfig, NodeView, VolumeConfig};
 use crate::patience::once_let_go;
 use crate::shard::{GroupPlan, Guard, Protection, VolumePlan};
@@ -105,6 +107,7 @@ fn plan(
     let mut engine = engine_config(group, view.name, node, view.peer_name);
     let (metadata, ledger, durable) = open_metadata(&engine, state)?;
     engine.hot_extents = durable.superblock.hot_slots;
+    let before = before::open(&engine, state, group.safe_copy_dir.as_deref())?;
     Ok(GroupPlan {
         volumes,
         peer_address: view.peer.address,
@@ -118,6 +121,7 @@ fn plan(
         metadata,
         ledger,
         durable,
+        before,
         queue_source: group.queue_source,
         engine,
     })
@@ -143,6 +147,7 @@ fn engine_config(
         granularity: config.granularity,
         hot_extents: config.hot_extents,
         resync: config.resync,
+        safe_copy: config.safe_copy,
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the engine of one group is told once, at its start or by `apply`.
 
+use crate::before::SafeCopy;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -101,6 +102,8 @@ pub struct Config {
     pub hot_extents: u32,
     /// The copier.
     pub resync: ResyncConfig,
+    /// A secondary's last consistent image is kept while it is updated.
+    pub safe_copy: SafeCopy,
 }
 
 impl Config {

@@ -132,6 +132,22 @@ impl Teller {
             }
             other => panic!("digests were asked of the store, which answered {other:?}"),
         }
+        self.tell(s);
+    }
+
+    /// The stream that these were asked for is not followed: every question gets its answer all the same, and a source
+    /// that knows better ignores it.
+    pub(crate) fn decline(&mut self, s: &mut Shared) {
+        for asked in self.asked.iter_mut().skip(self.begun) {
+            let count = digests_of(asked.extent, asked.coarse) as usize;
+            asked.digests = Some(vec![UNREADABLE; count]);
+        }
+        self.begun = self.asked.len();
+        self.tell(s);
+    }
+
+    /// Tells what is known, in the order it was asked.
+    fn tell(&mut self, s: &mut Shared) {
         while let Some(Asked { digests: Some(list), volume, extent, coarse }) =
             self.asked.front_mut()
         {

@@ -2,6 +2,7 @@
 //! Everything the engine can ask for.
 
 use crate::ack::AckProof;
+use crate::before::BeforeOp;
 use crate::event::CommandId;
 use crate::refusal::{Denial, Refusal};
 use alloc::string::String;
@@ -131,6 +132,10 @@ pub enum Effect {
     /// Keep this durably in the metadata file, then say [`crate::Event::Kept`]. What is asked for together may be kept
     /// together, in the order asked for.
     Keep(Keep),
+    /// Let the group's clients go: what they asked is answered, and they should ask the other node from now on.
+    DismissClients,
+    /// Do this with the before-image file, then say [`crate::Event::BeforeDone`]. One at a time.
+    Before(BeforeOp),
     /// The engine needs this payload no more.
     Release(PayloadId),
     /// Stop (true) or resume (false) reading from the peer: its items fill our memory.

@@ -5,6 +5,7 @@ use crate::config::Config;
 use crate::digest::Teller;
 use crate::effect::{Answer, Effect};
 use crate::event::{CommandId, Durable, Event, Operation, Request, StoreOutcome};
+use crate::explain::Met;
 use crate::follower::{Follower, Wish};
 use crate::keep::Keeping;
 use crate::marks::Marks;
@@ -48,6 +49,14 @@ pub struct Engine {
     /// What must come before the stream that a meeting decided for.
     pub(crate) awaited: Option<Awaited>,
     pub(crate) keeping: Keeping,
+    /// What the last meeting came to.
+    pub(crate) met: Option<Met>,
+    /// When this node became primary last, if it was since it started.
+    pub(crate) wrote_since: Option<Moment>,
+    /// A stop that waits for a change of role to end.
+    pub(crate) stop_wanted: Option<CommandId>,
+    /// The command of a secondary that asked its primary to change roles, and until when it waits for that.
+    pub(crate) switch_wanted: Option<(CommandId, Moment)>,
     /// The state last told to the peer.
     pub(crate) told_state: Option<State>,
     pub(crate) seen: Seen,
@@ -110,6 +119,10 @@ impl Engine {
             update_wanted: false,
             awaited: None,
             keeping,
+            met: None,
+            wrote_since: None,
+            stop_wanted: None,
+            switch_wanted: None,
             told_state: None,
             seen: Seen { state: State::Logging, since: now },
             recorder: Recorder::default(),
@@ -143,6 +156,8 @@ impl Engine {
             Event::StoreDone { io, outcome } => self.store_done(io, outcome),
             Event::SuperblockSaved { ok, sequence } => self.superblock_saved(ok, sequence),
             Event::Kept { kept, ok, sequence } => self.kept(kept, ok, sequence),
+            Event::BeforeFound(kept) => self.before_found(&kept),
+            Event::BeforeDone(outcome) => self.before_done(outcome),
             Event::Connected => self.connected(),
             Event::Message(message) => self.message(message),
             Event::Disconnected { why } => self.disconnected(why),
@@ -169,7 +184,7 @@ impl Engine {
     }
 
     fn request(&mut self, request: Request) {
-        if let (Standing::Primary, Some(primary)) = (self.standing, &mut self.primary) {
+        if let (true, Some(primary)) = (self.standing.takes_requests(), &mut self.primary) {
             primary.request(request, &mut self.shared);
             return;
         }
@@ -209,7 +224,7 @@ impl Engine {
         self.shared.now = self.shared.now.max(now);
         core::mem::swap(&mut self.shared.out, effects);
         if let Some(primary) = &mut self.primary {
-            if self.standing.is_leaving() {
+            if self.standing.is_leaving_for_good() {
                 primary.wait_for_nobody(&mut self.shared);
             }
             primary.readmit(&mut self.shared);
@@ -225,6 +240,7 @@ impl Engine {
         self.watch_peer();
         self.record_company();
         self.change_role();
+        self.arrange_keeping();
         self.keep_step();
         self.greet();
         self.keep_alive();
@@ -235,10 +251,15 @@ impl Engine {
     }
 
     fn follow(&mut self) {
+        self.follower.keep_flowing(&mut self.shared);
+        self.arrange_keeping();
         if !self.is_saving() {
             match self.follower.step(&mut self.shared) {
                 Some(Wish::Adopt(start)) => self.save(Goal::Adopted(start)),
-                Some(Wish::RecordConsistent) => self.save(Goal::Consistent),
+                Some(Wish::RecordConsistent) => {
+                    self.end_keeping_early();
+                    self.save(Goal::Consistent);
+                }
                 None => {}
             }
         } else {
@@ -247,7 +268,10 @@ impl Engine {
         }
         if self.follower.is_following() && self.follower.failed.is_none() {
             self.teller.serve(&mut self.shared);
+        } else if self.follower.is_deaf() {
+            self.teller.decline(&mut self.shared);
         }
+        self.keep_preserving();
         if self.session.peer().is_some() {
             self.follower.acknowledge(&mut self.shared);
         }

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Everything the engine can be told.
 
+use crate::before::BeforeOutcome;
 use crate::refusal::StoreFault;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 use helio_format::copying::{Digest, PageBits};
 use helio_format::message::Message;
 use helio_format::superblock::Superblock;
-use helio_units::{Extent, IoId, Mode, Payload, Rate, RequestId, VolumeIndex};
+use helio_ledger::BeforeKept;
+use helio_units::{Extent, Generation, IoId, Mode, Payload, Rate, RequestId, VolumeIndex};
 
 /// What a client wants done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,14 +94,28 @@ pub enum Command {
         /// Without the peer's word.
         force: bool,
     },
+    /// As [`Command::Promote`], and where the copy here is not consistent, restore the kept image first.
+    Restore {
+        /// Without the peer's word.
+        force: bool,
+    },
     /// Stop being primary, everything delivered where the peer is there.
     Demote,
+    /// Change roles with the peer, from either side, without loss.
+    Switch,
+    /// Give up what only this node holds, so that it may follow its peer.
+    Yield {
+        /// Of this generation, or not at all.
+        generation: Generation,
+    },
     /// Keep marks only.
     Log,
     /// Copy marked regions, then replicate.
     Update,
     /// Mark everything, then copy as an update does.
     Full,
+    /// As [`Command::Update`], and the peer need not keep its last consistent image meanwhile.
+    GiveUpSafeCopy,
     /// Ask for another mode.
     Mode(Mode),
     /// Let the queue's high-water marks begin anew.
@@ -167,6 +184,10 @@ pub enum Event {
         /// How often the metadata was changed, with this.
         sequence: u64,
     },
+    /// What lay in the before-image file when the daemon started, where it kept an image; told first of all.
+    BeforeFound(Box<BeforeKept>),
+    /// What was asked of the before-image file ended.
+    BeforeDone(BeforeOutcome),
     /// A connection to the peer stands; nothing has been said yet.
     Connected,
     /// The peer says something. An item's payload lies in the pool already.

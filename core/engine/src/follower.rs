@@ -125,6 +125,8 @@ pub(crate) struct Follower {
     pub(crate) streaming: bool,
     /// A stream began on this connection. Before that our cursors may belong to another line than the peer's.
     begun: bool,
+    /// A start was refused, or applying stopped for want of room: what is still on its way is not taken.
+    deaf: bool,
 }
 
 impl Follower {
@@ -150,6 +152,7 @@ impl Follower {
             failed: None,
             streaming: false,
             begun: false,
+            deaf: false,
         }
     }
 
@@ -157,6 +160,7 @@ impl Follower {
     /// Where an earlier start is not adopted yet, this one takes its place, and what came behind it is forgotten.
     pub(crate) fn start(&mut self, start: Start, continues: bool, s: &mut Shared) {
         self.begun = true;
+        self.deaf = false;
         self.forget_held(s);
         if continues
             && self.streaming
@@ -168,6 +172,36 @@ impl Follower {
         }
         self.starting = Some(start);
         self.flush.hurry = true;
+    }
+
+    /// The start that waits to be adopted.
+    pub(crate) fn starting(&self) -> Option<Start> {
+        self.starting.filter(|_| !self.adopting)
+    }
+
+    /// The start, or the stream, is not followed: what is still on its way is not taken.
+    pub(crate) fn refuse(&mut self, s: &mut Shared) {
+        self.starting = None;
+        self.begun = false;
+        self.deaf = true;
+        self.forget_held(s);
+    }
+
+    /// A start was refused, and no other one came.
+    pub(crate) fn is_deaf(&self) -> bool {
+        self.deaf
+    }
+
+    /// What was received and not applied is let go; nothing of it is under way.
+    pub(crate) fn lay_down(&mut self, s: &mut Shared) {
+        self.forget_held(s);
+        let payloads = self.slots.drain(..).filter_map(|slot| slot.item.payload);
+        payloads.for_each(|payload| s.release(payload.id));
+    }
+
+    /// Nothing is under way.
+    pub(crate) fn is_still(&self) -> bool {
+        self.flush.running == 0 && self.slots.iter().all(|slot| slot.stage != Stage::Issued)
     }
 
     fn forget_held(&mut self, s: &mut Shared) {
@@ -189,6 +223,7 @@ impl Follower {
     /// The connection is gone: what was behind an unadopted start is forgotten, what was received is applied.
     pub(crate) fn disconnected(&mut self, s: &mut Shared) {
         self.begun = false;
+        self.deaf = false;
         self.forget_held(s);
         if !self.adopting {
             self.starting = None;
@@ -223,6 +258,10 @@ impl Follower {
     /// # Errors
     /// It is not the next one, or it leaves its volume: the connection must end.
     pub(crate) fn receive(&mut self, item: Item, s: &mut Shared) -> Result<(), String> {
+        if self.deaf {
+            item.payload.into_iter().for_each(|p| s.release(p.id));
+            return Ok(());
+        }
         let expected = match (&self.starting, self.held.back()) {
             (_, Some(last)) => last.sequence.next(),
             (Some(start), None) => start.from,
@@ -283,6 +322,7 @@ impl Follower {
         }
         if let Some(start) = self.starting
             && self.is_drained()
+            && s.keeper.is_ready_for(&start)
         {
             self.adopting = true;
             return Some(Wish::Adopt(start));
@@ -345,8 +385,12 @@ impl Follower {
         self.advance(before, None, s);
     }
 
-    fn issue(&mut self, at: Sequence, s: &mut Shared) {
+    pub(crate) fn issue(&mut self, at: Sequence, s: &mut Shared) {
         let Some(slot) = self.slot_mut(at) else { panic!("item {at} is not held") };
+        let Item { kind, extent, volume, .. } = slot.item;
+        if kind.changes_data() && !s.keeper.admits(at, volume, extent) {
+            return;
+        }
         slot.stage = Stage::Issued;
         let Item { kind, extent, fua, punch, volume, payload, .. } = slot.item;
         let op = match (kind, payload) {

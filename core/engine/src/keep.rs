@@ -18,6 +18,7 @@ use crate::event::{Kept, StoreOutcome};
 use crate::marks::Marks;
 use crate::plant::{Plant, planted};
 use crate::refusal::StoreFault;
+use crate::role::Standing;
 use crate::save::Goal;
 use crate::shared::Purpose;
 use alloc::collections::VecDeque;
@@ -133,6 +134,9 @@ impl Engine {
 
     /// Asks for what should be kept now.
     pub(crate) fn keep_step(&mut self) {
+        if self.standing == Standing::Stopped {
+            return;
+        }
         if self.metadata_failed {
             self.fail_parked();
             return;
@@ -160,8 +164,8 @@ impl Engine {
     /// All extents are hot for items that a peer lacks which is away. Their number is a bound like the queue's, and
     /// meets the same policy: where it says log, or this node leaves, marks take the place of order.
     fn give_order_up(&mut self) {
-        let logs =
-            self.shared.config.queue.disconnected == WhenFull::Log || self.standing.is_leaving();
+        let logs = self.shared.config.queue.disconnected == WhenFull::Log
+            || self.standing.is_leaving_for_good();
         if let Some(primary) = &mut self.primary
             && primary.flow.is_none()
             && primary.retaining

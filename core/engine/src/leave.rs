@@ -9,6 +9,7 @@ use crate::follower::Follower;
 use crate::refusal::Refusal;
 use crate::role::{Leave, LeaveStage, Standing, busy};
 use crate::save::Goal;
+use crate::switch::SWITCH_PATIENCE;
 use alloc::format;
 use alloc::string::String;
 use core::time::Duration;
@@ -19,7 +20,11 @@ use helio_units::Moment;
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
 impl Engine {
-    pub(crate) fn leave(&mut self, id: CommandId, to: Leave) -> Result<Option<String>, Refusal> {
+    pub(crate) fn leave(
+        &mut self,
+        command: Option<CommandId>,
+        to: Leave,
+    ) -> Result<Option<String>, Refusal> {
         match self.standing {
             Standing::Primary => {}
             Standing::Secondary if to == Leave::Secondary => {
@@ -32,9 +37,13 @@ impl Engine {
             }
             _ => return Err(busy()),
         }
-        let patience = if to == Leave::Stop { STOP_PATIENCE } else { Duration::MAX };
+        let patience = match to {
+            Leave::Secondary => Duration::MAX,
+            Leave::Hand => SWITCH_PATIENCE,
+            Leave::Stop => STOP_PATIENCE,
+        };
         let until = self.shared.now + patience;
-        self.stand(Standing::Leaving { command: id, to, until, stage: LeaveStage::Draining });
+        self.stand(Standing::Leaving { command, to, until, stage: LeaveStage::Draining });
         if let Some(primary) = &mut self.primary {
             primary.copier.running = false;
         }
@@ -43,15 +52,21 @@ impl Engine {
 
     pub(crate) fn stop(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
         match self.standing {
-            Standing::Primary => self.leave(id, Leave::Stop),
-            Standing::Secondary | Standing::Returning => {
+            Standing::Primary => self.leave(Some(id), Leave::Stop),
+            Standing::Secondary | Standing::Returning | Standing::Handing { .. } => {
+                self.handed_unheard();
                 self.hang_up(Parting::Stopping, String::from("the daemon stops"));
                 self.stand(Standing::Closing { command: id, saving: false });
                 self.follower.hurry();
                 Ok(None)
             }
             Standing::Stopped => Ok(Some(String::from("stopped already"))),
-            _ => Err(busy()),
+            Standing::Closing { .. } => Err(busy()),
+            // A change of role under way ends first: a stop that was asked for happens.
+            _ => {
+                self.stop_wanted = Some(id);
+                Ok(None)
+            }
         }
     }
 
@@ -76,7 +91,12 @@ impl Engine {
                 primary.flush_failed = true;
             }
         }
-        let stage = if left > 1 { LeaveStage::Flushing(left - 1) } else { LeaveStage::Cooling };
+        let stage = match left {
+            2.. => LeaveStage::Flushing(left - 1),
+            // Something was asked just before the clients were let go: once more.
+            _ if to == Leave::Hand && !self.is_delivered(Moment::NEVER) => LeaveStage::Draining,
+            _ => LeaveStage::Cooling,
+        };
         self.stand(Standing::Leaving { command, to, until, stage });
     }
 
@@ -91,6 +111,20 @@ impl Engine {
         else {
             return;
         };
+        if to == Leave::Hand {
+            if self.cannot_hand(until) {
+                return self.keep_primary(command);
+            }
+            if !self.is_delivered(Moment::NEVER) {
+                // Something was asked just before the clients were let go: once more.
+                return self.stand(Standing::Leaving {
+                    command,
+                    to,
+                    until,
+                    stage: LeaveStage::Draining,
+                });
+            }
+        }
         if let Some(p) = &mut self.primary
             && p.retaining
             && (p.order_lost || p.consistent_at.is_some() || p.cursors.durable < p.line.head)
@@ -121,9 +155,10 @@ impl Engine {
         match to {
             Leave::Secondary => {
                 self.stand(Standing::Secondary);
-                self.done(command, Ok(format!("secondary now; {text}")));
+                self.finish(command, Ok(format!("secondary now; {text}")));
                 self.hang_up(Parting::RoleChanged, String::from("no longer primary"));
             }
+            Leave::Hand => self.hand(command),
             Leave::Stop => {
                 self.hang_up(Parting::Stopping, String::from("the daemon stops"));
                 self.stop_now(command);
@@ -145,10 +180,10 @@ impl Engine {
     }
 
     /// Nothing more will be asked for.
-    pub(crate) fn stop_now(&mut self, command: CommandId) {
+    pub(crate) fn stop_now(&mut self, command: Option<CommandId>) {
         self.stand(Standing::Stopped);
         self.to_save.clear();
-        self.done(command, Ok(String::from("stopped cleanly")));
+        self.finish(command, Ok(String::from("stopped cleanly")));
         self.shared.out.push(Effect::Stopped);
     }
 }

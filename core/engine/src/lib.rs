@@ -7,7 +7,8 @@
 //!
 //! The rooms: `write` one write's life, with `ack` deciding its answer; `gate`, `queue`, `marks`, `line` what it
 //! passes and leaves; `primary`, `stream`, `resync` (with `copier`, `digest`, `guess`, `pace`, `progress`) what a primary
-//! owes its peer; `follower` the other side; `session`
+//! owes its peer; `follower` the other side, `before` what it keeps of its last consistent image and `restore` the way
+//! back to it; `session`
 //! the conversation; `recovery` the table of who is source; `meet` asks it; `role`, `promote`, `leave` and `save` changes of role,
 //! durable first;
 //! `status`, `recorder`, `invariants` what is shown and checked. One engine has one peer and one member today:
@@ -20,6 +21,7 @@ extern crate alloc;
 
 mod ack;
 mod alone;
+mod before;
 mod config;
 mod copier;
 mod cover;
@@ -27,6 +29,7 @@ mod digest;
 mod effect;
 mod engine;
 mod event;
+pub mod explain;
 mod follower;
 mod gate;
 mod guess;
@@ -46,6 +49,8 @@ mod queue;
 mod recorder;
 pub mod recovery;
 mod refusal;
+mod resolve;
+mod restore;
 mod resync;
 mod role;
 mod save;
@@ -55,9 +60,11 @@ mod status;
 #[cfg(test)]
 mod stories;
 mod stream;
+mod switch;
 mod write;
 
 pub use ack::AckProof;
+pub use before::{BeforeOp, BeforeOutcome, SafeCopy};
 pub use config::{
     Config, HOT_EXTENTS, ITEM_BYTES_MAX, QUEUE_BYTES_MOST, QUEUE_BYTES_SNDR, QUEUE_ITEMS_SNDR,
     QUEUE_PRODUCTS, QueueConfig, REGION, ResyncConfig, WhenFull,
@@ -73,5 +80,8 @@ pub use primary::Lag;
 pub use queue::BoundSource;
 pub use recorder::{RECORDS, Record};
 pub use refusal::{Denial, Refusal, StoreFault};
+pub use resolve::Stake;
 pub use shared::Counters;
-pub use status::{CursorStatus, LinkStatus, QueueStatus, Status, SyncStatus, Words};
+pub use status::{
+    CursorStatus, LinkStatus, QueueStatus, SafeCopyStatus, Status, SyncStatus, Words,
+};

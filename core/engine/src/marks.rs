@@ -314,7 +314,6 @@ impl Marks {
     }
 
     /// Stale regions, joined to runs where they lie side by side.
-    #[cfg(test)]
     pub(crate) fn stale_runs(&self) -> Vec<(VolumeIndex, Extent)> {
         let mut runs: Vec<(VolumeIndex, Extent)> = Vec::new();
         let mut at = 0;
@@ -331,7 +330,6 @@ impl Marks {
         runs
     }
 
-    #[cfg(test)]
     fn next_stale(&self, mut at: u64) -> Option<u64> {
         while at < self.total() {
             if matches!(self.pages[(at / PAGE_REGIONS) as usize], Page::Clear) {

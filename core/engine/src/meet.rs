@@ -50,6 +50,7 @@ impl Engine {
         self.session.refused = None;
         self.session.progress_at = now;
         self.session.next_ping = now;
+        self.handed(serving);
         if self.primary.is_some() {
             self.meet_as_source();
         } else if serving {
@@ -76,14 +77,23 @@ impl Engine {
         let (Some(primary), Some(peer)) = (&mut self.primary, self.session.peer()) else { return };
         let mut facts = recovery::facts_of(&ours, peer);
         let (received, theirs) = (peer.received, peer.metadata);
-        facts.same_memory = primary.peer_incarnation == Some(peer.incarnation);
-        facts.equal = self.equal_at_start && primary.retaining;
-        facts.line_from_received = received <= primary.cursors.sent
+        if peer.consistent {
+            primary.peer_keeping.met_consistent(peer.head);
+        }
+        // What a side that was given up holds lies on no line, and is in no proof: its marks alone tell it.
+        let on_line = peer.wrote || !peer.alone;
+        facts.same_memory = on_line && primary.peer_incarnation == Some(peer.incarnation);
+        facts.equal = on_line && self.equal_at_start && primary.retaining;
+        facts.line_from_received = on_line
+            && received <= primary.cursors.sent
             && received >= primary.cursors.durable
             && primary.can_resume_behind(received);
-        facts.line_from_durable = primary.peer_incarnation.is_some()
+        facts.line_from_durable = on_line
+            && primary.peer_incarnation.is_some()
             && primary.can_resume_behind(primary.cursors.durable);
         let Decision { label, verdict } = recovery::decide(&facts);
+        self.remember_row(facts, label, true);
+        let Some(primary) = &mut self.primary else { return };
         let lineage = self.superblock.lineage;
         let s = &mut self.shared;
         s.info(format!("{} met as {label}", s.config.peer));
@@ -162,7 +172,7 @@ impl Engine {
                 Ok(())
             }
             (Copying::DigestsWanted { volume, extent, coarse }, None)
-                if self.follower.is_begun() =>
+                if self.follower.is_begun() || self.follower.is_deaf() =>
             {
                 self.teller.ask((volume, extent, coarse), &self.shared)
             }
@@ -173,8 +183,9 @@ impl Engine {
         }
     }
 
-    /// A source asks for this node's marks: those it kept, and what lies in extents its primary may not know of.
-    fn tell_marks(&mut self) {
+    /// Where this node's image may differ, by its own records: what it marked, and what lies in extents its primary may
+    /// not know of.
+    pub(crate) fn own_marks(&self) -> Marks {
         let mut marks = Marks::new(&self.shared.config.volumes, self.shared.config.granularity);
         for (volume, extent) in self.unsettled() {
             marks.stale(volume, extent);
@@ -184,6 +195,12 @@ impl Engine {
             let known = marks.join(page, Some(&own.page_bits(page)));
             assert!(known.is_ok(), "two maps of one group have different pages");
         }
+        marks
+    }
+
+    /// A source asks for this node's marks.
+    fn tell_marks(&mut self) {
+        let marks = self.own_marks();
         for page in marks.marked_pages() {
             let bits = Some(marks.page_bits(page));
             self.shared.send(Message::Copying(Copying::Marks { page, bits }));
@@ -206,7 +223,9 @@ impl Engine {
         let ours = self.hello();
         let Some(peer) = self.session.peer() else { return };
         let theirs = peer.metadata;
-        let Decision { label, verdict } = recovery::decide(&recovery::facts_of(peer, &ours));
+        let facts = recovery::facts_of(peer, &ours);
+        let Decision { label, verdict } = recovery::decide(&facts);
+        self.remember_row(facts, label, false);
         // The source alone knows whether it can resume; refusals need no memory.
         if verdict == Verdict::Refuse {
             return self.refuse(label, false);
@@ -215,6 +234,11 @@ impl Engine {
         if matches!(self.standing, Standing::Returning) {
             self.step_back();
         }
+    }
+
+    fn refuse_to_go_on(&mut self, label: &'static str) {
+        self.remember_refusal(label);
+        self.refuse(label, true);
     }
 
     /// Neither serves. A node that was primary when it stopped goes on, if the peer did not go on without it.
@@ -226,11 +250,11 @@ impl Engine {
             return;
         }
         match relation {
-            Relation::Unrelated => self.refuse("unrelated", true),
-            Relation::Sibling => self.refuse("split-brain", true),
+            Relation::Unrelated => self.refuse_to_go_on("unrelated"),
+            Relation::Sibling => self.refuse_to_go_on("split-brain"),
             Relation::Descendant(_) => self.step_back(),
             Relation::Same | Relation::Parent(_) | Relation::Older(_) if older => {
-                self.refuse("source-rolled-back", true);
+                self.refuse_to_go_on("source-rolled-back");
             }
             Relation::New | Relation::Same | Relation::Parent(_) | Relation::Older(_) => {
                 self.go_on();

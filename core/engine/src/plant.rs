@@ -12,7 +12,7 @@ pub enum Plant {
     SkipGate,
     /// Sync answers when the peer received, not when it completed.
     AnswerEarly,
-    /// A mark ends when the peer completed, not when it has it durable.
+    /// A mark ends when the peer received the item, not when it has it durable.
     ClearMarkEarly,
     /// A stream resumes one item too late.
     ResumePastGap,
@@ -22,6 +22,12 @@ pub enum Plant {
     ColdTooEarly,
     /// Sync answers without its peer before a record says so.
     AnswerUnrecorded,
+    /// A chunk is overwritten before its bytes are kept.
+    OverwriteUnpreserved,
+    /// The keeping ends before the record says consistent.
+    EndKeepingEarly,
+    /// A restored image is taken for the one whose marks and cursors are known.
+    RestoreProven,
 }
 
 impl Plant {
@@ -32,6 +38,12 @@ impl Plant {
         ("answer-early", Self::AnswerEarly),
         ("clear-mark-early", Self::ClearMarkEarly),
         ("resume-past-gap", Self::ResumePastGap),
+        ("cover-after-issue", Self::CoverAfterIssue),
+        ("cold-too-early", Self::ColdTooEarly),
+        ("answer-unrecorded", Self::AnswerUnrecorded),
+        ("overwrite-unpreserved", Self::OverwriteUnpreserved),
+        ("end-keeping-early", Self::EndKeepingEarly),
+        ("restore-proven", Self::RestoreProven),
     ];
 }
 

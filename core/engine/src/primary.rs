@@ -10,6 +10,7 @@
 //!      └──── the Consistent marker completed at the peer ──── order lost, streaming (retaining) <──┘
 //! ```
 
+use crate::before::PeerKeeping;
 use crate::config::Config;
 use crate::copier::Copier;
 use crate::gate::Gate;
@@ -69,6 +70,8 @@ pub(crate) struct Primary {
     pub(crate) faulted: Option<(VolumeIndex, StoreFault)>,
     /// No order may be kept although the peer is not there: the operator said `log`.
     pub(crate) told_to_log: bool,
+    /// Whether the peer keeps its last consistent image while it is updated.
+    pub(crate) peer_keeping: PeerKeeping,
     /// Why the queue was dropped last.
     pub(crate) dropped_because: &'static str,
 }
@@ -108,6 +111,7 @@ impl Primary {
             flush_failed: false,
             faulted: None,
             told_to_log: false,
+            peer_keeping: PeerKeeping::default(),
             dropped_because: "the peer's copy is not proven equal",
         }
     }

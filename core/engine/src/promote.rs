@@ -2,6 +2,7 @@
 //! Becoming primary: by an operator's word, with the peer's or by force, or because a primary comes back and its peer
 //! did not go on.
 
+use crate::before::Restore;
 use crate::engine::Engine;
 use crate::event::CommandId;
 use crate::primary::Primary;
@@ -11,6 +12,7 @@ use crate::role::{Standing, busy};
 use crate::save::Goal;
 use alloc::format;
 use alloc::string::{String, ToString};
+use helio_format::lineage::Lineage;
 use helio_format::message::{Hello, Message, Parting};
 use helio_units::{Generation, Sequence};
 
@@ -19,6 +21,7 @@ impl Engine {
         &mut self,
         id: CommandId,
         force: bool,
+        restore: bool,
     ) -> Result<Option<String>, Refusal> {
         let (peer, group) = (self.shared.config.peer.clone(), self.shared.config.group.clone());
         match self.standing {
@@ -27,7 +30,10 @@ impl Engine {
             _ => return Err(busy()),
         }
         if !self.superblock.consistent {
-            return Err(self.needs_sync());
+            if !restore {
+                return Err(self.needs_sync());
+            }
+            self.may_restore()?;
         }
         if self.metadata_failed {
             return Err(Refusal::new(
@@ -52,7 +58,10 @@ impl Engine {
                 ),
             ));
         }
+        // What the peer agrees to is this image; only force may restore another one later.
+        let restores = restore && (force || !self.superblock.consistent);
         if force {
+            self.shared.keeper.restore = if restores { Restore::Wanted } else { Restore::No };
             self.begin_promotion(Some(id), false);
             return Ok(None);
         }
@@ -66,10 +75,9 @@ impl Engine {
                 format!("make sure {peer} is down or fenced, then `helio promote {group} --force`"),
             ));
         }
-        let request = Message::PromoteRequest {
-            generation: self.superblock.lineage.generation,
-            durable: self.own_head(),
-        };
+        self.shared.keeper.restore = if restores { Restore::Wanted } else { Restore::No };
+        let (generation, durable) = self.candidate_head();
+        let request = Message::PromoteRequest { generation, durable };
         self.stand(Standing::Asking { command: id });
         self.shared.send(request);
         Ok(None)
@@ -82,7 +90,16 @@ impl Engine {
             format!(
                 "the copy of {group} on this node is not consistent: a copy to it was interrupted"
             ),
-            format!("let the sync from {peer} complete; until then this node cannot take over"),
+            match self.shared.keeper.kept() {
+                Some((image, true)) => format!(
+                    "let the sync from {peer} complete; or go back to the consistent image kept here, of generation {} \
+                     as of item {}: `helio promote {group} --restore`",
+                    image.lineage.generation, image.head
+                ),
+                _ => format!(
+                    "let the sync from {peer} complete; until then this node cannot take over"
+                ),
+            },
         )
     }
 
@@ -91,32 +108,40 @@ impl Engine {
         if self.follower.streaming { self.follower.received } else { self.superblock.head }
     }
 
-    /// The hello the asker would say as primary, were it granted.
-    pub(crate) fn candidate(asker: &Hello, durable: Sequence) -> Hello {
+    /// The hello the asker would say as primary, were it granted to begin from that image of its lineage.
+    pub(crate) fn candidate(asker: &Hello, from: Lineage, durable: Sequence) -> Hello {
         let generation = Generation { number: u64::MAX, tag: u64::MAX };
-        Hello { lineage: asker.lineage.fork(generation, durable), serving: true, ..asker.clone() }
+        // One that is not consistent goes back to an image which may lack what it had confirmed.
+        let sure = asker.sure && asker.consistent;
+        Hello { lineage: from.fork(generation, durable), serving: true, sure, ..asker.clone() }
     }
 
-    pub(crate) fn peer_asks_promotion(&mut self, durable: Sequence) {
+    pub(crate) fn peer_asks_promotion(&mut self, generation: Generation, durable: Sequence) {
         let ours = self.hello();
         let Some(asker) = self.session.peer() else { return };
-        let decision =
-            recovery::decide(&recovery::facts_of(&Self::candidate(asker, durable), &ours));
         let config = &self.shared.config;
+        let refused = match asker.lineage.back_to(generation) {
+            None => Some(format!("generation {generation} is not one that its copy comes from")),
+            Some(from) => {
+                let facts = recovery::facts_of(&Self::candidate(asker, from, durable), &ours);
+                let decision = recovery::decide(&facts);
+                let (why, _) = recovery::explain(decision.label, &config.peer, &config.node);
+                (decision.verdict == Verdict::Refuse).then(|| format!("{}: {why}", decision.label))
+            }
+        };
         let text = if !matches!(self.standing, Standing::Secondary | Standing::Returning) {
             Some(format!("{} is {} itself", config.node, self.standing.name()))
-        } else if decision.verdict == Verdict::Refuse {
-            let (why, _) = recovery::explain(decision.label, &config.peer, &config.node);
-            Some(format!("{}: {why}", decision.label))
         } else {
-            None
+            refused
         };
         let granted = text.is_none();
         self.shared.send(Message::PromoteReply { granted, text: text.unwrap_or_default() });
     }
 
     pub(crate) fn promotion_answered(&mut self, granted: bool, text: String) {
-        let Standing::Asking { command } = self.standing else { return };
+        let Standing::Asking { command } = self.standing else {
+            return self.switch_denied(&text);
+        };
         if !granted {
             let peer = self.shared.config.peer.clone();
             self.stand(self.resting());
@@ -132,9 +157,14 @@ impl Engine {
         let b = &self.superblock;
         let ours_is_proven = self.follower.streaming || (b.clean && (!b.wrote || b.equal));
         let equal = ours_is_proven
+            && self.superblock.consistent
             && self.session.peer().is_some_and(|peer| {
-                let facts = recovery::facts_of(&Self::candidate(&ours, self.own_head()), peer);
-                facts.kinship == Kinship::AtFork && facts.consistent && !facts.own
+                let candidate = Self::candidate(&ours, ours.lineage, self.own_head());
+                let facts = recovery::facts_of(&candidate, peer);
+                facts.kinship == Kinship::AtFork
+                    && facts.consistent
+                    && !facts.own
+                    && !facts.target_old
             });
         self.begin_promotion(Some(command), equal);
     }
@@ -180,16 +210,21 @@ impl Engine {
         let Some(mut marks) = self.keeping.resting.take() else { panic!("nobody holds the marks") };
         if self.superblock.marks_void {
             marks.stale_all();
-        }
-        // What the peer's own records may not tell of is marked here from now on.
-        for (volume, extent) in self.unsettled() {
-            marks.stale(volume, extent);
+        } else if equal {
+            // Proven since: what was marked, or not heard to be settled, is on both.
+            marks.clear();
+        } else {
+            // What the peer's own records may not tell of is marked here from now on.
+            for (volume, extent) in self.unsettled() {
+                marks.stale(volume, extent);
+            }
         }
         let config = &self.shared.config;
         let equal = equal && marks.none_stale();
         self.primary = Some(Primary::new(config, head, marks, equal, self.shared.now));
         self.shared.cover.marks_moved();
         self.equal_at_start = equal;
+        self.wrote_since = Some(self.shared.now);
         self.stand(Standing::Primary);
         let generation = self.superblock.lineage.generation;
         self.shared.info(format!("primary in generation {generation} behind item {head}"));

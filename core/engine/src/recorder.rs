@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The flight recorder: the last events, in a ring of fixed size, cheap enough to be always on.
 
+use crate::before::BeforeOutcome;
 use crate::event::{Command, Event, Kept, Operation, StoreOutcome};
 use alloc::boxed::Box;
 use alloc::vec;
@@ -8,6 +9,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use helio_format::copying::Copying;
 use helio_format::message::Message;
+use helio_format::roles::Roles;
 use helio_units::Moment;
 
 /// Events remembered: a second or so of a busy group, hours of a quiet one.
@@ -99,6 +101,10 @@ fn boil_down(event: &Event) -> (&'static str, u64, u64) {
         Event::Kept { kept: Kept::Marks { page }, ok, .. } => {
             ("marks-kept", u64::from(*page), u64::from(*ok))
         }
+        Event::BeforeFound(kept) => ("before-found", kept.image.head.0, kept.chunks.len() as u64),
+        Event::BeforeDone(outcome) => {
+            ("before-done", u64::from(*outcome != BeforeOutcome::Done), 0)
+        }
         Event::Connected => ("connected", 0, 0),
         Event::Disconnected { .. } => ("disconnected", 0, 0),
         Event::LinkTook { bytes } => ("link-took", *bytes, 0),
@@ -118,14 +124,21 @@ fn boil_down(event: &Event) -> (&'static str, u64, u64) {
                 ("peer-answers-promotion", u64::from(*granted), 0)
             }
             Message::Copying(talk) => of_copying(talk),
+            Message::Roles(Roles::SwitchWanted) => ("peer-wants-switch", 0, 0),
+            Message::Roles(Roles::Invite { head, .. }) => ("peer-invites", head.0, 0),
+            Message::Roles(Roles::Row { .. }) => ("peer-tells-row", 0, 0),
         },
         Event::Command { id, command } => match command {
             Command::Promote { force } => ("promote", id.0, u64::from(*force)),
+            Command::Restore { force } => ("restore", id.0, u64::from(*force)),
+            Command::GiveUpSafeCopy => ("give-up-safe-copy", id.0, 0),
             Command::Demote => ("demote", id.0, 0),
+            Command::Yield { generation } => ("yield", id.0, generation.number),
+            Command::Switch => ("switch", id.0, 0),
             Command::Log => ("log", id.0, 0),
             Command::Update => ("update", id.0, 0),
-            Command::Full => ("full", id.0, 0),
             Command::Mode(mode) => ("mode", id.0, *mode as u64),
+            Command::Full => ("full", id.0, 0),
             Command::ResetQueueMarks => ("reset-queue-marks", id.0, 0),
             Command::Stop => ("stop", id.0, 0),
         },

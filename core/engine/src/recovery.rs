@@ -130,11 +130,12 @@ const N: Option<bool> = Some(false);
 /// * `new-peer`: nothing is there yet; everything is copied.
 /// * `target-rolled-back`: the target's machine or metadata is older than what the source saw of it; everything is
 ///   compared.
+/// * `unproven`: the target's marks prove nothing: they are new or lost, or its image was put back from what was kept
+///   of it. Everything is compared, and no line is resumed: its cursors may speak of another image.
 /// * `equal-at-fork`: a planned hand-over; nothing needs to travel.
 /// * `resume-equal`: both stopped in step, or the source did and the target lost nothing.
 /// * `resume-received`: the link was away, nobody forgot anything.
 /// * `resume-durable`: the target restarted; what it had not made durable comes again.
-/// * `unproven`: the target's marks prove nothing; everything is compared.
 /// * `crashed-primary`: the target was primary and crashed; all it answered is here, and its marks tell what else it
 ///   wrote.
 /// * `update-marks`: order was lost; the marks of both tell what may differ.
@@ -168,6 +169,7 @@ const ROWS: [Row; 16] = {
         Row { own: Y, alone: N, ..row("both-crashed", Verdict::Refuse, LINE) },
         Row { own: Y, ..row("diverged", Verdict::Refuse, LINE) },
         Row { old: [None, Y], ..row("target-rolled-back", Verdict::UpdateAll, KIN) },
+        Row { trusted: N, ..row("unproven", Verdict::UpdateAll, KIN) },
         Row {
             consistent: Y,
             memory: [Y, None, None, None],
@@ -180,7 +182,6 @@ const ROWS: [Row; 16] = {
             ..row("resume-equal", Verdict::ResumeEqual, &[Same])
         },
         Row { memory: [N, N, None, Y], ..row("resume-durable", Verdict::ResumeDurable, LINE) },
-        Row { trusted: N, ..row("unproven", Verdict::UpdateAll, KIN) },
         Row { crashed: Y, ..row("crashed-primary", Verdict::UpdateMarks, KIN) },
         row("update-marks", Verdict::UpdateMarks, KIN),
     ]
@@ -265,7 +266,8 @@ pub fn facts_of(source: &Hello, target: &Hello) -> Facts {
 pub fn explain(label: &str, us: &str, peer: &str) -> (String, String) {
     let resolve = |who: &str| {
         format!(
-            "see what would be given up, and give it up (a copy is kept): `helio resolve GROUP --discard {who}` on {who}"
+            "see what only {who} holds, and give it up (a copy is kept): `helio resolve GROUP --discard {who}` on {who}, \
+             once it is secondary; `helio explain GROUP` tells more"
         )
     };
     match label {
@@ -366,8 +368,8 @@ mod tests {
             }
             let resumes = !matches!(verdict, Verdict::Refuse | Verdict::UpdateAll);
             assert!(
-                !(f.target_old && resumes),
-                "{label}: an older image was taken for the one it was"
+                !((f.target_old || !f.trusted) && resumes),
+                "{label}: another image was taken for the one it was"
             );
         }
     }

@@ -53,11 +53,12 @@ impl Primary {
         self.copier.running = !nothing_to_do;
         self.copier.progress.begin(to_copy, s.now);
         s.info(format!("update begins: {to_copy} in marked regions"));
+        let keep = self.peer_keeping.ask(head.next(), nothing_to_do, s);
         s.send(Message::Start(Start {
             lineage,
             from: head.next(),
             consistent: nothing_to_do,
-            keep: false,
+            keep,
             whole: self.whole,
             to_copy: to_copy.0,
         }));

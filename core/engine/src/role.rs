@@ -11,6 +11,12 @@
 //!   Returning (was primary when it stopped) ──the peer did not go on────┘
 //!       └──the peer went on──> Secondary
 //! ```
+//! A planned change of both roles (`switch.rs`) goes on where a demotion ends:
+//! ```text
+//!   Leaving ──saved──> Handing ──the peer serves, or nobody can tell──> Secondary
+//!      │                  └──the peer surely did not take over──> Promoting ──> Primary
+//!      └──it does not drain──> Primary
+//! ```
 //! Every arrow into Primary and every arrow out of it passes a durable superblock first. An old primary is never
 //! silently primary: it goes on only when its peer says that it did not.
 
@@ -29,6 +35,8 @@ use helio_units::{Mode, Moment, VolumeIndex};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Leave {
     Secondary,
+    /// Secondary, and the peer is to be primary.
+    Hand,
     Stop,
 }
 
@@ -61,10 +69,16 @@ pub(crate) enum Standing {
     },
     Primary,
     Leaving {
-        command: CommandId,
+        /// None where the peer asked for it.
+        command: Option<CommandId>,
         to: Leave,
         until: Moment,
         stage: LeaveStage,
+    },
+    /// Secondary by its record; the peer was asked to be primary, and has not said yet whether it is.
+    Handing {
+        command: Option<CommandId>,
+        until: Moment,
     },
     /// A secondary applies what it received, then stops.
     Closing {
@@ -83,6 +97,7 @@ impl Standing {
             Self::Promoting { .. } => "promoting",
             Self::Primary => "primary",
             Self::Leaving { .. } => "leaving",
+            Self::Handing { .. } => "handing",
             Self::Closing { .. } => "closing",
             Self::Stopped => "stopped",
         }
@@ -90,11 +105,25 @@ impl Standing {
 
     /// Whether the node may introduce itself.
     pub(crate) fn is_settled(self) -> bool {
-        matches!(self, Self::Secondary | Self::Returning | Self::Primary)
+        matches!(self, Self::Secondary | Self::Returning | Self::Primary | Self::Handing { .. })
     }
 
     pub(crate) fn is_leaving(self) -> bool {
         matches!(self, Self::Leaving { .. })
+    }
+
+    /// Whether requests are taken. Clients who are let go for a change of roles may have asked just before.
+    pub(crate) fn takes_requests(self) -> bool {
+        match self {
+            Self::Primary => true,
+            Self::Leaving { to: Leave::Hand, stage, .. } => stage != LeaveStage::Saving,
+            _ => false,
+        }
+    }
+
+    /// Leaving, whether or not the peer has everything.
+    pub(crate) fn is_leaving_for_good(self) -> bool {
+        matches!(self, Self::Leaving { to: Leave::Secondary | Leave::Stop, .. })
     }
 
     /// The arrows of the drawing.
@@ -113,6 +142,8 @@ impl Standing {
                 )
                 | (S::Primary, S::Leaving { .. })
                 | (S::Leaving { .. }, S::Leaving { .. } | S::Secondary | S::Returning | S::Stopped)
+                | (S::Leaving { to: Leave::Hand, .. }, S::Handing { .. } | S::Primary)
+                | (S::Handing { .. }, S::Secondary | S::Promoting { .. })
                 | (S::Closing { .. }, S::Closing { .. } | S::Stopped)
         )
     }
@@ -141,12 +172,19 @@ impl Engine {
 
     pub(crate) fn command(&mut self, id: CommandId, command: Command) {
         let result = match command {
-            Command::Promote { force } => self.promote(id, force),
-            Command::Demote => self.leave(id, Leave::Secondary),
+            Command::Promote { force } => self.promote(id, force, false),
+            Command::Restore { force } => self.promote(id, force, true),
+            Command::Demote => self.leave(Some(id), Leave::Secondary),
+            Command::Yield { generation } => self.give_up(id, generation),
+            Command::Switch => self.switch(id),
             Command::Stop => self.stop(id),
             Command::Log => self.log(),
             Command::Update => self.update(),
             Command::Full => self.full(),
+            Command::GiveUpSafeCopy => {
+                self.give_up_safe_copy();
+                self.update()
+            }
             Command::Mode(mode) => self.change_mode(mode),
             Command::ResetQueueMarks => self.reset_queue_marks(),
         };
@@ -167,6 +205,7 @@ impl Engine {
         }
         let Some(primary) = &mut self.primary else { return Err(self.not_primary("log")) };
         primary.told_to_log = true;
+        primary.peer_keeping.refused = None;
         primary.drop_queue("the operator said log", &mut self.shared);
         self.shared.cover.marks_moved();
         Ok(Some(String::from("logging: writes are marked and not sent; `helio update` resumes")))
@@ -240,14 +279,18 @@ impl Engine {
 
     /// Moves a change of role on as far as it can go now.
     pub(crate) fn change_role(&mut self) {
+        self.switch_deadline();
+        if self.standing.is_settled()
+            && let Some(id) = self.stop_wanted.take()
+        {
+            self.command(id, Command::Stop);
+        }
         match self.standing {
             // A beginning that was being recorded when the promotion began may have made the copy inconsistent.
-            Standing::Promoting { command, saving: false, .. }
-                if self.can_leave_following() && !self.superblock.consistent =>
+            Standing::Promoting { saving: false, .. }
+                if !self.superblock.consistent && self.follower.failed.is_none() =>
             {
-                self.stand(self.resting());
-                let refusal = self.needs_sync();
-                command.into_iter().for_each(|id| self.done(id, Err(refusal.clone())));
+                self.promote_inconsistent();
             }
             Standing::Promoting { command, equal, saving: false } if self.can_leave_following() => {
                 self.stand(Standing::Promoting { command, equal, saving: true });
@@ -264,6 +307,12 @@ impl Engine {
                 );
                 command.into_iter().for_each(|id| self.done(id, Err(refusal.clone())));
             }
+            Standing::Leaving { command, to: Leave::Hand, until, stage: LeaveStage::Draining }
+                if self.cannot_hand(until) =>
+            {
+                self.keep_primary(command);
+            }
+            Standing::Handing { until, .. } if self.shared.now >= until => self.handed_unheard(),
             Standing::Leaving { command, to, until, stage: LeaveStage::Draining }
                 if self.is_delivered(until) =>
             {
@@ -287,11 +336,13 @@ impl Engine {
                     self.stand(Standing::Closing { command, saving: true });
                     self.save(Goal::Closed);
                 } else {
-                    self.stop_now(command);
+                    self.stop_now(Some(command));
                 }
             }
-            Standing::Closing { command, saving: false } if self.follower.failed.is_some() => {
-                self.stop_now(command)
+            Standing::Closing { command, saving: false }
+                if self.follower.failed.is_some() || self.is_stuck() =>
+            {
+                self.stop_now(Some(command))
             }
             Standing::Leaving { stage: LeaveStage::Cooling, .. } => self.cool_down(),
             _ => {}
@@ -305,7 +356,8 @@ impl Engine {
     pub(crate) fn role_deadline(&self) -> Moment {
         match self.standing {
             Standing::Leaving { until, stage: LeaveStage::Draining, .. } => until,
-            _ => Moment::NEVER,
+            Standing::Handing { until, .. } => until,
+            _ => self.switch_wanted.map_or(Moment::NEVER, |(_, until)| until),
         }
     }
 

@@ -4,10 +4,13 @@
 //! A goal says what must be durable before something else may happen; what follows happens in `saved`, and nowhere
 //! earlier.
 
+use crate::before::Restore;
 use crate::effect::Effect;
 use crate::engine::{Awaited, Engine};
+use crate::event::CommandId;
 use crate::role::{Leave, Standing};
 use alloc::string::String;
+use helio_format::lineage::Lineage;
 use helio_format::message::{Parting, Start};
 use helio_format::superblock::Superblock;
 use helio_units::{Generation, Role, Sequence};
@@ -35,6 +38,27 @@ pub(crate) enum Goal {
     Void,
     /// Every mark is kept, so they prove something again.
     MarksKept,
+    /// An operator gave up what only this node holds.
+    Yielded { command: CommandId, lineage: Lineage },
+    /// The kept image is about to be put back.
+    Restoring,
+    /// It is put back.
+    Restored,
+}
+
+/// The record of a side that is given up.
+fn give_up(b: &mut Superblock, lineage: Lineage) {
+    b.role = Role::Secondary;
+    b.lineage = lineage;
+    b.wrote = false;
+    // It wrote nothing that counts, and still the image holds more than any line says.
+    b.alone = true;
+    b.clean = false;
+    b.equal = false;
+    if lineage.generation == Generation::NONE {
+        b.marks_void = true;
+        b.remembers = 0;
+    }
 }
 
 impl Engine {
@@ -62,26 +86,7 @@ impl Engine {
     /// What the superblock says once the goal is reached.
     fn shape(&mut self, b: &mut Superblock, goal: Goal) {
         match goal {
-            Goal::Promoted => {
-                let head = if self.follower.streaming { self.follower.completed } else { b.head };
-                // Nobody commanded it: a primary goes on behind its own clean stop, and nothing forked. Anything else forks.
-                let goes_on =
-                    matches!(self.standing, Standing::Promoting { command: None, .. }) && b.clean;
-                if !goes_on {
-                    // An image that was followed until now lacks nothing that was confirmed; one that its process left
-                    // may have lost what was not flushed.
-                    b.sure = self.follower.streaming;
-                    let generation =
-                        Generation { number: b.lineage.generation.number + 1, tag: self.roll() };
-                    b.lineage = b.lineage.fork(generation, head);
-                }
-                b.role = Role::Primary;
-                b.wrote = true;
-                b.alone = true;
-                b.head = head;
-                b.clean = false;
-                b.equal = false;
-            }
+            Goal::Promoted => self.shape_promoted(b),
             Goal::Adopted(start) => {
                 b.role = Role::Secondary;
                 b.lineage = start.lineage;
@@ -100,7 +105,7 @@ impl Engine {
                 b.head = self.follower.completed.next();
             }
             Goal::Left(to) => {
-                if to == Leave::Secondary {
+                if to != Leave::Stop {
                     b.role = Role::Secondary;
                 }
                 b.clean = true;
@@ -134,7 +139,35 @@ impl Engine {
             Goal::Together => b.alone = false,
             Goal::Void => b.marks_void = true,
             Goal::MarksKept => b.marks_void = false,
+            Goal::Yielded { lineage, .. } => {
+                if lineage.generation == Generation::NONE {
+                    self.keeping.heard = 0;
+                }
+                give_up(b, lineage);
+            }
+            Goal::Restoring => Self::shape_restoring(b),
+            Goal::Restored => self.shape_restored(b),
         }
+    }
+
+    fn shape_promoted(&mut self, b: &mut Superblock) {
+        let head = if self.follower.streaming { self.follower.completed } else { b.head };
+        // Nobody commanded it: a primary goes on behind its own clean stop, and nothing forked. Anything else forks.
+        let goes_on = matches!(self.standing, Standing::Promoting { command: None, .. }) && b.clean;
+        if !goes_on {
+            // An image that was followed until now lacks nothing that was confirmed; one that its process left
+            // may have lost what was not flushed.
+            b.sure = self.follower.streaming;
+            let generation =
+                Generation { number: b.lineage.generation.number + 1, tag: self.roll() };
+            b.lineage = b.lineage.fork(generation, head);
+        }
+        b.role = Role::Primary;
+        b.wrote = true;
+        b.alone = true;
+        b.head = head;
+        b.clean = false;
+        b.equal = false;
     }
 
     pub(crate) fn superblock_saved(&mut self, ok: bool, sequence: u64) {
@@ -160,7 +193,7 @@ impl Engine {
             Goal::Left(to) => self.left(to),
             Goal::Closed => {
                 if let Standing::Closing { command, .. } = self.standing {
-                    self.stop_now(command);
+                    self.stop_now(Some(command));
                 }
             }
             Goal::SteppedBack | Goal::Together | Goal::MarksKept => {}
@@ -170,6 +203,9 @@ impl Engine {
                     self.sync_as_wanted();
                 }
             }
+            Goal::Yielded { command, .. } => self.gave_up(command),
+            Goal::Restoring => self.restoring_saved(),
+            Goal::Restored => self.restored_saved(),
         }
         self.save_next();
     }
@@ -181,12 +217,16 @@ impl Engine {
         self.shared.warn(text.clone());
         self.metadata_failed = true;
         match (goal, self.standing) {
-            (Goal::Promoted, Standing::Promoting { command, .. }) => {
+            (
+                Goal::Promoted | Goal::Restoring | Goal::Restored,
+                Standing::Promoting { command, .. },
+            ) => {
                 let resting = if self.superblock.role == Role::Primary {
                     Standing::Returning
                 } else {
                     Standing::Secondary
                 };
+                self.shared.keeper.restore = Restore::No;
                 self.stand(resting);
                 self.refuse_command(command, text);
             }
@@ -197,11 +237,12 @@ impl Engine {
                     // The file may say already that this node left: it must not write on.
                     self.lay_line_down();
                     self.stand(Standing::Returning);
-                    self.refuse_command(Some(command), text.clone());
+                    self.refuse_command(command, text.clone());
                     self.hang_up(Parting::RoleChanged, text);
                 }
             }
-            (Goal::Closed, Standing::Closing { command, .. }) => self.stop_now(command),
+            (Goal::Yielded { command, .. }, _) => self.refuse_command(Some(command), text),
+            (Goal::Closed, Standing::Closing { command, .. }) => self.stop_now(Some(command)),
             (Goal::Alone, Standing::Primary) => {
                 if let Some(primary) = &mut self.primary {
                     primary.refuse_alone(&mut self.shared);

@@ -16,6 +16,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use core::time::Duration;
+use helio_format::copying::Copying;
 use helio_format::message::{Hello, Message, Parting, Ping};
 use helio_units::{Bytes, Moment, Rate, Sequence};
 
@@ -168,6 +169,7 @@ impl Engine {
             primary.stream_broken(&mut self.shared);
         }
         self.asking_failed("the connection was lost while the peer was asked");
+        self.switch_unheard("the connection was lost while the primary was asked");
     }
 
     /// Ends the conversation from this side.
@@ -210,11 +212,15 @@ impl Engine {
                 self.hear_of(metadata);
                 Ok(())
             }
+            Message::Copying(Copying::NoRoom { wanted, free }) if up => {
+                self.peer_has_no_room(Bytes(wanted), Bytes(free))
+            }
             Message::Copying(talk) if up => self.peer_copying(talk),
-            Message::PromoteRequest { durable, .. } if up => {
-                self.peer_asks_promotion(durable);
+            Message::PromoteRequest { generation, durable } if up => {
+                self.peer_asks_promotion(generation, durable);
                 Ok(())
             }
+            Message::Roles(talk) if up => self.peer_talks_roles(talk),
             Message::PromoteReply { granted, text } if up => {
                 self.promotion_answered(granted, text);
                 Ok(())
@@ -264,6 +270,10 @@ impl Engine {
     fn peer_ack(&mut self, ack: helio_format::message::Ack) -> Result<(), String> {
         let incarnation = self.session.peer().map(|h| h.incarnation);
         let Some(primary) = &mut self.primary else {
+            // What the one that was asked to take over says of the stream that just ended.
+            if matches!(self.standing, Standing::Handing { .. }) {
+                return Ok(());
+            }
             return Err(String::from("an acknowledgement reached a node that sends nothing"));
         };
         if primary.flow.is_some() {
@@ -286,7 +296,13 @@ impl Engine {
             return Err(alloc::format!("a stream was begun at item {}", start.from));
         }
         let b = &self.superblock;
-        let continues = b.lineage == start.lineage && b.consistent == start.consistent && !b.clean;
+        let kept = self.shared.keeper.short.is_none()
+            && (start.keep || self.shared.keeper.kept().is_none());
+        let continues = b.lineage == start.lineage
+            && b.consistent == start.consistent
+            && !b.clean
+            && !b.alone
+            && (kept || b.consistent);
         self.follower.start(start, continues, &mut self.shared);
         Ok(())
     }

@@ -2,6 +2,7 @@
 //! What every room of the engine may use: configuration, the time it was told, the effects it collects, and the
 //! names of operations under way.
 
+use crate::before::Keeper;
 use crate::config::Config;
 use crate::copier::JobId;
 use crate::cover::{Change, Cover, Parked};
@@ -84,6 +85,8 @@ pub(crate) struct Shared {
     pub(crate) out: Vec<Effect>,
     pub(crate) counters: Counters,
     pub(crate) cover: Cover,
+    /// What a follower keeps of its last consistent image.
+    pub(crate) keeper: Keeper,
     ios: Vec<Option<UnderWay>>,
     free: Vec<u32>,
 }
@@ -94,6 +97,7 @@ impl Shared {
         let cover = Cover::new(&config.volumes, config.hot_extents as usize);
         Self {
             cover,
+            keeper: Keeper::new(&config.volumes),
             config,
             now: Moment::ZERO,
             out: Vec::new(),

@@ -56,8 +56,23 @@ pub struct Status {
     pub marked: Vec<Bytes>,
     /// What failed on this node.
     pub fault: Option<String>,
+    /// The last consistent image, where one is kept on this node while its copy is not consistent.
+    pub safe_copy: Option<SafeCopyStatus>,
     /// Counters.
     pub counters: Counters,
+}
+
+/// A kept image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SafeCopyStatus {
+    /// Its generation.
+    pub generation: Generation,
+    /// The last position in it.
+    pub head: Sequence,
+    /// Bytes kept because they were overwritten since.
+    pub bytes: Bytes,
+    /// It can be restored.
+    pub sound: bool,
 }
 
 /// What a group is, in words and flags alone: small enough to be compared after every batch, so that a change is
@@ -197,6 +212,7 @@ impl Engine {
         let Some(primary) = &self.primary else { return self.secondary_state() };
         match &primary.flow {
             None if primary.retaining => State::Queuing,
+            None if primary.peer_keeping.refused.is_some() => State::NeedsRoom,
             None => State::Logging,
             Some(_) if primary.order_lost => State::Syncing,
             Some(flow) if !matches!(flow.pace, Pace::Level { .. }) => State::CatchingUp,
@@ -245,6 +261,7 @@ impl Engine {
                 )
             }
             State::Logging => format!("{}; {}", self.session.why, primary.dropped_because),
+            State::NeedsRoom => self.needs_room().unwrap_or_default(),
             State::Syncing if primary.faulted.is_some() => {
                 String::from("a local write or read failed; see the fault")
             }
@@ -290,6 +307,7 @@ impl Engine {
             Standing::Asking { .. } => Some("asking the peer"),
             Standing::Promoting { .. } => Some("becoming primary"),
             Standing::Leaving { .. } => Some("leaving the primary role"),
+            Standing::Handing { .. } => Some("handing over"),
             Standing::Closing { .. } | Standing::Stopped => Some("stopping"),
         }
     }
@@ -321,8 +339,16 @@ impl Engine {
                 .map(|v| primary.map_or(Bytes::ZERO, |p| p.marks.marked_bytes(v)))
                 .collect(),
             fault: self.fault_text(),
+            safe_copy: self.safe_copy(),
             counters: self.shared.counters,
         }
+    }
+
+    fn safe_copy(&self) -> Option<SafeCopyStatus> {
+        let keeper = &self.shared.keeper;
+        let (image, sound) = keeper.kept().filter(|_| !self.superblock.consistent)?;
+        let generation = image.lineage.generation;
+        Some(SafeCopyStatus { generation, head: image.head, bytes: keeper.bytes(), sound })
     }
 
     fn failed(&self) -> Option<(VolumeIndex, StoreFault)> {
@@ -335,6 +361,9 @@ impl Engine {
                 Some(format!("volume {} failed on this node: {fault}", volume.0))
             }
             None if self.metadata_failed => Some("the metadata file cannot be written".to_string()),
+            None if self.shared.keeper.failed => {
+                Some("the before-image file failed; mend it and restart the daemon".to_string())
+            }
             None => None,
         }
     }

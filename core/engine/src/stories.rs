@@ -249,6 +249,7 @@ fn config() -> Config {
         granularity: REGION,
         hot_extents: HOT_EXTENTS,
         resync: ResyncConfig::default(),
+        safe_copy: SafeCopy::On { bound: None },
     }
 }
 
@@ -263,14 +264,14 @@ fn hello(lineage: Lineage, consistent: bool) -> Hello {
         clean: true,
         consistent,
         wrote: false,
+        alone: false,
+        trusted: true,
         lineage,
         head: Sequence::ZERO,
         received: Sequence::ZERO,
         durable: Sequence::ZERO,
-        alone: false,
-        trusted: true,
         sure: true,
-        granularity: 65536,
+        granularity: REGION.0 as u32,
         metadata: 1,
         remembers: 0,
         sizes: [SIZE.0].into(),
@@ -305,18 +306,16 @@ fn item(sequence: u64) -> Message {
     })
 }
 
+/// A stream begins to one of whom nothing is known, and nothing is to be kept.
+fn start(lineage: Lineage, from: u64, consistent: bool) -> Start {
+    Start { lineage, from: Sequence(from), consistent, keep: false, whole: true, to_copy: 0 }
+}
+
 /// A follower that a primary streams to, from item 1 on.
 fn follower(lineage: Lineage, consistent: bool) -> Desk {
     let mut desk = Desk::new(config());
     desk.meet(Hello { serving: true, role: Role::Primary, ..hello(lineage, true) });
-    desk.hear(Message::Start(Start {
-        lineage,
-        from: Sequence(1),
-        consistent,
-        keep: false,
-        whole: false,
-        to_copy: 0,
-    }));
+    desk.hear(Message::Start(start(lineage, 1, consistent)));
     desk
 }
 
@@ -325,15 +324,7 @@ fn a_stream_that_begins_where_no_line_does_ends_the_connection() {
     for from in [0, 1 << 63, u64::MAX] {
         let mut desk = Desk::new(config());
         desk.meet(Hello { serving: true, role: Role::Primary, ..hello(generation(1), true) });
-        let start = Start {
-            lineage: generation(1),
-            from: Sequence(from),
-            consistent: true,
-            keep: false,
-            whole: false,
-            to_copy: 0,
-        };
-        desk.hear(Message::Start(start));
+        desk.hear(Message::Start(start(generation(1), from, true)));
         assert!(desk.accuses(), "item {from}");
     }
 }
@@ -500,15 +491,7 @@ fn a_start_that_arrives_while_another_is_recorded_is_next() {
         role: Role::Primary,
         ..hello(generation(1), true)
     });
-    let start = Start {
-        lineage: generation(1),
-        from: Sequence(9),
-        consistent: false,
-        keep: false,
-        whole: false,
-        to_copy: 0,
-    };
-    desk.hear(Message::Start(start));
+    desk.hear(Message::Start(start(generation(1), 9, false)));
     desk.save(true);
     assert_eq!(desk.save(true).head, Sequence(8));
     desk.hear(item(9));
@@ -642,3 +625,6 @@ fn digests_are_read_only_once_the_stream_is_adopted() {
     let told = |m: &Message| matches!(m, Message::Copying(Copying::Digests { .. }));
     assert!(desk.said.iter().any(told));
 }
+
+#[path = "switch_stories.rs"]
+mod switch_stories;

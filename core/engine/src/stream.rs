@@ -15,6 +15,7 @@ use crate::primary::Primary;
 use crate::shared::Shared;
 use alloc::format;
 use alloc::string::String;
+use helio_format::before::CHUNK_BYTES;
 use helio_format::frame::HEADER_BYTES;
 use helio_format::lineage::Lineage;
 use helio_format::message::{Ack, ItemKind, Message, Start};
@@ -83,15 +84,21 @@ impl Primary {
         self.tell_generation = false;
         self.flow = Some(Flow::behind(self.line.head));
         self.cursors.sent = Sequence(from.0 - 1);
-        s.send(Message::Start(Start {
-            lineage,
-            from,
-            consistent,
-            keep: false,
-            whole: false,
-            to_copy: 0,
-        }));
+        let keep = self.peer_keeping.ask(from, consistent, s);
+        let marked = self.marks.stale_bytes().0;
+        let to_copy = if consistent { 0 } else { self.chunks_from(from) + marked };
+        let start = Start { lineage, from, consistent, keep, whole: false, to_copy };
+        s.send(Message::Start(start));
         self.keep_pace(s);
+    }
+
+    /// Bytes in the chunks that items from there on touch, one by one.
+    fn chunks_from(&self, from: Sequence) -> u64 {
+        let items = self.line.iter().map(|entry| entry.item);
+        let data = items.filter(|item| item.sequence >= from && item.kind.changes_data());
+        let chunks = data
+            .map(|item| item.extent.end().div_ceil(CHUNK_BYTES) - item.extent.offset / CHUNK_BYTES);
+        chunks.sum::<u64>() * CHUNK_BYTES
     }
 
     /// Sends what may be sent now.
@@ -182,6 +189,7 @@ impl Primary {
             && self.flow.is_some()
         {
             self.consistent_at = None;
+            self.peer_keeping.is_over();
             self.order_lost = false;
             self.copier.running = false;
             s.info(format!("the peer's copy is consistent again as of item {at}"));

@@ -455,7 +455,7 @@ impl Primary {
     /// for its extents to turn hot. Those extents may need these to turn cold.
     pub(crate) fn settle_durable(&mut self) {
         let c = &self.cursors;
-        let safe = if planted(Plant::ClearMarkEarly) { c.completed } else { c.durable };
+        let safe = if planted(Plant::ClearMarkEarly) { c.received } else { c.durable };
         while self.settled < safe {
             self.settled = self.settled.next();
             let Some(entry) = self.line.get_mut(self.settled) else { continue };
@@ -491,7 +491,7 @@ impl Primary {
     pub(crate) fn release_front(&mut self, s: &mut Shared) {
         while let Some(entry) = self.line.front() {
             let c = &self.cursors;
-            let safe = if planted(Plant::ClearMarkEarly) { c.completed } else { c.durable };
+            let safe = if planted(Plant::ClearMarkEarly) { c.received } else { c.durable };
             let owed = self.retaining && entry.item.sequence > safe;
             if entry.local == Local::Pending || !entry.answered || owed {
                 return;

@@ -4,13 +4,14 @@
 //! Write order lives here and nowhere else: the daemon performs these effects on the metadata file, and the
 //! simulator performs the very same ones on a disk that tears and forgets. [`Ledger`] keeps a group's metadata file:
 //! superblock, hot extents and marks. [`open`](Ledger::open) judges what a crash left of it, [`Layout`] says what lies
-//! where, [`describe`] shows it to people.
+//! where, [`describe`] shows it to people. [`BeforeStore`] keeps what an update overwrites of a secondary's image.
 //!
 //! Absent on purpose: I/O, clocks, randomness.
 #![no_std]
 
 extern crate alloc;
 
+mod before;
 mod describe;
 mod error;
 mod hot;
@@ -23,6 +24,9 @@ mod crash_tests;
 #[cfg(test)]
 mod paper;
 
+pub use before::{
+    BEFORE_HEADER_BYTES, BeforeError, BeforeKept, BeforeStore, BeforeWrite, Chunk, ReadAt,
+};
 pub use describe::{Content, CopyState, Description, PairLine, PairState, describe, fields};
 pub use error::{LedgerError, PageName};
 pub use helio_format::hot::{EXTENT_BYTES, SLOTS_PER_PAGE};

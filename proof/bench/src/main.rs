@@ -69,6 +69,7 @@ impl Node {
             granularity: helio_engine::REGION,
             hot_extents: helio_engine::HOT_EXTENTS,
             resync: ResyncConfig::default(),
+            safe_copy: helio_engine::SafeCopy::Off,
         };
         let superblock = Superblock::new("db", name, vec![VOLUME.0]);
         let durable = Durable { superblock, hot: Vec::new(), marks: Vec::new(), sequence: 0 };

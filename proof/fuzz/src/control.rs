@@ -103,7 +103,12 @@ fn by_operation(mut data: &[u8]) {
     // What needs no body is carried out whatever the group is called.
     let needs_body = matches!(
         operation,
-        Operation::Mode | Operation::Promote | Operation::QueueSet | Operation::Apply
+        Operation::Mode
+            | Operation::Promote
+            | Operation::Resolve
+            | Operation::Update
+            | Operation::QueueSet
+            | Operation::Apply
     );
     let nameless = name.is_empty() && operation.path().contains("{group}");
     assert!(needs_body || nameless || status == 200, "{operation:?} of {name:?}: {status}");
@@ -114,10 +119,14 @@ fn named(command: &Command) -> Option<&String> {
     match command {
         Command::Status { group } => group.as_ref(),
         Command::Log { group }
-        | Command::Update { group }
+        | Command::Update { group, .. }
+        | Command::Full { group }
         | Command::Mode { group, .. }
         | Command::Promote { group, .. }
         | Command::Demote { group }
+        | Command::Switch { group }
+        | Command::Explain { group }
+        | Command::Resolve { group, .. }
         | Command::Queue { group }
         | Command::QueueSet { group, .. }
         | Command::QueueReset { group }

@@ -43,6 +43,7 @@ pub(crate) struct Tally {
     pub(crate) power_cuts: u64,
     pub(crate) link_cuts: u64,
     pub(crate) wipes: u64,
+    pub(crate) yields: u64,
     /// Changes of data that a script asked for.
     pub(crate) scripted_writes: u64,
 }
@@ -142,10 +143,18 @@ impl Driver {
         command: Command,
     ) -> CommandId {
         self.commands += 2;
-        let promotes = matches!(command, Command::Promote { .. });
-        let id = CommandId(self.commands + u64::from(promotes));
-        if let Command::Promote { force } = command {
-            let node = cluster.node(side);
+        let node = cluster.node(side);
+        // A secondary that asks for a change of roles is promoted with its peer's word.
+        let promotion = match command {
+            Command::Promote { force } | Command::Restore { force } => Some(force),
+            Command::Switch if !node.serves() => Some(false),
+            _ => None,
+        };
+        if command == Command::GiveUpSafeCopy {
+            oracle.safe_copy_given_up();
+        }
+        let id = CommandId(self.commands + u64::from(promotion.is_some()));
+        if let Some(force) = promotion {
             if !node.is_up() || node.hangs(cluster.now()) {
                 return id;
             }

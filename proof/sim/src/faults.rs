@@ -55,6 +55,11 @@ pub(crate) enum Fault {
     RestoreMetadata(Side),
     WrongDisk(Side),
     LyingFlush(Side),
+    /// The file system of a before-image file fills up, or the file fails.
+    Room {
+        side: Side,
+        fails: bool,
+    },
 }
 
 impl Fault {
@@ -74,6 +79,8 @@ impl Fault {
             Self::Disk { verb: StoreVerb::Write, .. } => (Kind::Disk, "write-fails"),
             Self::Disk { verb: StoreVerb::Flush, .. } => (Kind::Disk, "flush-fails"),
             Self::FullDisk(_) => (Kind::Full, "disk-full"),
+            Self::Room { fails: true, .. } => (Kind::Room, "before-file-fails"),
+            Self::Room { .. } => (Kind::Room, "no-room"),
             Self::SlowDisk(_) => (Kind::Slow, "slow-disk"),
             Self::Metadata { fault: MetadataFault::Write, .. } => {
                 (Kind::Metadata, "metadata-write-fails")
@@ -161,6 +168,7 @@ impl Driver {
             Kind::Switch => Fault::Switch,
             Kind::Stop => Fault::CleanStop(side),
             Kind::Split => Fault::SplitBrain,
+            Kind::Room => Fault::Room { side, fails: dice.chance(1, 6) },
             Kind::Usurp => Fault::Usurp { power: dice.chance(1, 3) },
             Kind::RolledBack => Fault::RollBack(side),
             Kind::MetadataRestored => Fault::RestoreMetadata(side),
@@ -216,6 +224,11 @@ impl Driver {
                 cluster.node_mut(side).disk.fill_up(true);
                 self.later(cluster, Act::MendDisk(side));
             }
+            Fault::Room { side, fails } => {
+                let chunks = self.dice.below(24);
+                let before = &mut cluster.node_mut(side).before;
+                if fails { before.fail_next() } else { before.limit(chunks) }
+            }
             Fault::Metadata { side, fault } => cluster.node_mut(side).metadata.fail_next(fault),
             Fault::Hang(side) => {
                 let (least, most) = (Duration::from_millis(10), Duration::from_secs(8));
@@ -253,8 +266,18 @@ impl Driver {
             }
             Fault::Switch => {
                 if let Some(side) = serving {
-                    let id = self.command(cluster, oracle, side, Command::Demote);
-                    self.switching.insert(id, side.other());
+                    match self.dice.below(4) {
+                        0 => {
+                            self.command(cluster, oracle, side, Command::Switch);
+                        }
+                        1 => {
+                            self.command(cluster, oracle, side.other(), Command::Switch);
+                        }
+                        _ => {
+                            let id = self.command(cluster, oracle, side, Command::Demote);
+                            self.switching.insert(id, side.other());
+                        }
+                    }
                 }
             }
             Fault::CleanStop(side) => {

@@ -59,6 +59,8 @@ pub enum Kind {
     Split,
     /// The serving node dies, and the other takes over at once.
     Usurp,
+    /// A before-image file finds no room, or fails.
+    Room,
     /// A machine is rolled back to a snapshot.
     RolledBack,
     /// A metadata file is restored from a backup.
@@ -72,7 +74,7 @@ pub enum Kind {
 /// Kind, name, how likely in parts of the sum, and the faults it brings.
 type Row = (Kind, &'static str, u32, &'static [&'static str]);
 
-const KINDS: [Row; 24] = [
+const KINDS: [Row; 25] = [
     (Kind::Weather, "weather", 8, &["weather"]),
     (Kind::Silence, "silence", 12, &["silence"]),
     (Kind::OneWay, "one-way", 8, &["one-way"]),
@@ -93,6 +95,7 @@ const KINDS: [Row; 24] = [
     (Kind::Stop, "clean-stop", 4, &["clean-stop"]),
     (Kind::Split, "split-brain", 1, &["split-brain"]),
     (Kind::Usurp, "usurp", 4, &["usurp"]),
+    (Kind::Room, "room", 3, &["no-room", "before-file-fails"]),
     (Kind::RolledBack, "rolled-back", ROLLED_BACK, &["rolled-back"]),
     (Kind::MetadataRestored, "metadata-restored", METADATA_RESTORED, &["metadata-restored"]),
     (Kind::WrongDisk, "wrong-disk", WRONG_DISK, &["wrong-disk"]),

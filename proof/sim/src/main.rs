@@ -113,7 +113,7 @@ fn summary(walk: &Walk, seconds: f64, coverage: bool) {
     println!(
         "{} seeds in {seconds:.1} s ({:.0} seeds/s), {} broken\n\
          {} client writes ({} per seed, 2000 and more in {} seeds), {} answers, {} crashes, {} power cuts, {} link \
-         cuts, {} promotions, {} resyncs, {} rejoined as new, {} events",
+         cuts, {} promotions, {} resyncs, {} rejoined as new, {} gave up their side, {} restored, {} events",
         walk.seeds,
         walk.seeds as f64 / seconds.max(1e-9),
         walk.broken.len(),
@@ -127,6 +127,8 @@ fn summary(walk: &Walk, seconds: f64, coverage: bool) {
         c.promotions,
         c.resyncs,
         c.wipes,
+        c.yields,
+        c.restores,
         c.steps
     );
     if coverage {

@@ -33,7 +33,11 @@ impl Driver {
             }
             Act::Scripted { side, id, step } => self.scripted((side, id, step), cluster, oracle),
             Act::TakeOver(side) => {
-                self.command(cluster, oracle, side, Command::Promote { force: true });
+                let restores = self.dice.chance(2, 3);
+                let force = true;
+                let command =
+                    if restores { Command::Restore { force } } else { Command::Promote { force } };
+                self.command(cluster, oracle, side, command);
             }
             Act::Promote(side, tries) => {
                 if tries > 0 && !Side::BOTH.iter().any(|s| cluster.node(*s).serves()) {
@@ -103,7 +107,17 @@ impl Driver {
                 self.start(side, cluster);
                 continue;
             }
-            let idle = status.state == State::Logging && status.link.word == "connected";
+            if status.state == State::NeedsRoom && self.dice.chance(1, 3) {
+                // Both of its remedies.
+                if self.dice.chance(1, 2) {
+                    cluster.node_mut(side.other()).before.mend();
+                } else {
+                    self.command(cluster, oracle, side, Command::GiveUpSafeCopy);
+                    continue;
+                }
+            }
+            let idle = matches!(status.state, State::Logging | State::NeedsRoom)
+                && status.link.word == "connected";
             let wants = idle || status.fault.is_some();
             if leading && wants && (self.healing || self.dice.chance(1, 3)) {
                 self.command(cluster, oracle, side, Command::Update);
@@ -113,7 +127,7 @@ impl Driver {
         self.find_a_primary(cluster, oracle);
     }
 
-    /// A node that the serving one refuses for good joins as new; of two that serve, one gives way.
+    /// A node that the serving one refuses for good gives its side up, or joins as new; of two that serve, one gives way.
     fn rejoin(&mut self, cluster: &mut Cluster, oracle: &mut Oracle) {
         let now = cluster.now();
         let serving: Vec<Side> =
@@ -144,7 +158,25 @@ impl Driver {
             && cluster.node(serving.other()).is_up()
             && !cluster.node(serving).hangs(now)
         {
-            self.wipe(serving.other(), cluster);
+            self.give_up(serving.other(), cluster, oracle);
+        }
+    }
+
+    /// What `helio resolve` does; or the metadata is removed, where that is given up as well.
+    fn give_up(&mut self, side: Side, cluster: &mut Cluster, oracle: &mut Oracle) {
+        let record = cluster.node(side).superblock();
+        if record.is_some_and(|r| r.role == Role::Secondary && r.alone && !r.wrote) {
+            return;
+        }
+        let engine = cluster.node(side).engine.as_ref();
+        let stake = engine.and_then(|engine| engine.stake().ok());
+        match stake.filter(|_| self.dice.chance(1, 2)) {
+            Some(stake) => {
+                self.tally.yields += 1;
+                let command = Command::Yield { generation: stake.generation };
+                self.command(cluster, oracle, side, command);
+            }
+            None => self.wipe(side, cluster),
         }
     }
 
@@ -170,12 +202,30 @@ impl Driver {
             cluster.node(*side).superblock().is_some_and(|r| r.lineage.generation.number > 0)
         };
         let best = Side::BOTH.into_iter().max_by_key(worth).unwrap_or(Side::Paris);
-        if worth(&best).0 == 0 || (known(&best.other()) && !known(&best)) {
+        if worth(&best).0 == 0 {
+            self.restore_one(cluster, oracle);
+            return;
+        }
+        if known(&best.other()) && !known(&best) {
             return;
         }
         let force = self.dice.chance(1, 2);
         let peer_lives = cluster.node(best.other()).is_up();
         let force = force && (!peer_lives || self.healing || self.dice.chance(1, 4));
         self.command(cluster, oracle, best, Command::Promote { force });
+    }
+
+    /// No copy is consistent: one that keeps a consistent image goes back to it.
+    fn restore_one(&mut self, cluster: &mut Cluster, oracle: &mut Oracle) {
+        let now = cluster.now();
+        let keeps = |side: &Side| {
+            let node = cluster.node(*side);
+            let engine = node.engine.as_ref().filter(|_| !node.hangs(now));
+            engine.is_some_and(|engine| engine.status(now).safe_copy.is_some_and(|c| c.sound))
+        };
+        if let Some(side) = Side::BOTH.into_iter().find(keeps) {
+            let force = !cluster.node(side.other()).is_up();
+            self.command(cluster, oracle, side, Command::Restore { force });
+        }
     }
 }

@@ -36,6 +36,8 @@ pub enum Promise {
     NothingLost,
     /// A node that wrote follows another only where that one holds all it answered.
     NothingDiscarded,
+    /// While a copy is not consistent, its last consistent image is kept, and restoring gives that image.
+    SafeCopy,
     /// Two sound nodes never call each other's words an offence.
     Civil,
     /// Every request is answered exactly once, by the node it was put to, while that lives.
@@ -65,6 +67,7 @@ impl fmt::Display for Promise {
             Self::ConsistentPromotion => "a promoted image is consistent",
             Self::NothingLost => "a promotion loses nothing it may not lose",
             Self::NothingDiscarded => "nobody follows one who lacks what it answered",
+            Self::SafeCopy => "a secondary keeps its last consistent image while it is updated",
             Self::Civil => "sound nodes understand each other",
             Self::AnsweredOnce => "every request is answered exactly once",
             Self::Invariants => "the engine's assertions hold",

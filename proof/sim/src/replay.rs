@@ -213,6 +213,8 @@ mod tests {
             flush_limit: Duration::from_secs(10),
             autosync: true,
             granularity: helio_engine::REGION,
+            resync: helio_engine::ResyncConfig::default(),
+            safe_copy: helio_engine::SafeCopy::Off,
             hot_extents: helio_engine::HOT_EXTENTS,
         };
         let superblock = Superblock::new("db", "paris", [1 << 20].into());

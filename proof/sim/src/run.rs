@@ -41,6 +41,10 @@ pub struct Counts {
     pub resyncs: u64,
     /// Nodes that joined as new after a refusal.
     pub wipes: u64,
+    /// Nodes that gave their side up after a refusal.
+    pub yields: u64,
+    /// Kept images restored.
+    pub restores: u64,
     /// Events.
     pub steps: u64,
 }
@@ -57,6 +61,8 @@ impl Counts {
         self.promotions += other.promotions;
         self.resyncs += other.resyncs;
         self.wipes += other.wipes;
+        self.yields += other.yields;
+        self.restores += other.restores;
         self.steps += other.steps;
     }
 }
@@ -128,6 +134,8 @@ pub fn run(telling: &Telling, story: Option<Story<'_>>) -> Verdict {
         power_cuts: tally.power_cuts,
         link_cuts: tally.link_cuts,
         wipes: tally.wipes,
+        yields: tally.yields,
+        restores: stage.oracle.restores,
         ..stage.counts
     };
     Verdict { counts, coverage: stage.driver.coverage, broken }
@@ -290,6 +298,7 @@ impl Stage<'_> {
             let node = self.cluster.node_mut(side);
             node.disk.mend();
             node.metadata.mend();
+            node.before.mend();
             self.driver.start(side, &mut self.cluster);
         }
         self.driver.at(self.cluster.now(), Act::Round);

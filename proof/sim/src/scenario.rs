@@ -3,9 +3,11 @@
 
 use crate::replay::Script;
 use core::time::Duration;
-use helio_engine::{Config, QUEUE_ITEMS_SNDR, QueueConfig, ResyncConfig, WhenFull};
+use helio_engine::{Config, QUEUE_ITEMS_SNDR, QueueConfig, ResyncConfig, SafeCopy, WhenFull};
 use helio_netmodel::{Dice, Ppm, Profile};
-use helio_twin::{BLOCK, Clock, Cluster, Disk, Latency, Metadata, Node, Place, Side, Stamp, Wire};
+use helio_twin::{
+    BLOCK, Before, Clock, Cluster, Disk, Latency, Metadata, Node, Place, Side, Stamp, Wire,
+};
 use helio_units::{Bytes, Items, Mode, Rate};
 
 /// Stamps of what lay on the disks before the story; requests never get that far.
@@ -103,6 +105,11 @@ impl Scenario {
             granularity,
             hot_extents: pick(&mut dice, &[2, 3, 4, 508]),
             resync: ResyncConfig::default(),
+            safe_copy: if dice.chance(9, 10) {
+                SafeCopy::On { bound: None }
+            } else {
+                SafeCopy::Off
+            },
         };
         let profile = weather(&mut dice);
         let socket = pick(&mut dice, &[Bytes::kib(16), Bytes::kib(128), Bytes::mib(4)]);
@@ -161,7 +168,9 @@ impl Scenario {
             let owner = (config.group.as_str(), config.node.as_str());
             let grain = (config.granularity.0 as u32, config.hot_extents);
             let metadata = Metadata::new(owner, &self.volumes, grain, saves, own.split("metadata"));
-            let mut node = Node::new(config, disk, metadata);
+            let keeps = span(&mut speed, micros(50), micros(10_000));
+            let before = Before::new(keeps, own.split("before"));
+            let mut node = Node::new(config, disk, metadata, before);
             if self.clocks_differ {
                 let mut own = own.split("clock");
                 let drift = pick(&mut own, &DRIFTS);

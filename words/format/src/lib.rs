@@ -7,6 +7,7 @@
 
 extern crate alloc;
 
+pub mod before;
 pub mod copying;
 mod cursor;
 pub mod frame;
@@ -15,6 +16,7 @@ pub mod lineage;
 pub mod marks;
 pub mod message;
 pub mod page;
+pub mod roles;
 pub mod superblock;
 
 /// Computes the CRC-32C (Castagnoli) of some bytes.

@@ -70,6 +70,19 @@ impl Lineage {
         child
     }
 
+    /// The lineage of one of its generations: itself, or what an ancestor's was, as far as it is remembered.
+    #[must_use]
+    pub fn back_to(&self, generation: Generation) -> Option<Self> {
+        if generation == self.generation {
+            return Some(*self);
+        }
+        let (at, _) = self.fork_of(generation)?;
+        let older = &self.ancestors()[at + 1..];
+        let mut lineage = Self { generation, count: older.len() as u8, ..Self::default() };
+        lineage.ancestors[..older.len()].copy_from_slice(older);
+        Some(lineage)
+    }
+
     fn fork_of(&self, generation: Generation) -> Option<(usize, Sequence)> {
         let at = self.ancestors().iter().position(|a| a.generation == generation)?;
         Some((at, self.ancestors[at].fork))
@@ -128,6 +141,9 @@ mod tests {
         let third = second.fork(generation(3), Sequence(20));
         let rival = first.fork(Generation { number: 2, tag: 99 }, Sequence(8));
         assert!(first.ancestors().is_empty(), "a node that never took part is nobody's ancestor");
+        assert_eq!(third.back_to(generation(2)), Some(second));
+        assert_eq!(third.back_to(generation(3)), Some(third));
+        assert_eq!(third.back_to(generation(9)), None);
         assert_eq!(third.relation_of(&none), Relation::New);
         assert_eq!(third.relation_of(&third), Relation::Same);
         assert_eq!(third.relation_of(&second), Relation::Parent(Sequence(20)));

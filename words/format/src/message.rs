@@ -16,10 +16,12 @@
 //! | 8 promote request | generation u64 u64, durable u64 |
 //! | 9 promote reply | granted flag, text |
 //! | 10 to 16 | [`crate::copying`] |
+//! | 17 to 19 | [`crate::roles`] |
 
 use crate::copying::Copying;
 use crate::cursor::{Reader, Short, Writer};
 use crate::lineage::Lineage;
+use crate::roles::Roles;
 use alloc::string::String;
 use alloc::vec::Vec;
 use helio_units::{
@@ -349,6 +351,8 @@ pub enum Message {
     },
     /// About what may differ.
     Copying(Copying),
+    /// About roles.
+    Roles(Roles),
 }
 
 impl Message {
@@ -366,6 +370,7 @@ impl Message {
             Self::PromoteRequest { .. } => 8,
             Self::PromoteReply { .. } => 9,
             Self::Copying(talk) => talk.code(),
+            Self::Roles(talk) => talk.code(),
         }
     }
 
@@ -432,6 +437,7 @@ impl Message {
                 encode_text(text, &mut w);
             }
             Self::Copying(talk) => talk.encode(&mut w),
+            Self::Roles(talk) => talk.encode(&mut w),
         }
     }
 
@@ -484,6 +490,7 @@ impl Message {
             8 => Self::PromoteRequest { generation: r.generation()?, durable: r.sequence()? },
             9 => Self::PromoteReply { granted: r.flag()?, text: decode_text(r)? },
             10..=16 => Self::Copying(Copying::decode(code, r)?),
+            17..=19 => Self::Roles(Roles::decode(code, r)?),
             _ => return Err(Short),
         })
     }

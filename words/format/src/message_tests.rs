@@ -3,6 +3,7 @@ use super::*;
 use crate::copying::DIGESTS_MAX;
 use crate::lineage::ANCESTORS_MAX;
 use alloc::boxed::Box;
+use alloc::vec;
 use proptest::prelude::*;
 
 fn generation() -> impl Strategy<Value = Generation> {
@@ -68,6 +69,15 @@ fn copying() -> impl Strategy<Value = Copying> {
         (place, any::<u64>()).prop_map(|((volume, extent, _), at)| {
             Copying::Differs { volume, extent, sequence: Sequence(at) }
         }),
+    ]
+}
+
+fn roles() -> impl Strategy<Value = Roles> {
+    prop_oneof![
+        Just(Roles::SwitchWanted),
+        (generation(), any::<u64>())
+            .prop_map(|(generation, at)| Roles::Invite { generation, head: Sequence(at) }),
+        "[a-z-]{0,64}".prop_map(|label| Roles::Row { label }),
     ]
 }
 
@@ -151,6 +161,7 @@ pub(crate) fn any_message() -> impl Strategy<Value = Message> {
             metadata
         }),
         copying().prop_map(Message::Copying),
+        roles().prop_map(Message::Roles),
         (prop::sample::select(Parting::ALL.to_vec()), ".{0,100}")
             .prop_map(|(parting, text)| Message::Goodbye { parting, text }),
         (generation(), any::<u64>()).prop_map(|(generation, durable)| {

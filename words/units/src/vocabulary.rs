@@ -88,17 +88,20 @@ pub enum State {
     Syncing,
     /// A copy to this node was interrupted; its image is not consistent.
     NeedsSync,
+    /// An update does not begin: the secondary has no room to keep its last consistent image meanwhile.
+    NeedsRoom,
 }
 
 impl State {
     /// Every state.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Replicating,
         Self::Queuing,
         Self::CatchingUp,
         Self::Logging,
         Self::Syncing,
         Self::NeedsSync,
+        Self::NeedsRoom,
     ];
 
     /// The word in status and logs.
@@ -111,6 +114,7 @@ impl State {
             Self::Logging => "logging",
             Self::Syncing => "syncing",
             Self::NeedsSync => "needs-sync",
+            Self::NeedsRoom => "needs-room",
         }
     }
 }

@@ -2,7 +2,7 @@
 //! What lies between the configuration that runs and the one in the file now.
 
 use super::{Config, GroupConfig, NodeConfig, QueueSource};
-use helio_engine::{QueueConfig, ResyncConfig, WhenFull};
+use helio_engine::{QueueConfig, ResyncConfig, SafeCopy, WhenFull};
 use helio_tls::PublicKey;
 use helio_units::Mode;
 use std::collections::BTreeMap;
@@ -43,6 +43,8 @@ pub enum Setting {
     Autosync(bool),
     /// How the copier treats the application and the link.
     Resync(ResyncConfig),
+    /// Keeping a secondary's last consistent image.
+    SafeCopy(SafeCopy),
 }
 
 /// What of a group runs now, of all that can change while it runs.
@@ -60,13 +62,17 @@ pub struct Running {
     pub autosync: bool,
     /// How the copier treats the application and the link.
     pub resync: ResyncConfig,
+    /// Keeping a secondary's last consistent image.
+    pub safe_copy: SafeCopy,
 }
 
 impl GroupConfig {
     /// What runs takes the place of what the file said.
     pub fn set_running(&mut self, running: Running) {
-        let Running { mode, queue, queue_source, peer_timeout, autosync, resync } = running;
+        let Running { mode, queue, queue_source, peer_timeout, autosync, resync, safe_copy } =
+            running;
         (self.mode, self.peer_timeout, self.autosync) = (mode, peer_timeout, autosync);
+        self.safe_copy = safe_copy;
         (self.queue, self.queue_source, self.resync) = (queue, queue_source, resync);
     }
 }
@@ -149,6 +155,18 @@ fn online(name: &str, old: &GroupConfig, new: &GroupConfig, changes: &mut Vec<Ch
     if old.resync != new.resync {
         let setting = Setting::Resync(new.resync);
         note(setting, "resync", resync_text(&old.resync), resync_text(&new.resync));
+    }
+    if old.safe_copy != new.safe_copy {
+        let (from, to) = (safe_copy_text(old.safe_copy), safe_copy_text(new.safe_copy));
+        note(Setting::SafeCopy(new.safe_copy), "safe-copy", from, to);
+    }
+}
+
+fn safe_copy_text(safe_copy: SafeCopy) -> String {
+    match safe_copy {
+        SafeCopy::Off => "off".to_owned(),
+        SafeCopy::On { bound: None } => "on".to_owned(),
+        SafeCopy::On { bound: Some(bound) } => bound.to_string(),
     }
 }
 

@@ -6,7 +6,9 @@ use super::table::Table;
 use super::{
     Config, GroupConfig, LinkConfig, NodeConfig, QueueSource, VolumeConfig, check, marks, node,
 };
-use helio_engine::{QUEUE_BYTES_SNDR, QUEUE_ITEMS_SNDR, QueueConfig, ResyncConfig, WhenFull};
+use helio_engine::{
+    QUEUE_BYTES_SNDR, QUEUE_ITEMS_SNDR, QueueConfig, ResyncConfig, SafeCopy, WhenFull,
+};
 use helio_format::message::VOLUMES_MAX;
 use helio_units::{Bytes, Items, Mode, Rate, SECTOR};
 use std::collections::BTreeMap;
@@ -35,6 +37,8 @@ const GROUP_KEYS: &[&str] = &[
     "granularity",
     "hot-extents",
     "resync",
+    "safe-copy",
+    "safe-copy-dir",
     "link",
     "volume",
 ];
@@ -88,6 +92,7 @@ fn group(
     let autosync = table.flag("autosync")?.unwrap_or(true);
     let (granularity, hot_extents) = marks::read(table)?;
     let resync = resync(table)?;
+    let (safe_copy, safe_copy_dir) = safe_copy(table)?;
     let link = link(table)?;
     let mut volumes = BTreeMap::new();
     for (name, inner) in table.named("volume", VOLUME_KEYS)? {
@@ -118,6 +123,8 @@ fn group(
         granularity,
         hot_extents,
         resync,
+        safe_copy,
+        safe_copy_dir,
         link,
         volumes,
     })
@@ -193,6 +200,35 @@ fn timeouts(table: &Table<'_>) -> Result<(Duration, Duration), ConfigError> {
         Some(limit) => Ok((peer, limit.value)),
         None => Ok((peer, FLUSH_LIMIT.max(peer))),
     }
+}
+
+/// `safe-copy = "on" | "off" | SIZE`, and where.
+fn safe_copy(group: &Table<'_>) -> Result<(SafeCopy, Option<PathBuf>), ConfigError> {
+    let safe_copy = match group.text("safe-copy")? {
+        None => SafeCopy::On { bound: None },
+        Some(word) => match word.value {
+            "on" => SafeCopy::On { bound: None },
+            "off" => SafeCopy::Off,
+            _ => match helio_units::parse_bytes(word.value) {
+                Ok(bound) => SafeCopy::On { bound: Some(bound) },
+                Err(_) => {
+                    let message = format!("`safe-copy` = \"{}\" is unknown", word.value);
+                    return Err(group.refuse(
+                        word.at,
+                        message,
+                        "use on, off or a size such as \"20GiB\"",
+                    ));
+                }
+            },
+        },
+    };
+    let Some(text) = group.text("safe-copy-dir")? else { return Ok((safe_copy, None)) };
+    let path = PathBuf::from(text.value);
+    if !path.is_absolute() {
+        let message = format!("`safe-copy-dir` = \"{}\" is not an absolute path", text.value);
+        return Err(group.refuse(text.at, message, "begin it with `/`"));
+    }
+    Ok((safe_copy, Some(path)))
 }
 
 fn queue(group: &Table<'_>) -> Result<(QueueConfig, QueueSource), ConfigError> {

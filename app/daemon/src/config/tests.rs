@@ -48,7 +48,7 @@ const CASES: &[Case] = &[
     (
         ("mode = \"async\"", "mood = \"async\""),
         "helio.toml:8:1: group db: unknown key `mood`",
-        "known here: nodes, mode, queue, peer-timeout, flush-limit, autosync, granularity, hot-extents, resync, link, volume",
+        "known here: nodes, mode, queue, peer-timeout, flush-limit, autosync, granularity, hot-extents, resync, safe-copy, safe-copy-dir, link, volume",
     ),
     (
         ("mode = \"async\"", "mode = \"superasync\""),

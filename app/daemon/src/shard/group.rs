@@ -3,6 +3,7 @@
 
 use crate::config::{QueueSource, Running, Setting};
 use crate::digest::{self, Stretch};
+use crate::shard::before::Before;
 use crate::shard::clock::Clock;
 use crate::shard::guard::Guard;
 use crate::shard::link::Link;
@@ -51,6 +52,8 @@ pub(crate) enum Wanted {
     Answer { request: RequestId, answer: Answer, data: Option<Shared> },
     /// The connection was given up; its last words.
     Part { socket: Socket, words: Option<Op> },
+    /// Let the group's clients go.
+    Dismiss,
     /// The group stopped cleanly.
     Stopped,
 }
@@ -67,6 +70,7 @@ pub(crate) struct Group {
     pub(crate) config: helio_engine::Config,
     pub(crate) queue_source: QueueSource,
     pub(crate) metadata: Metadata,
+    pub(crate) before: Before,
     /// Indexed by the engine's name for it.
     ios: Vec<Option<Io>>,
     commands: HashMap<CommandId, CommandReply>,
@@ -89,11 +93,17 @@ impl Group {
             metadata,
             ledger,
             durable,
+            before: (before, kept),
             queue_source,
         } = plan;
+        let mut engine = Engine::new(config.clone(), durable, dice.0, dice.1, now);
+        let mut effects = Vec::new();
+        if let Some(kept) = kept {
+            engine.handle(now, Event::BeforeFound(Box::new(kept)), &mut effects);
+        }
         Self {
             index,
-            engine: Engine::new(config.clone(), durable, dice.0, dice.1, now),
+            engine,
             volumes,
             link: Link::new(index, peer_address, dials, tuning, guard),
             payloads: Payloads::default(),
@@ -102,10 +112,11 @@ impl Group {
             config,
             queue_source,
             metadata: Metadata { file: metadata, ledger, counts: MetadataStatus::default() },
+            before,
             ios: Vec::new(),
             commands: HashMap::new(),
             next_command: 0,
-            effects: Vec::new(),
+            effects,
             parting: Vec::new(),
             stopped: false,
         }
@@ -136,6 +147,7 @@ impl Group {
             Setting::PeerTimeout(timeout) => self.config.peer_timeout = timeout,
             Setting::Autosync(on) => self.config.autosync = on,
             Setting::Resync(resync) => self.config.resync = resync,
+            Setting::SafeCopy(safe_copy) => self.config.safe_copy = safe_copy,
         }
         let config = self.config.clone();
         self.tell(now, Event::Reconfigure { config });
@@ -150,6 +162,7 @@ impl Group {
             peer_timeout: self.config.peer_timeout,
             autosync: self.config.autosync,
             resync: self.config.resync,
+            safe_copy: self.config.safe_copy,
         }
     }
 
@@ -216,6 +229,12 @@ impl Group {
             }
             Effect::Keep(Keep::Marks { page, bits }) => {
                 self.keep(Change::Marks { page, bits }, clock.now(), driver);
+            }
+            Effect::DismissClients => wanted.push(Wanted::Dismiss),
+            Effect::Before(op) => {
+                if let Some(outcome) = self.before.begin(self.index, op, &self.volumes, driver) {
+                    self.tell(clock.now(), Event::BeforeDone(outcome));
+                }
             }
             Effect::Release(payload) => self.payloads.release(payload),
             Effect::PauseReceiving(paused) => self.link.paused = paused,
@@ -429,6 +448,20 @@ impl Group {
             }
         };
         self.tell(now, event);
+    }
+
+    /// An operation for the before-image file ended.
+    pub(crate) fn before_done(
+        &mut self,
+        detail: u32,
+        outcome: Outcome,
+        now: Moment,
+        driver: &mut dyn Driver,
+    ) {
+        let ended = self.before.done(self.index, detail, outcome, &self.volumes, driver);
+        if let Some(outcome) = ended {
+            self.tell(now, Event::BeforeDone(outcome));
+        }
     }
 
     /// Hears what arrived on the connection, message by message.

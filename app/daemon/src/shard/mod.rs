@@ -10,9 +10,11 @@
 //! The control plane lives on threads of its own and asks through a bounded queue and the driver's waker. A group
 //! lives on one shard; today there is one shard.
 
+mod before;
 mod clients;
 mod clock;
 mod events;
+mod explain;
 mod group;
 mod guard;
 mod link;
@@ -28,10 +30,12 @@ mod token;
 use crate::config::{Running, Setting};
 use crate::events::Hub;
 use crate::patience::once_let_go;
+pub(crate) use before::Before;
 pub(crate) use clients::Protection;
 use clients::{Clients, Io};
 pub(crate) use clock::Clock;
 use events::Watch;
+pub(crate) use explain::Losing;
 use group::{CommandReply, Group, Wanted};
 use guard::Door;
 pub(crate) use guard::Guard;
@@ -69,6 +73,10 @@ pub(crate) enum Ask {
     Command { group: String, command: Command, reply: CommandReply },
     /// What a forced promotion would put at stake.
     AtStake { group: String, reply: oneshot::Sender<helio_api::AtStake> },
+    /// How the two nodes stand to each other.
+    Explain { group: String, reply: oneshot::Sender<helio_api::Explanation> },
+    /// What would be lost with this node's side.
+    Losing { group: String, reply: oneshot::Sender<Result<Losing, Refusal>> },
     /// The flight recorder.
     Recorder { group: String, reply: oneshot::Sender<Vec<helio_api::RecorderEvent>> },
     /// What runs of all that can change while running, group by group.
@@ -268,7 +276,9 @@ impl<D: Driver> Shard<D> {
                     touched.extend(self.clients.answer(request, answer, data));
                 }
                 Wanted::Part { socket, words } => self.part(socket, words),
-                Wanted::Stopped => self.clients.dismiss(Some(index), &mut self.driver),
+                Wanted::Dismiss | Wanted::Stopped => {
+                    self.clients.dismiss(Some(index), &mut self.driver);
+                }
             }
         }
         touched.sort_unstable();
@@ -342,6 +352,10 @@ impl<D: Driver> Shard<D> {
             (Kind::Metadata, outcome) => {
                 self.rota.stir(index);
                 self.groups[index].metadata_done(&outcome, now, &mut self.driver)
+            }
+            (Kind::Before, outcome) => {
+                self.rota.stir(index);
+                self.groups[index].before_done(detail, outcome, now, &mut self.driver);
             }
             (Kind::LinkConnect | Kind::LinkRecv | Kind::LinkSend, outcome) => {
                 self.link_done(index, detail, outcome, now)
@@ -485,6 +499,16 @@ impl<D: Driver> Shard<D> {
             Ask::AtStake { group, reply } => {
                 if let Some(index) = self.find(&group) {
                     let _gone = reply.send(show::at_stake(&self.groups[index], &self.clock));
+                }
+            }
+            Ask::Explain { group, reply } => {
+                if let Some(index) = self.find(&group) {
+                    let _gone = reply.send(explain::explanation(&self.groups[index], &self.clock));
+                }
+            }
+            Ask::Losing { group, reply } => {
+                if let Some(index) = self.find(&group) {
+                    let _gone = reply.send(explain::losing(&self.groups[index], &self.clock));
                 }
             }
             Ask::Recorder { group, reply } => {

@@ -2,12 +2,13 @@
 //! What a shard is told at its start, in its own terms.
 
 use crate::config::QueueSource;
+use crate::shard::before::Before;
 use crate::shard::clients::Protection;
 use crate::shard::guard::Guard;
 use helio_disk::Member;
 use helio_driver::{Address, File};
 use helio_engine::{Config, Durable};
-use helio_ledger::Ledger;
+use helio_ledger::{BeforeKept, Ledger};
 use helio_link::Tuning;
 use helio_units::Bytes;
 
@@ -37,6 +38,8 @@ pub(crate) struct GroupPlan {
     pub(crate) ledger: Ledger,
     /// What the metadata held.
     pub(crate) durable: Durable,
+    /// The before-image file, and what was found in it.
+    pub(crate) before: (Before, Option<BeforeKept>),
     /// Where the queue's bound comes from.
     pub(crate) queue_source: QueueSource,
 }

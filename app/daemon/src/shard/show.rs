@@ -6,8 +6,8 @@ use crate::shard::clock::Clock;
 use crate::shard::group::Group;
 use helio_api::{
     AtStake, BufferStatus, Connection, CounterStatus, CursorStatus, GroupStatus, Io, LagStatus,
-    LinkStatus, ModeStatus, PeerStatus, Protected, QueueStatus, RecorderEvent, SyncStatus,
-    ThrottleStatus, VolumeStatus,
+    LinkStatus, ModeStatus, PeerStatus, Protected, QueueStatus, RecorderEvent, SafeCopyStatus,
+    SyncStatus, ThrottleStatus, VolumeStatus,
 };
 use helio_engine::{BoundSource, QUEUE_BYTES_MOST, QUEUE_PRODUCTS, Status, WhenFull};
 use helio_units::{Bytes, Items, Mode, Role, State, VolumeIndex};
@@ -73,6 +73,13 @@ pub(crate) fn group(
         },
         peer: peer(&status, group, clock),
         sync: status.sync.map(|s| sync(&s, &status)),
+        safe_copy: status.safe_copy.map(|kept| SafeCopyStatus {
+            generation: kept.generation.to_string(),
+            position: kept.head,
+            since_ms: group.before.kept_at.unwrap_or_default(),
+            kept_bytes: kept.bytes,
+            sound: kept.sound,
+        }),
         counters: counters(&status),
         metadata: group.metadata.counts,
     }
@@ -97,11 +104,22 @@ fn next(status: &Status, group: &Group) -> String {
             format!("the backlog is sent in order once {peer} is connected again")
         }
         (_, State::CatchingUp) => "replicating, once the backlog is sent".into(),
+        (Role::Primary, State::NeedsRoom) => format!(
+            "`helio update {name}` once there is room on {peer}, or `helio update {name} --give-up-safe-copy`"
+        ),
+        (Role::Secondary, State::NeedsRoom) => {
+            "enlarge the file system of the before-images or `safe-copy`, then update again".into()
+        }
         (_, State::Syncing) => "replicating, once every marked region is copied".into(),
         (Role::Primary, State::Logging) if status.link.word == "connected" => {
             format!("`helio update {name}` copies the marked regions")
         }
         (Role::Primary, _) => format!("an update begins once {peer} is connected"),
+        (Role::Secondary, State::NeedsSync) if status.safe_copy.is_some_and(|kept| kept.sound) => {
+            format!(
+                "{peer} completes its update; or `helio promote {name} --restore` goes back to the kept image"
+            )
+        }
         (Role::Secondary, State::NeedsSync) => {
             format!("this copy is not consistent until {peer} completes its update")
         }
@@ -278,7 +296,7 @@ pub(crate) fn at_stake(group: &Group, clock: &Clock) -> AtStake {
         writes: Some(Items(told.writes)),
         last_contact_ms: Some(clock.wall(heard)),
         text: format!(
-            "{peer} may have gone on since {} ({:.1} s ago); when it was heard last, {} in {} writes had not completed \
+            "{peer} may have continued since {} ({:.1} s ago); when it was heard last, {} in {} writes had not completed \
              here; whatever it answered since is not here either",
             clock.wall(heard),
             silent.as_secs_f64(),

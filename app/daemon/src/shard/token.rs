@@ -22,6 +22,8 @@ pub(crate) enum Kind {
     StoreSync,
     /// The superblock's write or flush; index: group.
     Metadata,
+    /// An operation for the before-image file; index: group, detail: which of a batch.
+    Before,
     /// A group's connection; index: group, detail: epoch.
     LinkConnect,
     /// Bytes from a group's peer.
@@ -38,7 +40,7 @@ pub(crate) enum Kind {
     Aside,
 }
 
-const KINDS: [Kind; 15] = [
+const KINDS: [Kind; 16] = [
     Kind::Woken,
     Kind::AcceptClient,
     Kind::AcceptPeer,
@@ -47,6 +49,7 @@ const KINDS: [Kind; 15] = [
     Kind::Store,
     Kind::StoreSync,
     Kind::Metadata,
+    Kind::Before,
     Kind::LinkConnect,
     Kind::LinkRecv,
     Kind::LinkSend,

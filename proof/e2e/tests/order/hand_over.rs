@@ -54,6 +54,37 @@ fn a_planned_hand_over_copies_nothing() {
 }
 
 #[test]
+fn roles_change_under_load_in_both_directions_and_nothing_is_lost() {
+    let dice = Dice::of_test("roles_change_under_load_in_both_directions_and_nothing_is_lost");
+    let (mut pair, book) = written(Mode::Async, &dice);
+    let load = Load { connections: 2, ..Load::PLAIN };
+    let mut primary = "paris";
+    for round in 0..6 {
+        wait_level(&pair, primary);
+        let mut writers = load.start(&pair, primary, &dice.fork(round), &book);
+        writers.write_for(Duration::from_millis(100));
+        let next = other(primary);
+        // Asked of the one and of the other in turn.
+        let asked = if round % 2 == 0 { primary } else { next };
+        pair.helio(asked, &["switch", "db"]).expect_success();
+        assert_eq!(group(&pair, next)["role"], "primary", "the command ends when it serves");
+        assert_eq!(group(&pair, primary)["role"], "secondary");
+        writers.broken();
+        assert_eq!(book.failures(), [], "clients are let go; nothing is answered badly");
+        primary = next;
+        all_is_there(&pair, primary, &book);
+    }
+    assert_eq!(copies_begun(&mut pair, "paris"), 1, "only the first meeting copies");
+    assert_eq!(copies_begun(&mut pair, "lyon"), 0);
+    // Nobody to change roles with: it stays what it is.
+    pair.daemon(other(primary)).kill9();
+    wait(&pair, primary, "the loss", |status| status["peer"]["connection"] != "connected");
+    let told = pair.helio(primary, &["switch", "db"]).expect_failure();
+    assert!(told.contains("remedy"), "{told}");
+    assert_eq!(group(&pair, primary)["role"], "primary");
+}
+
+#[test]
 fn stopped_cleanly_and_started_in_any_order_nothing_is_copied() {
     let dice = Dice::of_test("stopped_cleanly_and_started_in_any_order_nothing_is_copied");
     let (mut pair, book) = written(Mode::Async, &dice);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Links and nodes that go away and come back: order is kept or its loss is said, and the copies become equal.
 
+mod diverged;
 mod hand_over;
 mod link;
 mod queue;
 mod restart;
+mod safe;

@@ -61,13 +61,13 @@ fn a_forced_promotion_needs_confirmation_and_says_what_is_at_stake() {
     pair.daemon("paris").kill9();
     wait(&pair, "lyon", "the loss", |status| status["peer"]["connection"] != "connected");
     let told = pair.helio("lyon", &["promote", "db"]);
-    assert_ended(&told, 1, &["at stake: paris may have gone on since", "--force"]);
+    assert_ended(&told, 1, &["at stake: paris may have continued since", "--force"]);
     let told = pair.helio("lyon", &["promote", "db", "--force"]);
-    assert_ended(&told, 4, &["at stake: paris may have gone on since", "--yes"]);
+    assert_ended(&told, 4, &["at stake: paris may have continued since", "--yes"]);
     let status = pair.status("lyon");
     assert_eq!(status["groups"][0]["role"], "secondary", "nothing may have changed: {status}");
     let told = pair.helio("lyon", &["promote", "db", "--force", "--yes"]);
-    assert_ended(&told, 0, &["warning: paris may have gone on", "primary in generation"]);
+    assert_ended(&told, 0, &["warning: paris may have continued", "primary in generation"]);
     assert_eq!(pair.status("lyon")["groups"][0]["role"], "primary");
 }
 

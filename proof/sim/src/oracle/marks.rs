@@ -6,6 +6,7 @@
 //! not descend from, and has not followed since, holds what this one cannot know of. The recovery table must refuse
 //! it, and that is judged by its history.
 
+use super::secondary::gave_up;
 use super::{Oracle, View};
 use crate::promise::{Promise, Violation, hold};
 use helio_format::superblock::Superblock;
@@ -67,7 +68,9 @@ impl Oracle {
             {
                 continue;
             }
-            let apart = peer.generation != own.generation;
+            // Of one that gave its side up, the records tell everything.
+            let given_up = cluster.node(side.other()).superblock().is_some_and(gave_up);
+            let apart = peer.generation != own.generation && !given_up;
             if apart && (rival || peer.led_at > own.promoted_at) {
                 continue;
             }

@@ -8,6 +8,7 @@
 //! primaries at once are two truths and not a contradiction.
 
 mod answers;
+mod before;
 mod history;
 mod marks;
 mod restored;
@@ -105,6 +106,14 @@ pub(crate) struct Oracle {
     /// Blocks one mark covers.
     grain: usize,
     before: [View; 2],
+    /// What each node's keeping must give back.
+    expected: [Option<before::Expected>; 2],
+    /// Keepings were given up.
+    waived: bool,
+    /// The image restored last was one that a power cut had left.
+    restored_tainted: [bool; 2],
+    /// Images restored.
+    pub(crate) restores: u64,
     /// A promotion was commanded and has not ended; with force or without, and when.
     promoting: [Option<(bool, Serial)>; 2],
 }
@@ -129,6 +138,10 @@ impl Oracle {
             differing_blocks: 0,
             images,
             before: [View::default(); 2],
+            expected: [None, None],
+            waived: false,
+            restored_tainted: [false; 2],
+            restores: 0,
             promoting: [None; 2],
         };
         oracle.count_differences();
@@ -201,6 +214,7 @@ impl Oracle {
                 }
                 Happening::Changed { side, place, stamp, leading } => {
                     self.changed(*side, *place, *stamp, *leading)?;
+                    self.judge_kept_block(cluster, *side, *place)?;
                 }
                 Happening::Replied { side, request, answer } => {
                     let views = (self.before[side.index()], after[side.index()]);
@@ -230,6 +244,7 @@ impl Oracle {
             if let Happening::Died { side, .. } = happening {
                 self.judge_whole(*side)?;
                 self.judge_records(cluster)?;
+                self.judge_keeping(cluster, *side)?;
             }
         }
         self.judge_marks(cluster)?;

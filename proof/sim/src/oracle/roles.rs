@@ -8,6 +8,7 @@
 //!   FLUSH in sync had covered.
 
 use super::history::{History, Image, Serial, Write};
+use super::secondary::gave_up;
 use super::{Key, Oracle, key};
 use crate::promise::{Promise, Violation, hold};
 use helio_format::lineage::Lineage;
@@ -17,6 +18,7 @@ use helio_units::{Generation, Role};
 impl Oracle {
     /// A record is durable.
     pub(super) fn saved(&mut self, cluster: &Cluster, side: Side) -> Result<(), Violation> {
+        self.keeping_recorded(cluster, side)?;
         let Some(record) = cluster.node(side).superblock() else { return Ok(()) };
         if record.role == Role::Primary && !record.clean {
             if self.copies[side.index()].serving {
@@ -26,14 +28,15 @@ impl Oracle {
             return self.promoted(cluster, side, self.promoting[side.index()]);
         }
         self.copies[side.index()].serving = false;
-        if record.role == Role::Secondary && !record.wrote {
+        if record.role == Role::Secondary && !record.wrote && !gave_up(record) {
             self.nothing_discarded(cluster, side)?;
             // The two have come to terms: whoever was restored was told from the node it had been.
             if !record.clean {
                 self.copies.iter_mut().for_each(|copy| copy.restored = false);
             }
             // A stream was adopted: what a power cut took has been made up for, or the record says inconsistent.
-            self.copies[side.index()].tainted = false;
+            self.copies[side.index()].tainted =
+                core::mem::take(&mut self.restored_tainted[side.index()]);
             if record.consistent && !self.copies[side.index()].consistent {
                 self.judge_durable(cluster, side)?;
             }
@@ -73,6 +76,7 @@ impl Oracle {
     /// A node starts from its record. One that died between the record of its promotion and its first act as primary
     /// is in a generation nobody saw begin.
     pub(super) fn started(&mut self, cluster: &Cluster, side: Side) -> Result<(), Violation> {
+        self.keeping_recorded(cluster, side)?;
         let Some(record) = cluster.node(side).superblock() else { return Ok(()) };
         let unseen = !self.histories.contains_key(&self.history_of(record.lineage.generation));
         let served = core::mem::take(&mut self.copies[side.index()].serving);

@@ -10,14 +10,18 @@
 
 use super::Oracle;
 use crate::promise::{Promise, Violation, hold};
+use helio_format::superblock::Superblock;
 use helio_twin::{Cluster, Place, Side, Stamp};
-use helio_units::{Role, VolumeIndex};
+use helio_units::{Generation, Role, VolumeIndex};
 
 impl Oracle {
     /// The record of a node changed, or it starts from its record: what its image promises may have changed.
     pub(super) fn look_again(&mut self, cluster: &Cluster, side: Side) -> Result<(), Violation> {
         let Some(record) = cluster.node(side).superblock() else { return Ok(()) };
-        let generation = self.history_of(record.lineage.generation);
+        // What was given up is of no history any more, until a stream is adopted.
+        let given_up = gave_up(record);
+        let at = if given_up { Generation::NONE } else { record.lineage.generation };
+        let generation = self.history_of(at);
         let copy = &mut self.copies[side.index()];
         copy.generation = generation;
         copy.consistent = record.consistent;
@@ -121,6 +125,11 @@ impl Oracle {
         }
         Ok(())
     }
+}
+
+/// Whether an operator gave up what the node holds: it wrote nothing that counts, and is on no line yet.
+pub(super) fn gave_up(record: &Superblock) -> bool {
+    record.role == Role::Secondary && !record.wrote && record.alone
 }
 
 fn unknown(side: Side, place: Place, stamp: Stamp) -> Violation {

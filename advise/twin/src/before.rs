@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A node's before-image file: the ledger's own store, over sectors that tear and a file system that fills up.
+//!
+//! A chunk's bytes in the file are the stamps of its blocks, so records are short; their pages are the real ones.
+
+use crate::checksum::crc32c;
+use crate::disk::{Change, Disk};
+use crate::{BLOCK, Place, Stamp, places};
+use core::convert::Infallible;
+use core::time::Duration;
+use helio_engine::{BeforeOp, BeforeOutcome, StoreFault};
+use helio_format::before::{CHUNK_BYTES, PAGE_BYTES};
+use helio_ledger::{BEFORE_HEADER_BYTES, BeforeError, BeforeKept, BeforeStore, BeforeWrite, Chunk};
+use helio_netmodel::Dice;
+use helio_units::{Bytes, Moment};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a disk writes whole or not at all.
+const SECTOR: usize = helio_units::SECTOR as usize;
+/// Bytes of a chunk in the file: a stamp per block.
+const CHUNK: Bytes = Bytes(CHUNK_BYTES / BLOCK.0 * 8);
+
+/// The before-image file of one node.
+#[derive(Debug)]
+pub struct Before {
+    live: Vec<u8>,
+    durable: Vec<u8>,
+    /// Sectors written and not flushed.
+    dirty: BTreeSet<usize>,
+    store: Option<BeforeStore>,
+    under_way: Option<(BeforeOp, Stage)>,
+    /// What is kept, block by block, as far as it is durable; of this life of the process.
+    index: BTreeMap<Place, Stamp>,
+    batch: Vec<(Place, Stamp)>,
+    /// Chunks the file system has room for.
+    room: u64,
+    fails: bool,
+    latency: Duration,
+    dice: Dice,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Work,
+    Flush,
+}
+
+/// What follows a step.
+#[derive(Debug)]
+pub(crate) enum BeforeStep {
+    At(Moment),
+    Over(BeforeOutcome),
+}
+
+impl Before {
+    /// A file that was never written, on a file system with much room.
+    #[must_use]
+    pub fn new(latency: Duration, dice: Dice) -> Self {
+        Self {
+            live: vec![0; BEFORE_HEADER_BYTES as usize],
+            durable: vec![0; BEFORE_HEADER_BYTES as usize],
+            dirty: BTreeSet::new(),
+            store: None,
+            under_way: None,
+            index: BTreeMap::new(),
+            batch: Vec::new(),
+            room: u64::MAX,
+            fails: false,
+            latency,
+            dice,
+        }
+    }
+
+    /// The file system has room for so many chunks from now on; what has its room keeps it.
+    pub fn limit(&mut self, chunks: u64) {
+        self.room = chunks;
+    }
+
+    /// The next operation fails.
+    pub fn fail_next(&mut self) {
+        self.fails = true;
+    }
+
+    /// There is much room, and nothing is made to fail any more.
+    pub fn mend(&mut self) {
+        self.room = u64::MAX;
+        self.fails = false;
+    }
+
+    fn read(live: &[u8], at: u64, buffer: &mut [u8]) -> Result<(), Infallible> {
+        let at = at as usize;
+        let end = (at + buffer.len()).min(live.len());
+        buffer.fill(0);
+        if at < end {
+            buffer[..end - at].copy_from_slice(&live[at..end]);
+        }
+        Ok(())
+    }
+
+    fn opened(&self) -> Result<(BeforeStore, Option<BeforeKept>), BeforeError<Infallible>> {
+        let mut read = |at: u64, buffer: &mut [u8]| Self::read(&self.live, at, buffer);
+        BeforeStore::open(&mut read, self.live.len() as u64, CHUNK, 1, crc32c)
+    }
+
+    /// As a starting daemon finds it, behind a flush.
+    pub(crate) fn open(&mut self) -> Option<BeforeKept> {
+        self.flush();
+        let Ok((store, kept)) = self.opened() else {
+            panic!("a crash made both headers unreadable")
+        };
+        self.store = Some(store);
+        self.index = self.kept().unwrap_or_default();
+        self.batch.clear();
+        kept
+    }
+
+    /// What a restore would put back, if an image is kept: the stamp of each block that would change hands.
+    #[must_use]
+    pub fn kept(&self) -> Option<BTreeMap<Place, Stamp>> {
+        let (store, kept) = self.opened().ok()?;
+        let kept = kept.filter(|kept| !kept.damaged)?;
+        let mut stamps = BTreeMap::new();
+        for number in 0..kept.chunks.len() as u64 {
+            let (chunk, bytes) = self.load(&store, number)?;
+            stamps.extend(blocks(chunk).zip(stamps_of(&bytes)));
+        }
+        Some(stamps)
+    }
+
+    /// What a restore would put back at that place.
+    #[must_use]
+    pub fn kept_block(&self, place: Place) -> Option<Stamp> {
+        self.index.get(&place).copied()
+    }
+
+    /// The head of the kept image.
+    #[must_use]
+    pub fn kept_head(&self) -> Option<u64> {
+        self.opened().ok()?.1.map(|kept| kept.image.head.0)
+    }
+
+    fn load(&self, store: &BeforeStore, number: u64) -> Option<(Chunk, Vec<u8>)> {
+        let mut read = |at: u64, buffer: &mut [u8]| Self::read(&self.live, at, buffer);
+        store.load(number, &mut read).ok()?
+    }
+
+    fn put(&mut self, at: u64, bytes: &[u8]) {
+        let at = at as usize;
+        if self.live.len() < at + bytes.len() {
+            self.live.resize((at + bytes.len()).next_multiple_of(SECTOR), 0);
+        }
+        self.live[at..at + bytes.len()].copy_from_slice(bytes);
+        self.dirty.extend(at / SECTOR..(at + bytes.len()).div_ceil(SECTOR));
+    }
+
+    fn put_page(&mut self, write: &BeforeWrite) {
+        self.put(write.offset, &write.bytes);
+    }
+
+    fn flush(&mut self) {
+        self.durable.resize(self.live.len(), 0);
+        for sector in core::mem::take(&mut self.dirty) {
+            let range = sector * SECTOR..(sector + 1) * SECTOR;
+            self.durable[range.clone()].copy_from_slice(&self.live[range]);
+        }
+    }
+
+    /// Begins what the engine asks for.
+    pub(crate) fn begin(&mut self, now: Moment, op: BeforeOp) -> BeforeStep {
+        self.under_way = Some((op, Stage::Work));
+        BeforeStep::At(now + self.latency)
+    }
+
+    /// The step under way ends.
+    pub(crate) fn step(
+        &mut self,
+        now: Moment,
+        disk: &mut Disk,
+        changes: &mut Vec<Change>,
+    ) -> BeforeStep {
+        let Some((op, stage)) = self.under_way.take() else { panic!("a step nobody began") };
+        if core::mem::take(&mut self.fails) {
+            // What the daemon does: a file that failed is used no more until it is opened again.
+            self.store = None;
+            return BeforeStep::Over(BeforeOutcome::Failed(StoreFault::Io));
+        }
+        if self.store.is_none() {
+            return BeforeStep::Over(BeforeOutcome::Failed(StoreFault::Io));
+        }
+        if stage == Stage::Flush {
+            self.flush();
+            self.store.iter_mut().for_each(BeforeStore::flushed);
+            match op {
+                BeforeOp::Restore => disk.flush_all(),
+                BeforeOp::Begin { .. } | BeforeOp::End => self.index.clear(),
+                BeforeOp::Preserve { .. } => self.index.extend(self.batch.drain(..)),
+                BeforeOp::Extend { .. } => {}
+            }
+            return BeforeStep::Over(BeforeOutcome::Done);
+        }
+        match self.work(&op, disk, changes) {
+            Ok(()) => {
+                self.under_way = Some((op, Stage::Flush));
+                BeforeStep::At(now + self.latency)
+            }
+            Err(outcome) => BeforeStep::Over(outcome),
+        }
+    }
+
+    fn work(
+        &mut self,
+        op: &BeforeOp,
+        disk: &mut Disk,
+        changes: &mut Vec<Change>,
+    ) -> Result<(), BeforeOutcome> {
+        let Some(mut store) = self.store.take() else { return Ok(()) };
+        let worked = self.work_on(&mut store, op, disk, changes);
+        self.store = Some(store);
+        worked
+    }
+
+    fn work_on(
+        &mut self,
+        store: &mut BeforeStore,
+        op: &BeforeOp,
+        disk: &mut Disk,
+        changes: &mut Vec<Change>,
+    ) -> Result<(), BeforeOutcome> {
+        let no_room = BeforeOutcome::NoRoom { free: Bytes(self.room.saturating_mul(CHUNK_BYTES)) };
+        match op {
+            BeforeOp::Begin { room, .. } | BeforeOp::Extend { room } if *room > self.room => {
+                return Err(no_room);
+            }
+            BeforeOp::Begin { image, .. } => {
+                disk.flush_all();
+                let page = store.begin(**image);
+                self.put_page(&page);
+            }
+            BeforeOp::Extend { .. } => {}
+            BeforeOp::Preserve { chunks } => {
+                for chunk in chunks {
+                    let bytes = bytes_of(disk, *chunk);
+                    let page = store.record(*chunk, &bytes);
+                    self.batch.extend(blocks(*chunk).zip(stamps_of(&bytes)));
+                    self.put_page(&page);
+                    self.put(page.offset + PAGE_BYTES as u64, &bytes);
+                }
+            }
+            BeforeOp::Restore => {
+                let all: Option<Vec<_>> =
+                    (0..store.records()).map(|number| self.load(store, number)).collect();
+                for (chunk, bytes) in all.ok_or(BeforeOutcome::Damaged)? {
+                    for (place, stamp) in blocks(chunk).zip(stamps_of(&bytes)) {
+                        disk.put_block(place, stamp, changes);
+                    }
+                }
+            }
+            BeforeOp::End => {
+                let page = store.end();
+                self.put_page(&page);
+            }
+        }
+        Ok(())
+    }
+
+    /// The process is gone; with the power, too, every sector that was not flushed is the new or the old one. What was
+    /// under way was done in part.
+    pub(crate) fn crash(&mut self, power: bool, disk: &mut Disk, changes: &mut Vec<Change>) {
+        if let Some((op, Stage::Work)) = self.under_way.take()
+            && self.dice.chance(1, 2)
+            && !matches!(op, BeforeOp::Begin { .. })
+        {
+            // A restore may have put back a part; records may have been written.
+            if matches!(op, BeforeOp::Restore) {
+                self.restore_in_part(disk, changes);
+            } else if self.work(&op, disk, changes).is_err() {
+                self.under_way = None;
+            }
+        }
+        self.under_way = None;
+        self.store = None;
+        if power {
+            self.durable.resize(self.live.len(), 0);
+            for sector in core::mem::take(&mut self.dirty) {
+                let range = sector * SECTOR..(sector + 1) * SECTOR;
+                if self.dice.chance(1, 2) {
+                    self.live[range.clone()].copy_from_slice(&self.durable[range]);
+                } else {
+                    self.durable[range.clone()].copy_from_slice(&self.live[range]);
+                }
+            }
+        }
+    }
+
+    fn restore_in_part(&mut self, disk: &mut Disk, changes: &mut Vec<Change>) {
+        let Some(kept) = self.kept() else { return };
+        for (place, stamp) in kept {
+            if self.dice.chance(1, 2) {
+                disk.put_block(place, stamp, changes);
+            }
+        }
+    }
+}
+
+fn blocks((volume, extent): Chunk) -> impl Iterator<Item = Place> {
+    places(volume, extent)
+}
+
+fn bytes_of(disk: &Disk, chunk: Chunk) -> Vec<u8> {
+    let live = disk.live(chunk.0);
+    let mut bytes: Vec<u8> =
+        blocks(chunk).flat_map(|place| live[place.block as usize].0.to_le_bytes()).collect();
+    bytes.resize(CHUNK.0 as usize, 0);
+    bytes
+}
+
+fn stamps_of(bytes: &[u8]) -> Vec<Stamp> {
+    let (words, _) = bytes.as_chunks::<8>();
+    words.iter().map(|word| Stamp(u64::from_le_bytes(*word))).collect()
+}

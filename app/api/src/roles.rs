@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How two nodes stand to each other, and what is asked to change it.
+
+use crate::wire;
+use helio_units::{Role, State, WallTime};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The row of the recovery table that fired last, and what it means.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Explanation {
+    /// The group.
+    pub group: String,
+    /// The node that was asked.
+    pub node: String,
+    /// The other one.
+    pub peer: String,
+    /// What the node is to the group now.
+    #[schemars(with = "wire::RoleWord")]
+    pub role: Role,
+    /// The group's state now, as the node sees it.
+    #[schemars(with = "wire::StateWord")]
+    pub state: State,
+    /// Why it is so.
+    pub reason: String,
+    /// The last meeting of the two; none where they have not met since the node's daemon started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub row: Option<Row>,
+}
+
+/// A row that fired, on both nodes the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Row {
+    /// Its label; docs/reference/recovery.md has them all.
+    pub label: String,
+    /// When the two met, by this node's calendar clock, in milliseconds since 1970-01-01 UTC.
+    #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
+    pub at_ms: WallTime,
+    /// The node that would send.
+    pub source: String,
+    /// The node that would follow.
+    pub target: String,
+    /// What both nodes said of themselves, and what follows from the two: a sentence each.
+    pub facts: Vec<String>,
+    /// What the row means.
+    pub meaning: String,
+    /// What comes next by itself.
+    pub next: String,
+    /// What an operator does about it, where anything is to be done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+}
+
+/// Give up what one node alone holds, so that it may follow the other.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ResolveRequest {
+    /// The node whose side is given up: the one that is asked.
+    pub discard: String,
+    /// What would be lost was shown and accepted. Without it nothing is changed, and the refusal carries what is at
+    /// stake.
+    #[serde(default)]
+    pub confirmed: bool,
+    /// The folder of the node's machine below which the regions are saved; its state directory where none is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub save: Option<String>,
+}

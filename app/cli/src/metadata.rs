@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A group's metadata file, offline: shown, checked, moved. Nothing here asks a daemon, and nothing is mended: the next
+//! start of the daemon writes a damaged page anew from its twin.
+
+use crate::verbs::print;
+use anyhow::{Context, Result, bail};
+use crc_fast::CrcAlgorithm;
+use helio_ledger::{Description, MetadataFile, PAGE_BYTES, PairState, describe, fields};
+use serde_json::json;
+use std::fmt::Write as _;
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// What a move takes along beside the metadata itself: before-images, and what is known of verifies.
+const COMPANIONS: [&str; 3] = ["meta", "before", "verify"];
+/// The exit code where a file would not be served from as it is.
+const UNSOUND: u8 = 1;
+
+fn checksum(bytes: &[u8]) -> u32 {
+    crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
+}
+
+/// A file that is read page by page.
+struct OnDisk {
+    file: File,
+    length: u64,
+}
+
+impl MetadataFile for OnDisk {
+    fn length(&self) -> u64 {
+        self.length
+    }
+
+    fn page(&self, offset: u64, into: &mut [u8; PAGE_BYTES]) -> bool {
+        self.file.read_exact_at(into, offset).is_ok()
+    }
+}
+
+/// The file of a group in a state directory, or the file itself where the name is a path.
+fn path_of(group: &str, state: &Path) -> PathBuf {
+    if group.contains('/') {
+        PathBuf::from(group)
+    } else {
+        state.join("groups").join(format!("{group}.meta"))
+    }
+}
+
+fn look(path: &Path) -> Result<Description> {
+    let file = File::open(path).with_context(|| {
+        format!(
+            "{} cannot be read\n  remedy: name the group and its --state, or the file",
+            path.display()
+        )
+    })?;
+    let length = file.metadata()?.len();
+    Ok(describe(&OnDisk { file, length }, checksum))
+}
+
+/// Prints everything the file says.
+pub(crate) fn inspect(group: &str, state: &Path, as_json: bool) -> Result<ExitCode> {
+    let path = path_of(group, state);
+    let found = look(&path)?;
+    let text = if as_json { in_json(&path, &found)? } else { in_words(&path, &found) };
+    print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says whether a daemon would serve from it.
+pub(crate) fn check(group: &str, state: &Path) -> Result<ExitCode> {
+    let path = path_of(group, state);
+    let found = look(&path)?;
+    let mut text = String::new();
+    let bad = |state: PairState| matches!(state, PairState::Repairable | PairState::Lost);
+    for line in found.pairs.iter().filter(|line| bad(line.state)) {
+        writeln!(text, "{line}")?;
+    }
+    if let Some(needed) = found.needed.filter(|needed| *needed > found.length) {
+        writeln!(text, "the file ends at {} of {needed} bytes", found.length)?;
+    }
+    let lost = found.pairs.iter().any(|line| line.state == PairState::Lost);
+    let short = found.needed.is_some_and(|needed| needed > found.length);
+    text += if found.is_sound() && found.superblock.is_some() {
+        "sound\n"
+    } else if found.superblock.is_none() || lost || short {
+        "lost: no daemon serves from it\n  remedy: put a copy of the file back that is not older than the last time the \
+         two nodes met; or remove it: this node then joins as new and is compared whole, and a primary's last writes \
+         that its peer lacks are only in its members (docs/operate.md, \"When metadata is lost\")\n"
+    } else {
+        "damaged: the next start of the daemon writes what is bad anew from its twin\n"
+    };
+    print(&text)?;
+    let sound = found.is_sound() && found.superblock.is_some();
+    Ok(if sound { ExitCode::SUCCESS } else { ExitCode::from(UNSOUND) })
+}
+
+fn in_words(path: &Path, found: &Description) -> String {
+    let mut text =
+        format!("{}: {} bytes, sequence {}\n", path.display(), found.length, found.sequence);
+    match &found.superblock {
+        Some(superblock) => {
+            for (name, value) in fields(superblock) {
+                text += &format!("  {name:<12} {value}\n");
+            }
+        }
+        None => text += "  no superblock can be read\n",
+    }
+    let written = found.pairs.iter().filter(|line| line.state != PairState::Empty);
+    for line in written {
+        text += &format!("{line}\n");
+    }
+    let empty = found.pairs.iter().filter(|line| line.state == PairState::Empty).count();
+    text + &format!("{empty} more pages were never written\n")
+}
+
+fn in_json(path: &Path, found: &Description) -> Result<String> {
+    let superblock = found.superblock.as_ref().map(|superblock| {
+        let named = fields(superblock).into_iter();
+        named
+            .map(|(name, value)| (name.to_owned(), value.into()))
+            .collect::<serde_json::Map<_, _>>()
+    });
+    let written = found.pairs.iter().filter(|line| line.state != PairState::Empty);
+    let pages: Vec<_> = written
+        .map(|line| {
+            json!({
+                "offset": line.offset,
+                "kind": line.kind.map(|kind| kind.to_string()),
+                "index": line.index,
+                "state": line.state.to_string(),
+                "copies": line.copies.map(|copy| copy.to_string()),
+                "content": line.content.to_string(),
+            })
+        })
+        .collect();
+    let all = json!({
+        "file": path.display().to_string(),
+        "length": found.length,
+        "needed": found.needed,
+        "sequence": found.sequence,
+        "sound": found.is_sound(),
+        "superblock": superblock,
+        "pages": pages,
+    });
+    Ok(serde_json::to_string_pretty(&all)? + "\n")
+}
+
+/// Moves what a state directory holds of a group to another one. Both daemons are stopped. The old file goes only once
+/// the new one is durable and reads as the old one did.
+pub(crate) fn moved(group: &str, state: &Path, to: &Path) -> Result<ExitCode> {
+    let _held = hold(state)?;
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(to.join("groups"))?;
+    let _held_too = hold(to)?;
+    let from = |kind: &str| state.join("groups").join(format!("{group}.{kind}"));
+    let into = |kind: &str| to.join("groups").join(format!("{group}.{kind}"));
+    if !look(&from("meta"))?.is_sound() {
+        bail!("{} is not sound\n  remedy: `helio metadata check {group}`", from("meta").display());
+    }
+    let there: Vec<_> = COMPANIONS.into_iter().filter(|kind| from(kind).exists()).collect();
+    for kind in &there {
+        copy(&from(kind), &into(kind))?;
+    }
+    File::open(to.join("groups"))?.sync_all()?;
+    if look(&from("meta"))? != look(&into("meta"))? {
+        bail!(
+            "{} does not read as {} does; nothing was removed",
+            into("meta").display(),
+            from("meta").display()
+        );
+    }
+    for kind in there.iter().rev() {
+        fs::remove_file(from(kind))?;
+    }
+    File::open(state.join("groups"))?.sync_all()?;
+    print(&format!("moved {group} to {}; start its daemon with --state {0}\n", to.display()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Holds a state directory against daemons for as long as the file lives.
+fn hold(state: &Path) -> Result<File> {
+    let path = state.join("lock");
+    let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
+    let file = file.with_context(|| format!("{} is no state directory", state.display()))?;
+    let lock = rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive);
+    if lock.is_err() {
+        bail!("a helio daemon uses {}\n  remedy: stop it first", state.display());
+    }
+    Ok(file)
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    let mut options = OpenOptions::new();
+    let mut new = options
+        .create_new(true)
+        .write(true)
+        .mode(0o600)
+        .open(to)
+        .with_context(|| format!("{} cannot be made", to.display()))?;
+    std::io::copy(&mut File::open(from)?, &mut new)
+        .with_context(|| format!("{} cannot be copied to {}", from.display(), to.display()))?;
+    Ok(new.sync_all()?)
+}

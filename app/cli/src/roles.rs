@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The verbs about how the two nodes of a group stand to each other: `switch`, `explain`, `resolve`.
+
+use crate::args::At;
+use crate::client::Client;
+use crate::render::line;
+use crate::verbs::{accepted, confirmed, print};
+use crate::wait;
+use anyhow::{Context, Result};
+use helio_api::{Accepted, Explanation, ResolveRequest, paths};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+pub(crate) fn switch(at: &At, group: &str, wait: bool) -> Result<ExitCode> {
+    let client = Client::new(at)?;
+    accepted(&client.post(&paths::of_group(paths::SWITCH, group), &())?)?;
+    if wait { wait::level(&client, group) } else { Ok(ExitCode::SUCCESS) }
+}
+
+pub(crate) fn explain(at: &At, group: &str, json: bool) -> Result<ExitCode> {
+    let told: Explanation = Client::new(at)?.get(&paths::of_group(paths::EXPLAIN, group))?;
+    print(&if json { serde_json::to_string_pretty(&told)? + "\n" } else { text(&told) })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) fn resolve(
+    at: &At,
+    group: &str,
+    discard: String,
+    yes: bool,
+    save: Option<PathBuf>,
+) -> Result<ExitCode> {
+    let client = Client::new(at)?;
+    // The daemon has a working directory of its own, so a folder near us must be named from the root.
+    let save = save.map(std::path::absolute).transpose().context("--save")?;
+    let save = save.map(|dir| dir.to_string_lossy().into_owned());
+    let path = paths::of_group(paths::RESOLVE, group);
+    let question = format!("give up what only {discard} holds of {group}?");
+    let ask = |confirmed| {
+        let wish = ResolveRequest { discard: discard.clone(), confirmed, save: save.clone() };
+        client.post::<Accepted>(&path, &wish)
+    };
+    confirmed(&question, yes, ask)
+}
+
+/// The row first, then why, then what to do.
+fn text(told: &Explanation) -> String {
+    let Explanation { group, node, peer, role, state, reason, row } = told;
+    let mut out = format!("{group}: {role} on {node}, {state}: {reason}\n");
+    let Some(row) = row else {
+        let nothing = format!("{node} and {peer} have not met since the daemon of {node} started");
+        line(&mut out, "row", &nothing);
+        return out;
+    };
+    let fired = format!("{}, at {} ({} -> {})", row.label, row.at_ms, row.source, row.target);
+    line(&mut out, "row", &fired);
+    row.facts.iter().for_each(|fact| line(&mut out, "fact", fact));
+    line(&mut out, "meaning", &row.meaning);
+    line(&mut out, "next", &row.next);
+    line(&mut out, "remedy", row.remedy.as_deref().unwrap_or("nothing to do"));
+    out
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How the two nodes stand to each other: explaining it, and giving up one side of two that diverged.
+
+use super::{Daemon, of_refusal};
+use crate::control::Reply;
+use crate::saved::{self, SaveError, Saved};
+use crate::shard::{Ask, Clock, Losing};
+use helio_api::{Accepted, ApiError, Explanation, ResolveRequest, code};
+use std::path::PathBuf;
+
+impl Daemon {
+    pub(super) async fn explanation(&self, group: String) -> Result<Explanation, ApiError> {
+        self.known(&group)?;
+        let mut row =
+            self.shard.answer(|reply| Ask::Explain { group: group.clone(), reply }).await?;
+        row.node.clone_from(&self.node);
+        Ok(row)
+    }
+
+    /// Shows what would be lost, saves it, and only then gives it up.
+    pub(super) async fn resolve(
+        &self,
+        group: String,
+        wish: ResolveRequest,
+    ) -> Result<Reply, ApiError> {
+        self.known(&group)?;
+        self.is_here(&group, &wish.discard)?;
+        let losing = self.shard.answer(|reply| Ask::Losing { group: group.clone(), reply }).await?;
+        let losing = losing.map_err(of_refusal)?;
+        if !wish.confirmed {
+            let text = format!("what only {} holds of {group} would be given up", self.node);
+            let remedy = "repeat with --yes if it may be; it is saved first";
+            let mut error = ApiError::new(code::NEEDS_CONFIRMATION, text, remedy);
+            error.at_stake = Some(losing.stake);
+            return Err(error);
+        }
+        let saved = self.save(&group, wish.save, losing.clone()).await?;
+        let kept = format!("{} were saved in {}", saved.bytes, saved.folder.display());
+        tracing::info!(group, "{kept}");
+        let command = helio_engine::Command::Yield { generation: losing.generation };
+        let mut reply = self.carry_out(group, command).await?;
+        if let Reply::Accepted(Accepted { message, .. }) = &mut reply {
+            *message = format!("{kept}; {message}");
+        }
+        Ok(reply)
+    }
+
+    /// A side can be saved and given up only where it is.
+    fn is_here(&self, group: &str, discard: &str) -> Result<(), ApiError> {
+        if discard == self.node {
+            return Ok(());
+        }
+        let nodes = self.config.groups.get(group).map(|g| g.nodes.clone()).unwrap_or_default();
+        let (text, remedy) = if nodes.iter().any(|node| node == discard) {
+            (
+                format!(
+                    "this is {}, and what {discard} holds is saved and given up on {discard}",
+                    self.node
+                ),
+                format!(
+                    "run `helio resolve {group} --discard {discard}` on {discard}, or ask it with --host"
+                ),
+            )
+        } else {
+            (
+                format!("{discard} is no node of {group}"),
+                format!("name the node whose side is given up: {}", nodes.join(" or ")),
+            )
+        };
+        Err(ApiError::new("wrong-node", text, remedy))
+    }
+
+    async fn save(
+        &self,
+        group: &str,
+        dir: Option<String>,
+        losing: Losing,
+    ) -> Result<Saved, ApiError> {
+        let dir = dir.map_or_else(|| self.state.clone(), PathBuf::from);
+        let (name, now) = (group.to_owned(), Clock::wall_now());
+        let save = move || saved::save(&dir, &name, now, &losing.parts);
+        let result = tokio::task::spawn_blocking(save).await.map_err(|error| {
+            ApiError::new(code::INTERNAL, error.to_string(), "report this as a mistake of ours")
+        })?;
+        result.map_err(|error| {
+            let code = match error {
+                SaveError::NoRoom { .. } => "no-room",
+                SaveError::Io { .. } => "not-saved",
+            };
+            let text = format!("nothing was given up: {error}");
+            ApiError::new(code, text, "make room, or name another folder with --save")
+        })
+    }
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Opening a group's before-image file.
+
+use super::{StateDir, private};
+use crate::shard::Before;
+use anyhow::{Context, Result, bail};
+use helio_driver::File;
+use helio_format::before::{CHUNK_BYTES, PageError};
+use helio_ledger::{BEFORE_HEADER_BYTES, BeforeError, BeforeKept, BeforeStore};
+use helio_units::Bytes;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// Opens it, or makes it. One whose headers are damaged is told of and begun anew: the volumes themselves are sound.
+pub(super) fn open(
+    engine: &helio_engine::Config,
+    state: &StateDir,
+    folder: Option<&Path>,
+) -> Result<(Before, Option<BeforeKept>)> {
+    let folder = folder.map_or_else(|| state.path.join("groups"), Path::to_owned);
+    let path = folder.join(format!("{}.before", engine.group));
+    let shown = path.display().to_string();
+    let mut options = private();
+    let options = options.read(true).write(true).create(true).truncate(false);
+    let file = options.open(&path).with_context(|| {
+        format!(
+            "{shown}\n  remedy: make the directory of `safe-copy-dir`, or leave the setting out"
+        )
+    })?;
+    let mut owner = engine.group.clone().into_bytes();
+    owner.push(0);
+    owner.extend_from_slice(engine.node.as_bytes());
+    let owner = helio_link::checksum(&owner);
+    file.sync_all().with_context(|| shown.clone())?;
+    let scan = || {
+        let length = file.metadata()?.len();
+        let mut read = |at: u64, buffer: &mut [u8]| file.read_exact_at(buffer, at);
+        Ok::<_, std::io::Error>(BeforeStore::open(
+            &mut read,
+            length,
+            Bytes(CHUNK_BYTES),
+            owner,
+            helio_link::checksum,
+        ))
+    };
+    let (store, kept) = match scan()? {
+        Ok(found) => found,
+        Err(BeforeError::Unreadable(pages)) if pages.iter().all(|page| !is_foreign(*page)) => {
+            tracing::warn!(file = %shown, "both headers of the before-image file are damaged; what it kept is lost");
+            file.set_len(0)?;
+            match scan()? {
+                Ok(found) => found,
+                Err(error) => bail!("{shown}: {error}"),
+            }
+        }
+        Err(error) => bail!(
+            "{shown}: {error}\n  remedy: give this daemon the --state and `safe-copy-dir` it was made with; a file \
+             that is not needed any more may be removed"
+        ),
+    };
+    if kept.is_none() {
+        // Records of keepings that ended mean nothing, and their room is given back.
+        file.set_len(BEFORE_HEADER_BYTES)?;
+        file.sync_all()?;
+    }
+    if kept.as_ref().is_some_and(|kept| kept.damaged) {
+        tracing::warn!(file = %shown, "the kept image is damaged and cannot be restored");
+    }
+    let sizes = file.try_clone()?;
+    let kept_at = kept.as_ref().map(|kept| kept.image.at);
+    Ok((Before::new(File::new(file)?, sizes, store, kept_at), kept))
+}
+
+fn is_foreign(page: PageError) -> bool {
+    matches!(page, PageError::Owner | PageError::Version { .. })
+}

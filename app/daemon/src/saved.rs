@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Saving the regions of a side that is about to be given up: one sparse image per volume in which only those regions
+//! are written, and a list of them. Runs on a thread of its own; the list is written last, so a folder with a list is
+//! complete and on stable storage.
+
+use helio_units::{Bytes, Extent, WallTime};
+use rustix::fs::{Advice, SeekFrom, fadvise, fstatvfs, seek};
+use serde::Serialize;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// What is read and written at a time.
+const PIECE: usize = 1 << 20;
+/// Room for the list of regions and the file system's own needs.
+const MARGIN: Bytes = Bytes::mib(1);
+
+/// A volume and what of it is saved.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    pub(crate) volume: String,
+    pub(crate) member: PathBuf,
+    pub(crate) size: Bytes,
+    pub(crate) regions: Vec<Extent>,
+}
+
+/// What was saved.
+#[derive(Debug)]
+pub(crate) struct Saved {
+    pub(crate) folder: PathBuf,
+    pub(crate) bytes: Bytes,
+}
+
+/// Why it was not.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SaveError {
+    #[error("{path}: {needed} are needed to save what is given up, {free} are free")]
+    NoRoom { path: String, needed: Bytes, free: Bytes },
+    #[error("{path}: {error}")]
+    Io { path: String, error: io::Error },
+}
+
+fn at(path: &Path) -> impl FnOnce(io::Error) -> SaveError {
+    let path = path.display().to_string();
+    move |error| SaveError::Io { path, error }
+}
+
+/// A line of the list.
+#[derive(Serialize)]
+struct Region<'a> {
+    volume: &'a str,
+    offset: u64,
+    length: u64,
+}
+
+/// Saves the parts below `dir`, in a folder named after the group and the time.
+///
+/// # Errors
+/// There is no room, or a file cannot be read or written; nothing is left behind then.
+pub(crate) fn save(
+    dir: &Path,
+    group: &str,
+    now: WallTime,
+    parts: &[Part],
+) -> Result<Saved, SaveError> {
+    let below = dir.join("saved");
+    fs::create_dir_all(&below).map_err(at(&below))?;
+    let needed = parts.iter().try_fold(MARGIN, |sum, part| Ok(sum + needed(part)?))?;
+    let free = File::open(&below).and_then(|f| Ok(fstatvfs(&f)?)).map_err(at(&below))?;
+    let free = Bytes(free.f_bavail.saturating_mul(free.f_frsize));
+    if needed > free {
+        return Err(SaveError::NoRoom { path: below.display().to_string(), needed, free });
+    }
+    let time: String = now.to_string().replace(' ', "T").replace([':', '-'], "");
+    let folder = below.join(format!("{group}-{time}"));
+    // Not `create_dir_all`: a folder that is there already is somebody's only copy.
+    fs::create_dir(&folder).map_err(at(&folder))?;
+    match fill(&folder, parts) {
+        Ok(bytes) => Ok(Saved { folder, bytes }),
+        Err(error) => {
+            // Half a copy would be taken for a whole one; the error is what matters.
+            let _ = fs::remove_dir_all(&folder);
+            Err(error)
+        }
+    }
+}
+
+fn fill(folder: &Path, parts: &[Part]) -> Result<Bytes, SaveError> {
+    let mut bytes = Bytes::ZERO;
+    for part in parts {
+        bytes += copy(part, &folder.join(format!("{}.img", part.volume)))?;
+    }
+    let list: Vec<Region<'_>> = parts
+        .iter()
+        .flat_map(|part| part.regions.iter().map(|r| (part.volume.as_str(), r)))
+        .map(|(volume, r)| Region { volume, offset: r.offset, length: r.length })
+        .collect();
+    let path = folder.join("regions.json");
+    let write = || {
+        let file = private().open(&path)?;
+        serde_json::to_writer_pretty(&file, &list)?;
+        file.sync_all()?;
+        File::open(folder)?.sync_all()?;
+        folder.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
+    };
+    write().map_err(at(&path))?;
+    Ok(bytes)
+}
+
+/// A new file that only its owner reads: it holds what the volume held.
+fn private() -> fs::OpenOptions {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    options
+}
+
+/// Copies the regions of a volume to the same places of a sparse image of its size. Returns the bytes written.
+fn copy(part: &Part, to: &Path) -> Result<Bytes, SaveError> {
+    let from = File::open(&part.member).map_err(at(&part.member))?;
+    let image = private().open(to).map_err(at(to))?;
+    image.set_len(part.size.0).map_err(at(to))?;
+    let mut piece = vec![0; PIECE];
+    let mut written = Bytes::ZERO;
+    for data in data_of(&from, part).map_err(at(&part.member))? {
+        let mut offset = data.offset;
+        while offset < data.end() {
+            let length = (data.end() - offset).min(PIECE as u64) as usize;
+            let bytes = &mut piece[..length];
+            from.read_exact_at(bytes, offset).map_err(at(&part.member))?;
+            if bytes.iter().any(|byte| *byte != 0) {
+                image.write_all_at(bytes, offset).map_err(at(to))?;
+                written += Bytes(length as u64);
+            }
+            offset += length as u64;
+        }
+    }
+    image.sync_all().map_err(at(to))?;
+    // Advice: the daemon reads and writes past the cache, which need not hold what was read here.
+    let _ = fadvise(&from, 0, None, Advice::DontNeed);
+    Ok(written)
+}
+
+fn needed(part: &Part) -> Result<Bytes, SaveError> {
+    let from = File::open(&part.member).map_err(at(&part.member))?;
+    let data = data_of(&from, part).map_err(at(&part.member))?;
+    Ok(data.iter().fold(Bytes::ZERO, |sum, extent| sum + Bytes(extent.length)))
+}
+
+/// The parts of the regions that are not holes. A device has none.
+fn data_of(from: &File, part: &Part) -> io::Result<Vec<Extent>> {
+    let mut found = Vec::new();
+    for region in &part.regions {
+        let mut offset = region.offset;
+        while offset < region.end() {
+            let (start, end) = match seek(from, SeekFrom::Data(offset)) {
+                Ok(start) => (start, seek(from, SeekFrom::Hole(start))?),
+                Err(rustix::io::Errno::NXIO) => break,
+                // Whoever cannot tell holes holds data everywhere.
+                Err(_) => (offset, region.end()),
+            };
+            let (start, end) = (start.min(region.end()), end.min(region.end()));
+            if start < end {
+                found.push(Extent::new(start, end - start));
+            }
+            offset = end;
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(dir: &Path, regions: Vec<Extent>) -> Part {
+        let member = dir.join("member");
+        let file = File::create(&member).expect("a folder of our own");
+        file.set_len(8 << 20).expect("sparse");
+        file.write_all_at(&[7; 4096], 4 << 20).expect("room");
+        file.write_all_at(&[9; 4096], 6 << 20).expect("room");
+        Part { volume: "data".into(), member, size: Bytes::mib(8), regions }
+    }
+
+    #[test]
+    fn only_the_regions_are_saved_and_the_list_names_them() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let region = Extent::new(4 << 20, 1 << 20);
+        let part = part(dir.path(), vec![region]);
+        let saved = save(dir.path(), "db", WallTime(0), &[part]).expect("there is room");
+        assert_eq!(saved.folder, dir.path().join("saved/db-19700101T000000Z"));
+        let image = fs::read(saved.folder.join("data.img")).expect("it was written");
+        assert_eq!((image.len(), image[4 << 20], image[6 << 20]), (8 << 20, 7, 0));
+        let list = fs::read_to_string(saved.folder.join("regions.json")).expect("it was written");
+        let list: serde_json::Value = serde_json::from_str(&list).expect("JSON");
+        assert_eq!((&list[0]["volume"], &list[0]["offset"]), (&"data".into(), &(4 << 20).into()));
+    }
+
+    #[test]
+    fn what_was_saved_before_is_never_written_over() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let part = part(dir.path(), vec![Extent::new(0, 8 << 20)]);
+        save(dir.path(), "db", WallTime(0), std::slice::from_ref(&part)).expect("there is room");
+        let again = save(dir.path(), "db", WallTime(0), &[part]);
+        assert!(matches!(again, Err(SaveError::Io { .. })), "{again:?}");
+        assert!(dir.path().join("saved/db-19700101T000000Z/regions.json").exists());
+    }
+
+    #[test]
+    fn a_member_that_cannot_be_read_leaves_nothing_half_saved() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut part = part(dir.path(), vec![Extent::new(0, 8 << 20)]);
+        part.member = dir.path().join("gone");
+        assert!(save(dir.path(), "db", WallTime(0), &[part]).is_err());
+        let left = fs::read_dir(dir.path().join("saved")).expect("the folder above").count();
+        assert_eq!(left, 0);
+    }
+}

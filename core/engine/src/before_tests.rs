@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stories of a follower that keeps its last consistent image.
+
+use super::*;
+use crate::*;
+use alloc::collections::BTreeSet;
+use core::time::Duration;
+use helio_format::lineage::Lineage;
+use helio_format::message::{Hello, Item, ItemKind};
+use helio_format::superblock::Superblock;
+use helio_units::{IoId, Mode, Moment, Role};
+use proptest::prelude::*;
+
+const SIZE: Bytes = Bytes::mib(1);
+
+/// A secondary on a desk: what it asks for lies in trays.
+struct Desk {
+    engine: Engine,
+    now: Moment,
+    ops: Vec<BeforeOp>,
+    ios: Vec<(IoId, StoreOp)>,
+    saves: Vec<Superblock>,
+    said: Vec<Message>,
+    refused: Vec<&'static str>,
+    gone: bool,
+}
+
+fn generation(number: u64) -> Lineage {
+    Lineage::default().fork(Generation { number, tag: number }, Sequence::ZERO)
+}
+
+fn paris(serving: bool) -> Hello {
+    Hello {
+        group: "db".into(),
+        node: "paris".into(),
+        incarnation: 9,
+        role: Role::Primary,
+        serving,
+        clean: true,
+        consistent: true,
+        wrote: true,
+        alone: true,
+        trusted: true,
+        sure: true,
+        lineage: generation(1),
+        head: Sequence(20),
+        received: Sequence::ZERO,
+        durable: Sequence::ZERO,
+        granularity: 65536,
+        metadata: 1,
+        remembers: 0,
+        sizes: [SIZE.0].into(),
+    }
+}
+
+impl Desk {
+    fn new(lineage: Lineage, consistent: bool, bound: Option<Bytes>) -> Self {
+        let config = Config {
+            group: "db".into(),
+            node: "lyon".into(),
+            peer: "paris".into(),
+            volumes: [SIZE].into(),
+            mode: Mode::Async,
+            queue: QueueConfig::default(),
+            peer_timeout: Duration::from_secs(6),
+            flush_limit: Duration::from_secs(60),
+            autosync: true,
+            granularity: crate::config::REGION,
+            hot_extents: crate::config::HOT_EXTENTS,
+            resync: ResyncConfig::default(),
+            safe_copy: SafeCopy::On { bound },
+        };
+        let mut record = Superblock::new("db", "lyon", [SIZE.0].into());
+        (record.lineage, record.consistent, record.head) = (lineage, consistent, Sequence(7));
+        record.marks_void = false;
+        let durable =
+            Durable { superblock: record, hot: Vec::new(), marks: Vec::new(), sequence: 1 };
+        Self {
+            engine: Engine::new(config, durable, 1, 1, Moment::ZERO),
+            now: Moment::ZERO,
+            ops: Vec::new(),
+            ios: Vec::new(),
+            saves: Vec::new(),
+            said: Vec::new(),
+            refused: Vec::new(),
+            gone: false,
+        }
+    }
+
+    fn tell(&mut self, event: Event) {
+        let (mut effects, mut keeps) = (Vec::new(), Vec::new());
+        self.now = self.now + Duration::from_millis(1);
+        self.engine.handle(self.now, event, &mut effects);
+        self.engine.settle(self.now, &mut effects);
+        for effect in effects {
+            match effect {
+                Effect::Before(op) => self.ops.push(op),
+                Effect::Store { io, op, .. } => self.ios.push((io, op)),
+                Effect::Keep(keep) => keeps.push(keep),
+                Effect::SaveSuperblock(record) => self.saves.push(record),
+                Effect::Send(message) => self.said.push(message),
+                Effect::Hangup { .. } => self.gone = true,
+                Effect::CommandDone { result: Err(refusal), .. } => self.refused.push(refusal.code),
+                _ => {}
+            }
+        }
+        // The metadata file keeps hot extents and marks at once.
+        for keep in keeps {
+            let kept = match keep {
+                Keep::Hot { ticket, .. } => Kept::Hot { ticket },
+                Keep::Marks { page, .. } => Kept::Marks { page },
+            };
+            self.tell(Event::Kept { kept, ok: true, sequence: 1 });
+        }
+    }
+
+    fn meet(&mut self) {
+        self.meet_as(true);
+    }
+
+    fn meet_as(&mut self, serving: bool) {
+        self.tell(Event::Connected);
+        self.tell(Event::Message(Message::Hello(paris(serving))));
+    }
+
+    fn start(&mut self, keep: bool) {
+        let (lineage, from) = (generation(1), Sequence(21));
+        let start = Start {
+            lineage,
+            from,
+            consistent: false,
+            keep,
+            whole: false,
+            to_copy: 2 * CHUNK_BYTES,
+        };
+        self.tell(Event::Message(Message::Start(start)));
+    }
+
+    fn item(&mut self, sequence: u64, kind: ItemKind, extent: Extent) {
+        let (sequence, after) = (Sequence(sequence), Sequence(20));
+        let volume = VolumeIndex(0);
+        let (fua, punch, resync, payload) = (false, false, true, None);
+        let item = Item { sequence, after, kind, fua, punch, resync, volume, extent, payload };
+        self.tell(Event::Message(Message::Item(item)));
+    }
+
+    fn zero(&mut self, sequence: u64, chunk: u64) {
+        self.item(sequence, ItemKind::Zero, Extent::new(chunk * CHUNK_BYTES, 4096));
+    }
+
+    fn before(&mut self, outcome: BeforeOutcome) -> BeforeOp {
+        let op = self.ops.remove(0);
+        self.tell(Event::BeforeDone(outcome));
+        op
+    }
+
+    fn save(&mut self) -> Superblock {
+        let record = self.saves.remove(0);
+        self.tell(Event::SuperblockSaved { ok: true, sequence: 1 });
+        record
+    }
+
+    fn store_all(&mut self) {
+        while !self.ios.is_empty() {
+            let (io, _) = self.ios.remove(0);
+            self.tell(Event::StoreDone { io, outcome: StoreOutcome::Done });
+        }
+    }
+
+    /// It follows an update and keeps its image at item 7.
+    fn keeping() -> Self {
+        let mut desk = Self::new(generation(1), true, None);
+        desk.meet();
+        desk.start(true);
+        assert!(matches!(desk.before(BeforeOutcome::Done), BeforeOp::Begin { room: 16, .. }));
+        assert!(!desk.save().consistent);
+        desk
+    }
+
+    fn no_room(&self) -> Option<(u64, u64)> {
+        self.said.iter().find_map(|message| match message {
+            Message::Copying(Copying::NoRoom { wanted, free }) => Some((*wanted, *free)),
+            _ => None,
+        })
+    }
+
+    fn command(&mut self, command: Command) {
+        self.tell(Event::Command { id: CommandId(1), command });
+    }
+}
+
+#[test]
+fn nothing_is_overwritten_before_it_is_kept() {
+    let mut desk = Desk::keeping();
+    desk.zero(21, 3);
+    desk.zero(22, 5);
+    assert!(desk.ios.is_empty(), "the store was told before the chunk was kept");
+    let BeforeOp::Preserve { chunks } = desk.before(BeforeOutcome::Done) else {
+        panic!("the chunk is kept")
+    };
+    assert_eq!(chunks, [(VolumeIndex(0), Extent::new(3 * CHUNK_BYTES, CHUNK_BYTES))]);
+    assert_eq!(desk.ios.len(), 1);
+    desk.before(BeforeOutcome::Done);
+    desk.zero(23, 3);
+    assert!(desk.ops.is_empty(), "a chunk is kept once");
+}
+
+#[test]
+fn the_keeping_ends_behind_the_record_that_says_consistent() {
+    let mut desk = Desk::keeping();
+    desk.zero(21, 3);
+    desk.before(BeforeOutcome::Done);
+    desk.store_all();
+    desk.item(22, ItemKind::Consistent, Extent::default());
+    desk.store_all();
+    assert!(desk.ops.is_empty(), "it ended before the record was durable");
+    assert!(desk.save().consistent);
+    assert_eq!(desk.before(BeforeOutcome::Done), BeforeOp::End);
+}
+
+#[test]
+fn without_room_nothing_is_adopted_and_the_source_hears_why() {
+    let mut desk = Desk::new(generation(1), true, None);
+    desk.meet();
+    desk.start(true);
+    desk.before(BeforeOutcome::NoRoom { free: Bytes(4096) });
+    assert_eq!(desk.no_room(), Some((16 * RECORD_BYTES, 4096)));
+    desk.zero(21, 1);
+    assert!(desk.saves.is_empty() && desk.ios.is_empty() && !desk.gone);
+    desk.start(false);
+    assert!(!desk.save().consistent, "given up, it goes on without");
+}
+
+#[test]
+fn a_bound_is_a_want_of_room_too() {
+    let bound = Bytes(3 * RECORD_BYTES);
+    let mut desk = Desk::new(generation(1), true, Some(bound));
+    desk.meet();
+    desk.start(true);
+    assert_eq!(desk.no_room(), Some((16 * RECORD_BYTES, bound.0)));
+}
+
+#[test]
+fn a_copy_that_never_was_consistent_keeps_nothing() {
+    for (lineage, consistent) in [(Lineage::default(), true), (generation(1), false)] {
+        let mut desk = Desk::new(lineage, consistent, None);
+        desk.meet();
+        desk.start(true);
+        assert!(desk.ops.is_empty());
+        assert!(!desk.save().consistent);
+    }
+}
+
+#[test]
+fn an_inconsistent_copy_goes_on_with_what_it_keeps() {
+    let mut desk = Desk::new(generation(1), false, None);
+    let image = KeptImage { head: Sequence(3), lineage: generation(1), ..KeptImage::default() };
+    let chunks = vec![(VolumeIndex(0), Extent::new(0, CHUNK_BYTES))];
+    desk.tell(Event::BeforeFound(Box::new(BeforeKept { image, chunks, damaged: false })));
+    desk.meet();
+    desk.start(true);
+    assert!(matches!(desk.before(BeforeOutcome::Done), BeforeOp::Extend { .. }));
+    desk.save();
+    desk.zero(21, 0);
+    assert_eq!(desk.ios.len(), 1, "what is kept already is not kept again");
+}
+
+#[test]
+fn a_restore_says_first_that_the_image_is_neither_and_then_which_it_is() {
+    let mut desk = Desk::keeping();
+    desk.zero(21, 3);
+    desk.before(BeforeOutcome::Done);
+    desk.store_all();
+    desk.tell(Event::Disconnected { why: String::from("cut") });
+    desk.command(Command::Promote { force: true });
+    assert_eq!(desk.refused, ["needs-sync"]);
+    desk.command(Command::Restore { force: true });
+    desk.store_all();
+    let neither = desk.save();
+    assert!(neither.marks_void && !neither.consistent && !neither.clean);
+    assert_eq!(desk.before(BeforeOutcome::Done), BeforeOp::Restore);
+    let kept = desk.save();
+    assert_eq!((kept.lineage, kept.consistent, kept.head), (generation(1), true, Sequence(7)));
+    assert!(kept.marks_void && !kept.sure, "nothing is known of what the peer lacks");
+    let promoted = desk.save();
+    assert_eq!((promoted.role, promoted.lineage.generation.number), (Role::Primary, 2));
+    assert!(promoted.marks_void, "it stays so until marks of everything are kept");
+    assert!(desk.engine.marks().stale_bytes() == SIZE);
+}
+
+#[test]
+fn without_force_the_peer_is_asked_about_the_kept_image() {
+    let mut desk = Desk::keeping();
+    desk.tell(Event::Disconnected { why: String::from("cut") });
+    desk.meet_as(false);
+    desk.command(Command::Restore { force: false });
+    let asked = desk.said.iter().find_map(|message| match message {
+        Message::PromoteRequest { generation, durable } => Some((*generation, *durable)),
+        _ => None,
+    });
+    assert_eq!(asked, Some((generation(1).generation, Sequence(7))));
+    desk.tell(Event::Message(Message::PromoteReply { granted: true, text: String::new() }));
+    assert!(desk.save().marks_void);
+}
+
+#[test]
+fn a_restore_that_failed_is_met_as_unproven() {
+    let mut desk = Desk::keeping();
+    desk.tell(Event::Disconnected { why: String::from("cut") });
+    desk.command(Command::Restore { force: true });
+    desk.save();
+    desk.before(BeforeOutcome::Failed(StoreFault::Io));
+    let source = Hello { metadata: 9, ..paris(true) };
+    let mut facts = crate::recovery::facts_of(&source, &desk.engine.hello());
+    (facts.same_memory, facts.line_from_received, facts.line_from_durable) = (true, true, true);
+    assert_eq!(crate::recovery::decide(&facts).label, "unproven");
+}
+
+#[test]
+fn a_damaged_keeping_is_not_restored() {
+    let mut desk = Desk::keeping();
+    desk.tell(Event::Disconnected { why: String::from("cut") });
+    desk.command(Command::Restore { force: true });
+    desk.save();
+    desk.before(BeforeOutcome::Damaged);
+    assert_eq!(desk.refused, ["restore-failed"]);
+    assert!(!desk.engine.is_primary());
+}
+
+proptest! {
+    #[test]
+    fn the_set_of_chunks_is_a_set(chunks in prop::collection::vec(0..20_000_u64, 0..200)) {
+        let (mut set, mut twin) = (ChunkSet::default(), BTreeSet::new());
+        for chunk in chunks {
+            prop_assert_eq!(set.insert(chunk), twin.insert(chunk));
+            prop_assert_eq!(set.count, twin.len() as u64);
+        }
+        prop_assert!((0..20_000).all(|chunk| set.has(chunk) == twin.contains(&chunk)));
+    }
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Going back to the kept image: a node whose copy is not consistent takes over with its last consistent one.
+//!
+//! ```text
+//!   Wanted ──record: neither image──> Recording ──> Writing ──record: the kept image──> Ending ──> promotion goes on
+//! ```
+//! While chunks are put back the image is neither the source's nor the kept one, and what the source believes to have
+//! copied is undone. So the record first says that this node's marks prove nothing, and says so until it has taken over
+//! and kept marks of everything, or a copy of everything has begun: no stream goes on behind a cursor from before, and
+//! nobody calls the two level. The lineage stays: before the end it is the followed one, which nobody leads from while
+//! the image is not consistent; behind it that of the kept image, so that writes which it lacks are seen by the table.
+//! A crash in the middle leaves the keeping whole: restoring again does the same.
+
+use crate::before::{BeforeOutcome, Restore};
+use crate::engine::Engine;
+use crate::follower::Follower;
+use crate::plant::{Plant, planted};
+use crate::refusal::Refusal;
+use crate::role::Standing;
+use crate::save::Goal;
+use alloc::format;
+use alloc::string::String;
+use helio_format::superblock::Superblock;
+use helio_units::{Generation, Sequence};
+
+impl Engine {
+    /// Whether a promotion may restore, where the copy here is not consistent.
+    pub(crate) fn may_restore(&self) -> Result<(), Refusal> {
+        let group = &self.shared.config.group;
+        let refuse = |text: String| {
+            let remedy = format!("let the sync from {} complete", self.shared.config.peer);
+            Err(Refusal::new("no-safe-copy", text, remedy))
+        };
+        match self.shared.keeper.kept() {
+            None => refuse(format!("no consistent image of {group} is kept on this node")),
+            Some((_, false)) => {
+                refuse(format!("the image of {group} kept on this node is damaged; see the log"))
+            }
+            Some((_, true)) => Ok(()),
+        }
+    }
+
+    /// Generation and head of the image that a promotion would begin from.
+    pub(crate) fn candidate_head(&self) -> (Generation, Sequence) {
+        let restores = !self.superblock.consistent && self.shared.keeper.restore != Restore::No;
+        match self.shared.keeper.kept().filter(|_| restores) {
+            Some((image, _)) => (image.lineage.generation, image.head),
+            None => (self.superblock.lineage.generation, self.own_head()),
+        }
+    }
+
+    /// Nothing that was received can be applied any more, and nothing is under way.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.shared.keeper.short.is_some()
+            && self.shared.keeper.is_idle()
+            && self.follower.is_still()
+            && !self.is_saving()
+    }
+
+    /// A promotion of an inconsistent copy: restores as far as it can now, or ends it.
+    pub(crate) fn promote_inconsistent(&mut self) {
+        let still = self.can_leave_following() || self.is_stuck();
+        if self.is_saving() || !still || !self.shared.keeper.is_idle() {
+            return;
+        }
+        match self.shared.keeper.restore {
+            Restore::Wanted if self.may_restore().is_ok() => {
+                self.shared.keeper.restore = Restore::Recording;
+                self.save(Goal::Restoring);
+            }
+            Restore::No | Restore::Wanted => {
+                let refusal = self.needs_sync();
+                self.end_promotion(refusal);
+            }
+            Restore::Recording | Restore::Writing | Restore::Ending => {}
+        }
+    }
+
+    fn end_promotion(&mut self, refusal: Refusal) {
+        self.shared.keeper.restore = Restore::No;
+        if let Standing::Promoting { command, .. } = self.standing {
+            self.stand(self.resting());
+            command.into_iter().for_each(|id| self.done(id, Err(refusal.clone())));
+        }
+    }
+
+    /// This image is neither one: the record for the time of the restore.
+    pub(crate) fn shape_restoring(b: &mut Superblock) {
+        b.marks_void |= !planted(Plant::RestoreProven);
+        (b.clean, b.equal) = (false, false);
+    }
+
+    /// The record says so: what was received is let go, and the chunks are put back.
+    pub(crate) fn restoring_saved(&mut self) {
+        self.follower.lay_down(&mut self.shared);
+        self.follower = Follower::new(self.shared.config.volumes.len(), self.superblock.head);
+        self.shared.keeper.restore = Restore::Writing;
+        self.run_restore();
+    }
+
+    pub(crate) fn restored(&mut self) {
+        self.shared.keeper.restore = Restore::Ending;
+        self.save(Goal::Restored);
+    }
+
+    /// This is the kept image again.
+    pub(crate) fn shape_restored(&self, b: &mut Superblock) {
+        let Some((image, _)) = self.shared.keeper.kept() else {
+            panic!("an image was restored that is not kept")
+        };
+        b.lineage = image.lineage;
+        b.head = image.head;
+        (b.consistent, b.clean) = (true, image.exact);
+        (b.wrote, b.alone, b.equal) = (image.wrote, image.alone, false);
+        // What was confirmed behind it is not in it.
+        b.sure = false;
+    }
+
+    pub(crate) fn restored_saved(&mut self) {
+        let b = &self.superblock;
+        let text =
+            format!("the image of {} is restored as of item {}", b.lineage.generation, b.head);
+        self.shared.warn(text);
+        self.follower = Follower::new(self.shared.config.volumes.len(), b.head);
+        self.shared.keeper.restore = Restore::No;
+    }
+
+    pub(crate) fn restore_failed(&mut self, outcome: BeforeOutcome) {
+        let why = match outcome {
+            BeforeOutcome::Damaged => String::from("what is kept is damaged; nothing was put back"),
+            BeforeOutcome::Failed(fault) => format!("{fault}"),
+            BeforeOutcome::NoRoom { .. } | BeforeOutcome::Done => String::from("no room"),
+        };
+        let text =
+            format!("the kept image of {} was not restored: {why}", self.shared.config.group);
+        self.shared.warn(text.clone());
+        let remedy = "mend the store and repeat, or let a sync complete; it will copy everything";
+        self.end_promotion(Refusal::new("restore-failed", text, remedy));
+    }
+}

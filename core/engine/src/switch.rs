@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A planned change of roles, without loss, from either side.
+//!
+//! ```text
+//!   old primary                                              new primary
+//!       │ <──────────────── SwitchWanted ──────────────────────── │   only where the command was given there
+//!       │ clients are let go, everything is delivered, flushed,   │
+//!       │ and the record says secondary                           │
+//!       │ ───────────────────── Invite ─────────────────────────> │
+//!       │                                                         │ everything is durable: the record says primary
+//!       │ <───────────── connects anew, hello: it serves ──────── │
+//! ```
+//! Until the record says secondary the old primary just goes on if anything is in the way. From the invitation on,
+//! only the peer's next hello tells what became of it: a peer whose generation is still ours surely did not take over,
+//! for it says hello in a settled role, and an invitation dies with its connection. Where no hello comes in time the
+//! old primary stays secondary, since a primary too many is worse than none, and says so.
+
+use crate::before::Restore;
+use crate::engine::Engine;
+use crate::event::CommandId;
+use crate::refusal::Refusal;
+use crate::role::{Leave, Standing, busy};
+use crate::stream::Pace;
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::time::Duration;
+use helio_format::lineage::Relation;
+use helio_format::message::{Message, Parting};
+use helio_format::roles::Roles;
+use helio_units::Moment;
+
+/// How long the queue may take to drain; writers wait for that long at most.
+pub(crate) const SWITCH_PATIENCE: Duration = Duration::from_secs(10);
+/// How long the peer may take to say that it serves.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
+/// How long the side that asked waits for the whole of it.
+const ASKED_PATIENCE: Duration = Duration::from_secs(25);
+
+impl Engine {
+    pub(crate) fn switch(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
+        let (peer, group) = (self.shared.config.peer.clone(), self.shared.config.group.clone());
+        match self.standing {
+            Standing::Primary => self.begin_switch(Some(id)).map(|()| None),
+            Standing::Secondary if self.switch_wanted.is_some() => Err(busy()),
+            Standing::Secondary if self.session.peer().is_some_and(|h| h.serving) => {
+                self.may_take_over()?;
+                self.switch_wanted = Some((id, self.shared.now + ASKED_PATIENCE));
+                self.shared.send(Message::Roles(Roles::SwitchWanted));
+                Ok(None)
+            }
+            Standing::Secondary | Standing::Returning => Err(Refusal::new(
+                "no-primary",
+                format!("no connected node is primary for {group}, so there is no role to change"),
+                format!("`helio promote {group}` on the node that should be primary"),
+            )),
+            _ => {
+                let text = format!("{group} changes roles with {peer} or by itself already");
+                Err(Refusal { text, ..busy() })
+            }
+        }
+    }
+
+    /// What this node's own copy and record must be before it may take a role that is handed to it.
+    fn may_take_over(&self) -> Result<(), Refusal> {
+        let (node, group) = (&self.shared.config.node, &self.shared.config.group);
+        let remedy = "mend it and restart the daemon";
+        if !self.superblock.consistent || !self.follower.streaming {
+            return Err(Refusal::later(
+                "not-level",
+                format!("{node} does not hold a consistent copy of {group} yet"),
+                "wait until the group is replicating",
+            ));
+        }
+        if self.metadata_failed {
+            let text = format!("the metadata file of {group} on {node} cannot be written");
+            return Err(Refusal::new("metadata-failed", text, remedy));
+        }
+        if let Some((volume, fault)) = self.follower.failed {
+            let text = format!("volume {} of {group} failed on {node}: {fault}", volume.0);
+            return Err(Refusal::new("volume-failed", text, remedy));
+        }
+        Ok(())
+    }
+
+    fn begin_switch(&mut self, command: Option<CommandId>) -> Result<(), Refusal> {
+        let (peer, group) = (self.shared.config.peer.clone(), self.shared.config.group.clone());
+        let Some(p) = &self.primary else { return Err(busy()) };
+        if self.session.peer().is_none() {
+            return Err(Refusal::later(
+                "peer-lost",
+                format!("{peer} is not connected ({})", self.session.why),
+                format!("wait until it is, or `helio promote {group} --force` on {peer}"),
+            ));
+        }
+        let in_order = p.flow.as_ref().is_some_and(|f| !matches!(f.pace, Pace::Behind { .. }))
+            && !p.order_lost
+            && p.consistent_at.is_none()
+            && p.marks.none_stale();
+        if !in_order {
+            return Err(Refusal::later(
+                "not-level",
+                format!("{group} is {}: {peer} does not hold everything in order", self.state()),
+                format!("`helio update {group} --wait`, then switch"),
+            ));
+        }
+        if let Some((volume, fault)) = p.faulted {
+            self.shared.info(format!("volume {} failed here ({fault}); switching", volume.0));
+        }
+        self.shared.out.push(crate::effect::Effect::DismissClients);
+        self.leave(command, Leave::Hand).map(|_| ())
+    }
+
+    /// While it drains: whether it cannot come to a hand-over any more.
+    pub(crate) fn cannot_hand(&self, until: Moment) -> bool {
+        let Some(p) = &self.primary else { return true };
+        p.flow.is_none() || p.order_lost || self.shared.now >= until
+    }
+
+    /// Nothing was recorded and nobody was asked yet: it just goes on.
+    pub(crate) fn keep_primary(&mut self, command: Option<CommandId>) {
+        let (peer, node) = (&self.shared.config.peer, &self.shared.config.node);
+        let why = if self.session.peer().is_none() {
+            format!("{peer} was lost ({})", self.session.why)
+        } else {
+            format!("{peer} did not get everything within {} s", SWITCH_PATIENCE.as_secs())
+        };
+        let text = format!("{why}; {node} is still primary");
+        self.stand(Standing::Primary);
+        self.shared.warn(format!("no change of roles: {text}"));
+        let remedy = "try again once the group is replicating and the queue is short";
+        self.finish(command, Err(Refusal::later("not-switched", text, remedy)));
+    }
+
+    /// The record says secondary: the peer is asked to be primary, if it can be, and has everything.
+    pub(crate) fn hand(&mut self, command: Option<CommandId>) {
+        let until = self.shared.now + ANSWER_PATIENCE;
+        self.stand(Standing::Handing { command, until });
+        let b = &self.superblock;
+        if b.clean && b.equal && self.session.peer().is_some() {
+            let (generation, head) = (b.lineage.generation, b.head);
+            self.shared.send(Message::Roles(Roles::Invite { generation, head }));
+        } else {
+            self.take_back("it was lost, or does not have everything");
+        }
+    }
+
+    /// The peer surely did not take over.
+    fn take_back(&mut self, why: &str) {
+        let Standing::Handing { command, .. } = self.standing else { return };
+        let (peer, node) = (&self.shared.config.peer, &self.shared.config.node);
+        let text = format!("{peer} did not take over ({why}); {node} goes on as primary");
+        let remedy = "the log of the other node says what was in the way";
+        self.finish(command, Err(Refusal::later("not-switched", text, remedy)));
+        if self.metadata_failed {
+            self.stand(Standing::Secondary);
+        } else {
+            self.go_on();
+        }
+    }
+
+    /// The peer introduced itself: while a role is being handed to it, that tells what became of it.
+    pub(crate) fn handed(&mut self, serving: bool) {
+        let Standing::Handing { command, .. } = self.standing else { return };
+        let Some(hello) = self.session.peer() else { return };
+        let peer = self.shared.config.peer.clone();
+        let generation = hello.lineage.generation;
+        match self.superblock.lineage.relation_of(&hello.lineage) {
+            _ if serving => {
+                self.stand(Standing::Secondary);
+                let text = format!("{peer} is primary now, in generation {generation}");
+                self.finish(command, Ok(text));
+            }
+            Relation::Descendant(_) => {
+                self.stand(Standing::Secondary);
+                let text = format!("{peer} took over, and is not serving any more");
+                let remedy = format!("`helio status` on {peer} tells why");
+                self.finish(command, Err(Refusal::new("not-switched", text, remedy)));
+            }
+            Relation::Unrelated => {
+                self.stand(Standing::Secondary);
+                let text = format!("{peer} came back with a history of its own");
+                let remedy = "`helio explain` on both nodes tells what it is";
+                self.finish(command, Err(Refusal::new("not-switched", text, remedy)));
+            }
+            _ => self.take_back("it is secondary still"),
+        }
+    }
+
+    /// Nothing was heard of the one that was asked to take over: it may be primary, so this node is not.
+    pub(crate) fn handed_unheard(&mut self) {
+        let Standing::Handing { command, .. } = self.standing else { return };
+        let (peer, group) = (self.shared.config.peer.clone(), self.shared.config.group.clone());
+        self.stand(Standing::Secondary);
+        self.hang_up(Parting::RoleChanged, String::from("no answer to a change of roles"));
+        let text =
+            format!("{peer} was asked to take over and was not heard since: it may be primary");
+        self.shared.warn(text.clone());
+        let remedy = format!(
+            "look at `helio status {group}` on {peer}: if it is not primary, `helio promote {group}` on either node"
+        );
+        self.finish(command, Err(Refusal::later("unsure", text, remedy)));
+    }
+
+    pub(crate) fn peer_talks_roles(&mut self, talk: Roles) -> Result<(), String> {
+        match talk {
+            Roles::SwitchWanted => {
+                if let Err(refusal) = self.begin_switch(None) {
+                    self.finish(None, Err(refusal));
+                }
+                Ok(())
+            }
+            Roles::Invite { generation, head } => {
+                let ours = self.superblock.lineage.generation;
+                if self.primary.is_some() || generation != ours {
+                    return Err(String::from("an invitation to a line that is not followed here"));
+                }
+                self.invited(head);
+                Ok(())
+            }
+            Roles::Row { label } => {
+                self.row_told(label);
+                Ok(())
+            }
+        }
+    }
+
+    /// The primary laid its role down behind `head` and asks this node to take it.
+    fn invited(&mut self, head: helio_units::Sequence) {
+        let (node, peer) = (self.shared.config.node.clone(), self.shared.config.peer.clone());
+        let wanted = self.switch_wanted.take().map(|(command, _)| command);
+        let level = self.follower.received == head && self.standing == Standing::Secondary;
+        match self.may_take_over() {
+            Ok(()) if level => {
+                self.shared.info(format!("{peer} hands its role over behind item {head}"));
+                self.shared.keeper.restore = Restore::No;
+                self.begin_promotion(wanted, true);
+            }
+            refused => {
+                let text = refused.err().map_or_else(
+                    || format!("{node} is not level with {peer}"),
+                    |refusal| refusal.text,
+                );
+                self.shared.warn(format!("an invitation to take over is declined: {text}"));
+                self.hang_up(Parting::RoleChanged, format!("cannot take over: {text}"));
+                let remedy = "`helio status` on both nodes tells what is in the way";
+                self.finish(wanted, Err(Refusal::later("not-switched", text, remedy)));
+            }
+        }
+    }
+
+    /// The primary does not change roles, and says why.
+    pub(crate) fn switch_denied(&mut self, text: &str) {
+        if let Some((command, _)) = self.switch_wanted.take() {
+            let peer = &self.shared.config.peer;
+            let text = format!("{peer} does not change roles now: {text}");
+            let remedy = "`helio status` on both nodes tells what is in the way";
+            self.done(command, Err(Refusal::later("not-switched", text, remedy)));
+        }
+    }
+
+    /// Nothing came of asking the primary.
+    pub(crate) fn switch_unheard(&mut self, why: &str) {
+        if let Some((command, _)) = self.switch_wanted.take() {
+            let (peer, group) = (&self.shared.config.peer, &self.shared.config.group);
+            let remedy =
+                format!("`helio status {group}` here and on {peer} tells which is primary");
+            self.done(command, Err(Refusal::later("unsure", why.to_string(), remedy)));
+        }
+    }
+
+    /// Gives up waiting for the primary's word when it is time.
+    pub(crate) fn switch_deadline(&mut self) {
+        if self.switch_wanted.is_some_and(|(_, until)| self.shared.now >= until) {
+            self.switch_unheard("the primary did not change roles in time");
+        }
+    }
+
+    /// Tells whoever asked for a change of roles how it ended: an operator here, or the peer.
+    pub(crate) fn finish(&mut self, command: Option<CommandId>, result: Result<String, Refusal>) {
+        match (command, result) {
+            (Some(id), result) => self.done(id, result),
+            (None, Err(refusal)) if self.session.peer().is_some() => {
+                self.shared.send(Message::PromoteReply { granted: false, text: refusal.text });
+            }
+            (None, _) => {}
+        }
+    }
+}

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Short stories of planned changes of roles.
+
+use super::*;
+use helio_format::copying::Copying;
+use helio_format::roles::Roles;
+
+fn said_roles(desk: &Desk) -> Option<&Roles> {
+    desk.said.iter().rev().find_map(|m| match m {
+        Message::Roles(talk) if !matches!(talk, Roles::Row { .. }) => Some(talk),
+        _ => None,
+    })
+}
+
+/// A primary that has laid its role down and invited its peer.
+fn handing() -> Desk {
+    let mut desk = Desk::replicating(Mode::Sync);
+    desk.command(Command::Switch);
+    desk.store_all();
+    let record = desk.save(true);
+    assert_eq!((record.role, record.equal, record.clean), (Role::Secondary, true, true));
+    assert!(matches!(said_roles(&desk), Some(Roles::Invite { head: Sequence(3), .. })));
+    assert!(desk.results.len() == 1, "it is not over before the peer serves");
+    desk
+}
+
+fn last_refusal(desk: &Desk) -> Option<&'static str> {
+    desk.results.last().and_then(|r| r.as_ref().err()).map(|refusal| refusal.code)
+}
+
+#[test]
+fn a_switch_is_over_when_the_peer_serves() {
+    let mut desk = handing();
+    let lineage = desk.lineage();
+    desk.lose_link();
+    let next = lineage.fork(Generation { number: 9, tag: 9 }, Sequence(3));
+    desk.meet(Hello { serving: true, role: Role::Primary, ..hello(next, true) });
+    assert!(desk.results.last().is_some_and(Result::is_ok));
+    assert!(!desk.engine.is_primary());
+}
+
+#[test]
+fn a_peer_that_did_not_take_over_gives_the_role_back() {
+    let mut desk = handing();
+    let lineage = desk.lineage();
+    desk.lose_link();
+    let head = Sequence(3);
+    let level = Hello { head, received: head, durable: head, ..hello(lineage, true) };
+    desk.meet_before_saving(level);
+    assert_eq!(last_refusal(&desk), Some("not-switched"));
+    let record = desk.save(true);
+    assert_eq!(record.role, Role::Primary);
+    assert_eq!(record.lineage, lineage, "nothing forked: nobody else wrote");
+    assert!(desk.engine.is_primary());
+}
+
+#[test]
+fn a_peer_that_is_not_heard_of_may_be_primary() {
+    let mut desk = handing();
+    desk.lose_link();
+    desk.now = desk.now + Duration::from_secs(11);
+    desk.tell(Event::Tick);
+    assert_eq!(last_refusal(&desk), Some("unsure"));
+    assert!(!desk.engine.is_primary() && desk.saves.is_empty());
+}
+
+#[test]
+fn a_switch_that_loses_its_peer_before_the_invitation_changes_nothing() {
+    let mut desk = Desk::replicating(Mode::Sync);
+    desk.command(Command::Switch);
+    desk.lose_link();
+    desk.tell(Event::Tick);
+    assert!(desk.engine.is_primary() || !desk.ios.is_empty());
+    desk.store_all();
+    while !desk.saves.is_empty() {
+        desk.save(true);
+    }
+    assert_eq!(last_refusal(&desk), Some("not-switched"));
+    assert!(desk.engine.is_primary());
+}
+
+#[test]
+fn a_switch_waits_for_a_peer_that_is_level() {
+    let mut desk = Desk::primary(config());
+    desk.command(Command::Switch);
+    assert_eq!(last_refusal(&desk), Some("peer-lost"));
+    desk.meet(hello(Lineage::default(), true));
+    desk.command(Command::Switch);
+    assert_eq!(last_refusal(&desk), Some("not-level"));
+    assert!(desk.engine.is_primary());
+}
+
+#[test]
+fn an_invited_follower_becomes_primary_and_knows_the_copies_equal() {
+    let mut desk = follower(generation(1), true);
+    desk.save(true);
+    desk.hear(item(1));
+    desk.store_all();
+    desk.command(Command::Switch);
+    assert_eq!(said_roles(&desk), Some(&Roles::SwitchWanted));
+    let invite = Roles::Invite { generation: generation(1).generation, head: Sequence(1) };
+    desk.hear(Message::Roles(invite));
+    desk.store_all();
+    let record = desk.save(true);
+    assert_eq!((record.role, record.lineage.generation.number), (Role::Primary, 2));
+    assert_eq!(record.lineage.ancestors()[0].fork, Sequence(1));
+    assert!(desk.engine.is_primary() && desk.results.last().is_some_and(Result::is_ok));
+    assert_eq!(desk.engine.state(), State::Queuing, "the copies are equal, so order is kept");
+}
+
+#[test]
+fn a_follower_that_lacks_something_declines() {
+    let mut desk = follower(generation(1), true);
+    desk.save(true);
+    desk.hear(item(1));
+    let invite = Roles::Invite { generation: generation(1).generation, head: Sequence(2) };
+    desk.hear(Message::Roles(invite));
+    assert!(desk.engine.is_link_down(), "its next hello tells that it did not take over");
+    desk.store_all();
+    assert!(desk.saves.is_empty());
+}
+
+#[test]
+fn a_stop_during_a_change_of_roles_comes_after_it() {
+    let mut desk = Desk::replicating(Mode::Sync);
+    desk.command(Command::Switch);
+    desk.command(Command::Stop);
+    desk.store_all();
+    desk.save(true);
+    desk.tell(Event::Tick);
+    let ends: Vec<bool> = desk.results.iter().map(Result::is_ok).collect();
+    assert_eq!(ends, [true, false, true], "promoted; switched, perhaps; stopped");
+    assert!(!desk.engine.is_primary());
+}
+
+/// A primary whose peer went on without it, and which is secondary again.
+fn diverged() -> (Desk, Lineage) {
+    let mut desk = Desk::replicating(Mode::Async);
+    let parent = desk.lineage();
+    desk.lose_link();
+    desk.write(1);
+    desk.store_all();
+    desk.command(Command::Demote);
+    desk.store_all();
+    desk.save(true);
+    let rival = parent.fork(Generation { number: 9, tag: 9 }, Sequence(3));
+    desk.meet(Hello { serving: true, role: Role::Primary, ..hello(rival, true) });
+    (desk, rival)
+}
+
+#[test]
+fn both_nodes_name_the_row_that_fired() {
+    let (desk, _) = diverged();
+    let met = desk.engine.met().expect("they met");
+    assert_eq!((met.label.as_str(), met.as_source), ("diverged", false));
+    assert!(met.facts.own && desk.engine.is_link_down());
+    let mut desk = follower(generation(1), true);
+    desk.hear(Message::Roles(Roles::Row { label: "resume-durable".into() }));
+    assert_eq!(desk.engine.met().map(|met| met.label.as_str()), Some("resume-durable"));
+    let told =
+        |m: &Message| matches!(m, Message::Roles(Roles::Row { label }) if label == "new-peer");
+    let source = Desk::replicating(Mode::Async);
+    assert!(source.said.iter().any(told), "the source tells its row");
+}
+
+/// What the peer marked itself, and that these marks are all.
+fn marks_of_the_peer(desk: &mut Desk) {
+    let wanted = Message::Copying(Copying::MarksWanted);
+    assert!(desk.said.iter().rev().any(|m| *m == wanted), "the marks are not asked for");
+    desk.hear(Message::Copying(Copying::MarksEnd { trusted: true }));
+}
+
+#[test]
+fn a_side_that_is_given_up_may_follow() {
+    let (mut desk, rival) = diverged();
+    let stake = desk.engine.stake().expect("it holds something of its own");
+    assert_eq!(stake.differing, [(VolumeIndex(0), Extent::new(0, REGION.0))], "what it marked");
+    assert!(stake.since.is_some());
+    desk.command(Command::Yield { generation: stake.generation });
+    let record = desk.save(true);
+    assert_eq!((record.wrote, record.clean, record.role), (false, false, Role::Secondary));
+    assert!(!record.marks_void, "its marks prove what they did");
+    desk.meet(Hello { serving: true, role: Role::Primary, ..hello(rival, true) });
+    assert_eq!(desk.engine.met().map(|met| met.label.as_str()), Some("update-marks"));
+    assert!(!desk.engine.is_link_down());
+}
+
+#[test]
+fn of_two_that_forked_the_one_given_up_goes_back_to_where_they_were_one() {
+    let (mut desk, rival) = diverged();
+    let parent = Lineage::default().fork(rival.ancestors()[0].generation, Sequence::ZERO);
+    desk.command(Command::Promote { force: true });
+    desk.save(true);
+    desk.command(Command::Demote);
+    desk.store_all();
+    desk.save(true);
+    desk.meet(Hello { serving: true, role: Role::Primary, ..hello(rival, true) });
+    assert_eq!(desk.engine.met().map(|met| met.label.as_str()), Some("split-brain"));
+    let generation = desk.engine.stake().expect("it holds something").generation;
+    desk.command(Command::Yield { generation });
+    assert_eq!(desk.save(true).lineage, parent);
+    desk.meet(Hello { serving: true, role: Role::Primary, ..hello(rival, true) });
+    assert_eq!(desk.engine.met().map(|met| met.label.as_str()), Some("update-marks"));
+}
+
+#[test]
+fn of_two_that_share_no_history_the_one_given_up_joins_as_new() {
+    let (mut desk, _) = diverged();
+    let stranger = generation(5);
+    let serving = |remembers| Hello {
+        serving: true,
+        role: Role::Primary,
+        metadata: remembers,
+        ..hello(stranger, true)
+    };
+    desk.meet(serving(1));
+    assert_eq!(desk.engine.met().map(|met| met.label.as_str()), Some("unrelated"));
+    let generation = desk.engine.stake().expect("it holds something").generation;
+    desk.command(Command::Yield { generation });
+    let record = desk.save(true);
+    assert_eq!(
+        (record.lineage, record.marks_void, record.remembers),
+        (Lineage::default(), true, 0)
+    );
+    desk.meet(serving(1));
+    assert_eq!(desk.engine.met().map(|met| met.label.as_str()), Some("new-peer"));
+}
+
+#[test]
+fn a_primary_whose_record_is_older_than_its_peer_remembers_is_believed_once_that_gave_up() {
+    let (mut desk, rival) = diverged();
+    let serving =
+        |metadata| Hello { serving: true, role: Role::Primary, metadata, ..hello(rival, true) };
+    desk.hear(Message::Goodbye { parting: Parting::Stopping, text: String::new() });
+    desk.meet_before_saving(serving(0));
+    assert_eq!(desk.engine.met().map(|met| met.label.as_str()), Some("source-rolled-back"));
+    let generation = desk.engine.stake().expect("it holds something").generation;
+    desk.command(Command::Yield { generation });
+    desk.save_all();
+    desk.meet(serving(0));
+    assert_eq!(desk.engine.met().map(|met| met.label.as_str()), Some("new-peer"));
+}
+
+#[test]
+fn no_line_is_resumed_towards_a_side_that_was_given_up() {
+    // The peer restarted, or was primary meanwhile: then its record is where it was, and its image is not.
+    for (alone, row) in [(false, "resume-durable"), (true, "update-marks")] {
+        let mut desk = Desk::replicating(Mode::Async);
+        let lineage = desk.lineage();
+        desk.lose_link();
+        desk.write(1);
+        desk.store_all();
+        let peer = Hello { incarnation: PEER + 1, clean: false, alone, ..hello(lineage, true) };
+        desk.meet(peer);
+        assert_eq!(desk.engine.met().map(|met| met.label.as_str()), Some(row));
+        if alone {
+            marks_of_the_peer(&mut desk);
+            assert!(!desk.last_start().consistent, "order is not kept over what it holds");
+        }
+    }
+}
+
+#[test]
+fn a_hand_over_is_proven_equal_although_the_old_primary_told_not_how_far_it_was() {
+    let lineage = generation(1);
+    let mut desk = follower(lineage, true);
+    desk.save(true);
+    desk.hear(item(1));
+    desk.store_all();
+    let here = Sequence(1);
+    desk.lose_link();
+    let left = Hello { wrote: true, head: here, durable: here, ..hello(lineage, true) };
+    desk.meet(left.clone());
+    desk.command(Command::Promote { force: false });
+    desk.hear(Message::PromoteReply { granted: true, text: String::new() });
+    desk.store_all();
+    desk.save(true);
+    desk.meet(left);
+    assert_eq!(desk.engine.met().map(|met| met.label.as_str()), Some("equal-at-fork"));
+    assert!(desk.last_start().consistent, "nothing is copied");
+}
+
+#[test]
+fn nothing_is_given_up_that_was_not_looked_at() {
+    let (mut desk, _) = diverged();
+    desk.command(Command::Yield { generation: Generation { number: 99, tag: 1 } });
+    assert_eq!(last_refusal(&desk), Some("busy"));
+    assert!(desk.saves.is_empty());
+    let mut primary = Desk::primary(config());
+    primary.command(Command::Yield { generation: Generation { number: 1, tag: 1 } });
+    assert_eq!(last_refusal(&primary), Some("is-primary"));
+}
+
+#[test]
+fn what_was_asked_just_before_clients_are_let_go_is_still_answered() {
+    let mut desk = Desk::replicating(Mode::Async);
+    desk.command(Command::Switch);
+    desk.write(1);
+    desk.store_all();
+    desk.acked(4);
+    desk.store_all();
+    assert_eq!(desk.answers, [(1, true)]);
+    assert!(matches!(desk.save(true).head, Sequence(4)));
+    assert!(matches!(said_roles(&desk), Some(Roles::Invite { head: Sequence(4), .. })));
+}

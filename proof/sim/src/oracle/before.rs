@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a secondary keeps while it is updated: from the record that calls its copy inconsistent to the one that calls
+//! it consistent again, what is kept laid over what is there gives the image it had before.
+//!
+//! Judged for every block that changes, and for all of them whenever the node dies, starts or ends an update. A
+//! keeping may be given up by the operator, or not be asked for; then nothing is expected until the next one.
+
+use super::Oracle;
+use super::history::Image;
+use crate::promise::{Promise, Violation, hold};
+use helio_engine::SafeCopy;
+use helio_twin::{Cluster, Place, Side, Stamp};
+use helio_units::VolumeIndex;
+use std::collections::BTreeMap;
+
+/// What a node's keeping must give back.
+#[derive(Debug)]
+pub(super) struct Expected {
+    generation: super::Key,
+    head: u64,
+    image: Image,
+    /// That image was what a power cut had left.
+    tainted: bool,
+}
+
+impl Oracle {
+    /// The operator gives safe copies up: none is expected until the next update.
+    pub(crate) fn safe_copy_given_up(&mut self) {
+        self.expected = [None, None];
+        self.waived = true;
+    }
+
+    /// A record is durable, and is looked at before anything else is.
+    pub(super) fn keeping_recorded(
+        &mut self,
+        cluster: &Cluster,
+        side: Side,
+    ) -> Result<(), Violation> {
+        let node = cluster.node(side);
+        let Some(record) = node.superblock() else { return Ok(()) };
+        let copy = &self.copies[side.index()];
+        let was = copy.consistent && copy.generation != super::Key::default();
+        if was && !record.consistent {
+            let keeps = node.config.safe_copy != SafeCopy::Off && !self.waived;
+            let keeps = keeps && node.before.kept().is_some();
+            hold(
+                keeps || self.waived || node.config.safe_copy == SafeCopy::Off,
+                Promise::SafeCopy,
+                || format!("{side} gives a consistent image up and keeps nothing of it"),
+            )?;
+            self.expected[side.index()] = keeps.then(|| Expected {
+                generation: copy.generation,
+                head: node.before.kept_head().unwrap_or_default(),
+                image: self.images[side.index()].clone(),
+                tainted: copy.tainted,
+            });
+        }
+        if record.consistent {
+            self.waived &= self.copies[side.index()].consistent;
+            if let Some(expected) = self.expected[side.index()].take()
+                && self.history_of(record.lineage.generation) == expected.generation
+                && record.head.0 == expected.head
+                && !self.copies[side.index()].consistent
+            {
+                self.judge_restored(side, &expected)?;
+                self.restored_tainted[side.index()] = expected.tainted;
+                self.restores += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn judge_restored(&self, side: Side, expected: &Expected) -> Result<(), Violation> {
+        let equal = self.images[side.index()] == expected.image;
+        hold(equal, Promise::SafeCopy, || {
+            format!("{side} restored an image that is not the one it kept")
+        })
+    }
+
+    /// A block of a node's live image changed while an image is kept there.
+    pub(super) fn judge_kept_block(
+        &self,
+        cluster: &Cluster,
+        side: Side,
+        place: Place,
+    ) -> Result<(), Violation> {
+        let Some(expected) = &self.expected[side.index()] else { return Ok(()) };
+        let kept = cluster.node(side).before.kept_block(place);
+        let live = self.images[side.index()][usize::from(place.volume.0)][place.block as usize];
+        let wanted = expected.image[usize::from(place.volume.0)][place.block as usize];
+        hold(kept.unwrap_or(live) == wanted, Promise::SafeCopy, || {
+            format!("{side} overwrote {wanted:?} at {place:?}, and keeps {kept:?} of it")
+        })
+    }
+
+    /// All that is kept, laid over all that is there.
+    pub(super) fn judge_keeping(&self, cluster: &Cluster, side: Side) -> Result<(), Violation> {
+        let Some(expected) = &self.expected[side.index()] else { return Ok(()) };
+        let kept: BTreeMap<Place, Stamp> = cluster.node(side).before.kept().unwrap_or_default();
+        let images = expected.image.iter().zip(&self.images[side.index()]);
+        for (volume, (wanted, live)) in (0u16..).map(VolumeIndex).zip(images) {
+            for (block, (wanted, live)) in (0u32..).zip(wanted.iter().zip(live)) {
+                let place = Place { volume, block };
+                let gives = kept.get(&place).unwrap_or(live);
+                hold(gives == wanted, Promise::SafeCopy, || {
+                    format!("{side} kept {wanted:?} at {place:?}; a restore would give {gives:?}")
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
