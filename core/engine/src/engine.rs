@@ -237,6 +237,7 @@ impl Engine {
         } else {
             self.follow();
         }
+        self.watch_peer();
         self.record_company();
         self.record_heard();
         self.change_role();

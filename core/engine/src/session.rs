@@ -368,21 +368,22 @@ impl Engine {
             .is_some_and(|p| p.flow.is_some() && p.cursors.sent > p.cursors.durable)
     }
 
-    /// Pings when due, and gives a silent peer up.
-    pub(crate) fn keep_alive(&mut self) {
+    /// Gives a silent peer up. What follows from that must come after it in the same batch: nothing else may happen.
+    pub(crate) fn watch_peer(&mut self) {
         let now = self.shared.now;
-        if matches!(self.session.link, Link::Down) {
-            return;
-        }
-        if now >= self.lost_at() {
+        if !matches!(self.session.link, Link::Down) && now >= self.lost_at() {
             let peer = &self.shared.config.peer;
             let silent = now - self.quiet_since();
             let why = format!("{peer} gave no sign of progress for {:.1} s", silent.as_secs_f64());
             self.shared.warn(why.clone());
             self.shared.out.push(Effect::Hangup { why: why.clone(), refused: false });
             self.disconnected(why);
-            return;
         }
+    }
+
+    /// Pings when due.
+    pub(crate) fn keep_alive(&mut self) {
+        let now = self.shared.now;
         let waiting = self.primary.as_ref().is_some_and(|p| p.queue.waiters() > 0)
             || self.standing.is_leaving();
         let undurable =

@@ -39,6 +39,7 @@ pub(crate) enum Fault {
     LateClose,
     Log,
     Update,
+    Full,
     Mode(Mode),
     Switch,
     CleanStop(Side),
@@ -91,6 +92,7 @@ impl Fault {
             Self::ClockLeap(_) => (Kind::Clock, "clock-leaps"),
             Self::Log => (Kind::Operator, "log"),
             Self::Update => (Kind::Operator, "update"),
+            Self::Full => (Kind::Operator, "full"),
             Self::Mode(_) => (Kind::Operator, "mode"),
             Self::Measure => (Kind::Operator, "measure"),
             Self::Switch => (Kind::Switch, "switch"),
@@ -158,7 +160,8 @@ impl Driver {
             Kind::Clock => Fault::ClockLeap(side),
             Kind::Operator => match dice.below(6) {
                 0 | 1 => Fault::Log,
-                2 | 3 => Fault::Update,
+                2 => Fault::Update,
+                3 => Fault::Full,
                 4 => Fault::Mode(pick(dice, &Mode::ALL)),
                 _ => Fault::Measure,
             },
@@ -248,9 +251,10 @@ impl Driver {
     fn meddle(&mut self, fault: Fault, cluster: &mut Cluster, oracle: &mut Oracle) {
         let serving = Side::BOTH.into_iter().find(|side| cluster.node(*side).serves());
         match fault {
-            Fault::Log | Fault::Update | Fault::Mode(_) => {
+            Fault::Log | Fault::Update | Fault::Full | Fault::Mode(_) => {
                 let command = match fault {
                     Fault::Log => Command::Log,
+                    Fault::Full => Command::Full,
                     Fault::Mode(mode) => Command::Mode(mode),
                     _ => Command::Update,
                 };

@@ -90,7 +90,7 @@ const KINDS: [Row; 25] = [
     (Kind::Metadata, "metadata", 2, &["metadata-write-fails", "metadata-flush-fails"]),
     (Kind::Hang, "hang", 5, &["hang"]),
     (Kind::Clock, "clock", 4, &["clock-leaps", "clock-drifts"]),
-    (Kind::Operator, "operator", 12, &["log", "update", "mode", "measure"]),
+    (Kind::Operator, "operator", 12, &["log", "update", "full", "mode", "measure"]),
     (Kind::Switch, "switch", 8, &["switch"]),
     (Kind::Stop, "clean-stop", 4, &["clean-stop"]),
     (Kind::Split, "split-brain", 1, &["split-brain"]),

@@ -109,6 +109,7 @@ fn other_step(word: &str, b: u64) -> Option<Step> {
         "demote" => Step::Command(Command::Demote),
         "log" => Step::Command(Command::Log),
         "update" => Step::Command(Command::Update),
+        "full" => Step::Command(Command::Full),
         "mode" => {
             Step::Command(Command::Mode(Mode::ALL.into_iter().find(|mode| *mode as u64 == b)?))
         }
@@ -243,6 +244,7 @@ mod tests {
             Command::Demote,
             Command::Log,
             Command::Update,
+            Command::Full,
             Command::Mode(Mode::NearSync),
             Command::Stop,
         ] {
