@@ -76,9 +76,7 @@ impl Engine {
         let (Some(primary), Some(peer)) = (&mut self.primary, self.session.peer()) else { return };
         let mut facts = recovery::facts_of(&ours, peer);
         let (received, theirs) = (peer.received, peer.metadata);
-        if peer.consistent {
-            primary.peer_keeping.met_consistent(peer.head);
-        }
+        primary.peer_keeping.met(peer.consistent, peer.head);
         facts.same_memory = primary.peer_incarnation == Some(peer.incarnation);
         facts.equal = self.equal_at_start && primary.retaining;
         facts.line_from_received = received <= primary.cursors.sent

@@ -19,7 +19,8 @@ The simulator: two nodes, one client, one operator and bad luck, in virtual time
 
 Built with `--features plant`:
   --plant NAME       plants a fault in the engine first: drop-after, skip-gate, answer-early,
-                     clear-mark-early, resume-past-gap, overwrite-unpreserved or end-keeping-early
+                     clear-mark-early, resume-past-gap, cover-after-issue, cold-too-early, answer-unrecorded,
+                     overwrite-unpreserved, end-keeping-early or restore-proven
   --check-planted    plants one after the other, and fails unless each is found within N seeds
 ";
 
