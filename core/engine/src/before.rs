@@ -108,7 +108,7 @@ pub(crate) struct Shortage {
 pub(crate) struct PeerKeeping {
     /// The operator gave it up for this update.
     pub(crate) given_up: bool,
-    /// Where the first stream since then began that keeps nothing.
+    /// Where the stream began that keeps nothing, once the peer may have heard of it on this connection.
     given_up_from: Option<Sequence>,
     /// The stream that flows asked for it.
     asked: bool,
@@ -119,17 +119,20 @@ pub(crate) struct PeerKeeping {
 impl PeerKeeping {
     /// Whether a stream that begins there is to ask for it; one that keeps the image consistent needs none.
     pub(crate) fn ask(&mut self, from: Sequence, consistent: bool, s: &Shared) -> bool {
-        self.asked = !consistent && s.config.safe_copy.is_on() && !self.given_up;
-        if self.given_up && !consistent {
-            self.given_up_from = self.given_up_from.or(Some(from));
+        if self.given_up_from.is_some() {
+            // The peer heard of it, and has nothing to give up, or is consistent again by now.
+            self.is_over();
         }
+        self.asked = !consistent && s.config.safe_copy.is_on() && !self.given_up;
+        self.given_up_from = Some(from).filter(|_| self.given_up && !consistent);
         self.refused = None;
         self.asked
     }
 
-    /// The peer is met with a consistent image as of that item: an update whose end was never heard of is over.
-    pub(crate) fn met_consistent(&mut self, head: Sequence) {
-        if self.given_up_from.is_some_and(|from| head >= from) {
+    /// The peer is met, with an image as of that item. What was given up is given up once: not again if it heard of it.
+    pub(crate) fn met(&mut self, consistent: bool, head: Sequence) {
+        let reached = if consistent { head } else { head.next() };
+        if self.given_up_from.take().is_some_and(|from| reached >= from) {
             self.is_over();
         }
     }
@@ -621,7 +624,7 @@ impl Engine {
     /// Updates without keeping the peer's last consistent image.
     pub(crate) fn give_up_safe_copy(&mut self) {
         if let Some(primary) = &mut self.primary {
-            primary.peer_keeping.given_up = true;
+            primary.peer_keeping = PeerKeeping { given_up: true, ..PeerKeeping::default() };
             // An update under way begins anew, so that the peer hears of it.
             if primary.flow.is_some() && primary.order_lost {
                 primary.drop_queue("the operator gave the safe copy up", &mut self.shared);

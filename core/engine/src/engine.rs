@@ -241,8 +241,11 @@ impl Engine {
         self.record_company();
         self.record_heard();
         self.change_role();
-        self.arrange_keeping();
-        self.keep_step();
+        // Who has stopped begins nothing any more.
+        if self.standing != Standing::Stopped {
+            self.arrange_keeping();
+            self.keep_step();
+        }
         self.greet();
         self.keep_alive();
         self.look();

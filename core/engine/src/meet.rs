@@ -77,9 +77,7 @@ impl Engine {
         let (Some(primary), Some(peer)) = (&mut self.primary, self.session.peer()) else { return };
         let mut facts = recovery::facts_of(&ours, peer);
         let (received, theirs) = (peer.received, peer.metadata);
-        if peer.consistent {
-            primary.peer_keeping.met_consistent(peer.head);
-        }
+        primary.peer_keeping.met(peer.consistent, peer.head);
         // What a side that was given up holds lies on no line, and is in no proof: its marks alone tell it.
         let on_line = peer.wrote || !peer.alone;
         facts.same_memory = on_line && primary.peer_incarnation == Some(peer.incarnation);

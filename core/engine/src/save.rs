@@ -129,15 +129,7 @@ impl Engine {
                 b.head = self.follower.completed;
             }
             Goal::SteppedBack => b.role = Role::Secondary,
-            Goal::Alone => {
-                let number = b.lineage.generation.number + 1;
-                let generation = Generation { number, tag: self.roll() };
-                if let Some(p) = &self.primary {
-                    b.head = p.line.head;
-                    b.lineage = b.lineage.fork(generation, b.head);
-                }
-                b.alone = true;
-            }
+            Goal::Alone => self.shape_alone(b),
             Goal::Together => b.alone = false,
             Goal::Void => b.marks_void = true,
             Goal::MarksKept => b.marks_void = false,
@@ -172,6 +164,16 @@ impl Engine {
         b.head = head;
         b.clean = false;
         b.equal = false;
+    }
+
+    fn shape_alone(&mut self, b: &mut Superblock) {
+        let number = b.lineage.generation.number + 1;
+        let generation = Generation { number, tag: self.roll() };
+        if let Some(p) = &self.primary {
+            b.head = p.line.head;
+            b.lineage = b.lineage.fork(generation, b.head);
+        }
+        b.alone = true;
     }
 
     pub(crate) fn superblock_saved(&mut self, ok: bool, sequence: u64) {
