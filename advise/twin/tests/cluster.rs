@@ -22,6 +22,7 @@ fn config(side: Side, mode: Mode) -> Config {
         peer_timeout: Duration::from_secs(2),
         flush_limit: Duration::from_secs(10),
         autosync: true,
+        hook_before_sync: false,
     }
 }
 

@@ -75,6 +75,8 @@ pub struct Config {
     pub flush_limit: Duration,
     /// Copy marked regions without being asked once the link is back.
     pub autosync: bool,
+    /// An update asks the operator's hook first.
+    pub hook_before_sync: bool,
 }
 
 impl Config {

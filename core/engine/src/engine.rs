@@ -40,6 +40,8 @@ pub struct Engine {
     /// The peer's copy was proven equal when this node became primary, and no stream has begun since.
     pub(crate) equal_at_start: bool,
     pub(crate) update_wanted: bool,
+    /// The hook is being asked whether an update may begin, for that command or for none.
+    pub(crate) asking_hook: Option<Option<CommandId>>,
     /// The state last told to the peer.
     pub(crate) told_state: Option<State>,
     pub(crate) seen: Seen,
@@ -85,6 +87,7 @@ impl Engine {
             follower,
             equal_at_start: false,
             update_wanted: false,
+            asking_hook: None,
             told_state: None,
             seen: Seen { state: State::Logging, since: now },
             recorder: Recorder::default(),
@@ -138,6 +141,8 @@ impl Engine {
                     primary.mode_changed(&mut self.shared);
                 }
             }
+            Event::VerifyRemembered(memory) => self.shared.verify.remember(memory),
+            Event::HookAnswered { refused } => self.hook_answered(refused),
             Event::Tick => {}
         }
     }
@@ -160,13 +165,14 @@ impl Engine {
                 let answer = match outcome {
                     StoreOutcome::Read { payload, .. } => Answer::Read(payload),
                     StoreOutcome::Failed(fault) => Answer::Denied(Denial::Store(fault)),
-                    StoreOutcome::Done => panic!("a read ended without bytes"),
+                    other => panic!("a read ended as {other:?}"),
                 };
                 s.reply(request, answer);
             }
             (Purpose::Local(at), Some(primary)) => primary.local_done(at, outcome, s),
             (Purpose::Copy(region), Some(primary)) => primary.copy_done(region, outcome, s),
-            (Purpose::Local(_) | Purpose::Copy(_), None) => {
+            (Purpose::Verify(check), Some(primary)) => primary.verify_done(check, outcome, s),
+            (Purpose::Local(_) | Purpose::Copy(_) | Purpose::Verify(_), None) => {
                 panic!("a primary left with work under way")
             }
             (Purpose::Apply(at), _) => self.follower.applied(at, outcome, s),
@@ -187,6 +193,7 @@ impl Engine {
             if matches!(self.standing, Standing::Primary) {
                 primary.mend(&self.shared);
                 primary.copy_step(&mut self.shared);
+                primary.verify_step(&mut self.shared);
             }
             primary.pump(&mut self.shared);
             primary.keep_pace(&mut self.shared);
@@ -238,7 +245,8 @@ impl Engine {
     pub fn deadline(&self) -> Moment {
         let follower =
             if self.primary.is_none() { self.follower.deadline() } else { Moment::NEVER };
-        self.session_deadline().min(self.role_deadline()).min(follower)
+        let own = self.role_deadline().min(self.verify_deadline());
+        self.session_deadline().min(own).min(follower)
     }
 
     pub(crate) fn refuse_command(&mut self, command: Option<CommandId>, text: String) {

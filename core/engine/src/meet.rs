@@ -82,6 +82,7 @@ impl Engine {
         let s = &mut self.shared;
         s.info(format!("{} met as {label}", s.config.peer));
         self.session.why = format!("connected, {label}");
+        let mut sync = false;
         match verdict {
             Verdict::Refuse => return self.refuse(label, true),
             Verdict::ResumeReceived => primary.resume_received(lineage, received, s),
@@ -94,13 +95,14 @@ impl Engine {
                 }
                 primary.drop_queue("the peer's copy is not proven equal", s);
                 let wanted = s.config.autosync || self.update_wanted || peer_keeps_nothing;
-                if wanted && !primary.told_to_log {
-                    primary.begin_sync(lineage, s);
-                }
+                sync = wanted && !primary.told_to_log;
             }
         }
         self.equal_at_start = false;
         self.update_wanted = false;
+        if sync {
+            self.autosync();
+        }
     }
 
     pub(crate) fn meet_as_target(&mut self) {

@@ -16,6 +16,8 @@ pub enum Plant {
     ClearMarkEarly,
     /// A stream resumes one item too late.
     ResumePastGap,
+    /// A peer that lost its memory is asked to compare what it may have gone beyond.
+    CompareAgain,
 }
 
 #[cfg(feature = "plant")]

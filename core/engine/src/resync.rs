@@ -127,7 +127,7 @@ impl Primary {
                 self.fault(volume, fault, s);
                 s.warn(format!("the update stopped at {extent}: {fault}; mend the store, then run `helio update`"));
             }
-            StoreOutcome::Done => panic!("a read ended without bytes"),
+            other => panic!("a copier's read ended as {other:?}"),
         }
         self.leave_gate(volume, extent, s);
     }

@@ -16,6 +16,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use core::time::Duration;
+use helio_format::copying::Copying;
 use helio_format::message::{Hello, Message, Parting, Ping};
 use helio_units::{Bytes, Moment, Rate, Sequence};
 
@@ -202,6 +203,9 @@ impl Engine {
             Message::Pong { token, flushing, .. } if up => {
                 self.peer_pong(token, flushing);
                 Ok(())
+            }
+            Message::Copying(Copying::Differs { volume, extent, sequence }) if up => {
+                self.peer_differs(volume, extent, sequence)
             }
             Message::PromoteRequest { durable, .. } if up => {
                 self.peer_asks_promotion(durable);

@@ -5,6 +5,7 @@
 use crate::config::Config;
 use crate::effect::{Answer, Effect, Loudness, Note, StoreOp};
 use crate::marks::Region;
+use crate::verify::{Check, Verify};
 use alloc::string::String;
 use alloc::vec::Vec;
 use helio_format::message::Message;
@@ -19,6 +20,8 @@ pub(crate) enum Purpose {
     Local(Sequence),
     /// The copier reads a region.
     Copy(Region),
+    /// A verify reads a region.
+    Verify(Check),
     /// A follower applies an item.
     Apply(Sequence),
     /// A flush of the engine's own on a volume.
@@ -56,6 +59,8 @@ pub(crate) struct Shared {
     pub(crate) now: Moment,
     pub(crate) out: Vec<Effect>,
     pub(crate) counters: Counters,
+    /// Where a verify is; it outlives the primary that runs it.
+    pub(crate) verify: Verify,
     ios: Vec<Option<Purpose>>,
     free: Vec<u32>,
 }
@@ -64,6 +69,7 @@ impl Shared {
     pub(crate) fn new(config: Config) -> Self {
         let (ios, free) = (Vec::new(), Vec::new());
         Self {
+            verify: Verify::new(config.volumes.len()),
             config,
             now: Moment::ZERO,
             out: Vec::new(),

@@ -181,6 +181,7 @@ fn config() -> Config {
         peer_timeout: Duration::from_secs(6),
         flush_limit: Duration::from_secs(60),
         autosync: true,
+        hook_before_sync: false,
     }
 }
 
@@ -195,10 +196,15 @@ fn hello(lineage: Lineage, consistent: bool) -> Hello {
         clean: true,
         consistent,
         wrote: false,
+        alone: false,
+        trusted: false,
         lineage,
         head: Sequence::ZERO,
         received: Sequence::ZERO,
         durable: Sequence::ZERO,
+        granularity: REGION.0 as u32,
+        metadata: 0,
+        remembers: 0,
         sizes: [SIZE.0].into(),
     }
 }
@@ -231,11 +237,15 @@ fn item(sequence: u64) -> Message {
     })
 }
 
+fn start(lineage: Lineage, from: u64, consistent: bool) -> Start {
+    Start { lineage, from: Sequence(from), consistent, keep: false, to_copy: 0 }
+}
+
 /// A follower that a primary streams to, from item 1 on.
 fn follower(lineage: Lineage, consistent: bool) -> Desk {
     let mut desk = Desk::new(config());
     desk.meet(Hello { serving: true, role: Role::Primary, ..hello(lineage, true) });
-    desk.hear(Message::Start(Start { lineage, from: Sequence(1), consistent }));
+    desk.hear(Message::Start(start(lineage, 1, consistent)));
     desk
 }
 
@@ -244,7 +254,7 @@ fn a_stream_that_begins_where_no_line_does_ends_the_connection() {
     for from in [0, 1 << 63, u64::MAX] {
         let mut desk = Desk::new(config());
         desk.meet(Hello { serving: true, role: Role::Primary, ..hello(generation(1), true) });
-        let start = Start { lineage: generation(1), from: Sequence(from), consistent: true };
+        let start = start(generation(1), from, true);
         desk.hear(Message::Start(start));
         assert!(desk.accuses(), "item {from}");
     }
@@ -408,7 +418,7 @@ fn a_start_that_arrives_while_another_is_recorded_is_next() {
     let mut desk = follower(generation(1), false);
     desk.lose_link();
     desk.meet(Hello { serving: true, role: Role::Primary, ..hello(generation(1), true) });
-    let start = Start { lineage: generation(1), from: Sequence(9), consistent: false };
+    let start = start(generation(1), 9, false);
     desk.hear(Message::Start(start));
     desk.save(true);
     assert_eq!(desk.save(true).head, Sequence(8));

@@ -66,6 +66,7 @@ impl Node {
             peer_timeout: Duration::from_secs(60),
             flush_limit: Duration::from_secs(60),
             autosync: true,
+            hook_before_sync: false,
         };
         let superblock = Superblock::new("db", name, vec![VOLUME.0]);
         let engine = Engine::new(config, superblock, name.len() as u64, 7, Moment::ZERO);
