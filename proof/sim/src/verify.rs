@@ -13,14 +13,14 @@ impl Driver {
         let Some(side) = Side::BOTH.into_iter().find(|side| cluster.node(*side).serves()) else {
             return;
         };
-        if self.healing || !self.dice.chance(1, 4) {
+        if self.healing || !self.dice.chance(3, 4) {
             return;
         }
-        let slow = Rate(Bytes::mib(1).0);
+        let [slow, steady] = [1, 4].map(|rate| Some(Rate(Bytes::mib(rate).0)));
         let wish = VerifyWish {
             volume: None,
             repair: self.dice.chance(1, 2),
-            rate: pick(&mut self.dice, &[None, None, Some(slow)]),
+            rate: pick(&mut self.dice, &[None, slow, steady]),
             anew: self.dice.chance(1, 2),
         };
         self.tally.verifies += 1;

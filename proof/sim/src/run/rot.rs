@@ -28,6 +28,9 @@ impl Stage<'_> {
         // What an earlier verify left to do would begin somewhere in the middle.
         self.driver.clear();
         self.command(side, Command::StopVerify);
+        // A store that failed once is trusted again when the operator says so.
+        self.command(side, Command::Update);
+        self.advance_until(|stage| stage.is_settled())?;
         self.rot(side.other());
         let status = self.verify(side, false)?;
         let found = blocks(&status);
@@ -52,6 +55,9 @@ impl Stage<'_> {
             let zeros = self.driver.dice.chance(1, 2) && held != Stamp::ZEROS;
             let stamp = if zeros { Stamp::ZEROS } else { Stamp(ROT | n) };
             let place = Place { volume, block };
+            if self.oracle.rotten.contains(&place) {
+                continue;
+            }
             self.tell(&format_args!("{side:>5} ROTS at block {block} of volume {}", volume.0));
             self.cluster.rot(side, place, stamp);
             self.oracle.rotten.insert(place);
