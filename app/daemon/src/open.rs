@@ -4,8 +4,9 @@
 
 use crate::config::{GroupConfig, GroupView, NodeConfig, NodeView, VolumeConfig};
 use crate::patience::once_let_go;
-use crate::shard::{GroupPlan, Guard, Protection, VolumePlan};
+use crate::shard::{GroupPlan, Guard, Outbox, Protection, VolumePlan};
 use crate::trust;
+use crate::verified::{self, Record};
 use anyhow::{Context, Result, bail};
 use helio_disk::{MemberIdentity, OpenError, OpenOptions, Refusal};
 use helio_driver::File;
@@ -17,6 +18,7 @@ use std::fs;
 use std::io::Read;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use tokio::sync::watch;
 
 /// The state directory, held against other daemons for as long as this lives.
 #[derive(Debug)]
@@ -117,6 +119,11 @@ fn plan(
         store,
         superblock,
         queue_source: group.queue_source,
+        outbox: Outbox {
+            verified: watch::Sender::new(Record::default()),
+            asks: watch::Sender::new(0),
+        },
+        verified: verified::load(&verified::path(&state.path, view.name)),
         engine,
     })
 }
@@ -138,6 +145,7 @@ fn engine_config(
         peer_timeout: config.peer_timeout,
         flush_limit: config.flush_limit,
         autosync: config.autosync,
+        hook_before_sync: config.hooks.before_resync.is_some(),
     }
 }
 

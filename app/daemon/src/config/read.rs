@@ -21,8 +21,17 @@ const SHORTEST_TIMEOUT: Duration = Duration::from_millis(100);
 /// What is to be built with the queue on disk.
 const LATER: &str = "comes with the disk queue, which this version does not have";
 
-const GROUP_KEYS: &[&str] =
-    &["nodes", "mode", "queue", "peer-timeout", "flush-limit", "autosync", "link", "volume"];
+const GROUP_KEYS: &[&str] = &[
+    "nodes",
+    "mode",
+    "queue",
+    "peer-timeout",
+    "flush-limit",
+    "autosync",
+    "link",
+    "hooks",
+    "volume",
+];
 const QUEUE_KEYS: &[&str] = &["memory", "items", "preset", "when-full", "disk"];
 const LINK_KEYS: &[&str] = &["send-buffer", "receive-buffer", "congestion"];
 const VOLUME_KEYS: &[&str] = &["size", "io", "sparse", "members"];
@@ -71,6 +80,7 @@ fn group(
     let (peer_timeout, flush_limit) = timeouts(table)?;
     let autosync = table.flag("autosync")?.unwrap_or(true);
     let link = link(table)?;
+    let hooks = super::hooks::hooks(table)?;
     let mut volumes = BTreeMap::new();
     for (name, inner) in table.named("volume", VOLUME_KEYS)? {
         volumes.insert(name.to_owned(), volume(&inner, &pair, members)?);
@@ -98,6 +108,7 @@ fn group(
         flush_limit,
         autosync,
         link,
+        hooks,
         volumes,
     })
 }
