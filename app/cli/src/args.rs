@@ -147,7 +147,7 @@ pub enum Verb {
     Verify {
         /// How.
         #[command(flatten)]
-        wish: Verify,
+        wish: Comparison,
         /// The daemon to ask.
         #[command(flatten)]
         at: At,
@@ -230,7 +230,7 @@ pub enum Verb {
 
 /// How the copies are compared.
 #[derive(Clone, Debug, Args)]
-pub struct Verify {
+pub struct Comparison {
     /// Which group, or which volume of it.
     #[arg(value_name = "GROUP[/VOLUME]")]
     pub what: String,

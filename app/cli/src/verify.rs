@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `helio verify`: the two copies compared while they are in use.
 
-use crate::args::{At, Verify};
+use crate::args::{At, Comparison};
 use crate::client::{Client, ClientError};
 use crate::render::{self, line};
 use crate::verbs::{accepted, one_group, pause, print};
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// How often a verify that is waited for is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-pub(crate) fn run(at: &At, wish: Verify) -> Result<ExitCode> {
+pub(crate) fn run(at: &At, wish: Comparison) -> Result<ExitCode> {
     let client = Client::new(at)?;
     let (group, volume) = match wish.what.split_once('/') {
         Some((group, volume)) => (group, Some(volume.to_owned())),
