@@ -141,10 +141,9 @@ fn serve(
         let shard_ended = tokio::task::spawn_blocking(move || running.join());
         tokio::pin!(shard_ended);
         let (stop, stopping) = watch::channel(false);
-        let limits = control::Limits::default();
-        let hub = Arc::clone(&backend.hub);
+        let (limits, hub) = (control::Limits::default(), Arc::clone(&backend.hub));
         let mut serving = JoinSet::new();
-        let mut errands = run_errands(errands, &backend);
+        let errands = run_errands(errands, &backend);
         if let Some(remote) = remote {
             let backend = Arc::clone(&backend);
             serving.spawn(control::serve(remote, backend, limits, stopping.clone()));
@@ -167,9 +166,7 @@ fn serve(
         };
         hub.end(Clock::wall_now());
         drop(stop);
-        // The shard is gone, and what it wanted kept is: the last record of it is written in full.
-        errands.keepers.join_all().await;
-        errands.hooks.abort_all();
+        errands.end().await;
         if tokio::time::timeout(LAST_ANSWERS_WITHIN, serving.join_all()).await.is_err() {
             tracing::debug!("a control client did not take its last answer in time");
         }
@@ -214,6 +211,14 @@ struct RunningErrands {
     /// These end with the shard.
     keepers: JoinSet<()>,
     hooks: JoinSet<()>,
+}
+
+impl RunningErrands {
+    /// The shard is gone, and what it wanted kept is written in full; nobody asks a hook any more.
+    async fn end(self) {
+        self.keepers.join_all().await;
+        drop(self.hooks);
+    }
 }
 
 fn run_errands(errands: Vec<Errands>, daemon: &Arc<Daemon>) -> RunningErrands {

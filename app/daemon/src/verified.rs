@@ -170,14 +170,16 @@ pub(crate) fn keep(path: &Path, record: &Record) -> std::io::Result<()> {
 /// Keeps the newest record on disk, until there will be none. A file that is written a little late costs a verify that
 /// much of its place.
 pub(crate) async fn keep_up(path: PathBuf, mut records: watch::Receiver<Record>) {
+    let mut turns = tokio::time::interval(PAUSE);
+    turns.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     while records.changed().await.is_ok() {
+        turns.tick().await;
         let record = records.borrow_and_update().clone();
         let file = path.clone();
         let kept = tokio::task::spawn_blocking(move || keep(&file, &record)).await;
         if let Ok(Err(error)) = kept {
             tracing::warn!(file = %path.display(), %error, "what verifies found cannot be kept");
         }
-        tokio::time::sleep(PAUSE).await;
     }
 }
 
