@@ -59,7 +59,7 @@ fn a_turned_byte_is_found_told_and_repaired() {
     // What was found outlives the daemon; what is known is mended by an update.
     wait(&pair, "paris", "a record of it", |_| {
         let file = pair.state("paris").join("groups/db.verify");
-        std::fs::read_to_string(file).is_ok_and(|text| text.contains("8990720"))
+        std::fs::read_to_string(file).is_ok_and(|text| text.contains("8998912"))
     });
     let told = pair.helio("paris", &["verify", "db", "--repair", "--wait"]).expect_success();
     assert!(told.contains("compared"), "{told}");
