@@ -64,6 +64,8 @@ fn a_promotion_behind_a_fence_goes_on_only_where_the_other_node_is_proven_out() 
     let mut pair = pair(&folder);
     begin(&pair, "lyon");
     pair.daemon("lyon").kill9();
+    // A peer that changes its role hangs up, too: what was told before counts for nothing.
+    wait(&pair, "paris", "the loss", |status| status["peer"]["connection"] != "connected");
     told(&folder, "lost-peer db paris lyon logging");
     folder.write("fence.code", "6");
     let refused = pair.helio("paris", &["promote", "db", "--fence"]);
