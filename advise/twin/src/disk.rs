@@ -48,6 +48,8 @@ struct Image {
 #[derive(Debug)]
 enum Work {
     Read { extent: Extent },
+    Digest { extent: Extent },
+    Verify { extent: Extent, digests: Vec<Stamp> },
     Change { extent: Extent, stamps: Vec<Stamp>, fua: bool },
     Flush { upto: u64 },
 }
@@ -65,6 +67,8 @@ struct UnderWay {
 pub(crate) enum Ended {
     Done,
     Read(Vec<Stamp>),
+    Digests(Vec<Stamp>),
+    Verified(VolumeIndex, Vec<Extent>),
     Failed(StoreFault),
 }
 
@@ -140,6 +144,12 @@ impl Disk {
         self.slowness = times.max(1);
     }
 
+    /// A block silently turns into something else, durably, and nobody is told.
+    pub(crate) fn rot(&mut self, place: Place, stamp: Stamp) {
+        let image = &mut self.images[usize::from(place.volume.0)];
+        image.put(place.block, stamp, true);
+    }
+
     /// The next operation of this kind fails.
     pub fn fail_next(&mut self, verb: StoreVerb, fault: StoreFault) {
         self.failing.push((verb, fault));
@@ -165,6 +175,13 @@ impl Disk {
         let (verb, base, work) = match op {
             StoreOp::Read { extent, .. } => {
                 (StoreVerb::Read, self.latency.read, Work::Read { extent })
+            }
+            StoreOp::DigestPayload { extent } => {
+                (StoreVerb::Read, self.latency.read, Work::Digest { extent })
+            }
+            StoreOp::Verify { extent, .. } => {
+                let digests = payload.unwrap_or_default().to_vec();
+                (StoreVerb::Read, self.latency.read, Work::Verify { extent, digests })
             }
             StoreOp::Write { extent, fua, .. } => {
                 let stamps = payload.unwrap_or_default().to_vec();
@@ -198,10 +215,15 @@ impl Disk {
         match work {
             Work::Read { extent } => match fault {
                 Some(fault) => Ended::Failed(fault),
-                None => {
-                    let read = |place: Place| image.live[place.block as usize];
-                    Ended::Read(places(volume, extent).map(read).collect())
-                }
+                None => Ended::Read(image.read(volume, extent)),
+            },
+            Work::Digest { extent } => match fault {
+                Some(fault) => Ended::Failed(fault),
+                None => Ended::Digests(image.read(volume, extent)),
+            },
+            Work::Verify { extent, digests } => match fault {
+                Some(fault) => Ended::Failed(fault),
+                None => Ended::Verified(volume, differing(volume, extent, &digests, image)),
             },
             Work::Change { extent, stamps, fua } => {
                 for (place, stamp) in places(volume, extent).zip(stamps) {
@@ -244,7 +266,27 @@ impl Disk {
     }
 }
 
+/// The blocks that do not hold what the digests say, neighbours together.
+fn differing(volume: VolumeIndex, extent: Extent, digests: &[Stamp], image: &Image) -> Vec<Extent> {
+    let mut runs: Vec<Extent> = Vec::new();
+    for (place, digest) in places(volume, extent).zip(digests) {
+        if image.live[place.block as usize] == *digest {
+            continue;
+        }
+        let at = u64::from(place.block) * crate::BLOCK.0;
+        match runs.last_mut() {
+            Some(run) if run.end() == at => run.length += crate::BLOCK.0,
+            _ => runs.push(Extent::new(at, crate::BLOCK.0)),
+        }
+    }
+    runs
+}
+
 impl Image {
+    fn read(&self, volume: VolumeIndex, extent: Extent) -> Vec<Stamp> {
+        places(volume, extent).map(|place| self.live[place.block as usize]).collect()
+    }
+
     fn put(&mut self, block: u32, stamp: Stamp, fua: bool) {
         self.live[block as usize] = stamp;
         if fua {

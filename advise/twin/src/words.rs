@@ -17,6 +17,7 @@ pub(crate) fn of_event(event: &Event) -> Option<String> {
         Event::StoreDone { io, outcome } => match outcome {
             StoreOutcome::Done => format!("<- io {} done", io.0),
             StoreOutcome::Read { zero, .. } => format!("<- io {} read, zeros {zero}", io.0),
+            StoreOutcome::Verified(runs) => format!("<- io {} compared, differing {runs:?}", io.0),
             StoreOutcome::Failed(fault) => format!("<- io {} FAILED: {fault}", io.0),
         },
         Event::Kept { kept, ok, .. } => format!("<- kept {kept:?}: {ok}"),
@@ -29,6 +30,8 @@ pub(crate) fn of_event(event: &Event) -> Option<String> {
         }
         Event::Command { id, command } => format!("<- command {}: {}", id.0, of_command(*command)),
         Event::Reconfigure { .. } => "<- configuration changed".to_owned(),
+        Event::VerifyRemembered(memory) => format!("<- verify remembered: {memory:?}"),
+        Event::HookAnswered { refused } => format!("<- hook answered: {refused:?}"),
         Event::Tick | Event::LinkTook { .. } => return None,
     })
 }
@@ -63,6 +66,7 @@ pub(crate) fn of_effect(effect: &Effect) -> Option<String> {
         },
         Effect::Note(note) => format!("   \"{}\"", note.text),
         Effect::Stopped => "-> stopped".to_owned(),
+        Effect::AskHook => "-> ask the hook".to_owned(),
         Effect::Release(_) => return None,
     })
 }
@@ -97,6 +101,8 @@ fn of_command(command: Command) -> String {
         Command::Update => "update".to_owned(),
         Command::ResetQueueMarks => "reset queue marks".to_owned(),
         Command::Stop => "stop".to_owned(),
+        Command::Verify(wish) => format!("verify, repair {}", wish.repair),
+        Command::StopVerify => "stop the verify".to_owned(),
     }
 }
 
@@ -137,6 +143,8 @@ fn of_store_op(op: &StoreOp, volume: VolumeIndex) -> String {
         }
         StoreOp::Discard { extent, fua } => of_operation(Operation::Discard { extent, fua }),
         StoreOp::Flush => of_operation(Operation::Flush),
+        StoreOp::DigestPayload { extent } => format!("digests of {}", blocks(extent)),
+        StoreOp::Verify { extent, .. } => format!("compare {}", blocks(extent)),
     };
     format!("{what} of volume {}", volume.0)
 }

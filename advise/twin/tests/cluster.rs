@@ -24,6 +24,7 @@ fn config(side: Side, mode: Mode) -> Config {
         autosync: true,
         granularity: helio_engine::REGION,
         hot_extents: helio_engine::HOT_EXTENTS,
+        hook_before_sync: false,
     }
 }
 

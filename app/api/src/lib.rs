@@ -16,6 +16,7 @@ mod peer;
 mod queue;
 mod request;
 mod status;
+mod verify;
 mod wire;
 
 pub use error::{ApiError, AtStake, code};
@@ -29,3 +30,4 @@ pub use request::{
     RecorderEvent,
 };
 pub use status::{GroupStatus, Io, ModeStatus, Protected, Status, VolumeStatus};
+pub use verify::{Verified, VerifyRequest, VerifyRun, VerifyStatus};

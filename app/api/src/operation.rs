@@ -40,6 +40,10 @@ pub enum Operation {
     QueueSet,
     /// Let the queue's high-water marks begin anew.
     QueueReset,
+    /// Compare the two copies.
+    Verify,
+    /// Compare no more.
+    VerifyStop,
     /// Read the file again.
     Apply,
     /// Describe the API.
@@ -48,7 +52,7 @@ pub enum Operation {
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::Status,
         Self::Group,
         Self::Recorder,
@@ -61,6 +65,8 @@ impl Operation {
         Self::Queue,
         Self::QueueSet,
         Self::QueueReset,
+        Self::Verify,
+        Self::VerifyStop,
         Self::Apply,
         Self::Document,
     ];
@@ -81,6 +87,8 @@ impl Operation {
             Self::Queue => paths::QUEUE,
             Self::QueueSet => paths::QUEUE_SET,
             Self::QueueReset => paths::QUEUE_RESET,
+            Self::Verify => paths::VERIFY,
+            Self::VerifyStop => paths::VERIFY_STOP,
             Self::Apply => paths::APPLY,
             Self::Document => paths::DOCUMENT,
         }
@@ -103,6 +111,8 @@ impl Operation {
             | Self::Mode
             | Self::QueueSet
             | Self::QueueReset
+            | Self::Verify
+            | Self::VerifyStop
             | Self::Apply => Method::Post,
         }
     }
@@ -123,6 +133,8 @@ impl Operation {
             Self::Queue => "queue",
             Self::QueueSet => "queue-set",
             Self::QueueReset => "queue-reset",
+            Self::Verify => "verify",
+            Self::VerifyStop => "verify-stop",
             Self::Apply => "apply",
             Self::Document => "document",
         }
@@ -148,6 +160,8 @@ impl Operation {
                 "Change the queue's bound and policies while it runs; the file is not changed."
             }
             Self::QueueReset => "Let the queue's high-water marks begin anew.",
+            Self::Verify => "Compare the two copies while they are in use; answered when it began.",
+            Self::VerifyStop => "Compare no more; the place is kept.",
             Self::Apply => {
                 "Read the configuration file again and change what can change while running."
             }

@@ -24,6 +24,9 @@ pub struct PromoteRequest {
     /// What is at stake was shown and accepted. Without it a forced promotion is answered with
     /// [`AtStake`](crate::AtStake) and changes nothing.
     pub confirmed: bool,
+    /// Where the other node cannot agree, run the group's fence hook, and go on where that proves it to be out.
+    #[serde(default)]
+    pub fence: bool,
 }
 
 /// Read the configuration file again.

@@ -13,12 +13,13 @@ mod quickstart;
 mod render;
 mod signals;
 mod verbs;
+mod verify;
 mod wait;
 
 use anyhow::Result;
 use args::{Cli, Key, Lab, Queue, Verb};
 use clap::Parser;
-use helio_api::EventsRequest;
+use helio_api::{EventsRequest, PromoteRequest};
 use std::process::ExitCode;
 
 /// Runs the command line this process was given.
@@ -47,7 +48,10 @@ fn run(verb: Verb) -> Result<ExitCode> {
         Verb::Log { group, at } => verbs::log(&at, &group),
         Verb::Update { group, wait, at } => verbs::update(&at, &group, wait),
         Verb::Mode { group, mode, at } => verbs::mode(&at, &group, mode),
-        Verb::Promote { group, force, yes, at } => verbs::promote(&at, &group, force, yes),
+        Verb::Promote { group, force, yes, fence, at } => {
+            verbs::promote(&at, &group, PromoteRequest { force, confirmed: yes, fence })
+        }
+        Verb::Verify { wish, at } => verify::run(&at, wish),
         Verb::Demote { group, at } => verbs::demote(&at, &group),
         Verb::Recorder { group, json, at } => verbs::recorder(&at, &group, json),
         Verb::Events { group, json, since, now, at } => {

@@ -113,11 +113,11 @@ pub(crate) fn one_group(client: &Client, group: &str) -> Result<GroupStatus> {
         .ok_or_else(|| anyhow::anyhow!("the daemon does not show group {group}"))
 }
 
-pub(crate) fn promote(at: &At, group: &str, force: bool, yes: bool) -> Result<ExitCode> {
+pub(crate) fn promote(at: &At, group: &str, wish: PromoteRequest) -> Result<ExitCode> {
     let client = Client::new(at)?;
     let path = paths::of_group(paths::PROMOTE, group);
-    let ask = |confirmed| client.post::<Accepted>(&path, &PromoteRequest { force, confirmed });
-    match ask(yes) {
+    let ask = |confirmed| client.post::<Accepted>(&path, &PromoteRequest { confirmed, ..wish });
+    match ask(wish.confirmed) {
         Ok(done) => accepted(&done),
         Err(ClientError::Refused(error))
             if error.code == code::NEEDS_CONFIRMATION && std::io::stdin().is_terminal() =>

@@ -24,7 +24,7 @@ use futures_util::{Stream, StreamExt};
 use helio_api::event::Event;
 use helio_api::{
     Accepted, ApiError, ApplyReply, ApplyRequest, EventsRequest, ModeRequest, Operation,
-    PromoteRequest, QueueReply, QueueRequest, RecorderDump, Status, code,
+    PromoteRequest, QueueReply, QueueRequest, RecorderDump, Status, VerifyRequest, code,
 };
 use helio_units::Mode;
 pub(crate) use remote::Remote;
@@ -73,6 +73,8 @@ pub enum Command {
         force: bool,
         /// What is at stake was accepted.
         confirmed: bool,
+        /// Behind the fence hook.
+        fence: bool,
     },
     /// Be secondary.
     Demote {
@@ -94,6 +96,18 @@ pub enum Command {
     /// Let the queue's high-water marks begin anew.
     QueueReset {
         /// Which group's.
+        group: String,
+    },
+    /// Compare the two copies.
+    Verify {
+        /// Of which group.
+        group: String,
+        /// How.
+        wish: VerifyRequest,
+    },
+    /// Compare no more.
+    VerifyStop {
+        /// Of which group.
         group: String,
     },
     /// Read the configuration again.
@@ -191,6 +205,8 @@ fn handler(operation: Operation) -> MethodRouter<Arc<dyn Backend>> {
         Operation::Queue => get(|s, p| on_group(s, p, |group| Command::Queue { group })),
         Operation::QueueSet => post(set_queue),
         Operation::QueueReset => post(|s, p| on_group(s, p, |group| Command::QueueReset { group })),
+        Operation::Verify => post(verify),
+        Operation::VerifyStop => post(|s, p| on_group(s, p, |group| Command::VerifyStop { group })),
         Operation::Apply => post(apply),
         Operation::Document => get(document),
     }
@@ -220,12 +236,16 @@ async fn mode(State(b): Shared, path: Named, Wish(wish): Wish<ModeRequest>) -> A
 }
 
 async fn promote(State(b): Shared, path: Named, Wish(wish): Wish<PromoteRequest>) -> Answered {
-    let PromoteRequest { force, confirmed } = wish;
-    ask(b, Command::Promote { group: named(path)?, force, confirmed }).await
+    let PromoteRequest { force, confirmed, fence } = wish;
+    ask(b, Command::Promote { group: named(path)?, force, confirmed, fence }).await
 }
 
 async fn set_queue(State(b): Shared, path: Named, Wish(wish): Wish<QueueRequest>) -> Answered {
     ask(b, Command::QueueSet { group: named(path)?, wish }).await
+}
+
+async fn verify(State(b): Shared, path: Named, Wish(wish): Wish<VerifyRequest>) -> Answered {
+    ask(b, Command::Verify { group: named(path)?, wish }).await
 }
 
 async fn apply(State(b): Shared, Wish(wish): Wish<ApplyRequest>) -> Answered {

@@ -81,6 +81,8 @@ pub struct Config {
     pub granularity: Bytes,
     /// Most extents of 4 MiB that may be hot at once.
     pub hot_extents: u32,
+    /// An update asks the operator's hook first.
+    pub hook_before_sync: bool,
 }
 
 impl Config {

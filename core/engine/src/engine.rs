@@ -45,6 +45,8 @@ pub struct Engine {
     /// What must come before the stream that a meeting decided for.
     pub(crate) awaited: Option<Awaited>,
     pub(crate) keeping: Keeping,
+    /// The hook is being asked whether an update may begin, for that command or for none.
+    pub(crate) asking_hook: Option<Option<CommandId>>,
     /// The state last told to the peer.
     pub(crate) told_state: Option<State>,
     pub(crate) seen: Seen,
@@ -106,6 +108,7 @@ impl Engine {
             update_wanted: false,
             awaited: None,
             keeping,
+            asking_hook: None,
             told_state: None,
             seen: Seen { state: State::Logging, since: now },
             recorder: Recorder::default(),
@@ -160,6 +163,8 @@ impl Engine {
                     primary.mode_changed(&mut self.shared);
                 }
             }
+            Event::VerifyRemembered(memory) => self.shared.verify.remember(memory),
+            Event::HookAnswered { refused } => self.hook_answered(refused),
             Event::Tick => {}
         }
     }
@@ -183,13 +188,14 @@ impl Engine {
                 let answer = match outcome {
                     StoreOutcome::Read { payload, .. } => Answer::Read(payload),
                     StoreOutcome::Failed(fault) => Answer::Denied(Denial::Store(fault)),
-                    StoreOutcome::Done => panic!("a read ended without bytes"),
+                    other => panic!("a read ended as {other:?}"),
                 };
                 s.reply(request, answer);
             }
             (Purpose::Local(at), Some(primary)) => primary.local_done(at, outcome, s),
             (Purpose::Copy(region), Some(primary)) => primary.copy_done(region, outcome, s),
-            (Purpose::Local(_) | Purpose::Copy(_), None) => {
+            (Purpose::Verify(check), Some(primary)) => primary.verify_done(check, outcome, s),
+            (Purpose::Local(_) | Purpose::Copy(_) | Purpose::Verify(_), None) => {
                 panic!("a primary left with work under way")
             }
             (Purpose::Apply(at), _) => self.follower.applied(at, outcome, s),
@@ -211,6 +217,7 @@ impl Engine {
             if matches!(self.standing, Standing::Primary) {
                 primary.mend(&self.shared);
                 primary.copy_step(&mut self.shared);
+                primary.verify_step(&mut self.shared);
             }
             primary.pump(&mut self.shared);
             primary.keep_pace(&mut self.shared);
@@ -265,7 +272,8 @@ impl Engine {
         let follower =
             if self.primary.is_none() { self.follower.deadline() } else { Moment::NEVER };
         let keep = self.keep_deadline();
-        self.session_deadline().min(self.role_deadline()).min(follower).min(keep)
+        let own = self.role_deadline().min(self.verify_deadline());
+        self.session_deadline().min(own).min(follower).min(keep)
     }
 
     pub(crate) fn refuse_command(&mut self, command: Option<CommandId>, text: String) {

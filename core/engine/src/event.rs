@@ -2,6 +2,8 @@
 //! Everything the engine can be told.
 
 use crate::refusal::StoreFault;
+use crate::verify::{VerifyMemory, VerifyWish};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 use helio_format::copying::PageBits;
@@ -55,17 +57,19 @@ pub struct Request {
 }
 
 /// How an operation on a store ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreOutcome {
     /// It is done.
     Done,
-    /// The bytes read; whether they are all zero is told for the copier's reads only.
+    /// The bytes read, or their digests; whether they are all zero is told for the copier's reads only.
     Read {
         /// Where they are.
         payload: Payload,
         /// All bytes are zero.
         zero: bool,
     },
+    /// It was compared: the blocks that differ, neighbours together.
+    Verified(Vec<Extent>),
     /// It failed.
     Failed(StoreFault),
 }
@@ -90,6 +94,10 @@ pub enum Command {
     ResetQueueMarks,
     /// Stop cleanly; the daemon ends behind it.
     Stop,
+    /// Compare the two copies.
+    Verify(VerifyWish),
+    /// Compare no more; the place is kept.
+    StopVerify,
 }
 
 /// Names a command, so that its end can be reported.
@@ -184,6 +192,13 @@ pub enum Event {
     Reconfigure {
         /// The new one; names and volumes are unchanged.
         config: crate::Config,
+    },
+    /// What a verify of an earlier start knew; told before anything else.
+    VerifyRemembered(VerifyMemory),
+    /// The operator's hook was asked whether an update may begin.
+    HookAnswered {
+        /// It said yes, or nothing; otherwise why not.
+        refused: Option<String>,
     },
     /// The time asked for by [`crate::Engine::deadline`] has come.
     Tick,

@@ -9,7 +9,7 @@
 //! passes and leaves; `primary`, `stream`, `resync` what a primary owes its peer; `follower` the other side; `session`
 //! the conversation; `recovery` the table of who is source; `meet` asks it; `role`, `promote`, `leave` and `save` changes of role,
 //! durable first;
-//! `status`, `recorder`, `invariants` what is shown and checked. One engine has one peer and one member today:
+//! `verify` compares the copies; `ask` asks the operator's hook; `status`, `recorder`, `invariants` what is shown and checked. One engine has one peer and one member today:
 //! several peers become a vector of what `primary` keeps per peer (cursors, marks, flow), several members a vector
 //! of local legs in `line::Entry`, the disk queue and the logged secondary tiers behind `queue` and `follower`,
 //! point-in-time copies another kind of item.
@@ -19,6 +19,7 @@ extern crate alloc;
 
 mod ack;
 mod alone;
+mod ask;
 mod config;
 mod cover;
 mod effect;
@@ -49,6 +50,7 @@ mod status;
 #[cfg(test)]
 mod stories;
 mod stream;
+mod verify;
 mod write;
 
 pub use ack::AckProof;
@@ -68,3 +70,6 @@ pub use recorder::{RECORDS, Record};
 pub use refusal::{Denial, Refusal, StoreFault};
 pub use shared::Counters;
 pub use status::{CursorStatus, LinkStatus, QueueStatus, Status, SyncStatus, Words};
+pub use verify::{
+    LISTED_MAX, RunStatus, VerifyMemory, VerifyPass, VerifyStatus, VerifyWish, VolumeVerify,
+};

@@ -22,6 +22,8 @@ pub enum Plant {
     ColdTooEarly,
     /// Sync answers without its peer before a record says so.
     AnswerUnrecorded,
+    /// A peer that lost its memory is asked to compare what it may have gone beyond.
+    CompareAgain,
 }
 
 #[cfg(feature = "plant")]

@@ -39,6 +39,7 @@ impl Primary {
         self.told_to_log = false;
         self.cursors = Cursors::all_at(head);
         self.flow = Some(Flow::behind(head));
+        s.verify.rewind();
         // What the local store is still busy with reaches the peer by its marks: the peer owes no word about it.
         self.line.iter_mut().for_each(|entry| entry.peer_completed = true);
         self.copier.running = !nothing_to_do;
@@ -130,7 +131,7 @@ impl Primary {
                 self.fault(volume, fault, s);
                 s.warn(format!("the update stopped at {extent}: {fault}; mend the store, then run `helio update`"));
             }
-            StoreOutcome::Done => panic!("a read ended without bytes"),
+            other => panic!("a copier's read ended as {other:?}"),
         }
         self.leave_gate(volume, extent, s);
     }

@@ -7,6 +7,7 @@ use crate::cover::{Change, Cover, Parked};
 use crate::effect::{Answer, Effect, Keep, Loudness, Note, StoreOp};
 use crate::marks::Region;
 use crate::plant::{Plant, planted};
+use crate::verify::{Check, Verify};
 use alloc::string::String;
 use alloc::vec::Vec;
 use helio_format::message::Message;
@@ -21,6 +22,8 @@ pub(crate) enum Purpose {
     Local(Sequence),
     /// The copier reads a region.
     Copy(Region),
+    /// A verify reads a region.
+    Verify(Check),
     /// A follower applies an item.
     Apply(Sequence),
     /// A flush of the engine's own on a volume.
@@ -77,6 +80,8 @@ pub(crate) struct Shared {
     pub(crate) out: Vec<Effect>,
     pub(crate) counters: Counters,
     pub(crate) cover: Cover,
+    /// Where a verify is; it outlives the primary that runs it.
+    pub(crate) verify: Verify,
     ios: Vec<Option<UnderWay>>,
     free: Vec<u32>,
 }
@@ -87,6 +92,7 @@ impl Shared {
         let cover = Cover::new(&config.volumes, config.hot_extents as usize);
         Self {
             cover,
+            verify: Verify::new(config.volumes.len()),
             config,
             now: Moment::ZERO,
             out: Vec::new(),

@@ -55,6 +55,8 @@ pub struct Status {
     pub marked: Vec<Bytes>,
     /// What failed on this node.
     pub fault: Option<String>,
+    /// Differences that a verify found and nobody mended; zero on a secondary.
+    pub differing: u64,
     /// Counters.
     pub counters: Counters,
 }
@@ -89,6 +91,8 @@ pub struct Words {
     pub failed: Option<VolumeIndex>,
     /// The metadata file cannot be written.
     pub metadata_failed: bool,
+    /// Differences that a verify found and nobody mended.
+    pub differing: u64,
 }
 
 /// The queue.
@@ -262,6 +266,7 @@ impl Engine {
             peer_state: self.session.told.and_then(|p| p.state),
             failed: self.failed().map(|(volume, _)| volume),
             metadata_failed: self.metadata_failed,
+            differing: primary.map_or(0, |_| self.shared.verify.unmended()),
         }
     }
 
@@ -314,6 +319,7 @@ impl Engine {
                 .map(|v| primary.map_or(Bytes::ZERO, |p| p.marks.marked_bytes(v)))
                 .collect(),
             fault: self.fault_text(),
+            differing: words.differing,
             counters: self.shared.counters,
         }
     }

@@ -215,6 +215,7 @@ fn config() -> Config {
         autosync: true,
         granularity: REGION,
         hot_extents: HOT_EXTENTS,
+        hook_before_sync: false,
     }
 }
 
@@ -229,14 +230,14 @@ fn hello(lineage: Lineage, consistent: bool) -> Hello {
         clean: true,
         consistent,
         wrote: false,
+        alone: false,
+        trusted: true,
+        sure: true,
         lineage,
         head: Sequence::ZERO,
         received: Sequence::ZERO,
         durable: Sequence::ZERO,
-        alone: false,
-        trusted: true,
-        sure: true,
-        granularity: 65536,
+        granularity: REGION.0 as u32,
         metadata: 1,
         remembers: 0,
         sizes: [SIZE.0].into(),
@@ -271,18 +272,15 @@ fn item(sequence: u64) -> Message {
     })
 }
 
+fn start(lineage: Lineage, from: u64, consistent: bool) -> Start {
+    Start { lineage, from: Sequence(from), consistent, keep: false, whole: false, to_copy: 0 }
+}
+
 /// A follower that a primary streams to, from item 1 on.
 fn follower(lineage: Lineage, consistent: bool) -> Desk {
     let mut desk = Desk::new(config());
     desk.meet(Hello { serving: true, role: Role::Primary, ..hello(lineage, true) });
-    desk.hear(Message::Start(Start {
-        lineage,
-        from: Sequence(1),
-        consistent,
-        keep: false,
-        whole: false,
-        to_copy: 0,
-    }));
+    desk.hear(Message::Start(start(lineage, 1, consistent)));
     desk
 }
 
@@ -291,14 +289,7 @@ fn a_stream_that_begins_where_no_line_does_ends_the_connection() {
     for from in [0, 1 << 63, u64::MAX] {
         let mut desk = Desk::new(config());
         desk.meet(Hello { serving: true, role: Role::Primary, ..hello(generation(1), true) });
-        let start = Start {
-            lineage: generation(1),
-            from: Sequence(from),
-            consistent: true,
-            keep: false,
-            whole: false,
-            to_copy: 0,
-        };
+        let start = start(generation(1), from, true);
         desk.hear(Message::Start(start));
         assert!(desk.accuses(), "item {from}");
     }
@@ -466,14 +457,7 @@ fn a_start_that_arrives_while_another_is_recorded_is_next() {
         role: Role::Primary,
         ..hello(generation(1), true)
     });
-    let start = Start {
-        lineage: generation(1),
-        from: Sequence(9),
-        consistent: false,
-        keep: false,
-        whole: false,
-        to_copy: 0,
-    };
+    let start = start(generation(1), 9, false);
     desk.hear(Message::Start(start));
     desk.save(true);
     assert_eq!(desk.save(true).head, Sequence(8));

@@ -82,6 +82,7 @@ impl Primary {
     ) {
         self.tell_generation = false;
         self.flow = Some(Flow::behind(self.line.head));
+        s.verify.rewind();
         self.cursors.sent = Sequence(from.0 - 1);
         s.send(Message::Start(Start {
             lineage,
@@ -253,6 +254,7 @@ impl Primary {
     /// there in part, so its image is out of order until all of it has come again.
     pub(crate) fn resume_durable(&mut self, lineage: Lineage, durable: Sequence, s: &mut Shared) {
         let had_more = self.cursors.sent > durable;
+        self.forget_comparisons(durable, s);
         self.cursors = Cursors::all_at(durable);
         for entry in self.line.iter_mut().filter(|e| e.item.sequence > durable) {
             entry.peer_completed = false;

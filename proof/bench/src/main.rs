@@ -68,6 +68,7 @@ impl Node {
             autosync: true,
             granularity: helio_engine::REGION,
             hot_extents: helio_engine::HOT_EXTENTS,
+            hook_before_sync: false,
         };
         let superblock = Superblock::new("db", name, vec![VOLUME.0]);
         let durable = Durable { superblock, hot: Vec::new(), marks: Vec::new(), sequence: 0 };

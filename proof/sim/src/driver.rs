@@ -37,6 +37,7 @@ pub(crate) struct Tally {
     pub(crate) power_cuts: u64,
     pub(crate) link_cuts: u64,
     pub(crate) wipes: u64,
+    pub(crate) verifies: u64,
 }
 
 /// The hand of fate and of the operator.

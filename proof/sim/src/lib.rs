@@ -14,6 +14,7 @@ mod oracle;
 mod promise;
 mod run;
 mod scenario;
+mod verify;
 mod walk;
 
 pub use promise::{Promise, Violation};

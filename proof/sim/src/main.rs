@@ -121,7 +121,7 @@ fn summary(walk: &Walk, seconds: f64) {
     println!(
         "{} seeds in {seconds:.1} s ({:.0} seeds/s), {} broken\n\
          {} client writes, {} answers, {} crashes, {} power cuts, {} link cuts, {} promotions, {} resyncs, \
-         {} rejoined as new, {} events",
+         {} rejoined as new, {} verifies, {} rotten blocks, {} events",
         walk.seeds,
         walk.seeds as f64 / seconds.max(1e-9),
         walk.broken.len(),
@@ -133,6 +133,8 @@ fn summary(walk: &Walk, seconds: f64) {
         c.promotions,
         c.resyncs,
         c.wipes,
+        c.verifies,
+        c.rotten,
         c.steps
     );
 }

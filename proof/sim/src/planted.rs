@@ -4,12 +4,13 @@
 use helio_engine::{Plant, plant};
 use helio_sim::{Violation, judge};
 
-const FAULTS: [(&str, Plant); 5] = [
+const FAULTS: [(&str, Plant); 6] = [
     ("drop-after", Plant::DropAfter),
     ("skip-gate", Plant::SkipGate),
     ("answer-early", Plant::AnswerEarly),
     ("clear-mark-early", Plant::ClearMarkEarly),
     ("resume-past-gap", Plant::ResumePastGap),
+    ("compare-again", Plant::CompareAgain),
 ];
 
 /// Plants the fault of that name.

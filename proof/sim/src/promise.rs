@@ -36,6 +36,10 @@ pub enum Promise {
     NothingLost,
     /// A node that wrote follows another only where that one holds all it answered.
     NothingDiscarded,
+    /// A verify calls different only what differs, under whatever load.
+    TrueDifferences,
+    /// A verify finds whatever a disk silently changed, and repairs it.
+    FindsRot,
     /// Two sound nodes never call each other's words an offence.
     Civil,
     /// Every request is answered exactly once, by the node it was put to, while that lives.
@@ -65,6 +69,8 @@ impl fmt::Display for Promise {
             Self::ConsistentPromotion => "a promoted image is consistent",
             Self::NothingLost => "a promotion loses nothing it may not lose",
             Self::NothingDiscarded => "nobody follows one who lacks what it answered",
+            Self::TrueDifferences => "a verify calls different only what differs",
+            Self::FindsRot => "a verify finds and repairs what rotted",
             Self::Civil => "sound nodes understand each other",
             Self::AnsweredOnce => "every request is answered exactly once",
             Self::Invariants => "the engine's assertions hold",

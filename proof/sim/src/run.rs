@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One seed, one story.
 
+mod rot;
+
 use crate::client::Client;
 use crate::driver::{Act, Driver};
 use crate::oracle::Oracle;
@@ -38,6 +40,10 @@ pub struct Counts {
     pub resyncs: u64,
     /// Nodes that joined as new after a refusal.
     pub wipes: u64,
+    /// Verifies that went over whole images.
+    pub verifies: u64,
+    /// Blocks that rotted, and were found.
+    pub rotten: u64,
     /// Events.
     pub steps: u64,
 }
@@ -53,6 +59,8 @@ impl Counts {
         self.promotions += other.promotions;
         self.resyncs += other.resyncs;
         self.wipes += other.wipes;
+        self.verifies += other.verifies;
+        self.rotten += other.rotten;
         self.steps += other.steps;
     }
 }
@@ -104,6 +112,7 @@ pub fn run(seed: u64, story: Option<Story<'_>>) -> Verdict {
         crashes: tally.crashes,
         power_cuts: tally.power_cuts,
         link_cuts: tally.link_cuts,
+        verifies: stage.counts.verifies + tally.verifies,
         wipes: tally.wipes,
         ..stage.counts
     };
@@ -127,7 +136,8 @@ impl Stage<'_> {
         self.mend();
         let until = self.cluster.now() + MENDED_WITHIN;
         let over = self.advance(until, |stage| Ok(stage.is_settled()))?;
-        hold(over, Promise::Converges, || self.describe())
+        hold(over, Promise::Converges, || self.describe())?;
+        self.rot_and_repair()
     }
 
     /// Lets time pass until `over` or `until`; returns whether it was over.

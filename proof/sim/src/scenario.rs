@@ -86,6 +86,7 @@ impl Scenario {
             autosync: dice.chance(5, 6),
             granularity,
             hot_extents: pick(&mut dice, &[2, 3, 4, 508]),
+            hook_before_sync: false,
         };
         let profile = weather(&mut dice);
         let socket = pick(&mut dice, &[Bytes::kib(16), Bytes::kib(128), Bytes::mib(4)]);

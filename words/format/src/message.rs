@@ -617,7 +617,7 @@ fn decode_item(r: &mut Reader<'_>, payload_length: u32) -> Result<Item, Short> {
     let whole = match kind {
         ItemKind::Write => extent.length == u64::from(payload_length),
         ItemKind::Verify => {
-            payload_length % 16 == 0 && (1..=VERIFY_BYTES_MAX).contains(&payload_length)
+            payload_length.is_multiple_of(16) && (1..=VERIFY_BYTES_MAX).contains(&payload_length)
         }
         _ => true,
     };

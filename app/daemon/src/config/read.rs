@@ -33,6 +33,7 @@ const GROUP_KEYS: &[&str] = &[
     "granularity",
     "hot-extents",
     "link",
+    "hooks",
     "volume",
 ];
 const QUEUE_KEYS: &[&str] = &["memory", "items", "preset", "when-full", "disk"];
@@ -84,6 +85,7 @@ fn group(
     let autosync = table.flag("autosync")?.unwrap_or(true);
     let (granularity, hot_extents) = marks::read(table)?;
     let link = link(table)?;
+    let hooks = super::hooks::hooks(table)?;
     let mut volumes = BTreeMap::new();
     for (name, inner) in table.named("volume", VOLUME_KEYS)? {
         volumes.insert(name.to_owned(), volume(&inner, &pair, members)?);
@@ -113,6 +115,7 @@ fn group(
         granularity,
         hot_extents,
         link,
+        hooks,
         volumes,
     })
 }

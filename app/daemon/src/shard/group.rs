@@ -9,6 +9,8 @@ use crate::shard::metadata::Metadata;
 use crate::shard::payloads::Payloads;
 use crate::shard::plan::{GroupPlan, VolumePlan};
 use crate::shard::token::{Kind, token};
+use crate::shard::{Outbox, compare};
+use crate::verified::Record;
 use helio_disk::StoreError;
 use helio_driver::{Buffer, Driver, Op, Outcome, Pool, Shared, Socket};
 use helio_engine::{
@@ -17,7 +19,7 @@ use helio_engine::{
 };
 use helio_format::message::Message;
 use helio_ledger::{Change, Kept};
-use helio_units::{IoId, Moment, RequestId, VolumeIndex};
+use helio_units::{Extent, IoId, Moment, Payload, RequestId, VolumeIndex};
 use std::collections::HashMap;
 use tokio::sync::oneshot;
 
@@ -28,8 +30,22 @@ pub(crate) type CommandReply = oneshot::Sender<Result<String, Refusal>>;
 #[derive(Clone, Copy, Debug)]
 struct Io {
     volume: VolumeIndex,
-    look_for_zeros: bool,
-    then_flush: bool,
+    then: Then,
+}
+
+/// What happens where an operation on a member ended.
+#[derive(Clone, Copy, Debug)]
+enum Then {
+    /// The engine is told.
+    Tell,
+    /// What was read is looked through for zeros.
+    LookForZeros,
+    /// What was done is made durable first.
+    Flush,
+    /// What was read becomes digests.
+    Digest,
+    /// What was read is compared with digests.
+    Compare { extent: Extent, with: Payload },
 }
 
 /// What a group wants of the shard beyond its own means.
@@ -55,6 +71,10 @@ pub(crate) struct Group {
     pub(crate) config: helio_engine::Config,
     pub(crate) queue_source: QueueSource,
     metadata: Metadata,
+    /// What is known of verifies, and the engine's count of its news when it was looked at last.
+    pub(crate) verified: Record,
+    verify_revision: u64,
+    outbox: Outbox,
     /// Indexed by the engine's name for it.
     ios: Vec<Option<Io>>,
     commands: HashMap<CommandId, CommandReply>,
@@ -78,10 +98,20 @@ impl Group {
             ledger,
             durable,
             queue_source,
+            verified,
+            outbox,
         } = plan;
+        let mut engine = Engine::new(config.clone(), durable, dice.0, dice.1, now);
+        let names: Vec<&str> = volumes.iter().map(|v| v.name.as_str()).collect();
+        let remembered = Event::VerifyRemembered(verified.memory(&names));
+        let mut effects = Vec::new();
+        engine.handle(now, remembered, &mut effects);
         Self {
             index,
-            engine: Engine::new(config.clone(), durable, dice.0, dice.1, now),
+            verify_revision: engine.verify_revision(),
+            engine,
+            verified,
+            outbox,
             volumes,
             link: Link::new(index, peer_address, dials, tuning, guard),
             payloads: Payloads::default(),
@@ -93,7 +123,7 @@ impl Group {
             ios: Vec::new(),
             commands: HashMap::new(),
             next_command: 0,
-            effects: Vec::new(),
+            effects,
             parting: Vec::new(),
             stopped: false,
         }
@@ -219,6 +249,7 @@ impl Group {
                     tracing::warn!(group = %self.name, peer = %self.peer, "{}", note.text)
                 }
             },
+            Effect::AskHook => self.outbox.asks.send_modify(|asked| *asked += 1),
             Effect::Stopped => {
                 self.stopped = true;
                 wanted.push(Wanted::Stopped);
@@ -244,12 +275,17 @@ impl Group {
     ) {
         let (pool, driver) = io_with;
         let member = &self.volumes[usize::from(volume.0)].member;
-        let mut entry = Io { volume, look_for_zeros: false, then_flush: false };
+        let mut entry = Io { volume, then: Then::Tell };
+        let mut read = |extent: Extent, then| {
+            entry.then = then;
+            member.read(extent, read_buffer(pool, extent.length as usize))
+        };
         let op = match op {
-            StoreOp::Read { extent, look_for_zeros } => {
-                entry.look_for_zeros = look_for_zeros;
-                let length = extent.length as usize;
-                member.read(extent, read_buffer(pool, length))
+            StoreOp::Read { extent, look_for_zeros: true } => read(extent, Then::LookForZeros),
+            StoreOp::Read { extent, .. } => read(extent, Then::Tell),
+            StoreOp::DigestPayload { extent } => read(extent, Then::Digest),
+            StoreOp::Verify { extent, payload } => {
+                read(extent, Then::Compare { extent, with: payload })
             }
             StoreOp::Write { extent, payload, fua } => member.write(
                 extent,
@@ -258,11 +294,11 @@ impl Group {
                 fua,
             ),
             StoreOp::Zero { extent, punch, fua } => {
-                entry.then_flush = fua;
+                entry.then = if fua { Then::Flush } else { Then::Tell };
                 member.zero(extent, punch)
             }
             StoreOp::Discard { extent, fua } => {
-                entry.then_flush = fua;
+                entry.then = if fua { Then::Flush } else { Then::Tell };
                 member.discard(extent)
             }
             StoreOp::Flush => Ok(member.flush()),
@@ -311,16 +347,13 @@ impl Group {
         let volume = &self.volumes[usize::from(entry.volume.0)];
         let outcome = match outcome.error() {
             Some(error) => StoreOutcome::Failed(self.store_failed(entry.volume, &error.into())),
-            None if entry.then_flush => {
-                self.ios[slot as usize] = Some(Io { then_flush: false, ..entry });
+            None if matches!(entry.then, Then::Flush) => {
+                self.ios[slot as usize] = Some(Io { then: Then::Tell, ..entry });
                 driver.submit(token(Kind::StoreSync, self.index, slot), volume.member.flush());
                 return;
             }
             None => match outcome {
-                Outcome::Read { buffer, .. } => {
-                    let zero = entry.look_for_zeros && is_zero(&buffer);
-                    StoreOutcome::Read { payload: self.payloads.insert(buffer), zero }
-                }
+                Outcome::Read { buffer, .. } => self.read(buffer, entry.then),
                 _ => StoreOutcome::Done,
             },
         };
@@ -336,6 +369,30 @@ impl Group {
     /// Whether it has stopped and its metadata file is at rest, both copies of every page the same.
     pub(crate) fn at_rest(&self) -> bool {
         self.stopped && self.metadata.ledger.is_idle()
+    }
+
+    /// What comes of bytes that were read.
+    fn read(&mut self, buffer: Buffer, then: Then) -> StoreOutcome {
+        if let Then::Compare { extent, with } = then {
+            let theirs = self.payloads.get(with.id).as_ref();
+            return StoreOutcome::Verified(compare::differing(extent, &buffer, theirs));
+        }
+        let zero = matches!(then, Then::LookForZeros) && is_zero(&buffer);
+        let digest = matches!(then, Then::Digest);
+        let kept = if digest { compare::digests(&buffer) } else { buffer };
+        StoreOutcome::Read { payload: self.payloads.insert(kept), zero }
+    }
+
+    /// What verifies left is handed over to be kept, where there is something new.
+    pub(crate) fn keep_verified(&mut self, clock: &Clock) {
+        let revision = self.engine.verify_revision();
+        if revision == std::mem::replace(&mut self.verify_revision, revision) {
+            return;
+        }
+        let names: Vec<&str> = self.volumes.iter().map(|v| v.name.as_str()).collect();
+        let status = self.engine.verify_status();
+        self.verified = self.verified.renewed(&names, &status, |at| clock.wall(at));
+        self.outbox.verified.send_replace(self.verified.clone());
     }
 
     /// A write or flush of the metadata file ended.
