@@ -335,6 +335,13 @@ mod tests {
     }
 
     #[test]
+    fn every_split_is_a_row_of_the_recovery_table() {
+        for label in SPLIT_BRAIN {
+            assert!(helio_engine::recovery::labels().any(|row| row == label), "{label}");
+        }
+    }
+
+    #[test]
     fn an_event_is_an_occasion_for_one_hook_at_most() {
         let of = |object, field, old, new, why| occasion_of(&changed(object, field, old, new, why));
         let peer = |old, new, why| of(Object::Peer, "connection", old, new, why);
@@ -345,6 +352,10 @@ mod tests {
         );
         let told = "lyon refused: two-primaries: both serve";
         assert_eq!(peer("connected", "refused", told), Some(Occasion::SplitBrain));
+        for row in ["both-crashed", "source-rolled-back"] {
+            let why = format!("{row}: somebody must look");
+            assert_eq!(peer("connecting", "refused", &why), Some(Occasion::SplitBrain));
+        }
         assert_eq!(peer("connecting", "connected", "connected"), None);
         let state = |old, new| of(Object::Group, "state", old, new, "");
         assert_eq!(state("syncing", "replicating"), Some(Occasion::AfterResync));
