@@ -352,10 +352,9 @@ mod tests {
         );
         let told = "lyon refused: two-primaries: both serve";
         assert_eq!(peer("connected", "refused", told), Some(Occasion::SplitBrain));
-        for row in ["both-crashed", "source-rolled-back"] {
-            let why = format!("{row}: somebody must look");
-            assert_eq!(peer("connecting", "refused", &why), Some(Occasion::SplitBrain));
-        }
+        let split = ["both-crashed: look", "source-rolled-back: look"]
+            .map(|why| peer("connecting", "refused", why));
+        assert_eq!(split, [Some(Occasion::SplitBrain); 2]);
         assert_eq!(peer("connecting", "connected", "connected"), None);
         let state = |old, new| of(Object::Group, "state", old, new, "");
         assert_eq!(state("syncing", "replicating"), Some(Occasion::AfterResync));
