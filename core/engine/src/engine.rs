@@ -224,11 +224,12 @@ impl Engine {
         } else {
             self.follow();
         }
-        self.record_company();
         self.change_role();
         self.keep_step();
         self.greet();
         self.keep_alive();
+        // Behind everything that may give the peer up: nothing else may happen that would ask for the record.
+        self.record_company();
         self.look();
         #[cfg(debug_assertions)]
         self.check_invariants();
