@@ -16,6 +16,7 @@ mod peer;
 mod queue;
 mod request;
 mod status;
+mod verify;
 mod wire;
 
 pub use error::{ApiError, AtStake, code};
@@ -31,3 +32,4 @@ pub use request::{
     RecorderEvent, UpdateRequest,
 };
 pub use status::{GroupStatus, Io, ModeStatus, Protected, SafeCopyStatus, Status, VolumeStatus};
+pub use verify::{Verified, VerifyRequest, VerifyRun, VerifyStatus};

@@ -8,7 +8,7 @@ use crate::event::Event;
 use crate::operation::{Method, Operation};
 use crate::{
     Accepted, ApiError, ApplyReply, ApplyRequest, EventsRequest, ModeRequest, PromoteRequest,
-    QueueReply, QueueRequest, RecorderDump, Status, UpdateRequest,
+    QueueReply, QueueRequest, RecorderDump, Status, UpdateRequest, VerifyRequest,
 };
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
@@ -132,6 +132,7 @@ fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
         Operation::Update => types.request::<UpdateRequest>(),
         Operation::Mode => types.request::<ModeRequest>(),
         Operation::QueueSet => types.request::<QueueRequest>(),
+        Operation::Verify => types.request::<VerifyRequest>(),
         Operation::Apply => types.request::<ApplyRequest>(),
         Operation::Status
         | Operation::Group
@@ -142,6 +143,7 @@ fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
         | Operation::Demote
         | Operation::Queue
         | Operation::QueueReset
+        | Operation::VerifyStop
         | Operation::Document => None,
     }
 }
@@ -164,7 +166,9 @@ fn reply(operation: Operation, types: &mut Types) -> Value {
         | Operation::Demote
         | Operation::Mode
         | Operation::QueueSet
-        | Operation::QueueReset => types.reply::<Accepted>(),
+        | Operation::QueueReset
+        | Operation::Verify
+        | Operation::VerifyStop => types.reply::<Accepted>(),
         Operation::Queue => types.reply::<QueueReply>(),
         Operation::Apply => types.reply::<ApplyReply>(),
         Operation::Document => Schema::from(Map::from_iter([("type".into(), json!("object"))])),

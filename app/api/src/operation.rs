@@ -42,6 +42,10 @@ pub enum Operation {
     QueueSet,
     /// Let the queue's high-water marks begin anew.
     QueueReset,
+    /// Compare the two copies.
+    Verify,
+    /// Compare no more.
+    VerifyStop,
     /// Read the file again.
     Apply,
     /// Describe the API.
@@ -50,7 +54,7 @@ pub enum Operation {
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::Status,
         Self::Group,
         Self::Recorder,
@@ -64,6 +68,8 @@ impl Operation {
         Self::Queue,
         Self::QueueSet,
         Self::QueueReset,
+        Self::Verify,
+        Self::VerifyStop,
         Self::Apply,
         Self::Document,
     ];
@@ -85,6 +91,8 @@ impl Operation {
             Self::Queue => paths::QUEUE,
             Self::QueueSet => paths::QUEUE_SET,
             Self::QueueReset => paths::QUEUE_RESET,
+            Self::Verify => paths::VERIFY,
+            Self::VerifyStop => paths::VERIFY_STOP,
             Self::Apply => paths::APPLY,
             Self::Document => paths::DOCUMENT,
         }
@@ -108,6 +116,8 @@ impl Operation {
             | Self::Mode
             | Self::QueueSet
             | Self::QueueReset
+            | Self::Verify
+            | Self::VerifyStop
             | Self::Apply => Method::Post,
         }
     }
@@ -129,6 +139,8 @@ impl Operation {
             Self::Queue => "queue",
             Self::QueueSet => "queue-set",
             Self::QueueReset => "queue-reset",
+            Self::Verify => "verify",
+            Self::VerifyStop => "verify-stop",
             Self::Apply => "apply",
             Self::Document => "document",
         }
@@ -157,6 +169,8 @@ impl Operation {
                 "Change the queue's bound and policies while it runs; the file is not changed."
             }
             Self::QueueReset => "Let the queue's high-water marks begin anew.",
+            Self::Verify => "Compare the two copies while they are in use; answered when it began.",
+            Self::VerifyStop => "Compare no more; the place is kept.",
             Self::Apply => {
                 "Read the configuration file again and change what can change while running."
             }

@@ -13,6 +13,7 @@ mod quickstart;
 mod render;
 mod signals;
 mod verbs;
+mod verify;
 mod wait;
 
 use anyhow::Result;
@@ -50,10 +51,11 @@ fn run(verb: Verb) -> Result<ExitCode> {
         }
         Verb::Full { group, wait, yes, at } => verbs::full(&at, &group, wait, yes),
         Verb::Mode { group, mode, at } => verbs::mode(&at, &group, mode),
-        Verb::Promote { group, force, restore, yes, at } => {
-            let wish = PromoteRequest { force, confirmed: yes, restore };
+        Verb::Promote { group, force, restore, yes, fence, at } => {
+            let wish = PromoteRequest { force, confirmed: yes, restore, fence };
             verbs::promote(&at, &group, wish)
         }
+        Verb::Verify { wish, at } => verify::run(&at, wish),
         Verb::Demote { group, at } => verbs::demote(&at, &group),
         Verb::Recorder { group, json, at } => verbs::recorder(&at, &group, json),
         Verb::Events { group, json, since, now, at } => {

@@ -24,7 +24,8 @@ use futures_util::{Stream, StreamExt};
 use helio_api::event::Event;
 use helio_api::{
     Accepted, ApiError, ApplyReply, ApplyRequest, EventsRequest, ModeRequest, Operation,
-    PromoteRequest, QueueReply, QueueRequest, RecorderDump, Status, UpdateRequest, code,
+    PromoteRequest, QueueReply, QueueRequest, RecorderDump, Status, UpdateRequest, VerifyRequest,
+    code,
 };
 use helio_units::Mode;
 pub(crate) use remote::Remote;
@@ -82,6 +83,8 @@ pub enum Command {
         confirmed: bool,
         /// Where the copy here is not consistent, go back to the kept image.
         restore: bool,
+        /// Behind the fence hook.
+        fence: bool,
     },
     /// Be secondary.
     Demote {
@@ -103,6 +106,18 @@ pub enum Command {
     /// Let the queue's high-water marks begin anew.
     QueueReset {
         /// Which group's.
+        group: String,
+    },
+    /// Compare the two copies.
+    Verify {
+        /// Of which group.
+        group: String,
+        /// How.
+        wish: VerifyRequest,
+    },
+    /// Compare no more.
+    VerifyStop {
+        /// Of which group.
         group: String,
     },
     /// Read the configuration again.
@@ -201,6 +216,8 @@ fn handler(operation: Operation) -> MethodRouter<Arc<dyn Backend>> {
         Operation::Queue => get(|s, p| on_group(s, p, |group| Command::Queue { group })),
         Operation::QueueSet => post(set_queue),
         Operation::QueueReset => post(|s, p| on_group(s, p, |group| Command::QueueReset { group })),
+        Operation::Verify => post(verify),
+        Operation::VerifyStop => post(|s, p| on_group(s, p, |group| Command::VerifyStop { group })),
         Operation::Apply => post(apply),
         Operation::Document => get(document),
     }
@@ -230,8 +247,8 @@ async fn mode(State(b): Shared, path: Named, Wish(wish): Wish<ModeRequest>) -> A
 }
 
 async fn promote(State(b): Shared, path: Named, Wish(wish): Wish<PromoteRequest>) -> Answered {
-    let PromoteRequest { force, confirmed, restore } = wish;
-    ask(b, Command::Promote { group: named(path)?, force, confirmed, restore }).await
+    let PromoteRequest { force, confirmed, restore, fence } = wish;
+    ask(b, Command::Promote { group: named(path)?, force, confirmed, restore, fence }).await
 }
 
 async fn update(State(b): Shared, path: Named, Wish(wish): Wish<UpdateRequest>) -> Answered {
@@ -241,6 +258,10 @@ async fn update(State(b): Shared, path: Named, Wish(wish): Wish<UpdateRequest>) 
 
 async fn set_queue(State(b): Shared, path: Named, Wish(wish): Wish<QueueRequest>) -> Answered {
     ask(b, Command::QueueSet { group: named(path)?, wish }).await
+}
+
+async fn verify(State(b): Shared, path: Named, Wish(wish): Wish<VerifyRequest>) -> Answered {
+    ask(b, Command::Verify { group: named(path)?, wish }).await
 }
 
 async fn apply(State(b): Shared, Wish(wish): Wish<ApplyRequest>) -> Answered {

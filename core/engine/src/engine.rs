@@ -48,6 +48,8 @@ pub struct Engine {
     /// What must come before the stream that a meeting decided for.
     pub(crate) awaited: Option<Awaited>,
     pub(crate) keeping: Keeping,
+    /// The hook is being asked whether an update may begin, for that command or for none.
+    pub(crate) asking_hook: Option<Option<CommandId>>,
     /// The state last told to the peer.
     pub(crate) told_state: Option<State>,
     pub(crate) seen: Seen,
@@ -110,6 +112,7 @@ impl Engine {
             update_wanted: false,
             awaited: None,
             keeping,
+            asking_hook: None,
             told_state: None,
             seen: Seen { state: State::Logging, since: now },
             recorder: Recorder::default(),
@@ -166,6 +169,8 @@ impl Engine {
                     primary.mode_changed(&mut self.shared);
                 }
             }
+            Event::VerifyRemembered(memory) => self.shared.verify.remember(memory),
+            Event::HookAnswered { refused } => self.hook_answered(refused),
             Event::Tick => {}
         }
     }
@@ -189,13 +194,14 @@ impl Engine {
                 let answer = match outcome {
                     StoreOutcome::Read { payload, .. } => Answer::Read(payload),
                     StoreOutcome::Failed(fault) => Answer::Denied(Denial::Store(fault)),
-                    _ => panic!("a read ended without bytes"),
+                    other => panic!("a read ended as {other:?}"),
                 };
                 s.reply(request, answer);
             }
             (Purpose::Local(at), Some(primary)) => primary.local_done(at, outcome, s),
             (Purpose::Copy(job), Some(primary)) => primary.copy_done(job, outcome, s),
-            (Purpose::Local(_) | Purpose::Copy(_), None) => {
+            (Purpose::Verify(check), Some(primary)) => primary.verify_done(check, outcome, s),
+            (Purpose::Local(_) | Purpose::Copy(_) | Purpose::Verify(_), None) => {
                 panic!("a primary left with work under way")
             }
             (Purpose::Apply(at), _) => self.follower.applied(at, outcome, s),
@@ -218,18 +224,20 @@ impl Engine {
             if matches!(self.standing, Standing::Primary) {
                 primary.mend(&self.shared);
                 primary.copy_step(&mut self.shared);
+                primary.verify_step(&mut self.shared);
             }
             primary.pump(&mut self.shared);
             primary.keep_pace(&mut self.shared);
         } else {
             self.follow();
         }
-        self.record_company();
         self.change_role();
         self.arrange_keeping();
         self.keep_step();
         self.greet();
         self.keep_alive();
+        // Behind everything that may give the peer up: nothing else may happen that would ask for the record.
+        self.record_company();
         self.look();
         #[cfg(debug_assertions)]
         self.check_invariants();
@@ -285,7 +293,8 @@ impl Engine {
             if self.primary.is_none() { self.follower.deadline() } else { Moment::NEVER };
         let copier = self.primary.as_ref().map_or(Moment::NEVER, |p| p.copy_deadline(&self.shared));
         let work = follower.min(copier).min(self.keep_deadline());
-        self.session_deadline().min(self.role_deadline()).min(work)
+        let own = self.role_deadline().min(self.verify_deadline());
+        self.session_deadline().min(own).min(work)
     }
 
     pub(crate) fn refuse_command(&mut self, command: Option<CommandId>, text: String) {

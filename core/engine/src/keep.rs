@@ -18,6 +18,7 @@ use crate::event::{Kept, StoreOutcome};
 use crate::marks::Marks;
 use crate::plant::{Plant, planted};
 use crate::refusal::StoreFault;
+use crate::role::Standing;
 use crate::save::Goal;
 use crate::shared::Purpose;
 use alloc::collections::VecDeque;
@@ -133,6 +134,9 @@ impl Engine {
 
     /// Asks for what should be kept now.
     pub(crate) fn keep_step(&mut self) {
+        if matches!(self.standing, Standing::Stopped) {
+            return;
+        }
         if self.metadata_failed {
             self.fail_parked();
             return;

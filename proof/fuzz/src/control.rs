@@ -107,6 +107,7 @@ fn by_operation(mut data: &[u8]) {
             | Operation::Promote
             | Operation::Update
             | Operation::QueueSet
+            | Operation::Verify
             | Operation::Apply
     );
     let nameless = name.is_empty() && operation.path().contains("{group}");
@@ -126,6 +127,8 @@ fn named(command: &Command) -> Option<&String> {
         | Command::Queue { group }
         | Command::QueueSet { group, .. }
         | Command::QueueReset { group }
+        | Command::Verify { group, .. }
+        | Command::VerifyStop { group }
         | Command::Recorder { group } => Some(group),
         Command::Apply { .. } => None,
     }

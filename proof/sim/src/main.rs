@@ -113,7 +113,7 @@ fn summary(walk: &Walk, seconds: f64, coverage: bool) {
     println!(
         "{} seeds in {seconds:.1} s ({:.0} seeds/s), {} broken\n\
          {} client writes ({} per seed, 2000 and more in {} seeds), {} answers, {} crashes, {} power cuts, {} link \
-         cuts, {} promotions, {} resyncs, {} rejoined as new, {} restored, {} events",
+         cuts, {} promotions, {} resyncs, {} rejoined as new, {} restored, {} verifies, {} rotten blocks, {} events",
         walk.seeds,
         walk.seeds as f64 / seconds.max(1e-9),
         walk.broken.len(),
@@ -128,6 +128,8 @@ fn summary(walk: &Walk, seconds: f64, coverage: bool) {
         c.resyncs,
         c.wipes,
         c.restores,
+        c.verifies,
+        c.rotten,
         c.steps
     );
     if coverage {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One seed, one story.
 
+mod rot;
+
 use crate::client::Client;
 use crate::coverage::Coverage;
 use crate::driver::{Act, Driver};
@@ -43,6 +45,10 @@ pub struct Counts {
     pub wipes: u64,
     /// Kept images restored.
     pub restores: u64,
+    /// Verifies that went over whole images.
+    pub verifies: u64,
+    /// Blocks that rotted, and were found.
+    pub rotten: u64,
     /// Events.
     pub steps: u64,
 }
@@ -60,6 +66,8 @@ impl Counts {
         self.resyncs += other.resyncs;
         self.wipes += other.wipes;
         self.restores += other.restores;
+        self.verifies += other.verifies;
+        self.rotten += other.rotten;
         self.steps += other.steps;
     }
 }
@@ -130,6 +138,7 @@ pub fn run(telling: &Telling, story: Option<Story<'_>>) -> Verdict {
         crashes: tally.crashes,
         power_cuts: tally.power_cuts,
         link_cuts: tally.link_cuts,
+        verifies: stage.counts.verifies + tally.verifies,
         wipes: tally.wipes,
         restores: stage.oracle.restores,
         ..stage.counts
@@ -157,7 +166,8 @@ impl Stage<'_> {
         self.mend();
         let until = self.cluster.now() + MENDED_WITHIN;
         let over = self.advance(until, |stage| Ok(stage.is_settled()))?;
-        hold(over, Promise::Converges, || self.describe())
+        hold(over, Promise::Converges, || self.describe())?;
+        self.rot_and_repair()
     }
 
     /// Lets time pass until `over` or `until`; returns whether it was over.

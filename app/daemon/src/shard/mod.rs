@@ -41,7 +41,7 @@ use helio_driver::{Address, Completion, Driver, Op, Outcome, Pool, Socket};
 use helio_engine::{Command, Refusal};
 use helio_format::message::Parting;
 use helio_units::{Bytes, Moment, VolumeIndex};
-pub(crate) use plan::{GroupPlan, Listeners, VolumePlan};
+pub(crate) use plan::{GroupPlan, Listeners, Outbox, VolumePlan};
 use rota::Rota;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -71,6 +71,8 @@ pub(crate) enum Ask {
     Command { group: String, command: Command, reply: CommandReply },
     /// What a forced promotion would put at stake.
     AtStake { group: String, reply: oneshot::Sender<helio_api::AtStake> },
+    /// The hook before a resync of a group said yes, or why not.
+    HookAnswered { group: String, refused: Option<String> },
     /// The flight recorder.
     Recorder { group: String, reply: oneshot::Sender<Vec<helio_api::RecorderEvent>> },
     /// What runs of all that can change while running, group by group.
@@ -213,6 +215,8 @@ impl<D: Driver> Shard<D> {
             let group = &self.groups[index];
             self.clients.role_seen(index, group.engine.is_primary(), &mut self.driver);
             self.watch.look(index, group, &self.clients, &self.clock);
+            self.groups[index].keep_verified(&self.clock);
+            let group = &self.groups[index];
             self.rota.looked_at(index, group.deadline());
         }
         self.rota.give_back(due);
@@ -491,6 +495,12 @@ impl<D: Driver> Shard<D> {
             Ask::AtStake { group, reply } => {
                 if let Some(index) = self.find(&group) {
                     let _gone = reply.send(show::at_stake(&self.groups[index], &self.clock));
+                }
+            }
+            Ask::HookAnswered { group, refused } => {
+                if let Some(index) = self.find(&group) {
+                    self.rota.stir(index);
+                    self.groups[index].tell(now, helio_engine::Event::HookAnswered { refused });
                 }
             }
             Ask::Recorder { group, reply } => {
