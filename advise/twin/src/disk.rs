@@ -51,6 +51,8 @@ enum Work {
     Read { extent: Extent },
     Digest { extent: Extent, coarse: bool },
     Compare { extent: Extent, digests: Vec<Digest>, coarse: bool },
+    DigestPayload { extent: Extent },
+    Verify { extent: Extent, digests: Vec<Stamp> },
     Change { extent: Extent, stamps: Vec<Stamp>, fua: bool },
     Flush { upto: u64 },
 }
@@ -70,6 +72,8 @@ pub(crate) enum Ended {
     Read(Vec<Stamp>),
     Digests(Vec<Digest>),
     Differing(Vec<(Extent, Vec<Stamp>)>),
+    DigestPayload(Vec<Stamp>),
+    Verified(VolumeIndex, Vec<Extent>),
     Failed(StoreFault),
 }
 
@@ -151,6 +155,12 @@ impl Disk {
         self.slowness = times.max(1);
     }
 
+    /// A block silently turns into something else, durably, and nobody is told.
+    pub(crate) fn rot(&mut self, place: Place, stamp: Stamp) {
+        let image = &mut self.images[usize::from(place.volume.0)];
+        image.put(place.block, stamp, true);
+    }
+
     /// The next operation of this kind fails.
     pub fn fail_next(&mut self, verb: StoreVerb, fault: StoreFault) {
         self.failing.push((verb, fault));
@@ -219,6 +229,13 @@ impl Disk {
             StoreOp::ReadDiffering { extent, digests, coarse } => {
                 (StoreVerb::Read, self.latency.read, Work::Compare { extent, digests, coarse })
             }
+            StoreOp::DigestPayload { extent } => {
+                (StoreVerb::Read, self.latency.read, Work::DigestPayload { extent })
+            }
+            StoreOp::Verify { extent, .. } => {
+                let digests = payload.unwrap_or_default().to_vec();
+                (StoreVerb::Read, self.latency.read, Work::Verify { extent, digests })
+            }
             StoreOp::Write { extent, fua, .. } => {
                 let stamps = payload.unwrap_or_default().to_vec();
                 assert_eq!(stamps.len(), blocks(extent), "a write without all of its bytes");
@@ -250,7 +267,13 @@ impl Disk {
         };
         let image = &mut self.images[usize::from(volume.0)];
         match work {
-            Work::Read { .. } | Work::Digest { .. } | Work::Compare { .. } if fault.is_some() => {
+            Work::Read { .. }
+            | Work::Digest { .. }
+            | Work::Compare { .. }
+            | Work::DigestPayload { .. }
+            | Work::Verify { .. }
+                if fault.is_some() =>
+            {
                 fault.map_or(Ended::Done, Ended::Failed)
             }
             Work::Read { extent } => Ended::Read(image.read(volume, extent)),
@@ -260,6 +283,10 @@ impl Disk {
             Work::Compare { extent, digests, coarse } => {
                 let stamps = image.read(volume, extent);
                 Ended::Differing(digest::differing(extent, &stamps, &digests, coarse))
+            }
+            Work::DigestPayload { extent } => Ended::DigestPayload(image.read(volume, extent)),
+            Work::Verify { extent, digests } => {
+                Ended::Verified(volume, differing(volume, extent, &digests, image))
             }
             Work::Change { extent, stamps, fua } => {
                 for (place, stamp) in places(volume, extent).zip(stamps) {
@@ -319,6 +346,22 @@ impl Disk {
             }
         }
     }
+}
+
+/// The blocks that do not hold what the digests say, neighbours together.
+fn differing(volume: VolumeIndex, extent: Extent, digests: &[Stamp], image: &Image) -> Vec<Extent> {
+    let mut runs: Vec<Extent> = Vec::new();
+    for (place, digest) in places(volume, extent).zip(digests) {
+        if image.live[place.block as usize] == *digest {
+            continue;
+        }
+        let at = u64::from(place.block) * crate::BLOCK.0;
+        match runs.last_mut() {
+            Some(run) if run.end() == at => run.length += crate::BLOCK.0,
+            _ => runs.push(Extent::new(at, crate::BLOCK.0)),
+        }
+    }
+    runs
 }
 
 impl Image {

@@ -67,6 +67,13 @@ pub enum Happening {
         /// By an item this node put on the line as primary.
         leading: bool,
     },
+    /// A follower compared, and calls this different from what its primary holds at that item.
+    Differs {
+        /// Which node.
+        side: Side,
+        /// Which block.
+        place: Place,
+    },
     /// A client was answered.
     Replied {
         /// By which node.

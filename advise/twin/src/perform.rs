@@ -7,11 +7,11 @@ use crate::disk::{Change, Ended};
 use crate::happening::{Died, Happening, Replied};
 use crate::node::Side;
 use crate::wire::{Cargo, Parcel};
-use crate::{Stamp, places, words};
+use crate::{Place, Stamp, places, words};
 use core::time::Duration;
 use helio_engine::{Answer, Effect, Event, Keep, Operation, Request, Run, StoreOp, StoreOutcome};
 use helio_format::frame::HEADER_BYTES;
-use helio_format::message::{Item, Message, Parting};
+use helio_format::message::{Item, ItemKind, Message, Parting};
 use helio_ledger::{self as ledger, Kept};
 use helio_units::{Bytes, Extent, IoId, Rate, RequestId, VolumeIndex};
 
@@ -101,6 +101,7 @@ impl Cluster {
                 }
                 Effect::DismissClients => {}
                 Effect::Stopped => self.stopped(side),
+                Effect::AskHook => self.handle(side, Event::HookAnswered { refused: None }),
             }
         }
     }
@@ -124,7 +125,9 @@ impl Cluster {
         let node = &mut self.nodes[side.index()];
         let leading = node.engine.as_ref().is_some_and(helio_engine::Engine::holds_line);
         let stamps = match &op {
-            StoreOp::Write { payload, .. } => Some(node.pool.stamps(*payload)),
+            StoreOp::Write { payload, .. } | StoreOp::Verify { payload, .. } => {
+                Some(node.pool.stamps(*payload))
+            }
             _ => None,
         };
         let changed = changed_extent(&op);
@@ -156,9 +159,23 @@ impl Cluster {
                 };
                 StoreOutcome::Differing(runs.into_iter().map(run).collect())
             }
+            Ended::DigestPayload(stamps) => {
+                StoreOutcome::Read { payload: node.pool.take_digests(stamps), zero: false }
+            }
+            Ended::Verified(volume, runs) => {
+                let blocks = runs.iter().flat_map(|run| places(volume, *run));
+                let differ = blocks.map(|place| Happening::Differs { side, place });
+                self.journal.extend(differ);
+                StoreOutcome::Verified(runs)
+            }
         };
         self.changed(side, changes);
         self.handle(side, Event::StoreDone { io, outcome });
+    }
+
+    /// A block of a node's disk silently turns into something else.
+    pub fn rot(&mut self, side: Side, place: Place, stamp: Stamp) {
+        self.node_mut(side).disk.rot(place, stamp);
     }
 
     pub(crate) fn changed(&mut self, side: Side, changes: Vec<Change>) {
@@ -205,8 +222,12 @@ impl Cluster {
                 self.handle(side, Event::Connected);
             }
             Cargo::Message(mut message, stamps) => {
-                if let Message::Item(Item { payload: Some(payload), .. }) = &mut message {
-                    *payload = self.node_mut(side).pool.take(stamps);
+                if let Message::Item(Item { payload: Some(payload), kind, .. }) = &mut message {
+                    let pool = &mut self.node_mut(side).pool;
+                    *payload = match kind {
+                        ItemKind::Verify => pool.take_digests(stamps),
+                        _ => pool.take(stamps),
+                    };
                 }
                 self.handle(side, Event::Message(message));
             }
@@ -316,8 +337,10 @@ fn changed_extent(op: &StoreOp) -> Option<Extent> {
         | StoreOp::Zero { extent, .. }
         | StoreOp::Discard { extent, .. } => Some(*extent),
         StoreOp::Read { .. }
-        | StoreOp::Flush
         | StoreOp::Digest { .. }
-        | StoreOp::ReadDiffering { .. } => None,
+        | StoreOp::ReadDiffering { .. }
+        | StoreOp::DigestPayload { .. }
+        | StoreOp::Verify { .. }
+        | StoreOp::Flush => None,
     }
 }

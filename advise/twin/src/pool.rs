@@ -35,6 +35,12 @@ impl Pool {
         Payload { id, length }
     }
 
+    /// Takes digests in and names them: a stamp is its own digest, of 16 bytes.
+    pub fn take_digests(&mut self, stamps: Vec<Stamp>) -> Payload {
+        let length = stamps.len() as u32 * 16;
+        Payload { length, ..self.take(stamps) }
+    }
+
     fn slot(id: PayloadId) -> usize {
         (id.0 & ((1 << SLOT_BITS) - 1)) as usize
     }

@@ -23,6 +23,7 @@ pub(crate) fn of_event(event: &Event) -> Option<String> {
             StoreOutcome::Differing(runs) => {
                 format!("<- io {} read, {} runs differ", io.0, runs.len())
             }
+            StoreOutcome::Verified(runs) => format!("<- io {} compared, differing {runs:?}", io.0),
             StoreOutcome::Failed(fault) => format!("<- io {} FAILED: {fault}", io.0),
         },
         Event::Kept { kept, ok, .. } => format!("<- kept {kept:?}: {ok}"),
@@ -39,6 +40,8 @@ pub(crate) fn of_event(event: &Event) -> Option<String> {
         }
         Event::Command { id, command } => format!("<- command {}: {}", id.0, of_command(*command)),
         Event::Reconfigure { .. } => "<- configuration changed".to_owned(),
+        Event::VerifyRemembered(memory) => format!("<- verify remembered: {memory:?}"),
+        Event::HookAnswered { refused } => format!("<- hook answered: {refused:?}"),
         Event::Tick | Event::LinkTook { .. } => return None,
     })
 }
@@ -81,6 +84,7 @@ pub(crate) fn of_effect(effect: &Effect) -> Option<String> {
         Effect::Note(note) => format!("   \"{}\"", note.text),
         Effect::Stopped => "-> stopped".to_owned(),
         Effect::DismissClients => "-> let clients go".to_owned(),
+        Effect::AskHook => "-> ask the hook".to_owned(),
         Effect::Release(_) => return None,
     })
 }
@@ -120,6 +124,8 @@ fn of_command(command: Command) -> String {
         Command::Full => "full".to_owned(),
         Command::ResetQueueMarks => "reset queue marks".to_owned(),
         Command::Stop => "stop".to_owned(),
+        Command::Verify(wish) => format!("verify, repair {}", wish.repair),
+        Command::StopVerify => "stop the verify".to_owned(),
     }
 }
 
@@ -162,6 +168,8 @@ fn of_store_op(op: &StoreOp, volume: VolumeIndex) -> String {
         }
         StoreOp::Discard { extent, fua } => of_operation(Operation::Discard { extent, fua }),
         StoreOp::Flush => of_operation(Operation::Flush),
+        StoreOp::DigestPayload { extent } => format!("digests of {}", blocks(extent)),
+        StoreOp::Verify { extent, .. } => format!("compare {}", blocks(extent)),
     };
     format!("{what} of volume {}", volume.0)
 }

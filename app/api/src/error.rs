@@ -33,9 +33,10 @@ pub mod code {
 
     /// Every code a daemon may send, with the HTTP status it travels with and what it means. A client that meets
     /// another one treats it as "refused".
-    pub const ALL: [(&str, u16, &str); 34] = [
+    pub const ALL: [(&str, u16, &str); 41] = [
         (BAD_REQUEST, 400, "the request cannot be read"),
         (UNKNOWN_GROUP, 404, "no group of that name is configured on this node"),
+        ("unknown-volume", 404, "the group has no volume of that name"),
         (NOT_FOUND, 404, "no such path in this version of the API"),
         (WRONG_METHOD, 405, "the path does not take this method"),
         (TOO_SLOW, 408, "the body did not come in time"),
@@ -49,12 +50,16 @@ pub mod code {
         ("bad-configuration", 409, "the configuration file is refused; the error names the line"),
         ("bad-key", 409, "the node's key cannot be used, or is not the one the file names"),
         ("bad-queue", 409, "the queue cannot have such a bound"),
+        ("differs", 409, "the copies differ; said by `helio verify --wait` itself"),
+        ("hook-refused", 409, "the hook before-resync refused the update"),
         ("metadata-failed", 409, "the group's metadata file cannot be written"),
         (NEEDS_CONFIRMATION, 409, "what is at stake was not confirmed; carries it"),
         (NEEDS_FORCE, 409, "the peer cannot agree to the promotion; carries what is at stake"),
         ("no-safe-copy", 409, "no consistent image is kept here that could be restored"),
         ("restore-failed", 409, "the kept image was not restored"),
         ("needs-sync", 409, "this copy is not consistent"),
+        ("no-fence", 409, "the group has no fence hook"),
+        ("not-fenced", 409, "the fence hook did not say that the other node is out"),
         ("not-level", 409, "the copies are not equal, or did not become so"),
         ("not-primary", 409, "this node is not primary for the group"),
         ("not-switched", 409, "the change of roles did not happen; the error tells who is primary"),
@@ -67,6 +72,12 @@ pub mod code {
         ("not-saved", 409, "what is to be given up could not be saved"),
         ("peer-is-primary", 409, "the other node is primary"),
         ("peer-refuses", 409, "the other node does not agree"),
+        ("verifying", 409, "the group is being verified already"),
+        (
+            "verify-stopped",
+            409,
+            "not everything was compared; said by `helio verify --wait` itself",
+        ),
         ("volume-failed", 409, "a local store failed"),
     ];
 }
@@ -83,7 +94,7 @@ pub struct ApiError {
     #[serde(default)]
     pub retry: bool,
     /// One kebab-case word for programs.
-    #[schemars(extend("examples" = code::ALL.map(|(code, ..)| code).to_vec()))]
+    #[schemars(extend("examples" = code::ALL.map(|(code, ..)| code).as_slice()))]
     pub code: String,
     /// With [`code::NEEDS_FORCE`] and [`code::NEEDS_CONFIRMATION`]: what would be lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]

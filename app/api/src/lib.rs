@@ -17,6 +17,7 @@ mod queue;
 mod request;
 mod roles;
 mod status;
+mod verify;
 mod wire;
 
 pub use error::{ApiError, AtStake, code};
@@ -33,3 +34,4 @@ pub use request::{
 };
 pub use roles::{Explanation, ResolveRequest, Row};
 pub use status::{GroupStatus, Io, ModeStatus, Protected, SafeCopyStatus, Status, VolumeStatus};
+pub use verify::{Verified, VerifyRequest, VerifyRun, VerifyStatus};

@@ -9,6 +9,7 @@ use crate::operation::{Method, Operation};
 use crate::{
     Accepted, ApiError, ApplyReply, ApplyRequest, EventsRequest, Explanation, ModeRequest,
     PromoteRequest, QueueReply, QueueRequest, RecorderDump, ResolveRequest, Status, UpdateRequest,
+    VerifyRequest,
 };
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
@@ -133,6 +134,7 @@ fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
         Operation::Update => types.request::<UpdateRequest>(),
         Operation::Mode => types.request::<ModeRequest>(),
         Operation::QueueSet => types.request::<QueueRequest>(),
+        Operation::Verify => types.request::<VerifyRequest>(),
         Operation::Apply => types.request::<ApplyRequest>(),
         Operation::Status
         | Operation::Group
@@ -145,6 +147,7 @@ fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
         | Operation::Explain
         | Operation::Queue
         | Operation::QueueReset
+        | Operation::VerifyStop
         | Operation::Document => None,
     }
 }
@@ -169,7 +172,9 @@ fn reply(operation: Operation, types: &mut Types) -> Value {
         | Operation::Resolve
         | Operation::Mode
         | Operation::QueueSet
-        | Operation::QueueReset => types.reply::<Accepted>(),
+        | Operation::QueueReset
+        | Operation::Verify
+        | Operation::VerifyStop => types.reply::<Accepted>(),
         Operation::Explain => types.reply::<Explanation>(),
         Operation::Queue => types.reply::<QueueReply>(),
         Operation::Apply => types.reply::<ApplyReply>(),

@@ -48,6 +48,10 @@ pub enum Operation {
     QueueSet,
     /// Let the queue's high-water marks begin anew.
     QueueReset,
+    /// Compare the two copies.
+    Verify,
+    /// Compare no more.
+    VerifyStop,
     /// Read the file again.
     Apply,
     /// Describe the API.
@@ -56,7 +60,7 @@ pub enum Operation {
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::Status,
         Self::Group,
         Self::Recorder,
@@ -73,6 +77,8 @@ impl Operation {
         Self::Queue,
         Self::QueueSet,
         Self::QueueReset,
+        Self::Verify,
+        Self::VerifyStop,
         Self::Apply,
         Self::Document,
     ];
@@ -97,6 +103,8 @@ impl Operation {
             Self::Queue => paths::QUEUE,
             Self::QueueSet => paths::QUEUE_SET,
             Self::QueueReset => paths::QUEUE_RESET,
+            Self::Verify => paths::VERIFY,
+            Self::VerifyStop => paths::VERIFY_STOP,
             Self::Apply => paths::APPLY,
             Self::Document => paths::DOCUMENT,
         }
@@ -123,6 +131,8 @@ impl Operation {
             | Self::Mode
             | Self::QueueSet
             | Self::QueueReset
+            | Self::Verify
+            | Self::VerifyStop
             | Self::Apply => Method::Post,
         }
     }
@@ -147,6 +157,8 @@ impl Operation {
             Self::Queue => "queue",
             Self::QueueSet => "queue-set",
             Self::QueueReset => "queue-reset",
+            Self::Verify => "verify",
+            Self::VerifyStop => "verify-stop",
             Self::Apply => "apply",
             Self::Document => "document",
         }
@@ -182,6 +194,8 @@ impl Operation {
                 "Change the queue's bound and policies while it runs; the file is not changed."
             }
             Self::QueueReset => "Let the queue's high-water marks begin anew.",
+            Self::Verify => "Compare the two copies while they are in use; answered when it began.",
+            Self::VerifyStop => "Compare no more; the place is kept.",
             Self::Apply => {
                 "Read the configuration file again and change what can change while running."
             }

@@ -33,6 +33,10 @@ pub const QUEUE: &str = "/v1/groups/{group}/queue";
 pub const QUEUE_SET: &str = "/v1/groups/{group}/queue/set";
 /// POST without a body: let the high-water marks begin anew; [`Accepted`](crate::Accepted).
 pub const QUEUE_RESET: &str = "/v1/groups/{group}/queue/reset";
+/// POST [`VerifyRequest`](crate::VerifyRequest): compare the two copies; [`Accepted`](crate::Accepted) when it began.
+pub const VERIFY: &str = "/v1/groups/{group}/verify";
+/// POST without a body: compare no more; [`Accepted`](crate::Accepted).
+pub const VERIFY_STOP: &str = "/v1/groups/{group}/verify/stop";
 /// POST [`ApplyRequest`](crate::ApplyRequest): read the file again; [`ApplyReply`](crate::ApplyReply).
 pub const APPLY: &str = "/v1/apply";
 /// GET: the [description](crate::document) of this API.

@@ -27,6 +27,9 @@ pub struct PromoteRequest {
     /// Where the copy here is not consistent, go back to the consistent image that is kept.
     #[serde(default)]
     pub restore: bool,
+    /// Where the other node cannot agree, run the group's fence hook, and go on where that proves it to be out.
+    #[serde(default)]
+    pub fence: bool,
 }
 
 /// Copy what is marked, then replicate.

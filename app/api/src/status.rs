@@ -5,6 +5,7 @@ use crate::flow::{
     CounterStatus, CursorStatus, LagStatus, MetadataStatus, QueueStatus, SyncStatus, ThrottleStatus,
 };
 use crate::peer::PeerStatus;
+use crate::verify::{Verified, VerifyStatus};
 use crate::wire;
 use helio_units::{Bytes, Items, Mode, Role, Sequence, State, WallTime};
 use schemars::JsonSchema;
@@ -83,6 +84,9 @@ pub struct GroupStatus {
     /// A copy of marked regions under way.
     #[serde(default)]
     pub sync: Option<SyncStatus>,
+    /// What is known of verifies.
+    #[serde(default)]
+    pub verify: VerifyStatus,
     /// What was done since the daemon started.
     pub counters: CounterStatus,
     /// What keeping it durable cost.
@@ -174,6 +178,9 @@ pub struct VolumeStatus {
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub marked_bytes: Bytes,
+    /// When the two copies were compared from start to end last, by a verify that ran on this node.
+    #[serde(default)]
+    pub verified: Option<Verified>,
     /// NBD connections open now.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]

@@ -148,6 +148,9 @@ pub enum Verb {
         /// Do not ask.
         #[arg(long)]
         yes: bool,
+        /// Where the peer cannot agree, run the group's fence hook, and go on where that proves the peer to be out.
+        #[arg(long, conflicts_with = "force")]
+        fence: bool,
         /// The daemon to ask.
         #[command(flatten)]
         at: At,
@@ -195,6 +198,15 @@ pub enum Verb {
         /// The folder below which its regions are saved; without it, the daemon's state directory.
         #[arg(long, value_name = "DIR")]
         save: Option<PathBuf>,
+        /// The daemon to ask.
+        #[command(flatten)]
+        at: At,
+    },
+    /// Compare the two copies of a group while they are in use, and mend what differs.
+    Verify {
+        /// How.
+        #[command(flatten)]
+        wish: Comparison,
         /// The daemon to ask.
         #[command(flatten)]
         at: At,
@@ -314,6 +326,32 @@ pub enum Metadata {
         #[arg(long, value_name = "DIR", default_value = STATE)]
         state: PathBuf,
     },
+}
+
+/// How the copies are compared.
+#[derive(Clone, Debug, Args)]
+pub struct Comparison {
+    /// Which group, or which volume of it.
+    #[arg(value_name = "GROUP[/VOLUME]")]
+    pub what: String,
+    /// Copy what differs to the peer, in order with what is written; this node's copy is the one that counts.
+    #[arg(long, conflicts_with_all = ["stop", "status"])]
+    pub repair: bool,
+    /// Most that is compared a second.
+    #[arg(long, value_name = "RATE", value_parser = rate, conflicts_with_all = ["stop", "status"])]
+    pub rate: Option<Rate>,
+    /// Begin at the start, not where the last one stopped.
+    #[arg(long, conflicts_with_all = ["stop", "status"])]
+    pub anew: bool,
+    /// Return only when everything is compared; fails where something differs and was not repaired.
+    #[arg(long, conflicts_with_all = ["stop", "status"])]
+    pub wait: bool,
+    /// End the one under way; the next one goes on from there.
+    #[arg(long, conflicts_with = "status")]
+    pub stop: bool,
+    /// Show how far it is, what differs, and when each volume was verified last.
+    #[arg(long)]
+    pub status: bool,
 }
 
 /// What can be done with keys.

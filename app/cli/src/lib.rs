@@ -15,6 +15,7 @@ mod render;
 mod roles;
 mod signals;
 mod verbs;
+mod verify;
 mod wait;
 
 use anyhow::Result;
@@ -52,10 +53,11 @@ fn run(verb: Verb) -> Result<ExitCode> {
         }
         Verb::Full { group, wait, yes, at } => verbs::full(&at, &group, wait, yes),
         Verb::Mode { group, mode, at } => verbs::mode(&at, &group, mode),
-        Verb::Promote { group, force, restore, yes, at } => {
-            let wish = PromoteRequest { force, confirmed: yes, restore };
+        Verb::Promote { group, force, restore, yes, fence, at } => {
+            let wish = PromoteRequest { force, confirmed: yes, restore, fence };
             verbs::promote(&at, &group, wish)
         }
+        Verb::Verify { wish, at } => verify::run(&at, wish),
         Verb::Demote { group, at } => verbs::demote(&at, &group),
         Verb::Switch { group, wait, at } => roles::switch(&at, &group, wait),
         Verb::Explain { group, json, at } => roles::explain(&at, &group, json),

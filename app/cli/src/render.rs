@@ -2,6 +2,7 @@
 //! Status for people: one fact a line, aligned, units printed, the most important first.
 
 use crate::progress;
+use crate::verify;
 use helio_api::{BufferStatus, GroupStatus, Status};
 use helio_units::WallTime;
 use std::fmt::Write;
@@ -49,12 +50,19 @@ fn group(g: &GroupStatus, now: WallTime) -> String {
     if let Some(sync) = &g.sync {
         line(&mut out, "sync", &progress::text(sync));
     }
+    verify::lines(&mut out, g);
     peer(&mut out, g, now);
     for v in &g.volumes {
         let sparse = if v.sparse { ", sparse" } else { "" };
         let text = format!(
-            "{}: {}, {} ({}{sparse}), {} marked, {} NBD connections",
-            v.name, v.size_bytes, v.member, v.io, v.marked_bytes, v.clients
+            "{}: {}, {} ({}{sparse}), {} marked, {} NBD connections, {}",
+            v.name,
+            v.size_bytes,
+            v.member,
+            v.io,
+            v.marked_bytes,
+            v.clients,
+            verify::last(v, now)
         );
         line(&mut out, "volume", &text);
     }
@@ -149,7 +157,7 @@ fn buffer(b: BufferStatus) -> String {
 }
 
 /// How long ago, in the two largest units.
-fn ago(then: WallTime, now: WallTime) -> String {
+pub(crate) fn ago(then: WallTime, now: WallTime) -> String {
     let s = now.0.saturating_sub(then.0) / 1000;
     match s {
         0..60 => format!("{s} s"),

@@ -4,6 +4,7 @@
 mod apply;
 mod queue;
 mod roles;
+mod verify;
 
 use crate::config::Config;
 use crate::control::{Answering, Backend, Command, EventStream, Reply};
@@ -47,6 +48,22 @@ impl ShardHandle {
                 ApiError::new("stopping", "the daemon is stopping", "start it again")
             }
         })
+    }
+
+    /// Asks, and again while the queue is full.
+    pub(crate) async fn ask_patiently(&self, mut ask: Ask) -> Result<(), Ask> {
+        let mut tries = tokio::time::interval(LOOK_EVERY);
+        loop {
+            tries.tick().await;
+            match self.asks.try_send(ask) {
+                Ok(()) => {
+                    self.waker.wake();
+                    return Ok(());
+                }
+                Err(TrySendError::Full(back)) => ask = back,
+                Err(TrySendError::Disconnected(back)) => return Err(back),
+            }
+        }
     }
 
     async fn answer<T>(&self, make: impl FnOnce(oneshot::Sender<T>) -> Ask) -> Result<T, ApiError> {
@@ -99,13 +116,18 @@ impl Backend for Daemon {
                 }
                 Command::Explain { group } => self.explanation(group).await.map(Reply::Explained),
                 Command::Resolve { group, wish } => self.resolve(group, wish).await,
-                Command::Promote { group, force, confirmed, restore } => {
+                Command::Promote { group, fence: true, .. } => self.promote_fenced(group).await,
+                Command::Promote { group, force, confirmed, restore, .. } => {
                     self.promote(group, (force, confirmed), restore).await
                 }
                 Command::Queue { group } => self.queue(group).await.map(Reply::Queue),
                 Command::QueueSet { group, wish } => self.set_queue(group, wish).await,
                 Command::QueueReset { group } => {
                     self.carry_out(group, helio_engine::Command::ResetQueueMarks).await
+                }
+                Command::Verify { group, wish } => self.verify(group, wish).await,
+                Command::VerifyStop { group } => {
+                    self.carry_out(group, helio_engine::Command::StopVerify).await
                 }
                 Command::Apply { dry_run } => self.apply(dry_run).await.map(Reply::Applied),
                 Command::Recorder { group } => {

@@ -8,6 +8,7 @@
 mod check;
 mod diff;
 mod error;
+mod hooks;
 mod marks;
 mod node;
 mod read;
@@ -17,6 +18,7 @@ mod tests;
 
 pub use diff::{Change, Changes, Running, Setting, diff};
 pub use error::{ConfigError, Place};
+pub use hooks::HooksConfig;
 
 use error::Source;
 use helio_driver::DriverChoice;
@@ -110,6 +112,8 @@ pub struct GroupConfig {
     pub safe_copy_dir: Option<PathBuf>,
     /// The connection between the two.
     pub link: LinkConfig,
+    /// Programs to run when something happens.
+    pub hooks: HooksConfig,
     /// The volumes, by name.
     pub volumes: BTreeMap<String, VolumeConfig>,
 }

@@ -25,7 +25,7 @@ use helio_api::event::Event;
 use helio_api::{
     Accepted, ApiError, ApplyReply, ApplyRequest, EventsRequest, Explanation, ModeRequest,
     Operation, PromoteRequest, QueueReply, QueueRequest, RecorderDump, ResolveRequest, Status,
-    UpdateRequest, code,
+    UpdateRequest, VerifyRequest, code,
 };
 use helio_units::Mode;
 pub(crate) use remote::Remote;
@@ -83,6 +83,8 @@ pub enum Command {
         confirmed: bool,
         /// Where the copy here is not consistent, go back to the kept image.
         restore: bool,
+        /// Behind the fence hook.
+        fence: bool,
     },
     /// Change roles with the other node.
     Switch {
@@ -121,6 +123,18 @@ pub enum Command {
     /// Let the queue's high-water marks begin anew.
     QueueReset {
         /// Which group's.
+        group: String,
+    },
+    /// Compare the two copies.
+    Verify {
+        /// Of which group.
+        group: String,
+        /// How.
+        wish: VerifyRequest,
+    },
+    /// Compare no more.
+    VerifyStop {
+        /// Of which group.
         group: String,
     },
     /// Read the configuration again.
@@ -225,6 +239,8 @@ fn handler(operation: Operation) -> MethodRouter<Arc<dyn Backend>> {
         Operation::Queue => get(|s, p| on_group(s, p, |group| Command::Queue { group })),
         Operation::QueueSet => post(set_queue),
         Operation::QueueReset => post(|s, p| on_group(s, p, |group| Command::QueueReset { group })),
+        Operation::Verify => post(verify),
+        Operation::VerifyStop => post(|s, p| on_group(s, p, |group| Command::VerifyStop { group })),
         Operation::Apply => post(apply),
         Operation::Document => get(document),
     }
@@ -254,8 +270,8 @@ async fn mode(State(b): Shared, path: Named, Wish(wish): Wish<ModeRequest>) -> A
 }
 
 async fn promote(State(b): Shared, path: Named, Wish(wish): Wish<PromoteRequest>) -> Answered {
-    let PromoteRequest { force, confirmed, restore } = wish;
-    ask(b, Command::Promote { group: named(path)?, force, confirmed, restore }).await
+    let PromoteRequest { force, confirmed, restore, fence } = wish;
+    ask(b, Command::Promote { group: named(path)?, force, confirmed, restore, fence }).await
 }
 
 async fn update(State(b): Shared, path: Named, Wish(wish): Wish<UpdateRequest>) -> Answered {
@@ -269,6 +285,10 @@ async fn resolve(State(b): Shared, path: Named, Wish(wish): Wish<ResolveRequest>
 
 async fn set_queue(State(b): Shared, path: Named, Wish(wish): Wish<QueueRequest>) -> Answered {
     ask(b, Command::QueueSet { group: named(path)?, wish }).await
+}
+
+async fn verify(State(b): Shared, path: Named, Wish(wish): Wish<VerifyRequest>) -> Answered {
+    ask(b, Command::Verify { group: named(path)?, wish }).await
 }
 
 async fn apply(State(b): Shared, Wish(wish): Wish<ApplyRequest>) -> Answered {

@@ -4,6 +4,7 @@
 //! It tells by chance alone, not against malice: two blocks that differ have the same digest once in 2^128. Who could
 //! make such blocks on purpose writes to the volume already.
 
+use helio_driver::Buffer;
 use helio_engine::digest_piece;
 use helio_format::copying::Digest;
 use helio_units::Extent;
@@ -51,6 +52,34 @@ pub(crate) fn differing(
     stretches
 }
 
+/// The fine digests of these bytes one behind the other, as an item of a verify carries them.
+pub(crate) fn payload(bytes: &[u8]) -> Buffer {
+    let pieces = bytes.chunks(digest_piece(false).0 as usize);
+    let mut list = Buffer::zeroed(pieces.len() * size_of::<Digest>());
+    for (piece, digest) in pieces.zip(list.chunks_mut(size_of::<Digest>())) {
+        digest.copy_from_slice(&one(piece));
+    }
+    list
+}
+
+/// Where the bytes at `extent` are not what such digests say, neighbouring blocks together.
+pub(crate) fn unequal(extent: Extent, bytes: &[u8], theirs: &[u8]) -> Vec<Extent> {
+    let piece = digest_piece(false).0 as usize;
+    let places = (extent.offset..).step_by(piece);
+    let mut runs: Vec<Extent> = Vec::new();
+    let told = theirs.chunks(size_of::<Digest>());
+    for ((block, digest), at) in bytes.chunks(piece).zip(told).zip(places) {
+        if one(block) == digest {
+            continue;
+        }
+        match runs.last_mut() {
+            Some(run) if run.end() == at => run.length += block.len() as u64,
+            _ => runs.push(Extent::new(at, block.len() as u64)),
+        }
+    }
+    runs
+}
+
 /// Whether every byte is zero: compared with a page of zeros at a time, which the machine does fast.
 pub(crate) fn is_zero(bytes: &[u8]) -> bool {
     const ZEROS: [u8; 4096] = [0; 4096];
@@ -94,6 +123,20 @@ mod tests {
         let mut ours = theirs.clone();
         ours[4096 + 511] = 0;
         assert_eq!(found(&ours, &theirs, false), [(4096, 512, false)]);
+    }
+
+    #[test]
+    fn a_verify_tells_neighbouring_blocks_together_and_a_short_last_block_as_it_is() {
+        let extent = Extent::new(65_536, 5 * 4096 + 512);
+        let mut bytes = vec![7; 5 * 4096 + 512];
+        let theirs = payload(&bytes);
+        assert_eq!(unequal(extent, &bytes, &theirs), []);
+        for at in [4096, 2 * 4096 + 4095, 4 * 4096, 5 * 4096 + 511] {
+            bytes[at] ^= 1;
+        }
+        let runs =
+            [Extent::new(65_536 + 4096, 2 * 4096), Extent::new(65_536 + 4 * 4096, 4096 + 512)];
+        assert_eq!(unequal(extent, &bytes, &theirs), runs);
     }
 
     #[test]

@@ -7,12 +7,14 @@ pub mod control;
 mod descriptors;
 mod digest;
 mod events;
+mod hooks;
 mod open;
 mod patience;
 mod saved;
 pub mod sealed;
 mod shard;
 mod trust;
+mod verified;
 
 pub use trust::KEY_FILE;
 
@@ -79,6 +81,7 @@ pub fn run(options: &Options) -> Result<()> {
     let state = StateDir::open(&options.state)?;
     let own = trust::own_key(&view, &state.path)?;
     let plans = open::plans(&view, name, &state, own.as_ref())?;
+    let errands = plans.iter().map(Errands::of).collect();
     let clients = client_addresses(&state, view.node.nbd)?;
     let listeners = Listeners {
         clients,
@@ -113,13 +116,14 @@ pub fn run(options: &Options) -> Result<()> {
         driver: driver_name,
     });
     let running = thread::Builder::new().name("shard-0".into()).spawn(move || shard.run())?;
-    serve(&state, backend, control, &handle, running)
+    serve(&state, backend, errands, control, &handle, running)
 }
 
 /// Runs the control server beside the shard until one of them ends.
 fn serve(
     state: &StateDir,
     backend: Arc<Daemon>,
+    errands: Vec<Errands>,
     remote: Option<SocketAddr>,
     handle: &ShardHandle,
     running: thread::JoinHandle<std::io::Result<()>>,
@@ -139,9 +143,9 @@ fn serve(
         let shard_ended = tokio::task::spawn_blocking(move || running.join());
         tokio::pin!(shard_ended);
         let (stop, stopping) = watch::channel(false);
-        let limits = control::Limits::default();
-        let hub = Arc::clone(&backend.hub);
+        let (limits, hub) = (control::Limits::default(), Arc::clone(&backend.hub));
         let mut serving = JoinSet::new();
+        let errands = run_errands(errands, &backend);
         if let Some(remote) = remote {
             let backend = Arc::clone(&backend);
             serving.spawn(control::serve(remote, backend, limits, stopping.clone()));
@@ -164,6 +168,7 @@ fn serve(
         };
         hub.end(Clock::wall_now());
         drop(stop);
+        errands.end().await;
         if tokio::time::timeout(LAST_ANSWERS_WITHIN, serving.join_all()).await.is_err() {
             tracing::debug!("a control client did not take its last answer in time");
         }
@@ -184,6 +189,49 @@ fn serve(
             Err(anyhow!("the shard ended by a mistake of ours: {}", text.unwrap_or_default()))
         }
     }
+}
+
+/// What a group hands over without waiting.
+struct Errands {
+    group: String,
+    verified: watch::Receiver<verified::Record>,
+    asks: watch::Receiver<u64>,
+}
+
+impl Errands {
+    fn of(plan: &shard::GroupPlan) -> Self {
+        Self {
+            group: plan.engine.group.clone(),
+            verified: plan.outbox.verified.subscribe(),
+            asks: plan.outbox.asks.subscribe(),
+        }
+    }
+}
+
+/// What runs beside the control server for the groups.
+struct RunningErrands {
+    /// These end with the shard.
+    keepers: JoinSet<()>,
+    hooks: JoinSet<()>,
+}
+
+impl RunningErrands {
+    /// The shard is gone, and what it wanted kept is written in full; nobody asks a hook any more.
+    async fn end(self) {
+        self.keepers.join_all().await;
+        drop(self.hooks);
+    }
+}
+
+fn run_errands(errands: Vec<Errands>, daemon: &Arc<Daemon>) -> RunningErrands {
+    let mut running = RunningErrands { keepers: JoinSet::new(), hooks: JoinSet::new() };
+    running.hooks.spawn(hooks::follow(Arc::clone(daemon), Arc::clone(&daemon.hub)));
+    for Errands { group, verified, asks } in errands {
+        let file = verified::path(&daemon.state, &group);
+        running.hooks.spawn(hooks::answer(Arc::clone(daemon), group, asks));
+        running.keepers.spawn(verified::keep_up(file, verified));
+    }
+    running
 }
 
 /// Waits for SIGTERM or SIGINT.

@@ -6,8 +6,9 @@ mod before;
 
 use crate::config::{GroupConfig, GroupView, NodeConfig, NodeView, VolumeConfig};
 use crate::patience::once_let_go;
-use crate::shard::{GroupPlan, Guard, Protection, VolumePlan};
+use crate::shard::{GroupPlan, Guard, Outbox, Protection, VolumePlan};
 use crate::trust;
+use crate::verified::{self, Record};
 use anyhow::{Context, Result, anyhow, bail};
 use helio_disk::{MemberIdentity, OpenError, OpenOptions, Refusal};
 use helio_driver::File;
@@ -20,6 +21,7 @@ use helio_units::Bytes;
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use tokio::sync::watch;
 
 /// The state directory, held against other daemons for as long as this lives.
 #[derive(Debug)]
@@ -123,6 +125,11 @@ fn plan(
         durable,
         before,
         queue_source: group.queue_source,
+        outbox: Outbox {
+            verified: watch::Sender::new(Record::default()),
+            asks: watch::Sender::new(0),
+        },
+        verified: verified::load(&verified::path(&state.path, view.name)),
         engine,
     })
 }
@@ -148,6 +155,7 @@ fn engine_config(
         hot_extents: config.hot_extents,
         resync: config.resync,
         safe_copy: config.safe_copy,
+        hook_before_sync: config.hooks.before_resync.is_some(),
     }
 }
 

@@ -104,6 +104,8 @@ pub struct Config {
     pub resync: ResyncConfig,
     /// A secondary's last consistent image is kept while it is updated.
     pub safe_copy: SafeCopy,
+    /// An update asks the operator's hook first.
+    pub hook_before_sync: bool,
 }
 
 impl Config {

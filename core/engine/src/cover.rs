@@ -329,7 +329,12 @@ impl Cover {
 
     /// Fewer than an eighth of the slots are free, or somebody waits for one.
     pub(crate) fn is_short(&self) -> bool {
-        self.taken * 8 > self.most * 7 || (!self.wanted.is_empty() && self.taken >= self.most)
+        self.taken * 8 > self.most * 7 || self.is_full()
+    }
+
+    /// Somebody waits for a slot, and none is free.
+    pub(crate) fn is_full(&self) -> bool {
+        !self.wanted.is_empty() && self.taken >= self.most
     }
 
     /// Somebody waits for an extent, none is free, and nothing is under way that would free one.
@@ -417,6 +422,12 @@ impl Cover {
         });
     }
 
+    /// Marks of every extent must be as young as this.
+    #[cfg(test)]
+    pub(crate) fn floor(&self) -> u64 {
+        self.floor
+    }
+
     /// How many extents are hot.
     #[cfg(test)]
     pub(crate) fn hot(&self) -> usize {
@@ -457,6 +468,15 @@ mod tests {
         let change = cover.change().expect("something is wanted");
         assert!(cover.kept(&change).is_empty());
         cover.leave(V, at(n));
+    }
+
+    #[test]
+    fn a_cover_is_full_where_somebody_waits_for_a_slot_that_is_not_there() {
+        let mut cover = cover(1);
+        turn_hot(&mut cover, 0);
+        assert!(!cover.is_full(), "nobody waits");
+        assert!(!cover.enter(V, at(1), None));
+        assert!(cover.is_full());
     }
 
     #[test]

@@ -65,6 +65,18 @@ pub enum StoreOp {
         /// One per region, not per block.
         coarse: bool,
     },
+    /// Read, and hand over digests in place of the bytes: 16 bytes for every block of 4 KiB, the last one short.
+    DigestPayload {
+        /// Where.
+        extent: Extent,
+    },
+    /// Read, and compare with such digests.
+    Verify {
+        /// Where.
+        extent: Extent,
+        /// The digests.
+        payload: Payload,
+    },
 }
 
 /// A client's answer.
@@ -151,6 +163,8 @@ pub enum Effect {
     Note(Note),
     /// A clean stop is complete: nothing more will be asked for.
     Stopped,
+    /// Ask the operator's hook whether an update may begin, then say [`crate::Event::HookAnswered`].
+    AskHook,
 }
 
 /// How loud a note is.

@@ -57,6 +57,8 @@ pub struct Engine {
     pub(crate) stop_wanted: Option<CommandId>,
     /// The command of a secondary that asked its primary to change roles, and until when it waits for that.
     pub(crate) switch_wanted: Option<(CommandId, Moment)>,
+    /// The hook is being asked whether an update may begin, for that command or for none.
+    pub(crate) asking_hook: Option<Option<CommandId>>,
     /// The state last told to the peer.
     pub(crate) told_state: Option<State>,
     pub(crate) seen: Seen,
@@ -123,6 +125,7 @@ impl Engine {
             wrote_since: None,
             stop_wanted: None,
             switch_wanted: None,
+            asking_hook: None,
             told_state: None,
             seen: Seen { state: State::Logging, since: now },
             recorder: Recorder::default(),
@@ -179,6 +182,8 @@ impl Engine {
                     primary.mode_changed(&mut self.shared);
                 }
             }
+            Event::VerifyRemembered(memory) => self.shared.verify.remember(memory),
+            Event::HookAnswered { refused } => self.hook_answered(refused),
             Event::Tick => {}
         }
     }
@@ -202,13 +207,14 @@ impl Engine {
                 let answer = match outcome {
                     StoreOutcome::Read { payload, .. } => Answer::Read(payload),
                     StoreOutcome::Failed(fault) => Answer::Denied(Denial::Store(fault)),
-                    _ => panic!("a read ended without bytes"),
+                    other => panic!("a read ended as {other:?}"),
                 };
                 s.reply(request, answer);
             }
             (Purpose::Local(at), Some(primary)) => primary.local_done(at, outcome, s),
             (Purpose::Copy(job), Some(primary)) => primary.copy_done(job, outcome, s),
-            (Purpose::Local(_) | Purpose::Copy(_), None) => {
+            (Purpose::Verify(check), Some(primary)) => primary.verify_done(check, outcome, s),
+            (Purpose::Local(_) | Purpose::Copy(_) | Purpose::Verify(_), None) => {
                 panic!("a primary left with work under way")
             }
             (Purpose::Apply(at), _) => self.follower.applied(at, outcome, s),
@@ -231,6 +237,7 @@ impl Engine {
             if matches!(self.standing, Standing::Primary) {
                 primary.mend(&self.shared);
                 primary.copy_step(&mut self.shared);
+                primary.verify_step(&mut self.shared);
             }
             primary.pump(&mut self.shared);
             primary.keep_pace(&mut self.shared);
@@ -303,7 +310,8 @@ impl Engine {
             if self.primary.is_none() { self.follower.deadline() } else { Moment::NEVER };
         let copier = self.primary.as_ref().map_or(Moment::NEVER, |p| p.copy_deadline(&self.shared));
         let work = follower.min(copier).min(self.keep_deadline());
-        self.session_deadline().min(self.role_deadline()).min(work)
+        let own = self.role_deadline().min(self.verify_deadline());
+        self.session_deadline().min(own).min(work)
     }
 
     pub(crate) fn refuse_command(&mut self, command: Option<CommandId>, text: String) {

@@ -3,7 +3,9 @@
 
 use crate::before::BeforeOutcome;
 use crate::refusal::StoreFault;
+use crate::verify::{VerifyMemory, VerifyWish};
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 use helio_format::copying::{Digest, PageBits};
@@ -62,7 +64,7 @@ pub struct Request {
 pub enum StoreOutcome {
     /// It is done.
     Done,
-    /// The bytes read; whether they are all zero is told for the copier's reads only.
+    /// The bytes read, or their digests; whether they are all zero is told for the copier's reads only.
     Read {
         /// Where they are.
         payload: Payload,
@@ -73,6 +75,8 @@ pub enum StoreOutcome {
     Digests(Vec<Digest>),
     /// What differs from the digests given, in order.
     Differing(Vec<Run>),
+    /// It was compared: the blocks that differ, neighbours together.
+    Verified(Vec<Extent>),
     /// It failed.
     Failed(StoreFault),
 }
@@ -122,6 +126,10 @@ pub enum Command {
     ResetQueueMarks,
     /// Stop cleanly; the daemon ends behind it.
     Stop,
+    /// Compare the two copies.
+    Verify(VerifyWish),
+    /// Compare no more; the place is kept.
+    StopVerify,
 }
 
 /// Names a command, so that its end can be reported.
@@ -220,6 +228,13 @@ pub enum Event {
     Reconfigure {
         /// The new one; names and volumes are unchanged.
         config: crate::Config,
+    },
+    /// What a verify of an earlier start knew; told before anything else.
+    VerifyRemembered(VerifyMemory),
+    /// The operator's hook was asked whether an update may begin.
+    HookAnswered {
+        /// It said yes, or nothing; otherwise why not.
+        refused: Option<String>,
     },
     /// The time asked for by [`crate::Engine::deadline`] has come.
     Tick,

@@ -15,6 +15,8 @@
 //! The follower flushes by itself: 50 ms after the first completion that is not durable, after
 //! [`Config::flush_bytes`](crate::Config::flush_bytes), and at once when the sender says it waits (rule 3).
 
+mod compare;
+
 use crate::effect::{Effect, StoreOp};
 use crate::event::StoreOutcome;
 use crate::gate::Gate;
@@ -271,8 +273,8 @@ impl Follower {
         if item.sequence != expected {
             return Err(format!("item {} arrived where {expected} was due", item.sequence));
         }
-        if item.kind == ItemKind::Verify {
-            return Err(format!("item {} compares, which this build cannot", item.sequence));
+        if item.kind == ItemKind::Verify && !compare::is_whole(&item) {
+            return Err(format!("item {} has not a digest for every block", item.sequence));
         }
         if item.extent.end() > size || (!self.streaming && self.starting.is_none()) {
             return Err(format!(
@@ -398,6 +400,7 @@ impl Follower {
             (ItemKind::Zero, _) => StoreOp::Zero { extent, punch, fua },
             (ItemKind::Discard, _) => StoreOp::Discard { extent, fua },
             (ItemKind::Flush, _) => StoreOp::Flush,
+            (ItemKind::Verify, Some(payload)) => StoreOp::Verify { extent, payload },
             (ItemKind::Write | ItemKind::Consistent | ItemKind::Same | ItemKind::Verify, _) => {
                 panic!("item {at} ({kind:?}) cannot be issued")
             }
@@ -411,6 +414,9 @@ impl Follower {
             panic!("item {at} was applied twice")
         };
         let item = slot.item;
+        if item.kind == ItemKind::Verify {
+            return self.compared(at, outcome, s);
+        }
         if let StoreOutcome::Failed(fault) = outcome {
             slot.stage = Stage::Waiting;
             s.warn(format!(
@@ -429,21 +435,26 @@ impl Follower {
             let flushed = &mut self.flushed[usize::from(item.volume.0)];
             *flushed = (*flushed).max(item.after);
         } else {
-            self.gate.leave(item.volume, item.extent);
             if !item.fua {
                 let last = &mut self.last_write[usize::from(item.volume.0)];
                 *last = (*last).max(at);
                 self.flush.bytes += Bytes(item.extent.length);
             }
-            while self.failed.is_none() && self.gate.has_waiters() {
-                let Some(next) = self.gate.next_ready() else { break };
-                self.issue(next, s);
-            }
+            self.let_through(&item, s);
         }
         self.unannounced.push_back(at);
         // In async nobody waits for a client's item; the copier waits for its own.
         let patient = s.config.mode == Mode::Async && !item.resync;
         self.advance(completed, patient.then(|| s.now + TELL_AFTER), s);
+    }
+
+    /// Gives an item's extent back to the gate, and issues what may pass now.
+    fn let_through(&mut self, item: &Item, s: &mut Shared) {
+        self.gate.leave(item.volume, item.extent);
+        while self.failed.is_none() && self.gate.has_waiters() {
+            let Some(next) = self.gate.next_ready() else { break };
+            self.issue(next, s);
+        }
     }
 
     /// Moves the completed prefix over what is done.

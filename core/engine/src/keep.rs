@@ -136,7 +136,7 @@ impl Engine {
 
     /// Asks for what should be kept now.
     pub(crate) fn keep_step(&mut self) {
-        if self.standing == Standing::Stopped {
+        if matches!(self.standing, Standing::Stopped) {
             return;
         }
         if self.metadata_failed {

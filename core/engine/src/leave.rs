@@ -172,6 +172,8 @@ impl Engine {
             while let Some(entry) = primary.line.pop() {
                 entry.item.payload.into_iter().for_each(|p| self.shared.release(p.id));
             }
+            // Positions of this line mean nothing to the next primary's.
+            self.shared.verify.rewind();
             primary.marks.lay_down();
             self.keeping.resting = Some(primary.marks);
             self.line_changed();

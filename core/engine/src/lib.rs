@@ -11,7 +11,7 @@
 //! back to it; `session`
 //! the conversation; `recovery` the table of who is source; `meet` asks it; `role`, `promote`, `leave` and `save` changes of role,
 //! durable first;
-//! `status`, `recorder`, `invariants` what is shown and checked. One engine has one peer and one member today:
+//! `verify` compares the copies; `ask` asks the operator's hook; `status`, `recorder`, `invariants` what is shown and checked. One engine has one peer and one member today:
 //! several peers become a vector of what `primary` keeps per peer (cursors, marks, flow), several members a vector
 //! of local legs in `line::Entry`, the disk queue and the logged secondary tiers behind `queue` and `follower`,
 //! point-in-time copies another kind of item.
@@ -21,6 +21,7 @@ extern crate alloc;
 
 mod ack;
 mod alone;
+mod ask;
 mod before;
 mod config;
 mod copier;
@@ -61,6 +62,7 @@ mod status;
 mod stories;
 mod stream;
 mod switch;
+mod verify;
 mod write;
 
 pub use ack::AckProof;
@@ -84,4 +86,7 @@ pub use resolve::Stake;
 pub use shared::Counters;
 pub use status::{
     CursorStatus, LinkStatus, QueueStatus, SafeCopyStatus, Status, SyncStatus, Words,
+};
+pub use verify::{
+    LISTED_MAX, RunStatus, VerifyMemory, VerifyPass, VerifyStatus, VerifyWish, VolumeVerify,
 };

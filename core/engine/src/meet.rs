@@ -135,19 +135,18 @@ impl Engine {
         self.save(Goal::Void);
     }
 
-    /// What a source waited for is there: it copies, if that is wanted.
+    /// What a source waited for is there: it copies, if that is wanted and the operator's hook agrees.
     pub(crate) fn sync_as_wanted(&mut self) {
         self.awaited = None;
         if self.standing.is_leaving() {
             return;
         }
-        let lineage = self.superblock.lineage;
-        let (Some(primary), Some(peer)) = (&mut self.primary, self.session.peer()) else { return };
+        let (Some(primary), Some(peer)) = (&self.primary, self.session.peer()) else { return };
         let keeps_nothing = !peer.consistent || peer.lineage.generation == Generation::NONE;
         let wanted = self.shared.config.autosync || self.update_wanted || keeps_nothing;
         if wanted && !primary.told_to_log {
             self.update_wanted = false;
-            primary.begin_sync(lineage, peer.consistent, &mut self.shared);
+            self.autosync();
         }
     }
 
@@ -176,6 +175,9 @@ impl Engine {
             }
             (Copying::Digests { volume, extent, coarse, list }, Some(primary)) => {
                 primary.digests_told((volume, extent, coarse), &list)
+            }
+            (Copying::Differs { volume, extent, sequence }, _) => {
+                self.peer_differs(volume, extent, sequence)
             }
             (other, _) => Err(out_of_turn(&Message::Copying(other))),
         }

@@ -28,6 +28,8 @@ pub enum Plant {
     EndKeepingEarly,
     /// A restored image is taken for the one whose marks and cursors are known.
     RestoreProven,
+    /// A peer that lost its memory is asked to compare what it may have gone beyond.
+    CompareAgain,
 }
 
 impl Plant {
@@ -44,6 +46,7 @@ impl Plant {
         ("overwrite-unpreserved", Self::OverwriteUnpreserved),
         ("end-keeping-early", Self::EndKeepingEarly),
         ("restore-proven", Self::RestoreProven),
+        ("compare-again", Self::CompareAgain),
     ];
 }
 

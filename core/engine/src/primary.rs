@@ -145,9 +145,11 @@ impl Primary {
         self.consider_all(s);
     }
 
-    /// On the way out: what waits for room in the queue of a peer that is away would wait for ever.
+    /// On the way out: what waits for room in the queue of a peer that is away would wait for ever, and so would what
+    /// waits for an extent to turn cold in which that peer lacks something.
     pub(crate) fn wait_for_nobody(&mut self, s: &mut Shared) {
-        if self.queue.waiters() > 0 && self.flow.is_none() && self.retaining {
+        let waits = self.queue.waiters() > 0 || s.cover.is_full();
+        if waits && self.flow.is_none() && self.retaining {
             self.drop_queue("the peer is away and this node leaves the primary role", s);
         }
     }

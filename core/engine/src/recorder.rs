@@ -141,8 +141,12 @@ fn boil_down(event: &Event) -> (&'static str, u64, u64) {
             Command::Full => ("full", id.0, 0),
             Command::ResetQueueMarks => ("reset-queue-marks", id.0, 0),
             Command::Stop => ("stop", id.0, 0),
+            Command::Verify(wish) => ("verify", id.0, u64::from(wish.repair)),
+            Command::StopVerify => ("stop-verify", id.0, 0),
         },
         Event::Reconfigure { .. } => ("reconfigure", 0, 0),
+        Event::VerifyRemembered(_) => ("verify-remembered", 0, 0),
+        Event::HookAnswered { refused } => ("hook-answered", u64::from(refused.is_none()), 0),
         Event::Tick => ("tick", 0, 0),
     }
 }

@@ -45,6 +45,7 @@ impl Primary {
         self.told_to_log = false;
         self.cursors = Cursors::all_at(head);
         self.flow = Some(Flow::behind(head));
+        s.verify.rewind();
         // What the local store is still busy with reaches the peer by its marks: the peer owes no word about it.
         self.line.iter_mut().for_each(|entry| entry.peer_completed = true);
         let to_copy = self.marks.stale_bytes();
@@ -247,7 +248,7 @@ impl Primary {
                 s.warn(format!("the update stopped at {extent}: {fault}; mend the store, then run `helio update`"));
                 None
             }
-            StoreOutcome::Done | StoreOutcome::Digests(_) => panic!("a read ended without bytes"),
+            other => panic!("a copier's read ended as {other:?}"),
         };
         match runs {
             Some(runs) if current => self.land(region, (volume, extent), runs, s),

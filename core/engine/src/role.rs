@@ -179,14 +179,16 @@ impl Engine {
             Command::Switch => self.switch(id),
             Command::Stop => self.stop(id),
             Command::Log => self.log(),
-            Command::Update => self.update(),
-            Command::Full => self.full(),
+            Command::Update => self.update(id),
+            Command::Full => self.full(id),
             Command::GiveUpSafeCopy => {
                 self.give_up_safe_copy();
-                self.update()
+                self.update(id)
             }
             Command::Mode(mode) => self.change_mode(mode),
             Command::ResetQueueMarks => self.reset_queue_marks(),
+            Command::Verify(wish) => self.verify(wish),
+            Command::StopVerify => self.stop_verify(),
         };
         match result {
             Ok(None) => {}
@@ -211,21 +213,25 @@ impl Engine {
         Ok(Some(String::from("logging: writes are marked and not sent; `helio update` resumes")))
     }
 
-    fn update(&mut self) -> Result<Option<String>, Refusal> {
-        let lineage = self.superblock.lineage;
+    fn update(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
         if self.standing.is_leaving() {
             return Err(busy());
         }
         let Some(primary) = &mut self.primary else { return Err(self.not_primary("update")) };
         primary.told_to_log = false;
         primary.faulted = None;
+        primary.mark_differing(&mut self.shared);
         if primary.flow.is_some() && primary.order_lost {
             primary.copier.running = true;
             return Ok(Some(String::from("the update is under way")));
         }
         if primary.flow.is_some() {
             primary.mend(&self.shared);
-            return Ok(Some(String::from("nothing to update: items are sent in order")));
+            return Ok(Some(String::from(if primary.marks.none_stale() {
+                "nothing to update: items are sent in order"
+            } else {
+                "what is marked is copied, in order with what is written"
+            })));
         }
         if self.session.peer().is_none() {
             self.update_wanted = true;
@@ -237,13 +243,11 @@ impl Engine {
             self.update_wanted = true;
             return Ok(Some(String::from("the update begins once it is known what differs")));
         }
-        let peer_consistent = self.session.peer().is_some_and(|peer| peer.consistent);
-        primary.begin_sync(lineage, peer_consistent, &mut self.shared);
-        Ok(Some(String::from("the update begins")))
+        self.sync_or_ask(Some(id))
     }
 
     /// Compares or copies everything, whatever is marked.
-    fn full(&mut self) -> Result<Option<String>, Refusal> {
+    fn full(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
         if self.standing.is_leaving() {
             return Err(busy());
         }
@@ -251,7 +255,7 @@ impl Engine {
         primary.drop_queue("the operator said full", &mut self.shared);
         primary.marks.stale_all();
         self.shared.cover.marks_moved();
-        self.update()
+        self.update(id)
     }
 
     pub(crate) fn not_primary(&self, verb: &str) -> Refusal {

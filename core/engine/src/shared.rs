@@ -8,6 +8,7 @@ use crate::copier::JobId;
 use crate::cover::{Change, Cover, Parked};
 use crate::effect::{Answer, Effect, Keep, Loudness, Note, StoreOp};
 use crate::plant::{Plant, planted};
+use crate::verify::{Check, Verify};
 use alloc::string::String;
 use alloc::vec::Vec;
 use helio_format::message::Message;
@@ -22,6 +23,8 @@ pub(crate) enum Purpose {
     Local(Sequence),
     /// The copier reads a region.
     Copy(JobId),
+    /// A verify reads a region.
+    Verify(Check),
     /// The copier's source asks what this node holds.
     Digest {
         /// Which question.
@@ -87,6 +90,8 @@ pub(crate) struct Shared {
     pub(crate) cover: Cover,
     /// What a follower keeps of its last consistent image.
     pub(crate) keeper: Keeper,
+    /// Where a verify is; it outlives the primary that runs it.
+    pub(crate) verify: Verify,
     ios: Vec<Option<UnderWay>>,
     free: Vec<u32>,
 }
@@ -98,6 +103,7 @@ impl Shared {
         Self {
             cover,
             keeper: Keeper::new(&config.volumes),
+            verify: Verify::new(config.volumes.len()),
             config,
             now: Moment::ZERO,
             out: Vec::new(),

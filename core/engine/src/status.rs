@@ -58,6 +58,8 @@ pub struct Status {
     pub fault: Option<String>,
     /// The last consistent image, where one is kept on this node while its copy is not consistent.
     pub safe_copy: Option<SafeCopyStatus>,
+    /// Differences that a verify found and nobody mended; zero on a secondary.
+    pub differing: u64,
     /// Counters.
     pub counters: Counters,
 }
@@ -105,6 +107,8 @@ pub struct Words {
     pub failed: Option<VolumeIndex>,
     /// The metadata file cannot be written.
     pub metadata_failed: bool,
+    /// Differences that a verify found and nobody mended.
+    pub differing: u64,
 }
 
 /// The queue.
@@ -290,6 +294,7 @@ impl Engine {
             peer_state: self.session.told.and_then(|p| p.state),
             failed: self.failed().map(|(volume, _)| volume),
             metadata_failed: self.metadata_failed,
+            differing: primary.map_or(0, |_| self.shared.verify.unmended()),
         }
     }
 
@@ -340,6 +345,7 @@ impl Engine {
                 .collect(),
             fault: self.fault_text(),
             safe_copy: self.safe_copy(),
+            differing: words.differing,
             counters: self.shared.counters,
         }
     }

@@ -35,6 +35,8 @@ struct Desk {
     answers: Vec<(u64, bool)>,
     results: Vec<Result<String, Refusal>>,
     payloads: u64,
+    /// How often the operator's hook was asked.
+    hooks: u32,
 }
 
 impl Desk {
@@ -51,6 +53,7 @@ impl Desk {
             answers: Vec::new(),
             results: Vec::new(),
             payloads: 0,
+            hooks: 0,
         }
     }
 
@@ -82,6 +85,7 @@ impl Desk {
                 }
                 Effect::CommandDone { result, .. } => self.results.push(result),
                 Effect::Keep(keep) => self.keeps.push_back(keep),
+                Effect::AskHook => self.hooks += 1,
                 _ => {}
             }
         }
@@ -127,7 +131,7 @@ impl Desk {
     fn store(&mut self) {
         let (io, op) = self.ios.pop_front().expect("the store has something to do");
         let outcome = match op {
-            StoreOp::Read { extent, .. } => {
+            StoreOp::Read { extent, .. } | StoreOp::DigestPayload { extent } => {
                 let payload = self.payload(extent.length as u32);
                 StoreOutcome::Read { payload, zero: true }
             }
@@ -250,6 +254,7 @@ fn config() -> Config {
         hot_extents: HOT_EXTENTS,
         resync: ResyncConfig::default(),
         safe_copy: SafeCopy::On { bound: None },
+        hook_before_sync: false,
     }
 }
 
@@ -626,5 +631,6 @@ fn digests_are_read_only_once_the_stream_is_adopted() {
     assert!(desk.said.iter().any(told));
 }
 
+mod ask;
 #[path = "switch_stories.rs"]
 mod switch_stories;

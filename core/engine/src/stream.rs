@@ -83,6 +83,7 @@ impl Primary {
     ) {
         self.tell_generation = false;
         self.flow = Some(Flow::behind(self.line.head));
+        s.verify.rewind();
         self.cursors.sent = Sequence(from.0 - 1);
         let keep = self.peer_keeping.ask(from, consistent, s);
         let marked = self.marks.stale_bytes().0;
@@ -263,6 +264,7 @@ impl Primary {
     /// there in part, so its image is out of order until all of it has come again.
     pub(crate) fn resume_durable(&mut self, lineage: Lineage, durable: Sequence, s: &mut Shared) {
         let had_more = self.cursors.sent > durable;
+        self.forget_comparisons(durable, s);
         self.cursors = Cursors::all_at(durable);
         for entry in self.line.iter_mut().filter(|e| e.item.sequence > durable) {
             entry.peer_completed = false;

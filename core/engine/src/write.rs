@@ -19,6 +19,7 @@ use crate::plant::{Plant, planted};
 use crate::primary::Primary;
 use crate::refusal::{Denial, StoreFault};
 use crate::shared::{Purpose, Shared};
+use crate::verify::Check;
 use alloc::vec::Vec;
 use helio_format::message::{Item, ItemKind};
 use helio_units::{Bytes, Extent, Mode, Moment, Payload, RequestId, Sequence, VolumeIndex};
@@ -110,6 +111,8 @@ pub(crate) enum Ticket {
     Part(Part),
     /// The copier.
     Copy(JobId),
+    /// A verify.
+    Verify(Check),
 }
 
 /// The pieces of a long extent: cut where [`ITEM_BYTES_MAX`] divides the volume.
@@ -371,6 +374,7 @@ impl Primary {
             match ticket {
                 Ticket::Part(part) => self.issue(part, s),
                 Ticket::Copy(job) => self.copy_read(job, s),
+                Ticket::Verify(check) => Self::verify_read(check, s),
             }
         }
     }

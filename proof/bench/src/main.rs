@@ -70,6 +70,7 @@ impl Node {
             hot_extents: helio_engine::HOT_EXTENTS,
             resync: ResyncConfig::default(),
             safe_copy: helio_engine::SafeCopy::Off,
+            hook_before_sync: false,
         };
         let superblock = Superblock::new("db", name, vec![VOLUME.0]);
         let durable = Durable { superblock, hot: Vec::new(), marks: Vec::new(), sequence: 0 };

@@ -108,6 +108,7 @@ fn by_operation(mut data: &[u8]) {
             | Operation::Resolve
             | Operation::Update
             | Operation::QueueSet
+            | Operation::Verify
             | Operation::Apply
     );
     let nameless = name.is_empty() && operation.path().contains("{group}");
@@ -130,6 +131,8 @@ fn named(command: &Command) -> Option<&String> {
         | Command::Queue { group }
         | Command::QueueSet { group, .. }
         | Command::QueueReset { group }
+        | Command::Verify { group, .. }
+        | Command::VerifyStop { group }
         | Command::Recorder { group } => Some(group),
         Command::Apply { .. } => None,
     }

@@ -46,6 +46,7 @@ pub(crate) struct Tally {
     pub(crate) yields: u64,
     /// Changes of data that a script asked for.
     pub(crate) scripted_writes: u64,
+    pub(crate) verifies: u64,
 }
 
 /// The hand of fate and of the operator.

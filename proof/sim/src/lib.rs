@@ -20,6 +20,7 @@ mod scenario;
 mod shrink;
 mod tamper;
 mod telling;
+mod verify;
 mod walk;
 
 pub use coverage::{Change, Coverage, Line};

@@ -123,6 +123,7 @@ impl Driver {
                 self.command(cluster, oracle, side, Command::Update);
             }
         }
+        self.verify_now_and_then(cluster, oracle);
         self.rejoin(cluster, oracle);
         self.find_a_primary(cluster, oracle);
     }

@@ -38,6 +38,10 @@ pub enum Promise {
     NothingDiscarded,
     /// While a copy is not consistent, its last consistent image is kept, and restoring gives that image.
     SafeCopy,
+    /// A verify calls different only what differs, under whatever load.
+    TrueDifferences,
+    /// A verify finds whatever a disk silently changed, and repairs it.
+    FindsRot,
     /// Two sound nodes never call each other's words an offence.
     Civil,
     /// Every request is answered exactly once, by the node it was put to, while that lives.
@@ -68,6 +72,8 @@ impl fmt::Display for Promise {
             Self::NothingLost => "a promotion loses nothing it may not lose",
             Self::NothingDiscarded => "nobody follows one who lacks what it answered",
             Self::SafeCopy => "a secondary keeps its last consistent image while it is updated",
+            Self::TrueDifferences => "a verify calls different only what differs",
+            Self::FindsRot => "a verify finds and repairs what rotted",
             Self::Civil => "sound nodes understand each other",
             Self::AnsweredOnce => "every request is answered exactly once",
             Self::Invariants => "the engine's assertions hold",

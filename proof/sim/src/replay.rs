@@ -215,6 +215,7 @@ mod tests {
             granularity: helio_engine::REGION,
             resync: helio_engine::ResyncConfig::default(),
             safe_copy: helio_engine::SafeCopy::Off,
+            hook_before_sync: false,
             hot_extents: helio_engine::HOT_EXTENTS,
         };
         let superblock = Superblock::new("db", "paris", [1 << 20].into());

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One seed, one story.
 
+mod rot;
+
 use crate::client::Client;
 use crate::coverage::Coverage;
 use crate::driver::{Act, Driver};
@@ -45,6 +47,10 @@ pub struct Counts {
     pub yields: u64,
     /// Kept images restored.
     pub restores: u64,
+    /// Verifies that went over whole images.
+    pub verifies: u64,
+    /// Blocks that rotted, and were found.
+    pub rotten: u64,
     /// Events.
     pub steps: u64,
 }
@@ -63,6 +69,8 @@ impl Counts {
         self.wipes += other.wipes;
         self.yields += other.yields;
         self.restores += other.restores;
+        self.verifies += other.verifies;
+        self.rotten += other.rotten;
         self.steps += other.steps;
     }
 }
@@ -133,6 +141,7 @@ pub fn run(telling: &Telling, story: Option<Story<'_>>) -> Verdict {
         crashes: tally.crashes,
         power_cuts: tally.power_cuts,
         link_cuts: tally.link_cuts,
+        verifies: stage.counts.verifies + tally.verifies,
         wipes: tally.wipes,
         yields: tally.yields,
         restores: stage.oracle.restores,
@@ -161,7 +170,8 @@ impl Stage<'_> {
         self.mend();
         let until = self.cluster.now() + MENDED_WITHIN;
         let over = self.advance(until, |stage| Ok(stage.is_settled()))?;
-        hold(over, Promise::Converges, || self.describe())
+        hold(over, Promise::Converges, || self.describe())?;
+        self.rot_and_repair()
     }
 
     /// Lets time pass until `over` or `until`; returns whether it was over.

@@ -110,6 +110,7 @@ impl Scenario {
             } else {
                 SafeCopy::Off
             },
+            hook_before_sync: false,
         };
         let profile = weather(&mut dice);
         let socket = pick(&mut dice, &[Bytes::kib(16), Bytes::kib(128), Bytes::mib(4)]);

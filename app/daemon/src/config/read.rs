@@ -40,6 +40,7 @@ const GROUP_KEYS: &[&str] = &[
     "safe-copy",
     "safe-copy-dir",
     "link",
+    "hooks",
     "volume",
 ];
 const RESYNC_KEYS: &[&str] = &["max-rate", "min-rate", "yield"];
@@ -94,6 +95,7 @@ fn group(
     let resync = resync(table)?;
     let (safe_copy, safe_copy_dir) = safe_copy(table)?;
     let link = link(table)?;
+    let hooks = super::hooks::hooks(table)?;
     let mut volumes = BTreeMap::new();
     for (name, inner) in table.named("volume", VOLUME_KEYS)? {
         volumes.insert(name.to_owned(), volume(&inner, &pair, members)?);
@@ -126,6 +128,7 @@ fn group(
         safe_copy,
         safe_copy_dir,
         link,
+        hooks,
         volumes,
     })
 }

@@ -46,9 +46,14 @@ type Case = ((&'static str, &'static str), &'static str, &'static str);
 
 const CASES: &[Case] = &[
     (
+        ("mode = \"async\"", "hooks = { fence = \"fence-it\" }"),
+        "helio.toml:8:19: group db, hooks: `fence` = \"fence-it\" is no absolute path",
+        "name the program from the root on",
+    ),
+    (
         ("mode = \"async\"", "mood = \"async\""),
         "helio.toml:8:1: group db: unknown key `mood`",
-        "known here: nodes, mode, queue, peer-timeout, flush-limit, autosync, granularity, hot-extents, resync, safe-copy, safe-copy-dir, link, volume",
+        "known here: nodes, mode, queue, peer-timeout, flush-limit, autosync, granularity, hot-extents, resync, safe-copy, safe-copy-dir, link, hooks, volume",
     ),
     (
         ("mode = \"async\"", "mode = \"superasync\""),

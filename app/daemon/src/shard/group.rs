@@ -3,6 +3,7 @@
 
 use crate::config::{QueueSource, Running, Setting};
 use crate::digest::{self, Stretch};
+use crate::shard::Outbox;
 use crate::shard::before::Before;
 use crate::shard::clock::Clock;
 use crate::shard::guard::Guard;
@@ -11,6 +12,7 @@ use crate::shard::metadata::Metadata;
 use crate::shard::payloads::Payloads;
 use crate::shard::plan::{GroupPlan, VolumePlan};
 use crate::shard::token::{Kind, token};
+use crate::verified::Record;
 use helio_api::MetadataStatus;
 use helio_disk::StoreError;
 use helio_driver::{Buffer, Driver, Op, Outcome, Pool, Shared, Socket};
@@ -21,7 +23,7 @@ use helio_engine::{
 use helio_format::copying::Digest;
 use helio_format::message::Message;
 use helio_ledger::{Change, Kept};
-use helio_units::{Extent, IoId, Moment, RequestId, VolumeIndex};
+use helio_units::{Extent, IoId, Moment, Payload, RequestId, VolumeIndex};
 use std::collections::HashMap;
 use tokio::sync::oneshot;
 
@@ -35,14 +37,23 @@ struct Io {
     then: Then,
 }
 
-/// What is to be done behind it.
+/// What happens where an operation on a member ended.
 #[derive(Debug)]
 enum Then {
-    Nothing,
-    Flush,
+    /// The engine is told.
+    Tell,
+    /// What was read is looked through for zeros.
     LookForZeros,
+    /// What was done is made durable first.
+    Flush,
+    /// What was read becomes digests, for the copier's source.
     Digest { coarse: bool },
+    /// What was read is compared with digests of the copier's target.
     Compare { extent: Extent, digests: Vec<Digest>, coarse: bool },
+    /// What was read becomes digests that travel as an item's bytes, for a verify.
+    DigestPayload,
+    /// What was read is compared with such digests.
+    Verify { extent: Extent, with: Payload },
 }
 
 /// What a group wants of the shard beyond its own means.
@@ -71,6 +82,10 @@ pub(crate) struct Group {
     pub(crate) queue_source: QueueSource,
     pub(crate) metadata: Metadata,
     pub(crate) before: Before,
+    /// What is known of verifies, and the engine's count of its news when it was looked at last.
+    pub(crate) verified: Record,
+    verify_revision: u64,
+    outbox: Outbox,
     /// Indexed by the engine's name for it.
     ios: Vec<Option<Io>>,
     commands: HashMap<CommandId, CommandReply>,
@@ -95,15 +110,23 @@ impl Group {
             durable,
             before: (before, kept),
             queue_source,
+            verified,
+            outbox,
         } = plan;
         let mut engine = Engine::new(config.clone(), durable, dice.0, dice.1, now);
+        let names: Vec<&str> = volumes.iter().map(|v| v.name.as_str()).collect();
+        let remembered = Event::VerifyRemembered(verified.memory(&names));
         let mut effects = Vec::new();
+        engine.handle(now, remembered, &mut effects);
         if let Some(kept) = kept {
             engine.handle(now, Event::BeforeFound(Box::new(kept)), &mut effects);
         }
         Self {
             index,
+            verify_revision: engine.verify_revision(),
             engine,
+            verified,
+            outbox,
             volumes,
             link: Link::new(index, peer_address, dials, tuning, guard),
             payloads: Payloads::default(),
@@ -252,6 +275,7 @@ impl Group {
                     tracing::warn!(group = %self.name, peer = %self.peer, "{}", note.text)
                 }
             },
+            Effect::AskHook => self.outbox.asks.send_modify(|asked| *asked += 1),
             Effect::Stopped => {
                 self.stopped = true;
                 wanted.push(Wanted::Stopped);
@@ -277,21 +301,21 @@ impl Group {
     ) {
         let (pool, driver) = io_with;
         let member = &self.volumes[usize::from(volume.0)].member;
-        let mut then = Then::Nothing;
+        let mut then = Then::Tell;
+        let mut read = |extent: Extent, and| {
+            then = and;
+            member.read(extent, read_buffer(pool, extent.length as usize))
+        };
         let op = match op {
-            StoreOp::Read { extent, look_for_zeros } => {
-                if look_for_zeros {
-                    then = Then::LookForZeros;
-                }
-                member.read(extent, read_buffer(pool, extent.length as usize))
-            }
-            StoreOp::Digest { extent, coarse } => {
-                then = Then::Digest { coarse };
-                member.read(extent, read_buffer(pool, extent.length as usize))
-            }
+            StoreOp::Read { extent, look_for_zeros: true } => read(extent, Then::LookForZeros),
+            StoreOp::Read { extent, .. } => read(extent, Then::Tell),
+            StoreOp::Digest { extent, coarse } => read(extent, Then::Digest { coarse }),
             StoreOp::ReadDiffering { extent, digests, coarse } => {
-                then = Then::Compare { extent, digests, coarse };
-                member.read(extent, read_buffer(pool, extent.length as usize))
+                read(extent, Then::Compare { extent, digests, coarse })
+            }
+            StoreOp::DigestPayload { extent } => read(extent, Then::DigestPayload),
+            StoreOp::Verify { extent, payload } => {
+                read(extent, Then::Verify { extent, with: payload })
             }
             StoreOp::Write { extent, payload, fua } => member.write(
                 extent,
@@ -358,22 +382,12 @@ impl Group {
         let outcome = match (outcome.error(), outcome, then) {
             (Some(error), ..) => StoreOutcome::Failed(self.store_failed(volume, &error.into())),
             (None, _, Then::Flush) => {
-                self.ios[slot as usize] = Some(Io { volume, then: Then::Nothing });
+                self.ios[slot as usize] = Some(Io { volume, then: Then::Tell });
                 let flush = self.volumes[usize::from(volume.0)].member.flush();
                 driver.submit(token(Kind::StoreSync, self.index, slot), flush);
                 return;
             }
-            (None, Outcome::Read { buffer, .. }, Then::Digest { coarse }) => {
-                StoreOutcome::Digests(digest::of(&buffer, coarse))
-            }
-            (None, Outcome::Read { buffer, .. }, Then::Compare { extent, digests, coarse }) => {
-                let stretches = digest::differing(extent, &buffer, &digests, coarse);
-                StoreOutcome::Differing(self.runs(extent, buffer, &stretches, pool))
-            }
-            (None, Outcome::Read { buffer, .. }, then) => {
-                let zero = matches!(then, Then::LookForZeros) && digest::is_zero(&buffer);
-                StoreOutcome::Read { payload: self.payloads.insert(buffer), zero }
-            }
+            (None, Outcome::Read { buffer, .. }, then) => self.read(buffer, then, pool),
             (None, ..) => StoreOutcome::Done,
         };
         self.tell(now, Event::StoreDone { io: IoId(u64::from(slot)), outcome });
@@ -414,6 +428,40 @@ impl Group {
     /// Whether it has stopped and its metadata file is at rest, both copies of every page the same.
     pub(crate) fn at_rest(&self) -> bool {
         self.stopped && self.metadata.ledger.is_idle()
+    }
+
+    /// What comes of bytes that were read.
+    fn read(&mut self, buffer: Buffer, then: Then, pool: &Pool) -> StoreOutcome {
+        let zero = match then {
+            Then::Digest { coarse } => return StoreOutcome::Digests(digest::of(&buffer, coarse)),
+            Then::Compare { extent, digests, coarse } => {
+                let stretches = digest::differing(extent, &buffer, &digests, coarse);
+                return StoreOutcome::Differing(self.runs(extent, buffer, &stretches, pool));
+            }
+            Then::Verify { extent, with } => {
+                let theirs = self.payloads.get(with.id).as_ref();
+                return StoreOutcome::Verified(digest::unequal(extent, &buffer, theirs));
+            }
+            Then::DigestPayload => {
+                let payload = self.payloads.insert(digest::payload(&buffer));
+                return StoreOutcome::Read { payload, zero: false };
+            }
+            Then::LookForZeros => digest::is_zero(&buffer),
+            Then::Tell | Then::Flush => false,
+        };
+        StoreOutcome::Read { payload: self.payloads.insert(buffer), zero }
+    }
+
+    /// What verifies left is handed over to be kept, where there is something new.
+    pub(crate) fn keep_verified(&mut self, clock: &Clock) {
+        let revision = self.engine.verify_revision();
+        if revision == std::mem::replace(&mut self.verify_revision, revision) {
+            return;
+        }
+        let names: Vec<&str> = self.volumes.iter().map(|v| v.name.as_str()).collect();
+        let status = self.engine.verify_status();
+        self.verified = self.verified.renewed(&names, &status, |at| clock.wall(at));
+        self.outbox.verified.send_replace(self.verified.clone());
     }
 
     /// A write or flush of the metadata file ended.

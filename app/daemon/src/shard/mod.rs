@@ -43,7 +43,7 @@ use helio_driver::{Address, Completion, Driver, Op, Outcome, Pool, Socket};
 use helio_engine::{Command, Refusal};
 use helio_format::message::Parting;
 use helio_units::{Bytes, Moment, VolumeIndex};
-pub(crate) use plan::{GroupPlan, Listeners, VolumePlan};
+pub(crate) use plan::{GroupPlan, Listeners, Outbox, VolumePlan};
 use rota::Rota;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -77,6 +77,8 @@ pub(crate) enum Ask {
     Explain { group: String, reply: oneshot::Sender<helio_api::Explanation> },
     /// What would be lost with this node's side.
     Losing { group: String, reply: oneshot::Sender<Result<Losing, Refusal>> },
+    /// The hook before a resync of a group said yes, or why not.
+    HookAnswered { group: String, refused: Option<String> },
     /// The flight recorder.
     Recorder { group: String, reply: oneshot::Sender<Vec<helio_api::RecorderEvent>> },
     /// What runs of all that can change while running, group by group.
@@ -219,6 +221,8 @@ impl<D: Driver> Shard<D> {
             let group = &self.groups[index];
             self.clients.role_seen(index, group.engine.is_primary(), &mut self.driver);
             self.watch.look(index, group, &self.clients, &self.clock);
+            self.groups[index].keep_verified(&self.clock);
+            let group = &self.groups[index];
             self.rota.looked_at(index, group.deadline());
         }
         self.rota.give_back(due);
@@ -509,6 +513,12 @@ impl<D: Driver> Shard<D> {
             Ask::Losing { group, reply } => {
                 if let Some(index) = self.find(&group) {
                     let _gone = reply.send(explain::losing(&self.groups[index], &self.clock));
+                }
+            }
+            Ask::HookAnswered { group, refused } => {
+                if let Some(index) = self.find(&group) {
+                    self.rota.stir(index);
+                    self.groups[index].tell(now, helio_engine::Event::HookAnswered { refused });
                 }
             }
             Ask::Recorder { group, reply } => {

@@ -5,12 +5,14 @@ use crate::config::QueueSource;
 use crate::shard::before::Before;
 use crate::shard::clients::Protection;
 use crate::shard::guard::Guard;
+use crate::verified::Record;
 use helio_disk::Member;
 use helio_driver::{Address, File};
 use helio_engine::{Config, Durable};
 use helio_ledger::{BeforeKept, Ledger};
 use helio_link::Tuning;
 use helio_units::Bytes;
+use tokio::sync::watch;
 
 /// A volume with its open member.
 #[derive(Debug)]
@@ -42,6 +44,18 @@ pub(crate) struct GroupPlan {
     pub(crate) before: (Before, Option<BeforeKept>),
     /// Where the queue's bound comes from.
     pub(crate) queue_source: QueueSource,
+    /// What verifies left.
+    pub(crate) verified: Record,
+    pub(crate) outbox: Outbox,
+}
+
+/// What a group hands to the control plane without waiting for it. Only the latest counts.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    /// To be kept.
+    pub(crate) verified: watch::Sender<Record>,
+    /// How often the hook before a resync was to be asked.
+    pub(crate) asks: watch::Sender<u64>,
 }
 
 /// Where a shard listens.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The engine's status in the words of the control API.
 
+mod verify;
+
 use crate::config::QueueSource;
 use crate::shard::clock::Clock;
 use crate::shard::group::Group;
@@ -27,6 +29,7 @@ pub(crate) fn group(
         io: if volume.buffered { Io::Buffered } else { Io::Direct },
         sparse: volume.sparse,
         marked_bytes: status.marked[usize::from(n)].min(volume.size),
+        verified: verify::last(group, &volume.name),
         clients: Items(clients(VolumeIndex(n))),
     });
     let in_force = matches!(
@@ -50,13 +53,7 @@ pub(crate) fn group(
         },
         volumes: volumes.collect(),
         queue: status.queue.map(|queue| self::queue(&queue, group, clock)),
-        throttle: status.queue.map_or_else(ThrottleStatus::default, |queue| ThrottleStatus {
-            waiting: Items(queue.waiting),
-            count: Items(queue.throttled),
-            total_seconds: queue.throttle_time,
-            refused: Items(queue.refused),
-            dropped: queue.dropped,
-        }),
+        throttle: throttle(&status),
         lag: LagStatus {
             bytes: status.lag.bytes,
             seconds: status.lag.oldest,
@@ -80,9 +77,20 @@ pub(crate) fn group(
             kept_bytes: kept.bytes,
             sound: kept.sound,
         }),
+        verify: verify::status(group, clock),
         counters: counters(&status),
         metadata: group.metadata.counts,
     }
+}
+
+fn throttle(status: &Status) -> ThrottleStatus {
+    status.queue.map_or_else(ThrottleStatus::default, |queue| ThrottleStatus {
+        waiting: Items(queue.waiting),
+        count: Items(queue.throttled),
+        total_seconds: queue.throttle_time,
+        refused: Items(queue.refused),
+        dropped: queue.dropped,
+    })
 }
 
 fn reason(status: &Status) -> String {
@@ -99,6 +107,7 @@ fn next(status: &Status, group: &Group) -> String {
         return remedy.clone();
     }
     match (status.role, status.state) {
+        (Role::Primary, State::Replicating) if status.differing > 0 => verify::remedy(group),
         (_, State::Replicating) => "nothing to do".into(),
         (_, State::Queuing) => {
             format!("the backlog is sent in order once {peer} is connected again")
@@ -137,6 +146,9 @@ fn protected(status: &Status, group: &Group, clock: &Clock) -> Protected {
         let yes = status.state == State::Replicating;
         let why = if yes { format!("follows {peer} and is level with it") } else { reason(status) };
         return Protected { yes, since_ms: state_since, why };
+    }
+    if status.differing > 0 {
+        return verify::unprotected(status, group, state_since);
     }
     match status.level_since {
         Some(since) => {

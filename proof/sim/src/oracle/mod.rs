@@ -14,13 +14,14 @@ mod marks;
 mod restored;
 mod roles;
 mod secondary;
+mod verify;
 
 use crate::promise::{Promise, Violation, hold};
 use helio_engine::Operation;
 use helio_twin::{Cluster, Died, Happening, Place, Side, Stamp};
 use helio_units::{Generation, Mode, RequestId, State, VolumeIndex};
 use history::{History, Image, Serial};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 type Key = (u64, u64);
 
@@ -118,6 +119,8 @@ pub(crate) struct Oracle {
     pub(crate) restores: u64,
     /// A promotion was commanded and has not ended; with force or without, and when.
     promoting: [Option<(bool, Serial)>; 2],
+    /// Blocks that silently turned into something else, and nobody wrote since.
+    pub(crate) rotten: BTreeSet<Place>,
 }
 
 impl Oracle {
@@ -146,6 +149,7 @@ impl Oracle {
             restored_unknown: [false; 2],
             restores: 0,
             promoting: [None; 2],
+            rotten: BTreeSet::new(),
         };
         oracle.count_differences();
         oracle
@@ -230,6 +234,7 @@ impl Oracle {
                 Happening::Connected { side } => {
                     self.copies[side.index()].connected_at = self.serial;
                 }
+                Happening::Differs { side, place } => self.judge_difference(*side, *place)?,
                 Happening::Started { side } => self.started(cluster, *side)?,
                 Happening::Died { side, how } => self.died(*side, *how),
                 Happening::Restored { side } => self.restored(*side),

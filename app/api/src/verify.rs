@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Verifying: what is asked for, and what is told of it.
+
+use crate::wire;
+use helio_units::{Bytes, Items, Rate, WallTime};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Compare the two copies of a group while it is in use.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VerifyRequest {
+    /// Only this volume.
+    #[serde(default)]
+    pub volume: Option<String>,
+    /// Copy what differs to the peer, in order with what is written. The primary's copy is the one that counts.
+    #[serde(default)]
+    pub repair: bool,
+    /// Most bytes compared a second.
+    #[serde(default, with = "wire::number_or_null")]
+    #[schemars(with = "Option<u64>")]
+    pub rate_bytes_per_second: Option<Rate>,
+    /// From the start, not from where the last one stopped.
+    #[serde(default)]
+    pub anew: bool,
+}
+
+/// What is known of verifies, on a primary.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct VerifyStatus {
+    /// One under way.
+    #[serde(default)]
+    pub run: Option<VerifyRun>,
+    /// Places that were found different and not mended.
+    #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
+    pub differing: Items,
+    /// Bytes in them, as far as they are remembered one by one.
+    #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
+    pub differing_bytes: Bytes,
+    /// The first of them, for people.
+    #[serde(default)]
+    pub examples: Vec<String>,
+    /// Why the last verify ended before its end.
+    #[serde(default)]
+    pub stopped: Option<String>,
+}
+
+/// A verify under way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct VerifyRun {
+    /// The volume it is at.
+    pub volume: String,
+    /// What differs is copied.
+    pub repair: bool,
+    /// Bytes compared.
+    #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
+    pub compared_bytes: Bytes,
+    /// Bytes to compare when it began.
+    #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
+    pub total_bytes: Bytes,
+    /// For how long it runs.
+    #[serde(with = "wire::seconds")]
+    #[schemars(with = "f64")]
+    pub running_seconds: Duration,
+    /// The most it may compare a second.
+    #[serde(default, with = "wire::number_or_null")]
+    #[schemars(with = "Option<u64>")]
+    pub rate_bytes_per_second: Option<Rate>,
+    /// What it waits for.
+    #[serde(default)]
+    pub waits: Option<String>,
+}
+
+/// A volume was compared with the peer's copy from its start to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Verified {
+    /// When that ended, in milliseconds since 1970-01-01 UTC.
+    #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
+    pub at_ms: WallTime,
+    /// Bytes in blocks that differed.
+    #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
+    pub differed_bytes: Bytes,
+    /// They were copied.
+    pub repaired: bool,
+}

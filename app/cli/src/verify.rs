@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `helio verify`: the two copies compared while they are in use.
+
+use crate::args::{At, Comparison};
+use crate::client::{Client, ClientError};
+use crate::render::{self, line};
+use crate::verbs::{accepted, one_group, pause, print};
+use anyhow::Result;
+use helio_api::{ApiError, GroupStatus, VerifyRequest, VerifyRun, paths};
+use helio_units::WallTime;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// How often a verify that is waited for is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+pub(crate) fn run(at: &At, wish: Comparison) -> Result<ExitCode> {
+    let client = Client::new(at)?;
+    let (group, volume) = match wish.what.split_once('/') {
+        Some((group, volume)) => (group, Some(volume.to_owned())),
+        None => (wish.what.as_str(), None),
+    };
+    if wish.stop {
+        return accepted(&client.post(&paths::of_group(paths::VERIFY_STOP, group), &())?);
+    }
+    if wish.status {
+        print(&text(&one_group(&client, group)?, WallTime(now_ms(&client)?)))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let request = VerifyRequest {
+        volume,
+        repair: wish.repair,
+        rate_bytes_per_second: wish.rate,
+        anew: wish.anew,
+    };
+    accepted(&client.post(&paths::of_group(paths::VERIFY, group), &request)?)?;
+    if wish.wait { wait(&client, group) } else { Ok(ExitCode::SUCCESS) }
+}
+
+fn now_ms(client: &Client) -> Result<u64> {
+    let status: helio_api::Status = client.get(paths::STATUS)?;
+    Ok(status.at_ms.0)
+}
+
+/// Waits for the end of a verify, whatever it waits for itself.
+fn wait(client: &Client, group: &str) -> Result<ExitCode> {
+    loop {
+        let g = one_group(client, group)?;
+        if g.verify.run.is_none() {
+            return ended(&g);
+        }
+        pause(LOOK_EVERY);
+    }
+}
+
+/// Differences that nobody mended are a failure.
+fn ended(g: &GroupStatus) -> Result<ExitCode> {
+    let refusal = match &g.verify.stopped {
+        Some(why) => ApiError::new(
+            "verify-stopped",
+            format!("the verify of {} did not come to its end: {why}", g.name),
+            format!("`helio verify {}` goes on where it stopped", g.name),
+        ),
+        None if g.verify.differing.0 > 0 => {
+            ApiError::new("differs", differences(g), remedy(&g.name))
+        }
+        None => {
+            print(&format!("the copies of {} are compared: {}\n", g.name, passes(g)))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
+    Err(ClientError::Refused(Box::new(refusal)).into())
+}
+
+fn passes(g: &GroupStatus) -> String {
+    let told = g.volumes.iter().filter_map(|volume| {
+        let pass = volume.verified?;
+        let repaired = if pass.repaired && pass.differed_bytes.0 > 0 { ", copied" } else { "" };
+        Some(format!("{}: {} differed{repaired}", volume.name, pass.differed_bytes))
+    });
+    told.collect::<Vec<_>>().join("; ")
+}
+
+fn differences(g: &GroupStatus) -> String {
+    let v = &g.verify;
+    let first = v.examples.join(", ");
+    format!(
+        "{} places of {} differ on {}, {}: {first}",
+        v.differing, g.name, g.peer.name, v.differing_bytes
+    )
+}
+
+fn remedy(group: &str) -> String {
+    format!("`helio update {group}` copies them; `helio verify {group} --repair` looks for more")
+}
+
+fn progress(run: &VerifyRun) -> String {
+    let rate =
+        run.rate_bytes_per_second.map_or_else(String::new, |rate| format!(", at most {rate}"));
+    let repair = if run.repair { ", repairs" } else { "" };
+    let waits = run.waits.as_ref().map_or_else(String::new, |why| format!("; waits: {why}"));
+    format!(
+        "at volume {}, {} of {}{rate}{repair}{waits}",
+        run.volume, run.compared_bytes, run.total_bytes
+    )
+}
+
+/// The lines of a status that are about verifies; none where there is nothing to tell.
+pub(crate) fn lines(out: &mut String, g: &GroupStatus) {
+    if let Some(run) = &g.verify.run {
+        line(out, "verify", &progress(run));
+    } else if let Some(why) = &g.verify.stopped {
+        line(out, "verify", &format!("stopped: {why}"));
+    }
+    if g.verify.differing.0 > 0 {
+        line(out, "differs", &format!("{}; {}", differences(g), remedy(&g.name)));
+    }
+}
+
+/// When a volume was verified last.
+pub(crate) fn last(volume: &helio_api::VolumeStatus, now: WallTime) -> String {
+    match volume.verified {
+        None => "never verified".to_owned(),
+        Some(pass) => {
+            let repaired = if pass.repaired { " and was copied" } else { "" };
+            let found = match pass.differed_bytes.0 {
+                0 => "nothing differed".to_owned(),
+                _ => format!("{} differed{repaired}", pass.differed_bytes),
+            };
+            format!("verified {} ago, {found}", render::ago(pass.at_ms, now))
+        }
+    }
+}
+
+fn text(g: &GroupStatus, now: WallTime) -> String {
+    let mut out = format!("{}\n", g.name);
+    lines(&mut out, g);
+    for volume in &g.volumes {
+        line(&mut out, "volume", &format!("{}: {}", volume.name, last(volume, now)));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use helio_api::{Status, Verified};
+    use helio_units::{Bytes, Items};
+
+    #[test]
+    fn differences_are_told_with_what_helps_and_a_volume_says_when_it_was_verified() {
+        let sample: Status = serde_json::from_str(include_str!("render_sample.json"))
+            .expect("the sample is a status");
+        let mut group = sample.groups.into_iter().next().expect("the sample has a group");
+        assert!(text(&group, sample.at_ms).contains("data: never verified\n"));
+        group.verify.differing = Items(1);
+        group.verify.differing_bytes = Bytes(4096);
+        group.verify.examples = vec!["data 0+4096".to_owned()];
+        let at_ms = WallTime(sample.at_ms.0 - 61_000);
+        let differed_bytes = Bytes(4096);
+        group.volumes[0].verified = Some(Verified { at_ms, differed_bytes, repaired: false });
+        let shown = text(&group, sample.at_ms);
+        assert!(
+            shown.contains("1 places of db differ on lyon, 4 KiB: data 0+4096; `helio update db`"),
+            "{shown}"
+        );
+        assert!(shown.contains("verified 1 min 1 s ago, 4 KiB differed\n"), "{shown}");
+    }
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Verifying, in the control server's words; and promotion behind a fence.
+
+use super::Daemon;
+use crate::control::Reply;
+use crate::hooks::{Call, Occasion, judge_fence};
+use crate::shard::Ask;
+use helio_api::{ApiError, VerifyRequest, code};
+use helio_engine::{Command, VerifyWish};
+use helio_units::VolumeIndex;
+
+impl Daemon {
+    pub(super) async fn verify(
+        &self,
+        group: String,
+        wish: VerifyRequest,
+    ) -> Result<Reply, ApiError> {
+        self.known(&group)?;
+        let volume = wish.volume.map(|name| self.volume_index(&group, &name)).transpose()?;
+        let VerifyRequest { repair, rate_bytes_per_second: rate, anew, .. } = wish;
+        if rate.is_some_and(|rate| rate.0 == 0) {
+            let text = "a verify of zero bytes a second never ends";
+            return Err(ApiError::new(
+                code::BAD_REQUEST,
+                text,
+                "name a rate, or none for no limit",
+            ));
+        }
+        self.carry_out(group, Command::Verify(VerifyWish { volume, repair, rate, anew })).await
+    }
+
+    /// Volumes stand in the order of their names, here and in the engine.
+    fn volume_index(&self, group: &str, name: &str) -> Result<VolumeIndex, ApiError> {
+        let names: Vec<&str> = match self.config.groups.get(group) {
+            Some(group) => group.volumes.keys().map(String::as_str).collect(),
+            None => Vec::new(),
+        };
+        let at = names.iter().position(|known| *known == name);
+        at.map(|at| VolumeIndex(at as u16)).ok_or_else(|| {
+            let text = format!("group {group} has no volume {name}");
+            ApiError::new("unknown-volume", text, format!("name one of: {}", names.join(", ")))
+        })
+    }
+
+    /// Promotes; where the peer cannot agree, only behind the operator's proof that it is out.
+    pub(super) async fn promote_fenced(&self, group: String) -> Result<Reply, ApiError> {
+        self.known(&group)?;
+        let promote = |force| self.carry_out(group.clone(), Command::Promote { force });
+        match promote(false).await {
+            Err(error) if error.code == code::NEEDS_FORCE => {}
+            other => return other,
+        }
+        let Some(call) = Call::new(self, &group, Occasion::Fence, "logging") else {
+            let text = format!("group {group} has no fence hook");
+            let remedy =
+                "add hooks = { fence = \"/path/of/program\" } to the group and restart the daemon";
+            return Err(ApiError::new("no-fence", text, remedy));
+        };
+        let peer = call.peer().to_owned();
+        let proof = judge_fence(&call.run().await).map_err(|why| {
+            let text = format!("{peer} is not known to be fenced: {why}");
+            let remedy = format!(
+                "fence {peer} by hand and look at the hook's words in the daemon's log, then repeat; or `helio promote \
+                 {group} --force`"
+            );
+            ApiError { retry: true, ..ApiError::new("not-fenced", text, remedy) }
+        })?;
+        let stake = self.shard.answer(|reply| Ask::AtStake { group: group.clone(), reply }).await?;
+        match promote(true).await {
+            Ok(Reply::Accepted(mut accepted)) => {
+                accepted.message = format!("{peer} is {proof}; {}", accepted.message);
+                accepted.warnings.push(stake.text);
+                Ok(Reply::Accepted(accepted))
+            }
+            other => other,
+        }
+    }
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The programs an operator wants run when something happens to a group.
+
+use super::error::ConfigError;
+use super::table::Table;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const KEYS: &[&str] =
+    &["before-resync", "after-resync", "split-brain", "lost-peer", "fence", "timeout"];
+/// A hook that names no time of its own is killed after this.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Programs by what they are run for, each with an absolute path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HooksConfig {
+    /// Asked on the source before an update begins; refuses it.
+    pub before_resync: Option<PathBuf>,
+    /// An update ended.
+    pub after_resync: Option<PathBuf>,
+    /// The two nodes hold writes that exclude each other.
+    pub split_brain: Option<PathBuf>,
+    /// The connection to the peer was lost.
+    pub lost_peer: Option<PathBuf>,
+    /// Fences the other node for `helio promote --fence`.
+    pub fence: Option<PathBuf>,
+    /// How long each may run.
+    pub timeout: Duration,
+}
+
+impl Default for HooksConfig {
+    fn default() -> Self {
+        Self {
+            before_resync: None,
+            after_resync: None,
+            split_brain: None,
+            lost_peer: None,
+            fence: None,
+            timeout: TIMEOUT,
+        }
+    }
+}
+
+pub(super) fn hooks(group: &Table<'_>) -> Result<HooksConfig, ConfigError> {
+    let Some(table) = group.table("hooks", KEYS)? else { return Ok(HooksConfig::default()) };
+    let program = |key: &str| -> Result<Option<PathBuf>, ConfigError> {
+        match table.text(key)? {
+            Some(path) if !path.value.starts_with('/') => {
+                let message = format!("`{key}` = \"{}\" is no absolute path", path.value);
+                Err(table.refuse(path.at, message, "name the program from the root on"))
+            }
+            path => Ok(path.map(|path| PathBuf::from(path.value))),
+        }
+    };
+    Ok(HooksConfig {
+        before_resync: program("before-resync")?,
+        after_resync: program("after-resync")?,
+        split_brain: program("split-brain")?,
+        lost_peer: program("lost-peer")?,
+        fence: program("fence")?,
+        timeout: table.span("timeout")?.map_or(TIMEOUT, |span| span.value),
+    })
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is known of verifies, in the words of the control API.
+
+use crate::shard::clock::Clock;
+use crate::shard::group::Group;
+use helio_api::{Protected, Verified, VerifyRun, VerifyStatus};
+use helio_engine::Status;
+use helio_units::{Bytes, Extent, Items, VolumeIndex, WallTime};
+
+/// Differences told one by one.
+const EXAMPLES: usize = 8;
+
+pub(super) fn last(group: &Group, volume: &str) -> Option<Verified> {
+    group.verified.last(volume).map(|pass| Verified {
+        at_ms: WallTime(pass.at_ms),
+        differed_bytes: Bytes(pass.differed_bytes),
+        repaired: pass.repaired,
+    })
+}
+
+pub(super) fn status(group: &Group, clock: &Clock) -> VerifyStatus {
+    let known = group.engine.verify_status();
+    let name = |volume: VolumeIndex| {
+        group.volumes.get(usize::from(volume.0)).map_or("?", |volume| volume.name.as_str())
+    };
+    let example = |(volume, extent): &(VolumeIndex, Extent)| format!("{} {extent}", name(*volume));
+    VerifyStatus {
+        run: known.run.map(|run| VerifyRun {
+            volume: name(run.volume).to_owned(),
+            repair: run.wish.repair,
+            compared_bytes: run.compared,
+            total_bytes: run.total,
+            running_seconds: clock.now() - run.since,
+            rate_bytes_per_second: run.wish.rate,
+            waits: run.waits.map(str::to_owned),
+        }),
+        differing: Items(known.listed.len() as u64 + known.beyond),
+        differing_bytes: known.listed.iter().fold(Bytes::ZERO, |sum, (_, e)| sum + Bytes(e.length)),
+        examples: known.listed.iter().take(EXAMPLES).map(example).collect(),
+        stopped: known.stopped,
+    }
+}
+
+/// What helps against differences.
+pub(super) fn remedy(group: &Group) -> String {
+    let name = &group.name;
+    format!(
+        "`helio update {name}` copies what the verify found to {}; `helio verify {name} --repair` looks for more",
+        group.peer
+    )
+}
+
+/// A copy that is known to differ protects nobody.
+pub(super) fn unprotected(status: &Status, group: &Group, since_ms: WallTime) -> Protected {
+    let why = format!("a verify found {} places that differ on {}", status.differing, group.peer);
+    Protected { yes: false, since_ms, why }
+}

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What verifies found, kept beside the metadata in `groups/GROUP.verify`: when each volume was compared to its end,
+//! how far the next comparison is, which differences nobody mended. A small JSON file, replaced as a whole.
+//!
+//! Nothing depends on it but a verify's place and what status tells, so one that cannot be read is set aside with a
+//! word in the log.
+
+use helio_engine::{VerifyMemory, VerifyPass, VerifyStatus, VerifyWish, VolumeVerify};
+use helio_units::{Bytes, Extent, Moment, Rate, VolumeIndex, WallTime};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// Between two records of one group.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Everything in the file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Record {
+    /// By volume.
+    volumes: BTreeMap<String, Volume>,
+    /// One was under way.
+    #[serde(default)]
+    run: Option<Run>,
+    /// Differences that were not listed.
+    #[serde(default)]
+    beyond: u64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Volume {
+    /// Compared so far, in the pass that was begun.
+    #[serde(default)]
+    place: u64,
+    #[serde(default)]
+    differed_bytes: u64,
+    #[serde(default)]
+    last: Option<Pass>,
+    /// Differences that nobody mended: offset and length.
+    #[serde(default)]
+    differing: Vec<(u64, u64)>,
+}
+
+/// A volume was compared to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Pass {
+    pub(crate) at_ms: u64,
+    pub(crate) differed_bytes: u64,
+    pub(crate) repaired: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Run {
+    volume: Option<String>,
+    repair: bool,
+    rate_bytes_per_second: Option<u64>,
+}
+
+impl Record {
+    /// What the engine is to know of it. `names` are the volumes, in the engine's order.
+    pub(crate) fn memory(&self, names: &[&str]) -> VerifyMemory {
+        let none = Volume::default();
+        let volumes = || names.iter().map(|name| self.volumes.get(*name).unwrap_or(&none));
+        let listed = volumes().zip(0..).flat_map(|(volume, n)| {
+            let extent =
+                move |(at, length): &(u64, u64)| (VolumeIndex(n), Extent::new(*at, *length));
+            volume.differing.iter().map(extent)
+        });
+        VerifyMemory {
+            run: self.run.as_ref().and_then(|run| run.wish(names)),
+            places: volumes().map(|v| (v.place, Bytes(v.differed_bytes))).collect(),
+            listed: listed.collect(),
+            beyond: self.beyond,
+        }
+    }
+
+    /// What is to be kept now; passes of earlier starts stay where there was none since.
+    pub(crate) fn renewed(
+        &self,
+        names: &[&str],
+        status: &VerifyStatus,
+        wall: impl Fn(Moment) -> WallTime,
+    ) -> Self {
+        let volume = |(name, (now, n)): (&&str, (&VolumeVerify, u16))| {
+            let before = self.volumes.get(*name).and_then(|volume| volume.last);
+            let pass = |pass: VerifyPass| Pass {
+                at_ms: wall(pass.ended).0,
+                differed_bytes: pass.differed.0,
+                repaired: pass.repaired,
+            };
+            let mine = status.listed.iter().filter(|(v, _)| *v == VolumeIndex(n));
+            let volume = Volume {
+                place: now.place,
+                differed_bytes: now.differed.0,
+                last: now.last.map(pass).or(before),
+                differing: mine.map(|(_, extent)| (extent.offset, extent.length)).collect(),
+            };
+            ((*name).to_owned(), volume)
+        };
+        let name = |v: VolumeIndex| names.get(usize::from(v.0)).map(|name| (*name).to_owned());
+        Self {
+            volumes: names.iter().zip(status.volumes.iter().zip(0..)).map(volume).collect(),
+            run: status.run.map(|run| Run {
+                volume: run.wish.volume.and_then(name),
+                repair: run.wish.repair,
+                rate_bytes_per_second: run.wish.rate.map(|rate| rate.0),
+            }),
+            beyond: status.beyond,
+        }
+    }
+
+    /// When a volume was compared to its end last.
+    pub(crate) fn last(&self, name: &str) -> Option<Pass> {
+        self.volumes.get(name).and_then(|volume| volume.last)
+    }
+}
+
+impl Run {
+    /// None where its volume is not there any more.
+    fn wish(&self, names: &[&str]) -> Option<VerifyWish> {
+        let volume = match &self.volume {
+            None => None,
+            Some(name) => Some(VolumeIndex(names.iter().position(|known| known == name)? as u16)),
+        };
+        let rate = self.rate_bytes_per_second.map(Rate);
+        Some(VerifyWish { volume, repair: self.repair, rate, anew: false })
+    }
+}
+
+/// Where a group's record is kept.
+pub(crate) fn path(state: &Path, group: &str) -> PathBuf {
+    state.join("groups").join(format!("{group}.verify"))
+}
+
+/// Reads what an earlier start kept.
+pub(crate) fn load(path: &Path) -> Record {
+    let text = match fs::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Record::default(),
+        Err(error) => {
+            tracing::warn!(file = %path.display(), %error, "what verifies found cannot be read");
+            return Record::default();
+        }
+    };
+    serde_json::from_slice(&text).unwrap_or_else(|error| {
+        tracing::warn!(file = %path.display(), %error, "what verifies found cannot be read; it is forgotten");
+        Record::default()
+    })
+}
+
+/// Replaces the file as a whole: a crash leaves the old one or the new one.
+///
+/// # Errors
+/// The disk refuses.
+pub(crate) fn keep(path: &Path, record: &Record) -> std::io::Result<()> {
+    let beside = path.with_extension("verify.new");
+    let mut options = fs::OpenOptions::new();
+    let mut file = options.mode(0o600).create(true).truncate(true).write(true).open(&beside)?;
+    file.write_all(&serde_json::to_vec_pretty(record)?)?;
+    file.sync_all()?;
+    fs::rename(&beside, path)?;
+    fs::File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
+}
+
+/// Keeps the newest record on disk, until there will be none. A file that is written a little late costs a verify that
+/// much of its place.
+pub(crate) async fn keep_up(path: PathBuf, mut records: watch::Receiver<Record>) {
+    let mut turns = tokio::time::interval(PAUSE);
+    turns.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    while records.changed().await.is_ok() {
+        turns.tick().await;
+        let record = records.borrow_and_update().clone();
+        let file = path.clone();
+        let kept = tokio::task::spawn_blocking(move || keep(&file, &record)).await;
+        if let Ok(Err(error)) = kept {
+            tracing::warn!(file = %path.display(), %error, "what verifies found cannot be kept");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_what_the_engine_is_told_at_the_next_start() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("db.verify");
+        assert_eq!(load(&file), Record::default());
+        let pass = VerifyPass { ended: Moment(5_000_000), differed: Bytes(4096), repaired: true };
+        let done = VolumeVerify { last: Some(pass), ..VolumeVerify::default() };
+        let under_way = VolumeVerify { place: 65_536, differed: Bytes(8192), last: None };
+        let differing = (VolumeIndex(1), Extent::new(4096, 8192));
+        let status = VerifyStatus {
+            volumes: vec![done, under_way],
+            listed: vec![differing],
+            ..VerifyStatus::default()
+        };
+        let names = ["a", "b"];
+        let record = Record::default().renewed(&names, &status, |at| WallTime(at.0 / 1_000_000));
+        keep(&file, &record).expect("it is kept");
+        let found = load(&file);
+        assert_eq!(found, record);
+        assert_eq!(found.last("a").map(|pass| pass.at_ms), Some(5));
+        let memory = found.memory(&names);
+        assert_eq!(memory.places, [(0, Bytes(0)), (65_536, Bytes(8192))]);
+        assert_eq!(memory.listed, [differing]);
+        let later = found.renewed(
+            &names,
+            &VerifyStatus { volumes: vec![under_way; 2], ..VerifyStatus::default() },
+            |_| WallTime(9),
+        );
+        assert_eq!(later.last("a"), found.last("a"), "a pass of an earlier start is still known");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_forgotten() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("db.verify");
+        fs::write(&file, "{").expect("it is written");
+        assert_eq!(load(&file), Record::default());
+    }
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//! An update asks first, where the operator has a hook for it: the copier must not begin before the hook said yes.
+//! Without one nothing is asked, and an update begins where it is wanted.
+
+use crate::effect::Effect;
+use crate::engine::Engine;
+use crate::event::CommandId;
+use crate::refusal::Refusal;
+use crate::role::Standing;
+use alloc::format;
+use alloc::string::String;
+
+const UNDER_WAY: &str = "the hook before-resync is being asked; the update begins when it agrees";
+
+impl Engine {
+    /// Begins an update that nobody asked for just now.
+    pub(crate) fn autosync(&mut self) {
+        if let Err(refusal) = self.sync_or_ask(None) {
+            self.shared.warn(refusal.text);
+        }
+    }
+
+    /// Begins an update, or asks the hook. A command whose answer waits for the hook gets none yet.
+    pub(crate) fn sync_or_ask(
+        &mut self,
+        command: Option<CommandId>,
+    ) -> Result<Option<String>, Refusal> {
+        if !self.shared.config.hook_before_sync {
+            self.begin_update();
+            return Ok(Some(String::from("the update begins")));
+        }
+        if self.asking_hook.is_some() {
+            return Ok(Some(String::from(UNDER_WAY)));
+        }
+        self.asking_hook = Some(command);
+        self.shared.out.push(Effect::AskHook);
+        Ok(None)
+    }
+
+    fn begin_update(&mut self) {
+        let lineage = self.superblock.lineage;
+        if let (Some(primary), Some(peer)) = (&mut self.primary, self.session.peer()) {
+            primary.begin_sync(lineage, peer.consistent, &mut self.shared);
+        }
+    }
+
+    /// The hook answered. Meanwhile the world may have changed.
+    pub(crate) fn hook_answered(&mut self, refused: Option<String>) {
+        let Some(command) = self.asking_hook.take() else { return };
+        let result = match refused {
+            Some(why) => Err(self.hook_refused(&why)),
+            None => Ok(self.hook_agreed()),
+        };
+        match command {
+            Some(id) => self.done(id, result),
+            None => match result {
+                Ok(text) => self.shared.info(text),
+                Err(refusal) => self.shared.warn(refusal.text),
+            },
+        }
+    }
+
+    fn hook_agreed(&mut self) -> String {
+        let connected = self.session.peer().is_some();
+        let leads = matches!(self.standing, Standing::Primary);
+        let Some(primary) = &self.primary else {
+            return String::from(
+                "the hook before-resync agreed, and this node is not primary any more",
+            );
+        };
+        if primary.flow.is_some() {
+            return String::from("nothing to update: items are sent in order");
+        }
+        if primary.told_to_log || !leads {
+            return String::from("the hook before-resync agreed, and no update is wanted any more");
+        }
+        if !connected {
+            self.update_wanted = true;
+            return String::from(
+                "the peer is not connected any more; the update begins when it is",
+            );
+        }
+        // The two met again meanwhile: nothing may be copied before it is known what differs now.
+        if self.awaited.is_some() {
+            self.update_wanted = true;
+            return String::from("the update begins once it is known what differs");
+        }
+        self.begin_update();
+        String::from("the hook before-resync agreed; the update begins")
+    }
+
+    fn hook_refused(&mut self, why: &str) -> Refusal {
+        if let Some(primary) = &mut self.primary {
+            primary.dropped_because = "the hook before-resync refused an update";
+        }
+        let group = &self.shared.config.group;
+        Refusal::new(
+            "hook-refused",
+            format!("the hook before-resync of {group} refused the update: {why}"),
+            format!(
+                "look at what the hook wrote into the daemon's log, then `helio update {group}`"
+            ),
+        )
+    }
+}

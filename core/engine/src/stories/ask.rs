@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stories of verifies, and of the hook an update asks first.
+
+use super::*;
+
+#[test]
+fn a_hook_is_asked_once_it_is_known_what_differs_and_again_where_the_two_met_again_meanwhile() {
+    let began = |desk: &Desk| desk.said.iter().any(|m| matches!(m, Message::Start(_)));
+    let mut desk = Desk::primary(Config { hook_before_sync: true, ..config() });
+    desk.meet_before_saving(hello(Lineage::default(), true));
+    assert_eq!(desk.hooks, 0, "that everything is to be copied is not recorded yet");
+    desk.save_all();
+    assert_eq!((desk.hooks, began(&desk)), (1, false));
+    desk.lose_link();
+    desk.meet_before_saving(hello(Lineage::default(), true));
+    desk.tell(Event::HookAnswered { refused: None });
+    assert!(!began(&desk), "it agreed to what was known before");
+    desk.save_all();
+    assert_eq!((desk.hooks, began(&desk)), (2, false));
+    desk.tell(Event::HookAnswered { refused: Some("no room".into()) });
+    assert!(!began(&desk));
+    desk.command(Command::Update);
+    assert_eq!((desk.hooks, began(&desk)), (3, false));
+    desk.tell(Event::HookAnswered { refused: None });
+    assert!(desk.last_start().whole && began(&desk));
+}
+
+#[test]
+fn what_was_not_compared_when_order_was_given_up_is_not_counted() {
+    let mut desk = Desk::replicating(Mode::Async);
+    desk.command(Command::Verify(VerifyWish::default()));
+    desk.store_all();
+    desk.command(Command::Log);
+    desk.command(Command::Update);
+    let status = desk.engine.verify_status();
+    let compared = status.run.map(|run| run.compared);
+    assert_eq!((compared, status.volumes[0].last), (Some(Bytes::ZERO), None));
+}
+
+#[test]
+fn a_difference_that_is_to_be_copied_lets_no_extent_go_on_older_marks() {
+    let mut desk = Desk::replicating(Mode::Async);
+    let before = desk.engine.shared.cover.next_tick();
+    desk.command(Command::Verify(VerifyWish { repair: true, ..VerifyWish::default() }));
+    desk.store_all();
+    let asked = desk.said.iter().find_map(|message| match message {
+        Message::Item(item) if item.kind == ItemKind::Verify => Some(item.sequence),
+        _ => None,
+    });
+    let (volume, extent) = (VolumeIndex(0), Extent::new(0, 4096));
+    let sequence = asked.expect("a comparison was sent");
+    desk.hear(Message::Copying(Copying::Differs { volume, extent, sequence }));
+    assert!(desk.engine.is_marked(volume, 0));
+    assert!(desk.engine.shared.cover.floor() > before);
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The last act: everything replicates, and the secondary's disk lies. Blocks turn into something else, or into what
+//! they were once, as they do where a flush was never done; nobody is told. A verify must find every one of them and
+//! nothing else, and a repair must make the images equal.
+
+use super::Stage;
+use crate::promise::{Promise, Violation, hold};
+use core::time::Duration;
+use helio_engine::{Command, VerifyStatus, VerifyWish};
+use helio_twin::{BLOCK, Place, Side, Stamp};
+use helio_units::{Bytes, Extent, VolumeIndex};
+use std::collections::BTreeSet;
+
+/// A verify of so small images is over within this.
+const VERIFIED_WITHIN: Duration = Duration::from_secs(120);
+/// What no request ever wrote.
+const ROT: u64 = 1 << 61;
+
+impl Stage<'_> {
+    pub(super) fn rot_and_repair(&mut self) -> Result<(), Violation> {
+        if !self.driver.dice.chance(1, 3) {
+            return Ok(());
+        }
+        let Some(side) = Side::BOTH.into_iter().find(|side| self.cluster.node(*side).serves())
+        else {
+            return Ok(());
+        };
+        // What an earlier verify left to do would begin somewhere in the middle.
+        self.driver.clear();
+        self.command(side, Command::StopVerify);
+        // A store that failed once is trusted again when the operator says so.
+        self.command(side, Command::Update);
+        self.advance_until(|stage| stage.is_settled())?;
+        self.rot(side.other());
+        let status = self.verify(side, false)?;
+        let found = blocks(&status);
+        hold(found == self.oracle.rotten && status.beyond == 0, Promise::FindsRot, || {
+            format!("rotten are {:?}, found were {found:?}", self.oracle.rotten)
+        })?;
+        self.counts.rotten += found.len() as u64;
+        self.verify(side, true)?;
+        self.advance_until(|stage| stage.same_images() && stage.is_settled())?;
+        self.oracle.rotten.clear();
+        let clean = blocks(&self.verify(side, false)?);
+        hold(clean.is_empty(), Promise::FindsRot, || format!("still different: {clean:?}"))
+    }
+
+    fn rot(&mut self, side: Side) {
+        for n in 0..self.driver.dice.below(12) {
+            let volumes = self.cluster.node(side).config.volumes.len() as u64;
+            let volume = VolumeIndex(self.driver.dice.below(volumes) as u16);
+            let image = self.cluster.node(side).disk.live(volume);
+            let block = self.driver.dice.below(image.len() as u64) as u32;
+            let held = image[block as usize];
+            let zeros = self.driver.dice.chance(1, 2) && held != Stamp::ZEROS;
+            let stamp = if zeros { Stamp::ZEROS } else { Stamp(ROT | n) };
+            let place = Place { volume, block };
+            if self.oracle.rotten.contains(&place) {
+                continue;
+            }
+            self.tell(&format_args!("{side:>5} ROTS at block {block} of volume {}", volume.0));
+            self.cluster.rot(side, place, stamp);
+            self.oracle.rotten.insert(place);
+        }
+    }
+
+    fn command(&mut self, side: Side, command: Command) {
+        self.driver.command(&mut self.cluster, &mut self.oracle, side, command);
+    }
+
+    /// Verifies everything, to its end.
+    fn verify(&mut self, side: Side, repair: bool) -> Result<VerifyStatus, Violation> {
+        let wish = VerifyWish { repair, anew: true, ..VerifyWish::default() };
+        self.command(side, Command::Verify(wish));
+        self.counts.verifies += 1;
+        self.advance_until(|stage| {
+            stage.verified(side).is_some_and(|status| status.run.is_none())
+        })?;
+        Ok(self.verified(side).unwrap_or_default())
+    }
+
+    fn verified(&self, side: Side) -> Option<VerifyStatus> {
+        self.cluster.node(side).engine.as_ref().map(helio_engine::Engine::verify_status)
+    }
+
+    fn advance_until(&mut self, over: impl Fn(&Self) -> bool) -> Result<(), Violation> {
+        let until = self.cluster.now() + VERIFIED_WITHIN;
+        let ended = self.advance(until, |stage| Ok(over(stage)))?;
+        hold(ended, Promise::FindsRot, || {
+            format!("a verify or its repair does not end: {}", self.describe())
+        })
+    }
+
+    fn same_images(&self) -> bool {
+        let [paris, lyon] = Side::BOTH.map(|side| self.cluster.node(side));
+        let volumes = (0..paris.config.volumes.len() as u16).map(VolumeIndex);
+        volumes.into_iter().all(|v| paris.disk.live(v) == lyon.disk.live(v))
+    }
+}
+
+fn blocks(status: &VerifyStatus) -> BTreeSet<Place> {
+    let places = |(volume, extent): &(VolumeIndex, Extent)| {
+        let count = Bytes(extent.length).0 / BLOCK.0;
+        let first = (extent.offset / BLOCK.0) as u32;
+        let volume = *volume;
+        (0..count as u32).map(move |n| Place { volume, block: first + n })
+    };
+    status.listed.iter().flat_map(places).collect()
+}
