@@ -121,7 +121,8 @@ impl Oracle {
         })?;
         if own.restored || peer.restored {
             // What was never told to the other node before the files went back, nobody can miss.
-            return Ok(self.begins(side, &record.lineage, force));
+            self.begins(side, &record.lineage, force);
+            return Ok(());
         }
         let image = &self.images[side.index()];
         self.nothing_lost(side, own.generation, 0, force, image)?;
