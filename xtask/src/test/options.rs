@@ -5,7 +5,7 @@ use super::parts;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Simulator seeds walked where nobody says how many: what fits the part's budget many times over.
-const SIM_SEEDS: u64 = 10_000;
+const SIM_SEEDS: u64 = 2_000;
 /// Rounds of the repeated end-to-end tests, as many as issue 2 asks of an ordinary run.
 const ROUNDS: u64 = 20;
 

@@ -56,28 +56,28 @@ pub(super) const PARTS: [Part; 11] = [
     ),
     part(
         "clippy",
-        200,
+        170,
         "lints, as errors",
         Action::Run(|_| cargo("clippy --workspace --all-targets -- -D warnings")),
     ),
     part(
         "unit",
-        340,
+        330,
         "the tests of every crate",
         Action::Run(|_| cargo("test --workspace --exclude helio-e2e --no-fail-fast")),
     ),
-    part("sim", 60, "the simulator over today's share of seeds", Action::Run(sim)),
+    part("sim", 70, "the simulator over today's share of seeds", Action::Run(sim)),
     part(
         "planted",
-        60,
+        70,
         "the simulator finds every fault planted in the engine",
         Action::Run(|_| {
             cargo("run --release -p helio-sim --features plant -- --check-planted --seeds 2000")
         }),
     ),
-    part("build", 250, "helio, as it ships", Action::Run(|_| cargo("build --release -p helio"))),
+    part("build", 210, "helio, as it ships", Action::Run(|_| cargo("build --release -p helio"))),
     part("install", 70, "the programs the end-to-end tests talk to", Action::Install),
-    part("e2e", 330, "real daemons, real clients, README's tour", Action::Run(end_to_end)),
+    part("e2e", 400, "real daemons, real clients, README's tour", Action::Run(end_to_end)),
     part("doc", 70, "the documentation builds without a warning", Action::Run(doc)),
 ];
 
