@@ -237,12 +237,13 @@ impl Engine {
         } else {
             self.follow();
         }
-        self.record_company();
         self.change_role();
         self.arrange_keeping();
         self.keep_step();
         self.greet();
         self.keep_alive();
+        // A peer that was just given up leaves answers behind which wait for a record that it is gone.
+        self.record_company();
         self.look();
         #[cfg(debug_assertions)]
         self.check_invariants();
