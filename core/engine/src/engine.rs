@@ -255,8 +255,6 @@ impl Engine {
         }
         self.greet();
         self.keep_alive();
-        // Giving a silent peer up may be the last thing that happens for long: its answers are recorded now.
-        self.record_company();
         self.look();
         #[cfg(debug_assertions)]
         self.check_invariants();

@@ -50,6 +50,7 @@ impl Engine {
         self.session.refused = None;
         self.session.progress_at = now;
         self.session.next_ping = now;
+        self.doubt_marks();
         self.handed(serving);
         if self.primary.is_some() {
             self.meet_as_source();
@@ -57,6 +58,16 @@ impl Engine {
             self.meet_as_target();
         } else {
             self.meet_without_primary();
+        }
+    }
+
+    /// The peer remembers more than our metadata is: what our marks prove has to be doubted durably, whatever comes of
+    /// this meeting. Refused, we would change it until it looks as young as what the peer remembers.
+    fn doubt_marks(&mut self) {
+        let Some(peer) = self.session.peer() else { return };
+        let older = peer.remembers > self.keeping.sequence;
+        if older && self.primary.is_none() && !self.superblock.marks_void && !self.metadata_failed {
+            self.save(Goal::Void);
         }
     }
 

@@ -59,15 +59,7 @@ pub(crate) fn group(
             seconds: status.lag.oldest,
             writes: Items(status.lag.writes),
         },
-        cursors: CursorStatus {
-            accepted: status.cursors.head,
-            completed: status.cursors.completed,
-            durable: status.cursors.durable,
-            peer_sent: status.cursors.peer_sent,
-            peer_received: status.cursors.peer_received,
-            peer_completed: status.cursors.peer_completed,
-            peer_durable: status.cursors.peer_durable,
-        },
+        cursors: cursors(&status),
         peer: peer(&status, group, clock),
         sync: status.sync.map(|s| sync(&s, &status)),
         safe_copy: status.safe_copy.map(|kept| SafeCopyStatus {
@@ -91,6 +83,19 @@ fn throttle(status: &Status) -> ThrottleStatus {
         refused: Items(queue.refused),
         dropped: queue.dropped,
     })
+}
+
+fn cursors(status: &Status) -> CursorStatus {
+    let c = &status.cursors;
+    CursorStatus {
+        accepted: c.head,
+        completed: c.completed,
+        durable: c.durable,
+        peer_sent: c.peer_sent,
+        peer_received: c.peer_received,
+        peer_completed: c.peer_completed,
+        peer_durable: c.peer_durable,
+    }
 }
 
 fn reason(status: &Status) -> String {

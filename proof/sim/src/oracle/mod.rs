@@ -50,6 +50,8 @@ struct Copy {
     generation: Key,
     /// Its record says consistent.
     consistent: bool,
+    /// Its record says that it did not stop cleanly.
+    unclean: bool,
     /// It serves as primary, or did so when it died.
     serving: bool,
     /// Its files are older ones, and the two have not come to terms since.

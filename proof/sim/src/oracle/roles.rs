@@ -25,10 +25,18 @@ impl Oracle {
                 self.goes_on_in(side, record.lineage.generation);
                 return Ok(());
             }
+            // One that comes back may doubt its marks before it knows what it is: whoever stopped uncleanly goes on in
+            // another generation, or not at all.
+            let own = &self.copies[side.index()];
+            if own.unclean && own.generation == self.history_of(record.lineage.generation) {
+                return self.look_again(cluster, side);
+            }
             return self.promoted(cluster, side, self.promoting[side.index()]);
         }
         self.copies[side.index()].serving = false;
-        if record.role == Role::Secondary && !record.wrote && !gave_up(record) {
+        // One whose files were replaced doubts its marks as soon as it hears so: nothing is adopted by that.
+        let doubts = record.marks_void && self.copies[side.index()].restored;
+        if record.role == Role::Secondary && !record.wrote && !gave_up(record) && !doubts {
             self.nothing_discarded(cluster, side)?;
             // The two have come to terms: whoever was restored was told from the node it had been. One that goes back
             // to an image it kept comes to terms with nobody.

@@ -25,6 +25,7 @@ impl Oracle {
         let copy = &mut self.copies[side.index()];
         copy.generation = generation;
         copy.consistent = record.consistent;
+        copy.unclean = !record.clean;
         let follows = record.role == Role::Secondary && !record.wrote;
         copy.watched = follows
             && record.consistent
