@@ -47,7 +47,9 @@ fn text(path: &Path) -> &str {
 
 /// What a client wrote is read back, and lies in the file.
 fn writes_arrive(scratch: &TempDir) {
-    let mut client = Client::connect_unix(scratch.join("bare.sock"), "any").expect("it serves");
+    // The socket is there a moment before anybody listens on it.
+    let connect = || Client::connect_unix(scratch.join("bare.sock"), "any").ok();
+    let mut client = eventually(PATIENCE, "a server that listens", connect);
     let large: Vec<u8> = (0..1 << 20).map(|n| (n % 251) as u8).collect();
     client.write(1 << 20, &large, false).expect("written");
     client.write(4096, &[7; 4096], false).expect("written");

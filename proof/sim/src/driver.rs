@@ -72,6 +72,8 @@ pub(crate) struct Driver {
     /// How much of a script is still to come.
     pub(crate) scripted: usize,
     /// What an administrator keeps of each node, and may put back one day.
+    /// The node whose files went back in this story.
+    pub(crate) tampered: Option<Side>,
     pub(crate) snapshots: [Option<Snapshot>; 2],
     pub(crate) coverage: Coverage,
 }
@@ -92,6 +94,7 @@ impl Driver {
             root: dice.clone(),
             drawn: 0,
             scripted: 0,
+            tampered: None,
             snapshots: [None, None],
             coverage: Coverage::default(),
         }

@@ -60,6 +60,10 @@ impl Driver {
         if remembered <= snapshot.changes() || snapshot.changes() == 0 {
             return;
         }
+        // Where both nodes go back, nobody is left who remembers.
+        if *self.tampered.get_or_insert(side) != side {
+            return;
+        }
         self.kill(side, true, cluster);
         if !cluster.node(side).is_up() {
             cluster.restore(side, &snapshot, what);
