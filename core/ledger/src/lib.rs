@@ -4,7 +4,7 @@
 //! Write order lives here and nowhere else: the daemon performs these effects on the metadata file, and the
 //! simulator performs the very same ones on a disk that tears and forgets. [`Ledger`] keeps a group's metadata file:
 //! superblock, hot extents and marks. [`open`](Ledger::open) judges what a crash left of it, [`Layout`] says what lies
-//! where, [`describe`] shows it to people. [`BeforeStore`] keeps what an update overwrites of a secondary's image.
+//! where, [`describe()`] shows it to people. [`BeforeStore`] keeps what an update overwrites of a secondary's image.
 //!
 //! Absent on purpose: I/O, clocks, randomness.
 #![no_std]

@@ -62,7 +62,7 @@ pub(super) const PARTS: [Part; 11] = [
     ),
     part(
         "unit",
-        330,
+        290,
         "the tests of every crate",
         Action::Run(|_| cargo("test --workspace --exclude helio-e2e --no-fail-fast")),
     ),
@@ -75,7 +75,7 @@ pub(super) const PARTS: [Part; 11] = [
             cargo("run --release -p helio-sim --features plant -- --check-planted --seeds 2000")
         }),
     ),
-    part("build", 210, "helio, as it ships", Action::Run(|_| cargo("build --release -p helio"))),
+    part("build", 250, "helio, as it ships", Action::Run(|_| cargo("build --release -p helio"))),
     part("install", 70, "the programs the end-to-end tests talk to", Action::Install),
     part("e2e", 400, "real daemons, real clients, README's tour", Action::Run(end_to_end)),
     part("doc", 70, "the documentation builds without a warning", Action::Run(doc)),
