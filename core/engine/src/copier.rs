@@ -153,11 +153,11 @@ impl Copier {
         }
     }
 
-    /// Whether more may be asked ahead.
+    /// Whether more may be asked ahead: one run always, however large.
     pub(crate) fn may_ask(&self) -> bool {
-        self.asks.is_empty()
-            || self.asks.len() < ASKED_MAX
-                && self.ahead.max(self.asked) + RUN_BYTES_MAX <= ASKED_BYTES_MAX
+        let under_way = self.ahead.max(self.asked);
+        self.asks.len() < ASKED_MAX
+            && (under_way == Bytes::ZERO || under_way + RUN_BYTES_MAX <= ASKED_BYTES_MAX)
     }
 
     /// What is held back from the application: read, or on its way.
@@ -210,5 +210,20 @@ impl Copier {
         for region in lost {
             self.unclaim(region, false, marks);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_answered_and_waits_for_room_counts_to_the_window() {
+        let mut copier = Copier::default();
+        assert!(copier.may_ask(), "one run may always be asked for");
+        copier.ahead = ASKED_BYTES_MAX;
+        assert!(!copier.may_ask(), "no question is open, and yet the window is full");
+        copier.ahead = ASKED_BYTES_MAX - RUN_BYTES_MAX;
+        assert!(copier.may_ask());
     }
 }

@@ -52,7 +52,8 @@ pub(crate) struct Marks {
     dirty: BTreeSet<u32>,
     /// For each page, the tick its last keeping was taken at, and whether that one is under way.
     kept: Vec<(u64, bool)>,
-    /// Being copied: cleared when durable at the peer, unless staled again meanwhile. As few as are in flight.
+    /// Being copied, and still stale: cleared when durable at the peer, unless staled again meanwhile. As few as are
+    /// in flight.
     copying: BTreeSet<u64>,
     pending: Counts,
 }
@@ -168,6 +169,9 @@ impl Marks {
 
     /// The next region the copier should fetch at or behind `from`, wrapping once; it counts as being copied.
     pub(crate) fn begin_copy(&mut self, from: Region) -> Option<Region> {
+        if self.copying.len() as u64 == self.stale_count {
+            return None;
+        }
         let from = if from.0 < self.total() { from.0 } else { 0 };
         let found = self.next_open(from, self.total()).or_else(|| self.next_open(0, from))?;
         self.copying.insert(found);
@@ -549,6 +553,16 @@ mod tests {
         assert_eq!((seen[0], seen.len()), (77, 130));
         seen.sort_unstable();
         assert_eq!(seen, (0..130).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn there_is_nothing_to_find_while_every_mark_is_being_copied() {
+        let mut marks = two_volumes();
+        marks.stale(VolumeIndex(1), Extent::new(0, 1));
+        let region = marks.begin_copy(Region(0)).expect("one is stale");
+        assert_eq!(marks.begin_copy(Region(0)), None);
+        marks.abandon_copy(region);
+        assert_eq!(marks.begin_copy(Region(0)), Some(region));
     }
 
     #[test]

@@ -106,8 +106,6 @@ fn extended_headers_carry_lengths_beyond_4_gib_and_filtered_block_status() {
     const LARGE: u64 = 6 << 30;
     let pair = Plan::new("db").mode(Mode::Async).volume("data", Bytes(LARGE)).prepare();
     crate::stage::amend(&pair, "volume.data]\n", "volume.data]\nsparse = true\n");
-    // Coarse marks: the copier walks a fine map of this size too slowly, which is known and not this story.
-    crate::stage::amend(&pair, "[group.db]\n", "[group.db]\ngranularity = \"1MiB\"\n");
     let pair = start(pair);
     let options = ClientOptions { form: Form::Extended, contexts: Contexts::ALL };
     let connect = || Client::connect_unix_with(socket(&pair, "paris"), "db/data", options);
