@@ -200,11 +200,11 @@ pub struct CounterStatus {
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub read_bytes: Bytes,
-    /// Bytes given to the peer's socket, frames and all.
+    /// Bytes for the peer, frames and all; what the seal of keys adds is not counted.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub sent_bytes: Bytes,
-    /// Bytes taken from the peer's socket, frames and all.
+    /// Bytes from the peer, counted alike.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub received_bytes: Bytes,

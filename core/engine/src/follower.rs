@@ -33,6 +33,8 @@ use helio_units::{Bytes, Mode, Moment, Sequence, VolumeIndex};
 
 /// A completion waits at most this long to become durable.
 const FLUSH_AFTER: Duration = Duration::from_millis(50);
+/// The copier's bytes count to a flush with this part of them.
+const COPIED_SHARE: u64 = 16;
 /// Payload received and not yet applied, beyond which the socket is not read (rule 19). Large enough for the
 /// product of a long fast link; one item beyond it is always taken.
 const MEMORY_MAX: Bytes = Bytes::mib(64);
@@ -283,7 +285,6 @@ impl Follower {
             ));
         }
         let payload = item.payload.map_or(0, |p| u64::from(p.length));
-        s.counters.received_bytes += payload;
         self.memory += Bytes(payload);
         if self.starting.is_some() {
             self.held.push_back(item);
@@ -438,7 +439,9 @@ impl Follower {
             if !item.fua {
                 let last = &mut self.last_write[usize::from(item.volume.0)];
                 *last = (*last).max(at);
-                self.flush.bytes += Bytes(item.extent.length);
+                // Of the copier's items the sender holds no payload any more: little waits for their flush.
+                let share = if item.resync { COPIED_SHARE } else { 1 };
+                self.flush.bytes += Bytes(item.extent.length / share);
             }
             self.let_through(&item, s);
         }

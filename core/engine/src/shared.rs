@@ -57,10 +57,6 @@ pub struct Counters {
     pub read_bytes: u64,
     /// Bytes written by clients.
     pub write_bytes: u64,
-    /// Payload bytes handed to the link.
-    pub sent_bytes: u64,
-    /// Payload bytes received from the peer.
-    pub received_bytes: u64,
     /// Requests answered.
     pub answered: u64,
 }

@@ -114,7 +114,6 @@ impl Primary {
             };
             let payload = entry.item.payload.map_or(0, |p| u64::from(p.length));
             flow.unsent += Bytes(HEADER_BYTES as u64 + ITEM_BODY_BYTES + payload);
-            s.counters.sent_bytes += payload;
             self.cursors.sent = next;
             s.send(Message::Item(entry.item));
         }

@@ -48,6 +48,13 @@ pub(crate) enum ReadError {
     Tls(#[from] TlsError),
 }
 
+/// Bytes of whole frames; what the seal of keys adds is not in them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Traffic {
+    pub(crate) sent: Bytes,
+    pub(crate) received: Bytes,
+}
+
 /// One group's connection.
 pub(crate) struct Link {
     group: usize,
@@ -64,6 +71,8 @@ pub(crate) struct Link {
     out: Vec<Piece>,
     out_bytes: u64,
     in_flight: u64,
+    /// Bytes of frames since the start, over all connections.
+    pub(crate) traffic: Traffic,
     pub(crate) figures: Option<Figures>,
     measure: Moment,
     last_error: String,
@@ -93,6 +102,7 @@ impl Link {
             out: Vec::new(),
             out_bytes: 0,
             in_flight: 0,
+            traffic: Traffic::default(),
             figures: None,
             measure: Moment::NEVER,
             last_error: String::new(),
@@ -236,6 +246,7 @@ impl Link {
         while !self.paused && !stream.unread().is_empty() {
             let (taken, arrived) = self.incoming.consume(stream.unread(), &self.pool)?;
             stream.consume(taken);
+            self.traffic.received += Bytes(taken as u64);
             if arrived.is_some() {
                 return Ok(arrived);
             }
@@ -246,7 +257,9 @@ impl Link {
     /// Puts a message at the end of what will be sent.
     pub(crate) fn queue(&mut self, message: &Message, payload: Option<&helio_driver::Shared>) {
         if self.is_up() {
-            self.out_bytes += frame(message, payload, &mut self.out);
+            let bytes = frame(message, payload, &mut self.out);
+            self.out_bytes += bytes;
+            self.traffic.sent += Bytes(bytes);
         }
     }
 

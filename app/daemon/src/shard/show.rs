@@ -6,6 +6,7 @@ mod verify;
 use crate::config::QueueSource;
 use crate::shard::clock::Clock;
 use crate::shard::group::Group;
+use crate::shard::link::Traffic;
 use helio_api::{
     AtStake, BufferStatus, Connection, CounterStatus, CursorStatus, GroupStatus, Io, LagStatus,
     LinkStatus, ModeStatus, PeerStatus, Protected, QueueStatus, RecorderEvent, SafeCopyStatus,
@@ -70,7 +71,7 @@ pub(crate) fn group(
             sound: kept.sound,
         }),
         verify: verify::status(group, clock),
-        counters: counters(&status),
+        counters: counters(&status, group.link.traffic),
         metadata: group.metadata.counts,
     }
 }
@@ -271,7 +272,7 @@ fn sync(sync: &helio_engine::SyncStatus, status: &Status) -> SyncStatus {
     }
 }
 
-fn counters(status: &Status) -> CounterStatus {
+fn counters(status: &Status, traffic: Traffic) -> CounterStatus {
     let c = status.counters;
     CounterStatus {
         writes: c.writes,
@@ -281,8 +282,8 @@ fn counters(status: &Status) -> CounterStatus {
         zeroes: c.zeroes,
         write_bytes: Bytes(c.write_bytes),
         read_bytes: Bytes(c.read_bytes),
-        sent_bytes: Bytes(c.sent_bytes),
-        received_bytes: Bytes(c.received_bytes),
+        sent_bytes: traffic.sent,
+        received_bytes: traffic.received,
         answered: c.answered,
     }
 }
