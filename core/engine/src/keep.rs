@@ -39,7 +39,8 @@ const PAGES_AT_ONCE: usize = 16;
 pub(crate) struct Keeping {
     /// Marks while this node holds no line; its primary holds them otherwise.
     pub(crate) resting: Option<Marks>,
-    /// Changes of the hot extents under way, in order.
+    /// Changes of the hot extents under way. They end in any order, since they are of different pages; of one extent
+    /// there is one at a time.
     pub(crate) changes: VecDeque<Change>,
     /// Pages of marks under way.
     pub(crate) pages: usize,
@@ -249,8 +250,11 @@ impl Engine {
         self.keeping.sequence = self.keeping.sequence.max(sequence);
         match kept {
             Kept::Hot { ticket } => {
-                let change = self.keeping.changes.pop_front().filter(|c| c.ticket == ticket);
-                let Some(change) = change else { panic!("change {ticket} was kept out of turn") };
+                let changes = &mut self.keeping.changes;
+                let at = changes.iter().position(|change| change.ticket == ticket);
+                let Some(change) = at.and_then(|at| changes.remove(at)) else {
+                    panic!("change {ticket} was kept, and nobody asked for it")
+                };
                 if ok {
                     self.shared.hot_kept(&change);
                 }

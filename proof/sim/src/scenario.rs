@@ -103,7 +103,7 @@ impl Scenario {
             flush_limit: span(&mut dice, millis(2000), millis(10_000)),
             autosync: dice.chance(5, 6),
             granularity,
-            hot_extents: pick(&mut dice, &[2, 3, 4, 508]),
+            hot_extents: pick(&mut dice, &[2, 3, 4, 508, 2032]),
             resync: ResyncConfig::default(),
             safe_copy: if dice.chance(9, 10) {
                 SafeCopy::On { bound: None }
