@@ -53,6 +53,7 @@ enum Work {
     Compare { extent: Extent, digests: Vec<Digest>, coarse: bool },
     DigestPayload { extent: Extent },
     Verify { extent: Extent, digests: Vec<Stamp> },
+    IsEmpty { extent: Extent },
     Change { extent: Extent, stamps: Vec<Stamp>, fua: bool },
     Flush { upto: u64 },
 }
@@ -74,6 +75,7 @@ pub(crate) enum Ended {
     Differing(Vec<(Extent, Vec<Stamp>)>),
     DigestPayload(Vec<Stamp>),
     Verified(VolumeIndex, Vec<Extent>),
+    Empty(bool),
     Failed(StoreFault),
 }
 
@@ -232,6 +234,9 @@ impl Disk {
             StoreOp::DigestPayload { extent } => {
                 (StoreVerb::Read, self.latency.read, Work::DigestPayload { extent })
             }
+            StoreOp::IsEmpty { extent } => {
+                (StoreVerb::Read, self.latency.read, Work::IsEmpty { extent })
+            }
             StoreOp::Verify { extent, .. } => {
                 let digests = payload.unwrap_or_default().to_vec();
                 (StoreVerb::Read, self.latency.read, Work::Verify { extent, digests })
@@ -271,6 +276,7 @@ impl Disk {
             | Work::Digest { .. }
             | Work::Compare { .. }
             | Work::DigestPayload { .. }
+            | Work::IsEmpty { .. }
             | Work::Verify { .. }
                 if fault.is_some() =>
             {
@@ -285,6 +291,11 @@ impl Disk {
                 Ended::Differing(digest::differing(extent, &stamps, &digests, coarse))
             }
             Work::DigestPayload { extent } => Ended::DigestPayload(image.read(volume, extent)),
+            // Zeros that were written are stored; here they always count as a hole.
+            Work::IsEmpty { extent } => {
+                let stamps = image.read(volume, extent);
+                Ended::Empty(stamps.iter().all(|stamp| *stamp == Stamp::ZEROS))
+            }
             Work::Verify { extent, digests } => {
                 Ended::Verified(volume, differing(volume, extent, &digests, image))
             }

@@ -152,6 +152,7 @@ impl Cluster {
                 StoreOutcome::Read { payload: node.pool.take(stamps), zero }
             }
             Ended::Digests(list) => StoreOutcome::Digests(list),
+            Ended::Empty(empty) => StoreOutcome::Empty(empty),
             Ended::Differing(runs) => {
                 let run = |(extent, stamps): (Extent, Vec<Stamp>)| {
                     let zero = stamps.iter().all(|stamp| *stamp == Stamp::ZEROS);
@@ -341,6 +342,7 @@ fn changed_extent(op: &StoreOp) -> Option<Extent> {
         | StoreOp::ReadDiffering { .. }
         | StoreOp::DigestPayload { .. }
         | StoreOp::Verify { .. }
+        | StoreOp::IsEmpty { .. }
         | StoreOp::Flush => None,
     }
 }

@@ -20,6 +20,7 @@ pub(crate) fn of_event(event: &Event) -> Option<String> {
             StoreOutcome::Done => format!("<- io {} done", io.0),
             StoreOutcome::Read { zero, .. } => format!("<- io {} read, zeros {zero}", io.0),
             StoreOutcome::Digests(list) => format!("<- io {} read, {} digests", io.0, list.len()),
+            StoreOutcome::Empty(empty) => format!("<- io {} looked, empty {empty}", io.0),
             StoreOutcome::Differing(runs) => {
                 format!("<- io {} read, {} runs differ", io.0, runs.len())
             }
@@ -158,6 +159,7 @@ fn of_operation(operation: Operation) -> String {
 fn of_store_op(op: &StoreOp, volume: VolumeIndex) -> String {
     let what = match *op {
         StoreOp::Read { extent, .. } => of_operation(Operation::Read(extent)),
+        StoreOp::IsEmpty { extent } => format!("is {} empty", blocks(extent)),
         StoreOp::Digest { extent, .. } => format!("digests of {}", blocks(extent)),
         StoreOp::ReadDiffering { extent, .. } => format!("compare {}", blocks(extent)),
         StoreOp::Write { extent, payload, fua } => {

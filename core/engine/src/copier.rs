@@ -2,6 +2,8 @@
 //! Where the copier is with each region it took up.
 //!
 //! ```text
+//!   surveyed ──something is stored there (survey.rs)──┐
+//!   claimed <─────────────────────────────────────────┘
 //!   claimed ─asked─> known ─room─> job: gate, read ─> landing: items on the line ─last durable─> mark ends
 //!      └──────────────raw──────────────^
 //! ```
@@ -13,6 +15,7 @@ use crate::guess::Guess;
 use crate::marks::{Marks, Region};
 use crate::pace::Pace;
 use crate::progress::Progress;
+use crate::survey::Survey;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use helio_format::copying::Digest;
@@ -48,10 +51,13 @@ pub(crate) struct Ask {
     pub(crate) round: u32,
 }
 
-/// A region whose items are on the line.
+/// Regions whose items are on the line.
 #[derive(Debug)]
 pub(crate) struct Landing {
+    /// The first of them.
     pub(crate) region: Region,
+    /// How many, one behind the other.
+    pub(crate) regions: u64,
     pub(crate) last: Sequence,
     pub(crate) whole: Bytes,
 }
@@ -67,6 +73,11 @@ pub(crate) struct Copier {
     next: Region,
     /// Claimed, and the run before it was full.
     spare: Option<Region>,
+    /// The same of the survey.
+    pub(crate) survey_spare: Option<Region>,
+    pub(crate) survey: Survey,
+    /// Claimed, and the survey found that something is stored there.
+    pub(crate) found: VecDeque<Region>,
     /// Everything taken up; whether it was marked anew since.
     claims: BTreeMap<Region, bool>,
     pub(crate) asks: VecDeque<Ask>,
@@ -93,11 +104,16 @@ pub(crate) struct Copier {
 }
 
 impl Copier {
-    /// The next marked region; it counts as being copied.
+    /// The next marked region; it counts as being copied. Where everything is marked, the survey goes first.
     pub(crate) fn claim(&mut self, marks: &mut Marks) -> Option<Region> {
-        if let Some(region) = self.spare.take() {
+        if let Some(region) = self.spare.take().or_else(|| self.found.pop_front()) {
             return Some(region);
         }
+        if self.coarse { None } else { self.claim_new(marks) }
+    }
+
+    /// The next marked region that nobody took up.
+    pub(crate) fn claim_new(&mut self, marks: &mut Marks) -> Option<Region> {
         loop {
             let region = marks.begin_copy(self.next)?;
             self.next = Region(region.0 + 1);
@@ -187,7 +203,7 @@ impl Copier {
         self.round += 1;
         marks.abandon_copies();
         self.claims.clear();
-        self.spare = None;
+        self.lay_aside();
         self.known.clear();
         self.ahead = Bytes::ZERO;
         self.landing.clear();
@@ -195,16 +211,24 @@ impl Copier {
         self.void_upto = head;
     }
 
+    fn lay_aside(&mut self) {
+        self.spare = None;
+        self.survey_spare = None;
+        self.found.clear();
+    }
+
     /// The connection is gone while order is kept: what is on the line stays there, the rest must be asked anew.
     pub(crate) fn unask(&mut self, marks: &mut Marks) {
         self.round += 1;
         self.asks.clear();
         self.asked = Bytes::ZERO;
+        self.survey.unask();
         self.known.clear();
-        self.spare = None;
+        self.lay_aside();
         self.ahead = Bytes::ZERO;
+        let regions = |l: &Landing| (l.region.0..l.region.0 + l.regions).map(Region);
         let landing: alloc::collections::BTreeSet<Region> =
-            self.landing.iter().map(|l| l.region).collect();
+            self.landing.iter().flat_map(regions).collect();
         let lost: Vec<Region> =
             self.claims.keys().filter(|r| !landing.contains(r)).copied().collect();
         for region in lost {

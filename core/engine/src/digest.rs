@@ -9,6 +9,7 @@
 use crate::effect::StoreOp;
 use crate::event::StoreOutcome;
 use crate::shared::{Purpose, Shared};
+use crate::survey::STRETCH_MAX;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
@@ -46,14 +47,53 @@ pub(crate) const fn digests_of(extent: Extent, coarse: bool) -> u64 {
     extent.length.div_ceil(digest_piece(coarse).0)
 }
 
+/// What a question is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pieces {
+    /// A digest per block.
+    Blocks,
+    /// A digest per region.
+    Regions,
+    /// Whether the whole extent is empty (`survey.rs`).
+    Whole,
+}
+
+impl Pieces {
+    /// How many digests answer it.
+    fn count(self, extent: Extent) -> u64 {
+        if self == Self::Whole { 0 } else { digests_of(extent, self == Self::Regions) }
+    }
+
+    /// Bytes that are read for it.
+    fn read(self, extent: Extent) -> Bytes {
+        if self == Self::Whole { Bytes::ZERO } else { Bytes(extent.length) }
+    }
+}
+
+#[derive(Debug)]
+enum Answer {
+    Digests(Vec<Digest>),
+    Empty(bool),
+}
+
 /// A question and how far its answer is.
 #[derive(Debug)]
 struct Asked {
     volume: VolumeIndex,
     extent: Extent,
-    coarse: bool,
+    pieces: Pieces,
     /// Once it was read.
-    digests: Option<Vec<Digest>>,
+    answer: Option<Answer>,
+}
+
+impl Asked {
+    /// Nothing is known: to be written anew.
+    fn unknown(&self) -> Answer {
+        match self.pieces {
+            Pieces::Whole => Answer::Empty(false),
+            pieces => Answer::Digests(vec![UNREADABLE; pieces.count(self.extent) as usize]),
+        }
+    }
 }
 
 /// The target's side, drawn above.
@@ -75,72 +115,88 @@ impl Teller {
     /// It asks about what is not there, or more than it may: the connection must end.
     pub(crate) fn ask(
         &mut self,
-        (volume, extent, coarse): (VolumeIndex, Extent, bool),
+        (volume, extent, pieces): (VolumeIndex, Extent, Pieces),
         s: &Shared,
     ) -> Result<(), String> {
         let size = s.config.volumes.get(usize::from(volume.0)).map_or(0, |b| b.0);
         let whole = extent.offset.is_multiple_of(BLOCK.0)
             && (extent.length.is_multiple_of(BLOCK.0) || extent.end() == size);
-        let count = digests_of(extent, coarse);
-        if extent.end() > size || !whole || count > DIGESTS_MAX as u64 {
+        let long = pieces == Pieces::Whole && Bytes(extent.length) > STRETCH_MAX;
+        if extent.end() > size || !whole || long || pieces.count(extent) > DIGESTS_MAX as u64 {
             return Err(format!(
                 "digests of {extent} of volume {} were asked for, which has {size} bytes",
                 volume.0
             ));
         }
-        let bytes = self.open + Bytes(extent.length);
+        let bytes = self.open + pieces.read(extent);
         if self.asked.len() >= ASKED_MAX || (bytes > ASKED_BYTES_MAX && !self.asked.is_empty()) {
             return Err(format!(
                 "digests of {bytes} were asked for at once, more than {ASKED_BYTES_MAX}"
             ));
         }
         self.open = bytes;
-        self.asked.push_back(Asked { volume, extent, coarse, digests: None });
+        self.asked.push_back(Asked { volume, extent, pieces, answer: None });
         Ok(())
     }
 
     /// Reads as much as may be read at once.
     pub(crate) fn serve(&mut self, s: &mut Shared) {
         while let Some(asked) = self.asked.get_mut(self.begun) {
-            let length = Bytes(asked.extent.length);
+            let length = asked.pieces.read(asked.extent);
             if self.reading > Bytes::ZERO && self.reading + length > READING_MAX {
                 return;
             }
             self.reading += length;
-            let op = StoreOp::Digest { extent: asked.extent, coarse: asked.coarse };
             let ask = self.first + self.begun as u64;
+            let extent = asked.extent;
             self.begun += 1;
-            s.store(asked.volume, op, Purpose::Digest { ask, length });
+            let (op, purpose) = match asked.pieces {
+                Pieces::Whole => (StoreOp::IsEmpty { extent }, Purpose::Empty(ask)),
+                pieces => {
+                    let coarse = pieces == Pieces::Regions;
+                    (StoreOp::Digest { extent, coarse }, Purpose::Digest { ask, length })
+                }
+            };
+            s.store(asked.volume, op, purpose);
         }
     }
 
     /// A read for digests ended. What cannot be read is told as equal to nothing: to be written anew may mend it.
     pub(crate) fn read(&mut self, ask: u64, length: Bytes, outcome: StoreOutcome, s: &mut Shared) {
         self.reading -= length;
-        let index = ask.checked_sub(self.first).map(|n| n as usize);
-        // Whoever asked may be gone.
-        let Some(asked) = index.and_then(|n| self.asked.get_mut(n)) else { return };
+        let Some(asked) = self.asked_mut(ask) else { return };
         match outcome {
-            StoreOutcome::Digests(list) => asked.digests = Some(list),
+            StoreOutcome::Digests(list) => asked.answer = Some(Answer::Digests(list)),
             StoreOutcome::Failed(fault) => {
                 s.warn(format!(
                     "volume {} could not be read at {} for the peer's copier: {fault}; it will write there",
                     asked.volume.0, asked.extent
                 ));
-                let count = digests_of(asked.extent, asked.coarse) as usize;
-                asked.digests = Some(vec![UNREADABLE; count]);
+                asked.answer = Some(asked.unknown());
             }
             other => panic!("digests were asked of the store, which answered {other:?}"),
         }
         self.tell(s);
     }
 
+    /// The store told whether it holds anything there.
+    pub(crate) fn looked(&mut self, ask: u64, outcome: &StoreOutcome, s: &mut Shared) {
+        let Some(asked) = self.asked_mut(ask) else { return };
+        asked.answer = Some(Answer::Empty(matches!(outcome, StoreOutcome::Empty(true))));
+        self.tell(s);
+    }
+
+    /// A question; whoever asked it may be gone.
+    fn asked_mut(&mut self, ask: u64) -> Option<&mut Asked> {
+        let index = ask.checked_sub(self.first)? as usize;
+        self.asked.get_mut(index)
+    }
+
     /// The stream that these were asked for is not followed: every question gets its answer all the same, and a source
     /// that knows better ignores it.
     pub(crate) fn decline(&mut self, s: &mut Shared) {
         for asked in self.asked.iter_mut().skip(self.begun) {
-            let count = digests_of(asked.extent, asked.coarse) as usize;
-            asked.digests = Some(vec![UNREADABLE; count]);
+            asked.answer = Some(asked.unknown());
         }
         self.begun = self.asked.len();
         self.tell(s);
@@ -148,16 +204,20 @@ impl Teller {
 
     /// Tells what is known, in the order it was asked.
     fn tell(&mut self, s: &mut Shared) {
-        while let Some(Asked { digests: Some(list), volume, extent, coarse }) =
-            self.asked.front_mut()
-        {
-            let list = core::mem::take(list);
-            let (volume, extent, coarse) = (*volume, *extent, *coarse);
-            self.open -= Bytes(extent.length);
+        while let Some(Asked { answer: Some(_), .. }) = self.asked.front() {
+            let Some(Asked { volume, extent, pieces, answer: Some(answer) }) =
+                self.asked.pop_front()
+            else {
+                return;
+            };
+            self.open -= pieces.read(extent);
             self.first += 1;
             self.begun -= 1;
-            self.asked.pop_front();
-            s.send(Message::Copying(Copying::Digests { volume, extent, coarse, list }));
+            let coarse = pieces == Pieces::Regions;
+            s.send(Message::Copying(match answer {
+                Answer::Digests(list) => Copying::Digests { volume, extent, coarse, list },
+                Answer::Empty(empty) => Copying::Empty { volume, extent, empty },
+            }));
         }
     }
 

@@ -49,6 +49,11 @@ pub enum StoreOp {
     },
     /// Make everything that is done durable.
     Flush,
+    /// Tell whether nothing is stored there, so that it reads as zero. What cannot be told is not empty.
+    IsEmpty {
+        /// Where.
+        extent: Extent,
+    },
     /// Read, and tell the digest of every [`digest_piece`](crate::digest_piece).
     Digest {
         /// Where.

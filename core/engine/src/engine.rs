@@ -214,10 +214,15 @@ impl Engine {
             (Purpose::Local(at), Some(primary)) => primary.local_done(at, outcome, s),
             (Purpose::Copy(job), Some(primary)) => primary.copy_done(job, outcome, s),
             (Purpose::Verify(check), Some(primary)) => primary.verify_done(check, outcome, s),
-            (Purpose::Local(_) | Purpose::Copy(_) | Purpose::Verify(_), None) => {
+            (Purpose::Survey(id), Some(primary)) => primary.surveyed(id, outcome, s),
+            (
+                Purpose::Local(_) | Purpose::Copy(_) | Purpose::Survey(_) | Purpose::Verify(_),
+                None,
+            ) => {
                 panic!("a primary left with work under way")
             }
             (Purpose::Apply(at), _) => self.follower.applied(at, outcome, s),
+            (Purpose::Empty(ask), _) => self.teller.looked(ask, &outcome, s),
             (Purpose::Digest { ask, length }, _) => self.teller.read(ask, length, outcome, s),
             (Purpose::Flush(volume), None) => self.follower.flushed(volume, outcome, s),
             (Purpose::Flush(_), Some(_)) => self.leave_flushed(outcome),

@@ -73,6 +73,8 @@ pub enum StoreOutcome {
     },
     /// The digests asked for, in order.
     Digests(Vec<Digest>),
+    /// Whether nothing is stored there.
+    Empty(bool),
     /// What differs from the digests given, in order.
     Differing(Vec<Run>),
     /// It was compared: the blocks that differ, neighbours together.

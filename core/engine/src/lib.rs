@@ -61,6 +61,7 @@ mod status;
 #[cfg(test)]
 mod stories;
 mod stream;
+mod survey;
 mod switch;
 mod verify;
 mod write;

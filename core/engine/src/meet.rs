@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Two nodes meet: is it the right one, and what does the table say of the two?
 
+use crate::digest::Pieces;
 use crate::engine::{Awaited, Engine};
 use crate::marks::Marks;
 use crate::recovery::{self, Decision, Verdict};
@@ -182,10 +183,19 @@ impl Engine {
             (Copying::DigestsWanted { volume, extent, coarse }, None)
                 if self.follower.is_begun() || self.follower.is_deaf() =>
             {
-                self.teller.ask((volume, extent, coarse), &self.shared)
+                let pieces = if coarse { Pieces::Regions } else { Pieces::Blocks };
+                self.teller.ask((volume, extent, pieces), &self.shared)
+            }
+            (Copying::EmptyWanted { volume, extent }, None)
+                if self.follower.is_begun() || self.follower.is_deaf() =>
+            {
+                self.teller.ask((volume, extent, Pieces::Whole), &self.shared)
             }
             (Copying::Digests { volume, extent, coarse, list }, Some(primary)) => {
                 primary.digests_told((volume, extent, coarse), &list)
+            }
+            (Copying::Empty { volume, extent, empty }, Some(primary)) => {
+                primary.emptiness_told((volume, extent), empty, &mut self.shared)
             }
             (Copying::Differs { volume, extent, sequence }, _) => {
                 self.peer_differs(volume, extent, sequence)

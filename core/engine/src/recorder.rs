@@ -160,6 +160,12 @@ fn of_copying(talk: &Copying) -> (&'static str, u64, u64) {
             ("peer-wants-digests", extent.offset, extent.length)
         }
         Copying::Digests { extent, .. } => ("peer-digests", extent.offset, extent.length),
+        Copying::EmptyWanted { extent, .. } => {
+            ("peer-wants-emptiness", extent.offset, extent.length)
+        }
+        Copying::Empty { extent, empty, .. } => {
+            ("peer-emptiness", extent.offset, u64::from(*empty))
+        }
         Copying::NoRoom { wanted, free } => ("peer-has-no-room", *wanted, *free),
         Copying::Differs { extent, sequence, .. } => ("peer-differs", sequence.0, extent.offset),
     }

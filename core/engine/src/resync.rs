@@ -30,7 +30,7 @@ use helio_units::{Bytes, Extent, Moment, Sequence, VolumeIndex};
 /// Most neighbouring regions in one question.
 const RUN_REGIONS_MAX: usize = 16;
 /// Most regions on the line at once that are not durable at the peer: their entries are memory.
-const LANDING_MAX: usize = 2048;
+pub(crate) const LANDING_MAX: usize = 2048;
 
 impl Primary {
     /// Begins an update: from here on items are queued in order, while marked regions are copied among them.
@@ -88,6 +88,7 @@ impl Primary {
             let left = self.marks.stale_bytes() + self.lag(s.now).bytes;
             self.copier.progress.look(left, s.now);
         }
+        self.survey_step(s);
         self.ask_ahead(s);
         while self.has_room_to_copy(s) {
             let Some((region, known)) = self.next_to_copy() else { break };
@@ -285,16 +286,16 @@ impl Primary {
             self.push_copy(item, ITEM_COST, s);
         }
         let (last, whole) = (self.line.head, Bytes(extent.length));
-        self.copier.landing.push_back(Landing { region, last, whole });
+        self.copier.landing.push_back(Landing { region, regions: 1, last, whole });
     }
 
-    fn push_copy(&mut self, item: Item, cost: Bytes, s: &Shared) {
+    pub(crate) fn push_copy(&mut self, item: Item, cost: Bytes, s: &Shared) {
         self.queue.enter(cost, s.now);
         self.copier.on_line += cost;
         self.push(item, None, cost, s);
     }
 
-    fn copier_item(&self, kind: ItemKind, volume: VolumeIndex, extent: Extent) -> Item {
+    pub(crate) fn copier_item(&self, kind: ItemKind, volume: VolumeIndex, extent: Extent) -> Item {
         Item {
             sequence: self.line.head.next(),
             after: self.answered,
@@ -329,7 +330,9 @@ impl Primary {
             return;
         }
         if let Some(landing) = self.copier.landing.pop_front_if(|l| l.last == item.sequence) {
-            self.copier.unclaim(landing.region, true, &mut self.marks);
+            for region in landing.region.0..landing.region.0 + landing.regions {
+                self.copier.unclaim(Region(region), true, &mut self.marks);
+            }
             self.copier.progress.copied += landing.whole;
         }
     }

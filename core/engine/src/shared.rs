@@ -8,6 +8,7 @@ use crate::copier::JobId;
 use crate::cover::{Change, Cover, Parked};
 use crate::effect::{Answer, Effect, Keep, Loudness, Note, StoreOp};
 use crate::plant::{Plant, planted};
+use crate::survey::StretchId;
 use crate::verify::{Check, Verify};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -23,6 +24,10 @@ pub(crate) enum Purpose {
     Local(Sequence),
     /// The copier reads a region.
     Copy(JobId),
+    /// The copier asks whether anything is stored.
+    Survey(StretchId),
+    /// The copier's source asks whether anything is stored here; which question.
+    Empty(u64),
     /// A verify reads a region.
     Verify(Check),
     /// The copier's source asks what this node holds.

@@ -19,6 +19,7 @@ use crate::plant::{Plant, planted};
 use crate::primary::Primary;
 use crate::refusal::{Denial, StoreFault};
 use crate::shared::{Purpose, Shared};
+use crate::survey::StretchId;
 use crate::verify::Check;
 use alloc::vec::Vec;
 use helio_format::message::{Item, ItemKind};
@@ -111,6 +112,8 @@ pub(crate) enum Ticket {
     Part(Part),
     /// The copier.
     Copy(JobId),
+    /// The copier's survey.
+    Survey(StretchId),
     /// A verify.
     Verify(Check),
 }
@@ -374,6 +377,7 @@ impl Primary {
             match ticket {
                 Ticket::Part(part) => self.issue(part, s),
                 Ticket::Copy(job) => self.copy_read(job, s),
+                Ticket::Survey(stretch) => self.survey_again(stretch, s),
                 Ticket::Verify(check) => Self::verify_read(check, s),
             }
         }

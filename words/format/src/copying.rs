@@ -10,6 +10,8 @@
 //! | 14 digests | volume u16, offset u64, length u64, coarse flag, count u16, 16 bytes each |
 //! | 15 no room | wanted u64, free u64 |
 //! | 16 differs | volume u16, offset u64, length u64, sequence u64 |
+//! | 32 empty wanted | volume u16, offset u64, length u64 |
+//! | 33 empty | volume u16, offset u64, length u64, empty flag |
 //!
 //! Integers and names are as in [`crate::message`]. A body is valid if and only if every field decodes, the extent
 //! is not empty, there are 1 to [`DIGESTS_MAX`] digests, and no byte is left over.
@@ -83,6 +85,22 @@ pub enum Copying {
         /// The item that compared.
         sequence: Sequence,
     },
+    /// The source, which holds nothing there, asks whether the target holds nothing either.
+    EmptyWanted {
+        /// On which volume.
+        volume: VolumeIndex,
+        /// Where.
+        extent: Extent,
+    },
+    /// What the target found.
+    Empty {
+        /// On which volume.
+        volume: VolumeIndex,
+        /// Where.
+        extent: Extent,
+        /// No byte is stored there: it reads as zero. Otherwise nothing is known.
+        empty: bool,
+    },
 }
 
 impl Copying {
@@ -97,6 +115,8 @@ impl Copying {
             Self::Digests { .. } => 14,
             Self::NoRoom { .. } => 15,
             Self::Differs { .. } => 16,
+            Self::EmptyWanted { .. } => 32,
+            Self::Empty { .. } => 33,
         }
     }
 
@@ -128,6 +148,11 @@ impl Copying {
                 place(*volume, *extent, w);
                 w.sequence(*sequence);
             }
+            Self::EmptyWanted { volume, extent } => place(*volume, *extent, w),
+            Self::Empty { volume, extent, empty } => {
+                place(*volume, *extent, w);
+                w.flag(*empty);
+            }
         }
     }
 
@@ -148,6 +173,14 @@ impl Copying {
             16 => {
                 let (volume, extent) = decode_place(r)?;
                 Self::Differs { volume, extent, sequence: r.sequence()? }
+            }
+            32 => {
+                let (volume, extent) = decode_place(r)?;
+                Self::EmptyWanted { volume, extent }
+            }
+            33 => {
+                let (volume, extent) = decode_place(r)?;
+                Self::Empty { volume, extent, empty: r.flag()? }
             }
             _ => return Err(Short),
         })

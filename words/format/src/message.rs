@@ -15,7 +15,7 @@
 //! | 7 goodbye | reason u8, text (u16 length, UTF-8, at most 512 bytes) |
 //! | 8 promote request | generation u64 u64, durable u64 |
 //! | 9 promote reply | granted flag, text |
-//! | 10 to 16 | [`crate::copying`] |
+//! | 10 to 16, 32, 33 | [`crate::copying`] |
 //! | 17 to 19 | [`crate::roles`] |
 
 use crate::copying::Copying;
@@ -489,7 +489,7 @@ impl Message {
             7 => Self::Goodbye { parting: Parting::from_code(r.u8()?)?, text: decode_text(r)? },
             8 => Self::PromoteRequest { generation: r.generation()?, durable: r.sequence()? },
             9 => Self::PromoteReply { granted: r.flag()?, text: decode_text(r)? },
-            10..=16 => Self::Copying(Copying::decode(code, r)?),
+            10..=16 | 32..=33 => Self::Copying(Copying::decode(code, r)?),
             17..=19 => Self::Roles(Roles::decode(code, r)?),
             _ => return Err(Short),
         })

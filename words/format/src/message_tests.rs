@@ -66,6 +66,8 @@ fn copying() -> impl Strategy<Value = Copying> {
             |((volume, extent, coarse), list)| Copying::Digests { volume, extent, coarse, list }
         ),
         any::<[u64; 2]>().prop_map(|[wanted, free]| Copying::NoRoom { wanted, free }),
+        place.clone().prop_map(|(volume, extent, _)| Copying::EmptyWanted { volume, extent }),
+        place.clone().prop_map(|(volume, extent, empty)| Copying::Empty { volume, extent, empty }),
         (place, any::<u64>()).prop_map(|((volume, extent, _), at)| {
             Copying::Differs { volume, extent, sequence: Sequence(at) }
         }),

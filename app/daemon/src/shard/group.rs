@@ -54,6 +54,8 @@ enum Then {
     DigestPayload,
     /// What was read is compared with such digests.
     Verify { extent: Extent, with: Payload },
+    /// The map is looked through for data.
+    IsEmpty { extent: Extent },
 }
 
 /// What a group wants of the shard beyond its own means.
@@ -336,6 +338,10 @@ impl Group {
                 member.discard(extent)
             }
             StoreOp::Flush => Ok(member.flush()),
+            StoreOp::IsEmpty { extent } => {
+                then = Then::IsEmpty { extent };
+                member.map(extent)
+            }
         };
         let slot = io.0 as usize;
         if self.ios.len() <= slot {
@@ -380,6 +386,11 @@ impl Group {
             panic!("store operation {slot} ended twice")
         };
         let outcome = match (outcome.error(), outcome, then) {
+            // A store that cannot tell is read; what ails it comes to light there.
+            (Some(_), _, Then::IsEmpty { .. }) => StoreOutcome::Empty(false),
+            (None, Outcome::Map(Ok(runs)), Then::IsEmpty { extent }) => {
+                StoreOutcome::Empty(is_hole(&runs, extent))
+            }
             (Some(error), ..) => StoreOutcome::Failed(self.store_failed(volume, &error.into())),
             (None, _, Then::Flush) => {
                 self.ios[slot as usize] = Some(Io { volume, then: Then::Tell });
@@ -447,7 +458,7 @@ impl Group {
                 return StoreOutcome::Read { payload, zero: false };
             }
             Then::LookForZeros => digest::is_zero(&buffer),
-            Then::Tell | Then::Flush => false,
+            Then::Tell | Then::Flush | Then::IsEmpty { .. } => false,
         };
         StoreOutcome::Read { payload: self.payloads.insert(buffer), zero }
     }
@@ -573,4 +584,10 @@ pub(crate) fn read_buffer(pool: &Pool, length: usize) -> Buffer {
     let usage = pool.usage();
     let room = usage.in_use.0 < usage.bound.0 / 2;
     room.then(|| pool.take(length)).flatten().unwrap_or_else(|| Buffer::zeroed(length))
+}
+
+/// Whether the runs of a map say that the whole extent is one hole.
+fn is_hole(runs: &[helio_driver::Run], extent: Extent) -> bool {
+    let told: u64 = runs.iter().map(|run| run.length).sum();
+    told >= extent.length && runs.iter().all(|run| !run.data)
 }

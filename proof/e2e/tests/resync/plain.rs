@@ -2,7 +2,11 @@
 //! Updates that nobody disturbs.
 
 use crate::stage::Stage;
-use helio_e2e::{Load, assert_members_equal, differing, group, wait_level};
+use helio_e2e::{Load, assert_members_equal, begin, differing, group, number, wait_level};
+use helio_testkit::Plan;
+use helio_units::{Bytes, Mode};
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 #[test]
@@ -56,4 +60,30 @@ fn a_second_log_in_the_middle_of_an_update_ends_it_and_the_next_update_completes
     assert!(!differing(&stage.pair, "data").is_empty(), "it should not have been over");
     stage.write(2, 300);
     stage.ends_equal();
+}
+
+#[test]
+fn a_new_sparse_pair_of_any_size_is_level_at_once_for_almost_no_bytes() {
+    const LARGE: Bytes = Bytes(256 << 30);
+    let mut pair = Plan::new("db").mode(Mode::Async).volume("data", LARGE).prepare();
+    let text = std::fs::read_to_string(pair.config()).expect("it was written");
+    let sparse = text.replacen("volume.data]\n", "volume.data]\nsparse = true\n", 1);
+    pair.scratch().write("heliograph.toml", &sparse);
+    // One node alone holds something, in the middle: only what surrounds it is read and compared.
+    let mut new = OpenOptions::new();
+    let image = new.write(true).create(true).truncate(false).open(pair.member("paris", "data"));
+    let image = image.expect("a member can be made");
+    image.set_len(LARGE.0).expect("a sparse file");
+    image.write_all_at(&[7; 4096], 100 << 30).expect("a write");
+    pair.start("lyon");
+    pair.start("paris");
+    begin(&pair, "paris");
+    let status = group(&pair, "paris");
+    let travelled =
+        number(&status, "/counters/sent_bytes") + number(&status, "/counters/received_bytes");
+    assert!((4096..8 << 20).contains(&travelled), "{travelled} bytes travelled");
+    let mut block = [0; 4096];
+    let there = File::open(pair.member("lyon", "data")).expect("the other member");
+    there.read_exact_at(&mut block, 100 << 30).expect("a read");
+    assert_eq!(block, [7; 4096]);
 }
