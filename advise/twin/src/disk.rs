@@ -8,7 +8,7 @@
 
 use crate::{Place, Stamp, digest, places};
 use core::time::Duration;
-use helio_engine::{StoreFault, StoreOp};
+use helio_engine::{MemberFound, StoreFault, StoreOp};
 use helio_format::copying::Digest;
 use helio_netmodel::Dice;
 use helio_units::{Bytes, Extent, IoId, Moment, VolumeIndex};
@@ -100,6 +100,8 @@ pub struct Disk {
     full: bool,
     /// What it calls flushed is not.
     lies: bool,
+    /// Which disk it is.
+    pub(crate) identity: u128,
     dice: Dice,
 }
 
@@ -119,6 +121,7 @@ impl Disk {
             failing: Vec::new(),
             full: false,
             lies: false,
+            identity: 1,
             dice,
         }
     }
@@ -176,6 +179,15 @@ impl Disk {
     /// From now on flushes, and writes that must be durable, are called done and are not; or no more.
     pub fn lie(&mut self, lies: bool) {
         self.lies = lies;
+    }
+
+    /// What a daemon finds of it when it starts.
+    pub(crate) fn members(&self) -> Vec<MemberFound> {
+        let found = |volume| MemberFound {
+            identity: self.identity,
+            shown: format!("volume {volume} on disk {}", self.identity),
+        };
+        (0..self.images.len()).map(found).collect()
     }
 
     /// What readers see, for a snapshot.

@@ -4,7 +4,7 @@
 use crate::node::Side;
 use crate::{Place, Stamp};
 use helio_engine::{CommandId, Denial, Refusal};
-use helio_units::{RequestId, VolumeIndex};
+use helio_units::{RequestId, Sequence, VolumeIndex};
 
 /// How a node came down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +36,8 @@ pub enum Happening {
     Sent {
         /// By which node.
         side: Side,
+        /// As which item of its line.
+        at: Sequence,
         /// On which volume, and what; one stamp per block from `first` on.
         volume: VolumeIndex,
         /// The first block.
@@ -130,6 +132,11 @@ pub enum Happening {
     },
     /// While a node was down, something older or foreign was put in the place of its files.
     Restored {
+        /// Which node.
+        side: Side,
+    },
+    /// It is another disk that was put there.
+    Swapped {
         /// Which node.
         side: Side,
     },

@@ -142,7 +142,8 @@ impl Metadata {
                 self.ledger = Some(ledger);
                 self.learn(&found);
                 let Found { superblock, hot, marks, .. } = found;
-                Ok(Some(Durable { superblock, hot, marks, sequence }))
+                let members = Vec::new();
+                Ok(Some(Durable { superblock, hot, marks, sequence, members }))
             }
         }
     }

@@ -113,6 +113,13 @@ impl Node {
         self.saved.as_ref()
     }
 
+    /// Whether its record is about the disk it has, or knows none.
+    #[must_use]
+    pub fn has_its_disk(&self) -> bool {
+        let recorded = self.saved.iter().flat_map(|record| &record.members);
+        recorded.into_iter().all(|identity| [0, self.disk.identity].contains(identity))
+    }
+
     /// Whether its process runs.
     #[must_use]
     pub fn is_up(&self) -> bool {
@@ -138,12 +145,14 @@ impl Node {
         incarnation: u64,
         seed: u64,
     ) -> Result<(), LedgerError> {
-        let durable = self.metadata.open()?.unwrap_or_else(|| Durable {
+        let mut durable = self.metadata.open()?.unwrap_or_else(|| Durable {
             superblock: new_superblock(&self.config),
             hot: Vec::new(),
             marks: Vec::new(),
             sequence: 0,
+            members: Vec::new(),
         });
+        durable.members = self.disk.members();
         self.saved = Some(durable.superblock.clone());
         self.life += 1;
         self.hung_until = now;

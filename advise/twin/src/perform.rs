@@ -204,7 +204,8 @@ impl Cluster {
             let stamps =
                 if stamps.is_empty() { vec![Stamp::ZEROS; blocks.len()] } else { stamps.clone() };
             let first = blocks.first().map_or(0, |place| place.block);
-            self.journal.push(Happening::Sent { side, volume: item.volume, first, stamps });
+            let (at, volume) = (item.sequence, item.volume);
+            self.journal.push(Happening::Sent { side, at, volume, first, stamps });
         }
         let size = Bytes((HEADER_BYTES + body.len()) as u64 + u64::from(length));
         let Ok(read) = Message::decode(message.code(), &body, length) else {

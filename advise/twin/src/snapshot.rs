@@ -12,6 +12,7 @@ use crate::{Place, Stamp};
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     disk: Vec<Vec<Stamp>>,
+    identity: u128,
     metadata: MetadataBytes,
     before: Vec<u8>,
     changes: u64,
@@ -42,6 +43,7 @@ impl Cluster {
         let node = self.node(side);
         Snapshot {
             disk: node.disk.contents(),
+            identity: node.disk.identity,
             metadata: node.metadata.backup(),
             before: node.before.backup(),
             changes: node.metadata.sequence(),
@@ -55,6 +57,7 @@ impl Cluster {
         self.node_mut(side).metadata.restore(snapshot.metadata.clone());
         if what == Restore::Machine {
             self.put_disk(side, &snapshot.disk);
+            self.node_mut(side).disk.identity = snapshot.identity;
             self.node_mut(side).before.put_back(snapshot.before.clone());
         }
     }
@@ -63,6 +66,8 @@ impl Cluster {
     pub fn swap_disk(&mut self, side: Side, mut content: impl FnMut(Place) -> Stamp) {
         assert!(!self.node(side).is_up(), "{side} runs while its disk is swapped");
         self.journal.push(Happening::Restored { side });
+        self.journal.push(Happening::Swapped { side });
+        self.node_mut(side).disk.identity += 1;
         let mut disk = self.node(side).disk.contents();
         for (volume, blocks) in (0u16..).map(helio_units::VolumeIndex).zip(&mut disk) {
             for (block, stamp) in (0u32..).zip(blocks) {

@@ -326,6 +326,14 @@ pub enum Metadata {
         #[arg(long, value_name = "DIR", default_value = STATE)]
         state: PathBuf,
     },
+    /// Take whatever disks the members lie on now for the ones they were: they hold true copies.
+    Accept {
+        /// The group whose node is stopped.
+        group: String,
+        /// The state directory.
+        #[arg(long, value_name = "DIR", default_value = STATE)]
+        state: PathBuf,
+    },
 }
 
 /// How the copies are compared.

@@ -82,6 +82,9 @@ fn run(verb: Verb) -> Result<ExitCode> {
         Verb::Metadata { verb: Metadata::Move { group, to, state } } => {
             metadata::moved(&group, &state, &to)
         }
+        Verb::Metadata { verb: Metadata::Accept { group, state } } => {
+            metadata::accept(&group, &state)
+        }
         Verb::Completions { shell } => manual::completions(shell),
         Verb::Man { dir } => manual::write(dir.as_deref()),
         Verb::Key { verb: Key::New { out, state } } => key::new(out, &state),

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A group's metadata file, offline: shown, checked, moved. Nothing here asks a daemon, and nothing is mended: the next
-//! start of the daemon writes a damaged page anew from its twin.
+//! A group's metadata file, offline: shown, checked, moved, told to take other disks. Nothing here asks a daemon, and
+//! nothing is mended: the next start of the daemon writes a damaged page anew from its twin.
+
+mod accept;
+
+pub(crate) use accept::accept;
 
 use crate::verbs::print;
 use anyhow::{Context, Result, bail};

@@ -15,6 +15,11 @@ pub(crate) fn of(bytes: &[u8], coarse: bool) -> Vec<Digest> {
     bytes.chunks(digest_piece(coarse).0 as usize).map(one).collect()
 }
 
+/// A name that stands for these bytes in a record; never zero.
+pub(crate) fn name(bytes: &[u8]) -> u128 {
+    XxHash3_128::oneshot(bytes).max(1)
+}
+
 fn one(bytes: &[u8]) -> Digest {
     XxHash3_128::oneshot(bytes).to_be_bytes()
 }

@@ -5,6 +5,7 @@
 mod before;
 
 use crate::config::{GroupConfig, GroupView, NodeConfig, NodeView, VolumeConfig};
+use crate::digest;
 use crate::patience::once_let_go;
 use crate::shard::{GroupPlan, Guard, Outbox, Protection, VolumePlan};
 use crate::trust;
@@ -12,7 +13,7 @@ use crate::verified::{self, Record};
 use anyhow::{Context, Result, anyhow, bail};
 use helio_disk::{MemberIdentity, OpenError, OpenOptions, Refusal};
 use helio_driver::File;
-use helio_engine::Durable;
+use helio_engine::{Durable, MemberFound};
 use helio_format::superblock::Superblock;
 use helio_ledger::{Found, Layout, Ledger, LedgerError, MetadataFile, Opened, PAGE_BYTES};
 use helio_link::Tuning;
@@ -107,7 +108,8 @@ fn plan(
         volumes.push(open_volume(view.name, name, volume, node, taken)?);
     }
     let mut engine = engine_config(group, view.name, node, view.peer_name);
-    let (metadata, ledger, durable) = open_metadata(&engine, state)?;
+    let (metadata, ledger, mut durable) = open_metadata(&engine, state)?;
+    durable.members = volumes.iter().map(found).collect();
     engine.hot_extents = durable.superblock.hot_slots;
     let before = before::open(&engine, state, group.safe_copy_dir.as_deref())?;
     Ok(GroupPlan {
@@ -132,6 +134,19 @@ fn plan(
         verified: verified::load(&verified::path(&state.path, view.name)),
         engine,
     })
+}
+
+/// What a volume lies on, for the engine to hold against its record.
+fn found(volume: &VolumePlan) -> MemberFound {
+    let nameplate = volume.member.nameplate();
+    let identity = nameplate.map_or(0, |name| digest::name(name.as_bytes()));
+    let shown = format!(
+        "volume {} ({}) is {identity:032x}, {}",
+        volume.name,
+        volume.path,
+        nameplate.unwrap_or("of which nothing tells what it is")
+    );
+    MemberFound { identity, shown }
 }
 
 /// The group in the engine's terms.
@@ -284,5 +299,9 @@ fn open_metadata(
         tracing::warn!(group = %engine.group, "hot-extents = {wanted} waits for new metadata; {file} are kept");
     }
     let sequence = ledger.sequence();
-    Ok((File::new(file)?, ledger, Durable { superblock, hot, marks, sequence }))
+    Ok((
+        File::new(file)?,
+        ledger,
+        Durable { superblock, hot, marks, sequence, members: Vec::new() },
+    ))
 }

@@ -406,7 +406,7 @@ impl Engine {
         if self.is_saving() || self.metadata_failed || !self.shared.keeper.is_idle() {
             return;
         }
-        let consistent = self.superblock.consistent;
+        let (consistent, foreign) = (self.is_consistent(), self.members.are_foreign());
         let keeper = &mut self.shared.keeper;
         keeper.ready.take_if(|(_, then)| *then != consistent);
         let Some(start) = self.follower.starting().filter(|_| self.primary.is_none()) else {
@@ -426,6 +426,10 @@ impl Engine {
         match (start.consistent, consistent) {
             (true, _) => keeper.ready = Some((start, consistent)),
             _ if !settled => {}
+            // What is kept was overwritten on another disk.
+            _ if foreign && held && !keeper.failed => {
+                keeper.run(Running::End, &mut self.shared.out)
+            }
             (_, true) if keeper.failed && known && start.keep => self.file_failed(),
             _ if keeper.failed && held => self.file_failed(),
             (_, false) if held && start.keep => self.reserve(start, None),

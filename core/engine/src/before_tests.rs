@@ -74,8 +74,13 @@ impl Desk {
         let mut record = Superblock::new("db", "lyon", [SIZE.0].into());
         (record.lineage, record.consistent, record.head) = (lineage, consistent, Sequence(7));
         record.marks_void = false;
-        let durable =
-            Durable { superblock: record, hot: Vec::new(), marks: Vec::new(), sequence: 1 };
+        let durable = Durable {
+            superblock: record,
+            hot: Vec::new(),
+            marks: Vec::new(),
+            sequence: 1,
+            members: Vec::new(),
+        };
         Self {
             engine: Engine::new(config, durable, 1, 1, Moment::ZERO),
             now: Moment::ZERO,

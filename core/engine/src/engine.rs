@@ -9,6 +9,8 @@ use crate::explain::Met;
 use crate::follower::{Follower, Wish};
 use crate::keep::Keeping;
 use crate::marks::Marks;
+use crate::members::Members;
+use crate::plant::{Plant, planted};
 use crate::primary::Primary;
 use crate::recorder::Recorder;
 use crate::refusal::{Denial, Refusal};
@@ -49,6 +51,8 @@ pub struct Engine {
     /// What must come before the stream that a meeting decided for.
     pub(crate) awaited: Option<Awaited>,
     pub(crate) keeping: Keeping,
+    /// What the volumes lie on.
+    pub(crate) members: Members,
     /// What the last meeting came to.
     pub(crate) met: Option<Met>,
     /// When this node became primary last, if it was since it started.
@@ -86,7 +90,8 @@ impl Engine {
     /// An engine that starts from what its metadata file held. `incarnation` and `seed` must be drawn anew at every start.
     #[must_use]
     pub fn new(config: Config, durable: Durable, incarnation: u64, seed: u64, now: Moment) -> Self {
-        let Durable { superblock, hot, marks, sequence } = durable;
+        let Durable { superblock, hot, marks, sequence, members } = durable;
+        let members = Members::look(&superblock, &members);
         let standing = if superblock.role == Role::Primary {
             Standing::Returning
         } else {
@@ -95,7 +100,8 @@ impl Engine {
         let follower = Follower::new(config.volumes.len(), superblock.head);
         let mut shared = Shared::new(config);
         shared.now = now;
-        hot.into_iter().for_each(|number| shared.cover.load(number));
+        let hot = hot.into_iter().filter(|_| !planted(Plant::ForgetHot));
+        hot.for_each(|number| shared.cover.load(number));
         let mut resting = Marks::new(&shared.config.volumes, shared.config.granularity);
         marks.iter().for_each(|(page, bits)| resting.load(*page, bits));
         let keeping = Keeping {
@@ -121,6 +127,7 @@ impl Engine {
             update_wanted: false,
             awaited: None,
             keeping,
+            members,
             met: None,
             wrote_since: None,
             stop_wanted: None,
@@ -234,6 +241,7 @@ impl Engine {
     pub fn settle(&mut self, now: Moment, effects: &mut Vec<Effect>) {
         self.shared.now = self.shared.now.max(now);
         core::mem::swap(&mut self.shared.out, effects);
+        self.tell_foreign();
         if let Some(primary) = &mut self.primary {
             if self.standing.is_leaving_for_good() {
                 primary.wait_for_nobody(&mut self.shared);

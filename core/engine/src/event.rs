@@ -2,6 +2,7 @@
 //! Everything the engine can be told.
 
 use crate::before::BeforeOutcome;
+use crate::members::MemberFound;
 use crate::refusal::StoreFault;
 use crate::verify::{VerifyMemory, VerifyWish};
 use alloc::boxed::Box;
@@ -164,6 +165,8 @@ pub struct Durable {
     pub marks: Vec<(u32, PageBits)>,
     /// How often the metadata was changed.
     pub sequence: u64,
+    /// What each volume lies on.
+    pub members: Vec<MemberFound>,
 }
 
 /// Everything the engine can be told.

@@ -105,7 +105,8 @@ const WORDS: [(&str, &str, &str, &str); 16] = [
     ),
     (
         "unproven",
-        "{target}'s marks prove nothing: they are new or lost, or its image was put back from what was kept of it",
+        "{target}'s marks prove nothing: they are new or lost, or its image was put back from what was kept of it, or lies \
+         on another disk than before",
         "everything is compared or copied, then the group replicates",
         "",
     ),

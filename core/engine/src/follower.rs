@@ -20,6 +20,7 @@ mod compare;
 use crate::effect::{Effect, StoreOp};
 use crate::event::StoreOutcome;
 use crate::gate::Gate;
+use crate::plant::{Plant, planted};
 use crate::refusal::StoreFault;
 use crate::shared::{Purpose, Shared};
 use alloc::collections::VecDeque;
@@ -356,7 +357,7 @@ impl Follower {
             let next = self.offered.next();
             let completed = self.completed;
             let Some(slot) = self.slot_mut(next) else { panic!("item {next} is not held") };
-            if slot.item.after > completed {
+            if slot.item.after > completed && !planted(Plant::IgnoreAfter) {
                 return;
             }
             let item = slot.item;
@@ -366,6 +367,7 @@ impl Follower {
                     self.marker = Some(next);
                     self.flush.hurry = true;
                 }
+                ItemKind::Flush if planted(Plant::SkipFlush) => self.nothing_to_apply(next, s),
                 ItemKind::Same => self.nothing_to_apply(next, s),
                 ItemKind::Flush => self.issue(next, s),
                 _ if self.gate.enter(next, item.volume, item.extent) => self.issue(next, s),
@@ -497,6 +499,7 @@ impl Follower {
         let constraint =
             |(last, flushed): (&Sequence, &Sequence)| (last > flushed).then_some(*flushed);
         let pairs = self.last_write.iter().zip(&self.flushed);
+        let pairs = pairs.filter(|_| !planted(Plant::DurableUnflushed));
         let computed =
             pairs.filter_map(constraint).min().unwrap_or(self.completed).min(self.completed);
         if computed > self.durable {

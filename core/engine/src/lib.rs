@@ -40,6 +40,7 @@ mod leave;
 mod line;
 mod marks;
 mod meet;
+mod members;
 mod pace;
 mod pending;
 mod plant;
@@ -76,6 +77,7 @@ pub use digest::digest_piece;
 pub use effect::{Answer, Effect, Keep, Loudness, Note, StoreOp};
 pub use engine::Engine;
 pub use event::{Command, CommandId, Durable, Event, Kept, Operation, Request, Run, StoreOutcome};
+pub use members::MemberFound;
 pub use plant::Plant;
 #[cfg(feature = "plant")]
 pub use plant::plant;

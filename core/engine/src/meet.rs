@@ -4,6 +4,7 @@
 use crate::digest::Pieces;
 use crate::engine::{Awaited, Engine};
 use crate::marks::Marks;
+use crate::plant::{Plant, planted};
 use crate::recovery::{self, Decision, Verdict};
 use crate::role::Standing;
 use crate::save::Goal;
@@ -66,7 +67,7 @@ impl Engine {
     /// this meeting. Refused, we would change it until it looks as young as what the peer remembers.
     fn doubt_marks(&mut self) {
         let Some(peer) = self.session.peer() else { return };
-        let older = peer.remembers > self.keeping.sequence;
+        let older = recovery::is_older(self.keeping.sequence, peer.remembers);
         if older && self.primary.is_none() && !self.superblock.marks_void && !self.metadata_failed {
             self.save(Goal::Void);
         }
@@ -114,7 +115,9 @@ impl Engine {
             Verdict::UpdateMarks | Verdict::UpdateAll if self.standing.is_leaving() => {}
             Verdict::ResumeReceived => primary.resume_received(lineage, received, s),
             Verdict::ResumeDurable | Verdict::ResumeEqual => {
-                primary.resume_durable(lineage, primary.cursors.durable, s);
+                let c = &primary.cursors;
+                let at = if planted(Plant::ResumeUnflushed) { c.received } else { c.durable };
+                primary.resume_durable(lineage, at, s);
             }
             Verdict::UpdateMarks => {
                 primary.whole = false;
@@ -172,6 +175,7 @@ impl Engine {
                 self.tell_marks();
                 Ok(())
             }
+            (Copying::Marks { .. }, _) if planted(Plant::OwnMarksOnly) => Ok(()),
             (Copying::Marks { page, bits }, _) if self.awaited == Some(Awaited::Marks) => self
                 .marks_mut()
                 .join(page, bits.as_ref())
@@ -226,7 +230,7 @@ impl Engine {
             let bits = Some(marks.page_bits(page));
             self.shared.send(Message::Copying(Copying::Marks { page, bits }));
         }
-        let trusted = !self.superblock.marks_void;
+        let trusted = !self.superblock.marks_void && !self.members.are_foreign();
         self.shared.send(Message::Copying(Copying::MarksEnd { trusted }));
     }
 
@@ -266,7 +270,7 @@ impl Engine {
     pub(crate) fn meet_without_primary(&mut self) {
         let Some(peer) = self.session.peer() else { return };
         let relation = self.superblock.lineage.relation_of(&peer.lineage);
-        let older = peer.remembers > self.keeping.sequence;
+        let older = recovery::is_older(self.keeping.sequence, peer.remembers);
         if !matches!(self.standing, Standing::Returning) {
             return;
         }

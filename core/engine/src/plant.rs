@@ -26,10 +26,30 @@ pub enum Plant {
     OverwriteUnpreserved,
     /// The keeping ends before the record says consistent.
     EndKeepingEarly,
-    /// A restored image is taken for the one whose marks and cursors are known.
-    RestoreProven,
     /// A peer that lost its memory is asked to compare what it may have gone beyond.
     CompareAgain,
+    /// A follower issues items before what they must come after has completed.
+    IgnoreAfter,
+    /// A follower completes a client's FLUSH without one.
+    SkipFlush,
+    /// A follower says that what completed is durable.
+    DurableUnflushed,
+    /// A peer that restarted is sent only what it had not received, instead of what it had not made durable.
+    ResumeUnflushed,
+    /// An update copies what the source marked, and not what the target did.
+    OwnMarksOnly,
+    /// A new primary serves before its generation is durable.
+    ServeUnrecorded,
+    /// What the peer remembers of this node's metadata counts for nothing.
+    TrustRolledBack,
+    /// Hot extents are forgotten at a restart.
+    ForgetHot,
+    /// The peer is called level while it lacks answered writes.
+    LevelEarly,
+    /// A dropped queue leaves no marks.
+    DropUnmarked,
+    /// Nobody looks whether a disk is the one it was.
+    TrustAnyDisk,
 }
 
 impl Plant {
@@ -45,8 +65,18 @@ impl Plant {
         ("answer-unrecorded", Self::AnswerUnrecorded),
         ("overwrite-unpreserved", Self::OverwriteUnpreserved),
         ("end-keeping-early", Self::EndKeepingEarly),
-        ("restore-proven", Self::RestoreProven),
         ("compare-again", Self::CompareAgain),
+        ("ignore-after", Self::IgnoreAfter),
+        ("skip-flush", Self::SkipFlush),
+        ("durable-unflushed", Self::DurableUnflushed),
+        ("resume-unflushed", Self::ResumeUnflushed),
+        ("own-marks-only", Self::OwnMarksOnly),
+        ("serve-unrecorded", Self::ServeUnrecorded),
+        ("trust-rolled-back", Self::TrustRolledBack),
+        ("forget-hot", Self::ForgetHot),
+        ("level-early", Self::LevelEarly),
+        ("drop-unmarked", Self::DropUnmarked),
+        ("trust-any-disk", Self::TrustAnyDisk),
     ];
 }
 

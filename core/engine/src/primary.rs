@@ -16,6 +16,7 @@ use crate::copier::Copier;
 use crate::gate::Gate;
 use crate::line::Line;
 use crate::marks::Marks;
+use crate::plant::{Plant, planted};
 use crate::queue::Queue;
 use crate::refusal::StoreFault;
 use crate::shared::Shared;
@@ -132,7 +133,9 @@ impl Primary {
                 "queue dropped: {because}; {lost} items are kept as marks only, their order is lost"
             ));
         }
-        self.marks.pending_to_stale();
+        if !planted(Plant::DropUnmarked) {
+            self.marks.pending_to_stale();
+        }
         s.cover.marks_moved();
         self.copier.begin_anew(self.line.head, &mut self.marks);
         self.line.iter_mut().for_each(|entry| entry.pended = false);

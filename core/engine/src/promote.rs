@@ -29,6 +29,7 @@ impl Engine {
             Standing::Secondary | Standing::Returning => {}
             _ => return Err(busy()),
         }
+        self.may_lead()?;
         if !self.superblock.consistent {
             if !restore {
                 return Err(self.needs_sync());
@@ -186,7 +187,7 @@ impl Engine {
 
     /// The peer says that it did not go on: so we do, if that can be recorded.
     pub(crate) fn go_on(&mut self) {
-        if self.metadata_failed {
+        if self.metadata_failed || self.members.are_foreign() {
             return;
         }
         let equal = self.superblock.clean && self.superblock.equal;

@@ -9,9 +9,11 @@
 //! * `own`: the target answered writes as a primary that the source's image may lack.
 //! * `trusted`: the target's marks and hot extents cover everything in which it may differ. The source's own always
 //!   do while it serves: where its record says they prove nothing, it marked everything when it became primary.
+//!   A target on another disk than its record names trusts nothing of the record.
 //! * a node's metadata is *old* where the other remembers a higher count of its changes than it has: the machine was
 //!   rolled back, or the metadata was restored from a backup.
 
+use crate::plant::{Plant, planted};
 use alloc::format;
 use alloc::string::String;
 use helio_format::lineage::Relation;
@@ -227,6 +229,11 @@ pub fn decide(facts: &Facts) -> Decision {
     Decision { label: row.label, verdict: row.verdict }
 }
 
+/// Whether metadata of that count is older than what its peer remembers.
+pub(crate) fn is_older(metadata: u64, remembered: u64) -> bool {
+    remembered > metadata && !planted(Plant::TrustRolledBack)
+}
+
 /// The facts that two hellos alone tell, from the source's side; its memory counts as empty.
 #[must_use]
 pub fn facts_of(source: &Hello, target: &Hello) -> Facts {
@@ -252,8 +259,8 @@ pub fn facts_of(source: &Hello, target: &Hello) -> Facts {
         alone: target.alone,
         crashed: target.wrote && !target.clean,
         trusted: target.trusted,
-        source_old: target.remembers > source.metadata,
-        target_old: source.remembers > target.metadata,
+        source_old: is_older(source.metadata, target.remembers),
+        target_old: is_older(target.metadata, source.remembers),
         equal: false,
         same_memory: false,
         line_from_received: false,

@@ -14,7 +14,6 @@
 use crate::before::{BeforeOutcome, Restore};
 use crate::engine::Engine;
 use crate::follower::Follower;
-use crate::plant::{Plant, planted};
 use crate::refusal::Refusal;
 use crate::role::Standing;
 use crate::save::Goal;
@@ -86,7 +85,7 @@ impl Engine {
 
     /// This image is neither one: the record for the time of the restore.
     pub(crate) fn shape_restoring(b: &mut Superblock) {
-        b.marks_void |= !planted(Plant::RestoreProven);
+        b.marks_void = true;
         (b.clean, b.equal) = (false, false);
     }
 

@@ -8,6 +8,7 @@ use crate::before::Restore;
 use crate::effect::Effect;
 use crate::engine::{Awaited, Engine};
 use crate::event::CommandId;
+use crate::plant::{Plant, planted};
 use crate::role::{Leave, Standing};
 use alloc::string::String;
 use helio_format::lineage::Lineage;
@@ -81,7 +82,12 @@ impl Engine {
         let mut next = self.superblock.clone();
         next.remembers = self.keeping.heard;
         self.shape(&mut next, goal);
+        self.members.record(&mut next, goal);
         self.saving = Some((goal, next.clone()));
+        if goal == Goal::Promoted && planted(Plant::ServeUnrecorded) {
+            self.superblock = next.clone();
+            self.promotion_saved();
+        }
         self.shared.out.push(Effect::SaveSuperblock(next));
     }
 
@@ -186,6 +192,7 @@ impl Engine {
             return;
         }
         self.superblock = saved;
+        self.members.recorded(goal);
         match goal {
             Goal::Promoted => self.promotion_saved(),
             Goal::Adopted(start) => {

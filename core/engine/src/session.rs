@@ -129,6 +129,9 @@ impl Engine {
             _ if b.clean => (true, b.head, Sequence::ZERO, b.head),
             _ => (false, b.head, Sequence::ZERO, Sequence::ZERO),
         };
+        // What the record says is not about another disk.
+        let foreign = self.members.are_foreign();
+        let of_this = |at: Sequence| if foreign { Sequence::ZERO } else { at };
         Hello {
             group: config.group.clone(),
             node: config.node.clone(),
@@ -136,15 +139,15 @@ impl Engine {
             role: b.role,
             serving: matches!(self.standing, Standing::Primary),
             clean,
-            consistent: b.consistent,
+            consistent: self.is_consistent(),
             wrote: b.wrote,
             alone: b.alone,
-            trusted: !b.marks_void,
+            trusted: !b.marks_void && !foreign,
             sure: b.sure,
             lineage: b.lineage,
             head,
-            received,
-            durable,
+            received: of_this(received),
+            durable: of_this(durable),
             granularity: config.granularity.0 as u32,
             metadata: self.keeping.sequence,
             remembers: self.keeping.heard,
@@ -294,6 +297,11 @@ impl Engine {
         // Positions begin at one, and no line is ever half as long as they could count.
         if start.from == Sequence::ZERO || start.from.0 >> 63 != 0 {
             return Err(alloc::format!("a stream was begun at item {}", start.from));
+        }
+        if self.members.are_foreign() && !start.whole {
+            return Err(String::from(
+                "a stream was begun as if this node's disk were the one it was",
+            ));
         }
         let b = &self.superblock;
         let kept = self.shared.keeper.short.is_none()

@@ -231,9 +231,9 @@ impl Engine {
         let told =
             self.session.peer().filter(|h| h.serving).and(self.session.told).and_then(|p| p.state);
         match told {
-            None if !self.superblock.consistent => State::NeedsSync,
+            None if !self.is_consistent() => State::NeedsSync,
             None => State::Logging,
-            Some(State::Replicating) if !self.superblock.consistent => State::CatchingUp,
+            Some(State::Replicating) if !self.is_consistent() => State::CatchingUp,
             Some(state) => state,
         }
     }
@@ -243,6 +243,9 @@ impl Engine {
         let peer = &self.shared.config.peer;
         let Some(primary) = &self.primary else {
             return match (&self.standing, &self.session.link) {
+                (Standing::Returning, _) if self.members.are_foreign() => {
+                    String::from("was primary when it stopped, and its disk is another one now")
+                }
                 (Standing::Returning, _) => {
                     format!(
                         "was primary when it stopped; waits to hear from {peer} whether to go on"
@@ -285,7 +288,7 @@ impl Engine {
             changing: self.changing(),
             state,
             generation: self.superblock.lineage.generation,
-            consistent: primary.is_some() || self.superblock.consistent,
+            consistent: primary.is_some() || self.is_consistent(),
             mode: config.mode,
             effective: primary.map_or(config.mode, |p| p.effective(config.mode)),
             level: state == State::Replicating && self.level_since().is_some(),
@@ -370,7 +373,7 @@ impl Engine {
             None if self.shared.keeper.failed => {
                 Some("the before-image file failed; mend it and restart the daemon".to_string())
             }
-            None => None,
+            None => self.members.fault(),
         }
     }
 

@@ -205,6 +205,7 @@ impl Primary {
         }
         if let Pace::Closing { until } = flow.pace {
             let level = match mode {
+                _ if planted(Plant::LevelEarly) => true,
                 Mode::Sync => cursors.completed >= until,
                 Mode::NearSync => cursors.received >= until,
                 Mode::Async => true,

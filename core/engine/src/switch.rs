@@ -64,7 +64,7 @@ impl Engine {
     fn may_take_over(&self) -> Result<(), Refusal> {
         let (node, group) = (&self.shared.config.node, &self.shared.config.group);
         let remedy = "mend it and restart the daemon";
-        if !self.superblock.consistent || !self.follower.streaming {
+        if !self.is_consistent() || !self.follower.streaming {
             return Err(Refusal::later(
                 "not-level",
                 format!("{node} does not hold a consistent copy of {group} yet"),

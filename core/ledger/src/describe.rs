@@ -309,6 +309,11 @@ pub fn fields(b: &Superblock) -> Vec<(&'static str, String)> {
         ms => WallTime(*ms).to_string(),
     });
     let verified: Vec<String> = verified.collect();
+    let members = b.members.iter().map(|identity| match identity {
+        0 => "unknown".to_string(),
+        identity => alloc::format!("{identity:032x}"),
+    });
+    let members: Vec<String> = members.collect();
     Vec::from([
         ("group", b.group.clone()),
         ("node", b.node.clone()),
@@ -329,6 +334,7 @@ pub fn fields(b: &Superblock) -> Vec<(&'static str, String)> {
         ("ancestors", ancestors.join(", ")),
         ("sizes", sizes.join(", ")),
         ("verified", verified.join(", ")),
+        ("members", members.join(", ")),
     ])
 }
 

@@ -8,6 +8,7 @@ mod error;
 mod identity;
 mod lock;
 mod member;
+mod nameplate;
 mod open;
 mod prepare;
 mod refusal;

@@ -28,6 +28,7 @@ pub struct Member {
     pub(crate) file: File,
     pub(crate) kind: StoreKind,
     pub(crate) identity: MemberIdentity,
+    pub(crate) nameplate: Option<String>,
     pub(crate) size: Bytes,
     pub(crate) alignment: Bytes,
     pub(crate) memory_alignment: Bytes,
@@ -53,6 +54,13 @@ impl Member {
     #[must_use]
     pub const fn identity(&self) -> MemberIdentity {
         self.identity
+    }
+
+    /// Which disk it is, whatever its path, in words that stay the same as long as it is that one; none where nothing
+    /// tells.
+    #[must_use]
+    pub fn nameplate(&self) -> Option<&str> {
+        self.nameplate.as_deref()
     }
 
     /// The volume's size; a device may be larger.

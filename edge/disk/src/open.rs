@@ -4,6 +4,7 @@
 use crate::identity::{DeviceNumber, MemberIdentity};
 use crate::lock::try_lock;
 use crate::member::{Member, StoreKind};
+use crate::nameplate;
 use crate::prepare::{Space, prepare};
 use crate::refusal::{OpenError, Refusal};
 use crate::surroundings::{holders, is_read_only, loop_device_on, mounted_at, unmaps_to_zero};
@@ -112,6 +113,10 @@ fn open_existing(path: &Path, options: &OpenOptions) -> Result<Member, Refusal> 
         StoreKind::File => can_punch(&fd, options.size),
         StoreKind::Device => unmaps_to_zero(DeviceNumber::of(facts.st_rdev)),
     };
+    let nameplate = match kind {
+        StoreKind::File => nameplate::of_file(&fd),
+        StoreKind::Device => nameplate::of_device(&facts),
+    };
     let file = File::new(fd)
         .map_err(|error| refused("fcntl", Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
     Ok(Member {
@@ -119,6 +124,7 @@ fn open_existing(path: &Path, options: &OpenOptions) -> Result<Member, Refusal> 
         file,
         kind,
         identity,
+        nameplate,
         size: options.size,
         alignment: blocks.alignment,
         memory_alignment: blocks.memory,

@@ -68,12 +68,16 @@ fn unescaped(field: &[u8]) -> PathBuf {
     OsString::from_vec(plain).into()
 }
 
+/// The file that a loop device shows; its place in sysfs is given.
+pub(crate) fn backing_file(sysfs: &Path) -> Option<PathBuf> {
+    let backing = fs::read(sysfs.join("loop/backing_file")).ok()?;
+    Some(OsString::from_vec(backing.trim_ascii_end().to_vec()).into())
+}
+
 /// The loop device whose backing file this is.
 pub(crate) fn loop_device_on(member: &MemberIdentity) -> Option<PathBuf> {
     fs::read_dir("/sys/block").ok()?.flatten().find_map(|entry| {
-        let backing = fs::read(entry.path().join("loop/backing_file")).ok()?;
-        let path = OsString::from_vec(backing.trim_ascii_end().to_vec());
-        let backing = MemberIdentity::of_path(Path::new(&path)).ok()?;
+        let backing = MemberIdentity::of_path(&backing_file(&entry.path())?).ok()?;
         backing.overlaps(member).then(|| Path::new("/dev").join(entry.file_name()))
     })
 }

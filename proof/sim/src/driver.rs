@@ -6,6 +6,7 @@ use crate::faults::Fault;
 use crate::kinds::{Kind, odds};
 use crate::oracle::Oracle;
 use crate::replay::Step;
+use crate::scenario::pick;
 use crate::telling::Telling;
 use helio_engine::{Command, CommandId};
 use helio_netmodel::Dice;
@@ -55,6 +56,10 @@ pub(crate) struct Driver {
     pub(crate) dice: Dice,
     /// What is likely in this story.
     pub(crate) odds: Vec<(u32, Kind)>,
+    /// Disks may lie in this story.
+    pub(crate) disks_lie: bool,
+    /// How often, in eighths, a primary dies when that costs most.
+    pub(crate) malice: u64,
     queue: BTreeMap<(Moment, u64), Act>,
     ties: u64,
     commands: u64,
@@ -71,9 +76,11 @@ pub(crate) struct Driver {
     drawn: u64,
     /// How much of a script is still to come.
     pub(crate) scripted: usize,
-    /// What an administrator keeps of each node, and may put back one day.
     /// The node whose files went back in this story.
     pub(crate) tampered: Option<Side>,
+    /// A disk lied in this story.
+    pub(crate) lied: bool,
+    /// What an administrator keeps of each node, and may put back one day.
     pub(crate) snapshots: [Option<Snapshot>; 2],
     pub(crate) coverage: Coverage,
 }
@@ -83,6 +90,8 @@ impl Driver {
         Self {
             dice: dice.split("driver"),
             odds: odds(&mut dice.split("odds"), |kind| telling.with.contains(&kind)),
+            disks_lie: dice.split("lies").chance(1, 12) || telling.with.contains(&Kind::LyingFlush),
+            malice: pick(&mut dice.split("malice"), &[0, 0, 1, 2, 6]),
             queue: BTreeMap::new(),
             ties: 0,
             commands: 0,
@@ -95,6 +104,7 @@ impl Driver {
             drawn: 0,
             scripted: 0,
             tampered: None,
+            lied: false,
             snapshots: [None, None],
             coverage: Coverage::default(),
         }
@@ -159,10 +169,13 @@ impl Driver {
         }
         let id = CommandId(self.commands + u64::from(promotion.is_some()));
         if let Some(force) = promotion {
-            if !node.is_up() || node.hangs(cluster.now()) {
+            // Whoever puts an old file back forces nothing there before the two have met: a limit that
+            // docs/reference/recovery.md names.
+            let blind = force && oracle.is_restored(side);
+            if blind || !node.is_up() || node.hangs(cluster.now()) {
                 return id;
             }
-            oracle.promotion_commanded(side, force);
+            oracle.promotion_commanded(side, id, force);
         }
         cluster.command(side, id, command);
         id

@@ -7,7 +7,7 @@ use crate::oracle::Oracle;
 use crate::scenario::{pick, span, weather};
 use core::time::Duration;
 use helio_engine::{Command, StoreFault};
-use helio_twin::{Breakage, Cluster, MetadataFault, Side, StoreVerb};
+use helio_twin::{Breakage, Cluster, Happening, MetadataFault, Side, StoreVerb};
 use helio_units::{Mode, Rate};
 
 /// A misfortune, or what an operator does at the wrong moment.
@@ -185,10 +185,11 @@ impl Driver {
 
     pub(crate) fn strike(&mut self, fault: Fault, cluster: &mut Cluster, oracle: &mut Oracle) {
         let (kind, label) = fault.class();
-        if self.leaves_out(kind) {
+        if self.leaves_out(kind) || (kind == Kind::LyingFlush && !self.disks_lie) {
             return;
         }
-        let restores = matches!(fault, Fault::RollBack(_) | Fault::RestoreMetadata(_));
+        let restores =
+            matches!(fault, Fault::RollBack(_) | Fault::RestoreMetadata(_) | Fault::WrongDisk(_));
         if fault.lands(cluster) && !restores {
             self.coverage.struck(label);
         }
@@ -237,10 +238,15 @@ impl Driver {
                     cluster.hang(side, until);
                 }
             }
+            Fault::LyingFlush(side) => {
+                oracle.expect_less();
+                self.lied = true;
+                cluster.node_mut(side).disk.lie(true);
+                self.later(cluster, Act::MendDisk(side));
+            }
             Fault::RollBack(_)
             | Fault::RestoreMetadata(_)
             | Fault::WrongDisk(_)
-            | Fault::LyingFlush(_)
             | Fault::ClockLeap(_)
             | Fault::LateClose => self.tamper(fault, cluster),
             _ => self.meddle(fault, cluster, oracle),
@@ -287,8 +293,8 @@ impl Driver {
             Fault::SplitBrain => {
                 if let Some(side) = serving {
                     self.strike(Fault::Cut(Breakage::Silent), cluster, oracle);
-                    let command = Command::Promote { force: true };
-                    self.command(cluster, oracle, side.other(), command);
+                    let side = side.other();
+                    self.perform(Act::TakeOver(side), cluster, oracle);
                 }
             }
             Fault::Usurp { power } => {
@@ -326,6 +332,42 @@ impl Driver {
         let (least, most) = (Duration::from_micros(100), Duration::from_millis(400));
         let when = cluster.now() + span(dice, least, most);
         self.at(when, Act::Break(fault));
+    }
+
+    /// A primary goes on alone, or its peer's image is between two: when its loss costs most.
+    pub(crate) fn worst_moment(&mut self, cluster: &Cluster, happening: &Happening) {
+        if self.healing {
+            return;
+        }
+        match happening {
+            Happening::Noted { side, words } if words.contains("-> queuing") => {
+                if cluster.node(*side).serves() && self.dice.chance(1, 5) {
+                    let fault = Fault::Usurp { power: self.dice.chance(1, 3) };
+                    self.shortly(fault, Duration::from_millis(10), cluster);
+                }
+            }
+            Happening::Saved { side } => {
+                let record = cluster.node(*side).superblock();
+                let malice = self.malice;
+                if record.is_some_and(|record| !record.consistent) && self.dice.chance(malice, 8) {
+                    let fault = match self.dice.below(3) {
+                        0 => Fault::Usurp { power: self.dice.chance(1, 3) },
+                        _ => Fault::SplitBrain,
+                    };
+                    self.shortly(fault, Duration::from_millis(150), cluster);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A misfortune at a moment that is not left to chance alone.
+    pub(crate) fn shortly(&mut self, fault: Fault, most: Duration, cluster: &Cluster) {
+        let (_, strikes) = self.next_misfortune();
+        if strikes {
+            let when = cluster.now() + span(&mut self.dice, Duration::from_micros(50), most);
+            self.at(when, Act::Break(fault));
+        }
     }
 
     pub(crate) fn kill(&mut self, side: Side, power: bool, cluster: &mut Cluster) {

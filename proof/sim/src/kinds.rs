@@ -4,17 +4,14 @@
 use crate::scenario::pick;
 use helio_netmodel::Dice;
 
-/// A node whose machine went back to an earlier snapshot. 4 once the recovery table has its row and hellos carry the
-/// metadata sequence and what is remembered of the peer's.
-const ROLLED_BACK: u32 = 2;
-/// A metadata file that came back from a backup, beside a disk that did not. 4 with the same rows.
-const METADATA_RESTORED: u32 = 2;
-/// Another disk in a volume's place. 2 once a store has an identity that is checked when it is opened; until then
-/// nobody can notice.
-const WRONG_DISK: u32 = 0;
-/// A disk that calls flushed what is not. 2 once verify is there, and the oracle asks no more of such a node than that
-/// verify finds what differs.
-const LYING_FLUSH: u32 = 0;
+/// A node whose machine went back to an earlier snapshot.
+const ROLLED_BACK: u32 = 4;
+/// A metadata file that came back from a backup, beside a disk that did not.
+const METADATA_RESTORED: u32 = 4;
+/// Another disk in a volume's place.
+const WRONG_DISK: u32 = 3;
+/// A disk that calls flushed what is not; in few stories, since the oracle asks less of them.
+const LYING_FLUSH: u32 = 4;
 
 /// A kind of misfortune.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

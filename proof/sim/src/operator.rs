@@ -33,7 +33,7 @@ impl Driver {
             }
             Act::Scripted { side, id, step } => self.scripted((side, id, step), cluster, oracle),
             Act::TakeOver(side) => {
-                let restores = self.dice.chance(2, 3);
+                let restores = self.dice.chance(5, 6);
                 let force = true;
                 let command =
                     if restores { Command::Restore { force } } else { Command::Promote { force } };
@@ -86,6 +86,7 @@ impl Driver {
             {
                 self.aftershock(cluster, *side);
             }
+            self.worst_moment(cluster, happening);
         }
     }
 
@@ -100,7 +101,8 @@ impl Driver {
             let status = engine.status(node.clock.read(now));
             let leading = status.role == Role::Primary;
             let unrecorded = status.fault.as_ref().is_some_and(|text| text.contains("metadata"));
-            let restarts = status.fault.is_some() && (!leading || unrecorded);
+            let mended = status.fault.as_ref().is_some_and(|text| !text.contains("another disk"));
+            let restarts = mended && (!leading || unrecorded);
             if restarts && (self.healing || self.dice.chance(1, 2)) {
                 // The remedy of a failed store or metadata file: mend it and restart the daemon.
                 cluster.kill(side, false);
@@ -167,11 +169,16 @@ impl Driver {
     fn give_up(&mut self, side: Side, cluster: &mut Cluster, oracle: &mut Oracle) {
         let record = cluster.node(side).superblock();
         if record.is_some_and(|r| r.role == Role::Secondary && r.alone && !r.wrote) {
+            // It gave up already, and mostly has not met its peer since; where it has and is still refused, the other
+            // forgot the generation it went back to, and it joins as new.
+            if self.dice.chance(1, 6) {
+                self.wipe(side, cluster);
+            }
             return;
         }
         let engine = cluster.node(side).engine.as_ref();
         let stake = engine.and_then(|engine| engine.stake().ok());
-        match stake.filter(|_| self.dice.chance(1, 2)) {
+        match stake.filter(|_| self.dice.chance(2, 3)) {
             Some(stake) => {
                 self.tally.yields += 1;
                 let command = Command::Yield { generation: stake.generation };
@@ -194,9 +201,9 @@ impl Driver {
         let worth = |side: &Side| {
             let node = cluster.node(*side);
             let record = node.superblock().filter(|_| node.is_up() && !node.hangs(now));
-            record.filter(|r| r.consistent).map_or((0, 0, 0), |r| {
+            record.filter(|r| r.consistent && node.has_its_disk()).map_or((0, false, 0, 0), |r| {
                 let led = u64::from(r.role == Role::Primary);
-                (1, r.lineage.generation.number, led)
+                (1, !oracle.is_restored(*side), r.lineage.generation.number, led)
             })
         };
         let known = |side: &Side| {

@@ -174,7 +174,7 @@ impl Driver {
                 if cluster.node(side).is_up() {
                     let changes = !matches!(operation, Operation::Read(_) | Operation::Flush);
                     self.tally.scripted_writes += u64::from(changes);
-                    oracle.ask(side, id, volume, operation);
+                    oracle.ask(cluster, side, id, volume, operation);
                     cluster.submit(side, id, volume, operation, helio_twin::Stamp(id.0));
                 }
             }
@@ -219,8 +219,13 @@ mod tests {
             hot_extents: helio_engine::HOT_EXTENTS,
         };
         let superblock = Superblock::new("db", "paris", [1 << 20].into());
-        let durable =
-            helio_engine::Durable { superblock, hot: Vec::new(), marks: Vec::new(), sequence: 0 };
+        let durable = helio_engine::Durable {
+            superblock,
+            hot: Vec::new(),
+            marks: Vec::new(),
+            sequence: 0,
+            members: Vec::new(),
+        };
         let mut engine = Engine::new(config, durable, 1, 1, Moment::ZERO);
         engine.handle(Moment::ZERO, event, &mut Vec::new());
         engine.records()[0].to_string()

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What reaches a node from behind: its clock, its connections' order, its files and disks in older or foreign hands.
 
-use crate::driver::{Act, Driver};
+use crate::driver::Driver;
 use crate::faults::Fault;
 use crate::scenario::{FOREIGN, span};
 use core::time::Duration;
+use helio_format::superblock::Superblock;
 use helio_twin::{Cluster, Restore, Side, Stamp};
+use helio_units::State;
 
 /// Stamps of a disk that belongs to somebody else.
 const STRANGER: u64 = FOREIGN | 1 << 59;
@@ -24,16 +26,28 @@ impl Driver {
                 self.put_back(side, Restore::Metadata, fault, cluster);
             }
             Fault::WrongDisk(side) => {
+                // Where both nodes lose what they had, nobody is left who has it.
+                let only = *self.tampered.get_or_insert(side) == side;
+                // A peer that has just begun to be copied to has no image of its own any more, whatever its record says yet.
+                let copies = Side::BOTH.into_iter().any(|side| {
+                    let engine = cluster.node(side).engine.as_ref();
+                    engine.is_some_and(|e| e.is_primary() && e.state() == State::Syncing)
+                });
+                if copies
+                    || self.lied
+                    || !only
+                    || !Side::BOTH.into_iter().all(|side| is_sound(cluster, side))
+                {
+                    return;
+                }
                 self.kill(side, true, cluster);
                 if !cluster.node(side).is_up() {
+                    self.coverage.struck(fault.class().1);
+                    self.snapshots[side.index()] = None;
                     cluster.swap_disk(side, |place| {
                         Stamp(STRANGER | u64::from(place.volume.0) << 32 | u64::from(place.block))
                     });
                 }
-            }
-            Fault::LyingFlush(side) => {
-                cluster.node_mut(side).disk.lie(true);
-                self.later(cluster, Act::MendDisk(side));
             }
             _ => {}
         }
@@ -42,11 +56,7 @@ impl Driver {
     /// The first time a snapshot is taken, the second time it is put back while the node is down.
     fn put_back(&mut self, side: Side, what: Restore, fault: Fault, cluster: &mut Cluster) {
         // Whoever goes back to an image that was no consistent one, while the other is gone too, has lost all there was.
-        let sound = |side: Side| {
-            let record = cluster.node(side).superblock();
-            record.is_some_and(|r| r.consistent && r.lineage.generation.number > 0)
-        };
-        if !Side::BOTH.into_iter().all(sound) {
+        if self.lied || !Side::BOTH.into_iter().all(|side| is_sound(cluster, side)) {
             return;
         }
         let Some(snapshot) = self.snapshots[side.index()].take() else {
@@ -76,4 +86,11 @@ impl Driver {
         let by = span(&mut self.dice, least, most);
         cluster.delay_acceptance(by);
     }
+}
+
+/// Whether a node's record says that its copy is one.
+fn is_sound(cluster: &Cluster, side: Side) -> bool {
+    let node = cluster.node(side);
+    let took_part = |r: &Superblock| r.consistent && r.lineage.generation.number > 0;
+    node.has_its_disk() && node.superblock().is_some_and(took_part)
 }

@@ -2,8 +2,10 @@
 //! The operator verifies now and then, whatever else goes on.
 
 use crate::driver::Driver;
+use crate::faults::Fault;
 use crate::oracle::Oracle;
 use crate::scenario::pick;
+use core::time::Duration;
 use helio_engine::{Command, VerifyWish};
 use helio_twin::{Cluster, Side};
 use helio_units::{Bytes, Rate};
@@ -27,5 +29,10 @@ impl Driver {
         let stop = self.dice.chance(1, 5);
         let command = if stop { Command::StopVerify } else { Command::Verify(wish) };
         self.command(cluster, oracle, side, command);
+        // A peer that dies with comparisons on their way to it must not be asked them again.
+        if !stop && self.dice.chance(1, 3) {
+            let fault = Fault::Kill { side: side.other(), power: self.dice.chance(1, 3) };
+            self.shortly(fault, Duration::from_millis(200), cluster);
+        }
     }
 }

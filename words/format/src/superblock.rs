@@ -27,7 +27,8 @@
 //! | 602..608 | zero |
 //! | 608..1120 | sizes of the volumes in bytes, 8 each, zeros behind the last; 2^58 in all at most |
 //! | 1120..1632 | verified: per volume, 8 each, when it was last compared whole and clean, in ms since 1970; 0 never |
-//! | 1632..4096 | zero |
+//! | 1632..2656 | members: per volume, 16 each, the identity of the store it lies on; 0 unknown |
+//! | 2656..4096 | zero |
 //!
 //! A body is valid if and only if every zero, every enumerated byte and every bound in the table holds. Sizes,
 //! granularity and hot slots say where everything else in the file lies; they never change in one file.
@@ -60,7 +61,7 @@ const SURE_AT: usize = 595;
 const COUNT_AT: usize = 600;
 const SIZES_AT: usize = 608;
 const VERIFIED_AT: usize = SIZES_AT + 8 * VOLUMES_MAX;
-const END_AT: usize = VERIFIED_AT + 8 * VOLUMES_MAX;
+const MEMBERS_AT: usize = VERIFIED_AT + 8 * VOLUMES_MAX;
 
 /// Whether the last consistent image can be brought back while an update runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -113,6 +114,8 @@ pub struct Superblock {
     pub sizes: Vec<u64>,
     /// When each volume was last compared whole and clean, in ms since 1970; 0 never.
     pub verified: Vec<u64>,
+    /// The identity of the store each volume lies on; 0 unknown.
+    pub members: Vec<u128>,
 }
 
 impl Superblock {
@@ -137,6 +140,7 @@ impl Superblock {
             group: group.into(),
             node: node.into(),
             verified: vec![0; sizes.len()],
+            members: vec![0; sizes.len()],
             sizes,
         }
     }
@@ -149,6 +153,7 @@ impl Superblock {
     pub fn encode(&self) -> [u8; BODY_BYTES] {
         assert!(self.sizes.len() <= VOLUMES_MAX, "a group of {} volumes", self.sizes.len());
         assert_eq!(self.sizes.len(), self.verified.len(), "a time for every volume");
+        assert_eq!(self.sizes.len(), self.members.len(), "an identity for every volume");
         assert!(self.fits(), "a superblock that cannot be: {self:?}");
         // The offsets of the table count from the page's start.
         let mut out = vec![0; HEADER_BYTES];
@@ -186,6 +191,11 @@ impl Superblock {
             for value in values {
                 w.u64(*value);
             }
+        }
+        w.0.resize(MEMBERS_AT, 0);
+        for identity in &self.members {
+            w.u64(*identity as u64);
+            w.u64((*identity >> 64) as u64);
         }
         let mut body = [0; BODY_BYTES];
         body[..out.len() - HEADER_BYTES].copy_from_slice(&out[HEADER_BYTES..]);
@@ -246,7 +256,9 @@ impl Superblock {
             Ok(values)
         };
         let sizes = per_volume(SIZES_AT, VERIFIED_AT)?;
-        let verified = per_volume(VERIFIED_AT, END_AT)?;
+        let verified = per_volume(VERIFIED_AT, MEMBERS_AT)?;
+        let mut halves = || Ok(u128::from(r.u64()?) | u128::from(r.u64()?) << 64);
+        let members = (0..count).map(|_| halves()).collect::<Result<Vec<_>, Short>>()?;
         zeros_to(&mut r, PAGE_BYTES)?;
         Ok(Self {
             role,
@@ -267,6 +279,7 @@ impl Superblock {
             node,
             sizes,
             verified,
+            members,
         })
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Links and nodes that go away and come back: order is kept or its loss is said, and the copies become equal.
 
+mod another_disk;
 mod diverged;
 mod hand_over;
 mod link;

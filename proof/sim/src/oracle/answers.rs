@@ -166,13 +166,15 @@ impl Oracle {
     ) -> Result<(), Violation> {
         let volumes = self.images[0].len();
         let durable = |side| durable_image(cluster, side, volumes);
+        // What was durable on files that were replaced since is nowhere.
+        let replaced = self.copies[side.other().index()].restored;
         let Some(history) = self.histories.get_mut(&at) else { return Ok(()) };
         let write = &history.writes[index as usize];
         let lacking = history.lacks(write, &durable(side));
         hold(lacking.is_none(), Promise::DurableHere, || {
             format!("FUA {:?} was answered and {lacking:?} is not durable on {side}", write.stamp)
         })?;
-        if mode == Some(Mode::Sync) {
+        if mode == Some(Mode::Sync) && !replaced {
             let lacking = history.lacks(write, &durable(side.other()));
             hold(lacking.is_none(), Promise::DurableThere, || {
                 format!("FUA {:?} was answered and {lacking:?} is not durable there", write.stamp)
@@ -192,12 +194,13 @@ impl Oracle {
         let Asked { side, volume, submitted, .. } = *asked;
         let volumes = self.images[0].len();
         let at = self.copies[side.index()].generation;
+        let replaced = self.copies[side.other().index()].restored;
         let Some(history) = self.histories.get_mut(&at) else { return Ok(()) };
         let here = durable_image(cluster, side, volumes);
         history.all_durable(&here, HERE, volume, submitted).map_err(|words| {
             Violation::new(Promise::DurableHere, format!("FLUSH on {side}: {words}"))
         })?;
-        if mode == Some(Mode::Sync) {
+        if mode == Some(Mode::Sync) && !replaced {
             let there = durable_image(cluster, side.other(), volumes);
             history.all_durable(&there, THERE, volume, submitted).map_err(|words| {
                 Violation::new(Promise::DurableThere, format!("FLUSH on {side}: {words}"))

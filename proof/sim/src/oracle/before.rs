@@ -45,7 +45,8 @@ impl Oracle {
         let node = cluster.node(side);
         let Some(record) = node.superblock() else { return Ok(()) };
         let copy = &self.copies[side.index()];
-        let was = copy.consistent && copy.generation != super::Key::default();
+        // What lies on another disk is no image of anything.
+        let was = copy.consistent && !copy.foreign && copy.generation != super::Key::default();
         if was && !record.consistent {
             let keeps = node.config.safe_copy != SafeCopy::Off && node.before.kept().is_some();
             hold(

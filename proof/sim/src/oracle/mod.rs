@@ -15,11 +15,12 @@ mod restored;
 mod roles;
 mod secondary;
 mod verify;
+mod weak;
 
 use crate::promise::{Promise, Violation, hold};
-use helio_engine::Operation;
+use helio_engine::{CommandId, Operation};
 use helio_twin::{Cluster, Died, Happening, Place, Side, Stamp};
-use helio_units::{Generation, Mode, RequestId, State, VolumeIndex};
+use helio_units::{Generation, Mode, Moment, RequestId, Sequence, State, VolumeIndex};
 use history::{History, Image, Serial};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,6 +39,8 @@ struct Asked {
     submitted: Serial,
     /// Its write in the history of the generation it was issued in.
     issued: Option<(Key, u32)>,
+    /// The last item of its node's line then: it is a later one.
+    behind: Sequence,
     /// Its node's store was asked for it.
     at_store: bool,
     /// It was sent to the peer.
@@ -56,6 +59,8 @@ struct Copy {
     serving: bool,
     /// Its files are older ones, and the two have not come to terms since.
     restored: bool,
+    /// Its disk is another one, and it has not begun to follow with that.
+    foreign: bool,
     /// Its image is judged now, as a secondary's.
     watched: bool,
     /// The power went, and nothing was adopted since.
@@ -120,9 +125,11 @@ pub(crate) struct Oracle {
     /// Images restored.
     pub(crate) restores: u64,
     /// A promotion was commanded and has not ended; with force or without, and when.
-    promoting: [Option<(bool, Serial)>; 2],
+    promoting: [Option<(CommandId, bool, Serial)>; 2],
     /// Blocks that silently turned into something else, and nobody wrote since.
     pub(crate) rotten: BTreeSet<Place>,
+    /// A disk lied.
+    weak: bool,
 }
 
 impl Oracle {
@@ -152,6 +159,7 @@ impl Oracle {
             restores: 0,
             promoting: [None; 2],
             rotten: BTreeSet::new(),
+            weak: false,
         };
         oracle.count_differences();
         oracle
@@ -166,11 +174,14 @@ impl Oracle {
     /// A client is about to ask.
     pub(crate) fn ask(
         &mut self,
+        cluster: &Cluster,
         side: Side,
         id: RequestId,
         volume: VolumeIndex,
         operation: Operation,
     ) {
+        let engine = cluster.node(side).engine.as_ref();
+        let behind = engine.map_or(Sequence::ZERO, |e| e.status(Moment::ZERO).cursors.head);
         self.serial += 1;
         let submitted = self.serial;
         let asked = Asked {
@@ -179,6 +190,7 @@ impl Oracle {
             operation,
             submitted,
             issued: None,
+            behind,
             at_store: false,
             sent: false,
         };
@@ -186,8 +198,8 @@ impl Oracle {
     }
 
     /// The operator is about to command a promotion.
-    pub(crate) fn promotion_commanded(&mut self, side: Side, force: bool) {
-        self.promoting[side.index()].get_or_insert((force, self.serial));
+    pub(crate) fn promotion_commanded(&mut self, side: Side, id: CommandId, force: bool) {
+        self.promoting[side.index()].get_or_insert((id, force, self.serial));
     }
 
     /// Requests that wait for an answer.
@@ -211,15 +223,18 @@ impl Oracle {
         cluster: &Cluster,
         journal: &[Happening],
     ) -> Result<(), Violation> {
+        if self.weak {
+            return self.observe_weakly(cluster, journal);
+        }
         let after = Side::BOTH.map(|side| View::of(cluster, side));
         for happening in journal {
             self.serial += 1;
             match happening {
                 Happening::Issued { side, volume, first, stamps, leading: true } => {
-                    self.issued(*side, *volume, *first, stamps, true)?;
+                    self.issued(*side, *volume, *first, stamps, None)?;
                 }
-                Happening::Sent { side, volume, first, stamps } => {
-                    self.issued(*side, *volume, *first, stamps, false)?;
+                Happening::Sent { side, at, volume, first, stamps } => {
+                    self.issued(*side, *volume, *first, stamps, Some(*at))?;
                 }
                 Happening::Changed { side, place, stamp, leading } => {
                     self.changed(*side, *place, *stamp, *leading)?;
@@ -231,7 +246,8 @@ impl Oracle {
                 }
                 Happening::Saved { side } => self.saved(cluster, *side)?,
                 Happening::Commanded { side, id, .. } if is_promotion(*id) => {
-                    self.promoting[side.index()] = None;
+                    // Another one may be refused while it is under way.
+                    self.promoting[side.index()].take_if(|(ended, ..)| *ended == *id);
                 }
                 Happening::Connected { side } => {
                     self.copies[side.index()].connected_at = self.serial;
@@ -240,6 +256,7 @@ impl Oracle {
                 Happening::Started { side } => self.started(cluster, *side)?,
                 Happening::Died { side, how } => self.died(*side, *how),
                 Happening::Restored { side } => self.restored(*side),
+                Happening::Swapped { side } => self.copies[side.index()].foreign = true,
                 Happening::Accused { side, words } => {
                     let detail = format!("{side}: {words}");
                     return Err(Violation::new(Promise::Civil, detail));
@@ -283,12 +300,13 @@ impl Oracle {
         volume: VolumeIndex,
         first: u32,
         stamps: &[Stamp],
-        at_store: bool,
+        sent_as: Option<Sequence>,
     ) -> Result<(), Violation> {
+        let at_store = sent_as.is_none();
         let at = self.copies[side.index()].generation;
         let stamp = stamps.first().copied().unwrap_or_default();
         let asked = if stamp == Stamp::ZEROS {
-            zero_asked_for(&mut self.asked, side, volume, first, stamps.len(), at_store)
+            zero_asked_for(&mut self.asked, (side, volume, first, stamps.len()), sent_as)
         } else {
             self.asked.get_mut(&RequestId(stamp.0))
         };
@@ -338,17 +356,14 @@ impl Asked {
 }
 
 /// Zeros have no name. Of those asked for alike, the one that was sent is issued, and the one that was issued is
-/// sent, before another one is.
+/// sent, before another one is. An item that was on the line before something was asked for is something else.
 fn zero_asked_for(
     asked: &mut BTreeMap<RequestId, Asked>,
-    side: Side,
-    volume: VolumeIndex,
-    first: u32,
-    blocks: usize,
-    at_store: bool,
+    (side, volume, first, blocks): (Side, VolumeIndex, u32, usize),
+    sent_as: Option<Sequence>,
 ) -> Option<&mut Asked> {
     let alike = |a: &&mut Asked| a.is_zero(side, volume, first, blocks);
-    let open = |a: &Asked| if at_store { !a.at_store } else { !a.sent };
+    let open = |a: &Asked| sent_as.map_or(!a.at_store, |at| !a.sent && at > a.behind);
     let alike = asked.values_mut().filter(alike).filter(|a| open(a));
     alike.min_by_key(|a| a.issued.is_none())
 }

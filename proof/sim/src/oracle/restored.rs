@@ -6,6 +6,11 @@ use super::Oracle;
 use helio_twin::Side;
 
 impl Oracle {
+    /// Whether a node's files are older ones, and the two have not come to terms since.
+    pub(crate) fn is_restored(&self, side: Side) -> bool {
+        self.copies[side.index()].restored
+    }
+
     pub(super) fn restored(&mut self, side: Side) {
         self.expected[side.index()] = None;
         let copy = &mut self.copies[side.index()];

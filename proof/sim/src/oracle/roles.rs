@@ -31,11 +31,14 @@ impl Oracle {
             if own.unclean && own.generation == self.history_of(record.lineage.generation) {
                 return self.look_again(cluster, side);
             }
-            return self.promoted(cluster, side, self.promoting[side.index()]);
+            let commanded = self.promoting[side.index()].map(|(_, force, asked)| (force, asked));
+            return self.promoted(cluster, side, commanded);
         }
         self.copies[side.index()].serving = false;
-        // One whose files were replaced doubts its marks as soon as it hears so: nothing is adopted by that.
-        let doubts = record.marks_void && self.copies[side.index()].restored;
+        self.copies[side.index()].foreign &= record.consistent;
+        // One whose files were replaced doubts its marks as soon as it hears so, and the other may be made to doubt its
+        // own by what those files remember: nothing is adopted by that.
+        let doubts = record.marks_void && self.copies.iter().any(|copy| copy.restored);
         if record.role == Role::Secondary && !record.wrote && !gave_up(record) && !doubts {
             self.nothing_discarded(cluster, side)?;
             // The two have come to terms: whoever was restored was told from the node it had been. One that goes back
@@ -126,6 +129,9 @@ impl Oracle {
         let rival = begins && cluster.node(side.other()).serves() && !by_force(&peer.generation);
         hold(!rival || force == Some(true), Promise::OnePrimary, || {
             format!("{side} becomes primary without force while the other serves")
+        })?;
+        hold(!(begins && own.foreign), Promise::ConsistentPromotion, || {
+            format!("{side} becomes primary on a disk that is not the one it was")
         })?;
         if own.restored || peer.restored {
             // What was never told to the other node before the files went back, nobody can miss.

@@ -45,6 +45,42 @@ impl Stage<'_> {
         hold(clean.is_empty(), Promise::FindsRot, || format!("still different: {clean:?}"))
     }
 
+    /// A disk lied: what it lost, if anything, a verify finds, and a repair ends it.
+    pub(super) fn find_lies(&mut self) -> Result<(), Violation> {
+        let Some(side) = Side::BOTH.into_iter().find(|side| self.cluster.node(*side).serves())
+        else {
+            return Ok(());
+        };
+        self.driver.clear();
+        self.command(side, Command::StopVerify);
+        self.command(side, Command::Update);
+        self.advance_until(|stage| stage.is_settled())?;
+        let differs = self.differing();
+        let status = self.verify(side, false)?;
+        let found = blocks(&status);
+        let all = status.beyond > 0 || found == differs;
+        hold(all && found.is_subset(&differs), Promise::FindsRot, || {
+            format!("a disk lied; {differs:?} differ, found were {found:?}")
+        })?;
+        self.counts.rotten += differs.len() as u64;
+        self.verify(side, true)?;
+        self.advance_until(|stage| stage.same_images() && stage.is_settled())
+    }
+
+    /// Where the images differ.
+    fn differing(&self) -> BTreeSet<Place> {
+        let [paris, lyon] = Side::BOTH.map(|side| self.cluster.node(side));
+        let volumes = (0..paris.config.volumes.len() as u16).map(VolumeIndex);
+        let differing = |volume| {
+            let pairs = paris.disk.live(volume).iter().zip(lyon.disk.live(volume));
+            (0u32..)
+                .zip(pairs)
+                .filter(|(_, (one, other))| one != other)
+                .map(move |(block, _)| Place { volume, block })
+        };
+        volumes.flat_map(differing).collect()
+    }
+
     fn rot(&mut self, side: Side) {
         for n in 0..self.driver.dice.below(12) {
             let volumes = self.cluster.node(side).config.volumes.len() as u64;

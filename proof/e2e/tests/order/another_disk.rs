@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A member is another one than it was: it is noticed at the start, and never led from.
+
+use helio_e2e::{
+    Book, Image, Load, Promise, assert_members_equal, begin, image, wait, wait_level, wait_state,
+};
+use helio_testkit::{Dice, Pair, Plan};
+use helio_units::{Bytes, Mode};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+const SOME: Load = Load { count: Some(300), ..Load::PLAIN };
+const SIZE: Bytes = Bytes::mib(16);
+
+/// A pair in sync that replicates from paris, written to.
+#[track_caller]
+fn written(dice: &Dice) -> (Pair, Arc<Book>) {
+    let pair = Plan::new("db").mode(Mode::Sync).volume("data", SIZE).start();
+    begin(&pair, "paris");
+    let book = Arc::new(Book::new(dice.seed()));
+    SOME.run(&pair, "paris", dice, &book);
+    wait_level(&pair, "paris");
+    (pair, book)
+}
+
+/// Another file of the same size, with bytes nobody of the pair ever wrote.
+fn swap(member: &Path) {
+    fs::remove_file(member).expect("it is there");
+    fs::write(member, vec![0xA5; SIZE.0 as usize]).expect("it can be written");
+}
+
+fn is_foreign(status: &Value) -> bool {
+    status["fault"].as_str().is_some_and(|fault| fault.contains("another disk than before"))
+}
+
+#[track_caller]
+fn all_is_there(pair: &Pair, primary: &str, book: &Book) {
+    wait_level(pair, primary);
+    assert_members_equal(pair, "data");
+    let blank = Image::of_numbers(vec![0; 4096]);
+    let judged = book.judge(0, &blank, &image(pair, primary, book.run()), Promise::Everything);
+    assert!(judged.is_ok(), "{judged:?}");
+}
+
+#[test]
+fn a_secondary_with_another_disk_is_compared_whole_and_brought_level() {
+    let dice = Dice::of_test("a_secondary_with_another_disk_is_compared_whole_and_brought_level");
+    let (mut pair, book) = written(&dice);
+    pair.daemon("lyon").terminate();
+    swap(&pair.member("lyon", "data"));
+    pair.start("lyon");
+    all_is_there(&pair, "paris", &book);
+    let member = pair.member("lyon", "data").display().to_string();
+    let log = pair.daemon("lyon").log();
+    assert!(log.contains("another disk than before") && log.contains(&member), "{log}");
+    let log = pair.daemon("paris").log();
+    assert!(log.contains("lyon met as unproven"), "{log}");
+
+    // From now on that disk is the one it was.
+    pair.daemon("lyon").terminate();
+    pair.start("lyon");
+    wait_level(&pair, "paris");
+    let log = pair.daemon("paris").log();
+    assert_eq!(log.matches("lyon met as unproven").count(), 1, "{log}");
+}
+
+#[test]
+fn a_primary_with_another_disk_serves_nobody_until_its_peer_has_brought_it_level() {
+    let dice = Dice::of_test("a_primary_with_another_disk_serves_nobody");
+    let (mut pair, book) = written(&dice);
+    pair.daemon("paris").terminate();
+    let (member, aside) = (pair.member("paris", "data"), pair.scratch().path().join("aside"));
+    fs::rename(&member, &aside).expect("both are in one folder");
+    fs::write(&member, vec![0xA5; SIZE.0 as usize]).expect("it can be written");
+    pair.start("paris");
+    wait(&pair, "paris", "the fault and the peer", |status| {
+        is_foreign(status) && status["peer"]["connection"] == "connected"
+    });
+    let said = pair.helio("paris", &["promote", "db", "--force", "--yes"]).expect_failure();
+    for word in ["another disk than before", &member.display().to_string(), "metadata accept"] {
+        assert!(said.contains(word), "{word}: {said}");
+    }
+
+    // The right disk is the right one again, and nothing was recorded meanwhile.
+    pair.daemon("paris").terminate();
+    fs::rename(&aside, &member).expect("both are in one folder");
+    pair.start("paris");
+    all_is_there(&pair, "paris", &book);
+
+    pair.daemon("paris").terminate();
+    swap(&member);
+    pair.start("paris");
+    wait(&pair, "lyon", "the peer", |status| status["peer"]["connection"] == "connected");
+    pair.helio("lyon", &["promote", "db"]).expect_success();
+    all_is_there(&pair, "lyon", &book);
+}
+
+#[test]
+fn a_copy_in_place_of_a_primarys_disk_serves_once_the_operator_says_so() {
+    let dice = Dice::of_test("a_copy_in_place_of_a_primarys_disk");
+    let (mut pair, book) = written(&dice);
+    pair.daemon("paris").terminate();
+    let (member, aside) = (pair.member("paris", "data"), pair.scratch().path().join("aside"));
+    fs::rename(&member, &aside).expect("both are in one folder");
+    fs::write(&member, fs::read(&aside).expect("it is there")).expect("it can be written");
+    pair.start("paris");
+    wait(&pair, "paris", "the fault", is_foreign);
+    pair.daemon("paris").terminate();
+    let said = pair.helio("paris", &["metadata", "accept", "db"]).expect_success();
+    assert!(said.contains("takes the members of db as they are"), "{said}");
+    pair.start("paris");
+    wait_state(&pair, "paris", "replicating");
+    all_is_there(&pair, "paris", &book);
+}
