@@ -191,7 +191,7 @@ impl Primary {
 
     /// Nothing is under way: every request answered, nobody waiting.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.slots.under_way() == 0 && self.gate.is_empty()
+        self.slots.under_way() == 0 && self.gate.is_empty() && !self.copier.survey.is_looking()
     }
 }
 

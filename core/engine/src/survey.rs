@@ -54,6 +54,8 @@ struct Stretch {
 pub(crate) struct Survey {
     stretches: Vec<Option<Stretch>>,
     open: usize,
+    /// Looks at the local store under way.
+    looks: usize,
     /// Those the target was asked about, in order.
     asked: VecDeque<StretchId>,
 }
@@ -76,6 +78,11 @@ impl Survey {
     fn end(&mut self, StretchId(at): StretchId) {
         self.stretches[at as usize] = None;
         self.open -= 1;
+    }
+
+    /// Whether the local store is being asked.
+    pub(crate) fn is_looking(&self) -> bool {
+        self.looks > 0
     }
 
     /// The connection is gone, and with it whoever was asked.
@@ -124,13 +131,14 @@ impl Primary {
         {
             let Some(stretch) = self.copier.claim_stretch(&mut self.marks) else { return };
             let id = self.copier.survey.begin(stretch);
-            look(id, &stretch, s);
+            self.survey_look(id, s);
         }
     }
 
     /// The local store was asked whether it holds anything there.
     pub(crate) fn surveyed(&mut self, id: StretchId, outcome: StoreOutcome, s: &mut Shared) {
         let stretch = self.copier.survey.get(id);
+        self.copier.survey.looks -= 1;
         let of_this_round = stretch.round == self.copier.round;
         let current = of_this_round && self.copier.running && self.flow.is_some();
         // What cannot be asked is read, and a fault comes to light there.
@@ -193,18 +201,15 @@ impl Primary {
             stretch.gated = true;
         }
         if self.gate.enter(Ticket::Survey(id), volume, extent) {
-            self.survey_again(id, s);
+            self.survey_look(id, s);
         }
         Ok(())
     }
 
-    /// The gate is ours: is it still empty here?
-    pub(crate) fn survey_again(&self, id: StretchId, s: &mut Shared) {
-        look(id, &self.copier.survey.get(id), s);
+    /// Is it empty here? Before the target is asked, and again once the gate is ours.
+    pub(crate) fn survey_look(&mut self, id: StretchId, s: &mut Shared) {
+        let Stretch { volume, extent, .. } = self.copier.survey.get(id);
+        self.copier.survey.looks += 1;
+        s.store(volume, StoreOp::IsEmpty { extent }, Purpose::Survey(id));
     }
-}
-
-fn look(id: StretchId, stretch: &Stretch, s: &mut Shared) {
-    let op = StoreOp::IsEmpty { extent: stretch.extent };
-    s.store(stretch.volume, op, Purpose::Survey(id));
 }

@@ -377,7 +377,7 @@ impl Primary {
             match ticket {
                 Ticket::Part(part) => self.issue(part, s),
                 Ticket::Copy(job) => self.copy_read(job, s),
-                Ticket::Survey(stretch) => self.survey_again(stretch, s),
+                Ticket::Survey(stretch) => self.survey_look(stretch, s),
                 Ticket::Verify(check) => Self::verify_read(check, s),
             }
         }
