@@ -70,6 +70,7 @@ impl Desk {
             resync: ResyncConfig::default(),
             safe_copy: SafeCopy::On { bound },
             hook_before_sync: false,
+            hold: core::time::Duration::ZERO,
         };
         let mut record = Superblock::new("db", "lyon", [SIZE.0].into());
         (record.lineage, record.consistent, record.head) = (lineage, consistent, Sequence(7));

@@ -53,6 +53,7 @@ impl Engine {
         self.doubt_marks();
         self.handed(serving);
         if self.primary.is_some() {
+            self.lease_taken();
             self.meet_as_source();
         } else if serving {
             self.meet_as_target();
@@ -245,6 +246,7 @@ impl Engine {
         if matches!(self.standing, Standing::Returning) {
             self.step_back();
         }
+        self.lease_met();
     }
 
     fn refuse_to_go_on(&mut self, label: &'static str) {
@@ -258,7 +260,7 @@ impl Engine {
         let relation = self.superblock.lineage.relation_of(&peer.lineage);
         let older = peer.remembers > self.keeping.sequence;
         if !matches!(self.standing, Standing::Returning) {
-            return;
+            return self.lease_met();
         }
         match relation {
             Relation::Unrelated => self.refuse_to_go_on("unrelated"),

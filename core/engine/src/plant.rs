@@ -30,6 +30,8 @@ pub enum Plant {
     RestoreProven,
     /// A peer that lost its memory is asked to compare what it may have gone beyond.
     CompareAgain,
+    /// A primary answers without a peer that may hold a lease.
+    LeaseIgnored,
 }
 
 impl Plant {
@@ -47,6 +49,7 @@ impl Plant {
         ("end-keeping-early", Self::EndKeepingEarly),
         ("restore-proven", Self::RestoreProven),
         ("compare-again", Self::CompareAgain),
+        ("lease-ignored", Self::LeaseIgnored),
     ];
 }
 

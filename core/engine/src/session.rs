@@ -221,6 +221,10 @@ impl Engine {
                 Ok(())
             }
             Message::Roles(talk) if up => self.peer_talks_roles(talk),
+            Message::Lease(talk) if up => {
+                self.peer_talks_lease(talk);
+                Ok(())
+            }
             Message::PromoteReply { granted, text } if up => {
                 self.promotion_answered(granted, text);
                 Ok(())

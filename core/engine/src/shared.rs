@@ -7,6 +7,7 @@ use crate::config::Config;
 use crate::copier::JobId;
 use crate::cover::{Change, Cover, Parked};
 use crate::effect::{Answer, Effect, Keep, Loudness, Note, StoreOp};
+use crate::lease::Lease;
 use crate::plant::{Plant, planted};
 use crate::verify::{Check, Verify};
 use alloc::string::String;
@@ -92,6 +93,8 @@ pub(crate) struct Shared {
     pub(crate) keeper: Keeper,
     /// Where a verify is; it outlives the primary that runs it.
     pub(crate) verify: Verify,
+    /// What may be answered without the peer, and who may take over without being asked.
+    pub(crate) lease: Lease,
     ios: Vec<Option<UnderWay>>,
     free: Vec<u32>,
 }
@@ -104,6 +107,7 @@ impl Shared {
             cover,
             keeper: Keeper::new(&config.volumes),
             verify: Verify::new(config.volumes.len()),
+            lease: Lease::default(),
             config,
             now: Moment::ZERO,
             out: Vec::new(),

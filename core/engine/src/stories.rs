@@ -171,7 +171,12 @@ impl Desk {
 
     /// A primary whose peer joined as new and has everything.
     fn replicating(mode: Mode) -> Self {
-        let mut desk = Self::primary(Config { mode, ..config() });
+        Self::level(Config { mode, ..config() })
+    }
+
+    /// The same, with other settings.
+    fn level(config: Config) -> Self {
+        let mut desk = Self::primary(config);
         desk.meet(hello(Lineage::default(), true));
         desk.store_all();
         desk.acked(2);
@@ -255,6 +260,7 @@ fn config() -> Config {
         resync: ResyncConfig::default(),
         safe_copy: SafeCopy::On { bound: None },
         hook_before_sync: false,
+        hold: core::time::Duration::ZERO,
     }
 }
 
@@ -632,5 +638,6 @@ fn digests_are_read_only_once_the_stream_is_adopted() {
 }
 
 mod ask;
+mod lease;
 #[path = "switch_stories.rs"]
 mod switch_stories;

@@ -329,6 +329,7 @@ pub fn fields(b: &Superblock) -> Vec<(&'static str, String)> {
         ("ancestors", ancestors.join(", ")),
         ("sizes", sizes.join(", ")),
         ("verified", verified.join(", ")),
+        ("hold-ms", b.hold.to_string()),
     ])
 }
 

@@ -17,9 +17,11 @@
 //! | 9 promote reply | granted flag, text |
 //! | 10 to 16 | [`crate::copying`] |
 //! | 17 to 19 | [`crate::roles`] |
+//! | 21 to 23 | [`crate::lease`] |
 
 use crate::copying::Copying;
 use crate::cursor::{Reader, Short, Writer};
+use crate::lease::Lease;
 use crate::lineage::Lineage;
 use crate::roles::Roles;
 use alloc::string::String;
@@ -353,6 +355,8 @@ pub enum Message {
     Copying(Copying),
     /// About roles.
     Roles(Roles),
+    /// About the hold lease.
+    Lease(Lease),
 }
 
 impl Message {
@@ -371,6 +375,7 @@ impl Message {
             Self::PromoteReply { .. } => 9,
             Self::Copying(talk) => talk.code(),
             Self::Roles(talk) => talk.code(),
+            Self::Lease(talk) => talk.code(),
         }
     }
 
@@ -438,6 +443,7 @@ impl Message {
             }
             Self::Copying(talk) => talk.encode(&mut w),
             Self::Roles(talk) => talk.encode(&mut w),
+            Self::Lease(talk) => talk.encode(&mut w),
         }
     }
 
@@ -491,6 +497,7 @@ impl Message {
             9 => Self::PromoteReply { granted: r.flag()?, text: decode_text(r)? },
             10..=16 => Self::Copying(Copying::decode(code, r)?),
             17..=19 => Self::Roles(Roles::decode(code, r)?),
+            21..=23 => Self::Lease(Lease::decode(code, r)?),
             _ => return Err(Short),
         })
     }

@@ -109,6 +109,14 @@ fn hello() -> impl Strategy<Value = Message> {
     )
 }
 
+fn lease() -> impl Strategy<Value = Lease> {
+    (0..3, any::<u64>(), any::<u32>()).prop_map(|(kind, number, millis)| match kind {
+        0 => Lease::Wanted { number, millis },
+        1 => Lease::Granted { number, millis },
+        _ => Lease::Returned,
+    })
+}
+
 pub(crate) fn any_message() -> impl Strategy<Value = Message> {
     let start = (lineage(), any::<[u64; 2]>(), any::<[bool; 2]>()).prop_map(
         |(lineage, [from, to_copy], [consistent, keep])| {
@@ -162,6 +170,7 @@ pub(crate) fn any_message() -> impl Strategy<Value = Message> {
         }),
         copying().prop_map(Message::Copying),
         roles().prop_map(Message::Roles),
+        lease().prop_map(Message::Lease),
         (prop::sample::select(Parting::ALL.to_vec()), ".{0,100}")
             .prop_map(|(parting, text)| Message::Goodbye { parting, text }),
         (generation(), any::<u64>()).prop_map(|(generation, durable)| {

@@ -27,7 +27,8 @@
 //! | 602..608 | zero |
 //! | 608..1120 | sizes of the volumes in bytes, 8 each, zeros behind the last; 2^58 in all at most |
 //! | 1120..1632 | verified: per volume, 8 each, when it was last compared whole and clean, in ms since 1970; 0 never |
-//! | 1632..4096 | zero |
+//! | 1632..1636 | hold: a lease of so many ms at most may be out, granted by this node as primary; 0 none |
+//! | 1636..4096 | zero |
 //!
 //! A body is valid if and only if every zero, every enumerated byte and every bound in the table holds. Sizes,
 //! granularity and hot slots say where everything else in the file lies; they never change in one file.
@@ -60,7 +61,7 @@ const SURE_AT: usize = 595;
 const COUNT_AT: usize = 600;
 const SIZES_AT: usize = 608;
 const VERIFIED_AT: usize = SIZES_AT + 8 * VOLUMES_MAX;
-const END_AT: usize = VERIFIED_AT + 8 * VOLUMES_MAX;
+const HOLD_AT: usize = VERIFIED_AT + 8 * VOLUMES_MAX;
 
 /// Whether the last consistent image can be brought back while an update runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -113,6 +114,8 @@ pub struct Superblock {
     pub sizes: Vec<u64>,
     /// When each volume was last compared whole and clean, in ms since 1970; 0 never.
     pub verified: Vec<u64>,
+    /// A hold lease of so many ms at most may be out, granted by this node as primary; 0 none.
+    pub hold: u32,
 }
 
 impl Superblock {
@@ -138,6 +141,7 @@ impl Superblock {
             node: node.into(),
             verified: vec![0; sizes.len()],
             sizes,
+            hold: 0,
         }
     }
 
@@ -187,6 +191,8 @@ impl Superblock {
                 w.u64(*value);
             }
         }
+        w.0.resize(HOLD_AT, 0);
+        w.u32(self.hold);
         let mut body = [0; BODY_BYTES];
         body[..out.len() - HEADER_BYTES].copy_from_slice(&out[HEADER_BYTES..]);
         body
@@ -246,7 +252,8 @@ impl Superblock {
             Ok(values)
         };
         let sizes = per_volume(SIZES_AT, VERIFIED_AT)?;
-        let verified = per_volume(VERIFIED_AT, END_AT)?;
+        let verified = per_volume(VERIFIED_AT, HOLD_AT)?;
+        let hold = r.u32()?;
         zeros_to(&mut r, PAGE_BYTES)?;
         Ok(Self {
             role,
@@ -267,6 +274,7 @@ impl Superblock {
             node,
             sizes,
             verified,
+            hold,
         })
     }
 }

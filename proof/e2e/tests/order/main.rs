@@ -3,6 +3,7 @@
 
 mod diverged;
 mod hand_over;
+mod lease;
 mod link;
 mod queue;
 mod restart;
