@@ -55,6 +55,9 @@ impl Engine {
     pub(crate) fn record_company(&mut self) {
         let lineage = self.superblock.lineage;
         let Some(primary) = &mut self.primary else { return };
+        if self.metadata_failed && primary.wants_alone && !primary.unrecorded {
+            primary.refuse_alone(&mut self.shared);
+        }
         if primary.tell_generation {
             primary.go_on_in(lineage, &mut self.shared);
         }

@@ -41,6 +41,7 @@ fn paris(serving: bool) -> Hello {
         wrote: true,
         alone: true,
         trusted: true,
+        doubts: false,
         sure: true,
         lineage: generation(1),
         head: Sequence(20),

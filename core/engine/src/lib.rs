@@ -34,6 +34,7 @@ pub mod explain;
 mod follower;
 mod gate;
 mod guess;
+mod invalid;
 mod invariants;
 mod keep;
 mod lease;

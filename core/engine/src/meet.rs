@@ -91,6 +91,8 @@ impl Engine {
         let (received, theirs) = (peer.received, peer.metadata);
         primary.peer_keeping.met(peer.consistent, peer.head);
         // What a side that was given up holds lies on no line, and is in no proof: its marks alone tell it.
+        // A primary that could not record what it did remembers it, as long as it runs.
+        facts.invalid = ours.doubts || peer.doubts && !self.metadata_failed;
         let on_line = peer.wrote || !peer.alone;
         facts.same_memory = on_line && primary.peer_incarnation == Some(peer.incarnation);
         facts.equal = on_line && self.equal_at_start && primary.retaining;

@@ -32,6 +32,8 @@ pub enum Plant {
     CompareAgain,
     /// A primary answers without a peer that may hold a lease.
     LeaseIgnored,
+    /// A primary that cannot write its metadata writes its store before the peer has recorded that.
+    UncoveredEarly,
 }
 
 impl Plant {
@@ -50,6 +52,7 @@ impl Plant {
         ("restore-proven", Self::RestoreProven),
         ("compare-again", Self::CompareAgain),
         ("lease-ignored", Self::LeaseIgnored),
+        ("uncovered-early", Self::UncoveredEarly),
     ];
 }
 

@@ -173,6 +173,7 @@ impl Engine {
                     && facts.consistent
                     && !facts.own
                     && !facts.target_old
+                    && !facts.invalid
             });
         self.begin_promotion(Some(command), equal);
     }

@@ -48,6 +48,8 @@ pub(crate) enum Goal {
     Restored,
     /// A promotion by lease came too late: the record is as it was.
     Unpromoted,
+    /// The peer's metadata tells nothing since that generation.
+    PeerInvalid(Generation),
 }
 
 /// The record of a side that is given up.
@@ -104,6 +106,10 @@ impl Engine {
                 b.clean = false;
                 b.equal = false;
                 b.hold = 0;
+                if start.whole {
+                    // The sender's own record says that everything is to be copied.
+                    b.peer_invalid = Generation::NONE;
+                }
             }
             Goal::Consistent => {
                 b.consistent = true;
@@ -140,7 +146,11 @@ impl Engine {
                 b.hold =
                     self.shared.lease.on_record(b.hold, now).max(self.shared.config.hold_millis());
             }
-            Goal::Void => b.marks_void = true,
+            Goal::Void => {
+                b.marks_void = true;
+                b.peer_invalid = Generation::NONE;
+            }
+            Goal::PeerInvalid(generation) => b.peer_invalid = generation,
             Goal::MarksKept => b.marks_void = false,
             Goal::Yielded { lineage, .. } => {
                 if lineage.generation == Generation::NONE {
@@ -216,6 +226,7 @@ impl Engine {
             }
             Goal::SteppedBack | Goal::Together | Goal::MarksKept | Goal::Remember => {}
             Goal::Alone => self.alone_saved(),
+            Goal::PeerInvalid(_) => self.peer_invalid_saved(),
             Goal::Void => {
                 if self.awaited == Some(Awaited::Void) {
                     self.sync_as_wanted();

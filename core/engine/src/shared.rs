@@ -95,6 +95,8 @@ pub(crate) struct Shared {
     pub(crate) verify: Verify,
     /// What may be answered without the peer, and who may take over without being asked.
     pub(crate) lease: Lease,
+    /// Stores are written uncovered: the peer recorded that this node's metadata tells nothing.
+    pub(crate) uncovered: bool,
     ios: Vec<Option<UnderWay>>,
     free: Vec<u32>,
 }
@@ -108,6 +110,7 @@ impl Shared {
             keeper: Keeper::new(&config.volumes),
             verify: Verify::new(config.volumes.len()),
             lease: Lease::default(),
+            uncovered: false,
             config,
             now: Moment::ZERO,
             out: Vec::new(),
@@ -126,7 +129,11 @@ impl Shared {
         let what = match op {
             StoreOp::Write { extent, .. }
             | StoreOp::Zero { extent, .. }
-            | StoreOp::Discard { extent, .. } => What::Changes(extent),
+            | StoreOp::Discard { extent, .. }
+                if !self.uncovered =>
+            {
+                What::Changes(extent)
+            }
             StoreOp::Flush => What::Flushes(self.cover.flush_begins(volume)),
             _ => What::Looks,
         };

@@ -375,7 +375,7 @@ impl Engine {
             Some((volume, fault)) => {
                 Some(format!("volume {} failed on this node: {fault}", volume.0))
             }
-            None if self.metadata_failed => Some("the metadata file cannot be written".to_string()),
+            None if self.metadata_failed => self.metadata_text(),
             None if self.shared.keeper.failed => {
                 Some("the before-image file failed; mend it and restart the daemon".to_string())
             }

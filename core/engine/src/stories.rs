@@ -37,6 +37,8 @@ struct Desk {
     payloads: u64,
     /// How often the operator's hook was asked.
     hooks: u32,
+    /// The metadata file cannot be written.
+    unwritable: bool,
 }
 
 impl Desk {
@@ -54,6 +56,7 @@ impl Desk {
             results: Vec::new(),
             payloads: 0,
             hooks: 0,
+            unwritable: false,
         }
     }
 
@@ -99,7 +102,8 @@ impl Desk {
                 Keep::Hot { ticket, .. } => Kept::Hot { ticket },
                 Keep::Marks { page, .. } => Kept::Marks { page },
             };
-            self.tell(Event::Kept { kept, ok: true, sequence: 1 });
+            let ok = !self.unwritable;
+            self.tell(Event::Kept { kept, ok, sequence: 1 });
         }
     }
 
@@ -277,6 +281,7 @@ fn hello(lineage: Lineage, consistent: bool) -> Hello {
         wrote: false,
         alone: false,
         trusted: true,
+        doubts: false,
         lineage,
         head: Sequence::ZERO,
         received: Sequence::ZERO,
@@ -638,6 +643,7 @@ fn digests_are_read_only_once_the_stream_is_adopted() {
 }
 
 mod ask;
+mod invalid;
 mod lease;
 #[path = "switch_stories.rs"]
 mod switch_stories;

@@ -96,6 +96,7 @@ fn hello() -> impl Strategy<Value = Message> {
                 alone: f[5],
                 trusted: f[6],
                 sure: f[7],
+                doubts: f[0] ^ f[7],
                 lineage,
                 head: Sequence(n[2]),
                 received: Sequence(n[3]),
@@ -171,6 +172,8 @@ pub(crate) fn any_message() -> impl Strategy<Value = Message> {
         copying().prop_map(Message::Copying),
         roles().prop_map(Message::Roles),
         lease().prop_map(Message::Lease),
+        generation().prop_map(|generation| Message::Invalid(Invalid::Failed { generation })),
+        Just(Message::Invalid(Invalid::Recorded)),
         (prop::sample::select(Parting::ALL.to_vec()), ".{0,100}")
             .prop_map(|(parting, text)| Message::Goodbye { parting, text }),
         (generation(), any::<u64>()).prop_map(|(generation, durable)| {

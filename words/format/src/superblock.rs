@@ -28,7 +28,8 @@
 //! | 608..1120 | sizes of the volumes in bytes, 8 each, zeros behind the last; 2^58 in all at most |
 //! | 1120..1632 | verified: per volume, 8 each, when it was last compared whole and clean, in ms since 1970; 0 never |
 //! | 1632..1636 | hold: a lease of so many ms at most may be out, granted by this node as primary; 0 none |
-//! | 1636..4096 | zero |
+//! | 1636..1652 | the peer's metadata tells nothing since this generation: u64 u64; zeros where it does |
+//! | 1652..4096 | zero |
 //!
 //! A body is valid if and only if every zero, every enumerated byte and every bound in the table holds. Sizes,
 //! granularity and hot slots say where everything else in the file lies; they never change in one file.
@@ -40,7 +41,7 @@ use crate::page::{BODY_BYTES, HEADER_BYTES, PAGE_BYTES, PageError};
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
-use helio_units::{Role, Sequence};
+use helio_units::{Generation, Role, Sequence};
 
 /// Fewest bytes per mark.
 pub const GRANULARITY_MIN: u32 = 4 << 10;
@@ -116,6 +117,8 @@ pub struct Superblock {
     pub verified: Vec<u64>,
     /// A hold lease of so many ms at most may be out, granted by this node as primary; 0 none.
     pub hold: u32,
+    /// The peer's metadata tells nothing of what it did since this generation; none where it does.
+    pub peer_invalid: Generation,
 }
 
 impl Superblock {
@@ -142,6 +145,7 @@ impl Superblock {
             verified: vec![0; sizes.len()],
             sizes,
             hold: 0,
+            peer_invalid: Generation::NONE,
         }
     }
 
@@ -193,6 +197,7 @@ impl Superblock {
         }
         w.0.resize(HOLD_AT, 0);
         w.u32(self.hold);
+        w.generation(self.peer_invalid);
         let mut body = [0; BODY_BYTES];
         body[..out.len() - HEADER_BYTES].copy_from_slice(&out[HEADER_BYTES..]);
         body
@@ -253,7 +258,7 @@ impl Superblock {
         };
         let sizes = per_volume(SIZES_AT, VERIFIED_AT)?;
         let verified = per_volume(VERIFIED_AT, HOLD_AT)?;
-        let hold = r.u32()?;
+        let (hold, peer_invalid) = (r.u32()?, r.generation()?);
         zeros_to(&mut r, PAGE_BYTES)?;
         Ok(Self {
             role,
@@ -275,6 +280,7 @@ impl Superblock {
             sizes,
             verified,
             hold,
+            peer_invalid,
         })
     }
 }

@@ -26,6 +26,7 @@ fn sample() -> Superblock {
         sizes: [1 << 30, 4096].into(),
         verified: [0, 0x0123_4567].into(),
         hold: 0x0A0B,
+        peer_invalid: Generation { number: 5, tag: 6 },
     }
 }
 
@@ -56,14 +57,15 @@ fn the_fields_stand_where_the_table_says() {
     assert_eq!((page[600], page[611], page[617]), (2, 64, 16));
     assert_eq!((page[1120], &page[1128..1132]), (0, &[0x67, 0x45, 0x23, 0x01][..]));
     assert_eq!(&page[1632..1636], &[0x0B, 0x0A, 0, 0]);
-    assert!(page[1132..1632].iter().chain(&page[1636..]).all(|byte| *byte == 0));
+    assert_eq!((page[1636], page[1644]), (5, 6));
+    assert!(page[1132..1632].iter().chain(&page[1652..]).all(|byte| *byte == 0));
 }
 
 /// Those bytes that mean nothing and those that only take some values.
 #[test]
 fn a_byte_that_cannot_be_is_damage_even_with_the_right_checksum() {
     let body = sample().encode();
-    let zeros = [200, 464, 470, 529, 540, 595, 599, 602, 607, 624, 1119, 1136, 1631, 1636, 4095];
+    let zeros = [200, 464, 470, 529, 540, 595, 599, 602, 607, 624, 1119, 1136, 1631, 1652, 4095];
     let picky = [32, 33, 34, 35, 36, 37, 38, 39, 56, 62, 80, 465, 601, 615];
     for at in zeros.into_iter().chain(picky) {
         let mut damaged = body;

@@ -51,7 +51,8 @@ fn with_a_lease_the_secondary_takes_over_and_its_old_primary_follows() {
 
     relay.control().heal();
     wait_level(&pair, "lyon");
-    writer.broken();
+    writer.stop();
+    assert_eq!(book.failures().len(), 1, "the write that waited was never done");
     assert_eq!(group(&pair, "paris")["role"], "secondary", "nobody had to resolve anything");
     assert_members_equal(&pair, "data");
 }
