@@ -9,7 +9,7 @@ use core::time::Duration;
 use helio_engine::{Command, CommandId, Effect, Event, Request};
 use helio_ledger::LedgerError;
 use helio_netmodel::{Dice, Profile};
-use helio_units::{IoId, Moment};
+use helio_units::{IoId, Moment, Sequence};
 use std::collections::BinaryHeap;
 
 /// A shard takes several events before it settles, but not for longer than this.
@@ -254,11 +254,15 @@ impl Cluster {
         self.effects = effects;
         let node = self.node(side);
         let Some(engine) = &node.engine else { return };
+        let holds_line = engine.holds_line();
         // An engine that asks for the past is woken at once, but time must move.
         let wake = node.clock.when(engine.deadline()).max(self.now + Duration::from_micros(1));
         if wake < node.wake_at {
             self.node_mut(side).wake_at = wake;
             self.push_node(wake, side, NodeDue::Wake);
+        }
+        if !holds_line {
+            self.node_mut(side).sent = Sequence::ZERO;
         }
     }
 

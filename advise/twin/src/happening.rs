@@ -31,7 +31,7 @@ pub enum Replied {
 /// Something that happened.
 #[derive(Clone, Debug)]
 pub enum Happening {
-    /// A primary sends a client's change. Where its own store is not told first, this is its place in the order of the
+    /// A primary sends a client's change for the first time. Where its own store is not told first, this is its place in the order of the
     /// bytes.
     Sent {
         /// By which node.

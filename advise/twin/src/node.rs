@@ -10,7 +10,7 @@ use core::fmt;
 use helio_engine::{Config, Durable, Engine, Event};
 use helio_format::superblock::Superblock;
 use helio_ledger::LedgerError;
-use helio_units::Moment;
+use helio_units::{Moment, Sequence};
 
 /// One of the two nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -79,6 +79,8 @@ pub struct Node {
     pub(crate) hung_until: Moment,
     /// It reads nothing from its peer.
     pub(crate) paused: bool,
+    /// The last item of its line that was sent once.
+    pub(crate) sent: Sequence,
     pub(crate) wake_at: Moment,
     pub(crate) settling: bool,
     pub(crate) saving: Option<Superblock>,
@@ -100,6 +102,7 @@ impl Node {
             life: 0,
             hung_until: Moment::ZERO,
             paused: false,
+            sent: Sequence::ZERO,
             wake_at: Moment::NEVER,
             settling: false,
             saving: None,
@@ -156,6 +159,7 @@ impl Node {
         self.saved = Some(durable.superblock.clone());
         self.life += 1;
         self.hung_until = now;
+        self.sent = Sequence::ZERO;
         let shown = self.clock.read(now);
         let mut engine = Engine::new(self.config.clone(), durable, incarnation, seed, shown);
         if let Some(kept) = self.before.open() {

@@ -199,7 +199,9 @@ impl Cluster {
         if let Message::Item(item) = &message
             && item.kind.changes_data()
             && !item.resync
+            && item.sequence > self.node(side).sent
         {
+            self.node_mut(side).sent = item.sequence;
             let blocks: Vec<_> = places(item.volume, item.extent).collect();
             let stamps =
                 if stamps.is_empty() { vec![Stamp::ZEROS; blocks.len()] } else { stamps.clone() };

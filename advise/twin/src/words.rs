@@ -201,6 +201,8 @@ fn of_message(message: &Message) -> String {
         }
         Message::Copying(talk) => format!("{talk:?}"),
         Message::Roles(talk) => format!("{talk:?}"),
+        Message::Lease(talk) => format!("{talk:?}"),
+        Message::Invalid(talk) => format!("{talk:?}"),
         Message::Pong { token, flushing, short, .. } => {
             format!("pong {token}{}", flags(&[(*flushing, ", flushing"), (*short, ", short")]))
         }

@@ -28,6 +28,7 @@ fn config(side: Side, mode: Mode) -> Config {
         resync: ResyncConfig::default(),
         safe_copy: SafeCopy::On { bound: None },
         hook_before_sync: false,
+        hold: core::time::Duration::ZERO,
     }
 }
 

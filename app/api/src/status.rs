@@ -64,6 +64,9 @@ pub struct GroupStatus {
     /// What failed on this node and was not cured yet.
     #[serde(default)]
     pub fault: Option<String>,
+    /// The hold lease, where one is held or may be.
+    #[serde(default)]
+    pub lease: Option<LeaseStatus>,
     /// Whether the mode's promise holds now.
     pub protected: Protected,
     /// When writes are answered.
@@ -92,6 +95,21 @@ pub struct GroupStatus {
     /// What keeping it durable cost.
     #[serde(default)]
     pub metadata: MetadataStatus,
+}
+
+/// A hold lease: without the other node's word, and without force, its holder may become primary.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LeaseStatus {
+    /// This node holds it, as secondary; otherwise it granted it, as primary, and answers nothing without its peer.
+    pub held: bool,
+    /// Until when, in milliseconds since 1970-01-01 UTC; none where that ends only with a change of roles.
+    #[serde(default, with = "wire::number_or_null")]
+    #[schemars(with = "Option<u64>")]
+    pub until_ms: Option<WallTime>,
+    /// How long that still is.
+    #[serde(default, with = "wire::seconds_or_null")]
+    #[schemars(with = "Option<f64>")]
+    pub seconds: Option<Duration>,
 }
 
 /// A kept image, which `helio promote GROUP --restore` goes back to.

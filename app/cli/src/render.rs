@@ -52,6 +52,7 @@ fn group(g: &GroupStatus, now: WallTime) -> String {
     }
     verify::lines(&mut out, g);
     peer(&mut out, g, now);
+    lease(&mut out, g);
     for v in &g.volumes {
         let sparse = if v.sparse { ", sparse" } else { "" };
         let text = format!(
@@ -147,6 +148,20 @@ fn peer(out: &mut String, g: &GroupStatus, now: WallTime) {
     line(out, "link", &text);
     let text = format!("send {}, receive {}", buffer(l.send_buffer), buffer(l.receive_buffer));
     line(out, "buffers", &text);
+}
+
+fn lease(out: &mut String, g: &GroupStatus) {
+    let Some(lease) = &g.lease else { return };
+    let ends = lease.seconds.map_or_else(
+        || "until this node is secondary".to_owned(),
+        |left| format!("for {}", seconds(left)),
+    );
+    let text = if lease.held {
+        format!("held {ends}: until then `helio promote {}` needs no --force", g.name)
+    } else {
+        format!("granted {ends}: until then nothing is answered without {}", g.peer.name)
+    };
+    line(out, "lease", &text);
 }
 
 fn buffer(b: BufferStatus) -> String {

@@ -8,6 +8,7 @@
 mod check;
 mod diff;
 mod error;
+mod hold;
 mod hooks;
 mod marks;
 mod node;
@@ -98,6 +99,8 @@ pub struct GroupConfig {
     pub peer_timeout: Duration,
     /// The second limit, for a peer that says it is still flushing; at least `peer_timeout`.
     pub flush_limit: Duration,
+    /// How long a secondary's hold lease lasts; none where it is zero.
+    pub hold: Duration,
     /// Copy marked regions without being asked once the link is back.
     pub autosync: bool,
     /// Bytes one mark covers.

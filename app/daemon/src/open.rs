@@ -171,6 +171,7 @@ fn engine_config(
         resync: config.resync,
         safe_copy: config.safe_copy,
         hook_before_sync: config.hooks.before_resync.is_some(),
+        hold: config.hold,
     }
 }
 

@@ -9,7 +9,8 @@
 //!   alone ────────────────────────> together ──────────────────────────────────────────────────────> alone
 //!  (record)   (memory, then record)                     (record, then memory: the answer waits)
 //! ```
-//! In nearsync and async, answers are always given that only a memory, or nobody else, holds: they are alone throughout.
+//! In nearsync and async, answers are always given that only a memory, or nobody else, holds: they are alone throughout;
+//! but for nearsync with a hold lease, which must know of the first answer that not even that memory holds.
 
 use crate::engine::Engine;
 use crate::primary::Primary;
@@ -54,6 +55,9 @@ impl Engine {
     pub(crate) fn record_company(&mut self) {
         let lineage = self.superblock.lineage;
         let Some(primary) = &mut self.primary else { return };
+        if self.metadata_failed && primary.wants_alone && !primary.unrecorded {
+            primary.refuse_alone(&mut self.shared);
+        }
         if primary.tell_generation {
             primary.go_on_in(lineage, &mut self.shared);
         }
@@ -65,9 +69,12 @@ impl Engine {
             return;
         }
         let level = matches!(primary.flow.as_ref().map(|f| f.pace), Some(Pace::Level { .. }));
+        let config = &self.shared.config;
+        let together = config.mode == Mode::Sync || config.may_lease();
+        let raises = !self.superblock.alone && config.hold_millis() > self.superblock.hold;
         if primary.wants_alone && !primary.alone {
             self.save(Goal::Alone);
-        } else if level && primary.alone && self.shared.config.mode == Mode::Sync {
+        } else if level && together && (primary.alone || raises) {
             primary.alone = false;
             self.save(Goal::Together);
         }

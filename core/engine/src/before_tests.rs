@@ -41,6 +41,7 @@ fn paris(serving: bool) -> Hello {
         wrote: true,
         alone: true,
         trusted: true,
+        doubts: false,
         sure: true,
         lineage: generation(1),
         head: Sequence(20),
@@ -70,6 +71,7 @@ impl Desk {
             resync: ResyncConfig::default(),
             safe_copy: SafeCopy::On { bound },
             hook_before_sync: false,
+            hold: core::time::Duration::ZERO,
         };
         let mut record = Superblock::new("db", "lyon", [SIZE.0].into());
         (record.lineage, record.consistent, record.head) = (lineage, consistent, Sequence(7));

@@ -106,6 +106,8 @@ pub struct Config {
     pub safe_copy: SafeCopy,
     /// An update asks the operator's hook first.
     pub hook_before_sync: bool,
+    /// How long a secondary's hold lease lasts; none where it is zero.
+    pub hold: Duration,
 }
 
 impl Config {

@@ -8,6 +8,7 @@ use crate::event::{CommandId, Durable, Event, Operation, Request, StoreOutcome};
 use crate::explain::Met;
 use crate::follower::{Follower, Wish};
 use crate::keep::Keeping;
+use crate::lease::Lease;
 use crate::marks::Marks;
 use crate::members::Members;
 use crate::plant::{Plant, planted};
@@ -100,6 +101,7 @@ impl Engine {
         let follower = Follower::new(config.volumes.len(), superblock.head);
         let mut shared = Shared::new(config);
         shared.now = now;
+        shared.lease = Lease::starting(&superblock, now);
         let hot = hot.into_iter().filter(|_| !planted(Plant::ForgetHot));
         hot.for_each(|number| shared.cover.load(number));
         let mut resting = Marks::new(&shared.config.volumes, shared.config.granularity);
@@ -188,6 +190,7 @@ impl Engine {
                     primary.queue.reconfigure(self.shared.config.queue);
                     primary.mode_changed(&mut self.shared);
                 }
+                self.lease_mode_changed();
             }
             Event::VerifyRemembered(memory) => self.shared.verify.remember(memory),
             Event::HookAnswered { refused } => self.hook_answered(refused),
@@ -258,6 +261,7 @@ impl Engine {
             self.follow();
         }
         self.watch_peer();
+        self.lease_step();
         self.record_company();
         self.record_heard();
         self.change_role();
@@ -323,7 +327,7 @@ impl Engine {
             if self.primary.is_none() { self.follower.deadline() } else { Moment::NEVER };
         let copier = self.primary.as_ref().map_or(Moment::NEVER, |p| p.copy_deadline(&self.shared));
         let work = follower.min(copier).min(self.keep_deadline());
-        let own = self.role_deadline().min(self.verify_deadline());
+        let own = self.role_deadline().min(self.verify_deadline()).min(self.lease_deadline());
         self.session_deadline().min(own).min(work)
     }
 

@@ -42,7 +42,7 @@ pub struct Meaning {
 }
 
 /// Label, meaning, what comes next, remedy; `{source}`, `{target}` and `{group}` stand for names.
-const WORDS: [(&str, &str, &str, &str); 16] = [
+const WORDS: [(&str, &str, &str, &str); 17] = [
     (
         "two-primaries",
         "both {source} and {target} serve as primary, and each may have answered writes that the other never saw",
@@ -95,6 +95,13 @@ const WORDS: [(&str, &str, &str, &str); 16] = [
         "{target} was primary and may hold writes that {source} never saw; following would destroy them",
         "nothing travels; {source} goes on serving",
         "`helio resolve {group} --discard {target}` on {target} shows, saves and gives up what only it holds; or promote {target} instead",
+    ),
+    (
+        "metadata-failed",
+        "one of {source} and {target} went on although its metadata could not be written, and the other recorded that: what its \
+         metadata tells proves nothing",
+        "everything is compared or copied, then the group replicates",
+        "",
     ),
     (
         "target-rolled-back",
@@ -176,6 +183,7 @@ pub fn facts_in_words(met: &Met) -> Vec<String> {
         consistent,
         crashed,
         trusted,
+        invalid,
         source_old,
         target_old,
         equal,
@@ -211,6 +219,11 @@ pub fn facts_in_words(met: &Met) -> Vec<String> {
             "was not primary when it stopped, or stopped cleanly"
         ),
         yes(trusted, "has marks that prove what may differ", "has marks that prove nothing"),
+        String::from(if invalid {
+            "one of the two recorded that the other's metadata tells nothing"
+        } else {
+            "neither recorded that the other's metadata tells nothing"
+        }),
         said(source, source_old, old, current),
         said(target, target_old, old, current),
     ];

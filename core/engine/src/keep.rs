@@ -15,6 +15,7 @@ use crate::cover::{Change, Slot};
 use crate::effect::{Effect, Keep, StoreOp};
 use crate::engine::Engine;
 use crate::event::{Kept, StoreOutcome};
+use crate::invalid::Told;
 use crate::marks::Marks;
 use crate::plant::{Plant, planted};
 use crate::refusal::StoreFault;
@@ -58,6 +59,8 @@ pub(crate) struct Keeping {
     pub(crate) here_at: Moment,
     /// Which items touched the hot extents is not known to their positions yet.
     pub(crate) unremembered: bool,
+    /// What the peer was told of this node's own metadata.
+    pub(crate) told: Told,
 }
 
 impl Keeping {
@@ -141,7 +144,7 @@ impl Engine {
             return;
         }
         if self.metadata_failed {
-            self.fail_parked();
+            self.go_on_uncovered();
             return;
         }
         if self.shared.cover.is_short() {
@@ -267,14 +270,14 @@ impl Engine {
         if !ok && !self.metadata_failed {
             self.metadata_failed = true;
             self.shared.warn(String::from(
-                "the metadata file cannot be written: writes to extents that are not hot fail from now on; mend it \
-                 and restart the daemon",
+                "the metadata file cannot be written: a primary's writes to extents that are not hot wait until its \
+                 peer has recorded that, and fail without a peer; mend it and restart the daemon",
             ));
         }
     }
 
     /// Nothing can be covered any more: what waits for it fails.
-    fn fail_parked(&mut self) {
+    pub(crate) fn fail_parked(&mut self) {
         for parked in self.shared.cover.give_up() {
             self.store_done(parked.io, StoreOutcome::Failed(StoreFault::Io));
         }

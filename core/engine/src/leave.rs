@@ -55,6 +55,7 @@ impl Engine {
             Standing::Primary => self.leave(Some(id), Leave::Stop),
             Standing::Secondary | Standing::Returning | Standing::Handing { .. } => {
                 self.handed_unheard();
+                self.lease_is_not_needed();
                 self.hang_up(Parting::Stopping, String::from("the daemon stops"));
                 self.stand(Standing::Closing { command: id, saving: false });
                 self.follower.hurry();
@@ -178,6 +179,7 @@ impl Engine {
             self.keeping.resting = Some(primary.marks);
             self.line_changed();
         }
+        self.lease_laid_down();
         self.follower = Follower::new(self.shared.config.volumes.len(), self.superblock.head);
     }
 

@@ -10,7 +10,7 @@
 //! owes its peer; `follower` the other side, `before` what it keeps of its last consistent image and `restore` the way
 //! back to it; `session`
 //! the conversation; `recovery` the table of who is source; `meet` asks it; `role`, `promote`, `leave` and `save` changes of role,
-//! durable first;
+//! durable first, `lease` the one that asks nobody;
 //! `verify` compares the copies; `ask` asks the operator's hook; `status`, `recorder`, `invariants` what is shown and checked. One engine has one peer and one member today:
 //! several peers become a vector of what `primary` keeps per peer (cursors, marks, flow), several members a vector
 //! of local legs in `line::Entry`, the disk queue and the logged secondary tiers behind `queue` and `follower`,
@@ -34,8 +34,10 @@ pub mod explain;
 mod follower;
 mod gate;
 mod guess;
+mod invalid;
 mod invariants;
 mod keep;
+mod lease;
 mod leave;
 mod line;
 mod marks;
@@ -77,6 +79,7 @@ pub use digest::digest_piece;
 pub use effect::{Answer, Effect, Keep, Loudness, Note, StoreOp};
 pub use engine::Engine;
 pub use event::{Command, CommandId, Durable, Event, Kept, Operation, Request, Run, StoreOutcome};
+pub use lease::{HOLD_MAX, HOLD_MIN};
 pub use members::MemberFound;
 pub use plant::Plant;
 #[cfg(feature = "plant")]

@@ -55,6 +55,7 @@ impl Engine {
         self.doubt_marks();
         self.handed(serving);
         if self.primary.is_some() {
+            self.lease_taken();
             self.meet_as_source();
         } else if serving {
             self.meet_as_target();
@@ -92,6 +93,8 @@ impl Engine {
         let (received, theirs) = (peer.received, peer.metadata);
         primary.peer_keeping.met(peer.consistent, peer.head);
         // What a side that was given up holds lies on no line, and is in no proof: its marks alone tell it.
+        // A primary that could not record what it did remembers it, as long as it runs.
+        facts.invalid = ours.doubts || peer.doubts && !self.metadata_failed;
         let on_line = peer.wrote || !peer.alone;
         facts.same_memory = on_line && primary.peer_incarnation == Some(peer.incarnation);
         facts.equal = on_line && self.equal_at_start && primary.retaining;
@@ -259,6 +262,7 @@ impl Engine {
         if matches!(self.standing, Standing::Returning) {
             self.step_back();
         }
+        self.lease_met();
     }
 
     fn refuse_to_go_on(&mut self, label: &'static str) {
@@ -272,7 +276,7 @@ impl Engine {
         let relation = self.superblock.lineage.relation_of(&peer.lineage);
         let older = recovery::is_older(self.keeping.sequence, peer.remembers);
         if !matches!(self.standing, Standing::Returning) {
-            return;
+            return self.lease_met();
         }
         match relation {
             Relation::Unrelated => self.refuse_to_go_on("unrelated"),

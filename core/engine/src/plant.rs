@@ -50,6 +50,10 @@ pub enum Plant {
     DropUnmarked,
     /// Nobody looks whether a disk is the one it was.
     TrustAnyDisk,
+    /// A primary answers without a peer that may hold a lease.
+    LeaseIgnored,
+    /// A primary that cannot write its metadata writes its store before the peer has recorded that.
+    UncoveredEarly,
 }
 
 impl Plant {
@@ -77,6 +81,8 @@ impl Plant {
         ("level-early", Self::LevelEarly),
         ("drop-unmarked", Self::DropUnmarked),
         ("trust-any-disk", Self::TrustAnyDisk),
+        ("lease-ignored", Self::LeaseIgnored),
+        ("uncovered-early", Self::UncoveredEarly),
     ];
 }
 

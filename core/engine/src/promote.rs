@@ -67,11 +67,15 @@ impl Engine {
             return Ok(None);
         }
         if self.session.peer().is_none() {
+            if self.promote_by_lease(id) {
+                return Ok(None);
+            }
             return Err(Refusal::new(
                 "needs-force",
                 format!(
-                    "{peer} is not connected ({}), so it cannot confirm that it is not primary",
-                    self.session.why
+                    "{peer} is not connected ({}), so it cannot confirm that it is not primary{}",
+                    self.session.why,
+                    self.no_lease_text()
                 ),
                 format!("make sure {peer} is down or fenced, then `helio promote {group} --force`"),
             ));
@@ -136,6 +140,10 @@ impl Engine {
             refused
         };
         let granted = text.is_none();
+        if granted {
+            // Who gave its word may not become primary unasked.
+            self.return_lease();
+        }
         self.shared.send(Message::PromoteReply { granted, text: text.unwrap_or_default() });
     }
 
@@ -166,6 +174,7 @@ impl Engine {
                     && facts.consistent
                     && !facts.own
                     && !facts.target_old
+                    && !facts.invalid
             });
         self.begin_promotion(Some(command), equal);
     }
@@ -181,6 +190,7 @@ impl Engine {
 
     pub(crate) fn begin_promotion(&mut self, command: Option<CommandId>, equal: bool) {
         self.stand(Standing::Promoting { command, equal, saving: false });
+        self.lease_is_not_needed();
         self.hang_up(Parting::RoleChanged, format!("{} becomes primary", self.shared.config.node));
         self.follower.hurry();
     }
@@ -207,6 +217,10 @@ impl Engine {
 
     pub(crate) fn promotion_saved(&mut self) {
         let Standing::Promoting { command, equal, .. } = self.standing else { return };
+        if self.lease_ran_out() {
+            return self.undo_promotion();
+        }
+        let by = self.lease_used();
         let head = self.superblock.head;
         let Some(mut marks) = self.keeping.resting.take() else { panic!("nobody holds the marks") };
         if self.superblock.marks_void {
@@ -228,9 +242,9 @@ impl Engine {
         self.wrote_since = Some(self.shared.now);
         self.stand(Standing::Primary);
         let generation = self.superblock.lineage.generation;
-        self.shared.info(format!("primary in generation {generation} behind item {head}"));
+        self.shared.info(format!("primary in generation {generation} behind item {head}{by}"));
         command
             .into_iter()
-            .for_each(|id| self.done(id, Ok(format!("primary in generation {generation}"))));
+            .for_each(|id| self.done(id, Ok(format!("primary in generation {generation}{by}"))));
     }
 }

@@ -8,6 +8,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 use helio_format::copying::Copying;
+use helio_format::invalid::Invalid;
+use helio_format::lease::Lease;
 use helio_format::message::Message;
 use helio_format::roles::Roles;
 use helio_units::Moment;
@@ -127,6 +129,17 @@ fn boil_down(event: &Event) -> (&'static str, u64, u64) {
             Message::Roles(Roles::SwitchWanted) => ("peer-wants-switch", 0, 0),
             Message::Roles(Roles::Invite { head, .. }) => ("peer-invites", head.0, 0),
             Message::Roles(Roles::Row { .. }) => ("peer-tells-row", 0, 0),
+            Message::Lease(Lease::Wanted { number, millis }) => {
+                ("peer-wants-lease", *number, u64::from(*millis))
+            }
+            Message::Lease(Lease::Granted { number, millis }) => {
+                ("peer-grants-lease", *number, u64::from(*millis))
+            }
+            Message::Invalid(Invalid::Failed { generation }) => {
+                ("peer-metadata-failed", generation.number, 0)
+            }
+            Message::Invalid(Invalid::Recorded) => ("peer-recorded-metadata", 0, 0),
+            Message::Lease(Lease::Returned) => ("peer-returns-lease", 0, 0),
         },
         Event::Command { id, command } => match command {
             Command::Promote { force } => ("promote", id.0, u64::from(*force)),

@@ -85,6 +85,8 @@ pub struct Facts {
     pub crashed: bool,
     /// The target's marks cover everything in which it may differ.
     pub trusted: bool,
+    /// One of the two recorded that the other's metadata tells nothing of what it did last.
+    pub invalid: bool,
     /// The source's metadata is older than the target remembers.
     pub source_old: bool,
     /// The target's metadata is older than the source remembers.
@@ -110,6 +112,7 @@ struct Row {
     consistent: Option<bool>,
     crashed: Option<bool>,
     trusted: Option<bool>,
+    invalid: Option<bool>,
     /// source, target
     old: [Option<bool>; 2],
     /// equal, same memory, line from received, line from durable
@@ -130,6 +133,8 @@ const N: Option<bool> = Some(false);
 ///   lost what it had confirmed and nobody had flushed.
 /// * `diverged`: the target was primary and may hold answered writes the source lacks; following would destroy them.
 /// * `new-peer`: nothing is there yet; everything is copied.
+/// * `metadata-failed`: one of the two could not write its metadata, and the other recorded that; everything is
+///   compared.
 /// * `target-rolled-back`: the target's machine or metadata is older than what the source saw of it; everything is
 ///   compared.
 /// * `unproven`: the target's marks prove nothing: they are new or lost, or its image was put back from what was kept
@@ -141,7 +146,7 @@ const N: Option<bool> = Some(false);
 /// * `crashed-primary`: the target was primary and crashed; all it answered is here, and its marks tell what else it
 ///   wrote.
 /// * `update-marks`: order was lost; the marks of both tell what may differ.
-const ROWS: [Row; 16] = {
+const ROWS: [Row; 17] = {
     use Kinship::{AtFork, Behind, Descendant, New, Same, Sibling, Unrelated};
     const fn row(label: &'static str, verdict: Verdict, kinship: &'static [Kinship]) -> Row {
         Row {
@@ -154,6 +159,7 @@ const ROWS: [Row; 16] = {
             consistent: None,
             crashed: None,
             trusted: None,
+            invalid: None,
             old: [None; 2],
             memory: ANY,
         }
@@ -170,6 +176,7 @@ const ROWS: [Row; 16] = {
         Row { own: Y, ..row("split-brain", Verdict::Refuse, &[Sibling]) },
         Row { own: Y, alone: N, ..row("both-crashed", Verdict::Refuse, LINE) },
         Row { own: Y, ..row("diverged", Verdict::Refuse, LINE) },
+        Row { invalid: Y, ..row("metadata-failed", Verdict::UpdateAll, KIN) },
         Row { old: [None, Y], ..row("target-rolled-back", Verdict::UpdateAll, KIN) },
         Row { trusted: N, ..row("unproven", Verdict::UpdateAll, KIN) },
         Row {
@@ -205,6 +212,7 @@ impl Row {
             && agrees(self.consistent, f.consistent)
             && agrees(self.crashed, f.crashed)
             && agrees(self.trusted, f.trusted)
+            && agrees(self.invalid, f.invalid)
             && agrees(self.old[0], f.source_old)
             && agrees(self.old[1], f.target_old)
             && self.memory.iter().zip(memory).all(|(want, is)| agrees(*want, is))
@@ -259,6 +267,7 @@ pub fn facts_of(source: &Hello, target: &Hello) -> Facts {
         alone: target.alone,
         crashed: target.wrote && !target.clean,
         trusted: target.trusted,
+        invalid: source.doubts || target.doubts,
         source_old: is_older(source.metadata, target.remembers),
         target_old: is_older(target.metadata, source.remembers),
         equal: false,
@@ -322,7 +331,7 @@ mod tests {
 
     fn every_combination() -> impl Iterator<Item = Facts> {
         Kinship::ALL.into_iter().flat_map(|kinship| {
-            (0..1 << 12).map(move |bits: u32| {
+            (0..1 << 13).map(move |bits: u32| {
                 let bit = |n: u32| bits & (1 << n) != 0;
                 Facts {
                     target_serves: bit(0),
@@ -338,6 +347,7 @@ mod tests {
                     source_old: bit(9),
                     target_old: bit(10),
                     alone: bit(11),
+                    invalid: bit(12),
                 }
             })
         })
@@ -375,7 +385,7 @@ mod tests {
             }
             let resumes = !matches!(verdict, Verdict::Refuse | Verdict::UpdateAll);
             assert!(
-                !((f.target_old || !f.trusted) && resumes),
+                !((f.target_old || f.invalid || !f.trusted) && resumes),
                 "{label}: another image was taken for the one it was"
             );
         }

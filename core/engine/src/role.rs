@@ -272,6 +272,7 @@ impl Engine {
         if let Some(primary) = &mut self.primary {
             primary.mode_changed(&mut self.shared);
         }
+        self.lease_mode_changed();
         Ok(Some(format!("mode {mode}")))
     }
 
@@ -295,6 +296,9 @@ impl Engine {
                 if !self.superblock.consistent && self.follower.failed.is_none() =>
             {
                 self.promote_inconsistent();
+            }
+            Standing::Promoting { command, saving: false, .. } if self.lease_ran_out() => {
+                self.lease_failed(command);
             }
             Standing::Promoting { command, equal, saving: false } if self.can_leave_following() => {
                 self.stand(Standing::Promoting { command, equal, saving: true });

@@ -47,6 +47,10 @@ pub(crate) enum Goal {
     Restoring,
     /// It is put back.
     Restored,
+    /// A promotion by lease came too late: the record is as it was.
+    Unpromoted,
+    /// The peer's metadata tells nothing since that generation.
+    PeerInvalid(Generation),
 }
 
 /// The record of a side that is given up.
@@ -93,6 +97,7 @@ impl Engine {
 
     /// What the superblock says once the goal is reached.
     fn shape(&mut self, b: &mut Superblock, goal: Goal) {
+        let now = self.shared.now;
         match goal {
             Goal::Promoted => self.shape_promoted(b),
             Goal::Adopted(start) => {
@@ -106,6 +111,11 @@ impl Engine {
                 b.marks_void &= !start.whole;
                 b.clean = false;
                 b.equal = false;
+                b.hold = 0;
+                if start.whole {
+                    // The sender's own record says that everything is to be copied.
+                    b.peer_invalid = Generation::NONE;
+                }
             }
             Goal::Consistent => {
                 b.consistent = true;
@@ -117,6 +127,7 @@ impl Engine {
                     b.role = Role::Secondary;
                 }
                 b.clean = true;
+                b.hold = self.shared.lease.on_record(b.hold, now);
                 if let Some(p) = &self.primary {
                     // Who goes on behind this stop must fork, should the power take what was not flushed.
                     b.clean = to == Leave::Secondary || !p.flush_failed;
@@ -136,8 +147,16 @@ impl Engine {
             }
             Goal::SteppedBack => b.role = Role::Secondary,
             Goal::Alone => self.shape_alone(b),
-            Goal::Together => b.alone = false,
-            Goal::Void => b.marks_void = true,
+            Goal::Together => {
+                b.alone = false;
+                b.hold =
+                    self.shared.lease.on_record(b.hold, now).max(self.shared.config.hold_millis());
+            }
+            Goal::Void => {
+                b.marks_void = true;
+                b.peer_invalid = Generation::NONE;
+            }
+            Goal::PeerInvalid(generation) => b.peer_invalid = generation,
             Goal::MarksKept => b.marks_void = false,
             Goal::Yielded { lineage, .. } => {
                 if lineage.generation == Generation::NONE {
@@ -149,6 +168,7 @@ impl Engine {
             Goal::Remember => {}
             Goal::Restoring => Self::shape_restoring(b),
             Goal::Restored => self.shape_restored(b),
+            Goal::Unpromoted => self.shape_unpromoted(b),
         }
     }
 
@@ -180,6 +200,7 @@ impl Engine {
             b.lineage = b.lineage.fork(generation, b.head);
         }
         b.alone = true;
+        b.hold = 0;
     }
 
     pub(crate) fn superblock_saved(&mut self, ok: bool, sequence: u64) {
@@ -196,6 +217,7 @@ impl Engine {
         match goal {
             Goal::Promoted => self.promotion_saved(),
             Goal::Adopted(start) => {
+                self.shared.lease.follows();
                 self.line_changed();
                 if !start.consistent {
                     self.mark_unsettled();
@@ -211,6 +233,7 @@ impl Engine {
             }
             Goal::SteppedBack | Goal::Together | Goal::MarksKept | Goal::Remember => {}
             Goal::Alone => self.alone_saved(),
+            Goal::PeerInvalid(_) => self.peer_invalid_saved(),
             Goal::Void => {
                 if self.awaited == Some(Awaited::Void) {
                     self.sync_as_wanted();
@@ -219,6 +242,11 @@ impl Engine {
             Goal::Yielded { command, .. } => self.gave_up(command),
             Goal::Restoring => self.restoring_saved(),
             Goal::Restored => self.restored_saved(),
+            Goal::Unpromoted => {
+                if let Standing::Promoting { command, .. } = self.standing {
+                    self.lease_failed(command);
+                }
+            }
         }
         self.save_next();
     }
@@ -231,7 +259,7 @@ impl Engine {
         self.metadata_failed = true;
         match (goal, self.standing) {
             (
-                Goal::Promoted | Goal::Restoring | Goal::Restored,
+                Goal::Promoted | Goal::Restoring | Goal::Restored | Goal::Unpromoted,
                 Standing::Promoting { command, .. },
             ) => {
                 let resting = if self.superblock.role == Role::Primary {

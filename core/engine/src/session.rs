@@ -144,6 +144,7 @@ impl Engine {
             alone: b.alone,
             trusted: !b.marks_void && !foreign,
             sure: b.sure,
+            doubts: self.doubts_peer(),
             lineage: b.lineage,
             head,
             received: of_this(received),
@@ -166,6 +167,7 @@ impl Engine {
         self.session.hurry_sent = false;
         self.session.peer_flushing = false;
         self.awaited = None;
+        self.peer_is_not_told();
         self.follower.disconnected(&mut self.shared);
         self.teller.forget();
         if let Some(primary) = &mut self.primary {
@@ -224,6 +226,14 @@ impl Engine {
                 Ok(())
             }
             Message::Roles(talk) if up => self.peer_talks_roles(talk),
+            Message::Invalid(talk) if up => {
+                self.peer_talks_invalid(talk);
+                Ok(())
+            }
+            Message::Lease(talk) if up => {
+                self.peer_talks_lease(talk);
+                Ok(())
+            }
             Message::PromoteReply { granted, text } if up => {
                 self.promotion_answered(granted, text);
                 Ok(())

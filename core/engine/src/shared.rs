@@ -7,6 +7,7 @@ use crate::config::Config;
 use crate::copier::JobId;
 use crate::cover::{Change, Cover, Parked};
 use crate::effect::{Answer, Effect, Keep, Loudness, Note, StoreOp};
+use crate::lease::Lease;
 use crate::plant::{Plant, planted};
 use crate::survey::StretchId;
 use crate::verify::{Check, Verify};
@@ -93,6 +94,10 @@ pub(crate) struct Shared {
     pub(crate) keeper: Keeper,
     /// Where a verify is; it outlives the primary that runs it.
     pub(crate) verify: Verify,
+    /// What may be answered without the peer, and who may take over without being asked.
+    pub(crate) lease: Lease,
+    /// Stores are written uncovered: the peer recorded that this node's metadata tells nothing.
+    pub(crate) uncovered: bool,
     ios: Vec<Option<UnderWay>>,
     free: Vec<u32>,
 }
@@ -105,6 +110,8 @@ impl Shared {
             cover,
             keeper: Keeper::new(&config.volumes),
             verify: Verify::new(config.volumes.len()),
+            lease: Lease::default(),
+            uncovered: false,
             config,
             now: Moment::ZERO,
             out: Vec::new(),
@@ -123,7 +130,11 @@ impl Shared {
         let what = match op {
             StoreOp::Write { extent, .. }
             | StoreOp::Zero { extent, .. }
-            | StoreOp::Discard { extent, .. } => What::Changes(extent),
+            | StoreOp::Discard { extent, .. }
+                if !self.uncovered =>
+            {
+                What::Changes(extent)
+            }
             StoreOp::Flush => What::Flushes(self.cover.flush_begins(volume)),
             _ => What::Looks,
         };

@@ -60,6 +60,10 @@ pub struct Status {
     pub safe_copy: Option<SafeCopyStatus>,
     /// Differences that a verify found and nobody mended; zero on a secondary.
     pub differing: u64,
+    /// Until when this secondary may become primary by its hold lease.
+    pub lease_held: Option<Moment>,
+    /// Until when this primary answers nothing without its peer, which may hold a lease.
+    pub lease_granted: Option<Moment>,
     /// Counters.
     pub counters: Counters,
 }
@@ -241,6 +245,9 @@ impl Engine {
     /// Why the state is what it is.
     pub(crate) fn reason(&self) -> String {
         let peer = &self.shared.config.peer;
+        if let Some(text) = self.withheld_text().filter(|_| self.state() != State::Replicating) {
+            return format!("{}; {text}", self.session.why);
+        }
         let Some(primary) = &self.primary else {
             return match (&self.standing, &self.session.link) {
                 (Standing::Returning, _) if self.members.are_foreign() => {
@@ -349,6 +356,8 @@ impl Engine {
             fault: self.fault_text(),
             safe_copy: self.safe_copy(),
             differing: words.differing,
+            lease_held: self.lease_held(),
+            lease_granted: self.lease_granted(),
             counters: self.shared.counters,
         }
     }
@@ -369,7 +378,7 @@ impl Engine {
             Some((volume, fault)) => {
                 Some(format!("volume {} failed on this node: {fault}", volume.0))
             }
-            None if self.metadata_failed => Some("the metadata file cannot be written".to_string()),
+            None if self.metadata_failed => self.metadata_text(),
             None if self.shared.keeper.failed => {
                 Some("the before-image file failed; mend it and restart the daemon".to_string())
             }

@@ -40,6 +40,8 @@ struct Desk {
     payloads: u64,
     /// How often the operator's hook was asked.
     hooks: u32,
+    /// The metadata file cannot be written.
+    unwritable: bool,
 }
 
 impl Desk {
@@ -59,6 +61,7 @@ impl Desk {
             results: Vec::new(),
             payloads: 0,
             hooks: 0,
+            unwritable: false,
         }
     }
 
@@ -105,7 +108,8 @@ impl Desk {
                 Keep::Hot { ticket, .. } => Kept::Hot { ticket },
                 Keep::Marks { page, .. } => Kept::Marks { page },
             };
-            self.tell(Event::Kept { kept, ok: true, sequence: 1 });
+            let ok = !self.unwritable;
+            self.tell(Event::Kept { kept, ok, sequence: 1 });
         }
         while let Some(io) = self.looks.pop_front() {
             let outcome = StoreOutcome::Empty(self.hollow.pop_front().unwrap_or(false));
@@ -181,7 +185,12 @@ impl Desk {
 
     /// A primary whose peer joined as new and has everything.
     fn replicating(mode: Mode) -> Self {
-        let mut desk = Self::primary(Config { mode, ..config() });
+        Self::level(Config { mode, ..config() })
+    }
+
+    /// The same, with other settings.
+    fn level(config: Config) -> Self {
+        let mut desk = Self::primary(config);
         desk.meet(hello(Lineage::default(), true));
         desk.store_all();
         desk.acked(2);
@@ -265,6 +274,7 @@ fn config() -> Config {
         resync: ResyncConfig::default(),
         safe_copy: SafeCopy::On { bound: None },
         hook_before_sync: false,
+        hold: core::time::Duration::ZERO,
     }
 }
 
@@ -281,6 +291,7 @@ fn hello(lineage: Lineage, consistent: bool) -> Hello {
         wrote: false,
         alone: false,
         trusted: true,
+        doubts: false,
         lineage,
         head: Sequence::ZERO,
         received: Sequence::ZERO,
@@ -642,6 +653,8 @@ fn digests_are_read_only_once_the_stream_is_adopted() {
 }
 
 mod ask;
+mod invalid;
+mod lease;
 mod survey;
 #[path = "switch_stories.rs"]
 mod switch_stories;

@@ -196,12 +196,14 @@ impl Primary {
         }
         let settled = !self.order_lost && self.consistent_at.is_none();
         let (head, cursors, mode) = (self.line.head, self.cursors, s.config.mode);
+        let mut closes = false;
         let Some(flow) = &mut self.flow else { return };
         if let Pace::Behind { until } = flow.pace
             && settled
             && cursors.received >= until
         {
             flow.pace = Pace::Closing { until: head };
+            closes = true;
         }
         if let Pace::Closing { until } = flow.pace {
             let level = match mode {
@@ -213,6 +215,9 @@ impl Primary {
             if level {
                 flow.pace = Pace::Level { since: s.now };
             }
+        }
+        if closes && s.lease.is_out(s.now) {
+            self.consider_all(s);
         }
     }
 

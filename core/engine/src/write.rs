@@ -14,6 +14,7 @@ use crate::config::{ITEM_BYTES_MAX, WhenFull};
 use crate::copier::JobId;
 use crate::effect::{Answer, StoreOp};
 use crate::event::{Operation, Request, StoreOutcome};
+use crate::lease;
 use crate::line::Entry;
 use crate::plant::{Plant, planted};
 use crate::primary::Primary;
@@ -398,15 +399,22 @@ impl Primary {
         };
         // Queued or marked by `push`, and issued behind its hot extent; and an answer without the peer's word stands
         // in a generation whose record says that there are such.
-        let covered = effective != Mode::Async || self.alone || planted(Plant::AnswerUnrecorded);
+        let withheld = effective == Mode::Async && s.lease.withholds(s.now);
+        // What an update brings by marks is there once that has ended, whatever the cursors say.
+        let there = !self.order_lost && lease::is_there(s.config.mode, remote);
+        let alone = if withheld { there } else { self.alone };
+        let covered = effective != Mode::Async || alone || planted(Plant::AnswerUnrecorded);
         let evidence = Evidence { local: entry.local, remote, covered };
         let answer = match ack::satisfied(effective, evidence) {
             Some(proof) => Answer::Done(proof),
             None if entry.local == Local::Failed || (!covered && self.unrecorded) => {
                 Answer::Denied(Denial::Store(StoreFault::Io))
             }
+            None if entry.local == Local::Done && withheld && s.lease.gives_up => {
+                Answer::Denied(Denial::NotPrimary)
+            }
             None => {
-                self.wants_alone |= entry.local == Local::Done && !covered;
+                self.wants_alone |= entry.local == Local::Done && !covered && !withheld;
                 return;
             }
         };

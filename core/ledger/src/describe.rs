@@ -10,7 +10,7 @@ use core::fmt;
 use helio_format::page::{self, Kind, PAGE_BYTES, PAIR_BYTES, PageError};
 use helio_format::superblock::{SafeCopy, Superblock};
 use helio_format::{Checksum, hot, marks};
-use helio_units::{Role, WallTime};
+use helio_units::{Generation, Role, WallTime};
 
 /// A whole file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -314,6 +314,10 @@ pub fn fields(b: &Superblock) -> Vec<(&'static str, String)> {
         identity => alloc::format!("{identity:032x}"),
     });
     let members: Vec<String> = members.collect();
+    let peer_invalid = match b.peer_invalid {
+        Generation::NONE => "no".to_string(),
+        since => since.to_string(),
+    };
     Vec::from([
         ("group", b.group.clone()),
         ("node", b.node.clone()),
@@ -335,6 +339,8 @@ pub fn fields(b: &Superblock) -> Vec<(&'static str, String)> {
         ("sizes", sizes.join(", ")),
         ("verified", verified.join(", ")),
         ("members", members.join(", ")),
+        ("hold-ms", b.hold.to_string()),
+        ("peer-invalid-since", peer_invalid),
     ])
 }
 

@@ -71,6 +71,7 @@ impl Node {
             resync: ResyncConfig::default(),
             safe_copy: helio_engine::SafeCopy::Off,
             hook_before_sync: false,
+            hold: Duration::ZERO,
         };
         let superblock = Superblock::new("db", name, vec![VOLUME.0]);
         let durable = Durable {

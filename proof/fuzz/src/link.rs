@@ -159,6 +159,7 @@ pub(crate) fn messages() -> Vec<Message> {
             alone: true,
             trusted: true,
             sure: true,
+            doubts: false,
             lineage,
             head: Sequence(41),
             received: Sequence(41),

@@ -35,6 +35,8 @@ pub(crate) enum Act {
     Scripted { side: Side, id: RequestId, step: Step },
     /// A promotion that belongs to a planned switch; tried so many times more.
     Promote(Side, u32),
+    /// A promotion without force, whoever serves.
+    Unasked(Side),
 }
 
 /// Counts for the summary.

@@ -55,6 +55,8 @@ pub(crate) enum Fault {
     RestoreMetadata(Side),
     WrongDisk(Side),
     LyingFlush(Side),
+    /// Silence while a lease is held.
+    Lease,
     /// The file system of a before-image file fills up, or the file fails.
     Room {
         side: Side,
@@ -103,6 +105,7 @@ impl Fault {
             Self::RestoreMetadata(_) => (Kind::MetadataRestored, "metadata-restored"),
             Self::WrongDisk(_) => (Kind::WrongDisk, "wrong-disk"),
             Self::LyingFlush(_) => (Kind::LyingFlush, "lying-flush"),
+            Self::Lease => (Kind::Lease, "lease"),
         }
     }
 
@@ -115,12 +118,20 @@ impl Fault {
             Self::BothDown { .. } => Side::BOTH.into_iter().all(up),
             Self::Hang(side) => up(side) && !cluster.node(side).hangs(cluster.now()),
             Self::CleanStop(side) => up(side),
+            Self::Lease => lease_holder(cluster).is_some(),
             Self::Switch | Self::SplitBrain | Self::Usurp { .. } => {
                 Side::BOTH.into_iter().any(|side| cluster.node(side).serves())
             }
             _ => true,
         }
     }
+}
+
+/// Who could take over by its hold lease now.
+fn lease_holder(cluster: &Cluster) -> Option<Side> {
+    let holds =
+        |side: &Side| cluster.node(*side).engine.as_ref().is_some_and(|e| e.lease_held().is_some());
+    Side::BOTH.into_iter().find(holds)
 }
 
 impl Driver {
@@ -174,6 +185,7 @@ impl Driver {
             Kind::MetadataRestored => Fault::RestoreMetadata(side),
             Kind::WrongDisk => Fault::WrongDisk(side),
             Kind::LyingFlush => Fault::LyingFlush(side),
+            Kind::Lease => Fault::Lease,
         }
     }
 
@@ -205,6 +217,7 @@ impl Driver {
                     self.delay_acceptance(cluster);
                 } else if how != Breakage::Reset {
                     self.later(cluster, Act::MendLink);
+                    self.try_lease(cluster);
                 }
             }
             Fault::Kill { side, power } => self.kill(side, power, cluster),
@@ -235,6 +248,7 @@ impl Driver {
                 let (least, most) = (Duration::from_millis(10), Duration::from_secs(8));
                 let until = cluster.now() + span(&mut self.dice, least, most);
                 if cluster.node(side).is_up() && !cluster.node(side).hangs(cluster.now()) {
+                    self.try_lease(cluster);
                     cluster.hang(side, until);
                 }
             }
@@ -299,10 +313,24 @@ impl Driver {
             }
             Fault::Usurp { power } => {
                 if let Some(side) = serving {
+                    self.try_lease(cluster);
                     self.kill(side, power, cluster);
                     let (least, most) = (Duration::from_micros(20), Duration::from_millis(100));
                     let when = cluster.now() + span(&mut self.dice, least, most);
                     self.at(when, Act::TakeOver(side.other()));
+                }
+            }
+            Fault::Lease => {
+                if let Some(side) = lease_holder(cluster) {
+                    cluster.break_link(Breakage::Silent);
+                    let config = &cluster.node(side).config;
+                    let (timeout, hold) = (config.peer_timeout, config.hold);
+                    for _ in 0..4 {
+                        let wait = timeout + span(&mut self.dice, hold / 50, hold + timeout);
+                        self.at(cluster.now() + wait, Act::Unasked(side));
+                    }
+                    let mended = span(&mut self.dice, timeout, (timeout + hold) * 2);
+                    self.at(cluster.now() + mended, Act::MendLink);
                 }
             }
             Fault::Measure => {
@@ -367,6 +395,18 @@ impl Driver {
         if strikes {
             let when = cluster.now() + span(&mut self.dice, Duration::from_micros(50), most);
             self.at(when, Act::Break(fault));
+        }
+    }
+
+    /// An orchestrator finds that the serving node does not answer it, and promotes the other without force.
+    fn try_lease(&mut self, cluster: &Cluster) {
+        let serving = Side::BOTH.into_iter().find(|side| cluster.node(*side).serves());
+        let hold = cluster.node(Side::Paris).config.hold;
+        if let Some(side) = serving.filter(|_| !hold.is_zero()) {
+            for _ in 0..3 {
+                let when = cluster.now() + span(&mut self.dice, hold / 20, hold * 3 / 2);
+                self.at(when, Act::Unasked(side.other()));
+            }
         }
     }
 

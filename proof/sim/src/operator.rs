@@ -39,6 +39,11 @@ impl Driver {
                     if restores { Command::Restore { force } } else { Command::Promote { force } };
                 self.command(cluster, oracle, side, command);
             }
+            Act::Unasked(side) => {
+                if !cluster.node(side).serves() {
+                    self.command(cluster, oracle, side, Command::Promote { force: false });
+                }
+            }
             Act::Promote(side, tries) => {
                 if tries > 0 && !Side::BOTH.iter().any(|s| cluster.node(*s).serves()) {
                     let command = Command::Promote { force: false };

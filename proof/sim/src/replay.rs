@@ -216,6 +216,7 @@ mod tests {
             resync: helio_engine::ResyncConfig::default(),
             safe_copy: helio_engine::SafeCopy::Off,
             hook_before_sync: false,
+            hold: Duration::ZERO,
             hot_extents: helio_engine::HOT_EXTENTS,
         };
         let superblock = Superblock::new("db", "paris", [1 << 20].into());

@@ -111,7 +111,9 @@ impl Scenario {
                 SafeCopy::Off
             },
             hook_before_sync: false,
+            hold: Duration::ZERO,
         };
+        let config = leased(&dice, config);
         let profile = weather(&mut dice);
         let socket = pick(&mut dice, &[Bytes::kib(16), Bytes::kib(128), Bytes::mib(4)]);
         let long = dice.chance(1, LONG_ONE_IN);
@@ -183,6 +185,19 @@ impl Scenario {
         let wire = Wire::new(&self.profile, self.socket, dice);
         Cluster::new(nodes, wire, dice, telling)
     }
+}
+
+/// In a third of the stories there are hold leases, mostly long enough to outlive the loss of a peer, and mostly in a mode
+/// in which one can be granted.
+fn leased(dice: &Dice, config: Config) -> Config {
+    let mut dice = dice.split("hold");
+    if !dice.chance(1, 3) {
+        return config;
+    }
+    let hold = span(&mut dice, millis(500), config.peer_timeout * 5);
+    let strict = pick(&mut dice, &[Mode::Sync, Mode::NearSync]);
+    let mode = if config.mode == Mode::Async && dice.chance(4, 5) { strict } else { config.mode };
+    Config { hold, mode, ..config }
 }
 
 /// A link of some kind, from a hall to an ocean.

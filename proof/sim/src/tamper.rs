@@ -18,7 +18,12 @@ impl Driver {
             Fault::ClockLeap(side) => {
                 let (least, most) = (Duration::from_millis(1), Duration::from_secs(60));
                 let by = span(&mut self.dice, least, most);
-                cluster.leap_clock(side, by);
+                // A lease rests on clocks that count at the right speed; there, a machine sleeps and its clock goes on.
+                if cluster.node(side).config.hold.is_zero() {
+                    cluster.leap_clock(side, by);
+                } else if cluster.node(side).is_up() && !cluster.node(side).hangs(cluster.now()) {
+                    cluster.hang(side, cluster.now() + by.min(Duration::from_secs(8)));
+                }
             }
             Fault::LateClose => self.delay_acceptance(cluster),
             Fault::RollBack(side) => self.put_back(side, Restore::Machine, fault, cluster),

@@ -12,6 +12,8 @@ pub mod copying;
 mod cursor;
 pub mod frame;
 pub mod hot;
+pub mod invalid;
+pub mod lease;
 pub mod lineage;
 pub mod marks;
 pub mod message;

@@ -6,7 +6,7 @@
 //!
 //! | kind | body, in order |
 //! |---|---|
-//! | 1 hello | group name, node name, incarnation u64, role u8, serving flag, clean flag, consistent flag, wrote flag, alone flag, trusted flag, sure flag, lineage, head u64, received u64, durable u64, granularity u32, metadata sequence u64, remembers u64, volumes u16, size u64 each |
+//! | 1 hello | group name, node name, incarnation u64, role u8, serving flag, clean flag, consistent flag, wrote flag, alone flag, trusted flag, sure flag, doubts flag, lineage, head u64, received u64, durable u64, granularity u32, metadata sequence u64, remembers u64, volumes u16, size u64 each |
 //! | 2 start | lineage, from u64, consistent flag, keep flag, whole flag, to copy u64 |
 //! | 3 item | sequence u64, after u64, kind u8, flags u8, volume u16, offset u64, length u64 (36 bytes; payload follows for writes and verifies) |
 //! | 4 ack | received u64, completed u64, durable u64, ranges u8, (first u64, last u64) each |
@@ -17,9 +17,13 @@
 //! | 9 promote reply | granted flag, text |
 //! | 10 to 16, 32, 33 | [`crate::copying`] |
 //! | 17 to 19 | [`crate::roles`] |
+//! | 21 to 23 | [`crate::lease`] |
+//! | 24, 27 | [`crate::invalid`] |
 
 use crate::copying::Copying;
 use crate::cursor::{Reader, Short, Writer};
+use crate::invalid::Invalid;
+use crate::lease::Lease;
 use crate::lineage::Lineage;
 use crate::roles::Roles;
 use alloc::string::String;
@@ -68,6 +72,8 @@ pub struct Hello {
     pub trusted: bool,
     /// Its generation began from an image that lacked nothing the sender had ever confirmed.
     pub sure: bool,
+    /// The sender recorded that the receiver's metadata tells nothing of what it did last.
+    pub doubts: bool,
     /// The generation the sender writes or follows, and its ancestors.
     pub lineage: Lineage,
     /// The last position in the sender's image, exact where `clean`.
@@ -353,6 +359,10 @@ pub enum Message {
     Copying(Copying),
     /// About roles.
     Roles(Roles),
+    /// About the hold lease.
+    Lease(Lease),
+    /// About metadata that cannot be written.
+    Invalid(Invalid),
 }
 
 impl Message {
@@ -371,6 +381,8 @@ impl Message {
             Self::PromoteReply { .. } => 9,
             Self::Copying(talk) => talk.code(),
             Self::Roles(talk) => talk.code(),
+            Self::Lease(talk) => talk.code(),
+            Self::Invalid(talk) => talk.code(),
         }
     }
 
@@ -438,6 +450,8 @@ impl Message {
             }
             Self::Copying(talk) => talk.encode(&mut w),
             Self::Roles(talk) => talk.encode(&mut w),
+            Self::Lease(talk) => talk.encode(&mut w),
+            Self::Invalid(talk) => talk.encode(&mut w),
         }
     }
 
@@ -491,6 +505,8 @@ impl Message {
             9 => Self::PromoteReply { granted: r.flag()?, text: decode_text(r)? },
             10..=16 | 32..=33 => Self::Copying(Copying::decode(code, r)?),
             17..=19 => Self::Roles(Roles::decode(code, r)?),
+            21..=23 => Self::Lease(Lease::decode(code, r)?),
+            24 | 27 => Self::Invalid(Invalid::decode(code, r)?),
             _ => return Err(Short),
         })
     }
@@ -547,6 +563,7 @@ fn encode_hello(hello: &Hello, w: &mut Writer<'_>) {
     w.flag(hello.alone);
     w.flag(hello.trusted);
     w.flag(hello.sure);
+    w.flag(hello.doubts);
     hello.lineage.encode(w);
     w.sequence(hello.head);
     w.sequence(hello.received);
@@ -578,6 +595,7 @@ fn decode_hello(r: &mut Reader<'_>) -> Result<Hello, Short> {
         alone: r.flag()?,
         trusted: r.flag()?,
         sure: r.flag()?,
+        doubts: r.flag()?,
         lineage: Lineage::decode(r)?,
         head: r.sequence()?,
         received: r.sequence()?,

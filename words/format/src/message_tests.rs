@@ -98,6 +98,7 @@ fn hello() -> impl Strategy<Value = Message> {
                 alone: f[5],
                 trusted: f[6],
                 sure: f[7],
+                doubts: f[0] ^ f[7],
                 lineage,
                 head: Sequence(n[2]),
                 received: Sequence(n[3]),
@@ -109,6 +110,14 @@ fn hello() -> impl Strategy<Value = Message> {
             })
         },
     )
+}
+
+fn lease() -> impl Strategy<Value = Lease> {
+    (0..3, any::<u64>(), any::<u32>()).prop_map(|(kind, number, millis)| match kind {
+        0 => Lease::Wanted { number, millis },
+        1 => Lease::Granted { number, millis },
+        _ => Lease::Returned,
+    })
 }
 
 pub(crate) fn any_message() -> impl Strategy<Value = Message> {
@@ -164,6 +173,9 @@ pub(crate) fn any_message() -> impl Strategy<Value = Message> {
         }),
         copying().prop_map(Message::Copying),
         roles().prop_map(Message::Roles),
+        lease().prop_map(Message::Lease),
+        generation().prop_map(|generation| Message::Invalid(Invalid::Failed { generation })),
+        Just(Message::Invalid(Invalid::Recorded)),
         (prop::sample::select(Parting::ALL.to_vec()), ".{0,100}")
             .prop_map(|(parting, text)| Message::Goodbye { parting, text }),
         (generation(), any::<u64>()).prop_map(|(generation, durable)| {

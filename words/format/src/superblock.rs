@@ -28,7 +28,9 @@
 //! | 608..1120 | sizes of the volumes in bytes, 8 each, zeros behind the last; 2^58 in all at most |
 //! | 1120..1632 | verified: per volume, 8 each, when it was last compared whole and clean, in ms since 1970; 0 never |
 //! | 1632..2656 | members: per volume, 16 each, the identity of the store it lies on; 0 unknown |
-//! | 2656..4096 | zero |
+//! | 2656..2660 | hold: a lease of so many ms at most may be out, granted by this node as primary; 0 none |
+//! | 2660..2676 | the peer's metadata tells nothing since this generation: u64 u64; zeros where it does |
+//! | 2676..4096 | zero |
 //!
 //! A body is valid if and only if every zero, every enumerated byte and every bound in the table holds. Sizes,
 //! granularity and hot slots say where everything else in the file lies; they never change in one file.
@@ -40,7 +42,7 @@ use crate::page::{BODY_BYTES, HEADER_BYTES, PAGE_BYTES, PageError};
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
-use helio_units::{Role, Sequence};
+use helio_units::{Generation, Role, Sequence};
 
 /// Fewest bytes per mark.
 pub const GRANULARITY_MIN: u32 = 4 << 10;
@@ -62,6 +64,7 @@ const COUNT_AT: usize = 600;
 const SIZES_AT: usize = 608;
 const VERIFIED_AT: usize = SIZES_AT + 8 * VOLUMES_MAX;
 const MEMBERS_AT: usize = VERIFIED_AT + 8 * VOLUMES_MAX;
+const HOLD_AT: usize = MEMBERS_AT + 16 * VOLUMES_MAX;
 
 /// Whether the last consistent image can be brought back while an update runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -116,6 +119,10 @@ pub struct Superblock {
     pub verified: Vec<u64>,
     /// The identity of the store each volume lies on; 0 unknown.
     pub members: Vec<u128>,
+    /// A hold lease of so many ms at most may be out, granted by this node as primary; 0 none.
+    pub hold: u32,
+    /// The peer's metadata tells nothing of what it did since this generation; none where it does.
+    pub peer_invalid: Generation,
 }
 
 impl Superblock {
@@ -142,6 +149,8 @@ impl Superblock {
             verified: vec![0; sizes.len()],
             members: vec![0; sizes.len()],
             sizes,
+            hold: 0,
+            peer_invalid: Generation::NONE,
         }
     }
 
@@ -197,6 +206,9 @@ impl Superblock {
             w.u64(*identity as u64);
             w.u64((*identity >> 64) as u64);
         }
+        w.0.resize(HOLD_AT, 0);
+        w.u32(self.hold);
+        w.generation(self.peer_invalid);
         let mut body = [0; BODY_BYTES];
         body[..out.len() - HEADER_BYTES].copy_from_slice(&out[HEADER_BYTES..]);
         body
@@ -259,6 +271,8 @@ impl Superblock {
         let verified = per_volume(VERIFIED_AT, MEMBERS_AT)?;
         let mut halves = || Ok(u128::from(r.u64()?) | u128::from(r.u64()?) << 64);
         let members = (0..count).map(|_| halves()).collect::<Result<Vec<_>, Short>>()?;
+        zeros_to(&mut r, HOLD_AT)?;
+        let (hold, peer_invalid) = (r.u32()?, r.generation()?);
         zeros_to(&mut r, PAGE_BYTES)?;
         Ok(Self {
             role,
@@ -280,6 +294,8 @@ impl Superblock {
             sizes,
             verified,
             members,
+            hold,
+            peer_invalid,
         })
     }
 }

@@ -26,6 +26,8 @@ fn sample() -> Superblock {
         sizes: [1 << 30, 4096].into(),
         verified: [0, 0x0123_4567].into(),
         members: [0, 0x0F0E_0D0C_0B0A_0908_0706_0504_0302_0100].into(),
+        hold: 0x0A0B,
+        peer_invalid: Generation { number: 5, tag: 6 },
     }
 }
 
@@ -57,7 +59,10 @@ fn the_fields_stand_where_the_table_says() {
     assert_eq!((page[1120], &page[1128..1132]), (0, &[0x67, 0x45, 0x23, 0x01][..]));
     assert!(page[1132..1648].iter().all(|byte| *byte == 0));
     assert_eq!(page[1648..1664], core::array::from_fn::<u8, 16, _>(|n| n as u8));
-    assert!(page[1664..].iter().all(|byte| *byte == 0));
+    assert!(page[1664..2656].iter().all(|byte| *byte == 0));
+    assert_eq!(&page[2656..2660], &[0x0B, 0x0A, 0, 0]);
+    assert_eq!((page[2660], page[2668]), (5, 6));
+    assert!(page[2676..].iter().all(|byte| *byte == 0));
 }
 
 /// Those bytes that mean nothing and those that only take some values.
@@ -65,7 +70,7 @@ fn the_fields_stand_where_the_table_says() {
 fn a_byte_that_cannot_be_is_damage_even_with_the_right_checksum() {
     let body = sample().encode();
     let zeros = [
-        200, 464, 470, 529, 540, 595, 599, 602, 607, 624, 1119, 1136, 1631, 1664, 2655, 2656, 4095,
+        200, 464, 470, 529, 540, 595, 599, 602, 607, 624, 1119, 1136, 1631, 1664, 2655, 2676, 4095,
     ];
     let picky = [32, 33, 34, 35, 36, 37, 38, 39, 56, 62, 80, 465, 601, 615];
     for at in zeros.into_iter().chain(picky) {

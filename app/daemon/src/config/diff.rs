@@ -45,6 +45,8 @@ pub enum Setting {
     Resync(ResyncConfig),
     /// Keeping a secondary's last consistent image.
     SafeCopy(SafeCopy),
+    /// How long a secondary's hold lease lasts.
+    Hold(Duration),
 }
 
 /// What of a group runs now, of all that can change while it runs.
@@ -64,15 +66,17 @@ pub struct Running {
     pub resync: ResyncConfig,
     /// Keeping a secondary's last consistent image.
     pub safe_copy: SafeCopy,
+    /// How long a secondary's hold lease lasts.
+    pub hold: Duration,
 }
 
 impl GroupConfig {
     /// What runs takes the place of what the file said.
     pub fn set_running(&mut self, running: Running) {
-        let Running { mode, queue, queue_source, peer_timeout, autosync, resync, safe_copy } =
+        let Running { mode, queue, queue_source, peer_timeout, autosync, resync, safe_copy, hold } =
             running;
         (self.mode, self.peer_timeout, self.autosync) = (mode, peer_timeout, autosync);
-        self.safe_copy = safe_copy;
+        (self.safe_copy, self.hold) = (safe_copy, hold);
         (self.queue, self.queue_source, self.resync) = (queue, queue_source, resync);
     }
 }
@@ -159,6 +163,10 @@ fn online(name: &str, old: &GroupConfig, new: &GroupConfig, changes: &mut Vec<Ch
     if old.safe_copy != new.safe_copy {
         let (from, to) = (safe_copy_text(old.safe_copy), safe_copy_text(new.safe_copy));
         note(Setting::SafeCopy(new.safe_copy), "safe-copy", from, to);
+    }
+    if old.hold != new.hold {
+        let (from, to) = (format!("{:?}", old.hold), format!("{:?}", new.hold));
+        note(Setting::Hold(new.hold), "hold", from, to);
     }
 }
 

@@ -33,6 +33,7 @@ const GROUP_KEYS: &[&str] = &[
     "queue",
     "peer-timeout",
     "flush-limit",
+    "hold",
     "autosync",
     "granularity",
     "hot-extents",
@@ -90,6 +91,7 @@ fn group(
     let mode = mode(table)?;
     let (queue, queue_source) = queue(table)?;
     let (peer_timeout, flush_limit) = timeouts(table)?;
+    let hold = super::hold::read(table)?;
     let autosync = table.flag("autosync")?.unwrap_or(true);
     let (granularity, hot_extents) = marks::read(table)?;
     let resync = resync(table)?;
@@ -121,6 +123,7 @@ fn group(
         queue_source,
         peer_timeout,
         flush_limit,
+        hold,
         autosync,
         granularity,
         hot_extents,

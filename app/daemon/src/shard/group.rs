@@ -173,6 +173,7 @@ impl Group {
             Setting::Autosync(on) => self.config.autosync = on,
             Setting::Resync(resync) => self.config.resync = resync,
             Setting::SafeCopy(safe_copy) => self.config.safe_copy = safe_copy,
+            Setting::Hold(hold) => self.config.hold = hold,
         }
         let config = self.config.clone();
         self.tell(now, Event::Reconfigure { config });
@@ -188,6 +189,7 @@ impl Group {
             autosync: self.config.autosync,
             resync: self.config.resync,
             safe_copy: self.config.safe_copy,
+            hold: self.config.hold,
         }
     }
 

@@ -9,11 +9,11 @@ use crate::shard::group::Group;
 use crate::shard::link::Traffic;
 use helio_api::{
     AtStake, BufferStatus, Connection, CounterStatus, CursorStatus, GroupStatus, Io, LagStatus,
-    LinkStatus, ModeStatus, PeerStatus, Protected, QueueStatus, RecorderEvent, SafeCopyStatus,
-    SyncStatus, ThrottleStatus, VolumeStatus,
+    LeaseStatus, LinkStatus, ModeStatus, PeerStatus, Protected, QueueStatus, RecorderEvent,
+    SafeCopyStatus, SyncStatus, ThrottleStatus, VolumeStatus,
 };
 use helio_engine::{BoundSource, QUEUE_BYTES_MOST, QUEUE_PRODUCTS, Status, WhenFull};
-use helio_units::{Bytes, Items, Mode, Role, State, VolumeIndex};
+use helio_units::{Bytes, Items, Mode, Moment, Role, State, VolumeIndex};
 
 /// One group.
 pub(crate) fn group(
@@ -47,6 +47,7 @@ pub(crate) fn group(
         generation: status.generation.to_string(),
         consistent: status.consistent,
         fault: status.fault.clone(),
+        lease: lease(&status, clock),
         protected: protected(&status, group, clock),
         mode: ModeStatus {
             requested: status.mode,
@@ -74,6 +75,16 @@ pub(crate) fn group(
         counters: counters(&status, group.link.traffic),
         metadata: group.metadata.counts,
     }
+}
+
+fn lease(status: &Status, clock: &Clock) -> Option<LeaseStatus> {
+    let until = status.lease_held.or(status.lease_granted)?;
+    let ends = (until != Moment::NEVER).then_some(until);
+    Some(LeaseStatus {
+        held: status.lease_held.is_some(),
+        until_ms: ends.map(|at| clock.wall(at)),
+        seconds: ends.map(|at| at - clock.now()),
+    })
 }
 
 fn throttle(status: &Status) -> ThrottleStatus {

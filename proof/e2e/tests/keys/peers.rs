@@ -137,6 +137,7 @@ fn hello() -> Message {
         alone: false,
         trusted: false,
         sure: true,
+        doubts: false,
         granularity: 65536,
         metadata: 1,
         remembers: 0,

@@ -4,6 +4,7 @@
 mod another_disk;
 mod diverged;
 mod hand_over;
+mod lease;
 mod link;
 mod queue;
 mod restart;

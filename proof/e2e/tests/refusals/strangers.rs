@@ -57,6 +57,7 @@ fn hello(group: &str, node: &str) -> Message {
         alone: false,
         trusted: false,
         sure: true,
+        doubts: false,
         granularity: 65536,
         metadata: 1,
         remembers: 0,

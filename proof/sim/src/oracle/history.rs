@@ -53,7 +53,7 @@ pub(crate) struct History {
     pub(crate) seen_durable: Vec<[usize; 2]>,
     /// When it began.
     pub(crate) born: Serial,
-    /// It began with a promotion by force.
+    /// It began with a promotion that nobody else was asked about: by force, or by the hold lease.
     pub(crate) forced: bool,
 }
 

@@ -62,8 +62,16 @@ impl Oracle {
             });
             // Of a peer whose own record proves nothing, everything counts as marked once the two meet.
             let void = |record: &Superblock| record.marks_void;
+            // Of one that could not write its metadata, the other's record tells everything, once its memory is gone.
+            let doubts = |side: Side| {
+                let record = cluster.node(side).superblock();
+                record.is_some_and(|record| record.peer_invalid != Generation::NONE)
+            };
+            let remembers = engine.words().metadata_failed;
             if own.restored
                 || peer.restored
+                || doubts(side)
+                || doubts(side.other()) && !remembers
                 || cluster.node(side.other()).superblock().is_none_or(void)
             {
                 continue;
@@ -96,7 +104,9 @@ impl Oracle {
         let proves = |side: &Side| {
             let node = cluster.node(*side);
             node.superblock().is_some_and(|record| {
-                !record.marks_void && record.lineage.generation != Generation::NONE
+                !record.marks_void
+                    && record.peer_invalid == Generation::NONE
+                    && record.lineage.generation != Generation::NONE
             })
         };
         let restored = self.copies.iter().any(|copy| copy.restored);

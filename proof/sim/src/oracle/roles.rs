@@ -3,7 +3,7 @@
 //!
 //! A promotion begins a new truth: the image as it is. What it may lack of the truth before depends on its kind:
 //! * a node that led before: nothing it answered, but for what a power cut took and no FLUSH had covered;
-//! * one that followed, without force: nothing that was answered;
+//! * one that followed, without force, by its peer's word or its hold lease: nothing that was answered;
 //! * one that followed, with force: nothing that was answered in effective sync, but for what a power cut took and no
 //!   FLUSH in sync had covered.
 
@@ -29,6 +29,13 @@ impl Oracle {
             // another generation, or not at all.
             let own = &self.copies[side.index()];
             if own.unclean && own.generation == self.history_of(record.lineage.generation) {
+                return self.look_again(cluster, side);
+            }
+            let engine = cluster.node(side).engine.as_ref();
+            let (leased, begins) =
+                engine.map(|e| (e.leads_by_lease(), e.is_primary())).unwrap_or_default();
+            if leased && !begins {
+                // It came too late: the record is put back.
                 return self.look_again(cluster, side);
             }
             let commanded = self.promoting[side.index()].map(|(_, force, asked)| (force, asked));
@@ -124,10 +131,12 @@ impl Oracle {
             format!("{side} becomes primary with a copy that is not consistent")
         })?;
         let (own, peer) = (&self.copies[side.index()], &self.copies[side.other().index()]);
+        let engine = cluster.node(side).engine.as_ref();
+        let leased = engine.is_some_and(|engine| engine.leads_by_lease());
         let by_force = |at: &Key| self.histories.get(at).is_some_and(|history| history.forced);
         let begins = cluster.node(side).engine.as_ref().is_some_and(|engine| engine.is_primary());
         let rival = begins && cluster.node(side.other()).serves() && !by_force(&peer.generation);
-        hold(!rival || force == Some(true), Promise::OnePrimary, || {
+        hold(!rival || force == Some(true) || leased, Promise::OnePrimary, || {
             format!("{side} becomes primary without force while the other serves")
         })?;
         hold(!(begins && own.foreign), Promise::ConsistentPromotion, || {
@@ -135,7 +144,7 @@ impl Oracle {
         })?;
         if own.restored || peer.restored {
             // What was never told to the other node before the files went back, nobody can miss.
-            self.begins(side, &record.lineage, force);
+            self.begins(side, &record.lineage, force == Some(true) || leased);
             return Ok(());
         }
         let image = &self.images[side.index()];
@@ -151,17 +160,17 @@ impl Oracle {
             let image = child.map_or(image, |history| &history.base);
             self.nothing_lost(side, peer.generation, left, force, image)?;
         }
-        self.begins(side, &record.lineage, force);
+        self.begins(side, &record.lineage, force == Some(true) || leased);
         Ok(())
     }
 
     /// A promotion begins a truth of its own.
-    fn begins(&mut self, side: Side, lineage: &Lineage, force: Option<bool>) {
+    fn begins(&mut self, side: Side, lineage: &Lineage, unasked: bool) {
         let old = self.copies[side.index()].generation;
         let new = self.history_of(lineage.generation);
         if new != old {
             let base = self.images[side.index()].clone();
-            self.histories.insert(new, History::new(side, base, self.serial, force == Some(true)));
+            self.histories.insert(new, History::new(side, base, self.serial, unasked));
         }
         let copy = &mut self.copies[side.index()];
         copy.generation = new;

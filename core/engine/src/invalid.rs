@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `bitmap failed` (rule 14): a primary whose metadata cannot be written goes on once its peer durably knows that.
+//!
+//! ```text
+//!   primary                                               peer
+//!      │ writes to extents that are not hot wait             │
+//!      │ ── metadata failed, in this generation ───────────> │ its record says so
+//!      │ <──────────────────────────────────────── recorded  │
+//!      │ writes go on, uncovered; without the peer they fail  │
+//! ```
+//! What the primary's own file tells is not enough from then on, and the peer's record makes up for it: whoever comes back,
+//! everything is compared (`metadata-failed`). That record ends when another one takes its place which says that
+//! everything is to be copied: the peer's own, or, where a stream begins that brings everything, the sender's.
+//! A primary that still runs knows by its memory what its peer lacks, and goes on by that.
+
+use crate::effect::Effect;
+use crate::engine::Engine;
+use crate::plant::{Plant, planted};
+use crate::role::Standing;
+use crate::save::Goal;
+use crate::session::Link;
+use alloc::format;
+use alloc::string::String;
+use helio_format::invalid::Invalid;
+use helio_format::message::{Message, Parting};
+use helio_units::Generation;
+
+/// How far the peer is in recording that this node's metadata tells nothing any more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// It was not told in this conversation.
+    #[default]
+    Nothing,
+    /// It was.
+    Told,
+    /// It recorded that.
+    Recorded,
+}
+
+impl Engine {
+    /// What a node whose metadata cannot be written does with what waits for it.
+    pub(crate) fn go_on_uncovered(&mut self) {
+        let leads = self.primary.is_some() && matches!(self.session.link, Link::Up(_));
+        if leads && self.keeping.told == Told::Nothing {
+            self.keeping.told = Told::Told;
+            let generation = self.superblock.lineage.generation;
+            self.shared.send(Message::Invalid(Invalid::Failed { generation }));
+        }
+        let recorded = self.keeping.told == Told::Recorded || planted(Plant::UncoveredEarly);
+        self.shared.uncovered = leads && recorded;
+        if self.shared.uncovered {
+            for parked in self.shared.cover.give_up() {
+                let (io, volume, op) = (parked.io, parked.volume, parked.op);
+                self.shared.out.push(Effect::Store { io, volume, op });
+            }
+        } else if !leads {
+            self.fail_parked();
+        }
+    }
+
+    /// The conversation ended: nobody can be sure what the peer records of this node.
+    pub(crate) fn peer_is_not_told(&mut self) {
+        self.keeping.told = Told::Nothing;
+        self.shared.uncovered = false;
+    }
+
+    /// The two speak of metadata that cannot be written.
+    pub(crate) fn peer_talks_invalid(&mut self, talk: Invalid) {
+        let peer = self.shared.config.peer.clone();
+        match talk {
+            Invalid::Failed { .. } if self.metadata_failed => {
+                let text =
+                    format!("the metadata of neither node can be written, {peer}'s nor ours");
+                self.hang_up(Parting::VolumeFailed, text);
+            }
+            Invalid::Failed { generation } if self.standing == Standing::Secondary => {
+                self.shared.warn(format!(
+                    "{peer} cannot write its metadata; that it tells nothing since generation {generation} is recorded \
+                     here, and everything will be compared when it comes back"
+                ));
+                self.save(Goal::PeerInvalid(generation));
+            }
+            Invalid::Recorded if self.metadata_failed && self.keeping.told == Told::Told => {
+                self.keeping.told = Told::Recorded;
+                self.shared.warn(format!(
+                    "bitmap failed: {peer} recorded that this node's metadata tells nothing any more; writes go on while \
+                     {peer} is connected"
+                ));
+            }
+            Invalid::Failed { .. } | Invalid::Recorded => {}
+        }
+    }
+
+    /// The record stands: the primary may go on.
+    pub(crate) fn peer_invalid_saved(&mut self) {
+        if matches!(self.session.link, Link::Up(_)) {
+            self.shared.send(Message::Invalid(Invalid::Recorded));
+        }
+    }
+
+    /// Whether this node's record says that its peer's metadata tells nothing.
+    pub(crate) fn doubts_peer(&self) -> bool {
+        self.superblock.peer_invalid != Generation::NONE
+    }
+
+    /// What is wrong with the metadata, where something is.
+    pub(crate) fn metadata_text(&self) -> Option<String> {
+        let (peer, group) = (&self.shared.config.peer, &self.shared.config.group);
+        let remedy = format!(
+            "mend its file system, or `helio metadata move {group}` while the daemon is down, and restart the daemon"
+        );
+        let text = match (self.metadata_failed, &self.primary) {
+            (false, _) => return None,
+            (true, Some(_)) if self.shared.uncovered => format!(
+                "bitmap failed: the metadata file cannot be written; {peer} recorded that, and writes go on while it is \
+                 connected"
+            ),
+            (true, Some(_)) => format!(
+                "bitmap failed: the metadata file cannot be written, and {peer} did not record that: writes to extents \
+                 that are not hot fail"
+            ),
+            (true, None) => String::from("bitmap failed: the metadata file cannot be written"),
+        };
+        Some(format!("{text}; {remedy}"))
+    }
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stories of metadata that cannot be written.
+
+use super::*;
+use helio_format::invalid::Invalid;
+
+#[test]
+fn a_primary_whose_metadata_fails_goes_on_once_its_peer_has_recorded_that_and_not_without_it() {
+    for mode in Mode::ALL {
+        let mut desk = Desk::replicating(mode);
+        desk.unwritable = true;
+        desk.write(1);
+        assert!(desk.ios.is_empty() && desk.answers.is_empty(), "nothing covers it");
+        let generation = desk.lineage().generation;
+        assert!(desk.said.contains(&Message::Invalid(Invalid::Failed { generation })));
+        desk.hear(Message::Invalid(Invalid::Recorded));
+        desk.write(2);
+        desk.store_all();
+        desk.acked(5);
+        assert_eq!(desk.answers, [(1, true), (2, true)], "{mode}");
+        let fault = desk.engine.status(desk.now).fault.unwrap_or_default();
+        assert!(fault.starts_with("bitmap failed") && fault.contains("lyon recorded"), "{fault}");
+
+        desk.lose_link();
+        desk.write(3);
+        assert!(desk.ios.is_empty());
+        assert_eq!(desk.answers.last(), Some(&(3, false)), "{mode}: without a peer writes fail");
+        let lineage = desk.lineage();
+        desk.meet(Hello { doubts: true, received: Sequence(5), ..hello(lineage, true) });
+        let row = desk.engine.met().map(|met| met.label.clone());
+        assert_eq!(row.as_deref(), Some("resume-received"), "its memory still tells all");
+    }
+}
+
+#[test]
+fn a_secondary_says_that_it_recorded_once_it_has() {
+    let mut desk = follower(generation(1), true);
+    desk.save_all();
+    let since = generation(1).generation;
+    desk.hear(Message::Invalid(Invalid::Failed { generation: since }));
+    let said = |desk: &Desk| desk.said.contains(&Message::Invalid(Invalid::Recorded));
+    assert!(!said(&desk));
+    assert_eq!(desk.save(true).peer_invalid, since);
+    assert!(said(&desk));
+    // A stream that brings everything comes from one whose own record says so.
+    desk.hear(Message::Start(start(generation(2), 9, true)));
+    assert_eq!(desk.save(true).peer_invalid, Generation::NONE);
+}
+
+#[test]
+fn a_primary_that_restarted_compares_everything_where_its_peer_doubts_its_metadata() {
+    let mut desk = Desk::replicating(Mode::Async);
+    desk.lose_link();
+    let lineage = desk.lineage();
+    desk.meet_before_saving(Hello { doubts: true, ..hello(lineage, true) });
+    let row = desk.engine.met().map(|met| met.label.clone());
+    assert_eq!(row.as_deref(), Some("metadata-failed"));
+    let record = desk.save(true);
+    assert!(record.marks_void, "that everything is to be copied is durable first");
+    assert!(desk.last_start().whole);
+}

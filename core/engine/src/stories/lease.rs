@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stories of the hold lease.
+
+use super::*;
+use helio_format::lease::Lease;
+use helio_format::message::Ping;
+
+const HOLD: Duration = Duration::from_secs(4);
+
+fn leasing(mode: Mode) -> Config {
+    Config { mode, hold: HOLD, ..config() }
+}
+
+impl Desk {
+    fn pass(&mut self, time: Duration) {
+        self.now = self.now + time;
+        self.tell(Event::Tick);
+    }
+
+    fn granted(&self) -> bool {
+        self.said.iter().any(|m| matches!(m, Message::Lease(Lease::Granted { .. })))
+    }
+
+    fn wanted(&self) -> Option<u64> {
+        let number = |m: &Message| match m {
+            Message::Lease(Lease::Wanted { number, .. }) => Some(*number),
+            _ => None,
+        };
+        self.said.iter().rev().find_map(number)
+    }
+
+    /// A secondary that replicates, and asked for a lease.
+    fn asking() -> Self {
+        let line = generation(1);
+        let mut desk = Self::new(leasing(Mode::Sync));
+        desk.meet(Hello { serving: true, role: Role::Primary, ..hello(line, true) });
+        desk.hear(Message::Start(start(line, 1, true)));
+        desk.save_all();
+        let (state, mode) = (Some(State::Replicating), Some(Mode::Sync));
+        desk.hear(Message::Ping(Ping { token: 1, state, mode, ..Ping::default() }));
+        desk
+    }
+
+    fn holding() -> Self {
+        let mut desk = Self::asking();
+        let number = desk.wanted().expect("it asks");
+        desk.hear(Message::Lease(Lease::Granted { number, millis: 4000 }));
+        desk
+    }
+}
+
+#[test]
+fn a_primary_that_granted_a_lease_answers_alone_once_it_has_waited() {
+    for mode in [Mode::Sync, Mode::NearSync] {
+        let mut desk = Desk::level(leasing(mode));
+        desk.hear(Message::Lease(Lease::Wanted { number: 1, millis: 4000 }));
+        assert!(desk.granted(), "{mode}: nothing is answered without the peer");
+        desk.lose_link();
+        desk.write(1);
+        desk.store_all();
+        desk.pass(Duration::from_millis(5000));
+        assert!(desk.answers.is_empty() && desk.saves.is_empty(), "4 s x 1.01 + 1 s are not over");
+        desk.pass(Duration::from_millis(40));
+        assert!(
+            desk.answers.is_empty(),
+            "the generation in which it answers alone is not recorded"
+        );
+        desk.save_all();
+        assert_eq!(desk.answers, [(1, true)], "{mode}");
+    }
+}
+
+#[test]
+fn a_lease_that_is_returned_ends_the_wait_and_so_does_the_peers_own_word() {
+    let mut desk = Desk::level(leasing(Mode::Sync));
+    desk.hear(Message::Lease(Lease::Wanted { number: 1, millis: 4000 }));
+    desk.write(1);
+    desk.store_all();
+    desk.acked(4);
+    assert_eq!(desk.answers, [(1, true)], "the peer has it");
+    desk.hear(Message::Lease(Lease::Returned));
+    desk.lose_link();
+    desk.write(2);
+    desk.store_all();
+    desk.save_all();
+    assert_eq!(desk.answers, [(1, true), (2, true)]);
+}
+
+#[test]
+fn no_lease_is_granted_while_answers_are_given_without_the_peer() {
+    let wanted = Message::Lease(Lease::Wanted { number: 1, millis: 4000 });
+    for config in [leasing(Mode::Async), Config { mode: Mode::Sync, ..config() }] {
+        let mut desk = Desk::level(config);
+        desk.hear(wanted.clone());
+        assert!(!desk.granted());
+    }
+    let mut desk = Desk::level(leasing(Mode::Sync));
+    desk.command(Command::Log);
+    desk.hear(wanted);
+    assert!(!desk.granted(), "only marks are kept");
+}
+
+#[test]
+fn a_secondary_takes_over_by_its_lease_and_not_a_moment_longer() {
+    let mut desk = Desk::holding();
+    desk.lose_link();
+    desk.pass(Duration::from_millis(3900));
+    desk.command(Command::Promote { force: false });
+    desk.save_all();
+    assert!(desk.engine.is_primary() && desk.engine.leads_by_lease());
+    let told = desk.results.pop().expect("it ended").expect("it is primary");
+    assert!(told.contains("by the hold lease, which ends in 0.1 s"), "{told}");
+
+    let mut desk = Desk::holding();
+    desk.lose_link();
+    desk.pass(HOLD);
+    desk.command(Command::Promote { force: false });
+    let refusal = desk.results.pop().expect("it ended").expect_err("the lease is over");
+    assert_eq!(refusal.code, "needs-force");
+    assert!(refusal.text.contains("the hold lease ended"), "{}", refusal.text);
+}
+
+#[test]
+fn a_promotion_whose_record_comes_after_the_lease_is_taken_back() {
+    let mut desk = Desk::holding();
+    let before = desk.lineage();
+    desk.lose_link();
+    desk.command(Command::Promote { force: false });
+    desk.now = desk.now + HOLD;
+    assert_eq!(desk.save(true).role, Role::Primary);
+    let back = desk.save(true);
+    assert_eq!(back.role, Role::Secondary);
+    assert!(back.lineage != before && back.lineage == generation(1), "it follows what it followed");
+    assert!(!desk.engine.is_primary() && desk.engine.standing() == "secondary");
+    assert_eq!(desk.results.pop().map(|r| r.map_err(|e| e.code)), Some(Err("needs-force")));
+}
+
+#[test]
+fn a_lease_of_a_primary_that_restarted_is_void_and_said_to_be() {
+    let mut desk = Desk::holding();
+    desk.lose_link();
+    let again = Hello { incarnation: 99, role: Role::Primary, ..hello(generation(1), true) };
+    desk.meet(again);
+    assert!(desk.said.contains(&Message::Lease(Lease::Returned)));
+    desk.lose_link();
+    desk.command(Command::Promote { force: false });
+    assert!(desk.results.pop().is_some_and(|result| result.is_err()));
+}
+
+#[test]
+fn a_primary_that_restarts_waits_for_a_lease_that_its_record_knows_of() {
+    let record = Superblock {
+        hold: 4000,
+        role: Role::Primary,
+        lineage: generation(1),
+        ..Superblock::new("db", "paris", [SIZE.0].into())
+    };
+    let mut desk = Desk::new(leasing(Mode::Sync));
+    desk.engine = Engine::new(leasing(Mode::Sync), durable(record), 1, 1, Moment::ZERO);
+    desk.command(Command::Promote { force: true });
+    desk.save_all();
+    desk.write(1);
+    desk.store_all();
+    desk.pass(Duration::from_secs(5));
+    assert!(desk.answers.is_empty(), "forced or not");
+    desk.pass(Duration::from_millis(40));
+    assert_eq!(desk.answers, [(1, true)]);
+}
+
+#[test]
+fn a_primary_whose_peer_took_over_by_the_lease_becomes_secondary_by_itself() {
+    let mut desk = Desk::level(leasing(Mode::Sync));
+    desk.hear(Message::Lease(Lease::Wanted { number: 1, millis: 4000 }));
+    let ours = desk.lineage();
+    desk.lose_link();
+    desk.write(1);
+    desk.store_all();
+    let heir = ours.fork(Generation { number: 99, tag: 99 }, Sequence(3));
+    let serving = Hello { serving: true, role: Role::Primary, wrote: true, ..hello(heir, true) };
+    desk.meet(Hello { head: Sequence(3), ..serving });
+    desk.tell(Event::Tick);
+    desk.store_all();
+    desk.save_all();
+    assert_eq!(desk.answers, [(1, false)], "it was never done");
+    assert_eq!(desk.engine.standing(), "secondary");
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A secondary with a hold lease takes over without force while its primary waits, and no later.
+
+use helio_e2e::{
+    Book, Load, PATIENCE, assert_members_equal, begin, group, relayed, wait, wait_level,
+};
+use helio_testkit::{Dice, Pair, Plan, eventually};
+use helio_units::{Bytes, Mode};
+use helio_wan::{Cut, Relay};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const ONE: Load = Load { count: Some(1), ..Load::PLAIN };
+
+/// A pair in sync whose secondary holds a lease.
+fn leased(hold: &str, dice: &Dice) -> (Pair, Relay, Arc<Book>) {
+    let plan = Plan::new("db")
+        .mode(Mode::Sync)
+        .volume("data", Bytes::mib(16))
+        .group_line("peer-timeout = \"500ms\"")
+        .group_line(&format!("hold = \"{hold}\""));
+    let (plan, relay) = relayed(plan, Duration::from_millis(1), 1000, dice.seed());
+    let pair = plan.start();
+    begin(&pair, "paris");
+    let book = Arc::new(Book::new(dice.seed()));
+    Load { count: Some(50), ..Load::PLAIN }.run(&pair, "paris", dice, &book);
+    wait_level(&pair, "paris");
+    wait(&pair, "lyon", "the lease", |status| status["lease"]["held"] == true);
+    (pair, relay, book)
+}
+
+fn is_alone(pair: &Pair, node: &str) {
+    wait(pair, node, "the loss", |status| status["peer"]["connection"] != "connected");
+}
+
+#[test]
+fn with_a_lease_the_secondary_takes_over_and_its_old_primary_follows() {
+    let dice = Dice::of_test("with_a_lease_the_secondary_takes_over_and_its_old_primary_follows");
+    let (pair, relay, book) = leased("10s", &dice);
+    relay.control().cut(Cut::Freeze);
+    let cut = Instant::now();
+    let answered = book.count();
+    let writer = ONE.start(&pair, "paris", &dice.fork(1), &book);
+    is_alone(&pair, "lyon");
+    let told = pair.helio("lyon", &["promote", "db"]).expect_success();
+    assert!(told.contains("by the hold lease, which ends in"), "{told}");
+    assert_eq!(book.count(), answered, "the old primary waits");
+    Load { count: Some(50), ..Load::PLAIN }.run(&pair, "lyon", &dice.fork(2), &book);
+    assert!(cut.elapsed() < Duration::from_secs(6), "too slow for this lease");
+    assert_eq!(group(&pair, "paris")["lease"]["held"], false);
+
+    relay.control().heal();
+    wait_level(&pair, "lyon");
+    writer.stop();
+    assert_eq!(book.failures().len(), 1, "the write that waited was never done");
+    assert_eq!(group(&pair, "paris")["role"], "secondary", "nobody had to resolve anything");
+    assert_members_equal(&pair, "data");
+}
+
+#[test]
+fn a_write_waits_for_the_hold_and_the_lease_is_over_before_it_is_answered() {
+    let dice =
+        Dice::of_test("a_write_waits_for_the_hold_and_the_lease_is_over_before_it_is_answered");
+    let (pair, relay, book) = leased("2s", &dice);
+    let answered = book.count();
+    relay.control().cut(Cut::Freeze);
+    let writer = ONE.start(&pair, "paris", &dice.fork(1), &book);
+    is_alone(&pair, "lyon");
+    eventually(PATIENCE, "the end of the lease", || {
+        group(&pair, "lyon")["lease"].is_null().then_some(())
+    });
+    assert_eq!(book.count(), answered, "the primary waits longer than the lease lasts");
+    let told = pair.helio("lyon", &["promote", "db"]).expect_failure();
+    assert!(told.contains("the hold lease ended"), "{told}");
+    writer.finish();
+    assert_eq!(book.count(), answered + 1, "then it goes on alone");
+    assert_eq!(book.failures(), []);
+    relay.control().heal();
+    wait_level(&pair, "paris");
+    assert_members_equal(&pair, "data");
+}
