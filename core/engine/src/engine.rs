@@ -14,6 +14,7 @@ use crate::recorder::Recorder;
 use crate::refusal::{Denial, Refusal};
 use crate::role::Standing;
 use crate::save::Goal;
+use crate::seed::Seed;
 use crate::session::Session;
 use crate::shared::{Purpose, Shared};
 use alloc::collections::VecDeque;
@@ -63,6 +64,7 @@ pub struct Engine {
     pub(crate) told_state: Option<State>,
     pub(crate) seen: Seen,
     pub(crate) recorder: Recorder,
+    pub(crate) seed: Seed,
     dice: u64,
 }
 
@@ -129,6 +131,7 @@ impl Engine {
             told_state: None,
             seen: Seen { state: State::Logging, since: now },
             recorder: Recorder::default(),
+            seed: Seed::default(),
             dice: seed,
         };
         engine.seen.state = engine.state();
@@ -213,6 +216,7 @@ impl Engine {
             }
             (Purpose::Local(at), Some(primary)) => primary.local_done(at, outcome, s),
             (Purpose::Copy(job), Some(primary)) => primary.copy_done(job, outcome, s),
+            (Purpose::Seed(look), _) => self.seed_looked(look, outcome),
             (Purpose::Verify(check), Some(primary)) => primary.verify_done(check, outcome, s),
             (Purpose::Local(_) | Purpose::Copy(_) | Purpose::Verify(_), None) => {
                 panic!("a primary left with work under way")
@@ -245,6 +249,7 @@ impl Engine {
             self.follow();
         }
         self.watch_peer();
+        self.seed_step();
         self.record_company();
         self.record_heard();
         self.change_role();
@@ -277,7 +282,8 @@ impl Engine {
             // Nothing to record can come out of a step while a save is under way, but items still flow.
             self.follower.keep_flowing(&mut self.shared);
         }
-        if self.follower.is_following() && self.follower.failed.is_none() {
+        let tells = self.follower.is_following() || self.is_blank();
+        if tells && self.follower.failed.is_none() {
             self.teller.serve(&mut self.shared);
         } else if self.follower.is_deaf() {
             self.teller.decline(&mut self.shared);

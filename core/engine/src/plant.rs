@@ -30,6 +30,8 @@ pub enum Plant {
     RestoreProven,
     /// A peer that lost its memory is asked to compare what it may have gone beyond.
     CompareAgain,
+    /// What is under way when a seeding begins is not marked.
+    SeedForgets,
 }
 
 impl Plant {
@@ -47,6 +49,7 @@ impl Plant {
         ("end-keeping-early", Self::EndKeepingEarly),
         ("restore-proven", Self::RestoreProven),
         ("compare-again", Self::CompareAgain),
+        ("seed-forgets", Self::SeedForgets),
     ];
 }
 

@@ -179,6 +179,8 @@ impl Engine {
     }
 
     pub(crate) fn begin_promotion(&mut self, command: Option<CommandId>, equal: bool) {
+        // What a shipped disk may lack stays marked, whatever is proven of another copy.
+        let equal = equal && !self.is_seeding();
         self.stand(Standing::Promoting { command, equal, saving: false });
         self.hang_up(Parting::RoleChanged, format!("{} becomes primary", self.shared.config.node));
         self.follower.hurry();

@@ -189,6 +189,8 @@ impl Engine {
             Command::ResetQueueMarks => self.reset_queue_marks(),
             Command::Verify(wish) => self.verify(wish),
             Command::StopVerify => self.stop_verify(),
+            Command::SeedBegin { at } => self.seed_begin(id, at),
+            Command::SeedEnd => self.seed_end(id),
         };
         match result {
             Ok(None) => {}
@@ -217,9 +219,12 @@ impl Engine {
         if self.standing.is_leaving() {
             return Err(busy());
         }
+        if let Some(primary) = &mut self.primary {
+            primary.faulted = None;
+            self.refuse_while_seeding()?;
+        }
         let Some(primary) = &mut self.primary else { return Err(self.not_primary("update")) };
         primary.told_to_log = false;
-        primary.faulted = None;
         primary.mark_differing(&mut self.shared);
         if primary.flow.is_some() && primary.order_lost {
             primary.copier.running = true;
@@ -250,6 +255,9 @@ impl Engine {
     fn full(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
         if self.standing.is_leaving() {
             return Err(busy());
+        }
+        if self.primary.is_some() && self.is_seeding() {
+            return Ok(Some(self.seed_given_up()));
         }
         let Some(primary) = &mut self.primary else { return Err(self.not_primary("full")) };
         primary.drop_queue("the operator said full", &mut self.shared);

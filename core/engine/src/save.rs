@@ -46,6 +46,10 @@ pub(crate) enum Goal {
     Restoring,
     /// It is put back.
     Restored,
+    /// A disk is to be shipped, from that time on.
+    SeedBegun { command: CommandId, at: u64 },
+    /// The disk is in place with that process of the peer.
+    Seeded { command: CommandId, incarnation: u64 },
 }
 
 /// The record of a side that is given up.
@@ -57,6 +61,7 @@ fn give_up(b: &mut Superblock, lineage: Lineage) {
     b.alone = true;
     b.clean = false;
     b.equal = false;
+    b.seeding = 0;
     if lineage.generation == Generation::NONE {
         b.marks_void = true;
         b.remembers = 0;
@@ -100,6 +105,7 @@ impl Engine {
                 b.marks_void &= !start.whole;
                 b.clean = false;
                 b.equal = false;
+                b.seeding = 0;
             }
             Goal::Consistent => {
                 b.consistent = true;
@@ -131,7 +137,8 @@ impl Engine {
             Goal::SteppedBack => b.role = Role::Secondary,
             Goal::Alone => self.shape_alone(b),
             Goal::Together => b.alone = false,
-            Goal::Void => b.marks_void = true,
+            // Everything counts as marked from here on, against whatever copy.
+            Goal::Void => (b.marks_void, b.seeding) = (true, 0),
             Goal::MarksKept => b.marks_void = false,
             Goal::Yielded { lineage, .. } => {
                 if lineage.generation == Generation::NONE {
@@ -143,6 +150,10 @@ impl Engine {
             Goal::Remember => {}
             Goal::Restoring => Self::shape_restoring(b),
             Goal::Restored => self.shape_restored(b),
+            Goal::SeedBegun { at, .. } => {
+                (b.seeding, b.marks_void, b.equal) = (at, false, false);
+            }
+            Goal::Seeded { .. } => b.seeding = 0,
         }
     }
 
@@ -212,6 +223,8 @@ impl Engine {
             Goal::Yielded { command, .. } => self.gave_up(command),
             Goal::Restoring => self.restoring_saved(),
             Goal::Restored => self.restored_saved(),
+            Goal::SeedBegun { command, .. } => self.seed_begun(command),
+            Goal::Seeded { command, incarnation } => self.seeded(command, incarnation),
         }
         self.save_next();
     }
@@ -247,7 +260,12 @@ impl Engine {
                     self.hang_up(Parting::RoleChanged, text);
                 }
             }
-            (Goal::Yielded { command, .. }, _) => self.refuse_command(Some(command), text),
+            (
+                Goal::Yielded { command, .. }
+                | Goal::SeedBegun { command, .. }
+                | Goal::Seeded { command, .. },
+                _,
+            ) => self.refuse_command(Some(command), text),
             (Goal::Closed, Standing::Closing { command, .. }) => self.stop_now(Some(command)),
             (Goal::Alone, Standing::Primary) => {
                 if let Some(primary) = &mut self.primary {

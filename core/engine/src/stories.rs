@@ -632,5 +632,6 @@ fn digests_are_read_only_once_the_stream_is_adopted() {
 }
 
 mod ask;
+mod seed;
 #[path = "switch_stories.rs"]
 mod switch_stories;

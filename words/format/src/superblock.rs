@@ -27,7 +27,8 @@
 //! | 602..608 | zero |
 //! | 608..1120 | sizes of the volumes in bytes, 8 each, zeros behind the last; 2^58 in all at most |
 //! | 1120..1632 | verified: per volume, 8 each, when it was last compared whole and clean, in ms since 1970; 0 never |
-//! | 1632..4096 | zero |
+//! | 1632..1640 | seeding: since when a disk is being shipped to the peer, in ms since 1970; 0 none is |
+//! | 1640..4096 | zero |
 //!
 //! A body is valid if and only if every zero, every enumerated byte and every bound in the table holds. Sizes,
 //! granularity and hot slots say where everything else in the file lies; they never change in one file.
@@ -60,7 +61,7 @@ const SURE_AT: usize = 595;
 const COUNT_AT: usize = 600;
 const SIZES_AT: usize = 608;
 const VERIFIED_AT: usize = SIZES_AT + 8 * VOLUMES_MAX;
-const END_AT: usize = VERIFIED_AT + 8 * VOLUMES_MAX;
+const SEEDING_AT: usize = VERIFIED_AT + 8 * VOLUMES_MAX;
 
 /// Whether the last consistent image can be brought back while an update runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -113,6 +114,9 @@ pub struct Superblock {
     pub sizes: Vec<u64>,
     /// When each volume was last compared whole and clean, in ms since 1970; 0 never.
     pub verified: Vec<u64>,
+    /// Since when a disk is being shipped to the peer, in ms since 1970; 0 none is. The marks tell what it may lack,
+    /// and prove nothing against any other copy.
+    pub seeding: u64,
 }
 
 impl Superblock {
@@ -138,6 +142,7 @@ impl Superblock {
             node: node.into(),
             verified: vec![0; sizes.len()],
             sizes,
+            seeding: 0,
         }
     }
 
@@ -187,6 +192,9 @@ impl Superblock {
                 w.u64(*value);
             }
         }
+        let mut w = Writer(&mut out);
+        w.0.resize(SEEDING_AT, 0);
+        w.u64(self.seeding);
         let mut body = [0; BODY_BYTES];
         body[..out.len() - HEADER_BYTES].copy_from_slice(&out[HEADER_BYTES..]);
         body
@@ -246,7 +254,8 @@ impl Superblock {
             Ok(values)
         };
         let sizes = per_volume(SIZES_AT, VERIFIED_AT)?;
-        let verified = per_volume(VERIFIED_AT, END_AT)?;
+        let verified = per_volume(VERIFIED_AT, SEEDING_AT)?;
+        let seeding = r.u64()?;
         zeros_to(&mut r, PAGE_BYTES)?;
         Ok(Self {
             role,
@@ -267,6 +276,7 @@ impl Superblock {
             node,
             sizes,
             verified,
+            seeding,
         })
     }
 }

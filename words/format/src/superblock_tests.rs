@@ -25,6 +25,7 @@ fn sample() -> Superblock {
         node: "paris".into(),
         sizes: [1 << 30, 4096].into(),
         verified: [0, 0x0123_4567].into(),
+        seeding: 0x0765_4321,
     }
 }
 
@@ -54,14 +55,16 @@ fn the_fields_stand_where_the_table_says() {
     assert_eq!(&page[530..536], &[5, b'p', b'a', b'r', b'i', b's']);
     assert_eq!((page[600], page[611], page[617]), (2, 64, 16));
     assert_eq!((page[1120], &page[1128..1132]), (0, &[0x67, 0x45, 0x23, 0x01][..]));
-    assert!(page[1132..].iter().all(|byte| *byte == 0));
+    assert!(page[1132..1632].iter().all(|byte| *byte == 0));
+    assert_eq!(&page[1632..1636], &[0x21, 0x43, 0x65, 0x07]);
+    assert!(page[1636..].iter().all(|byte| *byte == 0));
 }
 
 /// Those bytes that mean nothing and those that only take some values.
 #[test]
 fn a_byte_that_cannot_be_is_damage_even_with_the_right_checksum() {
     let body = sample().encode();
-    let zeros = [200, 464, 470, 529, 540, 595, 599, 602, 607, 624, 1119, 1136, 1631, 1632, 4095];
+    let zeros = [200, 464, 470, 529, 540, 595, 599, 602, 607, 624, 1119, 1136, 1631, 1640, 4095];
     let picky = [32, 33, 34, 35, 36, 37, 38, 39, 56, 62, 80, 465, 601, 615];
     for at in zeros.into_iter().chain(picky) {
         let mut damaged = body;
