@@ -6,6 +6,7 @@ use crate::faults::Fault;
 use crate::kinds::{Kind, odds};
 use crate::oracle::Oracle;
 use crate::replay::Step;
+use crate::seed::Shipping;
 use crate::telling::Telling;
 use helio_engine::{Command, CommandId};
 use helio_netmodel::Dice;
@@ -32,6 +33,12 @@ pub(crate) enum Act {
     TakeOver(Side),
     /// What the file of a flight recorder says.
     Scripted { side: Side, id: RequestId, step: Step },
+    /// What changes there from now on is marked, for a disk that is to be shipped.
+    ShipBegin(Side),
+    /// A little more of a disk that is to be shipped is copied from there.
+    ShipCopy(Side),
+    /// It is put in place there.
+    ShipPlace(Side),
     /// A promotion that belongs to a planned switch; tried so many times more.
     Promote(Side, u32),
 }
@@ -76,6 +83,7 @@ pub(crate) struct Driver {
     pub(crate) tampered: Option<Side>,
     pub(crate) snapshots: [Option<Snapshot>; 2],
     pub(crate) coverage: Coverage,
+    pub(crate) shipping: Shipping,
 }
 
 impl Driver {
@@ -97,6 +105,7 @@ impl Driver {
             tampered: None,
             snapshots: [None, None],
             coverage: Coverage::default(),
+            shipping: Shipping::default(),
         }
     }
 
@@ -136,6 +145,7 @@ impl Driver {
     pub(crate) fn clear(&mut self) {
         self.queue.clear();
         self.switching.clear();
+        self.shipping_planned_no_more();
     }
 
     /// Commands a node; the name tells promotions from others.

@@ -60,6 +60,8 @@ pub(crate) enum Fault {
         side: Side,
         fails: bool,
     },
+    /// The peer is to begin anew, from a disk that is shipped.
+    Seed,
 }
 
 impl Fault {
@@ -103,6 +105,7 @@ impl Fault {
             Self::RestoreMetadata(_) => (Kind::MetadataRestored, "metadata-restored"),
             Self::WrongDisk(_) => (Kind::WrongDisk, "wrong-disk"),
             Self::LyingFlush(_) => (Kind::LyingFlush, "lying-flush"),
+            Self::Seed => (Kind::Seed, "seed"),
         }
     }
 
@@ -174,6 +177,7 @@ impl Driver {
             Kind::MetadataRestored => Fault::RestoreMetadata(side),
             Kind::WrongDisk => Fault::WrongDisk(side),
             Kind::LyingFlush => Fault::LyingFlush(side),
+            Kind::Seed => Fault::Seed,
         }
     }
 
@@ -188,7 +192,8 @@ impl Driver {
         if self.leaves_out(kind) {
             return;
         }
-        let restores = matches!(fault, Fault::RollBack(_) | Fault::RestoreMetadata(_));
+        let restores =
+            matches!(fault, Fault::RollBack(_) | Fault::RestoreMetadata(_) | Fault::Seed);
         if fault.lands(cluster) && !restores {
             self.coverage.struck(label);
         }
@@ -297,6 +302,11 @@ impl Driver {
                     let (least, most) = (Duration::from_micros(20), Duration::from_millis(100));
                     let when = cluster.now() + span(&mut self.dice, least, most);
                     self.at(when, Act::TakeOver(side.other()));
+                }
+            }
+            Fault::Seed => {
+                if let Some(side) = serving {
+                    self.ship(side, cluster);
                 }
             }
             Fault::Measure => {

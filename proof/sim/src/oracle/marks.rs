@@ -60,6 +60,10 @@ impl Oracle {
                 });
                 h.leader == side.other() && !known
             });
+            // While a disk is shipped the marks are those against it, and nothing travels to any other copy.
+            if engine.seeding().is_some() {
+                continue;
+            }
             // Of a peer whose own record proves nothing, everything counts as marked once the two meet.
             let void = |record: &Superblock| record.marks_void;
             if own.restored
@@ -96,7 +100,7 @@ impl Oracle {
         let proves = |side: &Side| {
             let node = cluster.node(*side);
             node.superblock().is_some_and(|record| {
-                !record.marks_void && record.lineage.generation != Generation::NONE
+                !record.marks_void && record.seeding == 0 && record.lineage.generation != Generation::NONE
             })
         };
         let restored = self.copies.iter().any(|copy| copy.restored);
