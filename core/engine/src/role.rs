@@ -304,7 +304,9 @@ impl Engine {
             {
                 self.promote_inconsistent();
             }
-            Standing::Promoting { command, equal, saving: false } if self.can_leave_following() => {
+            Standing::Promoting { command, equal, saving: false }
+                if self.can_leave_following() && self.is_keeping_over() =>
+            {
                 self.stand(Standing::Promoting { command, equal, saving: true });
                 self.save(Goal::Promoted);
             }

@@ -102,7 +102,7 @@ const KINDS: [Row; 26] = [
     (Kind::MetadataRestored, "metadata-restored", METADATA_RESTORED, &["metadata-restored"]),
     (Kind::WrongDisk, "wrong-disk", WRONG_DISK, &["wrong-disk"]),
     (Kind::LyingFlush, "lying-flush", LYING_FLUSH, &["lying-flush"]),
-    (Kind::Seed, "seed", 6, &["seed"]),
+    (Kind::Seed, "seed", 10, &["seed"]),
 ];
 
 /// How likely a kind is that is asked for by name and has no odds of its own yet.

@@ -63,12 +63,14 @@ impl Driver {
         }
         self.shipping = Shipping { under_way: true, ..Shipping::default() };
         self.snapshots = [None, None];
+        // Who copies a disk makes it slow for others.
+        if self.dice.chance(1, 2) {
+            cluster.node_mut(from).disk.slow_down(40);
+            self.later(cluster, Act::MendDisk(from));
+        }
         let (least, most) = (Duration::from_millis(1), Duration::from_secs(2));
         let pause = span(&mut self.dice, least, most);
         self.at(cluster.now() + pause, Act::ShipBegin(from));
-        let (least, most) = (Duration::from_secs(3), Duration::from_secs(9));
-        let patience = span(&mut self.dice, least, most);
-        self.at(cluster.now() + patience, Act::ShipPlace(to));
     }
 
     /// The primary, whose peer is away, is told to mark what changes from here on.
@@ -76,6 +78,9 @@ impl Driver {
         let at = cluster.now().0 / 1_000_000;
         let begun = self.command(cluster, oracle, from, Command::SeedBegin { at });
         self.shipping.begun = Some(begun);
+        let (least, most) = (Duration::from_millis(50), Duration::from_secs(6));
+        let patience = span(&mut self.dice, least, most);
+        self.at(cluster.now() + patience, Act::ShipPlace(from.other()));
     }
 
     /// A command ended, or will not.
@@ -102,17 +107,28 @@ impl Driver {
             let other = self.dice.below(at as u64 + 1) as usize;
             self.shipping.left.swap(at, other);
         }
+        // A snapshot of the store is taken at once; a copy of it takes its time.
+        let most = if self.dice.chance(1, 2) { usize::MAX } else { 1 };
+        self.ship_pieces(*side, most, cluster);
         self.at(cluster.now(), Act::ShipCopy(*side));
     }
 
-    /// Copies a little more of what the primary's store holds now.
-    pub(crate) fn ship_copy(&mut self, from: Side, cluster: &Cluster) {
-        for _ in 0..1 + self.dice.below(6) {
+    fn ship_pieces(&mut self, from: Side, most: usize, cluster: &Cluster) {
+        for _ in 0..most {
             let Some((volume, first)) = self.shipping.left.pop() else { return };
             let live = cluster.node(from).disk.live(VolumeIndex(volume as u16));
             let end = (first + PIECE).min(live.len());
             self.shipping.copy[volume][first..end].copy_from_slice(&live[first..end]);
         }
+    }
+
+    /// Copies a little more of what the primary's store holds now.
+    pub(crate) fn ship_copy(&mut self, from: Side, cluster: &Cluster) {
+        if self.shipping.left.is_empty() {
+            return;
+        }
+        let most = 1 + self.dice.below(6) as usize;
+        self.ship_pieces(from, most, cluster);
         let (least, most) = (Duration::from_micros(50), Duration::from_millis(120));
         let pause = span(&mut self.dice, least, most);
         self.at(cluster.now() + pause, Act::ShipCopy(from));
@@ -127,7 +143,7 @@ impl Driver {
             return;
         }
         if !self.shipping.left.is_empty() {
-            self.at(cluster.now() + Duration::from_millis(500), Act::ShipPlace(to));
+            self.at(cluster.now() + Duration::from_millis(50), Act::ShipPlace(to));
             return;
         }
         if cluster.node(to).is_up() {
