@@ -143,7 +143,7 @@ impl Engine {
     /// Nothing is known of the peer's copy: everything is marked, durably, and then copied.
     pub(crate) fn copy_everything(&mut self) {
         let Some(primary) = &mut self.primary else { return };
-        primary.whole = true;
+        (primary.whole, primary.seeded) = (true, false);
         primary.marks.stale_all();
         primary.drop_queue("nothing proves what the peer's copy holds", &mut self.shared);
         self.shared.cover.marks_moved();

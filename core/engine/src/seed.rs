@@ -44,6 +44,8 @@ const SAMPLE: Bytes = Bytes::kib(64);
 const LOOKS: u32 = 6;
 /// Places looked at here at once.
 const LOOKING_MAX: usize = 8;
+/// Hot extents are let go with so many keepings of marks behind the beginning.
+const COOLS: u32 = 5;
 /// Questions open at the peer at once.
 const ASKED_MOST: usize = (ASKED_BYTES_MAX.0 / SAMPLE.0) as usize / 2;
 
@@ -81,6 +83,8 @@ struct Check {
 pub(crate) struct Seed {
     /// It is being recorded that one begins.
     beginning: bool,
+    /// How often hot extents are still to be let go: after a crash each would count as changed.
+    cools: u32,
     round: u32,
     check: Option<Check>,
     /// Answers that will come although nobody wants them any more; they come in the order they were asked for.
@@ -166,12 +170,22 @@ impl Engine {
         if let Some(primary) = &mut self.primary {
             primary.mark_for_seed();
             self.shared.cover.marks_moved();
+            self.seed.cools = COOLS;
+            self.relieve(true);
         }
         self.shared.info(format!("a disk is being shipped to {peer}: what changes is marked"));
         let text = format!(
             "copy the volumes of {group} now, put the copy in place on {peer}, then `helio seed end {group}`"
         );
         self.done(id, Ok(text));
+    }
+
+    /// Pages of marks were kept: hot extents that were not used since may go.
+    pub(crate) fn seed_cools(&mut self) {
+        if self.seed.cools > 0 && self.primary.is_some() {
+            self.seed.cools -= 1;
+            self.relieve(true);
+        }
     }
 
     pub(crate) fn seed_end(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
@@ -396,7 +410,7 @@ impl Engine {
     /// The peer's image is the disk that was shipped: the marks tell what it lacks.
     pub(crate) fn update_seeded(&mut self) {
         if let Some(primary) = &mut self.primary {
-            primary.whole = true;
+            (primary.whole, primary.seeded) = (true, true);
         }
         self.update_wanted = true;
         self.sync_as_wanted();
