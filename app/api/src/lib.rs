@@ -33,5 +33,7 @@ pub use request::{
     RecorderEvent, UpdateRequest,
 };
 pub use roles::{Explanation, ResolveRequest, Row};
-pub use status::{GroupStatus, Io, ModeStatus, Protected, SafeCopyStatus, SeedingStatus, Status, VolumeStatus};
+pub use status::{
+    GroupStatus, Io, ModeStatus, Protected, SafeCopyStatus, SeedingStatus, Status, VolumeStatus,
+};
 pub use verify::{Verified, VerifyRequest, VerifyRun, VerifyStatus};

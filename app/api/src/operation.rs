@@ -208,7 +208,9 @@ impl Operation {
             Self::QueueReset => "Let the queue's high-water marks begin anew.",
             Self::Verify => "Compare the two copies while they are in use; answered when it began.",
             Self::VerifyStop => "Compare no more; the place is kept.",
-            Self::SeedBegin => "Mark what changes from here on, for a disk that is copied now and shipped.",
+            Self::SeedBegin => {
+                "Mark what changes from here on, for a disk that is copied now and shipped."
+            }
             Self::SeedEnd => {
                 "Compare samples of the disk that was shipped, then copy what changed; answered when that began."
             }

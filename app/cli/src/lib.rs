@@ -2,6 +2,7 @@
 //! The `helio` command: the daemon's front door, the operator's verbs, the quickstart, the lab.
 
 pub mod args;
+mod before;
 mod client;
 mod events;
 mod key;

@@ -52,7 +52,8 @@ fn group(g: &GroupStatus, now: WallTime) -> String {
     }
     if let Some(seeding) = &g.seeding {
         let (since, changed) = (seeding.since_ms, seeding.changed_bytes);
-        let text = format!("a disk is being shipped since {since}, {changed} in regions changed since");
+        let text =
+            format!("a disk is being shipped since {since}, {changed} in regions changed since");
         line(&mut out, "seeding", &text);
     }
     verify::lines(&mut out, g);

@@ -120,11 +120,7 @@ impl Engine {
         self.superblock.lineage.generation == Generation::NONE && !self.is_saving()
     }
 
-    pub(crate) fn seed_begin(
-        &mut self,
-        id: CommandId,
-        at: u64,
-    ) -> Result<Option<String>, Refusal> {
+    pub(crate) fn seed_begin(&mut self, id: CommandId, at: u64) -> Result<Option<String>, Refusal> {
         let (group, peer) = (self.shared.config.group.clone(), self.shared.config.peer.clone());
         if self.standing.is_leaving() || self.seed.beginning {
             return Err(busy());
@@ -211,7 +207,9 @@ impl Engine {
         if !is_blank(hello) {
             return Err(Refusal::new(
                 "peer-has-a-history",
-                format!("{peer} has metadata of {group} from before: it does not speak of the shipped disk"),
+                format!(
+                    "{peer} has metadata of {group} from before: it does not speak of the shipped disk"
+                ),
                 format!(
                     "stop the daemon on {peer}, move its metadata file of {group} away, start it and repeat; or copy \
                      everything: `helio full {group}`"
@@ -288,7 +286,8 @@ impl Engine {
         while check.looking < LOOKING_MAX && check.next < check.samples.len() {
             let sample = check.next;
             check.next += 1;
-            if check.samples[sample].choose(primary, roll.wrapping_mul(2 * sample as u64 + 1) >> 16) {
+            if check.samples[sample].choose(primary, roll.wrapping_mul(2 * sample as u64 + 1) >> 16)
+            {
                 check.looking += 1;
                 check.samples[sample].look(Look { round, sample }, s);
             }

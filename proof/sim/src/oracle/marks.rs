@@ -100,7 +100,9 @@ impl Oracle {
         let proves = |side: &Side| {
             let node = cluster.node(*side);
             node.superblock().is_some_and(|record| {
-                !record.marks_void && record.seeding == 0 && record.lineage.generation != Generation::NONE
+                !record.marks_void
+                    && record.seeding == 0
+                    && record.lineage.generation != Generation::NONE
             })
         };
         let restored = self.copies.iter().any(|copy| copy.restored);
