@@ -20,7 +20,7 @@
 //! Every arrow into Primary and every arrow out of it passes a durable superblock first. An old primary is never
 //! silently primary: it goes on only when its peer says that it did not.
 
-use crate::effect::Effect;
+use crate::effect::{Effect, StoreOp};
 use crate::engine::Engine;
 use crate::event::{Command, CommandId};
 use crate::refusal::Refusal;
@@ -257,7 +257,7 @@ impl Engine {
             return Err(busy());
         }
         if self.primary.is_some() && self.is_seeding() {
-            return Ok(Some(self.seed_given_up()));
+            return self.seed_given_up().map(Some);
         }
         let Some(primary) = &mut self.primary else { return Err(self.not_primary("full")) };
         primary.drop_queue("the operator said full", &mut self.shared);
@@ -338,11 +338,7 @@ impl Engine {
                     stage: LeaveStage::Flushing(volumes),
                 });
                 for volume in (0..volumes).map(VolumeIndex) {
-                    self.shared.store(
-                        volume,
-                        crate::effect::StoreOp::Flush,
-                        Purpose::Flush(volume),
-                    );
+                    self.shared.store(volume, StoreOp::Flush, Purpose::Flush(volume));
                 }
             }
             Standing::Closing { command, saving: false } if self.can_leave_following() => {

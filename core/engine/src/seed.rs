@@ -140,6 +140,14 @@ impl Engine {
                 ),
             ));
         }
+        if primary.flush_failed {
+            let text = format!("a flush of {group} failed on this node: its store may go back");
+            return Err(Refusal::new(
+                "volume-failed",
+                text,
+                "mend the store and restart the daemon",
+            ));
+        }
         if let Some((volume, fault)) = primary.faulted {
             return Err(Refusal::new(
                 "volume-failed",
@@ -164,7 +172,10 @@ impl Engine {
         self.seed.beginning = false;
         let (group, peer) = (self.shared.config.group.clone(), self.shared.config.peer.clone());
         if let Some(primary) = &mut self.primary {
-            primary.mark_for_seed();
+            // What failed meanwhile is marked, and nobody knows what the store holds there.
+            if primary.faulted.is_none() {
+                primary.mark_for_seed();
+            }
             self.shared.cover.marks_moved();
             self.seed.cools = COOLS;
             self.relieve(true);
@@ -224,7 +235,11 @@ impl Engine {
     }
 
     /// Everything is copied after all.
-    pub(crate) fn seed_given_up(&mut self) -> String {
+    pub(crate) fn seed_given_up(&mut self) -> Result<String, Refusal> {
+        // What its record is about to clear must not be marked before.
+        if self.seed.beginning {
+            return Err(busy());
+        }
         self.seed_stopped("the seeding is given up");
         self.update_wanted = true;
         if let Some(primary) = &mut self.primary {
@@ -235,7 +250,8 @@ impl Engine {
             self.keeping.heard = blank.metadata;
         }
         self.copy_everything();
-        String::from("the seeding is given up: everything is copied once the peer is connected")
+        let text = "the seeding is given up: everything is copied once the peer is connected";
+        Ok(String::from(text))
     }
 
     /// An update is asked for.

@@ -136,3 +136,16 @@ fn a_node_without_a_history_tells_what_it_holds_and_one_with_does_not() {
     desk.hear(Message::Copying(wanted));
     assert!(desk.accuses());
 }
+
+#[test]
+fn a_seeding_that_is_being_recorded_is_not_given_up_before_it_began() {
+    let mut desk = Desk::primary(config());
+    desk.command(BEGIN);
+    desk.command(Command::Full);
+    assert!(desk.results.last().is_some_and(|r| r.as_ref().is_err_and(|r| r.retry)));
+    desk.save(true);
+    desk.command(Command::Full);
+    let record = desk.save(true);
+    assert_eq!((record.seeding, record.marks_void), (0, true));
+    assert!(desk.engine.is_marked(VolumeIndex(0), REGION.0), "everything is marked again");
+}
