@@ -76,7 +76,8 @@ fn a_seeding_outlives_both_daemons() {
     wait(&pair, "paris", "the peer", |status| {
         status["role"] == "primary" && status["peer"]["connection"] == "connected"
     });
-    ends_equal(&pair, &book, written);
+    // What was hot counts as changed; of what is equal there, nothing travels but digests.
+    ends_equal(&pair, &book, written * 16);
 }
 
 #[test]
