@@ -235,6 +235,9 @@ impl Engine {
             String::from("the metadata file cannot be written; mend it and restart the daemon");
         self.shared.warn(text.clone());
         self.metadata_failed = true;
+        if matches!(goal, Goal::SeedBegun { .. }) {
+            self.seed_not_begun();
+        }
         match (goal, self.standing) {
             (
                 Goal::Promoted | Goal::Restoring | Goal::Restored,

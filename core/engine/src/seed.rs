@@ -195,6 +195,11 @@ impl Engine {
         }
     }
 
+    /// It could not be recorded; no mark was cleared.
+    pub(crate) fn seed_not_begun(&mut self) {
+        self.seed.beginning = false;
+    }
+
     pub(crate) fn seed_end(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
         let (group, peer) = (self.shared.config.group.clone(), self.shared.config.peer.clone());
         if self.standing.is_leaving() || self.seed.beginning || self.seed.check.is_some() {
