@@ -203,6 +203,9 @@ impl Before {
         if stage == Stage::Flush {
             self.flush();
             self.store.iter_mut().for_each(BeforeStore::flushed);
+            if let Some(note) = self.store.as_mut().and_then(BeforeStore::note) {
+                self.put_page(&note);
+            }
             match op {
                 BeforeOp::Restore => disk.flush_all(),
                 BeforeOp::Begin { .. } | BeforeOp::End => self.index.clear(),

@@ -7,6 +7,7 @@ use crate::happening::Happening;
 use crate::metadata::MetadataBytes;
 use crate::node::Side;
 use crate::{Place, Stamp};
+use helio_ledger::BEFORE_HEADER_BYTES;
 
 /// Disk, metadata and before-images of a node at one moment, as a snapshot of its machine holds them.
 #[derive(Clone, Debug)]
@@ -75,6 +76,14 @@ impl Cluster {
             }
         }
         self.put_disk(side, &disk);
+    }
+
+    /// Puts a disk in place beside metadata that knows nothing, as on a node that is set up anew. The node is down.
+    pub fn set_up_with(&mut self, side: Side, content: impl FnMut(Place) -> Stamp) {
+        self.swap_disk(side, content);
+        let node = self.node_mut(side);
+        node.metadata.remove();
+        node.before.put_back(vec![0; BEFORE_HEADER_BYTES as usize]);
     }
 
     fn put_disk(&mut self, side: Side, disk: &[Vec<Stamp>]) {

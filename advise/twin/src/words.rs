@@ -127,6 +127,8 @@ fn of_command(command: Command) -> String {
         Command::Stop => "stop".to_owned(),
         Command::Verify(wish) => format!("verify, repair {}", wish.repair),
         Command::StopVerify => "stop the verify".to_owned(),
+        Command::SeedBegin { .. } => "seed begin".to_owned(),
+        Command::SeedEnd => "seed end".to_owned(),
     }
 }
 

@@ -33,7 +33,7 @@ pub mod code {
 
     /// Every code a daemon may send, with the HTTP status it travels with and what it means. A client that meets
     /// another one treats it as "refused".
-    pub const ALL: [(&str, u16, &str); 41] = [
+    pub const ALL: [(&str, u16, &str); 46] = [
         (BAD_REQUEST, 400, "the request cannot be read"),
         (UNKNOWN_GROUP, 404, "no group of that name is configured on this node"),
         ("unknown-volume", 404, "the group has no volume of that name"),
@@ -70,6 +70,11 @@ pub mod code {
         ("wrong-node", 409, "what is to be given up is on the other node"),
         ("no-room", 409, "what is to be saved does not fit; the error tells the bytes"),
         ("not-saved", 409, "what is to be given up could not be saved"),
+        ("not-seeding", 409, "no disk is being shipped"),
+        ("not-the-disk", 409, "the disk in place is not the one that was shipped"),
+        ("peer-has-a-copy", 409, "the other node takes part already"),
+        ("peer-has-a-history", 409, "the other node's metadata is from before"),
+        ("seeding", 409, "a disk is being shipped to the other node"),
         ("peer-is-primary", 409, "the other node is primary"),
         ("peer-refuses", 409, "the other node does not agree"),
         ("verifying", 409, "the group is being verified already"),

@@ -34,6 +34,7 @@ pub use request::{
 };
 pub use roles::{Explanation, ResolveRequest, Row};
 pub use status::{
-    GroupStatus, Io, LeaseStatus, ModeStatus, Protected, SafeCopyStatus, Status, VolumeStatus,
+    GroupStatus, Io, LeaseStatus, ModeStatus, Protected, SafeCopyStatus, SeedingStatus, Status,
+    VolumeStatus,
 };
 pub use verify::{Verified, VerifyRequest, VerifyRun, VerifyStatus};

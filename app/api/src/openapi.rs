@@ -148,6 +148,8 @@ fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
         | Operation::Queue
         | Operation::QueueReset
         | Operation::VerifyStop
+        | Operation::SeedBegin
+        | Operation::SeedEnd
         | Operation::Document => None,
     }
 }
@@ -174,7 +176,9 @@ fn reply(operation: Operation, types: &mut Types) -> Value {
         | Operation::QueueSet
         | Operation::QueueReset
         | Operation::Verify
-        | Operation::VerifyStop => types.reply::<Accepted>(),
+        | Operation::VerifyStop
+        | Operation::SeedBegin
+        | Operation::SeedEnd => types.reply::<Accepted>(),
         Operation::Explain => types.reply::<Explanation>(),
         Operation::Queue => types.reply::<QueueReply>(),
         Operation::Apply => types.reply::<ApplyReply>(),

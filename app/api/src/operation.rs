@@ -52,6 +52,10 @@ pub enum Operation {
     Verify,
     /// Compare no more.
     VerifyStop,
+    /// Ship a disk for the first sync.
+    SeedBegin,
+    /// The disk that was shipped is in place.
+    SeedEnd,
     /// Read the file again.
     Apply,
     /// Describe the API.
@@ -60,7 +64,7 @@ pub enum Operation {
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::Status,
         Self::Group,
         Self::Recorder,
@@ -79,6 +83,8 @@ impl Operation {
         Self::QueueReset,
         Self::Verify,
         Self::VerifyStop,
+        Self::SeedBegin,
+        Self::SeedEnd,
         Self::Apply,
         Self::Document,
     ];
@@ -105,6 +111,8 @@ impl Operation {
             Self::QueueReset => paths::QUEUE_RESET,
             Self::Verify => paths::VERIFY,
             Self::VerifyStop => paths::VERIFY_STOP,
+            Self::SeedBegin => paths::SEED_BEGIN,
+            Self::SeedEnd => paths::SEED_END,
             Self::Apply => paths::APPLY,
             Self::Document => paths::DOCUMENT,
         }
@@ -133,6 +141,8 @@ impl Operation {
             | Self::QueueReset
             | Self::Verify
             | Self::VerifyStop
+            | Self::SeedBegin
+            | Self::SeedEnd
             | Self::Apply => Method::Post,
         }
     }
@@ -159,6 +169,8 @@ impl Operation {
             Self::QueueReset => "queue-reset",
             Self::Verify => "verify",
             Self::VerifyStop => "verify-stop",
+            Self::SeedBegin => "seed-begin",
+            Self::SeedEnd => "seed-end",
             Self::Apply => "apply",
             Self::Document => "document",
         }
@@ -196,6 +208,12 @@ impl Operation {
             Self::QueueReset => "Let the queue's high-water marks begin anew.",
             Self::Verify => "Compare the two copies while they are in use; answered when it began.",
             Self::VerifyStop => "Compare no more; the place is kept.",
+            Self::SeedBegin => {
+                "Mark what changes from here on, for a disk that is copied now and shipped."
+            }
+            Self::SeedEnd => {
+                "Compare samples of the disk that was shipped, then copy what changed; answered when that began."
+            }
             Self::Apply => {
                 "Read the configuration file again and change what can change while running."
             }

@@ -37,6 +37,10 @@ pub const QUEUE_RESET: &str = "/v1/groups/{group}/queue/reset";
 pub const VERIFY: &str = "/v1/groups/{group}/verify";
 /// POST without a body: compare no more; [`Accepted`](crate::Accepted).
 pub const VERIFY_STOP: &str = "/v1/groups/{group}/verify/stop";
+/// POST without a body: a disk is copied and shipped from now on; [`Accepted`](crate::Accepted) when it may be copied.
+pub const SEED_BEGIN: &str = "/v1/groups/{group}/seed/begin";
+/// POST without a body: the disk that was shipped is in place; [`Accepted`](crate::Accepted) when an update begins.
+pub const SEED_END: &str = "/v1/groups/{group}/seed/end";
 /// POST [`ApplyRequest`](crate::ApplyRequest): read the file again; [`ApplyReply`](crate::ApplyReply).
 pub const APPLY: &str = "/v1/apply";
 /// GET: the [description](crate::document) of this API.

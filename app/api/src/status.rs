@@ -87,6 +87,9 @@ pub struct GroupStatus {
     /// A copy of marked regions under way.
     #[serde(default)]
     pub sync: Option<SyncStatus>,
+    /// A disk is being shipped to the peer for the first sync.
+    #[serde(default)]
+    pub seeding: Option<SeedingStatus>,
     /// What is known of verifies.
     #[serde(default)]
     pub verify: VerifyStatus,
@@ -131,6 +134,19 @@ pub struct SafeCopyStatus {
     pub kept_bytes: Bytes,
     /// Whether it can be restored; one that is damaged cannot.
     pub sound: bool,
+}
+
+/// A first sync by a shipped disk that waits for `helio seed end`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SeedingStatus {
+    /// Since when, in milliseconds since 1970-01-01 UTC.
+    #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
+    pub since_ms: WallTime,
+    /// Bytes in regions that changed since.
+    #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
+    pub changed_bytes: Bytes,
 }
 
 /// Whether a loss of the primary now would cost no more than the mode says.

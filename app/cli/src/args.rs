@@ -211,6 +211,12 @@ pub enum Verb {
         #[command(flatten)]
         at: At,
     },
+    /// A first sync by a shipped disk: only what changed since it was copied travels.
+    Seed {
+        /// What to do.
+        #[command(subcommand)]
+        verb: Seed,
+    },
     /// Show the flight recorder: the last events of a group.
     Recorder {
         /// Which group.
@@ -301,6 +307,30 @@ pub enum Verb {
         /// Which tool.
         #[command(subcommand)]
         tool: Lab,
+    },
+}
+
+/// The two ends of a shipment, both asked of the primary.
+#[derive(Debug, Subcommand)]
+pub enum Seed {
+    /// Mark what changes from here on; copy the volumes behind it, and ship the copy.
+    Begin {
+        /// Which group.
+        group: String,
+        /// The daemon to ask.
+        #[command(flatten)]
+        at: At,
+    },
+    /// The copy is in place on the peer: compare samples of it, then copy what changed since.
+    End {
+        /// Which group.
+        group: String,
+        /// Return only when the copies are equal; fails if that cannot be reached.
+        #[arg(long)]
+        wait: bool,
+        /// The daemon to ask.
+        #[command(flatten)]
+        at: At,
     },
 }
 

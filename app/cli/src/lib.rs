@@ -2,6 +2,7 @@
 //! The `helio` command: the daemon's front door, the operator's verbs, the quickstart, the lab.
 
 pub mod args;
+mod before;
 mod client;
 mod events;
 mod key;
@@ -19,7 +20,7 @@ mod verify;
 mod wait;
 
 use anyhow::Result;
-use args::{Cli, Key, Lab, Metadata, Queue, Verb};
+use args::{Cli, Key, Lab, Metadata, Queue, Seed, Verb};
 use clap::Parser;
 use helio_api::{EventsRequest, PromoteRequest, UpdateRequest};
 use std::process::ExitCode;
@@ -64,6 +65,8 @@ fn run(verb: Verb) -> Result<ExitCode> {
         Verb::Resolve { group, discard, yes, save, at } => {
             roles::resolve(&at, &group, discard, yes, save)
         }
+        Verb::Seed { verb: Seed::Begin { group, at } } => verbs::seed_begin(&at, &group),
+        Verb::Seed { verb: Seed::End { group, wait, at } } => verbs::seed_end(&at, &group, wait),
         Verb::Recorder { group, json, at } => verbs::recorder(&at, &group, json),
         Verb::Events { group, json, since, now, at } => {
             events::follow(&at, EventsRequest { group, since, now }, json)

@@ -65,6 +65,9 @@ fn look(path: &Path) -> Result<Description> {
 /// Prints everything the file says.
 pub(crate) fn inspect(group: &str, state: &Path, as_json: bool) -> Result<ExitCode> {
     let path = path_of(group, state);
+    if crate::before::is_one(&path) {
+        return crate::before::inspect(&path, as_json);
+    }
     let found = look(&path)?;
     let text = if as_json { in_json(&path, &found)? } else { in_words(&path, &found) };
     print(&text)?;

@@ -50,6 +50,12 @@ fn group(g: &GroupStatus, now: WallTime) -> String {
     if let Some(sync) = &g.sync {
         line(&mut out, "sync", &progress::text(sync));
     }
+    if let Some(seeding) = &g.seeding {
+        let (since, changed) = (seeding.since_ms, seeding.changed_bytes);
+        let text =
+            format!("a disk is being shipped since {since}, {changed} in regions changed since");
+        line(&mut out, "seeding", &text);
+    }
     verify::lines(&mut out, g);
     peer(&mut out, g, now);
     lease(&mut out, g);

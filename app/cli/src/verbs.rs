@@ -104,6 +104,16 @@ pub(crate) fn update(at: &At, group: &str, wait: bool, wish: UpdateRequest) -> R
     if wait { wait::level(&client, group) } else { Ok(ExitCode::SUCCESS) }
 }
 
+pub(crate) fn seed_begin(at: &At, group: &str) -> Result<ExitCode> {
+    accepted(&Client::new(at)?.post(&paths::of_group(paths::SEED_BEGIN, group), &())?)
+}
+
+pub(crate) fn seed_end(at: &At, group: &str, wait: bool) -> Result<ExitCode> {
+    let client = Client::new(at)?;
+    accepted(&client.post(&paths::of_group(paths::SEED_END, group), &())?)?;
+    if wait { wait::level(&client, group) } else { Ok(ExitCode::SUCCESS) }
+}
+
 /// Says first what it costs: while everything is compared, the other copy is no image of anything.
 pub(crate) fn full(at: &At, group: &str, wait: bool, yes: bool) -> Result<ExitCode> {
     let client = Client::new(at)?;

@@ -129,6 +129,13 @@ impl Backend for Daemon {
                 Command::VerifyStop { group } => {
                     self.carry_out(group, helio_engine::Command::StopVerify).await
                 }
+                Command::SeedBegin { group } => {
+                    let at = Clock::wall_now().0;
+                    self.carry_out(group, helio_engine::Command::SeedBegin { at }).await
+                }
+                Command::SeedEnd { group } => {
+                    self.carry_out(group, helio_engine::Command::SeedEnd).await
+                }
                 Command::Apply { dry_run } => self.apply(dry_run).await.map(Reply::Applied),
                 Command::Recorder { group } => {
                     self.known(&group)?;

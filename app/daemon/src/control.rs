@@ -137,6 +137,16 @@ pub enum Command {
         /// Of which group.
         group: String,
     },
+    /// Ship a disk for the first sync.
+    SeedBegin {
+        /// Of which group.
+        group: String,
+    },
+    /// It is in place.
+    SeedEnd {
+        /// Of which group.
+        group: String,
+    },
     /// Read the configuration again.
     Apply {
         /// Only say what would change.
@@ -241,6 +251,8 @@ fn handler(operation: Operation) -> MethodRouter<Arc<dyn Backend>> {
         Operation::QueueReset => post(|s, p| on_group(s, p, |group| Command::QueueReset { group })),
         Operation::Verify => post(verify),
         Operation::VerifyStop => post(|s, p| on_group(s, p, |group| Command::VerifyStop { group })),
+        Operation::SeedBegin => post(|s, p| on_group(s, p, |group| Command::SeedBegin { group })),
+        Operation::SeedEnd => post(|s, p| on_group(s, p, |group| Command::SeedEnd { group })),
         Operation::Apply => post(apply),
         Operation::Document => get(document),
     }

@@ -39,6 +39,7 @@ impl Engine {
 
     fn begin_update(&mut self) {
         let lineage = self.superblock.lineage;
+        self.seed_travels();
         if let (Some(primary), Some(peer)) = (&mut self.primary, self.session.peer()) {
             primary.begin_sync(lineage, peer.consistent, &mut self.shared);
         }
@@ -71,7 +72,7 @@ impl Engine {
         if primary.flow.is_some() {
             return String::from("nothing to update: items are sent in order");
         }
-        if primary.told_to_log || !leads {
+        if primary.told_to_log || !leads || self.is_seeding() {
             return String::from("the hook before-resync agreed, and no update is wanted any more");
         }
         if !connected {

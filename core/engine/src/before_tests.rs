@@ -290,6 +290,8 @@ fn a_restore_says_first_that_the_image_is_neither_and_then_which_it_is() {
     let kept = desk.save();
     assert_eq!((kept.lineage, kept.consistent, kept.head), (generation(1), true, Sequence(7)));
     assert!(kept.marks_void && !kept.sure, "nothing is known of what the peer lacks");
+    assert!(desk.saves.is_empty(), "a primary would write before the keeping has ended");
+    assert_eq!(desk.before(BeforeOutcome::Done), BeforeOp::End);
     let promoted = desk.save();
     assert_eq!((promoted.role, promoted.lineage.generation.number), (Role::Primary, 2));
     assert!(promoted.marks_void, "it stays so until marks of everything are kept");

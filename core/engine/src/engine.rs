@@ -17,6 +17,7 @@ use crate::recorder::Recorder;
 use crate::refusal::{Denial, Refusal};
 use crate::role::Standing;
 use crate::save::Goal;
+use crate::seed::Seed;
 use crate::session::Session;
 use crate::shared::{Purpose, Shared};
 use alloc::collections::VecDeque;
@@ -68,6 +69,7 @@ pub struct Engine {
     pub(crate) told_state: Option<State>,
     pub(crate) seen: Seen,
     pub(crate) recorder: Recorder,
+    pub(crate) seed: Seed,
     dice: u64,
 }
 
@@ -138,6 +140,7 @@ impl Engine {
             told_state: None,
             seen: Seen { state: State::Logging, since: now },
             recorder: Recorder::default(),
+            seed: Seed::default(),
             dice: seed,
         };
         engine.seen.state = engine.state();
@@ -223,6 +226,7 @@ impl Engine {
             }
             (Purpose::Local(at), Some(primary)) => primary.local_done(at, outcome, s),
             (Purpose::Copy(job), Some(primary)) => primary.copy_done(job, outcome, s),
+            (Purpose::Seed(look), _) => self.seed_looked(look, outcome),
             (Purpose::Verify(check), Some(primary)) => primary.verify_done(check, outcome, s),
             (Purpose::Survey(id), Some(primary)) => primary.surveyed(id, outcome, s),
             (
@@ -262,6 +266,7 @@ impl Engine {
         }
         self.watch_peer();
         self.lease_step();
+        self.seed_step();
         self.record_company();
         self.record_heard();
         self.change_role();
@@ -294,7 +299,8 @@ impl Engine {
             // Nothing to record can come out of a step while a save is under way, but items still flow.
             self.follower.keep_flowing(&mut self.shared);
         }
-        if self.follower.is_following() && self.follower.failed.is_none() {
+        let tells = self.follower.is_following() || self.is_blank();
+        if tells && self.follower.failed.is_none() {
             self.teller.serve(&mut self.shared);
         } else if self.follower.is_deaf() {
             self.teller.decline(&mut self.shared);

@@ -133,6 +133,13 @@ pub enum Command {
     Verify(VerifyWish),
     /// Compare no more; the place is kept.
     StopVerify,
+    /// A disk is shipped for the first sync: marks begin anew, and nothing travels.
+    SeedBegin {
+        /// The calendar's time, in ms since 1970.
+        at: u64,
+    },
+    /// The disk is in place: compare samples, then copy what was marked since.
+    SeedEnd,
 }
 
 /// Names a command, so that its end can be reported.

@@ -42,7 +42,7 @@ pub struct Meaning {
 }
 
 /// Label, meaning, what comes next, remedy; `{source}`, `{target}` and `{group}` stand for names.
-const WORDS: [(&str, &str, &str, &str); 17] = [
+const WORDS: [(&str, &str, &str, &str); 19] = [
     (
         "two-primaries",
         "both {source} and {target} serve as primary, and each may have answered writes that the other never saw",
@@ -54,12 +54,6 @@ const WORDS: [(&str, &str, &str, &str); 17] = [
         "{source} and {target} do not share a history that either still knows",
         "nothing travels",
         "`helio resolve {group} --discard NODE` on the node whose copy may be given up: it joins as new",
-    ),
-    (
-        "new-peer",
-        "{target} never took part, or gave up its whole history: nothing of its copy is known",
-        "everything is copied to {target}",
-        "",
     ),
     (
         "source-rolled-back",
@@ -95,6 +89,26 @@ const WORDS: [(&str, &str, &str, &str); 17] = [
         "{target} was primary and may hold writes that {source} never saw; following would destroy them",
         "nothing travels; {source} goes on serving",
         "`helio resolve {group} --discard {target}` on {target} shows, saves and gives up what only it holds; or promote {target} instead",
+    ),
+    (
+        "seeding",
+        "a disk is being shipped to {target}, and it was not said yet that it is in place; {source}'s marks tell what it \
+         may lack",
+        "nothing travels; what is written on {source} is marked",
+        "once the disk is in place on {target}, with new metadata: `helio seed end {group}` on {source}; to copy \
+         everything instead: `helio full {group}` there",
+    ),
+    (
+        "seeded",
+        "{target} holds the disk that was shipped: {source}'s marks tell what changed since",
+        "what is marked is copied to {target}, then the group replicates",
+        "",
+    ),
+    (
+        "new-peer",
+        "{target} never took part, or gave up its whole history: nothing of its copy is known",
+        "everything is copied to {target}",
+        "",
     ),
     (
         "metadata-failed",
@@ -190,6 +204,8 @@ pub fn facts_in_words(met: &Met) -> Vec<String> {
         same_memory,
         line_from_received,
         line_from_durable,
+        seeding,
+        seeded,
     } = met.facts;
     let said = |who: &str, what: bool, yes: &str, no: &str| {
         format!("{who} {}", if what { yes } else { no })
@@ -233,6 +249,8 @@ pub fn facts_in_words(met: &Met) -> Vec<String> {
             (same_memory, "the target kept its memory since it was streamed to last"),
             (line_from_received, "the queue reaches back to what the target received"),
             (line_from_durable, "the queue reaches back to what the target has durable"),
+            (seeding, "a disk is being shipped to the target"),
+            (seeded, "the target holds the disk that was shipped"),
         ];
         let word =
             |(is, what): (bool, &str)| format!("{source}: {}{what}", if is { "" } else { "not " });

@@ -265,6 +265,9 @@ impl Engine {
             Kept::Marks { page } => {
                 self.keeping.pages -= 1;
                 self.marks_mut().page_kept(page, ok);
+                if ok && self.keeping.pages == 0 {
+                    self.seed_cools();
+                }
             }
         }
         if !ok && !self.metadata_failed {

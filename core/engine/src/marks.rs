@@ -83,6 +83,11 @@ impl Marks {
         self.grain
     }
 
+    /// The regions of each volume.
+    pub(crate) fn volumes(&self) -> impl Iterator<Item = core::ops::Range<u64>> + '_ {
+        self.starts.windows(2).map(|pair| pair[0]..pair[1])
+    }
+
     fn total(&self) -> u64 {
         self.starts[self.starts.len() - 1]
     }

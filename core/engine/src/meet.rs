@@ -105,6 +105,8 @@ impl Engine {
         facts.line_from_durable = on_line
             && primary.peer_incarnation.is_some()
             && primary.can_resume_behind(primary.cursors.durable);
+        facts.seeding = self.is_seeding();
+        facts.seeded = self.is_seeded(peer);
         let Decision { label, verdict } = recovery::decide(&facts);
         self.remember_row(facts, label, true);
         let Some(primary) = &mut self.primary else { return };
@@ -115,7 +117,10 @@ impl Engine {
         match verdict {
             Verdict::Refuse => return self.refuse(label, true),
             // A line that is about to be laid down begins no copy; its marks are kept for the next one.
-            Verdict::UpdateMarks | Verdict::UpdateAll if self.standing.is_leaving() => {}
+            Verdict::UpdateMarks | Verdict::UpdateAll | Verdict::UpdateSeeded
+                if self.standing.is_leaving() => {}
+            Verdict::AwaitSeed => {}
+            Verdict::UpdateSeeded => self.update_seeded(),
             Verdict::ResumeReceived => primary.resume_received(lineage, received, s),
             Verdict::ResumeDurable | Verdict::ResumeEqual => {
                 let c = &primary.cursors;
@@ -145,7 +150,7 @@ impl Engine {
     /// Nothing is known of the peer's copy: everything is marked, durably, and then copied.
     pub(crate) fn copy_everything(&mut self) {
         let Some(primary) = &mut self.primary else { return };
-        primary.whole = true;
+        (primary.whole, primary.seeded) = (true, false);
         primary.marks.stale_all();
         primary.drop_queue("nothing proves what the peer's copy holds", &mut self.shared);
         self.shared.cover.marks_moved();
@@ -173,6 +178,12 @@ impl Engine {
     /// # Errors
     /// What was said is out of turn, or about what does not exist: the connection must end.
     pub(crate) fn peer_copying(&mut self, talk: Copying) -> Result<(), String> {
+        if let Copying::Digests { volume, extent, list, .. } = &talk
+            && self.seed_told((*volume, *extent), list)
+        {
+            return Ok(());
+        }
+        let blank = self.is_blank();
         match (talk, &mut self.primary) {
             (Copying::MarksWanted, None) => {
                 self.tell_marks();
@@ -188,7 +199,7 @@ impl Engine {
                 Ok(())
             }
             (Copying::DigestsWanted { volume, extent, coarse }, None)
-                if self.follower.is_begun() || self.follower.is_deaf() =>
+                if self.follower.is_begun() || self.follower.is_deaf() || blank =>
             {
                 let pieces = if coarse { Pieces::Regions } else { Pieces::Blocks };
                 self.teller.ask((volume, extent, pieces), &self.shared)

@@ -54,6 +54,8 @@ pub enum Plant {
     LeaseIgnored,
     /// A primary that cannot write its metadata writes its store before the peer has recorded that.
     UncoveredEarly,
+    /// What is under way when a seeding begins is not marked.
+    SeedForgets,
 }
 
 impl Plant {
@@ -83,6 +85,7 @@ impl Plant {
         ("trust-any-disk", Self::TrustAnyDisk),
         ("lease-ignored", Self::LeaseIgnored),
         ("uncovered-early", Self::UncoveredEarly),
+        ("seed-forgets", Self::SeedForgets),
     ];
 }
 

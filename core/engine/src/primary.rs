@@ -50,6 +50,8 @@ pub(crate) struct Primary {
     pub(crate) tell_generation: bool,
     /// Everything was marked for this peer: the marks it kept itself are not needed.
     pub(crate) whole: bool,
+    /// The peer began from a disk that was shipped: however much is marked, little differs.
+    pub(crate) seeded: bool,
     /// The highest position answered.
     pub(crate) answered: Sequence,
     /// The queue keeps order for the peer; otherwise only marks are kept.
@@ -101,6 +103,7 @@ impl Primary {
             unrecorded: false,
             tell_generation: false,
             whole: false,
+            seeded: false,
             answered: head,
             retaining: equal,
             order_lost: !equal,

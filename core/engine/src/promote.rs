@@ -189,6 +189,8 @@ impl Engine {
     }
 
     pub(crate) fn begin_promotion(&mut self, command: Option<CommandId>, equal: bool) {
+        // What a shipped disk may lack stays marked, whatever is proven of another copy.
+        let equal = equal && !self.is_seeding();
         self.stand(Standing::Promoting { command, equal, saving: false });
         self.lease_is_not_needed();
         self.hang_up(Parting::RoleChanged, format!("{} becomes primary", self.shared.config.node));

@@ -156,6 +156,8 @@ fn boil_down(event: &Event) -> (&'static str, u64, u64) {
             Command::Stop => ("stop", id.0, 0),
             Command::Verify(wish) => ("verify", id.0, u64::from(wish.repair)),
             Command::StopVerify => ("stop-verify", id.0, 0),
+            Command::SeedBegin { at } => ("seed-begin", id.0, *at),
+            Command::SeedEnd => ("seed-end", id.0, 0),
         },
         Event::Reconfigure { .. } => ("reconfigure", 0, 0),
         Event::VerifyRemembered(_) => ("verify-remembered", 0, 0),

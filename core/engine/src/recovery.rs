@@ -35,6 +35,10 @@ pub enum Verdict {
     UpdateMarks,
     /// Mark everything and copy it.
     UpdateAll,
+    /// A disk is being shipped: nothing travels until the operator says that it is there.
+    AwaitSeed,
+    /// The target's image is the disk that was shipped: copy what the source marked since.
+    UpdateSeeded,
 }
 
 /// How the target's history stands to the source's.
@@ -99,6 +103,10 @@ pub struct Facts {
     pub line_from_received: bool,
     /// The line can be resumed behind what the target is known to have durable.
     pub line_from_durable: bool,
+    /// A disk is being shipped to the target; the source's marks are those against that disk, and no other copy.
+    pub seeding: bool,
+    /// The target's image was compared with the source's and found to be that disk, and nothing travelled since.
+    pub seeded: bool,
 }
 
 /// A row of the table: what must hold (`None`: either), and what follows.
@@ -117,6 +125,8 @@ struct Row {
     old: [Option<bool>; 2],
     /// equal, same memory, line from received, line from durable
     memory: [Option<bool>; 4],
+    /// seeding, seeded
+    seed: [Option<bool>; 2],
 }
 
 const ANY: [Option<bool>; 4] = [None; 4];
@@ -132,6 +142,8 @@ const N: Option<bool> = Some(false);
 /// * `both-crashed`: the target was primary and crashed, and the source had restarted before it took over: it may have
 ///   lost what it had confirmed and nobody had flushed.
 /// * `diverged`: the target was primary and may hold answered writes the source lacks; following would destroy them.
+/// * `seeded`: the target's image is the disk that was shipped; the source's marks tell what it may lack.
+/// * `seeding`: a disk is on its way to the target, or not yet said to be there; nothing travels.
 /// * `new-peer`: nothing is there yet; everything is copied.
 /// * `metadata-failed`: one of the two could not write its metadata, and the other recorded that; everything is
 ///   compared.
@@ -146,7 +158,7 @@ const N: Option<bool> = Some(false);
 /// * `crashed-primary`: the target was primary and crashed; all it answered is here, and its marks tell what else it
 ///   wrote.
 /// * `update-marks`: order was lost; the marks of both tell what may differ.
-const ROWS: [Row; 17] = {
+const ROWS: [Row; 19] = {
     use Kinship::{AtFork, Behind, Descendant, New, Same, Sibling, Unrelated};
     const fn row(label: &'static str, verdict: Verdict, kinship: &'static [Kinship]) -> Row {
         Row {
@@ -162,20 +174,25 @@ const ROWS: [Row; 17] = {
             invalid: None,
             old: [None; 2],
             memory: ANY,
+            seed: [None; 2],
         }
     }
     const ALL: &[Kinship] = &Kinship::ALL;
     const LINE: &[Kinship] = &[Same, AtFork, Behind];
     const KIN: &[Kinship] = &[Same, AtFork, Behind, Sibling];
+    const KNOWN: &[Kinship] = &[Same, AtFork, Behind, Sibling, Descendant];
+    const MAY_FOLLOW: &[Kinship] = &[New, Same, AtFork, Behind, Sibling];
     [
         Row { serves: Y, ..row("two-primaries", Verdict::Refuse, ALL) },
         row("unrelated", Verdict::Refuse, &[Unrelated]),
-        row("new-peer", Verdict::UpdateAll, &[New]),
-        Row { old: [Y, None], ..row("source-rolled-back", Verdict::Refuse, ALL) },
+        Row { old: [Y, None], ..row("source-rolled-back", Verdict::Refuse, KNOWN) },
         row("newer-elsewhere", Verdict::Refuse, &[Descendant]),
         Row { own: Y, ..row("split-brain", Verdict::Refuse, &[Sibling]) },
         Row { own: Y, alone: N, ..row("both-crashed", Verdict::Refuse, LINE) },
         Row { own: Y, ..row("diverged", Verdict::Refuse, LINE) },
+        Row { seed: [Y, None], ..row("seeding", Verdict::AwaitSeed, MAY_FOLLOW) },
+        Row { seed: [N, Y], ..row("seeded", Verdict::UpdateSeeded, &[New]) },
+        row("new-peer", Verdict::UpdateAll, &[New]),
         Row { invalid: Y, ..row("metadata-failed", Verdict::UpdateAll, KIN) },
         Row { old: [None, Y], ..row("target-rolled-back", Verdict::UpdateAll, KIN) },
         Row { trusted: N, ..row("unproven", Verdict::UpdateAll, KIN) },
@@ -216,6 +233,7 @@ impl Row {
             && agrees(self.old[0], f.source_old)
             && agrees(self.old[1], f.target_old)
             && self.memory.iter().zip(memory).all(|(want, is)| agrees(*want, is))
+            && self.seed.iter().zip([f.seeding, f.seeded]).all(|(want, is)| agrees(*want, is))
     }
 }
 
@@ -274,6 +292,8 @@ pub fn facts_of(source: &Hello, target: &Hello) -> Facts {
         same_memory: false,
         line_from_received: false,
         line_from_durable: false,
+        seeding: false,
+        seeded: false,
     }
 }
 
@@ -331,7 +351,7 @@ mod tests {
 
     fn every_combination() -> impl Iterator<Item = Facts> {
         Kinship::ALL.into_iter().flat_map(|kinship| {
-            (0..1 << 13).map(move |bits: u32| {
+            (0..1 << 15).map(move |bits: u32| {
                 let bit = |n: u32| bits & (1 << n) != 0;
                 Facts {
                     target_serves: bit(0),
@@ -347,7 +367,9 @@ mod tests {
                     source_old: bit(9),
                     target_old: bit(10),
                     alone: bit(11),
-                    invalid: bit(12),
+                    seeding: bit(12),
+                    seeded: bit(13),
+                    invalid: bit(14),
                 }
             })
         })
@@ -382,8 +404,14 @@ mod tests {
                 Verdict::ResumeDurable => assert!(f.line_from_durable && line, "{label}"),
                 Verdict::ResumeEqual => assert!(f.equal && f.consistent && line, "{label}"),
                 Verdict::UpdateMarks => assert!(f.trusted, "{label}: marks that prove nothing"),
+                Verdict::AwaitSeed => assert!(f.seeding, "{label}"),
+                Verdict::UpdateSeeded => {
+                    assert!(f.kinship == Kinship::New && f.seeded, "{label}");
+                }
             }
-            let resumes = !matches!(verdict, Verdict::Refuse | Verdict::UpdateAll);
+            let travels = !matches!(verdict, Verdict::Refuse | Verdict::AwaitSeed);
+            assert!(!(f.seeding && travels), "{label}: marks against a disk that is not there");
+            let resumes = travels && !matches!(verdict, Verdict::UpdateAll | Verdict::UpdateSeeded);
             assert!(
                 !((f.target_old || f.invalid || !f.trusted) && resumes),
                 "{label}: another image was taken for the one it was"

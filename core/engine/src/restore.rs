@@ -56,6 +56,13 @@ impl Engine {
             && !self.is_saving()
     }
 
+    /// Nothing is kept any more of an image that a primary is about to write to; or it cannot be ended, and the record,
+    /// which says consistent, lets nobody go back to it.
+    pub(crate) fn is_keeping_over(&self) -> bool {
+        let keeper = &self.shared.keeper;
+        keeper.kept().is_none() || keeper.failed || self.metadata_failed
+    }
+
     /// A promotion of an inconsistent copy: restores as far as it can now, or ends it.
     pub(crate) fn promote_inconsistent(&mut self) {
         let still = self.can_leave_following() || self.is_stuck();

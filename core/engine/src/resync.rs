@@ -50,7 +50,7 @@ impl Primary {
         self.line.iter_mut().for_each(|entry| entry.peer_completed = true);
         let to_copy = self.marks.stale_bytes();
         let all = s.config.volumes.iter().fold(Bytes::ZERO, |sum, size| sum + *size);
-        self.copier.coarse = to_copy >= all;
+        self.copier.coarse = to_copy >= all && !self.seeded;
         self.copier.running = !nothing_to_do;
         self.copier.progress.begin(to_copy, s.now);
         s.info(format!("update begins: {to_copy} in marked regions"));

@@ -20,7 +20,7 @@
 //! Every arrow into Primary and every arrow out of it passes a durable superblock first. An old primary is never
 //! silently primary: it goes on only when its peer says that it did not.
 
-use crate::effect::Effect;
+use crate::effect::{Effect, StoreOp};
 use crate::engine::Engine;
 use crate::event::{Command, CommandId};
 use crate::refusal::Refusal;
@@ -189,6 +189,8 @@ impl Engine {
             Command::ResetQueueMarks => self.reset_queue_marks(),
             Command::Verify(wish) => self.verify(wish),
             Command::StopVerify => self.stop_verify(),
+            Command::SeedBegin { at } => self.seed_begin(id, at),
+            Command::SeedEnd => self.seed_end(id),
         };
         match result {
             Ok(None) => {}
@@ -217,9 +219,12 @@ impl Engine {
         if self.standing.is_leaving() {
             return Err(busy());
         }
+        if let Some(primary) = &mut self.primary {
+            primary.faulted = None;
+            self.refuse_while_seeding()?;
+        }
         let Some(primary) = &mut self.primary else { return Err(self.not_primary("update")) };
         primary.told_to_log = false;
-        primary.faulted = None;
         primary.mark_differing(&mut self.shared);
         if primary.flow.is_some() && primary.order_lost {
             primary.copier.running = true;
@@ -250,6 +255,9 @@ impl Engine {
     fn full(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
         if self.standing.is_leaving() {
             return Err(busy());
+        }
+        if self.primary.is_some() && self.is_seeding() {
+            return self.seed_given_up().map(Some);
         }
         let Some(primary) = &mut self.primary else { return Err(self.not_primary("full")) };
         primary.drop_queue("the operator said full", &mut self.shared);
@@ -300,7 +308,9 @@ impl Engine {
             Standing::Promoting { command, saving: false, .. } if self.lease_ran_out() => {
                 self.lease_failed(command);
             }
-            Standing::Promoting { command, equal, saving: false } if self.can_leave_following() => {
+            Standing::Promoting { command, equal, saving: false }
+                if self.can_leave_following() && self.is_keeping_over() =>
+            {
                 self.stand(Standing::Promoting { command, equal, saving: true });
                 self.save(Goal::Promoted);
             }
@@ -332,11 +342,7 @@ impl Engine {
                     stage: LeaveStage::Flushing(volumes),
                 });
                 for volume in (0..volumes).map(VolumeIndex) {
-                    self.shared.store(
-                        volume,
-                        crate::effect::StoreOp::Flush,
-                        Purpose::Flush(volume),
-                    );
+                    self.shared.store(volume, StoreOp::Flush, Purpose::Flush(volume));
                 }
             }
             Standing::Closing { command, saving: false } if self.can_leave_following() => {

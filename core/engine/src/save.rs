@@ -51,6 +51,10 @@ pub(crate) enum Goal {
     Unpromoted,
     /// The peer's metadata tells nothing since that generation.
     PeerInvalid(Generation),
+    /// A disk is to be shipped, from that time on.
+    SeedBegun { command: CommandId, at: u64 },
+    /// The disk is in place with that process of the peer.
+    Seeded { command: CommandId, incarnation: u64 },
 }
 
 /// The record of a side that is given up.
@@ -62,6 +66,7 @@ fn give_up(b: &mut Superblock, lineage: Lineage) {
     b.alone = true;
     b.clean = false;
     b.equal = false;
+    b.seeding = 0;
     if lineage.generation == Generation::NONE {
         b.marks_void = true;
         b.remembers = 0;
@@ -116,6 +121,7 @@ impl Engine {
                     // The sender's own record says that everything is to be copied.
                     b.peer_invalid = Generation::NONE;
                 }
+                b.seeding = 0;
             }
             Goal::Consistent => {
                 b.consistent = true;
@@ -153,7 +159,8 @@ impl Engine {
                     self.shared.lease.on_record(b.hold, now).max(self.shared.config.hold_millis());
             }
             Goal::Void => {
-                b.marks_void = true;
+                // Everything counts as marked from here on, against whatever copy.
+                (b.marks_void, b.seeding) = (true, 0);
                 b.peer_invalid = Generation::NONE;
             }
             Goal::PeerInvalid(generation) => b.peer_invalid = generation,
@@ -169,6 +176,10 @@ impl Engine {
             Goal::Restoring => Self::shape_restoring(b),
             Goal::Restored => self.shape_restored(b),
             Goal::Unpromoted => self.shape_unpromoted(b),
+            Goal::SeedBegun { at, .. } => {
+                (b.seeding, b.marks_void, b.equal) = (at, false, false);
+            }
+            Goal::Seeded { .. } => b.seeding = 0,
         }
     }
 
@@ -247,6 +258,8 @@ impl Engine {
                     self.lease_failed(command);
                 }
             }
+            Goal::SeedBegun { command, .. } => self.seed_begun(command),
+            Goal::Seeded { command, incarnation } => self.seeded(command, incarnation),
         }
         self.save_next();
     }
@@ -257,6 +270,9 @@ impl Engine {
             String::from("the metadata file cannot be written; mend it and restart the daemon");
         self.shared.warn(text.clone());
         self.metadata_failed = true;
+        if matches!(goal, Goal::SeedBegun { .. }) {
+            self.seed_not_begun();
+        }
         match (goal, self.standing) {
             (
                 Goal::Promoted | Goal::Restoring | Goal::Restored | Goal::Unpromoted,
@@ -282,7 +298,12 @@ impl Engine {
                     self.hang_up(Parting::RoleChanged, text);
                 }
             }
-            (Goal::Yielded { command, .. }, _) => self.refuse_command(Some(command), text),
+            (
+                Goal::Yielded { command, .. }
+                | Goal::SeedBegun { command, .. }
+                | Goal::Seeded { command, .. },
+                _,
+            ) => self.refuse_command(Some(command), text),
             (Goal::Closed, Standing::Closing { command, .. }) => self.stop_now(Some(command)),
             (Goal::Alone, Standing::Primary) => {
                 if let Some(primary) = &mut self.primary {

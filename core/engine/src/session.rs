@@ -173,6 +173,7 @@ impl Engine {
         if let Some(primary) = &mut self.primary {
             primary.stream_broken(&mut self.shared);
         }
+        self.seed_unheard();
         self.asking_failed("the connection was lost while the peer was asked");
         self.switch_unheard("the connection was lost while the primary was asked");
     }

@@ -9,6 +9,7 @@ use crate::cover::{Change, Cover, Parked};
 use crate::effect::{Answer, Effect, Keep, Loudness, Note, StoreOp};
 use crate::lease::Lease;
 use crate::plant::{Plant, planted};
+use crate::seed::Look;
 use crate::survey::StretchId;
 use crate::verify::{Check, Verify};
 use alloc::string::String;
@@ -44,6 +45,8 @@ pub(crate) enum Purpose {
     Flush(VolumeIndex),
     /// A flush that lets hot extents go.
     Cover(VolumeIndex),
+    /// A look at a sample of a disk that was shipped.
+    Seed(Look),
 }
 
 /// Counters for status; they only grow.

@@ -267,6 +267,10 @@ impl Engine {
             State::Queuing => {
                 format!("{}; writes wait in the queue in their order", self.session.why)
             }
+            State::Logging if self.is_seeding() => {
+                let (changed, peer) = (primary.marks.stale_bytes(), &self.shared.config.peer);
+                format!("a disk is being shipped to {peer}: {changed} in changed regions since")
+            }
             State::Logging if primary.told_to_log => String::from("the operator said log"),
             State::Logging if self.session.peer().is_some() => {
                 format!(

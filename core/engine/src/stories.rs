@@ -655,6 +655,7 @@ fn digests_are_read_only_once_the_stream_is_adopted() {
 mod ask;
 mod invalid;
 mod lease;
+mod seed;
 mod survey;
 #[path = "switch_stories.rs"]
 mod switch_stories;

@@ -77,6 +77,11 @@ pub struct BeforeStore {
     next_slot: usize,
     /// The header written and not yet known durable.
     pending: bool,
+    /// That header only tells how many records there are; nobody waits for it.
+    noted: bool,
+    image: KeptImage,
+    /// What the newest header tells of them.
+    told: u64,
     keeping: u64,
     written: u64,
     durable: u64,
@@ -105,6 +110,9 @@ impl BeforeStore {
             sequence: 0,
             next_slot: 0,
             pending: false,
+            noted: false,
+            image: KeptImage::default(),
+            told: 0,
             keeping: 0,
             written: 0,
             durable: 0,
@@ -129,7 +137,8 @@ impl BeforeStore {
         store.next_slot = 1 - current;
         store.sequence = header.sequence;
         let Some((keeping, image)) = header.keeping else { return Ok((store, None)) };
-        store.keeping = keeping;
+        (store.keeping, store.image, store.told) = (keeping, image, header.durable);
+        store.durable = header.durable;
         let kept = store.scan(image, read, length)?;
         Ok((store, Some(kept)))
     }
@@ -160,6 +169,8 @@ impl BeforeStore {
                 (None, Some(_)) => {}
             }
         }
+        // Some that were stable are not there.
+        kept.damaged |= (kept.chunks.len() as u64) < self.durable;
         self.check_tail(&mut kept, read)?;
         self.written = kept.chunks.len() as u64;
         self.durable = self.written;
@@ -227,7 +238,8 @@ impl BeforeStore {
     /// Begins a keeping: write this, flush, say [`Self::flushed`]. Records of earlier ones are garbage from then on.
     pub fn begin(&mut self, image: KeptImage) -> BeforeWrite {
         self.keeping = self.sequence + 1;
-        (self.written, self.durable) = (0, 0);
+        (self.written, self.durable, self.image) = (0, 0, image);
+        self.pending = true;
         self.header(Some((self.keeping, image)))
     }
 
@@ -235,13 +247,24 @@ impl BeforeStore {
     pub fn end(&mut self) -> BeforeWrite {
         self.keeping = 0;
         (self.written, self.durable) = (0, 0);
+        self.pending = true;
         self.header(None)
+    }
+
+    /// Tells how many records are durable, where the newest header does not: write this behind [`Self::flushed`], before
+    /// anything else is written. No flush is needed: it tells damage from what was never finished, and no more.
+    pub fn note(&mut self) -> Option<BeforeWrite> {
+        let news = self.keeping != 0 && !self.pending && self.durable > self.told;
+        news.then(|| {
+            self.noted = true;
+            self.header(Some((self.keeping, self.image)))
+        })
     }
 
     fn header(&mut self, keeping: Option<(u64, KeptImage)>) -> BeforeWrite {
         self.sequence += 1;
-        self.pending = true;
-        let header = Header { sequence: self.sequence, keeping };
+        self.told = self.durable;
+        let header = Header { sequence: self.sequence, keeping, durable: self.durable };
         let offset = (self.next_slot * PAGE_BYTES) as u64;
         BeforeWrite { offset, bytes: header.encode(self.owner, self.checksum) }
     }
@@ -267,7 +290,9 @@ impl BeforeStore {
 
     /// Everything written before the flush that just ended is durable.
     pub fn flushed(&mut self) {
-        if core::mem::take(&mut self.pending) {
+        // A note that lies in the same slot as a header behind it was written over by that one.
+        let noted = core::mem::take(&mut self.noted);
+        if core::mem::take(&mut self.pending) || noted {
             self.next_slot = 1 - self.next_slot;
         }
         self.durable = self.written;

@@ -174,3 +174,47 @@ fn two_damaged_headers_and_strangers_are_named() {
     let refused = refused.map(|_| ());
     assert_eq!(refused, Err(BeforeError::Unreadable([PageError::Owner, PageError::Empty])));
 }
+
+/// The same, behind a header that tells how many records there are.
+fn noted() -> Desk {
+    let (mut desk, mut store) = kept();
+    let note = store.note().expect("four records are durable, and no header tells");
+    desk.put(note.offset, &note.bytes);
+    assert_eq!(store.note(), None, "it is told once");
+    desk
+}
+
+#[test]
+fn damage_in_the_last_batch_is_told_from_what_was_never_finished() {
+    let last = BEFORE_HEADER_BYTES as usize + 3 * (PAGE_BYTES + CHUNK as usize);
+    let damaged = |desk: &Desk| {
+        let found = desk.open().expect("opens").1.expect("an image is kept");
+        (found.chunks.len(), found.damaged)
+    };
+    let mut desk = noted();
+    assert_eq!(damaged(&desk), (4, false));
+    desk.0[last + 9] ^= 1;
+    assert_eq!(damaged(&desk), (3, true), "its header went bad");
+    let mut desk = noted();
+    desk.0.truncate(last);
+    assert_eq!(damaged(&desk), (3, true), "it was cut off");
+    let mut desk = noted();
+    desk.0[last + PAGE_BYTES] ^= 1;
+    let (store, _) = desk.open().expect("opens");
+    assert_eq!(store.load(3, &mut desk.reader()), Ok(None), "its bytes went bad");
+    assert_eq!(store.records(), 4, "it is not taken for one that was never finished");
+}
+
+#[test]
+fn a_note_that_is_torn_leaves_the_header_before() {
+    for sectors in 0..8 {
+        let (mut desk, mut store) = kept();
+        let note = store.note().expect("it tells");
+        desk.put(note.offset, &note.bytes[..sectors * 512]);
+        let found = desk.open().expect("opens").1.expect("an image is kept");
+        assert_eq!((found.chunks.len(), found.damaged), (4, false), "{sectors} sectors");
+        desk.header(&store.end());
+        store.flushed();
+        assert_eq!(desk.open().expect("opens").1, None);
+    }
+}

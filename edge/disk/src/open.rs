@@ -7,7 +7,9 @@ use crate::member::{Member, StoreKind};
 use crate::nameplate;
 use crate::prepare::{Space, prepare};
 use crate::refusal::{OpenError, Refusal};
-use crate::surroundings::{holders, is_read_only, loop_device_on, mounted_at, unmaps_to_zero};
+use crate::surroundings::{
+    holders, is_read_only, loop_device_on, mounted_at, unmaps_to_zero, written_by,
+};
 use helio_driver::{ALIGNMENT, Buffer, Errno, File};
 use helio_units::{Bytes, SECTOR};
 use rustix::fs::{
@@ -99,6 +101,11 @@ fn open_existing(path: &Path, options: &OpenOptions) -> Result<Member, Refusal> 
     let (kind, identity) = kind_of(&facts)?;
     if !try_lock(&fd).map_err(|errno| refused("lock", errno))? {
         return Err(Refusal::Held);
+    }
+    if kind == StoreKind::File
+        && let Some(who) = written_by(&identity)
+    {
+        return Err(Refusal::Written { who });
     }
     check_size(&fd, kind, options.size)?;
     let blocks = Blocks::of(&fd, kind, options.io)?;

@@ -93,6 +93,12 @@ pub enum Refusal {
     /// Another daemon (or this one, under another name) has locked it.
     #[error("another program holds the lock on it, most likely another helio daemon")]
     Held,
+    /// Another process has the file open for writing.
+    #[error("{who} has it open for writing")]
+    Written {
+        /// Its name and number.
+        who: String,
+    },
     /// The file system cannot do direct I/O.
     #[error("its file system refuses direct I/O")]
     NoDirectIo,
@@ -153,6 +159,9 @@ impl Refusal {
             Self::Held => {
                 "Stop the other program, or name another store; one store is one member only."
                     .into()
+            }
+            Self::Written { .. } => {
+                "Stop that process, or name another store: what two write is nobody's.".into()
             }
             Self::NoDirectIo => "Set `io = \"buffered\"` for it, or move it.".into(),
             Self::NoSpace { .. } => {

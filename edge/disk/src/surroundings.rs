@@ -82,6 +82,40 @@ pub(crate) fn loop_device_on(member: &MemberIdentity) -> Option<PathBuf> {
     })
 }
 
+/// Another process that has a file open for writing, as far as this user may see: its name and number.
+pub(crate) fn written_by(member: &MemberIdentity) -> Option<String> {
+    let own = std::process::id();
+    fs::read_dir("/proc").ok()?.flatten().find_map(|entry| {
+        let process: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let writes = process != own && has_open_for_writing(&entry.path(), member);
+        writes.then(|| {
+            let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+            format!("process {process} ({})", name.trim_end())
+        })
+    })
+}
+
+fn has_open_for_writing(process: &Path, member: &MemberIdentity) -> bool {
+    let MemberIdentity::File { inode, .. } = member else { return false };
+    let Ok(open) = fs::read_dir(process.join("fdinfo")) else { return false };
+    open.flatten().any(|entry| {
+        // The file itself is asked only where its number is the right one: a dead network file would hang the look.
+        let facts = fs::read_to_string(entry.path()).unwrap_or_default();
+        writes_to(&facts, *inode)
+            && MemberIdentity::of_path(&process.join("fd").join(entry.file_name()))
+                .is_ok_and(|file| file.overlaps(member))
+    })
+}
+
+/// What fdinfo says of an open file: its flags in octal digits, of which the last two bits tell reading from writing, and
+/// (since Linux 5.14) its number.
+fn writes_to(facts: &str, inode: u64) -> bool {
+    let field = |name: &str| facts.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let flags = field("flags:").and_then(|digits| u64::from_str_radix(digits, 8).ok());
+    flags.is_some_and(|flags| flags & 3 != 0)
+        && field("ino:").and_then(|digits| digits.parse().ok()) == Some(inode)
+}
+
 /// Devices built on top of a block device: `dm-0`, `md127`.
 pub(crate) fn holders(device: DeviceNumber) -> Vec<String> {
     let Ok(entries) = fs::read_dir(device.sysfs().join("holders")) else { return Vec::new() };
@@ -116,5 +150,14 @@ mod tests {
         assert_eq!(mount.point, PathBuf::from(r"/mnt two\x"));
         assert_eq!(mount.source, PathBuf::from("/dev/root"));
         assert!(Mount::parse(b"").is_none());
+    }
+
+    #[test]
+    fn an_open_file_is_known_by_its_number_and_its_flags() {
+        let facts = |flags: &str| format!("pos:\t0\nflags:\t{flags}\nmnt_id:\t29\nino:\t4711\n");
+        assert!(writes_to(&facts("0100002"), 4711) && writes_to(&facts("0100001"), 4711));
+        assert!(!writes_to(&facts("0100000"), 4711), "it is only read");
+        assert!(!writes_to(&facts("0100002"), 4712), "it is another file");
+        assert!(!writes_to("", 4711));
     }
 }

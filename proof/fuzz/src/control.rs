@@ -133,6 +133,8 @@ fn named(command: &Command) -> Option<&String> {
         | Command::QueueReset { group }
         | Command::Verify { group, .. }
         | Command::VerifyStop { group }
+        | Command::SeedBegin { group }
+        | Command::SeedEnd { group }
         | Command::Recorder { group } => Some(group),
         Command::Apply { .. } => None,
     }

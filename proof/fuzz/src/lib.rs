@@ -5,6 +5,7 @@
 //! the stable tests (`tests/replay.rs`) and the coverage-guided fuzzer (`fuzz/`) run the very same checks. Absent on
 //! purpose: sockets, files that the bytes name, and chance, which the callers bring.
 
+mod before;
 mod config;
 mod control;
 mod formats;
@@ -33,10 +34,11 @@ pub struct Target {
 }
 
 /// Every door.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 7] = [
     Target { name: "nbd", run: nbd::run, seeds: nbd::seeds },
     Target { name: "link", run: link::run, seeds: link::seeds },
     Target { name: "formats", run: formats::run, seeds: formats::seeds },
+    Target { name: "before", run: before::run, seeds: before::seeds },
     Target { name: "config", run: config::run, seeds: config::seeds },
     Target { name: "control", run: control::run, seeds: control::seeds },
     Target { name: "tls", run: tls::run, seeds: tls::seeds },

@@ -7,6 +7,7 @@ use crate::kinds::{Kind, odds};
 use crate::oracle::Oracle;
 use crate::replay::Step;
 use crate::scenario::pick;
+use crate::seed::Shipping;
 use crate::telling::Telling;
 use helio_engine::{Command, CommandId};
 use helio_netmodel::Dice;
@@ -33,6 +34,12 @@ pub(crate) enum Act {
     TakeOver(Side),
     /// What the file of a flight recorder says.
     Scripted { side: Side, id: RequestId, step: Step },
+    /// What changes there from now on is marked, for a disk that is to be shipped.
+    ShipBegin(Side),
+    /// A little more of a disk that is to be shipped is copied from there.
+    ShipCopy(Side),
+    /// It is put in place there.
+    ShipPlace(Side),
     /// A promotion that belongs to a planned switch; tried so many times more.
     Promote(Side, u32),
     /// A promotion without force, whoever serves.
@@ -85,6 +92,7 @@ pub(crate) struct Driver {
     /// What an administrator keeps of each node, and may put back one day.
     pub(crate) snapshots: [Option<Snapshot>; 2],
     pub(crate) coverage: Coverage,
+    pub(crate) shipping: Shipping,
 }
 
 impl Driver {
@@ -109,6 +117,7 @@ impl Driver {
             lied: false,
             snapshots: [None, None],
             coverage: Coverage::default(),
+            shipping: Shipping::default(),
         }
     }
 
@@ -148,6 +157,7 @@ impl Driver {
     pub(crate) fn clear(&mut self) {
         self.queue.clear();
         self.switching.clear();
+        self.shipping_planned_no_more();
     }
 
     /// Commands a node; the name tells promotions from others.

@@ -62,6 +62,8 @@ pub(crate) enum Fault {
         side: Side,
         fails: bool,
     },
+    /// The peer is to begin anew, from a disk that is shipped.
+    Seed,
 }
 
 impl Fault {
@@ -106,6 +108,7 @@ impl Fault {
             Self::WrongDisk(_) => (Kind::WrongDisk, "wrong-disk"),
             Self::LyingFlush(_) => (Kind::LyingFlush, "lying-flush"),
             Self::Lease => (Kind::Lease, "lease"),
+            Self::Seed => (Kind::Seed, "seed"),
         }
     }
 
@@ -186,6 +189,7 @@ impl Driver {
             Kind::WrongDisk => Fault::WrongDisk(side),
             Kind::LyingFlush => Fault::LyingFlush(side),
             Kind::Lease => Fault::Lease,
+            Kind::Seed => Fault::Seed,
         }
     }
 
@@ -200,8 +204,10 @@ impl Driver {
         if self.leaves_out(kind) || (kind == Kind::LyingFlush && !self.disks_lie) {
             return;
         }
-        let restores =
-            matches!(fault, Fault::RollBack(_) | Fault::RestoreMetadata(_) | Fault::WrongDisk(_));
+        let restores = matches!(
+            fault,
+            Fault::RollBack(_) | Fault::RestoreMetadata(_) | Fault::WrongDisk(_) | Fault::Seed
+        );
         if fault.lands(cluster) && !restores {
             self.coverage.struck(label);
         }
@@ -331,6 +337,11 @@ impl Driver {
                     }
                     let mended = span(&mut self.dice, timeout, (timeout + hold) * 2);
                     self.at(cluster.now() + mended, Act::MendLink);
+                }
+            }
+            Fault::Seed => {
+                if let Some(side) = serving {
+                    self.ship(side, cluster);
                 }
             }
             Fault::Measure => {

@@ -68,12 +68,14 @@ pub enum Kind {
     LyingFlush,
     /// The two hear nothing of each other while one holds a lease, which is tried.
     Lease,
+    /// The first sync comes by a disk that is shipped.
+    Seed,
 }
 
 /// Kind, name, how likely in parts of the sum, and the faults it brings.
 type Row = (Kind, &'static str, u32, &'static [&'static str]);
 
-const KINDS: [Row; 26] = [
+const KINDS: [Row; 27] = [
     (Kind::Weather, "weather", 8, &["weather"]),
     (Kind::Silence, "silence", 12, &["silence"]),
     (Kind::OneWay, "one-way", 8, &["one-way"]),
@@ -100,6 +102,7 @@ const KINDS: [Row; 26] = [
     (Kind::WrongDisk, "wrong-disk", WRONG_DISK, &["wrong-disk"]),
     (Kind::LyingFlush, "lying-flush", LYING_FLUSH, &["lying-flush"]),
     (Kind::Lease, "lease", 20, &["lease"]),
+    (Kind::Seed, "seed", 10, &["seed"]),
 ];
 
 /// How likely a kind is that is asked for by name and has no odds of its own yet.

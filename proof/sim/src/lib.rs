@@ -17,6 +17,7 @@ mod promise;
 mod replay;
 mod run;
 mod scenario;
+mod seed;
 mod shrink;
 mod tamper;
 mod telling;

@@ -32,6 +32,9 @@ impl Driver {
                 self.at(next, Act::Round);
             }
             Act::Scripted { side, id, step } => self.scripted((side, id, step), cluster, oracle),
+            Act::ShipBegin(side) => self.ship_begin(side, cluster, oracle),
+            Act::ShipCopy(side) => self.ship_copy(side, cluster),
+            Act::ShipPlace(side) => self.ship_place(side, cluster),
             Act::TakeOver(side) => {
                 let restores = self.dice.chance(5, 6);
                 let force = true;
@@ -68,6 +71,7 @@ impl Driver {
     /// Stops a node, removes its metadata and starts it again: it joins as new.
     fn wipe(&mut self, side: Side, cluster: &mut Cluster) {
         self.tally.wipes += 1;
+        self.shipping_over();
         if cluster.node(side).is_up() {
             cluster.kill(side, false);
         }
@@ -78,6 +82,7 @@ impl Driver {
     /// A demotion of a planned switch succeeded: the other node's turn.
     pub(crate) fn notice(&mut self, cluster: &Cluster, journal: &[Happening]) {
         for happening in journal {
+            self.shipping_heard(cluster, happening);
             if let Happening::Commanded { id, result, .. } = happening
                 && let Some(side) = self.switching.remove(id)
                 && result.is_ok()
@@ -105,6 +110,7 @@ impl Driver {
             let Some(engine) = node.engine.as_ref().filter(|_| !node.hangs(now)) else { continue };
             let status = engine.status(node.clock.read(now));
             let leading = status.role == Role::Primary;
+            let awaits = engine.is_primary() && engine.seeding().is_some();
             let unrecorded = status.fault.as_ref().is_some_and(|text| text.contains("metadata"));
             let mended = status.fault.as_ref().is_some_and(|text| !text.contains("another disk"));
             let restarts = mended && (!leading || unrecorded);
@@ -126,7 +132,11 @@ impl Driver {
             let idle = matches!(status.state, State::Logging | State::NeedsRoom)
                 && status.link.word == "connected";
             let wants = idle || status.fault.is_some();
-            if leading && wants && (self.healing || self.dice.chance(1, 3)) {
+            if awaits {
+                if status.link.word == "connected" || self.healing {
+                    self.await_disk(side, cluster, oracle);
+                }
+            } else if leading && wants && (self.healing || self.dice.chance(1, 3)) {
                 self.command(cluster, oracle, side, Command::Update);
             }
         }
@@ -186,6 +196,7 @@ impl Driver {
         match stake.filter(|_| self.dice.chance(2, 3)) {
             Some(stake) => {
                 self.tally.yields += 1;
+                self.shipping_over();
                 let command = Command::Yield { generation: stake.generation };
                 self.command(cluster, oracle, side, command);
             }

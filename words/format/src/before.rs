@@ -4,7 +4,9 @@
 //! Two header slots of 4096 bytes, then records of one stride each: a record header of 4096 bytes and the bytes of one
 //! chunk. A header is written to the slot the current one is *not* in and flushed, so a torn one leaves the older
 //! whole; opening takes the valid slot with the higher sequence. Records are only appended; those of another keeping
-//! than the header's are garbage.
+//! than the header's are garbage. Behind the flush of a batch of records a header of the same keeping tells how many there
+//! are, without a flush of its own: should it be lost, the header before it is there, and the last batch counts as unfinished
+//! where it is not whole. Below what header and records tell, whatever is not whole is damage.
 //!
 //! Header, magic `HLBI`:
 //!
@@ -25,7 +27,9 @@
 //! | 43..48 | zero |
 //! | 48..56 | when the keeping began, milliseconds since 1970 |
 //! | 56..457 | lineage of the kept image: as in the superblock |
-//! | 457..4092 | zero |
+//! | 457..464 | zero |
+//! | 464..472 | durable: records of this keeping below this number were stable before this header was written |
+//! | 472..4092 | zero |
 //! | 4092..4096 | CRC-32C of bytes 0..4092 |
 //!
 //! Record header, magic `HLBR`:
@@ -67,6 +71,7 @@ pub const VERSION: u16 = 1;
 const HEADER_MAGIC: [u8; 4] = *b"HLBI";
 const RECORD_MAGIC: [u8; 4] = *b"HLBR";
 const LINEAGE_AT: usize = 56;
+const DURABLE_AT: usize = 464;
 const CRC_AT: usize = PAGE_BYTES - 4;
 
 /// One page of the file.
@@ -96,6 +101,8 @@ pub struct Header {
     pub sequence: u64,
     /// The keeping and its image, or none where nothing is kept.
     pub keeping: Option<(u64, KeptImage)>,
+    /// Records of the keeping below this number were stable before.
+    pub durable: u64,
 }
 
 /// The header of a record.
@@ -163,6 +170,8 @@ impl Header {
             w.0.resize(48, 0);
             w.u64(image.at.0);
             image.lineage.encode(w);
+            w.0.resize(DURABLE_AT, 0);
+            w.u64(self.durable);
         })
     }
 
@@ -190,13 +199,15 @@ impl Header {
         let at = WallTime(r.u64()?);
         let before = r.0.len();
         let lineage = Lineage::decode(r)?;
-        let rest = CRC_AT - LINEAGE_AT - (before - r.0.len());
+        let rest = DURABLE_AT - LINEAGE_AT - (before - r.0.len());
         zeros(r, rest)?;
+        let durable = r.u64()?;
+        zeros(r, CRC_AT - DURABLE_AT - 8)?;
         let image = KeptImage { lineage, head, exact, wrote, alone, at };
-        if !kept && (keeping != 0 || image != KeptImage::default()) {
+        if !kept && (keeping != 0 || durable != 0 || image != KeptImage::default()) {
             return Err(Short);
         }
-        Ok((Self { sequence, keeping: kept.then_some((keeping, image)) }, owner))
+        Ok((Self { sequence, keeping: kept.then_some((keeping, image)), durable }, owner))
     }
 }
 
@@ -293,7 +304,7 @@ mod tests {
         let lineage = lineage.fork(generation(2), Sequence(40));
         let (head, at) = (Sequence(77), WallTime(1_700_000_000_000));
         let image = KeptImage { lineage, head, exact: true, wrote: false, alone: true, at };
-        Header { sequence: 9, keeping: Some((8, image)) }
+        Header { sequence: 9, keeping: Some((8, image)), durable: 3 }
     }
 
     fn record() -> Record {
@@ -307,7 +318,7 @@ mod tests {
 
     #[test]
     fn pages_come_back_as_they_were_written() {
-        let empty = Header { sequence: 1, keeping: None };
+        let empty = Header { sequence: 1, keeping: None, durable: 0 };
         for header in [header(), empty] {
             let bytes = whole(&header.encode(OWNER, slow_crc32c));
             assert_eq!(Header::decode(&bytes, OWNER, slow_crc32c), Ok(header));
@@ -327,7 +338,8 @@ mod tests {
         assert_eq!(bytes[40..43], [1, 0, 1], "exact, wrote, alone");
         assert_eq!(bytes[48..56], 1_700_000_000_000_u64.to_le_bytes());
         assert_eq!((bytes[56], bytes[64], bytes[72]), (2, 6, 1), "generation, tag, ancestors");
-        assert_eq!(bytes[4092..], 0x196F_6A40_u32.to_le_bytes());
+        assert_eq!((bytes[463], bytes[464], bytes[465]), (0, 3, 0), "records that are durable");
+        assert_eq!(bytes[4092..], 0xD115_3D78_u32.to_le_bytes());
         let bytes = record().encode(OWNER, slow_crc32c);
         assert_eq!(bytes[..16], *b"HLBR\x01\0\0\0\xD4\xC3\xB2\xA1\xAD\xDE\0\0");
         assert_eq!((bytes[16], bytes[24], bytes[32], bytes[40]), (8, 5, 4, 2));

@@ -30,7 +30,8 @@
 //! | 1632..2656 | members: per volume, 16 each, the identity of the store it lies on; 0 unknown |
 //! | 2656..2660 | hold: a lease of so many ms at most may be out, granted by this node as primary; 0 none |
 //! | 2660..2676 | the peer's metadata tells nothing since this generation: u64 u64; zeros where it does |
-//! | 2676..4096 | zero |
+//! | 2676..2684 | seeding: since when a disk is being shipped to the peer, in ms since 1970; 0 none is |
+//! | 2684..4096 | zero |
 //!
 //! A body is valid if and only if every zero, every enumerated byte and every bound in the table holds. Sizes,
 //! granularity and hot slots say where everything else in the file lies; they never change in one file.
@@ -65,6 +66,7 @@ const SIZES_AT: usize = 608;
 const VERIFIED_AT: usize = SIZES_AT + 8 * VOLUMES_MAX;
 const MEMBERS_AT: usize = VERIFIED_AT + 8 * VOLUMES_MAX;
 const HOLD_AT: usize = MEMBERS_AT + 16 * VOLUMES_MAX;
+const SEEDING_AT: usize = HOLD_AT + 20;
 
 /// Whether the last consistent image can be brought back while an update runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -123,6 +125,9 @@ pub struct Superblock {
     pub hold: u32,
     /// The peer's metadata tells nothing of what it did since this generation; none where it does.
     pub peer_invalid: Generation,
+    /// Since when a disk is being shipped to the peer, in ms since 1970; 0 none is. The marks tell what it may lack,
+    /// and prove nothing against any other copy.
+    pub seeding: u64,
 }
 
 impl Superblock {
@@ -151,6 +156,7 @@ impl Superblock {
             sizes,
             hold: 0,
             peer_invalid: Generation::NONE,
+            seeding: 0,
         }
     }
 
@@ -209,6 +215,8 @@ impl Superblock {
         w.0.resize(HOLD_AT, 0);
         w.u32(self.hold);
         w.generation(self.peer_invalid);
+        w.0.resize(SEEDING_AT, 0);
+        w.u64(self.seeding);
         let mut body = [0; BODY_BYTES];
         body[..out.len() - HEADER_BYTES].copy_from_slice(&out[HEADER_BYTES..]);
         body
@@ -273,6 +281,7 @@ impl Superblock {
         let members = (0..count).map(|_| halves()).collect::<Result<Vec<_>, Short>>()?;
         zeros_to(&mut r, HOLD_AT)?;
         let (hold, peer_invalid) = (r.u32()?, r.generation()?);
+        let seeding = r.u64()?;
         zeros_to(&mut r, PAGE_BYTES)?;
         Ok(Self {
             role,
@@ -296,6 +305,7 @@ impl Superblock {
             members,
             hold,
             peer_invalid,
+            seeding,
         })
     }
 }

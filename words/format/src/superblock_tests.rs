@@ -28,6 +28,7 @@ fn sample() -> Superblock {
         members: [0, 0x0F0E_0D0C_0B0A_0908_0706_0504_0302_0100].into(),
         hold: 0x0A0B,
         peer_invalid: Generation { number: 5, tag: 6 },
+        seeding: 0x0765_4321,
     }
 }
 
@@ -62,7 +63,8 @@ fn the_fields_stand_where_the_table_says() {
     assert!(page[1664..2656].iter().all(|byte| *byte == 0));
     assert_eq!(&page[2656..2660], &[0x0B, 0x0A, 0, 0]);
     assert_eq!((page[2660], page[2668]), (5, 6));
-    assert!(page[2676..].iter().all(|byte| *byte == 0));
+    assert_eq!(&page[2676..2680], &[0x21, 0x43, 0x65, 0x07]);
+    assert!(page[2680..].iter().all(|byte| *byte == 0));
 }
 
 /// Those bytes that mean nothing and those that only take some values.
@@ -70,7 +72,7 @@ fn the_fields_stand_where_the_table_says() {
 fn a_byte_that_cannot_be_is_damage_even_with_the_right_checksum() {
     let body = sample().encode();
     let zeros = [
-        200, 464, 470, 529, 540, 595, 599, 602, 607, 624, 1119, 1136, 1631, 1664, 2655, 2676, 4095,
+        200, 464, 470, 529, 540, 595, 599, 602, 607, 624, 1119, 1136, 1631, 1664, 2655, 2684, 4095,
     ];
     let picky = [32, 33, 34, 35, 36, 37, 38, 39, 56, 62, 80, 465, 601, 615];
     for at in zeros.into_iter().chain(picky) {

@@ -201,11 +201,33 @@ fn restart(name: &str, old: &GroupConfig, new: &GroupConfig, lines: &mut Vec<Str
             lines.push(format!("group {name}: {what} changed"));
         }
     };
-    changed(old.nodes != new.nodes, "nodes");
-    changed(old.flush_limit != new.flush_limit, "flush-limit");
-    changed(old.link != new.link, "link");
-    changed(old.hooks != new.hooks, "hooks");
-    compare("volume", &format!("group {name}: "), &old.volumes, &new.volumes, lines);
+    // Named one by one, so that a setting that is added cannot be passed over in silence.
+    let GroupConfig {
+        nodes,
+        mode: _,
+        hold: _,
+        queue: _,
+        queue_source: _,
+        peer_timeout: _,
+        flush_limit,
+        autosync: _,
+        granularity,
+        hot_extents,
+        resync: _,
+        safe_copy: _,
+        safe_copy_dir,
+        link,
+        hooks,
+        volumes,
+    } = new;
+    changed(old.nodes != *nodes, "nodes");
+    changed(old.flush_limit != *flush_limit, "flush-limit");
+    changed(old.granularity != *granularity, "granularity");
+    changed(old.hot_extents != *hot_extents, "hot-extents");
+    changed(old.safe_copy_dir != *safe_copy_dir, "safe-copy-dir");
+    changed(old.link != *link, "link");
+    changed(old.hooks != *hooks, "hooks");
+    compare("volume", &format!("group {name}: "), &old.volumes, volumes, lines);
 }
 
 /// Names that came, went, or kept their name and changed.

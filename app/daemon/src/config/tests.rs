@@ -377,6 +377,19 @@ fn a_diff_tells_what_changes_now_from_what_waits() {
     assert_eq!(diff(&old, &old), Changes::default());
 }
 
+#[test]
+fn no_setting_changes_in_silence() {
+    let old = parse(GOOD).expect("reads");
+    let mut new = old.clone();
+    let group = new.groups.get_mut("db").expect("it is there");
+    group.granularity = Bytes::kib(16);
+    group.hot_extents += 1;
+    group.safe_copy_dir = Some("/elsewhere".into());
+    let lines = ["granularity", "hot-extents", "safe-copy-dir"]
+        .map(|what| format!("group db: {what} changed"));
+    assert_eq!(diff(&old, &new).restart, lines);
+}
+
 /// The good file with a key for each node; paris has that line more.
 fn keyed(key: u8, line: &str) -> Config {
     let key_of = |address: &str, key: u8| {

@@ -38,6 +38,8 @@ enum Work {
     Preserve { chunks: Vec<Chunk>, left: usize },
     /// What was written is being flushed.
     Flush { ends: bool },
+    /// How many records there are is being told.
+    Note,
     /// Records are being read, to be checked or to be put back.
     Restore { writes: bool, next: u64, left: u64, bad: bool },
     /// The members are being flushed behind a restore.
@@ -150,6 +152,13 @@ impl Before {
         driver.submit(token(Kind::Before, group, 0), op);
     }
 
+    fn write_note(&mut self, group: usize, driver: &mut dyn Driver) -> Option<BeforeOutcome> {
+        let Some(page) = self.store.note() else { return Some(BeforeOutcome::Done) };
+        self.write_header(group, page, false, driver);
+        self.work = Some(Work::Note);
+        None
+    }
+
     /// An operation ended. Returns how the whole ended, once it has.
     pub(crate) fn done(
         &mut self,
@@ -201,8 +210,9 @@ impl Before {
                         tracing::warn!(%error, "the room of ended before-images is not given back");
                     }
                 }
-                Some(BeforeOutcome::Done)
+                self.write_note(group, driver)
             }
+            Work::Note => Some(BeforeOutcome::Done),
             Work::Settle { .. } => Some(BeforeOutcome::Done),
         }
     }

@@ -10,10 +10,10 @@ use crate::shard::link::Traffic;
 use helio_api::{
     AtStake, BufferStatus, Connection, CounterStatus, CursorStatus, GroupStatus, Io, LagStatus,
     LeaseStatus, LinkStatus, ModeStatus, PeerStatus, Protected, QueueStatus, RecorderEvent,
-    SafeCopyStatus, SyncStatus, ThrottleStatus, VolumeStatus,
+    SafeCopyStatus, SeedingStatus, SyncStatus, ThrottleStatus, VolumeStatus,
 };
 use helio_engine::{BoundSource, QUEUE_BYTES_MOST, QUEUE_PRODUCTS, Status, WhenFull};
-use helio_units::{Bytes, Items, Mode, Moment, Role, State, VolumeIndex};
+use helio_units::{Bytes, Items, Mode, Moment, Role, State, VolumeIndex, WallTime};
 
 /// One group.
 pub(crate) fn group(
@@ -71,6 +71,10 @@ pub(crate) fn group(
             kept_bytes: kept.bytes,
             sound: kept.sound,
         }),
+        seeding: group.engine.seeding().map(|since| SeedingStatus {
+            since_ms: WallTime(since),
+            changed_bytes: status.marked.iter().fold(Bytes::ZERO, |sum, marked| sum + *marked),
+        }),
         verify: verify::status(group, clock),
         counters: counters(&status, group.link.traffic),
         metadata: group.metadata.counts,
@@ -122,6 +126,9 @@ fn next(status: &Status, group: &Group) -> String {
     let (name, peer) = (&group.name, &group.peer);
     if let Some(remedy) = &status.link.remedy {
         return remedy.clone();
+    }
+    if status.role == Role::Primary && group.engine.seeding().is_some() {
+        return format!("`helio seed end {name}` once the shipped disk is in place on {peer}");
     }
     match (status.role, status.state) {
         (Role::Primary, State::Replicating) if status.differing > 0 => verify::remedy(group),

@@ -4,7 +4,10 @@
 use crate::common::{file_of, folder, options, refused};
 use helio_disk::{Io, MemberIdentity, OpenOptions, Refusal, open};
 use helio_units::Bytes;
+use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 const SIZE: Bytes = Bytes::mib(1);
 
@@ -89,4 +92,33 @@ fn a_file_that_cannot_be_allocated_is_refused_and_not_left_behind() {
     let refusal = refused(&path, &create).refusal;
     assert_eq!(refusal, Refusal::NoSpace { size });
     assert!(!path.exists());
+}
+
+#[test]
+fn a_file_that_another_process_writes_is_refused_with_its_name() {
+    let folder = folder();
+    let path = folder.path().join("member.img");
+    fs::write(&path, vec![0; SIZE.0 as usize]).expect("a file");
+    let hold = |redirection: &str| {
+        let mut shell = Command::new("sh");
+        let script = format!("exec 3{redirection}\"$1\"; echo there; read rest");
+        shell.args(["-c", &script, "sh"]).arg(&path);
+        let mut child =
+            shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a shell");
+        let mut line = String::new();
+        let told = child.stdout.as_mut().expect("it tells");
+        BufReader::new(told).read_line(&mut line).expect("it has the file");
+        child
+    };
+    let mut reader = hold("<");
+    open(&path, &options(SIZE)).expect("reading hurts nobody");
+    let mut writer = hold(">>");
+    let error = refused(&path, &options(SIZE)).to_string();
+    let names = [format!("process {} (sh)", writer.id()), "Stop that process".into()];
+    assert!(names.iter().all(|name| error.contains(name)), "{error}");
+    for child in [&mut reader, &mut writer] {
+        drop(child.stdin.take());
+        child.wait().expect("it ends");
+    }
+    open(&path, &options(SIZE)).expect("it is free again");
 }

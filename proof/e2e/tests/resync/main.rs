@@ -3,4 +3,5 @@
 
 mod disturbed;
 mod plain;
+mod seeded;
 mod stage;

@@ -60,6 +60,10 @@ impl Oracle {
                 });
                 h.leader == side.other() && !known
             });
+            // While a disk is shipped the marks are those against it, and nothing travels to any other copy.
+            if engine.seeding().is_some() {
+                continue;
+            }
             // Of a peer whose own record proves nothing, everything counts as marked once the two meet.
             let void = |record: &Superblock| record.marks_void;
             // Of one that could not write its metadata, the other's record tells everything, once its memory is gone.
@@ -106,6 +110,7 @@ impl Oracle {
             node.superblock().is_some_and(|record| {
                 !record.marks_void
                     && record.peer_invalid == Generation::NONE
+                    && record.seeding == 0
                     && record.lineage.generation != Generation::NONE
             })
         };
