@@ -189,11 +189,9 @@ impl Cluster {
         let mut body = Vec::with_capacity(64);
         message.encode(&mut body);
         let length = message.payload_length();
-        let stamps = match &message {
-            Message::Item(Item { payload: Some(payload), .. }) => {
-                self.node(side).pool.stamps(*payload).to_vec()
-            }
-            _ => Vec::new(),
+        let stamps = match message.payload() {
+            Some(payload) => self.node(side).pool.stamps(payload).to_vec(),
+            None => Vec::new(),
         };
         if let Message::Item(item) = &message
             && item.kind.changes_data()
@@ -222,12 +220,13 @@ impl Cluster {
                 self.handle(side, Event::Connected);
             }
             Cargo::Message(mut message, stamps) => {
-                if let Message::Item(Item { payload: Some(payload), kind, .. }) = &mut message {
+                let digests =
+                    matches!(&message, Message::Item(Item { kind: ItemKind::Verify, .. }));
+                if message.payload().is_some() {
                     let pool = &mut self.node_mut(side).pool;
-                    *payload = match kind {
-                        ItemKind::Verify => pool.take_digests(stamps),
-                        _ => pool.take(stamps),
-                    };
+                    let payload =
+                        if digests { pool.take_digests(stamps) } else { pool.take(stamps) };
+                    message.name_payload(payload.id);
                 }
                 self.handle(side, Event::Message(message));
             }

@@ -122,6 +122,7 @@ fn of_command(command: Command) -> String {
         Command::Log => "log".to_owned(),
         Command::Update => "update".to_owned(),
         Command::Full => "full".to_owned(),
+        Command::Reverse { full } => format!("reverse, everywhere: {full}"),
         Command::ResetQueueMarks => "reset queue marks".to_owned(),
         Command::Stop => "stop".to_owned(),
         Command::Verify(wish) => format!("verify, repair {}", wish.repair),
@@ -199,6 +200,7 @@ fn of_message(message: &Message) -> String {
         }
         Message::Copying(talk) => format!("{talk:?}"),
         Message::Roles(talk) => format!("{talk:?}"),
+        Message::Reading(talk) => format!("{talk:?}"),
         Message::Pong { token, flushing, short, .. } => {
             format!("pong {token}{}", flags(&[(*flushing, ", flushing"), (*short, ", short")]))
         }

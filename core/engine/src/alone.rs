@@ -67,7 +67,10 @@ impl Engine {
         let level = matches!(primary.flow.as_ref().map(|f| f.pace), Some(Pace::Level { .. }));
         if primary.wants_alone && !primary.alone {
             self.save(Goal::Alone);
-        } else if level && primary.alone && self.shared.config.mode == Mode::Sync {
+        } else if level
+            && primary.alone
+            && primary.wanted_mode(self.shared.config.mode) == Mode::Sync
+        {
             primary.alone = false;
             self.save(Goal::Together);
         }

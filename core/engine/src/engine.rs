@@ -9,6 +9,7 @@ use crate::explain::Met;
 use crate::follower::{Follower, Wish};
 use crate::keep::Keeping;
 use crate::marks::Marks;
+use crate::peer_read::PeerReads;
 use crate::primary::Primary;
 use crate::recorder::Recorder;
 use crate::refusal::{Denial, Refusal};
@@ -43,6 +44,8 @@ pub struct Engine {
     pub(crate) follower: Follower,
     /// Tells the source what this node holds.
     pub(crate) teller: Teller,
+    /// Reads for a primary that lacks regions.
+    pub(crate) peer_reads: PeerReads,
     /// The peer's copy was proven equal when this node became primary, and no stream has begun since.
     pub(crate) equal_at_start: bool,
     pub(crate) update_wanted: bool,
@@ -117,6 +120,7 @@ impl Engine {
             primary: None,
             follower,
             teller: Teller::default(),
+            peer_reads: PeerReads::default(),
             equal_at_start: false,
             update_wanted: false,
             awaited: None,
@@ -167,6 +171,8 @@ impl Engine {
             Event::LinkTook { bytes } => {
                 if let Some(primary) = &mut self.primary {
                     primary.link_took(bytes);
+                } else {
+                    self.peer_reads.link_took(bytes);
                 }
             }
             Event::LinkMeasured { round_trip, rate } => {
@@ -214,7 +220,14 @@ impl Engine {
             (Purpose::Local(at), Some(primary)) => primary.local_done(at, outcome, s),
             (Purpose::Copy(job), Some(primary)) => primary.copy_done(job, outcome, s),
             (Purpose::Verify(check), Some(primary)) => primary.verify_done(check, outcome, s),
-            (Purpose::Local(_) | Purpose::Copy(_) | Purpose::Verify(_), None) => {
+            (
+                Purpose::Local(_)
+                | Purpose::Copy(_)
+                | Purpose::Verify(_)
+                | Purpose::Pull(_)
+                | Purpose::Pulled(_),
+                None,
+            ) => {
                 panic!("a primary left with work under way")
             }
             (Purpose::Apply(at), _) => self.follower.applied(at, outcome, s),
@@ -222,6 +235,9 @@ impl Engine {
             (Purpose::Flush(volume), None) => self.follower.flushed(volume, outcome, s),
             (Purpose::Flush(_), Some(_)) => self.leave_flushed(outcome),
             (Purpose::Cover(volume), _) => self.cover_flushed(volume, &outcome),
+            (Purpose::PeerRead(read), _) => self.peer_reads.read(read, outcome, s),
+            (Purpose::Pull(ticket), Some(primary)) => primary.pull_written(ticket, outcome, s),
+            (Purpose::Pulled(volume), Some(primary)) => primary.pulled_flushed(volume, outcome, s),
         }
     }
 
@@ -239,6 +255,8 @@ impl Engine {
                 primary.copy_step(&mut self.shared);
                 primary.verify_step(&mut self.shared);
             }
+            let stays = matches!(self.standing, Standing::Primary);
+            primary.lack_step(stays, &mut self.shared);
             primary.pump(&mut self.shared);
             primary.keep_pace(&mut self.shared);
         } else {
@@ -246,6 +264,7 @@ impl Engine {
         }
         self.watch_peer();
         self.record_company();
+        self.record_lack();
         self.record_heard();
         self.change_role();
         // Who has stopped begins nothing any more.
@@ -279,6 +298,7 @@ impl Engine {
         }
         if self.follower.is_following() && self.follower.failed.is_none() {
             self.teller.serve(&mut self.shared);
+            self.peer_reads.serve(self.follower.completed, &mut self.shared);
         } else if self.follower.is_deaf() {
             self.teller.decline(&mut self.shared);
         }
@@ -308,7 +328,9 @@ impl Engine {
     pub fn deadline(&self) -> Moment {
         let follower =
             if self.primary.is_none() { self.follower.deadline() } else { Moment::NEVER };
-        let copier = self.primary.as_ref().map_or(Moment::NEVER, |p| p.copy_deadline(&self.shared));
+        let copying =
+            |p: &Primary| p.copy_deadline(&self.shared).min(p.lack_deadline(&self.shared));
+        let copier = self.primary.as_ref().map_or(Moment::NEVER, copying);
         let work = follower.min(copier).min(self.keep_deadline());
         let own = self.role_deadline().min(self.verify_deadline());
         self.session_deadline().min(own).min(work)

@@ -150,7 +150,9 @@ impl Engine {
             self.give_order_up();
         }
         self.keep_hot();
-        let urgent = self.shared.cover.is_short() || self.is_going_cold();
+        let urgent = self.shared.cover.is_short()
+            || self.is_going_cold()
+            || self.is_recording_lack();
         self.keep_pages(urgent);
         if let Some(primary) = &mut self.primary
             && primary.marks.is_kept()
@@ -170,6 +172,7 @@ impl Engine {
             || self.standing.is_leaving_for_good();
         if let Some(primary) = &mut self.primary
             && primary.flow.is_none()
+            && primary.lack.is_none()
             && primary.retaining
             && logs
         {

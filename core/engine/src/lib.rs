@@ -7,7 +7,7 @@
 //!
 //! The rooms: `write` one write's life, with `ack` deciding its answer; `gate`, `queue`, `marks`, `line` what it
 //! passes and leaves; `primary`, `stream`, `resync` (with `copier`, `digest`, `guess`, `pace`, `progress`) what a primary
-//! owes its peer; `follower` the other side, `before` what it keeps of its last consistent image and `restore` the way
+//! owes its peer; `follower` the other side, `lack` (with `pull`, and `peer_read` at the peer) a primary that lacks what its peer holds, `before` what it keeps of its last consistent image and `restore` the way
 //! back to it; `session`
 //! the conversation; `recovery` the table of who is source; `meet` asks it; `role`, `promote`, `leave` and `save` changes of role,
 //! durable first;
@@ -36,16 +36,19 @@ mod gate;
 mod guess;
 mod invariants;
 mod keep;
+mod lack;
 mod leave;
 mod line;
 mod marks;
 mod meet;
 mod pace;
+mod peer_read;
 mod pending;
 mod plant;
 mod primary;
 mod progress;
 mod promote;
+mod pull;
 mod queue;
 mod recorder;
 pub mod recovery;

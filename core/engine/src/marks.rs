@@ -92,7 +92,8 @@ impl Marks {
         (self.total() - page as u64 * PAGE_REGIONS).min(PAGE_REGIONS)
     }
 
-    fn regions(&self, volume: VolumeIndex, extent: Extent) -> core::ops::Range<u64> {
+    /// The regions an extent touches.
+    pub(crate) fn regions(&self, volume: VolumeIndex, extent: Extent) -> core::ops::Range<u64> {
         let start = self.starts[usize::from(volume.0)];
         start + extent.offset / self.grain.0..start + extent.end().div_ceil(self.grain.0)
     }
@@ -243,6 +244,11 @@ impl Marks {
         self.regions(volume, extent).all(|region| self.is_stale(region))
     }
 
+    /// Whether any region of the extent waits for the copier.
+    pub(crate) fn any_stale(&self, volume: VolumeIndex, extent: Extent) -> bool {
+        self.stale_count > 0 && self.regions(volume, extent).any(|region| self.is_stale(region))
+    }
+
     /// Whether an item of the queue touches the extent, those at the places `but` apart.
     pub(crate) fn is_pending(
         &self,
@@ -331,6 +337,14 @@ impl Marks {
             }
             at = region + 1;
         }
+        runs
+    }
+
+    /// Everything marked for either reason, as runs; what is only pending behind what is stale.
+    pub(crate) fn marked_runs(&self) -> Vec<(VolumeIndex, Extent)> {
+        let mut runs = self.stale_runs();
+        let pending = self.pending.keys().filter(|region| !self.is_stale(*region));
+        runs.extend(pending.map(|region| self.place(Region(region))));
         runs
     }
 

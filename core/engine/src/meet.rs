@@ -84,11 +84,17 @@ impl Engine {
     }
 
     pub(crate) fn meet_as_source(&mut self) {
+        if self.is_reversing() {
+            // The generation that is met in is being recorded.
+            return self.hang_up(Parting::RoleChanged, String::from("a reversal is recorded"));
+        }
         let ours = self.hello();
         let (Some(primary), Some(peer)) = (&mut self.primary, self.session.peer()) else { return };
         let mut facts = recovery::facts_of(&ours, peer);
+        facts.source_lacks = primary.lack.is_some();
         let (received, theirs) = (peer.received, peer.metadata);
         primary.peer_keeping.met(peer.consistent, peer.head);
+        primary.peer_consistent = peer.consistent;
         // What a side that was given up holds lies on no line, and is in no proof: its marks alone tell it.
         let on_line = peer.wrote || !peer.alone;
         facts.same_memory = on_line && primary.peer_incarnation == Some(peer.incarnation);
@@ -262,6 +268,9 @@ impl Engine {
         }
         match relation {
             Relation::Unrelated => self.refuse_to_go_on("unrelated"),
+            // Its peer alone holds everything: it waits until that one is promoted.
+            Relation::New | Relation::Same | Relation::Parent(_) | Relation::Older(_)
+                if !self.superblock.consistent => {}
             Relation::Sibling => self.refuse_to_go_on("split-brain"),
             Relation::Descendant(_) => self.step_back(),
             Relation::Same | Relation::Parent(_) | Relation::Older(_) if older => {

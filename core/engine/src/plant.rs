@@ -30,6 +30,12 @@ pub enum Plant {
     RestoreProven,
     /// A peer that lost its memory is asked to compare what it may have gone beyond.
     CompareAgain,
+    /// A region that was pulled is written although a write touched it since it was asked for.
+    PullStale,
+    /// The peer reads for its primary before it has completed what the primary accepted.
+    ReadEarly,
+    /// An answer that needs the peer is given without it while this node lacks regions.
+    LackAlone,
 }
 
 impl Plant {
@@ -47,6 +53,9 @@ impl Plant {
         ("end-keeping-early", Self::EndKeepingEarly),
         ("restore-proven", Self::RestoreProven),
         ("compare-again", Self::CompareAgain),
+        ("pull-stale", Self::PullStale),
+        ("read-early", Self::ReadEarly),
+        ("lack-alone", Self::LackAlone),
     ];
 }
 

@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use helio_format::copying::Copying;
 use helio_format::message::Message;
+use helio_format::reading::Reading;
 use helio_format::roles::Roles;
 use helio_units::Moment;
 
@@ -127,6 +128,10 @@ fn boil_down(event: &Event) -> (&'static str, u64, u64) {
             Message::Roles(Roles::SwitchWanted) => ("peer-wants-switch", 0, 0),
             Message::Roles(Roles::Invite { head, .. }) => ("peer-invites", head.0, 0),
             Message::Roles(Roles::Row { .. }) => ("peer-tells-row", 0, 0),
+            Message::Reading(Reading::Wanted { extent, .. }) => {
+                ("peer-wants-read", extent.offset, extent.length)
+            }
+            Message::Reading(Reading::Told { ticket, .. }) => ("peer-tells-read", *ticket, 0),
         },
         Event::Command { id, command } => match command {
             Command::Promote { force } => ("promote", id.0, u64::from(*force)),
@@ -143,6 +148,7 @@ fn boil_down(event: &Event) -> (&'static str, u64, u64) {
             Command::Stop => ("stop", id.0, 0),
             Command::Verify(wish) => ("verify", id.0, u64::from(wish.repair)),
             Command::StopVerify => ("stop-verify", id.0, 0),
+            Command::Reverse { full } => ("reverse", id.0, u64::from(*full)),
         },
         Event::Reconfigure { .. } => ("reconfigure", 0, 0),
         Event::VerifyRemembered(_) => ("verify-remembered", 0, 0),

@@ -181,6 +181,7 @@ impl Engine {
             Command::Log => self.log(),
             Command::Update => self.update(id),
             Command::Full => self.full(id),
+            Command::Reverse { full } => self.reverse(id, full),
             Command::GiveUpSafeCopy => {
                 self.give_up_safe_copy();
                 self.update(id)
@@ -205,6 +206,9 @@ impl Engine {
         if self.standing.is_leaving() {
             return Err(busy());
         }
+        if self.is_lacking() {
+            return Err(self.lacks("log"));
+        }
         let Some(primary) = &mut self.primary else { return Err(self.not_primary("log")) };
         primary.told_to_log = true;
         primary.peer_keeping.refused = None;
@@ -216,6 +220,9 @@ impl Engine {
     fn update(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
         if self.standing.is_leaving() {
             return Err(busy());
+        }
+        if let Some(text) = self.pull_on() {
+            return Ok(Some(text));
         }
         let Some(primary) = &mut self.primary else { return Err(self.not_primary("update")) };
         primary.told_to_log = false;
@@ -250,6 +257,9 @@ impl Engine {
     fn full(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
         if self.standing.is_leaving() {
             return Err(busy());
+        }
+        if self.is_lacking() {
+            return Err(self.lacks("full"));
         }
         let Some(primary) = &mut self.primary else { return Err(self.not_primary("full")) };
         primary.drop_queue("the operator said full", &mut self.shared);

@@ -46,6 +46,10 @@ pub(crate) enum Goal {
     Restoring,
     /// It is put back.
     Restored,
+    /// This node lacks regions that its peer holds.
+    Lacking,
+    /// It lacks nothing any more.
+    Whole,
 }
 
 /// The record of a side that is given up.
@@ -143,6 +147,8 @@ impl Engine {
             Goal::Remember => {}
             Goal::Restoring => Self::shape_restoring(b),
             Goal::Restored => self.shape_restored(b),
+            Goal::Lacking => self.shape_lacking(b),
+            Goal::Whole => b.consistent = true,
         }
     }
 
@@ -174,6 +180,19 @@ impl Engine {
             b.lineage = b.lineage.fork(generation, b.head);
         }
         b.alone = true;
+    }
+
+    fn shape_lacking(&mut self, b: &mut Superblock) {
+        b.consistent = false;
+        let reversal = self.primary.as_ref().and_then(|p| p.lack.as_ref()).and_then(|l| l.reversal);
+        if let Some(reversal) = reversal {
+            // What this node answered until here is given up: a generation of its own begins, and nothing in it was
+            // answered without the peer.
+            let number = b.lineage.generation.number + 1;
+            b.head = reversal.head;
+            b.lineage = b.lineage.fork(Generation { number, tag: self.roll() }, b.head);
+            b.alone = false;
+        }
     }
 
     pub(crate) fn superblock_saved(&mut self, ok: bool, sequence: u64) {
@@ -212,6 +231,8 @@ impl Engine {
             Goal::Yielded { command, .. } => self.gave_up(command),
             Goal::Restoring => self.restoring_saved(),
             Goal::Restored => self.restored_saved(),
+            Goal::Lacking => self.lacking_saved(),
+            Goal::Whole => self.whole_saved(),
         }
         self.save_next();
     }
@@ -249,6 +270,7 @@ impl Engine {
             }
             (Goal::Yielded { command, .. }, _) => self.refuse_command(Some(command), text),
             (Goal::Closed, Standing::Closing { command, .. }) => self.stop_now(Some(command)),
+            (Goal::Lacking, _) => self.lack_unrecorded(),
             (Goal::Alone, Standing::Primary) => {
                 if let Some(primary) = &mut self.primary {
                     primary.refuse_alone(&mut self.shared);

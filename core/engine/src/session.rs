@@ -165,6 +165,7 @@ impl Engine {
         self.awaited = None;
         self.follower.disconnected(&mut self.shared);
         self.teller.forget();
+        self.peer_reads.forget();
         if let Some(primary) = &mut self.primary {
             primary.stream_broken(&mut self.shared);
         }
@@ -221,6 +222,7 @@ impl Engine {
                 Ok(())
             }
             Message::Roles(talk) if up => self.peer_talks_roles(talk),
+            Message::Reading(talk) if up => self.peer_reading(talk),
             Message::PromoteReply { granted, text } if up => {
                 self.promotion_answered(granted, text);
                 Ok(())
@@ -244,9 +246,7 @@ impl Engine {
     }
 
     fn release_stray(&mut self, message: &Message) {
-        if let Message::Item(item) = message
-            && let Some(payload) = item.payload
-        {
+        if let Some(payload) = message.payload() {
             self.shared.release(payload.id);
         }
     }

@@ -7,6 +7,8 @@ use crate::config::Config;
 use crate::copier::JobId;
 use crate::cover::{Change, Cover, Parked};
 use crate::effect::{Answer, Effect, Keep, Loudness, Note, StoreOp};
+use crate::lack::Pulled;
+use crate::peer_read::PeerRead;
 use crate::plant::{Plant, planted};
 use crate::verify::{Check, Verify};
 use alloc::string::String;
@@ -38,6 +40,12 @@ pub(crate) enum Purpose {
     Flush(VolumeIndex),
     /// A flush that lets hot extents go.
     Cover(VolumeIndex),
+    /// The primary reads here.
+    PeerRead(PeerRead),
+    /// A region that was lacking here is written.
+    Pull(Pulled),
+    /// A flush behind the last of those.
+    Pulled(VolumeIndex),
 }
 
 /// Counters for status; they only grow.
@@ -171,6 +179,11 @@ impl Shared {
             What::Looks => {}
         }
         purpose
+    }
+
+    /// Whether a client's read is under way here.
+    pub(crate) fn reads_under_way(&self) -> bool {
+        self.ios.iter().flatten().any(|io| matches!(io.purpose, Purpose::Read(_)))
     }
 
     pub(crate) fn send(&mut self, message: Message) {

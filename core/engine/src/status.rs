@@ -243,6 +243,12 @@ impl Engine {
         let peer = &self.shared.config.peer;
         let Some(primary) = &self.primary else {
             return match (&self.standing, &self.session.link) {
+                (Standing::Returning, _) if !self.superblock.consistent => {
+                    format!(
+                        "was primary when it stopped, and lacks what only {peer} holds; `helio promote {}` there",
+                        self.shared.config.group
+                    )
+                }
                 (Standing::Returning, _) => {
                     format!(
                         "was primary when it stopped; waits to hear from {peer} whether to go on"
@@ -266,6 +272,9 @@ impl Engine {
             }
             State::Logging => format!("{}; {}", self.session.why, primary.dropped_because),
             State::NeedsRoom => self.needs_room().unwrap_or_default(),
+            State::Syncing if primary.lack.is_some() => {
+                format!("served from {peer} where this node lacks it; that is pulled from there")
+            }
             State::Syncing if primary.faulted.is_some() => {
                 String::from("a local write or read failed; see the fault")
             }
@@ -285,7 +294,7 @@ impl Engine {
             changing: self.changing(),
             state,
             generation: self.superblock.lineage.generation,
-            consistent: primary.is_some() || self.superblock.consistent,
+            consistent: primary.map_or(self.superblock.consistent, |p| p.lack.is_none()),
             mode: config.mode,
             effective: primary.map_or(config.mode, |p| p.effective(config.mode)),
             level: state == State::Replicating && self.level_since().is_some(),
@@ -468,6 +477,12 @@ impl Engine {
         self.recorder.dump()
     }
 
+    /// Whether this node is primary and lacks regions that its peer holds.
+    #[must_use]
+    pub fn lacks_regions(&self) -> bool {
+        self.is_lacking()
+    }
+
     /// Whether the peer's copy may differ from this primary's at that place; for tests and proofs.
     #[must_use]
     pub fn is_marked(&self, volume: VolumeIndex, offset: u64) -> bool {
@@ -508,7 +523,7 @@ impl Engine {
 impl Primary {
     fn sync_status(&self, now: Moment) -> Option<SyncStatus> {
         let Copier { running, progress, guess, .. } = &self.copier;
-        (*running && self.flow.is_some()).then(|| SyncStatus {
+        ((*running || self.lack.is_some()) && self.flow.is_some()).then(|| SyncStatus {
             to_copy: progress.to_copy,
             copied: progress.copied,
             shipped: progress.shipped,

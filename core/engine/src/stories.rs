@@ -228,6 +228,11 @@ impl Desk {
         self.said.iter().rev().find_map(start).expect("a stream began")
     }
 
+    /// The generation its record says.
+    fn lineage_now(&self) -> Lineage {
+        self.engine.superblock.lineage
+    }
+
     fn accuses(&self) -> bool {
         let offended =
             |m: &Message| matches!(m, Message::Goodbye { parting: Parting::Protocol, .. });
@@ -632,5 +637,6 @@ fn digests_are_read_only_once_the_stream_is_adopted() {
 }
 
 mod ask;
+mod lack;
 #[path = "switch_stories.rs"]
 mod switch_stories;

@@ -17,10 +17,12 @@
 //! | 9 promote reply | granted flag, text |
 //! | 10 to 16 | [`crate::copying`] |
 //! | 17 to 19 | [`crate::roles`] |
+//! | 25, 26 | [`crate::reading`] (payload follows some) |
 
 use crate::copying::Copying;
 use crate::cursor::{Reader, Short, Writer};
 use crate::lineage::Lineage;
+use crate::reading::{Reading, Told};
 use crate::roles::Roles;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -353,6 +355,8 @@ pub enum Message {
     Copying(Copying),
     /// About roles.
     Roles(Roles),
+    /// About regions that the primary lacks.
+    Reading(Reading),
 }
 
 impl Message {
@@ -371,16 +375,33 @@ impl Message {
             Self::PromoteReply { .. } => 9,
             Self::Copying(talk) => talk.code(),
             Self::Roles(talk) => talk.code(),
+            Self::Reading(talk) => talk.code(),
+        }
+    }
+
+    /// The payload that follows its body.
+    #[must_use]
+    pub const fn payload(&self) -> Option<Payload> {
+        match self {
+            Self::Item(item) => item.payload,
+            Self::Reading(talk) => talk.payload(),
+            _ => None,
+        }
+    }
+
+    /// Gives the payload that arrived with it its name here.
+    pub const fn name_payload(&mut self, id: PayloadId) {
+        match self {
+            Self::Item(Item { payload: Some(payload), .. })
+            | Self::Reading(Reading::Told { what: Told::Bytes(payload), .. }) => payload.id = id,
+            _ => {}
         }
     }
 
     /// Bytes of payload that follow its body.
     #[must_use]
     pub fn payload_length(&self) -> u32 {
-        match self {
-            Self::Item(item) => item.payload.map_or(0, |p| p.length),
-            _ => 0,
-        }
+        self.payload().map_or(0, |payload| payload.length)
     }
 
     /// Appends the body to `out`.
@@ -438,6 +459,7 @@ impl Message {
             }
             Self::Copying(talk) => talk.encode(&mut w),
             Self::Roles(talk) => talk.encode(&mut w),
+            Self::Reading(talk) => talk.encode(&mut w),
         }
     }
 
@@ -491,6 +513,7 @@ impl Message {
             9 => Self::PromoteReply { granted: r.flag()?, text: decode_text(r)? },
             10..=16 => Self::Copying(Copying::decode(code, r)?),
             17..=19 => Self::Roles(Roles::decode(code, r)?),
+            25 | 26 => Self::Reading(Reading::decode(code, r, payload_length)?),
             _ => return Err(Short),
         })
     }
