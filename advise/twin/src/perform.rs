@@ -123,14 +123,17 @@ impl Cluster {
     fn store(&mut self, side: Side, io: IoId, volume: VolumeIndex, op: StoreOp) {
         let now = self.now;
         let node = &mut self.nodes[side.index()];
-        let leading = node.engine.as_ref().is_some_and(helio_engine::Engine::holds_line);
+        let changed = changed_extent(&op);
+        // What is pulled from the peer is no write of a client's.
+        let leading = node.engine.as_ref().is_some_and(|engine| {
+            engine.holds_line() && !changed.is_some_and(|extent| engine.is_pulling(volume, extent))
+        });
         let stamps = match &op {
             StoreOp::Write { payload, .. } | StoreOp::Verify { payload, .. } => {
                 Some(node.pool.stamps(*payload))
             }
             _ => None,
         };
-        let changed = changed_extent(&op);
         let at = node.disk.begin(now, io, volume, op, stamps, leading);
         if let Some(extent) = changed {
             let blocks: Vec<_> = places(volume, extent).collect();

@@ -265,6 +265,14 @@ impl Engine {
         lack.is_some_and(|lack| lack.reversal.is_some())
     }
 
+    /// Whether that extent is being written with what was pulled from the peer; for tests and proofs.
+    #[must_use]
+    pub fn is_pulling(&self, volume: VolumeIndex, extent: Extent) -> bool {
+        let Some(primary) = &self.primary else { return false };
+        let pulled = |f: &Fetched| primary.marks.place(f.region) == (volume, extent);
+        primary.lack.as_ref().is_some_and(|lack| lack.fetched.values().any(pulled))
+    }
+
     /// What cannot be done meanwhile.
     pub(crate) fn lacks(&self, verb: &str) -> Refusal {
         let (node, peer) = (&self.shared.config.node, &self.shared.config.peer);

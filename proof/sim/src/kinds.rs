@@ -69,12 +69,14 @@ pub enum Kind {
     WrongDisk,
     /// A disk lies.
     LyingFlush,
+    /// The operator takes the secondary's copy over the primary's own.
+    Reverse,
 }
 
 /// Kind, name, how likely in parts of the sum, and the faults it brings.
 type Row = (Kind, &'static str, u32, &'static [&'static str]);
 
-const KINDS: [Row; 25] = [
+const KINDS: [Row; 26] = [
     (Kind::Weather, "weather", 8, &["weather"]),
     (Kind::Silence, "silence", 12, &["silence"]),
     (Kind::OneWay, "one-way", 8, &["one-way"]),
@@ -100,6 +102,7 @@ const KINDS: [Row; 25] = [
     (Kind::MetadataRestored, "metadata-restored", METADATA_RESTORED, &["metadata-restored"]),
     (Kind::WrongDisk, "wrong-disk", WRONG_DISK, &["wrong-disk"]),
     (Kind::LyingFlush, "lying-flush", LYING_FLUSH, &["lying-flush"]),
+    (Kind::Reverse, "reverse", 4, &["reverse"]),
 ];
 
 /// How likely a kind is that is asked for by name and has no odds of its own yet.

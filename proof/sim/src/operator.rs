@@ -144,6 +144,12 @@ impl Driver {
             let victim = serving[self.dice.below(2) as usize];
             self.command(cluster, oracle, victim, Command::Demote);
         }
+        if let [serving] = serving[..]
+            && heard("source-lacks")
+        {
+            // Its peer's copy, whatever it became, is all there is.
+            self.command(cluster, oracle, serving, Command::Demote);
+        }
         let lost = [
             "diverged",
             "both-crashed",
@@ -207,7 +213,8 @@ impl Driver {
             self.restore_one(cluster, oracle);
             return;
         }
-        if known(&best.other()) && !known(&best) {
+        let whole = |side: &Side| cluster.node(*side).superblock().is_some_and(|r| r.consistent);
+        if known(&best.other()) && !known(&best) && whole(&best.other()) {
             return;
         }
         let force = self.dice.chance(1, 2);
