@@ -32,6 +32,6 @@ pub use request::{
     Accepted, ApplyReply, ApplyRequest, EventsRequest, ModeRequest, PromoteRequest, RecorderDump,
     RecorderEvent, UpdateRequest,
 };
-pub use roles::{Explanation, ResolveRequest, Row};
+pub use roles::{Explanation, ResolveRequest, ReverseRequest, Row};
 pub use status::{GroupStatus, Io, ModeStatus, Protected, SafeCopyStatus, Status, VolumeStatus};
 pub use verify::{Verified, VerifyRequest, VerifyRun, VerifyStatus};

@@ -150,9 +150,8 @@ impl Engine {
             self.give_order_up();
         }
         self.keep_hot();
-        let urgent = self.shared.cover.is_short()
-            || self.is_going_cold()
-            || self.is_recording_lack();
+        let urgent =
+            self.shared.cover.is_short() || self.is_going_cold() || self.is_recording_lack();
         self.keep_pages(urgent);
         if let Some(primary) = &mut self.primary
             && primary.marks.is_kept()

@@ -32,9 +32,7 @@ use alloc::format;
 use alloc::string::String;
 use helio_format::message::{Item, Message};
 use helio_format::reading::{Reading, Told};
-use helio_units::{
-    Bytes, Extent, Moment, Payload, PayloadId, RequestId, Sequence, VolumeIndex,
-};
+use helio_units::{Bytes, Extent, Moment, Payload, PayloadId, RequestId, Sequence, VolumeIndex};
 
 /// See the drawing above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,7 +156,9 @@ impl Primary {
                 let (goal, after) = (For::Client(id), self.line.head);
                 lack.waiting.push_back(Ask { goal, volume, extent, after });
             }
-            _ => s.store(volume, StoreOp::Read { extent, look_for_zeros: false }, Purpose::Read(id)),
+            _ => {
+                s.store(volume, StoreOp::Read { extent, look_for_zeros: false }, Purpose::Read(id))
+            }
         }
     }
 
@@ -211,10 +211,7 @@ impl Primary {
         let whole = self.marks.none_stale();
         match lack.stage {
             Stage::Serving
-                if whole
-                    && lack.is_quiet()
-                    && lack.asked.is_empty()
-                    && lack.claims.is_empty() =>
+                if whole && lack.is_quiet() && lack.asked.is_empty() && lack.claims.is_empty() =>
             {
                 let volumes = s.config.volumes.len() as u16;
                 lack.stage = Stage::Flushing(volumes, false);

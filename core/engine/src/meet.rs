@@ -98,8 +98,12 @@ impl Engine {
         // What a side that was given up holds lies on no line, and is in no proof: its marks alone tell it.
         let on_line = peer.wrote || !peer.alone;
         facts.same_memory = on_line && primary.peer_incarnation == Some(peer.incarnation);
+        // One that has not taken up the reversal remembers another line.
+        let reversed = primary.lack.is_some() && peer.lineage.generation != ours.lineage.generation;
+        facts.same_memory &= !reversed;
         facts.equal = on_line && self.equal_at_start && primary.retaining;
         facts.line_from_received = on_line
+            && !reversed
             && received <= primary.cursors.sent
             && received >= primary.cursors.durable
             && primary.can_resume_behind(received);
@@ -118,6 +122,9 @@ impl Engine {
             // A line that is about to be laid down begins no copy; its marks are kept for the next one.
             Verdict::UpdateMarks | Verdict::UpdateAll if self.standing.is_leaving() => {}
             Verdict::ResumeReceived => primary.resume_received(lineage, received, s),
+            Verdict::ResumeDurable if reversed && primary.peer_consistent => {
+                primary.begin_stream(lineage, primary.cursors.durable.next(), true, s);
+            }
             Verdict::ResumeDurable | Verdict::ResumeEqual => {
                 primary.resume_durable(lineage, primary.cursors.durable, s);
             }

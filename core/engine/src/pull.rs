@@ -179,7 +179,7 @@ impl Engine {
         }
         if primary.lack.is_some() {
             return Err(Refusal::later(
-                "reversing",
+                "lacking",
                 format!("{} lacks regions already, which are pulled from {peer}", config.node),
                 "wait until it holds everything again: `helio status`",
             ));
@@ -195,7 +195,10 @@ impl Engine {
             return Err(Refusal::new(
                 "needs-sync",
                 format!("{peer}'s copy is not consistent: a copy to it was interrupted"),
-                format!("`helio update {}` completes it; until then only that way is open", config.group),
+                format!(
+                    "`helio update {}` completes it; until then only that way is open",
+                    config.group
+                ),
             ));
         }
         let differing = if full {
@@ -209,11 +212,7 @@ impl Engine {
     }
 
     /// Takes the peer's copy over this node's own, wherever the two may differ.
-    pub(crate) fn reverse(
-        &mut self,
-        id: CommandId,
-        full: bool,
-    ) -> Result<Option<String>, Refusal> {
+    pub(crate) fn reverse(&mut self, id: CommandId, full: bool) -> Result<Option<String>, Refusal> {
         self.reversal_stake(full)?;
         let incarnation = self.session.peer().map(|peer| peer.incarnation);
         let Some(primary) = &mut self.primary else { return Err(busy()) };
@@ -278,7 +277,9 @@ impl Engine {
         let (node, peer) = (&self.shared.config.node, &self.shared.config.peer);
         Refusal::later(
             "lacking",
-            format!("{node} lacks regions that only {peer} holds, so it can do nothing without it ({verb})"),
+            format!(
+                "{node} lacks regions that only {peer} holds, so it can do nothing without it ({verb})"
+            ),
             "wait until it holds everything again: `helio status`",
         )
     }

@@ -312,7 +312,9 @@ pub fn explain(label: &str, us: &str, peer: &str) -> (String, String) {
             ),
         ),
         LACKS => (
-            format!("{us} lacks regions that only {peer} held, and {peer} is not the copy it was any more"),
+            format!(
+                "{us} lacks regions that only {peer} held, and {peer} is not the copy it was any more"
+            ),
             format!(
                 "`helio demote GROUP` on {us}, then make {peer} primary: `helio promote GROUP --force` there; or restore \
                  the group from elsewhere"

@@ -260,6 +260,9 @@ impl Engine {
             };
         };
         match self.state() {
+            State::Queuing if primary.peer_keeping.refused.is_some() => {
+                self.needs_room().unwrap_or_default()
+            }
             State::Queuing => {
                 format!("{}; writes wait in the queue in their order", self.session.why)
             }

@@ -457,7 +457,8 @@ impl Primary {
         }
     }
 
-    /// Every request of a client's that waits fails. Returns whether there was any.
+    /// Every request of a client's that waits for the peer fails; what this node's store is busy with waits for that
+    /// first. Returns whether there was any.
     pub(crate) fn deny_all(&mut self, s: &mut Shared) -> bool {
         let denial = Denial::Store(StoreFault::Io);
         let mut any = false;
@@ -466,9 +467,8 @@ impl Primary {
             self.deny(part, denial, s);
         }
         for at in (self.line.first().0..=self.line.head.0).map(Sequence) {
-            let Some(entry) = self.line.get_mut(at).filter(|entry| !entry.answered) else {
-                continue;
-            };
+            let waits = |entry: &&mut Entry| !entry.answered && entry.local != Local::Pending;
+            let Some(entry) = self.line.get_mut(at).filter(waits) else { continue };
             entry.answered = true;
             if let Some(SlotId(slot)) = entry.slot {
                 any = true;

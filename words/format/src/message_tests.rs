@@ -84,8 +84,7 @@ fn roles() -> impl Strategy<Value = Roles> {
 fn reading() -> impl Strategy<Value = Reading> {
     let place = (any::<u16>(), any::<u32>(), 1..=PAYLOAD_BYTES_MAX, any::<bool>());
     let payload = (1..=PAYLOAD_BYTES_MAX).prop_map(|length| Payload { id: PayloadId(0), length });
-    let what =
-        prop_oneof![Just(Told::Zeros), payload.prop_map(Told::Bytes), Just(Told::Failed)];
+    let what = prop_oneof![Just(Told::Zeros), payload.prop_map(Told::Bytes), Just(Told::Failed)];
     prop_oneof![
         (any::<[u64; 2]>(), place).prop_map(|([ticket, at], (volume, offset, length, zeros))| {
             let extent = Extent::new(u64::from(offset), u64::from(length));

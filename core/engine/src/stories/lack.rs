@@ -150,9 +150,7 @@ fn a_peer_that_is_not_the_copy_it_was_is_refused() {
     let mut desk = reversed();
     desk.lose_link();
     desk.meet(hello(Lineage::default(), true));
-    let refused = |m: &Message| {
-        matches!(m, Message::Goodbye { parting: Parting::Refused, text } if text.contains("source-lacks"))
-    };
+    let refused = |m: &Message| matches!(m, Message::Goodbye { parting: Parting::Refused, text } if text.contains("source-lacks"));
     assert!(desk.said.iter().any(refused), "there is nothing to copy from");
 }
 
@@ -213,9 +211,8 @@ fn a_follower_reads_for_its_primary_once_everything_before_has_completed() {
     desk.store();
     assert!(desk.ios.iter().any(|(_, op)| matches!(op, StoreOp::Read { .. })));
     desk.store_all();
-    let told = |m: &Message| {
-        matches!(m, Message::Reading(Reading::Told { ticket: 2, what: Told::Zeros }))
-    };
+    let told =
+        |m: &Message| matches!(m, Message::Reading(Reading::Told { ticket: 2, what: Told::Zeros }));
     assert!(desk.said.iter().any(told));
     desk.hear(Message::Reading(Reading::Wanted {
         ticket: 3,

@@ -6,4 +6,5 @@ mod hand_over;
 mod link;
 mod queue;
 mod restart;
+mod reverse;
 mod safe;

@@ -96,6 +96,9 @@ impl Oracle {
     pub(super) fn started(&mut self, cluster: &Cluster, side: Side) -> Result<(), Violation> {
         self.keeping_recorded(cluster, side)?;
         let Some(record) = cluster.node(side).superblock() else { return Ok(()) };
+        if record.role == Role::Secondary && !record.wrote {
+            self.settle_reversal(side, &record.clone());
+        }
         let unseen = !self.histories.contains_key(&self.history_of(record.lineage.generation));
         let served = core::mem::take(&mut self.copies[side.index()].serving);
         if record.role == Role::Primary && unseen && served && self.is_reversal(record) {
