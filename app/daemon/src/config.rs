@@ -11,6 +11,7 @@ mod error;
 mod hooks;
 mod marks;
 mod node;
+mod on_error;
 mod read;
 mod table;
 #[cfg(test)]
@@ -22,7 +23,7 @@ pub use hooks::HooksConfig;
 
 use error::Source;
 use helio_driver::DriverChoice;
-use helio_engine::{QueueConfig, ResyncConfig, SafeCopy};
+use helio_engine::{OnError, QueueConfig, ResyncConfig, SafeCopy};
 use helio_tls::PublicKey;
 use helio_units::{Bytes, Mode};
 use std::collections::BTreeMap;
@@ -100,6 +101,8 @@ pub struct GroupConfig {
     pub flush_limit: Duration,
     /// Copy marked regions without being asked once the link is back.
     pub autosync: bool,
+    /// What follows where the only store of a primary's volume fails.
+    pub on_error: OnError,
     /// Bytes one mark covers.
     pub granularity: Bytes,
     /// Most extents of 4 MiB that may be hot at once.

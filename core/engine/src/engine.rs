@@ -209,13 +209,20 @@ impl Engine {
         let s = &mut self.shared;
         let ok = !matches!(outcome, StoreOutcome::Failed(_));
         match (s.finish_io(io, ok), &mut self.primary) {
-            (Purpose::Read(request), _) => {
+            (Purpose::Read(reader), Some(primary))
+                if matches!(outcome, StoreOutcome::Failed(_))
+                    && primary.may_lose(reader.volume, s) =>
+            {
+                primary.lose(reader.volume, &outcome, s);
+                primary.read(reader.id, reader.volume, reader.extent, s);
+            }
+            (Purpose::Read(reader), _) => {
                 let answer = match outcome {
                     StoreOutcome::Read { payload, .. } => Answer::Read(payload),
                     StoreOutcome::Failed(fault) => Answer::Denied(Denial::Store(fault)),
                     other => panic!("a read ended as {other:?}"),
                 };
-                s.reply(request, answer);
+                s.reply(reader.id, answer);
             }
             (Purpose::Local(at), Some(primary)) => primary.local_done(at, outcome, s),
             (Purpose::Copy(job), Some(primary)) => primary.copy_done(job, outcome, s),
@@ -225,7 +232,7 @@ impl Engine {
                 | Purpose::Copy(_)
                 | Purpose::Verify(_)
                 | Purpose::Pull(_)
-                | Purpose::Pulled(_),
+                | Purpose::Pulled(..),
                 None,
             ) => {
                 panic!("a primary left with work under way")
@@ -237,7 +244,9 @@ impl Engine {
             (Purpose::Cover(volume), _) => self.cover_flushed(volume, &outcome),
             (Purpose::PeerRead(read), _) => self.peer_reads.read(read, outcome, s),
             (Purpose::Pull(ticket), Some(primary)) => primary.pull_written(ticket, outcome, s),
-            (Purpose::Pulled(volume), Some(primary)) => primary.pulled_flushed(volume, outcome, s),
+            (Purpose::Pulled(volume, round), Some(primary)) => {
+                primary.pulled_flushed((volume, round), outcome, s);
+            }
         }
     }
 
@@ -257,6 +266,9 @@ impl Engine {
             }
             let stays = matches!(self.standing, Standing::Primary);
             primary.lack_step(stays, &mut self.shared);
+            self.deny_parked();
+        }
+        if let Some(primary) = &mut self.primary {
             primary.pump(&mut self.shared);
             primary.keep_pace(&mut self.shared);
         } else {

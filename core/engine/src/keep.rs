@@ -140,6 +140,9 @@ impl Engine {
             return;
         }
         if self.metadata_failed {
+            if let Some(primary) = &mut self.primary {
+                primary.recordless = true;
+            }
             self.fail_parked();
             return;
         }
@@ -221,7 +224,12 @@ impl Engine {
             self.mark_unsettled();
         }
         for volume in (0..self.shared.config.volumes.len() as u16).map(VolumeIndex) {
-            if self.shared.cover.wants_flush(volume) {
+            let lost = self.primary.as_ref().is_some_and(|primary| primary.is_lost(volume));
+            if lost {
+                // All of it is marked, whatever its store holds.
+                let number = self.shared.cover.flush_begins(volume);
+                self.shared.cover.flush_ended(volume, number, true);
+            } else if self.shared.cover.wants_flush(volume) {
                 self.shared.store(volume, StoreOp::Flush, Purpose::Cover(volume));
             }
         }
@@ -272,7 +280,7 @@ impl Engine {
     }
 
     /// Nothing can be covered any more: what waits for it fails.
-    fn fail_parked(&mut self) {
+    pub(crate) fn fail_parked(&mut self) {
         for parked in self.shared.cover.give_up() {
             self.store_done(parked.io, StoreOutcome::Failed(StoreFault::Io));
         }
@@ -282,6 +290,10 @@ impl Engine {
     pub(crate) fn cover_flushed(&mut self, volume: VolumeIndex, outcome: &StoreOutcome) {
         let StoreOutcome::Failed(fault) = *outcome else { return };
         match &mut self.primary {
+            Some(primary) if primary.is_lost(volume) => {}
+            Some(primary) if primary.may_lose(volume, &self.shared) => {
+                primary.lose(volume, outcome, &mut self.shared);
+            }
             Some(primary) => {
                 // What the store holds of what it had completed is unknown from here on.
                 primary.marks.stale_all();

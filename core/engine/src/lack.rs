@@ -27,7 +27,7 @@ use crate::refusal::{Denial, Refusal, StoreFault};
 use crate::role::Standing;
 use crate::save::Goal;
 use crate::shared::{Purpose, Shared};
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use helio_format::message::{Item, Message};
@@ -85,6 +85,10 @@ pub(crate) struct Reversal {
 pub(crate) struct Lack {
     pub(crate) stage: Stage,
     pub(crate) reversal: Option<Reversal>,
+    /// Volumes whose own store failed and is given up.
+    pub(crate) lost: BTreeSet<VolumeIndex>,
+    /// What became lacking last is not kept as marks yet.
+    pub(crate) unkept: bool,
     /// Clients' reads that were not asked yet.
     pub(crate) waiting: VecDeque<Ask>,
     pub(crate) asked: BTreeMap<u64, Ask>,
@@ -95,10 +99,14 @@ pub(crate) struct Lack {
     /// Bytes of regions from the question to the end of their write.
     pub(crate) pulling: Bytes,
     pub(crate) next: Region,
+    /// Counts how often everything was flushed.
+    round: u32,
     /// Regions being pulled, and whether a write touched them since they were asked for.
     pub(crate) claims: BTreeMap<Region, bool>,
     /// Pulling stopped at an error, until an operator says update.
     pub(crate) halted: bool,
+    /// The peer could not read what was asked: not before then again.
+    pub(crate) rests_until: Moment,
     /// Since when no stream flows.
     parted_at: Option<Moment>,
     denying: bool,
@@ -109,6 +117,8 @@ impl Lack {
         Self {
             stage: Stage::Recording(false),
             reversal,
+            lost: BTreeSet::new(),
+            unkept: false,
             waiting: VecDeque::new(),
             asked: BTreeMap::new(),
             open: Bytes::ZERO,
@@ -116,8 +126,10 @@ impl Lack {
             fetched: BTreeMap::new(),
             pulling: Bytes::ZERO,
             next: Region::default(),
+            round: 0,
             claims: BTreeMap::new(),
             halted: false,
+            rests_until: Moment::ZERO,
             parted_at: None,
             denying: false,
         }
@@ -125,12 +137,12 @@ impl Lack {
 
     /// The superblock says that this node's image is not consistent.
     fn is_recorded(&self) -> bool {
-        matches!(self.stage, Stage::Serving | Stage::Flushing(..) | Stage::Flushed)
+        matches!(self.stage, Stage::Serving | Stage::Flushing(..) | Stage::Flushed) && !self.unkept
     }
 
     /// A failed item's bytes are the peer's to give: its regions are lacking.
     fn absolves(&self, item: &Item) -> bool {
-        item.kind.changes_data()
+        item.kind.changes_data() || self.lost.contains(&item.volume)
     }
 
     /// No client waits for the peer's word about a read, and nothing is being written here.
@@ -157,15 +169,23 @@ impl Primary {
                 lack.waiting.push_back(Ask { goal, volume, extent, after });
             }
             _ => {
-                s.store(volume, StoreOp::Read { extent, look_for_zeros: false }, Purpose::Read(id))
+                let op = StoreOp::Read { extent, look_for_zeros: false };
+                s.store(volume, op, Purpose::Read(Reader { id, volume, extent }));
             }
         }
     }
 
-    /// How the local leg of an item counts for its answer; nothing where that is not known yet.
+    /// How the local leg of an item counts for its answer; nothing where no answer may be given yet.
     pub(crate) fn local_leg(&self, item: &Item, local: Local) -> Option<Local> {
-        match &self.lack {
-            Some(lack) if local == Local::Failed && lack.absolves(item) => {
+        let Some(lack) = &self.lack else { return Some(local) };
+        // The peer's image is the only one there is: while it is out of order, nothing is promised of it.
+        if self.consistent_at.is_some() {
+            return None;
+        }
+        let failed = local == Local::Failed && lack.absolves(item);
+        match local {
+            Local::Pending => Some(local),
+            _ if failed || lack.lost.contains(&item.volume) => {
                 lack.is_recorded().then_some(Local::Done)
             }
             _ => Some(local),
@@ -214,9 +234,10 @@ impl Primary {
                 if whole && lack.is_quiet() && lack.asked.is_empty() && lack.claims.is_empty() =>
             {
                 let volumes = s.config.volumes.len() as u16;
+                lack.round += 1;
                 lack.stage = Stage::Flushing(volumes, false);
                 for volume in (0..volumes).map(VolumeIndex) {
-                    s.store(volume, StoreOp::Flush, Purpose::Pulled(volume));
+                    s.store(volume, StoreOp::Flush, Purpose::Pulled(volume, lack.round));
                 }
             }
             Stage::Flushed if !whole => lack.stage = Stage::Serving,
@@ -227,11 +248,13 @@ impl Primary {
     /// One of the flushes behind the last region that was pulled has ended.
     pub(crate) fn pulled_flushed(
         &mut self,
-        volume: VolumeIndex,
+        (volume, round): (VolumeIndex, u32),
         outcome: StoreOutcome,
         s: &mut Shared,
     ) {
-        if let StoreOutcome::Failed(fault) = outcome {
+        if matches!(outcome, StoreOutcome::Failed(_)) && self.may_lose(volume, s) {
+            self.lose(volume, &outcome, s);
+        } else if let StoreOutcome::Failed(fault) = outcome {
             // What the store holds of it is unknown from here on.
             let size = s.config.volumes[usize::from(volume.0)];
             self.marks.stale(volume, Extent::new(0, size.0));
@@ -240,9 +263,11 @@ impl Primary {
         }
         let failed = matches!(outcome, StoreOutcome::Failed(_));
         let Some(lack) = &mut self.lack else { panic!("a pull ended that nobody began") };
-        let Stage::Flushing(left, failures) = lack.stage else {
-            panic!("a flush ended that nobody asked for")
-        };
+        // Where a store was lost meanwhile, another round follows.
+        let Stage::Flushing(left, failures) = lack.stage else { return };
+        if round != lack.round {
+            return;
+        }
         lack.halted |= failed;
         lack.stage = match (left, failures || failed) {
             (2.., failures) => Stage::Flushing(left - 1, failures),
@@ -330,11 +355,18 @@ impl Primary {
         self.release_front(s);
     }
 
+    /// The peer stays away, and what waits for it fails.
+    pub(crate) fn is_denying(&self, s: &Shared) -> bool {
+        let parted = self.lack.as_ref().and_then(|lack| lack.parted_at);
+        parted.is_some_and(|at| s.now >= at + patience(s))
+    }
+
     /// When what waits for a peer that is away fails.
     pub(crate) fn lack_deadline(&self, s: &Shared) -> Moment {
         let Some(lack) = &self.lack else { return Moment::NEVER };
         let pace = if self.flow.is_some() && lack.stage == Stage::Serving && !lack.halted {
-            self.copier.pace.next_at(s.now, &s.config.resync)
+            let rest = if lack.rests_until > s.now { lack.rests_until } else { Moment::NEVER };
+            self.copier.pace.next_at(s.now, &s.config.resync).min(rest)
         } else {
             Moment::NEVER
         };
@@ -389,6 +421,7 @@ impl Engine {
         let Some(primary) = &mut self.primary else { return };
         let kept = primary.marks.is_kept();
         let Some(lack) = &mut primary.lack else { return };
+        let news = kept && core::mem::take(&mut lack.unkept);
         let goal = match lack.stage {
             Stage::Recording(false) if self.metadata_failed => return self.lack_unrecorded(),
             Stage::Recording(false) if kept => {
@@ -399,6 +432,7 @@ impl Engine {
                 lack.stage = Stage::Ending;
                 Goal::Whole
             }
+            _ if news => return primary.consider_all(&mut self.shared),
             _ => return,
         };
         self.save(goal);
@@ -407,7 +441,7 @@ impl Engine {
     /// Every page of marks is to be kept at once: a record waits for them.
     pub(crate) fn is_recording_lack(&self) -> bool {
         let lack = self.primary.as_ref().and_then(|primary| primary.lack.as_ref());
-        lack.is_some_and(|lack| lack.stage == Stage::Recording(false))
+        lack.is_some_and(|lack| lack.stage == Stage::Recording(false) || lack.unkept)
     }
 
     /// The record says that this node's image is not consistent: from here on the peer's is served.
@@ -436,9 +470,14 @@ impl Engine {
         }
     }
 
-    /// That record could not be made: nothing is served that it would have to tell of.
+    /// That record could not be made: a reversal does not begin, and where a store was lost nothing is answered that the
+    /// record would have to tell of.
     pub(crate) fn lack_unrecorded(&mut self) {
         let Some(primary) = &mut self.primary else { return };
+        if primary.has_lost() {
+            primary.deny_all(&mut self.shared);
+            return primary.release_front(&mut self.shared);
+        }
         let Some(lack) = primary.lack.take() else { return };
         for ask in lack.waiting.iter().chain(lack.asked.values()) {
             if let For::Client(id) = ask.goal {
@@ -446,14 +485,25 @@ impl Engine {
             }
         }
         primary.marks.abandon_copies();
-        if let Some(Reversal { command, .. }) = lack.reversal {
-            primary.drop_queue("the reversal could not be recorded", &mut self.shared);
-            self.shared.cover.marks_moved();
-            let text = String::from("the metadata file cannot be written");
-            let remedy = "mend it and restart the daemon";
-            self.done(command, Err(Refusal::new("metadata-failed", text, remedy)));
-        } else {
-            primary.consider_all(&mut self.shared);
+        let Some(Reversal { command, .. }) = lack.reversal else { return };
+        primary.drop_queue("the reversal could not be recorded", &mut self.shared);
+        self.shared.cover.marks_moved();
+        let text = String::from("the metadata file cannot be written");
+        let remedy = "mend it and restart the daemon";
+        self.done(command, Err(Refusal::new("metadata-failed", text, remedy)));
+    }
+
+    /// What waits for a place in the metadata fails with everything else that waits for a peer that stays away.
+    pub(crate) fn deny_parked(&mut self) {
+        let denying = self.primary.as_ref().is_some_and(|p| p.is_denying(&self.shared));
+        if !denying || !self.shared.cover.is_stuck() {
+            return;
+        }
+        // That is no fault of the store's.
+        let before = self.primary.as_mut().map(|p| core::mem::replace(&mut p.recordless, true));
+        self.fail_parked();
+        if let (Some(primary), Some(before)) = (&mut self.primary, before) {
+            primary.recordless = before;
         }
     }
 
@@ -471,6 +521,14 @@ impl Engine {
         s.info(format!("this node holds everything again; {} is not needed for it", s.config.peer));
         primary.mode_changed(s);
     }
+}
+
+/// A client's read of this node's own store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reader {
+    pub(crate) id: RequestId,
+    pub(crate) volume: VolumeIndex,
+    pub(crate) extent: Extent,
 }
 
 /// Names a region that the peer told.

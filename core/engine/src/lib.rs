@@ -39,6 +39,7 @@ mod keep;
 mod lack;
 mod leave;
 mod line;
+mod lose;
 mod marks;
 mod meet;
 mod pace;
@@ -71,8 +72,8 @@ mod write;
 pub use ack::AckProof;
 pub use before::{BeforeOp, BeforeOutcome, SafeCopy};
 pub use config::{
-    Config, HOT_EXTENTS, ITEM_BYTES_MAX, QUEUE_BYTES_MOST, QUEUE_BYTES_SNDR, QUEUE_ITEMS_SNDR,
-    QUEUE_PRODUCTS, QueueConfig, REGION, ResyncConfig, WhenFull,
+    Config, HOT_EXTENTS, ITEM_BYTES_MAX, OnError, QUEUE_BYTES_MOST, QUEUE_BYTES_SNDR,
+    QUEUE_ITEMS_SNDR, QUEUE_PRODUCTS, QueueConfig, REGION, ResyncConfig, WhenFull,
 };
 pub use digest::digest_piece;
 pub use effect::{Answer, Effect, Keep, Loudness, Note, StoreOp};

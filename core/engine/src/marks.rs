@@ -179,6 +179,16 @@ impl Marks {
         Some(Region(found))
     }
 
+    /// As [`Marks::begin_copy`], of one volume.
+    pub(crate) fn begin_copy_of(&mut self, volume: VolumeIndex, from: Region) -> Option<Region> {
+        let at = usize::from(volume.0);
+        let (start, end) = (self.starts[at], self.starts[at + 1]);
+        let from = if (start..end).contains(&from.0) { from.0 } else { start };
+        let found = self.next_open(from, end).or_else(|| self.next_open(start, from))?;
+        self.copying.insert(found);
+        Some(Region(found))
+    }
+
     /// The first region of a range that is stale and not being copied.
     fn next_open(&self, mut at: u64, end: u64) -> Option<u64> {
         while at < end {

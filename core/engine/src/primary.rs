@@ -68,6 +68,8 @@ pub(crate) struct Primary {
     pub(crate) copier: Copier,
     /// Regions of this node's own store are not good, and the peer's are.
     pub(crate) lack: Option<Lack>,
+    /// The metadata cannot be written: what fails for that is no fault of the store's.
+    pub(crate) recordless: bool,
     /// The peer's image is known to keep the order promise.
     pub(crate) peer_consistent: bool,
     /// The last flush before leaving failed: what the local store holds is not sure to stay.
@@ -115,6 +117,7 @@ impl Primary {
             flow: None,
             copier: Copier::default(),
             lack: None,
+            recordless: false,
             peer_consistent: false,
             flush_failed: false,
             faulted: None,

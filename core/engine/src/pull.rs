@@ -28,10 +28,13 @@ use crate::stream::Cursors;
 use crate::write::Ticket;
 use alloc::format;
 use alloc::string::String;
+use core::time::Duration;
 use helio_units::{Bytes, Extent, VolumeIndex};
 
 /// Bytes asked for at which the puller asks no more: the rest of what may be open is the clients'.
 const PULLING_MAX: Bytes = Bytes::mib(32);
+/// What the peer could not read is asked for again after that long.
+const REST: Duration = Duration::from_secs(1);
 
 impl Primary {
     /// Asks for as many lacking regions as the bounds allow.
@@ -44,11 +47,16 @@ impl Primary {
         let Some(lack) = &mut self.lack else { return };
         while lack.stage == Stage::Serving
             && !lack.halted
+            && s.now >= lack.rests_until
             && lack.asked.len() < ASKED_MAX / 2
             && lack.open + grain <= PULLING_MAX
             && self.copier.pace.allows(grain, lack.pulling, &s.config.resync)
         {
-            let Some(region) = self.marks.begin_copy(lack.next) else { return };
+            let sound = (0..s.config.volumes.len() as u16)
+                .map(VolumeIndex)
+                .filter(|v| !lack.lost.contains(v));
+            let mut next = sound.filter_map(|v| self.marks.begin_copy_of(v, lack.next));
+            let Some(region) = next.next() else { return };
             lack.next = Region(region.0 + 1);
             if let Some(touched) = lack.claims.get_mut(&region) {
                 // It was marked anew while it is pulled: what is under way does not end that.
@@ -118,13 +126,17 @@ impl Primary {
 
     /// A region that was pulled is written, or could not be.
     pub(crate) fn pull_written(&mut self, ticket: Pulled, outcome: StoreOutcome, s: &mut Shared) {
-        let Some(lack) = &mut self.lack else { panic!("a pull ended that nobody began") };
-        let Some(Fetched { region, payload }) = lack.fetched.get(&ticket).copied() else {
+        let fetched = self.lack.as_ref().and_then(|lack| lack.fetched.get(&ticket).copied());
+        let Some(Fetched { region, payload }) = fetched else {
             panic!("pull {ticket} ended twice")
         };
         let (volume, extent) = self.marks.place(region);
-        if let StoreOutcome::Failed(fault) = outcome {
-            lack.halted = true;
+        if matches!(outcome, StoreOutcome::Failed(_)) && self.may_lose(volume, s) {
+            self.lose(volume, &outcome, s);
+        } else if let StoreOutcome::Failed(fault) = outcome {
+            if let Some(lack) = &mut self.lack {
+                lack.halted = true;
+            }
             s.warn(format!(
                 "{extent} that this node lacks could not be written: {fault}; it is served from {} on. Mend the store, \
                  then run `helio update {}`",
@@ -155,12 +167,12 @@ impl Primary {
     /// The peer cannot read what this node lacks.
     pub(crate) fn pull_failed(&mut self, region: Region, ask: Ask, s: &mut Shared) {
         if let Some(lack) = &mut self.lack {
-            lack.halted = true;
+            lack.rests_until = s.now + REST;
         }
         self.unclaim(region);
         s.warn(format!(
-            "{} could not read {} of volume {}, which this node lacks; mend its store, then run `helio update {}`",
-            s.config.peer, ask.extent, ask.volume.0, s.config.group
+            "{} could not read {} of volume {}, which this node lacks; it is asked again",
+            s.config.peer, ask.extent, ask.volume.0
         ));
     }
 }

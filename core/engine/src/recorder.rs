@@ -128,10 +128,7 @@ fn boil_down(event: &Event) -> (&'static str, u64, u64) {
             Message::Roles(Roles::SwitchWanted) => ("peer-wants-switch", 0, 0),
             Message::Roles(Roles::Invite { head, .. }) => ("peer-invites", head.0, 0),
             Message::Roles(Roles::Row { .. }) => ("peer-tells-row", 0, 0),
-            Message::Reading(Reading::Wanted { extent, .. }) => {
-                ("peer-wants-read", extent.offset, extent.length)
-            }
-            Message::Reading(Reading::Told { ticket, .. }) => ("peer-tells-read", *ticket, 0),
+            Message::Reading(talk) => of_reading(talk),
         },
         Event::Command { id, command } => match command {
             Command::Promote { force } => ("promote", id.0, u64::from(*force)),
@@ -154,6 +151,13 @@ fn boil_down(event: &Event) -> (&'static str, u64, u64) {
         Event::VerifyRemembered(_) => ("verify-remembered", 0, 0),
         Event::HookAnswered { refused } => ("hook-answered", u64::from(refused.is_none()), 0),
         Event::Tick => ("tick", 0, 0),
+    }
+}
+
+fn of_reading(talk: &Reading) -> (&'static str, u64, u64) {
+    match talk {
+        Reading::Wanted { extent, .. } => ("peer-wants-read", extent.offset, extent.length),
+        Reading::Told { ticket, .. } => ("peer-tells-read", *ticket, 0),
     }
 }
 

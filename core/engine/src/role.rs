@@ -26,10 +26,9 @@ use crate::event::{Command, CommandId};
 use crate::refusal::Refusal;
 use crate::save::Goal;
 use crate::session::Link;
-use crate::shared::Purpose;
 use alloc::format;
 use alloc::string::String;
-use helio_units::{Mode, Moment, VolumeIndex};
+use helio_units::{Mode, Moment};
 
 /// Where a leaving primary goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -330,20 +329,7 @@ impl Engine {
             Standing::Leaving { command, to, until, stage: LeaveStage::Draining }
                 if self.is_delivered(until) =>
             {
-                let volumes = self.shared.config.volumes.len() as u16;
-                self.stand(Standing::Leaving {
-                    command,
-                    to,
-                    until,
-                    stage: LeaveStage::Flushing(volumes),
-                });
-                for volume in (0..volumes).map(VolumeIndex) {
-                    self.shared.store(
-                        volume,
-                        crate::effect::StoreOp::Flush,
-                        Purpose::Flush(volume),
-                    );
-                }
+                self.flush_last(command, to, until);
             }
             Standing::Closing { command, saving: false } if self.can_leave_following() => {
                 if self.follower.streaming {

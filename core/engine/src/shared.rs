@@ -7,7 +7,7 @@ use crate::config::Config;
 use crate::copier::JobId;
 use crate::cover::{Change, Cover, Parked};
 use crate::effect::{Answer, Effect, Keep, Loudness, Note, StoreOp};
-use crate::lack::Pulled;
+use crate::lack::{Pulled, Reader};
 use crate::peer_read::PeerRead;
 use crate::plant::{Plant, planted};
 use crate::verify::{Check, Verify};
@@ -20,7 +20,7 @@ use helio_units::{Bytes, Extent, IoId, Moment, PayloadId, RequestId, Sequence, V
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// A client reads.
-    Read(RequestId),
+    Read(Reader),
     /// The local leg of an item of a primary.
     Local(Sequence),
     /// The copier reads a region.
@@ -45,7 +45,7 @@ pub(crate) enum Purpose {
     /// A region that was lacking here is written.
     Pull(Pulled),
     /// A flush behind the last of those.
-    Pulled(VolumeIndex),
+    Pulled(VolumeIndex, u32),
 }
 
 /// Counters for status; they only grow.

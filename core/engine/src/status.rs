@@ -374,6 +374,13 @@ impl Engine {
     }
 
     fn fault_text(&self) -> Option<String> {
+        let lost = self.primary.as_ref().and_then(|p| p.lost_text(&self.shared));
+        if lost.is_some() && !self.metadata_failed {
+            return lost;
+        }
+        if self.metadata_failed && self.is_lacking() {
+            return Some("the metadata file cannot be written".to_string());
+        }
         match self.failed() {
             Some((volume, fault)) => {
                 Some(format!("volume {} failed on this node: {fault}", volume.0))

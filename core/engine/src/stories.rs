@@ -259,6 +259,7 @@ fn config() -> Config {
         hot_extents: HOT_EXTENTS,
         resync: ResyncConfig::default(),
         safe_copy: SafeCopy::On { bound: None },
+        on_error: OnError::Pass,
         hook_before_sync: false,
     }
 }
@@ -638,5 +639,6 @@ fn digests_are_read_only_once_the_stream_is_adopted() {
 
 mod ask;
 mod lack;
+mod lose;
 #[path = "switch_stories.rs"]
 mod switch_stories;

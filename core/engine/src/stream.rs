@@ -196,6 +196,9 @@ impl Primary {
             self.peer_consistent = true;
             self.copier.running = false;
             s.info(format!("the peer's copy is consistent again as of item {at}"));
+            if self.lack.is_some() {
+                self.consider_all(s);
+            }
         }
         let settled = !self.order_lost && self.consistent_at.is_none();
         let (head, cursors) = (self.line.head, self.cursors);

@@ -295,7 +295,12 @@ impl Primary {
             payload: part.payload,
         };
         self.push(item, Some(part.slot), part.cost(), s);
-        s.store(part.volume, part.store_op(), Purpose::Local(item.sequence));
+        if self.is_lost(part.volume) {
+            // Its region is lacking: the peer's copy alone gets it.
+            self.local_done(item.sequence, StoreOutcome::Done, s);
+        } else {
+            s.store(part.volume, part.store_op(), Purpose::Local(item.sequence));
+        }
     }
 
     /// Puts an item on the line, its regions marked first.
@@ -339,6 +344,9 @@ impl Primary {
         let slot = entry.slot;
         if let StoreOutcome::Failed(fault) = outcome {
             entry.local = Local::Failed;
+            if self.may_lose(item.volume, s) {
+                self.lose(item.volume, &outcome, s);
+            }
             self.local_failed(item, slot, fault, s);
         }
         self.advance_here();

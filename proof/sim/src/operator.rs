@@ -116,6 +116,12 @@ impl Driver {
                     continue;
                 }
             }
+            let lost = status.fault.as_ref().is_some_and(|text| text.contains("own disk"));
+            if leading && lost && (self.healing || self.dice.chance(1, 5)) {
+                // Its store is to be replaced: the other one leads meanwhile.
+                self.command(cluster, oracle, side, Command::Demote);
+                continue;
+            }
             let idle = matches!(status.state, State::Logging | State::NeedsRoom)
                 && status.link.word == "connected";
             let wants = idle || status.fault.is_some();
@@ -234,6 +240,15 @@ impl Driver {
         if let Some(side) = Side::BOTH.into_iter().find(keeps) {
             let force = !cluster.node(side.other()).is_up();
             self.command(cluster, oracle, side, Command::Restore { force });
+            return;
+        }
+        // A primary that lacked regions crashed, and so did its peer before it was in order again: its copy is all there is.
+        let lacked = |side: &Side| {
+            let record = cluster.node(*side).superblock();
+            record.is_some_and(|r| r.role == Role::Primary && !r.consistent)
+        };
+        if let Some(side) = Side::BOTH.into_iter().find(lacked) {
+            self.wipe(side.other(), cluster);
         }
     }
 }

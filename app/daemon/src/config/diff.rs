@@ -195,6 +195,7 @@ fn restart(name: &str, old: &GroupConfig, new: &GroupConfig, lines: &mut Vec<Str
     };
     changed(old.nodes != new.nodes, "nodes");
     changed(old.flush_limit != new.flush_limit, "flush-limit");
+    changed(old.on_error != new.on_error, "on-error");
     changed(old.link != new.link, "link");
     changed(old.hooks != new.hooks, "hooks");
     compare("volume", &format!("group {name}: "), &old.volumes, &new.volumes, lines);

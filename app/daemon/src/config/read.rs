@@ -34,6 +34,7 @@ const GROUP_KEYS: &[&str] = &[
     "peer-timeout",
     "flush-limit",
     "autosync",
+    "on-error",
     "granularity",
     "hot-extents",
     "resync",
@@ -91,6 +92,7 @@ fn group(
     let (queue, queue_source) = queue(table)?;
     let (peer_timeout, flush_limit) = timeouts(table)?;
     let autosync = table.flag("autosync")?.unwrap_or(true);
+    let on_error = super::on_error::read(table)?;
     let (granularity, hot_extents) = marks::read(table)?;
     let resync = resync(table)?;
     let (safe_copy, safe_copy_dir) = safe_copy(table)?;
@@ -122,6 +124,7 @@ fn group(
         peer_timeout,
         flush_limit,
         autosync,
+        on_error,
         granularity,
         hot_extents,
         resync,

@@ -4,6 +4,7 @@
 mod diverged;
 mod hand_over;
 mod link;
+mod lose;
 mod queue;
 mod restart;
 mod reverse;

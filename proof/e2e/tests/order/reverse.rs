@@ -13,9 +13,9 @@ const SOME: Load = Load { count: Some(200), ..Load::PLAIN };
 #[test]
 fn a_primary_takes_its_secondarys_copy_and_serves_it_at_once() {
     let dice = Dice::of_test("a_primary_takes_its_secondarys_copy_and_serves_it_at_once");
-    let mut pair = Plan::new("db").mode(Mode::Async).volume("data", Bytes::mib(16)).start();
+    let pair = Plan::new("db").mode(Mode::Async).volume("data", Bytes::mib(16)).start();
     let book = Arc::new(Book::new(dice.seed()));
-    begin(&mut pair, "paris");
+    begin(&pair, "paris");
     SOME.run(&pair, "paris", &dice.fork(1), &book);
     wait_level(&pair, "paris");
     let good = image(&pair, "lyon", book.run());
@@ -53,9 +53,9 @@ fn a_primary_takes_its_secondarys_copy_and_serves_it_at_once() {
 #[test]
 fn all_of_a_copy_is_taken_while_clients_write() {
     let dice = Dice::of_test("all_of_a_copy_is_taken_while_clients_write");
-    let mut pair = Plan::new("db").mode(Mode::Async).volume("data", Bytes::mib(64)).start();
+    let pair = Plan::new("db").mode(Mode::Async).volume("data", Bytes::mib(64)).start();
     let book = Arc::new(Book::new(dice.seed()));
-    begin(&mut pair, "paris");
+    begin(&pair, "paris");
     SOME.run(&pair, "paris", &dice.fork(1), &book);
     wait_level(&pair, "paris");
     let (before, mark) = (image(&pair, "lyon", book.run()), book.mark());
