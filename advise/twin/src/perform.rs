@@ -123,14 +123,17 @@ impl Cluster {
     fn store(&mut self, side: Side, io: IoId, volume: VolumeIndex, op: StoreOp) {
         let now = self.now;
         let node = &mut self.nodes[side.index()];
-        let leading = node.engine.as_ref().is_some_and(helio_engine::Engine::holds_line);
+        let changed = changed_extent(&op);
+        // What is pulled from the peer is no write of a client's.
+        let leading = node.engine.as_ref().is_some_and(|engine| {
+            engine.holds_line() && !changed.is_some_and(|extent| engine.is_pulling(volume, extent))
+        });
         let stamps = match &op {
             StoreOp::Write { payload, .. } | StoreOp::Verify { payload, .. } => {
                 Some(node.pool.stamps(*payload))
             }
             _ => None,
         };
-        let changed = changed_extent(&op);
         let at = node.disk.begin(now, io, volume, op, stamps, leading);
         if let Some(extent) = changed {
             let blocks: Vec<_> = places(volume, extent).collect();
@@ -190,11 +193,9 @@ impl Cluster {
         let mut body = Vec::with_capacity(64);
         message.encode(&mut body);
         let length = message.payload_length();
-        let stamps = match &message {
-            Message::Item(Item { payload: Some(payload), .. }) => {
-                self.node(side).pool.stamps(*payload).to_vec()
-            }
-            _ => Vec::new(),
+        let stamps = match message.payload() {
+            Some(payload) => self.node(side).pool.stamps(payload).to_vec(),
+            None => Vec::new(),
         };
         if let Message::Item(item) = &message
             && item.kind.changes_data()
@@ -226,12 +227,13 @@ impl Cluster {
                 self.handle(side, Event::Connected);
             }
             Cargo::Message(mut message, stamps) => {
-                if let Message::Item(Item { payload: Some(payload), kind, .. }) = &mut message {
+                let digests =
+                    matches!(&message, Message::Item(Item { kind: ItemKind::Verify, .. }));
+                if message.payload().is_some() {
                     let pool = &mut self.node_mut(side).pool;
-                    *payload = match kind {
-                        ItemKind::Verify => pool.take_digests(stamps),
-                        _ => pool.take(stamps),
-                    };
+                    let payload =
+                        if digests { pool.take_digests(stamps) } else { pool.take(stamps) };
+                    message.name_payload(payload.id);
                 }
                 self.handle(side, Event::Message(message));
             }

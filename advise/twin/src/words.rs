@@ -123,6 +123,7 @@ fn of_command(command: Command) -> String {
         Command::Log => "log".to_owned(),
         Command::Update => "update".to_owned(),
         Command::Full => "full".to_owned(),
+        Command::Reverse { full } => format!("reverse, everywhere: {full}"),
         Command::ResetQueueMarks => "reset queue marks".to_owned(),
         Command::Stop => "stop".to_owned(),
         Command::Verify(wish) => format!("verify, repair {}", wish.repair),
@@ -205,6 +206,7 @@ fn of_message(message: &Message) -> String {
         Message::Roles(talk) => format!("{talk:?}"),
         Message::Lease(talk) => format!("{talk:?}"),
         Message::Invalid(talk) => format!("{talk:?}"),
+        Message::Reading(talk) => format!("{talk:?}"),
         Message::Pong { token, flushing, short, .. } => {
             format!("pong {token}{}", flags(&[(*flushing, ", flushing"), (*short, ", short")]))
         }

@@ -27,6 +27,7 @@ fn config(side: Side, mode: Mode) -> Config {
         hot_extents: helio_engine::HOT_EXTENTS,
         resync: ResyncConfig::default(),
         safe_copy: SafeCopy::On { bound: None },
+        on_error: helio_engine::OnError::Pass,
         hook_before_sync: false,
         hold: core::time::Duration::ZERO,
     }

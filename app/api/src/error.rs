@@ -33,7 +33,7 @@ pub mod code {
 
     /// Every code a daemon may send, with the HTTP status it travels with and what it means. A client that meets
     /// another one treats it as "refused".
-    pub const ALL: [(&str, u16, &str); 46] = [
+    pub const ALL: [(&str, u16, &str); 47] = [
         (BAD_REQUEST, 400, "the request cannot be read"),
         (UNKNOWN_GROUP, 404, "no group of that name is configured on this node"),
         ("unknown-volume", 404, "the group has no volume of that name"),
@@ -57,6 +57,7 @@ pub mod code {
         (NEEDS_FORCE, 409, "the peer cannot agree to the promotion; carries what is at stake"),
         ("no-safe-copy", 409, "no consistent image is kept here that could be restored"),
         ("restore-failed", 409, "the kept image was not restored"),
+        ("lacking", 409, "this node lacks regions that only its peer holds"),
         ("needs-sync", 409, "this copy is not consistent"),
         ("no-fence", 409, "the group has no fence hook"),
         ("not-fenced", 409, "the fence hook did not say that the other node is out"),

@@ -32,7 +32,7 @@ pub use request::{
     Accepted, ApplyReply, ApplyRequest, EventsRequest, ModeRequest, PromoteRequest, RecorderDump,
     RecorderEvent, UpdateRequest,
 };
-pub use roles::{Explanation, ResolveRequest, Row};
+pub use roles::{Explanation, ResolveRequest, ReverseRequest, Row};
 pub use status::{
     GroupStatus, Io, LeaseStatus, ModeStatus, Protected, SafeCopyStatus, SeedingStatus, Status,
     VolumeStatus,

@@ -8,8 +8,8 @@ use crate::event::Event;
 use crate::operation::{Method, Operation};
 use crate::{
     Accepted, ApiError, ApplyReply, ApplyRequest, EventsRequest, Explanation, ModeRequest,
-    PromoteRequest, QueueReply, QueueRequest, RecorderDump, ResolveRequest, Status, UpdateRequest,
-    VerifyRequest,
+    PromoteRequest, QueueReply, QueueRequest, RecorderDump, ResolveRequest, ReverseRequest, Status,
+    UpdateRequest, VerifyRequest,
 };
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
@@ -131,6 +131,7 @@ fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
     match operation {
         Operation::Promote => types.request::<PromoteRequest>(),
         Operation::Resolve => types.request::<ResolveRequest>(),
+        Operation::Reverse => types.request::<ReverseRequest>(),
         Operation::Update => types.request::<UpdateRequest>(),
         Operation::Mode => types.request::<ModeRequest>(),
         Operation::QueueSet => types.request::<QueueRequest>(),
@@ -172,6 +173,7 @@ fn reply(operation: Operation, types: &mut Types) -> Value {
         | Operation::Demote
         | Operation::Switch
         | Operation::Resolve
+        | Operation::Reverse
         | Operation::Mode
         | Operation::QueueSet
         | Operation::QueueReset

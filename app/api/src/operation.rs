@@ -40,6 +40,8 @@ pub enum Operation {
     Explain,
     /// Give up this node's side.
     Resolve,
+    /// Take the other node's copy over this node's own.
+    Reverse,
     /// Change the mode.
     Mode,
     /// Show the queue.
@@ -64,7 +66,7 @@ pub enum Operation {
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Status,
         Self::Group,
         Self::Recorder,
@@ -77,6 +79,7 @@ impl Operation {
         Self::Switch,
         Self::Explain,
         Self::Resolve,
+        Self::Reverse,
         Self::Mode,
         Self::Queue,
         Self::QueueSet,
@@ -105,6 +108,7 @@ impl Operation {
             Self::Switch => paths::SWITCH,
             Self::Explain => paths::EXPLAIN,
             Self::Resolve => paths::RESOLVE,
+            Self::Reverse => paths::REVERSE,
             Self::Mode => paths::MODE,
             Self::Queue => paths::QUEUE,
             Self::QueueSet => paths::QUEUE_SET,
@@ -136,6 +140,7 @@ impl Operation {
             | Self::Demote
             | Self::Switch
             | Self::Resolve
+            | Self::Reverse
             | Self::Mode
             | Self::QueueSet
             | Self::QueueReset
@@ -163,6 +168,7 @@ impl Operation {
             Self::Switch => "switch",
             Self::Explain => "explain",
             Self::Resolve => "resolve",
+            Self::Reverse => "reverse",
             Self::Mode => "mode",
             Self::Queue => "queue",
             Self::QueueSet => "queue-set",
@@ -199,6 +205,9 @@ impl Operation {
             Self::Explain => "Tell which row of the recovery table fired last, and what it means.",
             Self::Resolve => {
                 "Give up what this node alone holds, saved first, so that it may follow the other."
+            }
+            Self::Reverse => {
+                "Take the other node's copy over this primary's own, saved first; answered when it is served."
             }
             Self::Mode => "Change when writes are answered; the file is not changed.",
             Self::Queue => "Show the group's queue: bound, use, high-water marks, waits, lag.",

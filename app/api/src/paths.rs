@@ -25,6 +25,8 @@ pub const SWITCH: &str = "/v1/groups/{group}/switch";
 pub const EXPLAIN: &str = "/v1/groups/{group}/explain";
 /// POST [`ResolveRequest`](crate::ResolveRequest): give up this node's side; [`Accepted`](crate::Accepted).
 pub const RESOLVE: &str = "/v1/groups/{group}/resolve";
+/// POST [`ReverseRequest`](crate::ReverseRequest): take the other node's copy; [`Accepted`](crate::Accepted).
+pub const REVERSE: &str = "/v1/groups/{group}/reverse";
 /// POST [`ModeRequest`](crate::ModeRequest): change the mode; [`Accepted`](crate::Accepted).
 pub const MODE: &str = "/v1/groups/{group}/mode";
 /// GET: [`QueueReply`](crate::QueueReply), the group's queue.

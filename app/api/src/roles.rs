@@ -66,3 +66,19 @@ pub struct ResolveRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub save: Option<String>,
 }
+
+/// Take the other node's consistent copy over this primary's own, where the two may differ.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReverseRequest {
+    /// Everywhere, whatever is marked.
+    #[serde(default)]
+    pub full: bool,
+    /// What would be thrown away was shown and accepted. Without it nothing is changed, and the refusal carries what is
+    /// at stake.
+    #[serde(default)]
+    pub confirmed: bool,
+    /// The folder of the node's machine below which the regions are saved; its state directory where none is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub save: Option<String>,
+}

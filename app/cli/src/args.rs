@@ -106,6 +106,15 @@ pub enum Verb {
         /// Even if the peer has no room to keep its last consistent image meanwhile.
         #[arg(long)]
         give_up_safe_copy: bool,
+        /// The other way: take the secondary's copy over this primary's own, which is saved first.
+        #[arg(long, conflicts_with = "give_up_safe_copy")]
+        reverse: bool,
+        /// With --reverse: below which folder what differs is saved; the daemon's state directory otherwise.
+        #[arg(long, value_name = "DIR", requires = "reverse")]
+        save: Option<PathBuf>,
+        /// With --reverse: do not ask.
+        #[arg(long, requires = "reverse")]
+        yes: bool,
         /// The daemon to ask.
         #[command(flatten)]
         at: At,
@@ -120,6 +129,12 @@ pub enum Verb {
         /// Do not ask: until it is done, the secondary's copy cannot take over.
         #[arg(long)]
         yes: bool,
+        /// The other way: take the secondary's copy over this primary's own, which is saved first.
+        #[arg(long)]
+        reverse: bool,
+        /// With --reverse: below which folder what differs is saved; the daemon's state directory otherwise.
+        #[arg(long, value_name = "DIR", requires = "reverse")]
+        save: Option<PathBuf>,
         /// The daemon to ask.
         #[command(flatten)]
         at: At,

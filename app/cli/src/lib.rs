@@ -49,10 +49,16 @@ fn run(verb: Verb) -> Result<ExitCode> {
         }
         Verb::Apply { dry_run, json, at } => verbs::apply(&at, dry_run, json),
         Verb::Log { group, at } => verbs::log(&at, &group),
-        Verb::Update { group, wait, give_up_safe_copy, at } => {
+        Verb::Update { group, wait, reverse: true, yes, save, at, .. } => {
+            roles::reverse(&at, &group, (false, wait), yes, save)
+        }
+        Verb::Full { group, wait, reverse: true, yes, save, at } => {
+            roles::reverse(&at, &group, (true, wait), yes, save)
+        }
+        Verb::Update { group, wait, give_up_safe_copy, at, .. } => {
             verbs::update(&at, &group, wait, UpdateRequest { give_up_safe_copy })
         }
-        Verb::Full { group, wait, yes, at } => verbs::full(&at, &group, wait, yes),
+        Verb::Full { group, wait, yes, at, .. } => verbs::full(&at, &group, wait, yes),
         Verb::Mode { group, mode, at } => verbs::mode(&at, &group, mode),
         Verb::Promote { group, force, restore, yes, fence, at } => {
             let wish = PromoteRequest { force, confirmed: yes, restore, fence };

@@ -7,7 +7,7 @@ use crate::render::line;
 use crate::verbs::{accepted, confirmed, print};
 use crate::wait;
 use anyhow::{Context, Result};
-use helio_api::{Accepted, Explanation, ResolveRequest, paths};
+use helio_api::{Accepted, Explanation, ResolveRequest, ReverseRequest, paths};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -41,6 +41,26 @@ pub(crate) fn resolve(
         client.post::<Accepted>(&path, &wish)
     };
     confirmed(&question, yes, ask)
+}
+
+/// Takes the secondary's copy, everywhere or where the two may differ.
+pub(crate) fn reverse(
+    at: &At,
+    group: &str,
+    (full, wait): (bool, bool),
+    yes: bool,
+    save: Option<PathBuf>,
+) -> Result<ExitCode> {
+    let client = Client::new(at)?;
+    let save = save.map(std::path::absolute).transpose().context("--save")?;
+    let save = save.map(|dir| dir.to_string_lossy().into_owned());
+    let path = paths::of_group(paths::REVERSE, group);
+    let question = format!("overwrite this primary of {group} with the secondary's copy?");
+    let ask = |confirmed| {
+        client.post::<Accepted>(&path, &ReverseRequest { full, confirmed, save: save.clone() })
+    };
+    let done = confirmed(&question, yes, ask)?;
+    if wait && done == ExitCode::SUCCESS { wait::level(&client, group) } else { Ok(done) }
 }
 
 /// The row first, then why, then what to do.

@@ -116,6 +116,7 @@ impl Backend for Daemon {
                 }
                 Command::Explain { group } => self.explanation(group).await.map(Reply::Explained),
                 Command::Resolve { group, wish } => self.resolve(group, wish).await,
+                Command::Reverse { group, wish } => self.reverse(group, wish).await,
                 Command::Promote { group, fence: true, .. } => self.promote_fenced(group).await,
                 Command::Promote { group, force, confirmed, restore, .. } => {
                     self.promote(group, (force, confirmed), restore).await

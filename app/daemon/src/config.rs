@@ -12,6 +12,7 @@ mod hold;
 mod hooks;
 mod marks;
 mod node;
+mod on_error;
 mod read;
 mod table;
 #[cfg(test)]
@@ -23,7 +24,7 @@ pub use hooks::HooksConfig;
 
 use error::Source;
 use helio_driver::DriverChoice;
-use helio_engine::{QueueConfig, ResyncConfig, SafeCopy};
+use helio_engine::{OnError, QueueConfig, ResyncConfig, SafeCopy};
 use helio_tls::PublicKey;
 use helio_units::{Bytes, Mode};
 use std::collections::BTreeMap;
@@ -103,6 +104,8 @@ pub struct GroupConfig {
     pub hold: Duration,
     /// Copy marked regions without being asked once the link is back.
     pub autosync: bool,
+    /// What follows where the only store of a primary's volume fails.
+    pub on_error: OnError,
     /// Bytes one mark covers.
     pub granularity: Bytes,
     /// Most extents of 4 MiB that may be hot at once.

@@ -24,8 +24,8 @@ use futures_util::{Stream, StreamExt};
 use helio_api::event::Event;
 use helio_api::{
     Accepted, ApiError, ApplyReply, ApplyRequest, EventsRequest, Explanation, ModeRequest,
-    Operation, PromoteRequest, QueueReply, QueueRequest, RecorderDump, ResolveRequest, Status,
-    UpdateRequest, VerifyRequest, code,
+    Operation, PromoteRequest, QueueReply, QueueRequest, RecorderDump, ResolveRequest,
+    ReverseRequest, Status, UpdateRequest, VerifyRequest, code,
 };
 use helio_units::Mode;
 pub(crate) use remote::Remote;
@@ -102,6 +102,13 @@ pub enum Command {
         group: String,
         /// Whose, and where it is saved.
         wish: ResolveRequest,
+    },
+    /// Take the other node's copy over this node's own.
+    Reverse {
+        /// Which group.
+        group: String,
+        /// Where, and where it is saved.
+        wish: ReverseRequest,
     },
     /// Be secondary.
     Demote {
@@ -244,6 +251,7 @@ fn handler(operation: Operation) -> MethodRouter<Arc<dyn Backend>> {
         Operation::Switch => post(|s, p| on_group(s, p, |group| Command::Switch { group })),
         Operation::Explain => get(|s, p| on_group(s, p, |group| Command::Explain { group })),
         Operation::Resolve => post(resolve),
+        Operation::Reverse => post(reverse),
         Operation::Mode => post(mode),
         Operation::Promote => post(promote),
         Operation::Queue => get(|s, p| on_group(s, p, |group| Command::Queue { group })),
@@ -293,6 +301,10 @@ async fn update(State(b): Shared, path: Named, Wish(wish): Wish<UpdateRequest>) 
 
 async fn resolve(State(b): Shared, path: Named, Wish(wish): Wish<ResolveRequest>) -> Answered {
     ask(b, Command::Resolve { group: named(path)?, wish }).await
+}
+
+async fn reverse(State(b): Shared, path: Named, Wish(wish): Wish<ReverseRequest>) -> Answered {
+    ask(b, Command::Reverse { group: named(path)?, wish }).await
 }
 
 async fn set_queue(State(b): Shared, path: Named, Wish(wish): Wish<QueueRequest>) -> Answered {

@@ -170,6 +170,7 @@ fn engine_config(
         hot_extents: config.hot_extents,
         resync: config.resync,
         safe_copy: config.safe_copy,
+        on_error: config.on_error,
         hook_before_sync: config.hooks.before_resync.is_some(),
         hold: config.hold,
     }

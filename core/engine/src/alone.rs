@@ -70,7 +70,7 @@ impl Engine {
         }
         let level = matches!(primary.flow.as_ref().map(|f| f.pace), Some(Pace::Level { .. }));
         let config = &self.shared.config;
-        let together = config.mode == Mode::Sync || config.may_lease();
+        let together = primary.wanted_mode(config.mode) == Mode::Sync || config.may_lease();
         let raises = !self.superblock.alone && config.hold_millis() > self.superblock.hold;
         if primary.wants_alone && !primary.alone {
             self.save(Goal::Alone);

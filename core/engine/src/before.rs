@@ -607,7 +607,12 @@ impl Engine {
         let Some(primary) = &mut self.primary else {
             return Err(String::from("want of room was told to a node that copies nothing"));
         };
-        if primary.flow.is_some() && primary.peer_keeping.asked {
+        if primary.flow.is_some() && primary.peer_keeping.asked && primary.lack.is_some() {
+            // Marks could not take the queue's place: the two meet again, until there is room or it is given up.
+            primary.peer_keeping.refused = Some(Shortage { wanted, free });
+            let why = self.needs_room().unwrap_or_default();
+            self.hang_up(Parting::RoleChanged, why);
+        } else if primary.flow.is_some() && primary.peer_keeping.asked {
             primary.drop_queue("the peer has no room to keep its image", &mut self.shared);
             primary.peer_keeping.refused = Some(Shortage { wanted, free });
         }

@@ -70,6 +70,7 @@ impl Desk {
             hot_extents: crate::config::HOT_EXTENTS,
             resync: ResyncConfig::default(),
             safe_copy: SafeCopy::On { bound },
+            on_error: OnError::Pass,
             hook_before_sync: false,
             hold: core::time::Duration::ZERO,
         };

@@ -33,6 +33,16 @@ pub enum WhenFull {
     Fail,
 }
 
+/// What follows where the only local store of a primary's volume fails.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnError {
+    /// The client gets the error.
+    #[default]
+    Pass,
+    /// The volume's store is given up, and a level peer serves in its place.
+    ServeFromPeer,
+}
+
 /// The memory queue's bound and policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueConfig {
@@ -104,6 +114,8 @@ pub struct Config {
     pub resync: ResyncConfig,
     /// A secondary's last consistent image is kept while it is updated.
     pub safe_copy: SafeCopy,
+    /// What follows where the store of a primary fails.
+    pub on_error: OnError,
     /// An update asks the operator's hook first.
     pub hook_before_sync: bool,
     /// How long a secondary's hold lease lasts; none where it is zero.

@@ -11,6 +11,7 @@ use crate::keep::Keeping;
 use crate::lease::Lease;
 use crate::marks::Marks;
 use crate::members::Members;
+use crate::peer_read::PeerReads;
 use crate::plant::{Plant, planted};
 use crate::primary::Primary;
 use crate::recorder::Recorder;
@@ -47,6 +48,8 @@ pub struct Engine {
     pub(crate) follower: Follower,
     /// Tells the source what this node holds.
     pub(crate) teller: Teller,
+    /// Reads for a primary that lacks regions.
+    pub(crate) peer_reads: PeerReads,
     /// The peer's copy was proven equal when this node became primary, and no stream has begun since.
     pub(crate) equal_at_start: bool,
     pub(crate) update_wanted: bool,
@@ -127,6 +130,7 @@ impl Engine {
             primary: None,
             follower,
             teller: Teller::default(),
+            peer_reads: PeerReads::default(),
             equal_at_start: false,
             update_wanted: false,
             awaited: None,
@@ -179,6 +183,8 @@ impl Engine {
             Event::LinkTook { bytes } => {
                 if let Some(primary) = &mut self.primary {
                     primary.link_took(bytes);
+                } else {
+                    self.peer_reads.link_took(bytes);
                 }
             }
             Event::LinkMeasured { round_trip, rate } => {
@@ -216,13 +222,20 @@ impl Engine {
         let s = &mut self.shared;
         let ok = !matches!(outcome, StoreOutcome::Failed(_));
         match (s.finish_io(io, ok), &mut self.primary) {
-            (Purpose::Read(request), _) => {
+            (Purpose::Read(reader), Some(primary))
+                if matches!(outcome, StoreOutcome::Failed(_))
+                    && primary.may_lose(reader.volume, s) =>
+            {
+                primary.lose(reader.volume, &outcome, s);
+                primary.read(reader.id, reader.volume, reader.extent, s);
+            }
+            (Purpose::Read(reader), _) => {
                 let answer = match outcome {
                     StoreOutcome::Read { payload, .. } => Answer::Read(payload),
                     StoreOutcome::Failed(fault) => Answer::Denied(Denial::Store(fault)),
                     other => panic!("a read ended as {other:?}"),
                 };
-                s.reply(request, answer);
+                s.reply(reader.id, answer);
             }
             (Purpose::Local(at), Some(primary)) => primary.local_done(at, outcome, s),
             (Purpose::Copy(job), Some(primary)) => primary.copy_done(job, outcome, s),
@@ -230,7 +243,12 @@ impl Engine {
             (Purpose::Verify(check), Some(primary)) => primary.verify_done(check, outcome, s),
             (Purpose::Survey(id), Some(primary)) => primary.surveyed(id, outcome, s),
             (
-                Purpose::Local(_) | Purpose::Copy(_) | Purpose::Survey(_) | Purpose::Verify(_),
+                Purpose::Local(_)
+                | Purpose::Copy(_)
+                | Purpose::Survey(_)
+                | Purpose::Verify(_)
+                | Purpose::Pull(_)
+                | Purpose::Pulled(..),
                 None,
             ) => {
                 panic!("a primary left with work under way")
@@ -241,6 +259,11 @@ impl Engine {
             (Purpose::Flush(volume), None) => self.follower.flushed(volume, outcome, s),
             (Purpose::Flush(_), Some(_)) => self.leave_flushed(outcome),
             (Purpose::Cover(volume), _) => self.cover_flushed(volume, &outcome),
+            (Purpose::PeerRead(read), _) => self.peer_reads.read(read, outcome, s),
+            (Purpose::Pull(ticket), Some(primary)) => primary.pull_written(ticket, outcome, s),
+            (Purpose::Pulled(volume, round), Some(primary)) => {
+                primary.pulled_flushed((volume, round), outcome, s);
+            }
         }
     }
 
@@ -259,6 +282,11 @@ impl Engine {
                 primary.copy_step(&mut self.shared);
                 primary.verify_step(&mut self.shared);
             }
+            let stays = matches!(self.standing, Standing::Primary);
+            primary.lack_step(stays, &mut self.shared);
+            self.deny_parked();
+        }
+        if let Some(primary) = &mut self.primary {
             primary.pump(&mut self.shared);
             primary.keep_pace(&mut self.shared);
         } else {
@@ -268,6 +296,7 @@ impl Engine {
         self.lease_step();
         self.seed_step();
         self.record_company();
+        self.record_lack();
         self.record_heard();
         self.change_role();
         // Who has stopped begins nothing any more.
@@ -302,6 +331,7 @@ impl Engine {
         let tells = self.follower.is_following() || self.is_blank();
         if tells && self.follower.failed.is_none() {
             self.teller.serve(&mut self.shared);
+            self.peer_reads.serve(self.follower.completed, &mut self.shared);
         } else if self.follower.is_deaf() {
             self.teller.decline(&mut self.shared);
         }
@@ -331,7 +361,9 @@ impl Engine {
     pub fn deadline(&self) -> Moment {
         let follower =
             if self.primary.is_none() { self.follower.deadline() } else { Moment::NEVER };
-        let copier = self.primary.as_ref().map_or(Moment::NEVER, |p| p.copy_deadline(&self.shared));
+        let copying =
+            |p: &Primary| p.copy_deadline(&self.shared).min(p.lack_deadline(&self.shared));
+        let copier = self.primary.as_ref().map_or(Moment::NEVER, copying);
         let work = follower.min(copier).min(self.keep_deadline());
         let own = self.role_deadline().min(self.verify_deadline()).min(self.lease_deadline());
         self.session_deadline().min(own).min(work)

@@ -121,6 +121,11 @@ pub enum Command {
     Update,
     /// Mark everything, then copy as an update does.
     Full,
+    /// Take the peer's copy over this node's own, where they may differ, or everywhere.
+    Reverse {
+        /// Everywhere.
+        full: bool,
+    },
     /// As [`Command::Update`], and the peer need not keep its last consistent image meanwhile.
     GiveUpSafeCopy,
     /// Ask for another mode.

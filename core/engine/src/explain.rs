@@ -42,7 +42,7 @@ pub struct Meaning {
 }
 
 /// Label, meaning, what comes next, remedy; `{source}`, `{target}` and `{group}` stand for names.
-const WORDS: [(&str, &str, &str, &str); 19] = [
+const WORDS: [(&str, &str, &str, &str); 20] = [
     (
         "two-primaries",
         "both {source} and {target} serve as primary, and each may have answered writes that the other never saw",
@@ -162,6 +162,14 @@ const WORDS: [(&str, &str, &str, &str); 19] = [
         "the regions that either node marked are copied, then the group replicates",
         "",
     ),
+    (
+        "source-lacks",
+        "{source} lacks regions of its own store that only {target} held, and {target} is not the copy it was any more: \
+         there is nothing to copy from",
+        "nothing travels; what {source} lacks cannot be read",
+        "`helio demote {group}` on {source}, then `helio promote {group} --force` on {target}, whose copy is all there is; \
+         or restore the group from elsewhere",
+    ),
 ];
 
 /// A row in words. A label this version does not know is named as such.
@@ -206,6 +214,7 @@ pub fn facts_in_words(met: &Met) -> Vec<String> {
         line_from_durable,
         seeding,
         seeded,
+        source_lacks,
     } = met.facts;
     let said = |who: &str, what: bool, yes: &str, no: &str| {
         format!("{who} {}", if what { yes } else { no })
@@ -243,6 +252,9 @@ pub fn facts_in_words(met: &Met) -> Vec<String> {
         said(source, source_old, old, current),
         said(target, target_old, old, current),
     ];
+    if source_lacks {
+        all.push(format!("{source} lacks regions that only {target} holds"));
+    }
     if met.as_source {
         let memory = [
             (equal, "the copies are proven equal"),

@@ -144,6 +144,9 @@ impl Engine {
             return;
         }
         if self.metadata_failed {
+            if let Some(primary) = &mut self.primary {
+                primary.recordless = true;
+            }
             self.go_on_uncovered();
             return;
         }
@@ -154,7 +157,8 @@ impl Engine {
             self.give_order_up();
         }
         self.keep_hot();
-        let urgent = self.shared.cover.is_short() || self.is_going_cold();
+        let urgent =
+            self.shared.cover.is_short() || self.is_going_cold() || self.is_recording_lack();
         self.keep_pages(urgent);
         if let Some(primary) = &mut self.primary
             && primary.marks.is_kept()
@@ -174,6 +178,7 @@ impl Engine {
             || self.standing.is_leaving_for_good();
         if let Some(primary) = &mut self.primary
             && primary.flow.is_none()
+            && primary.lack.is_none()
             && primary.retaining
             && logs
         {
@@ -223,7 +228,12 @@ impl Engine {
             self.mark_unsettled();
         }
         for volume in (0..self.shared.config.volumes.len() as u16).map(VolumeIndex) {
-            if self.shared.cover.wants_flush(volume) {
+            let lost = self.primary.as_ref().is_some_and(|primary| primary.is_lost(volume));
+            if lost {
+                // All of it is marked, whatever its store holds.
+                let number = self.shared.cover.flush_begins(volume);
+                self.shared.cover.flush_ended(volume, number, true);
+            } else if self.shared.cover.wants_flush(volume) {
                 self.shared.store(volume, StoreOp::Flush, Purpose::Cover(volume));
             }
         }
@@ -290,6 +300,10 @@ impl Engine {
     pub(crate) fn cover_flushed(&mut self, volume: VolumeIndex, outcome: &StoreOutcome) {
         let StoreOutcome::Failed(fault) = *outcome else { return };
         match &mut self.primary {
+            Some(primary) if primary.is_lost(volume) => {}
+            Some(primary) if primary.may_lose(volume, &self.shared) => {
+                primary.lose(volume, outcome, &mut self.shared);
+            }
             Some(primary) => {
                 // What the store holds of what it had completed is unknown from here on.
                 primary.marks.stale_all();

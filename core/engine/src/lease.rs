@@ -299,6 +299,7 @@ impl Engine {
             && config.may_lease()
             && p.effective(config.mode) != Mode::Async
             && p.consistent_at.is_none()
+            && p.lack.is_none()
             && !(p.alone || b.alone || p.wants_alone || self.is_saving() || self.metadata_failed);
         let millis = wanted.min(b.hold).min(config.hold_millis());
         if !together || millis == 0 {

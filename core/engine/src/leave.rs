@@ -2,19 +2,21 @@
 //! Leaving: a primary becomes secondary or stops, a secondary stops. Everything accepted is answered, what can be
 //! delivered is, and the record says how the copies stand before the line is laid down.
 
-use crate::effect::Effect;
+use crate::effect::{Effect, StoreOp};
 use crate::engine::Engine;
 use crate::event::{CommandId, StoreOutcome};
 use crate::follower::Follower;
 use crate::refusal::Refusal;
 use crate::role::{Leave, LeaveStage, Standing, busy};
 use crate::save::Goal;
+use crate::shared::Purpose;
 use crate::switch::SWITCH_PATIENCE;
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::time::Duration;
 use helio_format::message::Parting;
-use helio_units::Moment;
+use helio_units::{Moment, VolumeIndex};
 
 /// A clean stop of a primary waits this long for its queue to drain; what is left then is marks at the next start.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
@@ -78,6 +80,21 @@ impl Engine {
         p.is_quiet() && (!owed || self.shared.now >= until)
     }
 
+    /// Everything is answered and delivered: what the stores hold is made durable, but for those that were given up.
+    pub(crate) fn flush_last(&mut self, command: Option<CommandId>, to: Leave, until: Moment) {
+        let all = (0..self.shared.config.volumes.len() as u16).map(VolumeIndex);
+        let lost = |volume: &VolumeIndex| self.primary.as_ref().is_some_and(|p| p.is_lost(*volume));
+        let volumes: Vec<_> = all.filter(|volume| !lost(volume)).collect();
+        let stage = match volumes.len() as u16 {
+            0 => LeaveStage::Cooling,
+            left => LeaveStage::Flushing(left),
+        };
+        self.stand(Standing::Leaving { command, to, until, stage });
+        for volume in volumes {
+            self.shared.store(volume, StoreOp::Flush, Purpose::Flush(volume));
+        }
+    }
+
     /// One of the local flushes before leaving ended.
     pub(crate) fn leave_flushed(&mut self, outcome: StoreOutcome) {
         let Standing::Leaving { command, to, until, stage: LeaveStage::Flushing(left) } =
@@ -137,7 +154,9 @@ impl Engine {
         if !failed {
             self.relieve(true);
         }
-        if failed || (self.marks().is_kept() && self.shared.cover.is_cold()) {
+        // What is hot on a store that was given up stays so: it counts as marked.
+        let lost = self.primary.as_ref().is_some_and(|p| p.has_lost());
+        if failed || (self.marks().is_kept() && (lost || self.shared.cover.is_cold())) {
             self.stand(Standing::Leaving { command, to, until, stage: LeaveStage::Saving });
             self.save(Goal::Left(to));
         }

@@ -7,7 +7,7 @@
 //!
 //! The rooms: `write` one write's life, with `ack` deciding its answer; `gate`, `queue`, `marks`, `line` what it
 //! passes and leaves; `primary`, `stream`, `resync` (with `copier`, `digest`, `guess`, `pace`, `progress`) what a primary
-//! owes its peer; `follower` the other side, `before` what it keeps of its last consistent image and `restore` the way
+//! owes its peer; `follower` the other side, `lack` (with `pull`, and `peer_read` at the peer) a primary that lacks what its peer holds, `before` what it keeps of its last consistent image and `restore` the way
 //! back to it; `session`
 //! the conversation; `recovery` the table of who is source; `meet` asks it; `role`, `promote`, `leave` and `save` changes of role,
 //! durable first, `lease` the one that asks nobody;
@@ -37,18 +37,22 @@ mod guess;
 mod invalid;
 mod invariants;
 mod keep;
+mod lack;
 mod lease;
 mod leave;
 mod line;
+mod lose;
 mod marks;
 mod meet;
 mod members;
 mod pace;
+mod peer_read;
 mod pending;
 mod plant;
 mod primary;
 mod progress;
 mod promote;
+mod pull;
 mod queue;
 mod recorder;
 pub mod recovery;
@@ -73,8 +77,8 @@ mod write;
 pub use ack::AckProof;
 pub use before::{BeforeOp, BeforeOutcome, SafeCopy};
 pub use config::{
-    Config, HOT_EXTENTS, ITEM_BYTES_MAX, QUEUE_BYTES_MOST, QUEUE_BYTES_SNDR, QUEUE_ITEMS_SNDR,
-    QUEUE_PRODUCTS, QueueConfig, REGION, ResyncConfig, WhenFull,
+    Config, HOT_EXTENTS, ITEM_BYTES_MAX, OnError, QUEUE_BYTES_MOST, QUEUE_BYTES_SNDR,
+    QUEUE_ITEMS_SNDR, QUEUE_PRODUCTS, QueueConfig, REGION, ResyncConfig, WhenFull,
 };
 pub use digest::digest_piece;
 pub use effect::{Answer, Effect, Keep, Loudness, Note, StoreOp};

@@ -97,7 +97,8 @@ impl Marks {
         (self.total() - page as u64 * PAGE_REGIONS).min(PAGE_REGIONS)
     }
 
-    fn regions(&self, volume: VolumeIndex, extent: Extent) -> core::ops::Range<u64> {
+    /// The regions an extent touches.
+    pub(crate) fn regions(&self, volume: VolumeIndex, extent: Extent) -> core::ops::Range<u64> {
         let start = self.starts[usize::from(volume.0)];
         start + extent.offset / self.grain.0..start + extent.end().div_ceil(self.grain.0)
     }
@@ -183,6 +184,16 @@ impl Marks {
         Some(Region(found))
     }
 
+    /// As [`Marks::begin_copy`], of one volume.
+    pub(crate) fn begin_copy_of(&mut self, volume: VolumeIndex, from: Region) -> Option<Region> {
+        let at = usize::from(volume.0);
+        let (start, end) = (self.starts[at], self.starts[at + 1]);
+        let from = if (start..end).contains(&from.0) { from.0 } else { start };
+        let found = self.next_open(from, end).or_else(|| self.next_open(start, from))?;
+        self.copying.insert(found);
+        Some(Region(found))
+    }
+
     /// The first region of a range that is stale and not being copied.
     fn next_open(&self, mut at: u64, end: u64) -> Option<u64> {
         while at < end {
@@ -246,6 +257,11 @@ impl Marks {
     /// Whether every region of the extent waits for the copier.
     pub(crate) fn covers(&self, volume: VolumeIndex, extent: Extent) -> bool {
         self.regions(volume, extent).all(|region| self.is_stale(region))
+    }
+
+    /// Whether any region of the extent waits for the copier.
+    pub(crate) fn any_stale(&self, volume: VolumeIndex, extent: Extent) -> bool {
+        self.stale_count > 0 && self.regions(volume, extent).any(|region| self.is_stale(region))
     }
 
     /// Whether an item of the queue touches the extent, those at the places `but` apart.
@@ -336,6 +352,14 @@ impl Marks {
             }
             at = region + 1;
         }
+        runs
+    }
+
+    /// Everything marked for either reason, as runs; what is only pending behind what is stale.
+    pub(crate) fn marked_runs(&self) -> Vec<(VolumeIndex, Extent)> {
+        let mut runs = self.stale_runs();
+        let pending = self.pending.keys().filter(|region| !self.is_stale(*region));
+        runs.extend(pending.map(|region| self.place(Region(region))));
         runs
     }
 

@@ -87,18 +87,28 @@ impl Engine {
     }
 
     pub(crate) fn meet_as_source(&mut self) {
+        if self.is_reversing() {
+            // The generation that is met in is being recorded.
+            return self.hang_up(Parting::RoleChanged, String::from("a reversal is recorded"));
+        }
         let ours = self.hello();
         let (Some(primary), Some(peer)) = (&mut self.primary, self.session.peer()) else { return };
         let mut facts = recovery::facts_of(&ours, peer);
+        facts.source_lacks = primary.lack.is_some();
         let (received, theirs) = (peer.received, peer.metadata);
         primary.peer_keeping.met(peer.consistent, peer.head);
+        primary.peer_consistent = peer.consistent;
         // What a side that was given up holds lies on no line, and is in no proof: its marks alone tell it.
         // A primary that could not record what it did remembers it, as long as it runs.
         facts.invalid = ours.doubts || peer.doubts && !self.metadata_failed;
         let on_line = peer.wrote || !peer.alone;
         facts.same_memory = on_line && primary.peer_incarnation == Some(peer.incarnation);
+        // One that has not taken up the reversal remembers another line.
+        let reversed = primary.lack.is_some() && peer.lineage.generation != ours.lineage.generation;
+        facts.same_memory &= !reversed;
         facts.equal = on_line && self.equal_at_start && primary.retaining;
         facts.line_from_received = on_line
+            && !reversed
             && received <= primary.cursors.sent
             && received >= primary.cursors.durable
             && primary.can_resume_behind(received);
@@ -122,6 +132,9 @@ impl Engine {
             Verdict::AwaitSeed => {}
             Verdict::UpdateSeeded => self.update_seeded(),
             Verdict::ResumeReceived => primary.resume_received(lineage, received, s),
+            Verdict::ResumeDurable if reversed && primary.peer_consistent => {
+                primary.begin_stream(lineage, primary.cursors.durable.next(), true, s);
+            }
             Verdict::ResumeDurable | Verdict::ResumeEqual => {
                 let c = &primary.cursors;
                 let at = if planted(Plant::ResumeUnflushed) { c.received } else { c.durable };
@@ -291,6 +304,9 @@ impl Engine {
         }
         match relation {
             Relation::Unrelated => self.refuse_to_go_on("unrelated"),
+            // Its peer alone holds everything: it waits until that one is promoted.
+            Relation::New | Relation::Same | Relation::Parent(_) | Relation::Older(_)
+                if !self.superblock.consistent => {}
             Relation::Sibling => self.refuse_to_go_on("split-brain"),
             Relation::Descendant(_) => self.step_back(),
             Relation::Same | Relation::Parent(_) | Relation::Older(_) if older => {

@@ -56,6 +56,12 @@ pub enum Plant {
     UncoveredEarly,
     /// What is under way when a seeding begins is not marked.
     SeedForgets,
+    /// A region that was pulled is written although a write touched it since it was asked for.
+    PullStale,
+    /// The peer reads for its primary before it has completed what the primary accepted.
+    ReadEarly,
+    /// An answer that needs the peer is given without it while this node lacks regions.
+    LackAlone,
 }
 
 impl Plant {
@@ -86,6 +92,9 @@ impl Plant {
         ("lease-ignored", Self::LeaseIgnored),
         ("uncovered-early", Self::UncoveredEarly),
         ("seed-forgets", Self::SeedForgets),
+        ("pull-stale", Self::PullStale),
+        ("read-early", Self::ReadEarly),
+        ("lack-alone", Self::LackAlone),
     ];
 }
 

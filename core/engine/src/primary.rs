@@ -14,6 +14,7 @@ use crate::before::PeerKeeping;
 use crate::config::Config;
 use crate::copier::Copier;
 use crate::gate::Gate;
+use crate::lack::Lack;
 use crate::line::Line;
 use crate::marks::Marks;
 use crate::plant::{Plant, planted};
@@ -67,6 +68,12 @@ pub(crate) struct Primary {
     /// The stream, while one flows.
     pub(crate) flow: Option<Flow>,
     pub(crate) copier: Copier,
+    /// Regions of this node's own store are not good, and the peer's are.
+    pub(crate) lack: Option<Lack>,
+    /// The metadata cannot be written: what fails for that is no fault of the store's.
+    pub(crate) recordless: bool,
+    /// The peer's image is known to keep the order promise.
+    pub(crate) peer_consistent: bool,
     /// The last flush before leaving failed: what the local store holds is not sure to stay.
     pub(crate) flush_failed: bool,
     /// The local store failed on a volume, and how.
@@ -112,6 +119,9 @@ impl Primary {
             peer_incarnation: None,
             flow: None,
             copier: Copier::default(),
+            lack: None,
+            recordless: false,
+            peer_consistent: false,
             flush_failed: false,
             faulted: None,
             told_to_log: false,
@@ -120,9 +130,15 @@ impl Primary {
         }
     }
 
+    /// The mode that answers are to have.
+    pub(crate) fn wanted_mode(&self, asked: Mode) -> Mode {
+        if self.lack.is_some() { Mode::Sync } else { asked }
+    }
+
     /// The mode in force for answers given now.
     pub(crate) fn effective(&self, asked: Mode) -> Mode {
         match &self.flow {
+            _ if self.lack.is_some() && !planted(Plant::LackAlone) => Mode::Sync,
             Some(flow) if flow.answers_count() && !self.order_lost => asked,
             _ => Mode::Async,
         }
@@ -194,7 +210,11 @@ impl Primary {
 
     /// Nothing is under way: every request answered, nobody waiting.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.slots.under_way() == 0 && self.gate.is_empty() && !self.copier.survey.is_looking()
+        let lack = self.lack.as_ref().is_none_or(Lack::is_quiet);
+        self.slots.under_way() == 0
+            && self.gate.is_empty()
+            && !self.copier.survey.is_looking()
+            && lack
     }
 }
 

@@ -11,6 +11,7 @@ use helio_format::copying::Copying;
 use helio_format::invalid::Invalid;
 use helio_format::lease::Lease;
 use helio_format::message::Message;
+use helio_format::reading::Reading;
 use helio_format::roles::Roles;
 use helio_units::Moment;
 
@@ -140,6 +141,7 @@ fn boil_down(event: &Event) -> (&'static str, u64, u64) {
             }
             Message::Invalid(Invalid::Recorded) => ("peer-recorded-metadata", 0, 0),
             Message::Lease(Lease::Returned) => ("peer-returns-lease", 0, 0),
+            Message::Reading(talk) => of_reading(talk),
         },
         Event::Command { id, command } => match command {
             Command::Promote { force } => ("promote", id.0, u64::from(*force)),
@@ -158,11 +160,19 @@ fn boil_down(event: &Event) -> (&'static str, u64, u64) {
             Command::StopVerify => ("stop-verify", id.0, 0),
             Command::SeedBegin { at } => ("seed-begin", id.0, *at),
             Command::SeedEnd => ("seed-end", id.0, 0),
+            Command::Reverse { full } => ("reverse", id.0, u64::from(*full)),
         },
         Event::Reconfigure { .. } => ("reconfigure", 0, 0),
         Event::VerifyRemembered(_) => ("verify-remembered", 0, 0),
         Event::HookAnswered { refused } => ("hook-answered", u64::from(refused.is_none()), 0),
         Event::Tick => ("tick", 0, 0),
+    }
+}
+
+fn of_reading(talk: &Reading) -> (&'static str, u64, u64) {
+    match talk {
+        Reading::Wanted { extent, .. } => ("peer-wants-read", extent.offset, extent.length),
+        Reading::Told { ticket, .. } => ("peer-tells-read", *ticket, 0),
     }
 }
 

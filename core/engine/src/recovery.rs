@@ -107,6 +107,8 @@ pub struct Facts {
     pub seeding: bool,
     /// The target's image was compared with the source's and found to be that disk, and nothing travelled since.
     pub seeded: bool,
+    /// The source lacks regions of its own store, which only the target held: it has nothing to copy from.
+    pub source_lacks: bool,
 }
 
 /// A row of the table: what must hold (`None`: either), and what follows.
@@ -215,8 +217,11 @@ const ROWS: [Row; 19] = {
 
 /// The label of every row, in the order in which they are tried.
 pub fn labels() -> impl Iterator<Item = &'static str> {
-    ROWS.iter().map(|row| row.label)
+    ROWS.iter().map(|row| row.label).chain([LACKS])
 }
+
+/// The row in place of every one that copies, where the source itself lacks regions that only the target held.
+const LACKS: &str = "source-lacks";
 
 impl Row {
     fn matches(&self, f: &Facts) -> bool {
@@ -252,6 +257,11 @@ pub fn decide(facts: &Facts) -> Decision {
     let Some(row) = ROWS.iter().find(|row| row.matches(facts)) else {
         panic!("no row of the recovery table covers {facts:?}")
     };
+    let copies =
+        matches!(row.verdict, Verdict::UpdateMarks | Verdict::UpdateAll | Verdict::UpdateSeeded);
+    if facts.source_lacks && copies {
+        return Decision { label: LACKS, verdict: Verdict::Refuse };
+    }
     Decision { label: row.label, verdict: row.verdict }
 }
 
@@ -294,6 +304,7 @@ pub fn facts_of(source: &Hello, target: &Hello) -> Facts {
         line_from_durable: false,
         seeding: false,
         seeded: false,
+        source_lacks: false,
     }
 }
 
@@ -337,6 +348,15 @@ pub fn explain(label: &str, us: &str, peer: &str) -> (String, String) {
                 resolve(peer)
             ),
         ),
+        LACKS => (
+            format!(
+                "{us} lacks regions that only {peer} held, and {peer} is not the copy it was any more"
+            ),
+            format!(
+                "`helio demote GROUP` on {us}, then make {peer} primary: `helio promote GROUP --force` there; or restore \
+                 the group from elsewhere"
+            ),
+        ),
         "newer-elsewhere" => (
             format!("{peer}'s copy continued beyond {us}'s"),
             format!("make {peer} primary instead: `helio promote GROUP` there"),
@@ -351,7 +371,7 @@ mod tests {
 
     fn every_combination() -> impl Iterator<Item = Facts> {
         Kinship::ALL.into_iter().flat_map(|kinship| {
-            (0..1 << 15).map(move |bits: u32| {
+            (0..1 << 16).map(move |bits: u32| {
                 let bit = |n: u32| bits & (1 << n) != 0;
                 Facts {
                     target_serves: bit(0),
@@ -370,6 +390,7 @@ mod tests {
                     seeding: bit(12),
                     seeded: bit(13),
                     invalid: bit(14),
+                    source_lacks: bit(15),
                 }
             })
         })
@@ -381,8 +402,8 @@ mod tests {
         for facts in every_combination() {
             seen.insert(decide(&facts).label);
         }
-        for row in &ROWS {
-            assert!(seen.contains(row.label), "row {} can never fire", row.label);
+        for label in labels() {
+            assert!(seen.contains(label), "row {label} can never fire");
         }
     }
 
@@ -392,8 +413,13 @@ mod tests {
             let Decision { label, verdict } = decide(&f);
             let stranger = matches!(f.kinship, Kinship::Descendant | Kinship::Unrelated);
             let line = matches!(f.kinship, Kinship::Same | Kinship::AtFork | Kinship::Behind);
+            let copies = matches!(
+                decide(&Facts { source_lacks: false, ..f }).verdict,
+                Verdict::UpdateMarks | Verdict::UpdateAll | Verdict::UpdateSeeded
+            );
             let must_refuse = f.target_serves
                 || stranger
+                || (f.source_lacks && copies)
                 || (f.kinship != Kinship::New && (f.own || f.source_old));
             assert_eq!(verdict == Verdict::Refuse, must_refuse, "{label}: {f:?}");
             match verdict {

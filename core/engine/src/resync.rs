@@ -42,6 +42,7 @@ impl Primary {
         self.retaining = true;
         self.order_lost = !nothing_to_do;
         self.consistent_at = None;
+        self.peer_consistent = nothing_to_do;
         self.told_to_log = false;
         self.cursors = Cursors::all_at(head);
         self.flow = Some(Flow::behind(head));
@@ -70,6 +71,7 @@ impl Primary {
         let wanted = self.flow.is_some()
             && !self.order_lost
             && !self.marks.none_stale()
+            && self.lack.is_none()
             && self.faulted.is_none();
         if wanted && !self.copier.running {
             self.copier.running = true;
@@ -313,7 +315,7 @@ impl Primary {
     /// restart, its region is still marked.
     pub(crate) fn shed_copy(&mut self, at: Sequence, s: &mut Shared) {
         let Some(entry) = self.line.get_mut(at) else { return };
-        if !self.order_lost || !self.copier.is_of_this_round(&entry.item) {
+        if !self.order_lost || self.lack.is_some() || !self.copier.is_of_this_round(&entry.item) {
             return;
         }
         if let Some(payload) = entry.item.payload.take() {

@@ -20,16 +20,15 @@
 //! Every arrow into Primary and every arrow out of it passes a durable superblock first. An old primary is never
 //! silently primary: it goes on only when its peer says that it did not.
 
-use crate::effect::{Effect, StoreOp};
+use crate::effect::Effect;
 use crate::engine::Engine;
 use crate::event::{Command, CommandId};
 use crate::refusal::Refusal;
 use crate::save::Goal;
 use crate::session::Link;
-use crate::shared::Purpose;
 use alloc::format;
 use alloc::string::String;
-use helio_units::{Mode, Moment, VolumeIndex};
+use helio_units::{Mode, Moment};
 
 /// Where a leaving primary goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,6 +180,7 @@ impl Engine {
             Command::Log => self.log(),
             Command::Update => self.update(id),
             Command::Full => self.full(id),
+            Command::Reverse { full } => self.reverse(id, full),
             Command::GiveUpSafeCopy => {
                 self.give_up_safe_copy();
                 self.update(id)
@@ -207,6 +207,9 @@ impl Engine {
         if self.standing.is_leaving() {
             return Err(busy());
         }
+        if self.is_lacking() {
+            return Err(self.lacks("log"));
+        }
         let Some(primary) = &mut self.primary else { return Err(self.not_primary("log")) };
         primary.told_to_log = true;
         primary.peer_keeping.refused = None;
@@ -218,6 +221,9 @@ impl Engine {
     fn update(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
         if self.standing.is_leaving() {
             return Err(busy());
+        }
+        if let Some(text) = self.pull_on() {
+            return Ok(Some(text));
         }
         if let Some(primary) = &mut self.primary {
             primary.faulted = None;
@@ -255,6 +261,9 @@ impl Engine {
     fn full(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
         if self.standing.is_leaving() {
             return Err(busy());
+        }
+        if self.is_lacking() {
+            return Err(self.lacks("full"));
         }
         if self.primary.is_some() && self.is_seeding() {
             return self.seed_given_up().map(Some);
@@ -334,16 +343,7 @@ impl Engine {
             Standing::Leaving { command, to, until, stage: LeaveStage::Draining }
                 if self.is_delivered(until) =>
             {
-                let volumes = self.shared.config.volumes.len() as u16;
-                self.stand(Standing::Leaving {
-                    command,
-                    to,
-                    until,
-                    stage: LeaveStage::Flushing(volumes),
-                });
-                for volume in (0..volumes).map(VolumeIndex) {
-                    self.shared.store(volume, StoreOp::Flush, Purpose::Flush(volume));
-                }
+                self.flush_last(command, to, until);
             }
             Standing::Closing { command, saving: false } if self.can_leave_following() => {
                 if self.follower.streaming {

@@ -55,6 +55,10 @@ pub(crate) enum Goal {
     SeedBegun { command: CommandId, at: u64 },
     /// The disk is in place with that process of the peer.
     Seeded { command: CommandId, incarnation: u64 },
+    /// This node lacks regions that its peer holds.
+    Lacking,
+    /// It lacks nothing any more.
+    Whole,
 }
 
 /// The record of a side that is given up.
@@ -180,6 +184,8 @@ impl Engine {
                 (b.seeding, b.marks_void, b.equal) = (at, false, false);
             }
             Goal::Seeded { .. } => b.seeding = 0,
+            Goal::Lacking => self.shape_lacking(b),
+            Goal::Whole => b.consistent = true,
         }
     }
 
@@ -212,6 +218,19 @@ impl Engine {
         }
         b.alone = true;
         b.hold = 0;
+    }
+
+    fn shape_lacking(&mut self, b: &mut Superblock) {
+        b.consistent = false;
+        let reversal = self.primary.as_ref().and_then(|p| p.lack.as_ref()).and_then(|l| l.reversal);
+        if let Some(reversal) = reversal {
+            // What this node answered until here is given up: a generation of its own begins, and nothing in it was
+            // answered without the peer.
+            let number = b.lineage.generation.number + 1;
+            b.head = reversal.head;
+            b.lineage = b.lineage.fork(Generation { number, tag: self.roll() }, b.head);
+            b.alone = false;
+        }
     }
 
     pub(crate) fn superblock_saved(&mut self, ok: bool, sequence: u64) {
@@ -260,6 +279,8 @@ impl Engine {
             }
             Goal::SeedBegun { command, .. } => self.seed_begun(command),
             Goal::Seeded { command, incarnation } => self.seeded(command, incarnation),
+            Goal::Lacking => self.lacking_saved(),
+            Goal::Whole => self.whole_saved(),
         }
         self.save_next();
     }
@@ -305,6 +326,7 @@ impl Engine {
                 _,
             ) => self.refuse_command(Some(command), text),
             (Goal::Closed, Standing::Closing { command, .. }) => self.stop_now(Some(command)),
+            (Goal::Lacking, _) => self.lack_unrecorded(),
             (Goal::Alone, Standing::Primary) => {
                 if let Some(primary) = &mut self.primary {
                     primary.refuse_alone(&mut self.shared);

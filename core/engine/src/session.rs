@@ -170,6 +170,7 @@ impl Engine {
         self.peer_is_not_told();
         self.follower.disconnected(&mut self.shared);
         self.teller.forget();
+        self.peer_reads.forget();
         if let Some(primary) = &mut self.primary {
             primary.stream_broken(&mut self.shared);
         }
@@ -235,6 +236,7 @@ impl Engine {
                 self.peer_talks_lease(talk);
                 Ok(())
             }
+            Message::Reading(talk) if up => self.peer_reading(talk),
             Message::PromoteReply { granted, text } if up => {
                 self.promotion_answered(granted, text);
                 Ok(())
@@ -258,9 +260,7 @@ impl Engine {
     }
 
     fn release_stray(&mut self, message: &Message) {
-        if let Message::Item(item) = message
-            && let Some(payload) = item.payload
-        {
+        if let Some(payload) = message.payload() {
             self.shared.release(payload.id);
         }
     }

@@ -7,7 +7,9 @@ use crate::config::Config;
 use crate::copier::JobId;
 use crate::cover::{Change, Cover, Parked};
 use crate::effect::{Answer, Effect, Keep, Loudness, Note, StoreOp};
+use crate::lack::{Pulled, Reader};
 use crate::lease::Lease;
+use crate::peer_read::PeerRead;
 use crate::plant::{Plant, planted};
 use crate::seed::Look;
 use crate::survey::StretchId;
@@ -21,7 +23,7 @@ use helio_units::{Bytes, Extent, IoId, Moment, PayloadId, RequestId, Sequence, V
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// A client reads.
-    Read(RequestId),
+    Read(Reader),
     /// The local leg of an item of a primary.
     Local(Sequence),
     /// The copier reads a region.
@@ -47,6 +49,12 @@ pub(crate) enum Purpose {
     Cover(VolumeIndex),
     /// A look at a sample of a disk that was shipped.
     Seed(Look),
+    /// The primary reads here.
+    PeerRead(PeerRead),
+    /// A region that was lacking here is written.
+    Pull(Pulled),
+    /// A flush behind the last of those.
+    Pulled(VolumeIndex, u32),
 }
 
 /// Counters for status; they only grow.
@@ -186,6 +194,11 @@ impl Shared {
             What::Looks => {}
         }
         purpose
+    }
+
+    /// Whether a client's read is under way here.
+    pub(crate) fn reads_under_way(&self) -> bool {
+        self.ios.iter().flatten().any(|io| matches!(io.purpose, Purpose::Read(_)))
     }
 
     pub(crate) fn send(&mut self, message: Message) {

@@ -253,6 +253,12 @@ impl Engine {
                 (Standing::Returning, _) if self.members.are_foreign() => {
                     String::from("was primary when it stopped, and its disk is another one now")
                 }
+                (Standing::Returning, _) if !self.superblock.consistent => {
+                    format!(
+                        "was primary when it stopped, and lacks what only {peer} holds; `helio promote {}` there",
+                        self.shared.config.group
+                    )
+                }
                 (Standing::Returning, _) => {
                     format!(
                         "was primary when it stopped; waits to hear from {peer} whether to go on"
@@ -264,6 +270,9 @@ impl Engine {
             };
         };
         match self.state() {
+            State::Queuing if primary.peer_keeping.refused.is_some() => {
+                self.needs_room().unwrap_or_default()
+            }
             State::Queuing => {
                 format!("{}; writes wait in the queue in their order", self.session.why)
             }
@@ -280,6 +289,9 @@ impl Engine {
             }
             State::Logging => format!("{}; {}", self.session.why, primary.dropped_because),
             State::NeedsRoom => self.needs_room().unwrap_or_default(),
+            State::Syncing if primary.lack.is_some() => {
+                format!("served from {peer} where this node lacks it; that is pulled from there")
+            }
             State::Syncing if primary.faulted.is_some() => {
                 String::from("a local write or read failed; see the fault")
             }
@@ -299,7 +311,7 @@ impl Engine {
             changing: self.changing(),
             state,
             generation: self.superblock.lineage.generation,
-            consistent: primary.is_some() || self.is_consistent(),
+            consistent: primary.map_or(self.is_consistent(), |p| p.lack.is_none()),
             mode: config.mode,
             effective: primary.map_or(config.mode, |p| p.effective(config.mode)),
             level: state == State::Replicating && self.level_since().is_some(),
@@ -378,6 +390,13 @@ impl Engine {
     }
 
     fn fault_text(&self) -> Option<String> {
+        let lost = self.primary.as_ref().and_then(|p| p.lost_text(&self.shared));
+        if lost.is_some() && !self.metadata_failed {
+            return lost;
+        }
+        if self.metadata_failed && self.is_lacking() {
+            return Some("the metadata file cannot be written".to_string());
+        }
         match self.failed() {
             Some((volume, fault)) => {
                 Some(format!("volume {} failed on this node: {fault}", volume.0))
@@ -484,6 +503,12 @@ impl Engine {
         self.recorder.dump()
     }
 
+    /// Whether this node is primary and lacks regions that its peer holds.
+    #[must_use]
+    pub fn lacks_regions(&self) -> bool {
+        self.is_lacking()
+    }
+
     /// Whether the peer's copy may differ from this primary's at that place; for tests and proofs.
     #[must_use]
     pub fn is_marked(&self, volume: VolumeIndex, offset: u64) -> bool {
@@ -524,7 +549,7 @@ impl Engine {
 impl Primary {
     fn sync_status(&self, now: Moment) -> Option<SyncStatus> {
         let Copier { running, progress, guess, .. } = &self.copier;
-        (*running && self.flow.is_some()).then(|| SyncStatus {
+        ((*running || self.lack.is_some()) && self.flow.is_some()).then(|| SyncStatus {
             to_copy: progress.to_copy,
             copied: progress.copied,
             shipped: progress.shipped,

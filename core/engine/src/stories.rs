@@ -247,6 +247,11 @@ impl Desk {
         self.said.iter().rev().find_map(start).expect("a stream began")
     }
 
+    /// The generation its record says.
+    fn lineage_now(&self) -> Lineage {
+        self.engine.superblock.lineage
+    }
+
     fn accuses(&self) -> bool {
         let offended =
             |m: &Message| matches!(m, Message::Goodbye { parting: Parting::Protocol, .. });
@@ -273,6 +278,7 @@ fn config() -> Config {
         hot_extents: HOT_EXTENTS,
         resync: ResyncConfig::default(),
         safe_copy: SafeCopy::On { bound: None },
+        on_error: OnError::Pass,
         hook_before_sync: false,
         hold: core::time::Duration::ZERO,
     }
@@ -654,7 +660,9 @@ fn digests_are_read_only_once_the_stream_is_adopted() {
 
 mod ask;
 mod invalid;
+mod lack;
 mod lease;
+mod lose;
 mod seed;
 mod survey;
 #[path = "switch_stories.rs"]

@@ -85,6 +85,7 @@ impl Primary {
         self.flow = Some(Flow::behind(self.line.head));
         s.verify.rewind();
         self.cursors.sent = Sequence(from.0 - 1);
+        self.peer_consistent = consistent;
         let keep = self.peer_keeping.ask(from, consistent, s);
         let marked = self.marks.stale_bytes().0;
         let to_copy = if consistent { 0 } else { self.chunks_from(from) + marked };
@@ -191,11 +192,16 @@ impl Primary {
             self.consistent_at = None;
             self.peer_keeping.is_over();
             self.order_lost = false;
+            self.peer_consistent = true;
             self.copier.running = false;
             s.info(format!("the peer's copy is consistent again as of item {at}"));
+            if self.lack.is_some() {
+                self.consider_all(s);
+            }
         }
         let settled = !self.order_lost && self.consistent_at.is_none();
-        let (head, cursors, mode) = (self.line.head, self.cursors, s.config.mode);
+        let (head, cursors) = (self.line.head, self.cursors);
+        let mode = self.wanted_mode(s.config.mode);
         let mut closes = false;
         let Some(flow) = &mut self.flow else { return };
         if let Pace::Behind { until } = flow.pace
@@ -237,6 +243,7 @@ impl Primary {
     pub(crate) fn stream_broken(&mut self, s: &mut Shared) {
         self.flow = None;
         self.copier.unask(&mut self.marks);
+        self.unask();
         if self.order_lost {
             self.drop_queue("the link broke while order was lost", s);
         }

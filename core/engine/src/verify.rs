@@ -373,7 +373,8 @@ impl Primary {
 
     /// Counts what was compared, and asks for as much more as the bounds allow.
     pub(crate) fn verify_step(&mut self, s: &mut Shared) {
-        if s.verify.run.is_none() {
+        // What is lacking here would be found different, and is known.
+        if s.verify.run.is_none() || self.lack.is_some() {
             return;
         }
         s.verify.wake(&s.config.volumes, s.now);

@@ -14,6 +14,7 @@ use crate::config::{ITEM_BYTES_MAX, WhenFull};
 use crate::copier::JobId;
 use crate::effect::{Answer, StoreOp};
 use crate::event::{Operation, Request, StoreOutcome};
+use crate::lack::Pulled;
 use crate::lease;
 use crate::line::Entry;
 use crate::plant::{Plant, planted};
@@ -117,6 +118,8 @@ pub(crate) enum Ticket {
     Survey(StretchId),
     /// A verify.
     Verify(Check),
+    /// The puller.
+    Pull(Pulled),
 }
 
 /// The pieces of a long extent: cut where [`ITEM_BYTES_MAX`] divides the volume.
@@ -163,8 +166,7 @@ impl Primary {
         };
         match operation {
             Operation::Read(extent) => {
-                let op = StoreOp::Read { extent, look_for_zeros: false };
-                s.store(volume, op, Purpose::Read(id));
+                self.read(id, volume, extent, s);
             }
             Operation::Write { fua, .. } => {
                 let slot = self.slots.open(id, 1, s.now);
@@ -217,7 +219,8 @@ impl Primary {
     /// The policy in force. In logging nothing is queued but what the local store is busy with, so only waiting
     /// makes sense.
     fn when_full(&self, s: &Shared) -> WhenFull {
-        if !self.retaining {
+        // What is lacking here has no other record than the queue's bytes.
+        if !self.retaining || self.lack.is_some() {
             WhenFull::Block
         } else if self.flow.is_some() {
             s.config.queue.connected
@@ -256,7 +259,7 @@ impl Primary {
     /// At the bound, the payload of items the peer has completed may go, before they are durable there (rule 3):
     /// should the peer restart, marks take their place.
     fn shed_completed(&mut self, s: &mut Shared) {
-        if self.flow.is_none() {
+        if self.flow.is_none() || self.lack.is_some() {
             return;
         }
         for entry in self.line.iter_mut() {
@@ -296,12 +299,20 @@ impl Primary {
             payload: part.payload,
         };
         self.push(item, Some(part.slot), part.cost(), s);
-        s.store(part.volume, part.store_op(), Purpose::Local(item.sequence));
+        if self.is_lost(part.volume) {
+            // Its region is lacking: the peer's copy alone gets it.
+            self.local_done(item.sequence, StoreOutcome::Done, s);
+        } else {
+            s.store(part.volume, part.store_op(), Purpose::Local(item.sequence));
+        }
     }
 
     /// Puts an item on the line, its regions marked first.
     pub(crate) fn push(&mut self, item: Item, slot: Option<SlotId>, cost: Bytes, s: &Shared) {
         let pended = item.kind.changes_data() && self.retaining;
+        if item.kind.changes_data() {
+            self.touch(item.volume, item.extent);
+        }
         if pended {
             self.marks.pend(item.volume, item.extent);
         } else if item.kind.changes_data() {
@@ -337,6 +348,9 @@ impl Primary {
         let slot = entry.slot;
         if let StoreOutcome::Failed(fault) = outcome {
             entry.local = Local::Failed;
+            if self.may_lose(item.volume, s) {
+                self.lose(item.volume, &outcome, s);
+            }
             self.local_failed(item, slot, fault, s);
         }
         self.advance_here();
@@ -362,7 +376,7 @@ impl Primary {
             self.failed_at.get_or_insert(item.sequence);
             self.copier.unsure_upto = item.sequence.max(self.copier.unsure_upto);
         }
-        if let Some(SlotId(slot)) = slot {
+        if let (Some(SlotId(slot)), false) = (slot, self.absolves(&item)) {
             self.slots.slots[slot as usize].denied = Some(Denial::Store(fault));
         }
         self.fault(item.volume, fault, s);
@@ -380,6 +394,7 @@ impl Primary {
                 Ticket::Copy(job) => self.copy_read(job, s),
                 Ticket::Survey(stretch) => self.survey_look(stretch, s),
                 Ticket::Verify(check) => Self::verify_read(check, s),
+                Ticket::Pull(ticket) => self.pull_write(ticket, s),
             }
         }
     }
@@ -388,10 +403,11 @@ impl Primary {
     pub(crate) fn consider(&mut self, at: Sequence, s: &mut Shared) {
         let effective = self.effective(s.config.mode);
         let received = self.flow.is_some() && at <= self.cursors.received;
-        let Some(entry) = self.line.get_mut(at) else { return };
+        let Some(entry) = self.line.get(at) else { return };
         if entry.answered {
             return;
         }
+        let Some(local) = self.local_leg(&entry.item, entry.local) else { return };
         let remote = match (entry.peer_completed, received) {
             (true, _) => Remote::Completed,
             (false, true) => Remote::Received,
@@ -404,22 +420,25 @@ impl Primary {
         let there = !self.order_lost && lease::is_there(s.config.mode, remote);
         let alone = if withheld { there } else { self.alone };
         let covered = effective != Mode::Async || alone || planted(Plant::AnswerUnrecorded);
-        let evidence = Evidence { local: entry.local, remote, covered };
+        let evidence = Evidence { local, remote, covered };
         let answer = match ack::satisfied(effective, evidence) {
             Some(proof) => Answer::Done(proof),
-            None if entry.local == Local::Failed || (!covered && self.unrecorded) => {
+            None if local == Local::Failed || (!covered && self.unrecorded) => {
                 Answer::Denied(Denial::Store(StoreFault::Io))
             }
             None if entry.local == Local::Done && withheld && s.lease.gives_up => {
                 Answer::Denied(Denial::NotPrimary)
             }
             None => {
-                self.wants_alone |= entry.local == Local::Done && !covered && !withheld;
+                self.wants_alone |= local == Local::Done && !covered && !withheld;
                 return;
             }
         };
-        entry.answered = true;
-        if let Some(slot) = entry.slot {
+        let slot = entry.slot;
+        if let Some(entry) = self.line.get_mut(at) {
+            entry.answered = true;
+        }
+        if let Some(slot) = slot {
             self.part_answered(slot, at, answer, s);
         }
     }
@@ -456,6 +475,28 @@ impl Primary {
             self.slots.free.push(at);
             s.reply(request, Answer::Denied(denial));
         }
+    }
+
+    /// Every request of a client's that waits for the peer fails; what this node's store is busy with waits for that
+    /// first. Returns whether there was any.
+    pub(crate) fn deny_all(&mut self, s: &mut Shared) -> bool {
+        let denial = Denial::Store(StoreFault::Io);
+        let mut any = false;
+        while let Some(part) = self.queue.take_waiting(s.now) {
+            any = true;
+            self.deny(part, denial, s);
+        }
+        for at in (self.line.first().0..=self.line.head.0).map(Sequence) {
+            let waits = |entry: &&mut Entry| !entry.answered && entry.local != Local::Pending;
+            let Some(entry) = self.line.get_mut(at).filter(waits) else { continue };
+            entry.answered = true;
+            if let Some(SlotId(slot)) = entry.slot {
+                any = true;
+                self.slots.slots[slot as usize].denied = Some(denial);
+                self.part_answered(SlotId(slot), at, Answer::Denied(denial), s);
+            }
+        }
+        any
     }
 
     /// Considers every answer again: the effective mode or the peer's cursors changed as a whole.

@@ -70,6 +70,7 @@ impl Node {
             hot_extents: helio_engine::HOT_EXTENTS,
             resync: ResyncConfig::default(),
             safe_copy: helio_engine::SafeCopy::Off,
+            on_error: helio_engine::OnError::Pass,
             hook_before_sync: false,
             hold: Duration::ZERO,
         };

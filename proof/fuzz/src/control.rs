@@ -106,6 +106,7 @@ fn by_operation(mut data: &[u8]) {
         Operation::Mode
             | Operation::Promote
             | Operation::Resolve
+            | Operation::Reverse
             | Operation::Update
             | Operation::QueueSet
             | Operation::Verify
@@ -128,6 +129,7 @@ fn named(command: &Command) -> Option<&String> {
         | Command::Switch { group }
         | Command::Explain { group }
         | Command::Resolve { group, .. }
+        | Command::Reverse { group, .. }
         | Command::Queue { group }
         | Command::QueueSet { group, .. }
         | Command::QueueReset { group }

@@ -64,6 +64,11 @@ pub(crate) enum Fault {
     },
     /// The peer is to begin anew, from a disk that is shipped.
     Seed,
+    /// The operator takes the secondary's copy, and tries again while clients are in the way.
+    Reverse {
+        full: bool,
+        tries: u32,
+    },
 }
 
 impl Fault {
@@ -109,6 +114,7 @@ impl Fault {
             Self::LyingFlush(_) => (Kind::LyingFlush, "lying-flush"),
             Self::Lease => (Kind::Lease, "lease"),
             Self::Seed => (Kind::Seed, "seed"),
+            Self::Reverse { .. } => (Kind::Reverse, "reverse"),
         }
     }
 
@@ -122,9 +128,14 @@ impl Fault {
             Self::Hang(side) => up(side) && !cluster.node(side).hangs(cluster.now()),
             Self::CleanStop(side) => up(side),
             Self::Lease => lease_holder(cluster).is_some(),
-            Self::Switch | Self::SplitBrain | Self::Usurp { .. } => {
+            Self::Switch
+            | Self::SplitBrain
+            | Self::Usurp { .. }
+            | Self::Reverse { tries: 0, .. } => {
                 Side::BOTH.into_iter().any(|side| cluster.node(side).serves())
             }
+            // One that is counted already.
+            Self::Reverse { .. } => false,
             _ => true,
         }
     }
@@ -190,6 +201,7 @@ impl Driver {
             Kind::LyingFlush => Fault::LyingFlush(side),
             Kind::Lease => Fault::Lease,
             Kind::Seed => Fault::Seed,
+            Kind::Reverse => Fault::Reverse { full: dice.chance(1, 4), tries: 0 },
         }
     }
 
@@ -349,8 +361,33 @@ impl Driver {
                     span(&mut self.dice, Duration::from_millis(1), Duration::from_millis(300));
                 cluster.measure_link(serving.unwrap_or(Side::Lyon), round_trip, Rate::mbit(1000));
             }
+            Fault::Reverse { full, tries } => {
+                if let Some(side) = serving {
+                    self.take_back(side, (full, tries), cluster, oracle);
+                }
+            }
             _ => {}
         }
+    }
+
+    /// Logging first, so that there is something to throw away; then the reversal, which no client may be in the way of.
+    fn take_back(
+        &mut self,
+        side: Side,
+        (full, tries): (bool, u32),
+        cluster: &mut Cluster,
+        oracle: &mut Oracle,
+    ) {
+        let engine = cluster.node(side).engine.as_ref();
+        if tries > 40 || engine.is_none_or(|engine| engine.lacks_regions()) {
+            return;
+        }
+        let command = if tries == 0 { Command::Log } else { Command::Reverse { full } };
+        self.command(cluster, oracle, side, command);
+        let (least, most) = (Duration::from_micros(100), Duration::from_millis(30));
+        let pause = span(&mut self.dice, least, most) * if tries == 0 { 10 } else { 1 };
+        let again = Fault::Reverse { full, tries: tries + 1 };
+        self.at(cluster.now() + pause, Act::Break(again));
     }
 
     /// Trouble that comes when two have just met, when a conversation has the most to lose.

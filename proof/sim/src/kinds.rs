@@ -70,12 +70,14 @@ pub enum Kind {
     Lease,
     /// The first sync comes by a disk that is shipped.
     Seed,
+    /// The operator takes the secondary's copy over the primary's own.
+    Reverse,
 }
 
 /// Kind, name, how likely in parts of the sum, and the faults it brings.
 type Row = (Kind, &'static str, u32, &'static [&'static str]);
 
-const KINDS: [Row; 27] = [
+const KINDS: [Row; 28] = [
     (Kind::Weather, "weather", 8, &["weather"]),
     (Kind::Silence, "silence", 12, &["silence"]),
     (Kind::OneWay, "one-way", 8, &["one-way"]),
@@ -103,6 +105,7 @@ const KINDS: [Row; 27] = [
     (Kind::LyingFlush, "lying-flush", LYING_FLUSH, &["lying-flush"]),
     (Kind::Lease, "lease", 20, &["lease"]),
     (Kind::Seed, "seed", 10, &["seed"]),
+    (Kind::Reverse, "reverse", 4, &["reverse"]),
 ];
 
 /// How likely a kind is that is asked for by name and has no odds of its own yet.

@@ -113,7 +113,7 @@ fn summary(walk: &Walk, seconds: f64, coverage: bool) {
     println!(
         "{} seeds in {seconds:.1} s ({:.0} seeds/s), {} broken\n\
          {} client writes ({} per seed, 2000 and more in {} seeds), {} answers, {} crashes, {} power cuts, {} link \
-         cuts, {} promotions, {} resyncs, {} rejoined as new, {} gave up their side, {} restored, {} verifies, {} rotten \
+         cuts, {} promotions, {} resyncs, {} rejoined as new, {} gave up their side, {} restored, {} took the other copy, {} verifies, {} rotten \
          blocks, {} events",
         walk.seeds,
         walk.seeds as f64 / seconds.max(1e-9),
@@ -130,6 +130,7 @@ fn summary(walk: &Walk, seconds: f64, coverage: bool) {
         c.wipes,
         c.yields,
         c.restores,
+        c.reversals,
         c.verifies,
         c.rotten,
         c.steps

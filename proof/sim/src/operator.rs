@@ -129,6 +129,12 @@ impl Driver {
                     continue;
                 }
             }
+            let lost = status.fault.as_ref().is_some_and(|text| text.contains("own disk"));
+            if leading && lost && (self.healing || self.dice.chance(1, 5)) {
+                // Its store is to be replaced: the other one leads meanwhile.
+                self.command(cluster, oracle, side, Command::Demote);
+                continue;
+            }
             let idle = matches!(status.state, State::Logging | State::NeedsRoom)
                 && status.link.word == "connected";
             let wants = idle || status.fault.is_some();
@@ -160,6 +166,12 @@ impl Driver {
         if serving.len() == 2 && heard("two-primaries") {
             let victim = serving[self.dice.below(2) as usize];
             self.command(cluster, oracle, victim, Command::Demote);
+        }
+        if let [serving] = serving[..]
+            && heard("source-lacks")
+        {
+            // Its peer's copy, whatever it became, is all there is.
+            self.command(cluster, oracle, serving, Command::Demote);
         }
         let lost = [
             "diverged",
@@ -230,7 +242,8 @@ impl Driver {
             self.restore_one(cluster, oracle);
             return;
         }
-        if known(&best.other()) && !known(&best) {
+        let whole = |side: &Side| cluster.node(*side).superblock().is_some_and(|r| r.consistent);
+        if known(&best.other()) && !known(&best) && whole(&best.other()) {
             return;
         }
         let force = self.dice.chance(1, 2);
@@ -250,6 +263,15 @@ impl Driver {
         if let Some(side) = Side::BOTH.into_iter().find(keeps) {
             let force = !cluster.node(side.other()).is_up();
             self.command(cluster, oracle, side, Command::Restore { force });
+            return;
+        }
+        // A primary that lacked regions crashed, and so did its peer before it was in order again: its copy is all there is.
+        let lacked = |side: &Side| {
+            let record = cluster.node(*side).superblock();
+            record.is_some_and(|r| r.role == Role::Primary && !r.consistent)
+        };
+        if let Some(side) = Side::BOTH.into_iter().find(lacked) {
+            self.wipe(side.other(), cluster);
         }
     }
 }

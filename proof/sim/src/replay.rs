@@ -215,6 +215,7 @@ mod tests {
             granularity: helio_engine::REGION,
             resync: helio_engine::ResyncConfig::default(),
             safe_copy: helio_engine::SafeCopy::Off,
+            on_error: helio_engine::OnError::Pass,
             hook_before_sync: false,
             hold: Duration::ZERO,
             hot_extents: helio_engine::HOT_EXTENTS,

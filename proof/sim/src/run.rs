@@ -47,6 +47,8 @@ pub struct Counts {
     pub yields: u64,
     /// Kept images restored.
     pub restores: u64,
+    /// Primaries that took their peer's copy over their own.
+    pub reversals: u64,
     /// Verifies that went over whole images.
     pub verifies: u64,
     /// Blocks that rotted, and were found.
@@ -69,6 +71,7 @@ impl Counts {
         self.wipes += other.wipes;
         self.yields += other.yields;
         self.restores += other.restores;
+        self.reversals += other.reversals;
         self.verifies += other.verifies;
         self.rotten += other.rotten;
         self.steps += other.steps;
@@ -145,6 +148,7 @@ pub fn run(telling: &Telling, story: Option<Story<'_>>) -> Verdict {
         wipes: tally.wipes,
         yields: tally.yields,
         restores: stage.oracle.restores,
+        reversals: stage.oracle.reversals,
         ..stage.counts
     };
     Verdict { counts, coverage: stage.driver.coverage, broken }

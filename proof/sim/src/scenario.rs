@@ -3,7 +3,9 @@
 
 use crate::replay::Script;
 use core::time::Duration;
-use helio_engine::{Config, QUEUE_ITEMS_SNDR, QueueConfig, ResyncConfig, SafeCopy, WhenFull};
+use helio_engine::{
+    Config, OnError, QUEUE_ITEMS_SNDR, QueueConfig, ResyncConfig, SafeCopy, WhenFull,
+};
 use helio_netmodel::{Dice, Ppm, Profile};
 use helio_twin::{
     BLOCK, Before, Clock, Cluster, Disk, Latency, Metadata, Node, Place, Side, Stamp, Wire,
@@ -110,6 +112,7 @@ impl Scenario {
             } else {
                 SafeCopy::Off
             },
+            on_error: pick(&mut dice, &[OnError::Pass, OnError::ServeFromPeer]),
             hook_before_sync: false,
             hold: Duration::ZERO,
         };

@@ -18,6 +18,7 @@ pub mod lineage;
 pub mod marks;
 pub mod message;
 pub mod page;
+pub mod reading;
 pub mod roles;
 pub mod superblock;
 

@@ -19,12 +19,14 @@
 //! | 17 to 19 | [`crate::roles`] |
 //! | 21 to 23 | [`crate::lease`] |
 //! | 24, 27 | [`crate::invalid`] |
+//! | 25, 26 | [`crate::reading`] (payload follows some) |
 
 use crate::copying::Copying;
 use crate::cursor::{Reader, Short, Writer};
 use crate::invalid::Invalid;
 use crate::lease::Lease;
 use crate::lineage::Lineage;
+use crate::reading::{Reading, Told};
 use crate::roles::Roles;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -363,6 +365,8 @@ pub enum Message {
     Lease(Lease),
     /// About metadata that cannot be written.
     Invalid(Invalid),
+    /// About regions that the primary lacks.
+    Reading(Reading),
 }
 
 impl Message {
@@ -383,16 +387,33 @@ impl Message {
             Self::Roles(talk) => talk.code(),
             Self::Lease(talk) => talk.code(),
             Self::Invalid(talk) => talk.code(),
+            Self::Reading(talk) => talk.code(),
+        }
+    }
+
+    /// The payload that follows its body.
+    #[must_use]
+    pub const fn payload(&self) -> Option<Payload> {
+        match self {
+            Self::Item(item) => item.payload,
+            Self::Reading(talk) => talk.payload(),
+            _ => None,
+        }
+    }
+
+    /// Gives the payload that arrived with it its name here.
+    pub const fn name_payload(&mut self, id: PayloadId) {
+        match self {
+            Self::Item(Item { payload: Some(payload), .. })
+            | Self::Reading(Reading::Told { what: Told::Bytes(payload), .. }) => payload.id = id,
+            _ => {}
         }
     }
 
     /// Bytes of payload that follow its body.
     #[must_use]
     pub fn payload_length(&self) -> u32 {
-        match self {
-            Self::Item(item) => item.payload.map_or(0, |p| p.length),
-            _ => 0,
-        }
+        self.payload().map_or(0, |payload| payload.length)
     }
 
     /// Appends the body to `out`.
@@ -452,6 +473,7 @@ impl Message {
             Self::Roles(talk) => talk.encode(&mut w),
             Self::Lease(talk) => talk.encode(&mut w),
             Self::Invalid(talk) => talk.encode(&mut w),
+            Self::Reading(talk) => talk.encode(&mut w),
         }
     }
 
@@ -507,6 +529,7 @@ impl Message {
             17..=19 => Self::Roles(Roles::decode(code, r)?),
             21..=23 => Self::Lease(Lease::decode(code, r)?),
             24 | 27 => Self::Invalid(Invalid::decode(code, r)?),
+            25 | 26 => Self::Reading(Reading::decode(code, r, payload_length)?),
             _ => return Err(Short),
         })
     }

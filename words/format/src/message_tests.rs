@@ -83,6 +83,20 @@ fn roles() -> impl Strategy<Value = Roles> {
     ]
 }
 
+fn reading() -> impl Strategy<Value = Reading> {
+    let place = (any::<u16>(), any::<u32>(), 1..=PAYLOAD_BYTES_MAX, any::<bool>());
+    let payload = (1..=PAYLOAD_BYTES_MAX).prop_map(|length| Payload { id: PayloadId(0), length });
+    let what = prop_oneof![Just(Told::Zeros), payload.prop_map(Told::Bytes), Just(Told::Failed)];
+    prop_oneof![
+        (any::<[u64; 2]>(), place).prop_map(|([ticket, at], (volume, offset, length, zeros))| {
+            let extent = Extent::new(u64::from(offset), u64::from(length));
+            let (after, volume) = (Sequence(at), VolumeIndex(volume));
+            Reading::Wanted { ticket, after, volume, extent, zeros }
+        }),
+        (any::<u64>(), what).prop_map(|(ticket, what)| Reading::Told { ticket, what }),
+    ]
+}
+
 fn hello() -> impl Strategy<Value = Message> {
     (any::<[bool; 8]>(), lineage(), any::<[u64; 5]>(), "[a-z]{0,64}").prop_map(
         |(f, lineage, n, name)| {
@@ -176,6 +190,7 @@ pub(crate) fn any_message() -> impl Strategy<Value = Message> {
         lease().prop_map(Message::Lease),
         generation().prop_map(|generation| Message::Invalid(Invalid::Failed { generation })),
         Just(Message::Invalid(Invalid::Recorded)),
+        reading().prop_map(Message::Reading),
         (prop::sample::select(Parting::ALL.to_vec()), ".{0,100}")
             .prop_map(|(parting, text)| Message::Goodbye { parting, text }),
         (generation(), any::<u64>()).prop_map(|(generation, durable)| {

@@ -5,7 +5,7 @@ use super::{Daemon, of_refusal};
 use crate::control::Reply;
 use crate::saved::{self, SaveError, Saved};
 use crate::shard::{Ask, Clock, Losing};
-use helio_api::{Accepted, ApiError, Explanation, ResolveRequest, code};
+use helio_api::{Accepted, ApiError, Explanation, ResolveRequest, ReverseRequest, code};
 use std::path::PathBuf;
 
 impl Daemon {
@@ -43,6 +43,33 @@ impl Daemon {
             *message = format!("{kept}; {message}");
         }
         Ok(reply)
+    }
+
+    /// Shows what would be thrown away, saves it, and only then takes the other node's copy.
+    pub(super) async fn reverse(
+        &self,
+        group: String,
+        wish: ReverseRequest,
+    ) -> Result<Reply, ApiError> {
+        self.known(&group)?;
+        let full = wish.full;
+        let ask = |reply| Ask::ThrowingAway { group: group.clone(), full, reply };
+        let losing = self.shard.answer(ask).await?.map_err(of_refusal)?;
+        if !wish.confirmed {
+            let text = format!("what differs on {} of {group} would be overwritten", self.node);
+            let remedy = "repeat with --yes if it may be; it is saved first";
+            let mut error = ApiError::new(code::NEEDS_CONFIRMATION, text, remedy);
+            error.at_stake = Some(losing.stake);
+            return Err(error);
+        }
+        let saved = self.save(&group, wish.save, losing.clone()).await?;
+        let kept = format!("{} were saved in {}", saved.bytes, saved.folder.display());
+        tracing::info!(group, "{kept}");
+        let saved = Box::new(losing);
+        let ask = |reply| Ask::Reverse { group, full, saved, reply };
+        let done = self.shard.answer(ask).await?.map_err(of_refusal)?;
+        let message = format!("{kept}; {done}");
+        Ok(Reply::Accepted(Accepted { message, warnings: Vec::new() }))
     }
 
     /// A side can be saved and given up only where it is.

@@ -218,6 +218,7 @@ fn restart(name: &str, old: &GroupConfig, new: &GroupConfig, lines: &mut Vec<Str
         safe_copy_dir,
         link,
         hooks,
+        on_error,
         volumes,
     } = new;
     changed(old.nodes != *nodes, "nodes");
@@ -225,6 +226,7 @@ fn restart(name: &str, old: &GroupConfig, new: &GroupConfig, lines: &mut Vec<Str
     changed(old.granularity != *granularity, "granularity");
     changed(old.hot_extents != *hot_extents, "hot-extents");
     changed(old.safe_copy_dir != *safe_copy_dir, "safe-copy-dir");
+    changed(old.on_error != *on_error, "on-error");
     changed(old.link != *link, "link");
     changed(old.hooks != *hooks, "hooks");
     compare("volume", &format!("group {name}: "), &old.volumes, volumes, lines);

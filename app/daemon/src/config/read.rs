@@ -35,6 +35,7 @@ const GROUP_KEYS: &[&str] = &[
     "flush-limit",
     "hold",
     "autosync",
+    "on-error",
     "granularity",
     "hot-extents",
     "resync",
@@ -93,6 +94,7 @@ fn group(
     let (peer_timeout, flush_limit) = timeouts(table)?;
     let hold = super::hold::read(table)?;
     let autosync = table.flag("autosync")?.unwrap_or(true);
+    let on_error = super::on_error::read(table)?;
     let (granularity, hot_extents) = marks::read(table)?;
     let resync = resync(table)?;
     let (safe_copy, safe_copy_dir) = safe_copy(table)?;
@@ -125,6 +127,7 @@ fn group(
         flush_limit,
         hold,
         autosync,
+        on_error,
         granularity,
         hot_extents,
         resync,

@@ -18,6 +18,15 @@ pub(crate) struct Losing {
     pub(crate) parts: Vec<Part>,
 }
 
+impl Losing {
+    /// Whether the same would be lost.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let regions =
+            |losing: &Self| losing.parts.iter().map(|p| p.regions.clone()).collect::<Vec<_>>();
+        self.generation == other.generation && regions(self) == regions(other)
+    }
+}
+
 pub(crate) fn explanation(group: &Group, clock: &Clock) -> Explanation {
     let status = group.engine.status(clock.now());
     Explanation {
@@ -47,7 +56,33 @@ fn row(met: &Met, group: &str, clock: &Clock) -> Row {
 }
 
 pub(crate) fn losing(group: &Group, clock: &Clock) -> Result<Losing, Refusal> {
-    let Stake { generation, since, differing } = group.engine.stake()?;
+    let stake = group.engine.stake()?;
+    let intro = format!("{} may differ from {} in", group.config.node, group.peer);
+    let began = began(stake.since, clock);
+    let outro =
+        format!("it is of generation {}, which it wrote on its own {began}", stake.generation);
+    Ok(losing_of(group, clock, stake, &intro, &outro))
+}
+
+fn began(since: Option<helio_units::Moment>, clock: &Clock) -> String {
+    since.map_or_else(
+        || String::from("since before its daemon started"),
+        |at| {
+            let ago = (clock.now() - at).as_secs_f64();
+            format!("since {} ({ago:.1} s ago)", clock.wall(at))
+        },
+    )
+}
+
+/// What a stake comes to, `intro` and `outro` being the words around its size.
+pub(super) fn losing_of(
+    group: &Group,
+    clock: &Clock,
+    stake: Stake,
+    intro: &str,
+    outro: &str,
+) -> Losing {
+    let Stake { generation, since, differing } = stake;
     let part = |(volume, n)| {
         let volume: &super::VolumePlan = volume;
         let here = differing.iter().filter(|(index, _)| *index == VolumeIndex(n));
@@ -60,16 +95,10 @@ pub(crate) fn losing(group: &Group, clock: &Clock) -> Result<Losing, Refusal> {
     };
     let parts: Vec<Part> = group.volumes.iter().zip(0..).map(part).collect();
     let bytes = differing.iter().fold(Bytes::ZERO, |sum, (_, e)| sum + Bytes(e.length));
-    let (node, peer) = (&group.config.node, &group.peer);
     let since = since.map(|at| (clock.wall(at), clock.now() - at));
-    let began = since.map_or_else(
-        || String::from("since before its daemon started"),
-        |(at, ago)| format!("since {at} ({:.1} s ago)", ago.as_secs_f64()),
-    );
     let regions = differing.len();
     let text = format!(
-        "{node} may differ from {peer} in {bytes}, in {regions} region(s) of {}; it is of generation {generation}, which \
-         it wrote on its own {began}",
+        "{intro} {bytes}, in {regions} region(s) of {}; {outro}",
         parts.iter().map(|part| part.volume.as_str()).collect::<Vec<_>>().join(", "),
     );
     let stake = AtStake {
@@ -80,5 +109,5 @@ pub(crate) fn losing(group: &Group, clock: &Clock) -> Result<Losing, Refusal> {
         last_contact_ms: None,
         text,
     };
-    Ok(Losing { generation, stake, parts })
+    Losing { generation, stake, parts }
 }

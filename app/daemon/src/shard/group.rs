@@ -288,10 +288,7 @@ impl Group {
     }
 
     fn send(&mut self, message: &Message) {
-        let payload = match message {
-            Message::Item(item) => item.payload.map(|p| self.payloads.get(p.id)),
-            _ => None,
-        };
+        let payload = message.payload().map(|p| self.payloads.get(p.id));
         self.link.queue(message, payload);
     }
 
@@ -546,8 +543,8 @@ impl Group {
     /// One message with its payload, if it has one.
     pub(crate) fn heard(&mut self, now: Moment, arrived: helio_link::Arrived) {
         let helio_link::Arrived { mut message, payload } = arrived;
-        if let (Message::Item(item), Some(buffer)) = (&mut message, payload) {
-            item.payload = Some(self.payloads.insert(buffer));
+        if let Some(buffer) = payload {
+            message.name_payload(self.payloads.insert(buffer).id);
         }
         if matches!(message, Message::Hello(_)) {
             self.link.greeted();

@@ -21,6 +21,7 @@ mod link;
 mod metadata;
 mod payloads;
 mod plan;
+mod reverse;
 mod rota;
 mod show;
 mod strangers;
@@ -77,6 +78,10 @@ pub(crate) enum Ask {
     Explain { group: String, reply: oneshot::Sender<helio_api::Explanation> },
     /// What would be lost with this node's side.
     Losing { group: String, reply: oneshot::Sender<Result<Losing, Refusal>> },
+    /// What would be thrown away if this node took its peer's copy.
+    ThrowingAway { group: String, full: bool, reply: oneshot::Sender<Result<Losing, Refusal>> },
+    /// Take it, if what was saved is still what would be thrown away.
+    Reverse { group: String, full: bool, saved: Box<Losing>, reply: CommandReply },
     /// The hook before a resync of a group said yes, or why not.
     HookAnswered { group: String, refused: Option<String> },
     /// The flight recorder.
@@ -513,6 +518,16 @@ impl<D: Driver> Shard<D> {
             Ask::Losing { group, reply } => {
                 if let Some(index) = self.find(&group) {
                     let _gone = reply.send(explain::losing(&self.groups[index], &self.clock));
+                }
+            }
+            Ask::ThrowingAway { group, full, reply } => {
+                if let Some(index) = self.find(&group) {
+                    let _gone = reply.send(self.throwing_away(index, full));
+                }
+            }
+            Ask::Reverse { group, full, saved, reply } => {
+                if let Some(index) = self.find(&group) {
+                    self.reverse(index, (full, &saved), reply, now);
                 }
             }
             Ask::HookAnswered { group, refused } => {

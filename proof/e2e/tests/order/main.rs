@@ -6,6 +6,8 @@ mod diverged;
 mod hand_over;
 mod lease;
 mod link;
+mod lose;
 mod queue;
 mod restart;
+mod reverse;
 mod safe;

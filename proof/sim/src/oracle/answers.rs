@@ -30,7 +30,8 @@ impl Oracle {
         hold(asked.side == side && cluster.node(side).is_up(), Promise::AnsweredOnce, || {
             format!("request {} was put to {} and {side} answers it", request.0, asked.side)
         })?;
-        let mode = Mode::ALL.into_iter().find(|m| before.promises(*m) && after.promises(*m));
+        let promised = Mode::ALL.into_iter().find(|m| before.promises(*m) && after.promises(*m));
+        let mode = if self.lacks_regions(side) { Some(Mode::Sync) } else { promised };
         match (answer, asked.operation) {
             (Replied::Denied(denial), _) => {
                 if matches!(denial, Denial::Store(_)) && asked.issued.is_none() {
@@ -168,9 +169,10 @@ impl Oracle {
         let durable = |side| durable_image(cluster, side, volumes);
         // What was durable on files that were replaced since is nowhere.
         let replaced = self.copies[side.other().index()].restored;
+        let lacks_regions = self.lacks_regions(side);
         let Some(history) = self.histories.get_mut(&at) else { return Ok(()) };
         let write = &history.writes[index as usize];
-        let lacking = history.lacks(write, &durable(side));
+        let lacking = history.lacks(write, &durable(side)).filter(|_| !lacks_regions);
         hold(lacking.is_none(), Promise::DurableHere, || {
             format!("FUA {:?} was answered and {lacking:?} is not durable on {side}", write.stamp)
         })?;
@@ -181,7 +183,7 @@ impl Oracle {
             })?;
             history.writes[index as usize].durable[THERE] = true;
         }
-        history.writes[index as usize].durable[HERE] = true;
+        history.writes[index as usize].durable[HERE] = !lacks_regions;
         Ok(())
     }
 
@@ -195,11 +197,13 @@ impl Oracle {
         let volumes = self.images[0].len();
         let at = self.copies[side.index()].generation;
         let replaced = self.copies[side.other().index()].restored;
+        let lacks_regions = self.lacks_regions(side);
         let Some(history) = self.histories.get_mut(&at) else { return Ok(()) };
         let here = durable_image(cluster, side, volumes);
-        history.all_durable(&here, HERE, volume, submitted).map_err(|words| {
-            Violation::new(Promise::DurableHere, format!("FLUSH on {side}: {words}"))
-        })?;
+        let found = history.all_durable(&here, HERE, volume, submitted);
+        found.or_else(|words| if lacks_regions { Ok(()) } else { Err(words) }).map_err(
+            |words| Violation::new(Promise::DurableHere, format!("FLUSH on {side}: {words}")),
+        )?;
         if mode == Some(Mode::Sync) && !replaced {
             let there = durable_image(cluster, side.other(), volumes);
             history.all_durable(&there, THERE, volume, submitted).map_err(|words| {

@@ -12,6 +12,7 @@ use super::history::Image;
 use crate::promise::{Promise, Violation, hold};
 use helio_engine::SafeCopy;
 use helio_twin::{Cluster, Place, Side, Stamp};
+use helio_units::Role;
 use helio_units::VolumeIndex;
 use std::collections::BTreeMap;
 
@@ -47,7 +48,9 @@ impl Oracle {
         let copy = &self.copies[side.index()];
         // What lies on another disk is no image of anything.
         let was = copy.consistent && !copy.foreign && copy.generation != super::Key::default();
-        if was && !record.consistent {
+        // A primary gives its image up by the operator's word, for its peer's.
+        let by_word = copy.serving && record.role == Role::Primary;
+        if was && !record.consistent && !by_word {
             let keeps = node.config.safe_copy != SafeCopy::Off && node.before.kept().is_some();
             hold(
                 keeps || self.waived || node.config.safe_copy == SafeCopy::Off,

@@ -45,6 +45,8 @@ pub(crate) struct History {
     /// Who writes it.
     pub(crate) leader: Side,
     pub(crate) base: Image,
+    /// The base is the image that the peer will have once it follows.
+    pub(crate) unsettled: bool,
     versions: Vec<Vec<Vec<Version>>>,
     pub(crate) writes: Vec<Write>,
     /// Indices of answered writes, in the order of their answers.
@@ -64,6 +66,7 @@ impl History {
         Self {
             leader,
             base,
+            unsettled: false,
             versions,
             writes: Vec::new(),
             answered: Vec::new(),
@@ -100,6 +103,23 @@ impl History {
             durable: [false; 2],
         });
         write
+    }
+
+    /// Where a write is, and what it put there.
+    pub(crate) fn bytes_of(&self, write: u32) -> (VolumeIndex, u32, Vec<Stamp>) {
+        let write = &self.writes[write as usize];
+        (write.volume, write.first, vec![write.stamp; write.indices.len()])
+    }
+
+    /// What was answered counts no more: the operator gave it up.
+    pub(crate) fn give_up(&mut self) {
+        self.answered.clear();
+        self.seen_durable.iter_mut().for_each(|seen| *seen = [0; 2]);
+        for write in &mut self.writes {
+            write.answered = None;
+            write.sync = false;
+            write.durable = [false; 2];
+        }
     }
 
     fn list(&self, place: Place) -> &[Version] {

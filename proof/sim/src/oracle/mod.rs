@@ -12,6 +12,7 @@ mod before;
 mod history;
 mod marks;
 mod restored;
+mod reversed;
 mod roles;
 mod secondary;
 mod verify;
@@ -124,6 +125,8 @@ pub(crate) struct Oracle {
     restored_unknown: [bool; 2],
     /// Images restored.
     pub(crate) restores: u64,
+    /// Primaries that took their peer's copy.
+    pub(crate) reversals: u64,
     /// A promotion was commanded and has not ended; with force or without, and when.
     promoting: [Option<(CommandId, bool, Serial)>; 2],
     /// Blocks that silently turned into something else, and nobody wrote since.
@@ -157,6 +160,7 @@ impl Oracle {
             restored_tainted: [false; 2],
             restored_unknown: [false; 2],
             restores: 0,
+            reversals: 0,
             promoting: [None; 2],
             rotten: BTreeSet::new(),
             weak: false,

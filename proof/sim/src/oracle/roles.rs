@@ -22,6 +22,11 @@ impl Oracle {
         let Some(record) = cluster.node(side).superblock() else { return Ok(()) };
         if record.role == Role::Primary && !record.clean {
             if self.copies[side.index()].serving {
+                self.copies[side.index()].consistent = record.consistent;
+                if self.is_reversal(record) {
+                    self.reversed(side, &record.clone());
+                    return Ok(());
+                }
                 self.goes_on_in(side, record.lineage.generation);
                 return Ok(());
             }
@@ -47,6 +52,7 @@ impl Oracle {
         // own by what those files remember: nothing is adopted by that.
         let doubts = record.marks_void && self.copies.iter().any(|copy| copy.restored);
         if record.role == Role::Secondary && !record.wrote && !gave_up(record) && !doubts {
+            self.settle_reversal(side, &record.clone());
             self.nothing_discarded(cluster, side)?;
             // The two have come to terms: whoever was restored was told from the node it had been. One that goes back
             // to an image it kept comes to terms with nobody.
@@ -100,9 +106,14 @@ impl Oracle {
     pub(super) fn started(&mut self, cluster: &Cluster, side: Side) -> Result<(), Violation> {
         self.keeping_recorded(cluster, side)?;
         let Some(record) = cluster.node(side).superblock() else { return Ok(()) };
+        if record.role == Role::Secondary && !record.wrote {
+            self.settle_reversal(side, &record.clone());
+        }
         let unseen = !self.histories.contains_key(&self.history_of(record.lineage.generation));
         let served = core::mem::take(&mut self.copies[side.index()].serving);
-        if record.role == Role::Primary && unseen && served {
+        if record.role == Role::Primary && unseen && served && self.is_reversal(record) {
+            self.reversed(side, &record.clone());
+        } else if record.role == Role::Primary && unseen && served {
             self.goes_on_in(side, record.lineage.generation);
         } else if record.role == Role::Primary && unseen {
             // How it was commanded died with it.

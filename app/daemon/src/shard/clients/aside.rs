@@ -75,7 +75,9 @@ impl Clients {
                 } else {
                     Vec::new()
                 };
-                answers::block_status(client, request, Some(&runs), sparse, &marks);
+                // Of what is lacking here, this node's own store tells nothing.
+                let known = (!group.engine.lacks_regions()).then_some(&runs[..]);
+                answers::block_status(client, request, known, sparse, &marks);
             }
             outcome => {
                 if let Some(error) = outcome.error() {

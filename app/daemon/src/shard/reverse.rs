@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Taking the peer's copy over this node's own: what that throws away, and that nothing changed since it was saved.
+
+use crate::shard::explain::{Losing, losing_of};
+use crate::shard::{CommandReply, Shard};
+use helio_driver::Driver;
+use helio_engine::{Command, Refusal};
+use helio_units::{Moment, VolumeIndex};
+
+impl<D: Driver> Shard<D> {
+    /// What a reversal would throw away.
+    pub(super) fn throwing_away(&self, index: usize, full: bool) -> Result<Losing, Refusal> {
+        let group = &self.groups[index];
+        let stake = group.engine.reversal_stake(full)?;
+        let (node, peer) = (&group.config.node, &group.peer);
+        let intro = format!("{node} would take {peer}'s copy over its own in");
+        let outro = format!("what was written to {node} there and is not on {peer} is thrown away");
+        let losing = losing_of(group, &self.clock, stake, &intro, &outro);
+        let volumes = (0..group.volumes.len() as u16).map(VolumeIndex);
+        let clients: u64 = volumes.map(|volume| self.clients.count(index, volume)).sum();
+        if clients > 0 {
+            let text = format!(
+                "{clients} NBD connection(s) use {}: what they hold in their caches would be wrong",
+                group.name
+            );
+            let remedy = "unmount and disconnect them first, then try again";
+            return Err(Refusal::later("in-use", text, remedy));
+        }
+        Ok(losing)
+    }
+
+    /// Throws it away, if it is still what was saved.
+    pub(super) fn reverse(
+        &mut self,
+        index: usize,
+        (full, saved): (bool, &Losing),
+        reply: CommandReply,
+        now: Moment,
+    ) {
+        let refusal = match self.throwing_away(index, full) {
+            Err(refusal) => Some(refusal),
+            Ok(losing) if !losing.is_same(saved) => Some(Refusal::later(
+                "busy",
+                "the group changed while its regions were saved",
+                "look at it again: repeat the command",
+            )),
+            Ok(_) => None,
+        };
+        if let Some(refusal) = refusal {
+            // An asker that has gone wants no answer.
+            let _gone = reply.send(Err(refusal));
+            return;
+        }
+        self.rota.stir(index);
+        self.groups[index].command(now, Command::Reverse { full }, reply);
+    }
+}

@@ -1,0 +1,541 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A primary that lacks regions of its own store: its peer's copy is consistent and holds them.
+//!
+//! ```text
+//!            every mark kept, then the record          nothing is lacking: flushed here, then the record
+//!   whole ──> Recording ───────────────────> Serving ──────────> Flushing ──> Flushed ──> Ending ──────────> whole
+//!                 ^                             ^ └──pull.rs──┘      │                       │
+//!                 └─────────────────────────────┴─ lacking again ────┴───────────────────────┘
+//! ```
+//! While it lasts the stale marks point the other way: what is marked is good at the peer and not here. So wherever
+//! this node stops, its records say what they always say, that the two may differ there; and its superblock says that its image is
+//! not consistent, so that it cannot become source before it was brought level.
+//!
+//! The line and the stream go on in order. No answer is given without the peer, whatever mode is asked for: the
+//! effective mode is sync. The queue is never dropped, because marks could not take its place. A read that touches a lacking region is
+//! the peer's to answer, once it has completed everything accepted before the read. If the peer stays away, what waits
+//! for it fails at last; nothing is answered alone.
+
+use crate::ack::Local;
+use crate::effect::{Answer, StoreOp};
+use crate::engine::Engine;
+use crate::event::{CommandId, StoreOutcome};
+use crate::marks::Region;
+use crate::peer_read::{ASKED_BYTES_MAX, ASKED_MAX};
+use crate::primary::Primary;
+use crate::refusal::{Denial, Refusal, StoreFault};
+use crate::role::Standing;
+use crate::save::Goal;
+use crate::shared::{Purpose, Shared};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::format;
+use alloc::string::String;
+use helio_format::message::{Item, Message};
+use helio_format::reading::{Reading, Told};
+use helio_units::{Bytes, Extent, Moment, Payload, PayloadId, RequestId, Sequence, VolumeIndex};
+
+/// See the drawing above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// The record that says so is wanted (false), or on its way (true).
+    Recording(bool),
+    Serving,
+    /// Volumes whose flush has not ended, and whether one failed.
+    Flushing(u16, bool),
+    Flushed,
+    Ending,
+}
+
+/// Who wants to know what the peer holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum For {
+    /// A client reads.
+    Client(RequestId),
+    /// The puller.
+    Pull(Region),
+}
+
+/// A question to the peer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ask {
+    pub(crate) goal: For,
+    pub(crate) volume: VolumeIndex,
+    pub(crate) extent: Extent,
+    /// Everything up to here was accepted before it.
+    pub(crate) after: Sequence,
+}
+
+/// A region that the peer told: at the gate, or being written here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fetched {
+    pub(crate) region: Region,
+    pub(crate) payload: Option<Payload>,
+}
+
+/// A reversal that is being recorded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reversal {
+    pub(crate) command: CommandId,
+    /// The line goes on behind this item, in a generation of its own.
+    pub(crate) head: Sequence,
+}
+
+/// What a primary holds while it lacks something.
+#[derive(Debug)]
+pub(crate) struct Lack {
+    pub(crate) stage: Stage,
+    pub(crate) reversal: Option<Reversal>,
+    /// Volumes whose own store failed and is given up.
+    pub(crate) lost: BTreeSet<VolumeIndex>,
+    /// What became lacking last is not kept as marks yet.
+    pub(crate) unkept: bool,
+    /// Clients' reads that were not asked yet.
+    pub(crate) waiting: VecDeque<Ask>,
+    pub(crate) asked: BTreeMap<u64, Ask>,
+    /// Bytes in them.
+    pub(crate) open: Bytes,
+    pub(crate) tickets: u64,
+    pub(crate) fetched: BTreeMap<u64, Fetched>,
+    /// Bytes of regions from the question to the end of their write.
+    pub(crate) pulling: Bytes,
+    pub(crate) next: Region,
+    /// Counts how often everything was flushed.
+    round: u32,
+    /// Regions being pulled, and whether a write touched them since they were asked for.
+    pub(crate) claims: BTreeMap<Region, bool>,
+    /// Pulling stopped at an error, until an operator says update.
+    pub(crate) halted: bool,
+    /// The peer could not read what was asked: not before then again.
+    pub(crate) rests_until: Moment,
+    /// Since when no stream flows.
+    parted_at: Option<Moment>,
+    denying: bool,
+}
+
+impl Lack {
+    pub(crate) fn new(reversal: Option<Reversal>) -> Self {
+        Self {
+            stage: Stage::Recording(false),
+            reversal,
+            lost: BTreeSet::new(),
+            unkept: false,
+            waiting: VecDeque::new(),
+            asked: BTreeMap::new(),
+            open: Bytes::ZERO,
+            tickets: 0,
+            fetched: BTreeMap::new(),
+            pulling: Bytes::ZERO,
+            next: Region::default(),
+            round: 0,
+            claims: BTreeMap::new(),
+            halted: false,
+            rests_until: Moment::ZERO,
+            parted_at: None,
+            denying: false,
+        }
+    }
+
+    /// The superblock says that this node's image is not consistent.
+    fn is_recorded(&self) -> bool {
+        matches!(self.stage, Stage::Serving | Stage::Flushing(..) | Stage::Flushed) && !self.unkept
+    }
+
+    /// A failed item's bytes are the peer's to give: its regions are lacking.
+    fn absolves(&self, item: &Item) -> bool {
+        item.kind.changes_data() || self.lost.contains(&item.volume)
+    }
+
+    /// No client waits for the peer's word about a read, and nothing is being written here.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let reads = |ask: &Ask| matches!(ask.goal, For::Client(_));
+        let flushing = matches!(self.stage, Stage::Flushing(..));
+        let reading = !self.waiting.is_empty() || self.asked.values().any(reads);
+        !reading && self.fetched.is_empty() && !flushing
+    }
+}
+
+impl Primary {
+    /// A client reads: here, or where it is lacking here, at the peer.
+    pub(crate) fn read(
+        &mut self,
+        id: RequestId,
+        volume: VolumeIndex,
+        extent: Extent,
+        s: &mut Shared,
+    ) {
+        match &mut self.lack {
+            Some(lack) if self.marks.any_stale(volume, extent) => {
+                let (goal, after) = (For::Client(id), self.line.head);
+                lack.waiting.push_back(Ask { goal, volume, extent, after });
+            }
+            _ => {
+                let op = StoreOp::Read { extent, look_for_zeros: false };
+                s.store(volume, op, Purpose::Read(Reader { id, volume, extent }));
+            }
+        }
+    }
+
+    /// How the local leg of an item counts for its answer; nothing where no answer may be given yet.
+    pub(crate) fn local_leg(&self, item: &Item, local: Local) -> Option<Local> {
+        let Some(lack) = &self.lack else { return Some(local) };
+        // The peer's image is the only one there is: while it is out of order, nothing is promised of it.
+        if self.consistent_at.is_some() {
+            return None;
+        }
+        let failed = local == Local::Failed && lack.absolves(item);
+        match local {
+            Local::Pending => Some(local),
+            _ if failed || lack.lost.contains(&item.volume) => {
+                lack.is_recorded().then_some(Local::Done)
+            }
+            _ => Some(local),
+        }
+    }
+
+    /// Whether a failed item needs no denial, because the peer has its bytes.
+    pub(crate) fn absolves(&self, item: &Item) -> bool {
+        self.lack.as_ref().is_some_and(|lack| lack.absolves(item))
+    }
+
+    /// Asks the peer, pulls, and ends where nothing is lacking any more. `pulls`: this node stays primary.
+    pub(crate) fn lack_step(&mut self, pulls: bool, s: &mut Shared) {
+        let streams = self.flow.is_some();
+        let Some(lack) = &mut self.lack else { return };
+        if !streams {
+            let due = *lack.parted_at.get_or_insert(s.now) + patience(s);
+            if s.now >= due {
+                self.deny_lacking(s);
+            }
+            return;
+        }
+        lack.parted_at = None;
+        lack.denying = false;
+        while let Some(ask) = lack.waiting.front().copied() {
+            let room = lack.asked.is_empty()
+                || (lack.asked.len() < ASKED_MAX
+                    && lack.open + Bytes(ask.extent.length) <= ASKED_BYTES_MAX);
+            if !room {
+                break;
+            }
+            lack.waiting.pop_front();
+            lack.ask(ask, s);
+        }
+        if pulls {
+            self.pull_step(s);
+        }
+        self.end_step(s);
+    }
+
+    fn end_step(&mut self, s: &mut Shared) {
+        let Some(lack) = &mut self.lack else { return };
+        let whole = self.marks.none_stale();
+        match lack.stage {
+            Stage::Serving
+                if whole && lack.is_quiet() && lack.asked.is_empty() && lack.claims.is_empty() =>
+            {
+                let volumes = s.config.volumes.len() as u16;
+                lack.round += 1;
+                lack.stage = Stage::Flushing(volumes, false);
+                for volume in (0..volumes).map(VolumeIndex) {
+                    s.store(volume, StoreOp::Flush, Purpose::Pulled(volume, lack.round));
+                }
+            }
+            Stage::Flushed if !whole => lack.stage = Stage::Serving,
+            _ => {}
+        }
+    }
+
+    /// One of the flushes behind the last region that was pulled has ended.
+    pub(crate) fn pulled_flushed(
+        &mut self,
+        (volume, round): (VolumeIndex, u32),
+        outcome: StoreOutcome,
+        s: &mut Shared,
+    ) {
+        if matches!(outcome, StoreOutcome::Failed(_)) && self.may_lose(volume, s) {
+            self.lose(volume, &outcome, s);
+        } else if let StoreOutcome::Failed(fault) = outcome {
+            // What the store holds of it is unknown from here on.
+            let size = s.config.volumes[usize::from(volume.0)];
+            self.marks.stale(volume, Extent::new(0, size.0));
+            s.cover.marks_moved();
+            self.fault(volume, fault, s);
+        }
+        let failed = matches!(outcome, StoreOutcome::Failed(_));
+        let Some(lack) = &mut self.lack else { panic!("a pull ended that nobody began") };
+        // Where a store was lost meanwhile, another round follows.
+        let Stage::Flushing(left, failures) = lack.stage else { return };
+        if round != lack.round {
+            return;
+        }
+        lack.halted |= failed;
+        lack.stage = match (left, failures || failed) {
+            (2.., failures) => Stage::Flushing(left - 1, failures),
+            (_, true) => Stage::Serving,
+            (_, false) => Stage::Flushed,
+        };
+    }
+
+    /// The peer tells what it holds.
+    ///
+    /// # Errors
+    /// Nobody asked that; the connection must end.
+    pub(crate) fn read_told(
+        &mut self,
+        ticket: u64,
+        what: Told,
+        s: &mut Shared,
+    ) -> Result<(), String> {
+        let Some(ask) = self.lack.as_mut().and_then(|lack| lack.asked.remove(&ticket)) else {
+            return Err(String::from("it told of a read that nobody asked for"));
+        };
+        if let Some(lack) = &mut self.lack {
+            lack.open -= Bytes(ask.extent.length);
+        }
+        let fits = match what {
+            Told::Bytes(payload) => u64::from(payload.length) == ask.extent.length,
+            Told::Zeros => matches!(ask.goal, For::Pull(_)),
+            Told::Failed => true,
+        };
+        match (ask.goal, what) {
+            _ if !fits => {
+                self.take_back(ask);
+                return Err(format!("it told of a read what is not {} long", ask.extent));
+            }
+            (For::Client(id), Told::Bytes(payload)) => s.reply(id, Answer::Read(payload)),
+            (For::Client(id), _) => s.reply(id, Answer::Denied(Denial::Store(StoreFault::Io))),
+            (For::Pull(region), Told::Bytes(payload)) => {
+                self.fetched(ticket, Fetched { region, payload: Some(payload) }, s);
+            }
+            (For::Pull(region), Told::Zeros) => {
+                self.fetched(ticket, Fetched { region, payload: None }, s);
+            }
+            (For::Pull(region), Told::Failed) => self.pull_failed(region, ask, s),
+        }
+        Ok(())
+    }
+
+    /// A question that got no answer: a client's is asked again, the puller's when its turn comes.
+    fn take_back(&mut self, ask: Ask) {
+        let Some(lack) = &mut self.lack else { return };
+        match ask.goal {
+            For::Client(_) => lack.waiting.push_front(ask),
+            For::Pull(region) => self.unclaim(region),
+        }
+    }
+
+    /// The connection is gone, and with it every question.
+    pub(crate) fn unask(&mut self) {
+        let Some(lack) = &mut self.lack else { return };
+        lack.open = Bytes::ZERO;
+        for (_, ask) in core::mem::take(&mut lack.asked).into_iter().rev() {
+            self.take_back(ask);
+        }
+    }
+
+    /// The peer stays away: what waits for it fails.
+    fn deny_lacking(&mut self, s: &mut Shared) {
+        let Some(lack) = &mut self.lack else { return };
+        let reads: alloc::vec::Vec<Ask> = lack.waiting.drain(..).collect();
+        let mut any = !reads.is_empty();
+        for ask in reads {
+            if let For::Client(id) = ask.goal {
+                s.reply(id, Answer::Denied(Denial::Store(StoreFault::Io)));
+            }
+        }
+        any |= self.deny_all(s);
+        let Some(lack) = &mut self.lack else { return };
+        if any && !core::mem::replace(&mut lack.denying, true) {
+            let (group, peer) = (&s.config.group, &s.config.peer);
+            s.warn(format!(
+                "{group}: this node lacks regions that only {peer} holds, and {peer} is away: requests fail with EIO. \
+                 Bring {peer} and the link back; or demote here and promote there"
+            ));
+        }
+        self.release_front(s);
+    }
+
+    /// The peer stays away, and what waits for it fails.
+    pub(crate) fn is_denying(&self, s: &Shared) -> bool {
+        let parted = self.lack.as_ref().and_then(|lack| lack.parted_at);
+        parted.is_some_and(|at| s.now >= at + patience(s))
+    }
+
+    /// When what waits for a peer that is away fails.
+    pub(crate) fn lack_deadline(&self, s: &Shared) -> Moment {
+        let Some(lack) = &self.lack else { return Moment::NEVER };
+        let pace = if self.flow.is_some() && lack.stage == Stage::Serving && !lack.halted {
+            let rest = if lack.rests_until > s.now { lack.rests_until } else { Moment::NEVER };
+            self.copier.pace.next_at(s.now, &s.config.resync).min(rest)
+        } else {
+            Moment::NEVER
+        };
+        let due = lack.parted_at.map_or(Moment::NEVER, |at| at + patience(s));
+        pace.min(if due > s.now { due } else { Moment::NEVER })
+    }
+}
+
+/// A peer that is away is waited for that long.
+fn patience(s: &Shared) -> core::time::Duration {
+    s.config.flush_limit.max(s.config.peer_timeout)
+}
+
+impl Lack {
+    /// Asks the peer.
+    pub(crate) fn ask(&mut self, ask: Ask, s: &mut Shared) {
+        let Ask { goal, volume, extent, after } = ask;
+        self.tickets += 1;
+        let ticket = self.tickets;
+        self.open += Bytes(extent.length);
+        self.asked.insert(ticket, ask);
+        let zeros = matches!(goal, For::Pull(_));
+        s.send(Message::Reading(Reading::Wanted { ticket, after, volume, extent, zeros }));
+    }
+}
+
+impl Engine {
+    /// The two speak about what the primary lacks.
+    ///
+    /// # Errors
+    /// What was said is out of turn, or about what does not exist: the connection must end.
+    pub(crate) fn peer_reading(&mut self, talk: Reading) -> Result<(), String> {
+        let result = match (talk, &mut self.primary) {
+            (Reading::Told { ticket, what }, Some(primary)) => {
+                primary.read_told(ticket, what, &mut self.shared)
+            }
+            (talk, None) => self.peer_reads.ask(talk, &self.shared),
+            (talk, Some(_)) => Err(crate::session::out_of_turn(&Message::Reading(talk))),
+        };
+        if let (Err(_), Some(payload)) = (&result, talk.payload()) {
+            self.shared.release(payload.id);
+        }
+        result
+    }
+
+    /// Asks for the records that go with lacking regions.
+    pub(crate) fn record_lack(&mut self) {
+        let leads = matches!(self.standing, Standing::Primary);
+        if !leads || self.is_saving() {
+            return;
+        }
+        let Some(primary) = &mut self.primary else { return };
+        let kept = primary.marks.is_kept();
+        let Some(lack) = &mut primary.lack else { return };
+        let news = kept && core::mem::take(&mut lack.unkept);
+        let goal = match lack.stage {
+            Stage::Recording(false) if self.metadata_failed => return self.lack_unrecorded(),
+            Stage::Recording(false) if kept => {
+                lack.stage = Stage::Recording(true);
+                Goal::Lacking
+            }
+            Stage::Flushed if !self.metadata_failed => {
+                lack.stage = Stage::Ending;
+                Goal::Whole
+            }
+            _ if news => return primary.consider_all(&mut self.shared),
+            _ => return,
+        };
+        self.save(goal);
+    }
+
+    /// Every page of marks is to be kept at once: a record waits for them.
+    pub(crate) fn is_recording_lack(&self) -> bool {
+        let lack = self.primary.as_ref().and_then(|primary| primary.lack.as_ref());
+        lack.is_some_and(|lack| lack.stage == Stage::Recording(false) || lack.unkept)
+    }
+
+    /// The record says that this node's image is not consistent: from here on the peer's is served.
+    pub(crate) fn lacking_saved(&mut self) {
+        let lineage = self.superblock.lineage;
+        let connected = self.session.peer().is_some();
+        let Some(primary) = &mut self.primary else { return };
+        let marked = primary.marks.stale_bytes();
+        let Some(lack) = &mut primary.lack else { return };
+        lack.stage = Stage::Serving;
+        let reversal = lack.reversal.take();
+        let s = &mut self.shared;
+        let peer = s.config.peer.clone();
+        primary.copier.progress.begin(marked, s.now);
+        if let Some(Reversal { head, .. }) = reversal {
+            primary.alone = false;
+            primary.wants_alone = false;
+            if connected {
+                primary.begin_stream(lineage, head.next(), true, s);
+            }
+        }
+        s.info(format!("{marked} in marked regions are served from {peer}, and pulled from there"));
+        primary.consider_all(s);
+        if let Some(Reversal { command, .. }) = reversal {
+            self.done(command, Ok(format!("{peer}'s copy is served from now on; {marked} follow")));
+        }
+    }
+
+    /// That record could not be made: a reversal does not begin, and where a store was lost nothing is answered that the
+    /// record would have to tell of.
+    pub(crate) fn lack_unrecorded(&mut self) {
+        let Some(primary) = &mut self.primary else { return };
+        if primary.has_lost() {
+            primary.deny_all(&mut self.shared);
+            return primary.release_front(&mut self.shared);
+        }
+        let Some(lack) = primary.lack.take() else { return };
+        for ask in lack.waiting.iter().chain(lack.asked.values()) {
+            if let For::Client(id) = ask.goal {
+                self.shared.reply(id, Answer::Denied(Denial::Store(StoreFault::Io)));
+            }
+        }
+        primary.marks.abandon_copies();
+        let Some(Reversal { command, .. }) = lack.reversal else { return };
+        primary.drop_queue("the reversal could not be recorded", &mut self.shared);
+        self.shared.cover.marks_moved();
+        let text = String::from("the metadata file cannot be written");
+        let remedy = "mend it and restart the daemon";
+        self.done(command, Err(Refusal::new("metadata-failed", text, remedy)));
+    }
+
+    /// What waits for a place in the metadata fails with everything else that waits for a peer that stays away.
+    pub(crate) fn deny_parked(&mut self) {
+        let denying = self.primary.as_ref().is_some_and(|p| p.is_denying(&self.shared));
+        if !denying || !self.shared.cover.is_stuck() {
+            return;
+        }
+        // That is no fault of the store's.
+        let before = self.primary.as_mut().map(|p| core::mem::replace(&mut p.recordless, true));
+        self.fail_parked();
+        if let (Some(primary), Some(before)) = (&mut self.primary, before) {
+            primary.recordless = before;
+        }
+    }
+
+    /// The record says that this node's image is consistent again.
+    pub(crate) fn whole_saved(&mut self) {
+        let Some(primary) = &mut self.primary else { return };
+        let s = &mut self.shared;
+        if !primary.marks.none_stale() {
+            if let Some(lack) = &mut primary.lack {
+                lack.stage = Stage::Recording(false);
+            }
+            return;
+        }
+        primary.lack = None;
+        s.info(format!("this node holds everything again; {} is not needed for it", s.config.peer));
+        primary.mode_changed(s);
+    }
+}
+
+/// A client's read of this node's own store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reader {
+    pub(crate) id: RequestId,
+    pub(crate) volume: VolumeIndex,
+    pub(crate) extent: Extent,
+}
+
+/// Names a region that the peer told.
+pub(crate) type Pulled = u64;
+
+/// Lets a payload go where there is one.
+pub(crate) fn let_go(payload: Option<Payload>, s: &mut Shared) {
+    let id: Option<PayloadId> = payload.map(|payload| payload.id);
+    id.into_iter().for_each(|id| s.release(id));
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The store of a primary's volume fails, and its level peer takes its place: the policy `serve-from-peer`.
+//!
+//! The whole volume counts as lacking (`lack.rs`), durably before anything is answered that the store does not hold, and
+//! nothing more is issued to it. What hit the fault is not an error any more: a write is answered once the peer has it, a
+//! read is asked of the peer. Once this node was demoted and its peer promoted, another store may be put in its place; then
+//! all of it is copied, since its marks say so.
+
+use crate::config::OnError;
+use crate::event::StoreOutcome;
+use crate::lack::{Lack, Stage};
+use crate::primary::Primary;
+use crate::shared::Shared;
+use crate::stream::Pace;
+use alloc::format;
+use alloc::string::String;
+use helio_units::{Extent, VolumeIndex};
+
+impl Primary {
+    /// Whether the store of a volume may be given up: the policy says so, and the peer holds everything in order.
+    pub(crate) fn may_lose(&self, volume: VolumeIndex, s: &Shared) -> bool {
+        let level = self
+            .flow
+            .as_ref()
+            .is_some_and(|flow| matches!(flow.pace, Pace::Level { .. } | Pace::Closing { .. }));
+        let in_order = level && !self.order_lost && self.consistent_at.is_none();
+        let whole = in_order && self.peer_consistent && self.marks.none_stale();
+        s.config.on_error == OnError::ServeFromPeer
+            && !self.recordless
+            && !self.is_lost(volume)
+            && match &self.lack {
+                // A store that fails while it is pulled to is given up like any other.
+                Some(_) => true,
+                None => whole && self.copier.is_idle(),
+            }
+    }
+
+    /// Nothing is issued to the store of that volume any more.
+    pub(crate) fn is_lost(&self, volume: VolumeIndex) -> bool {
+        self.lack.as_ref().is_some_and(|lack| lack.lost.contains(&volume))
+    }
+
+    /// Any store is given up.
+    pub(crate) fn has_lost(&self) -> bool {
+        self.lack.as_ref().is_some_and(|lack| !lack.lost.is_empty())
+    }
+
+    /// Gives the store of a volume up.
+    pub(crate) fn lose(&mut self, volume: VolumeIndex, outcome: &StoreOutcome, s: &mut Shared) {
+        let StoreOutcome::Failed(fault) = outcome else { return };
+        let head = self.line.head;
+        if self.lack.is_none() {
+            self.copier.running = false;
+            if let Some(flow) = &mut self.flow {
+                flow.pace = Pace::Closing { until: head };
+            }
+        }
+        let lack = self.lack.get_or_insert_with(|| Lack::new(None));
+        lack.lost.insert(volume);
+        lack.unkept = true;
+        if matches!(lack.stage, Stage::Flushing(..) | Stage::Flushed) {
+            lack.stage = Stage::Serving;
+        }
+        lack.claims.values_mut().for_each(|touched| *touched = true);
+        let size = s.config.volumes[usize::from(volume.0)];
+        self.marks.stale(volume, Extent::new(0, size.0));
+        s.cover.marks_moved();
+        self.faulted = Some((volume, *fault));
+        s.warn(format!(
+            "own disk of volume {} failed: {fault}; it is served from {} from now on",
+            volume.0, s.config.peer
+        ));
+    }
+
+    /// Which stores are given up, for people.
+    pub(crate) fn lost_text(&self, s: &Shared) -> Option<String> {
+        let lost = self.lack.as_ref()?.lost.first()?;
+        Some(format!("served from {}; own disk of volume {} failed", s.config.peer, lost.0))
+    }
+}

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The puller: brings regions that a primary lacks from its peer, in the background.
+//!
+//! ```text
+//!   lacking ──asked──> told ──gate──> written here ──> good
+//!      ^                 └─ a write touched it since it was asked: dropped ─┐
+//!      └─────────────────────────────────────────────────────────────────┘
+//! ```
+//! The peer reads a region once it has completed everything that was accepted when it was asked. A write that was
+//! accepted since counts the region as touched, behind the gate and before it is issued; so what is written here holds
+//! every write the region ever saw. The gate is held for the local write alone, never across a round trip (rule 6). A good region's
+//! record ends like any other mark: its extent stays hot until it was flushed and its page was kept. How much is under way at
+//! once is the copier's pace to say.
+
+use crate::effect::StoreOp;
+use crate::engine::Engine;
+use crate::event::{CommandId, StoreOutcome};
+use crate::lack::{Ask, Fetched, For, Lack, Pulled, Reversal, Stage, let_go};
+use crate::marks::Region;
+use crate::peer_read::ASKED_MAX;
+use crate::plant::{Plant, planted};
+use crate::primary::Primary;
+use crate::refusal::Refusal;
+use crate::resolve::Stake;
+use crate::role::{Standing, busy};
+use crate::shared::{Purpose, Shared};
+use crate::stream::Cursors;
+use crate::write::Ticket;
+use alloc::format;
+use alloc::string::String;
+use core::time::Duration;
+use helio_units::{Bytes, Extent, VolumeIndex};
+
+/// Bytes asked for at which the puller asks no more: the rest of what may be open is the clients'.
+const PULLING_MAX: Bytes = Bytes::mib(32);
+/// What the peer could not read is asked for again after that long.
+const REST: Duration = Duration::from_secs(1);
+
+impl Primary {
+    /// Asks for as many lacking regions as the bounds allow.
+    pub(crate) fn pull_step(&mut self, s: &mut Shared) {
+        let (grain, head) = (self.marks.grain(), self.line.head);
+        let left = self.marks.stale_bytes();
+        if self.copier.progress.is_due(s.now) {
+            self.copier.progress.look(left, s.now);
+        }
+        let Some(lack) = &mut self.lack else { return };
+        while lack.stage == Stage::Serving
+            && !lack.halted
+            && s.now >= lack.rests_until
+            && lack.asked.len() < ASKED_MAX / 2
+            && lack.open + grain <= PULLING_MAX
+            && self.copier.pace.allows(grain, lack.pulling, &s.config.resync)
+        {
+            let sound = (0..s.config.volumes.len() as u16)
+                .map(VolumeIndex)
+                .filter(|v| !lack.lost.contains(v));
+            let mut next = sound.filter_map(|v| self.marks.begin_copy_of(v, lack.next));
+            let Some(region) = next.next() else { return };
+            lack.next = Region(region.0 + 1);
+            if let Some(touched) = lack.claims.get_mut(&region) {
+                // It was marked anew while it is pulled: what is under way does not end that.
+                *touched = true;
+                continue;
+            }
+            lack.claims.insert(region, false);
+            let (volume, extent) = self.marks.place(region);
+            let whole = Bytes(extent.length);
+            lack.pulling += whole;
+            self.copier.pace.took_up(whole, &s.config.resync);
+            lack.ask(Ask { goal: For::Pull(region), volume, extent, after: head }, s);
+        }
+    }
+
+    /// A region is pulled no more; where it is still lacking, its turn comes again.
+    pub(crate) fn unclaim(&mut self, region: Region) {
+        let (_, extent) = self.marks.place(region);
+        if let Some(lack) = &mut self.lack
+            && lack.claims.remove(&region).is_some()
+        {
+            lack.pulling -= Bytes(extent.length);
+        }
+        self.marks.abandon_copy(region);
+    }
+
+    /// An item that changes an extent is accepted: what was asked of it before lacks that.
+    pub(crate) fn touch(&mut self, volume: VolumeIndex, extent: Extent) {
+        let regions = self.marks.regions(volume, extent);
+        let Some(lack) = &mut self.lack else { return };
+        let touched = lack.claims.range_mut(Region(regions.start)..Region(regions.end));
+        touched.for_each(|(_, touched)| *touched = true);
+    }
+
+    fn is_touched(&self, region: Region) -> bool {
+        self.lack.as_ref().and_then(|lack| lack.claims.get(&region)).is_none_or(|touched| *touched)
+    }
+
+    /// The peer told a region: through the gate with it, unless it was touched since.
+    pub(crate) fn fetched(&mut self, ticket: Pulled, fetched: Fetched, s: &mut Shared) {
+        let (volume, extent) = self.marks.place(fetched.region);
+        let Some(lack) = &mut self.lack else { return };
+        lack.fetched.insert(ticket, fetched);
+        if self.gate.enter(Ticket::Pull(ticket), volume, extent) {
+            self.pull_write(ticket, s);
+        }
+    }
+
+    /// The gate is ours.
+    pub(crate) fn pull_write(&mut self, ticket: Pulled, s: &mut Shared) {
+        let Some(Fetched { region, payload }) =
+            self.lack.as_ref().and_then(|lack| lack.fetched.get(&ticket).copied())
+        else {
+            panic!("region {ticket} came through the gate and nobody fetched it")
+        };
+        let (volume, extent) = self.marks.place(region);
+        if self.is_touched(region) && !planted(Plant::PullStale) {
+            self.pull_over(ticket, s);
+            return;
+        }
+        let op = match payload {
+            Some(payload) => StoreOp::Write { extent, payload, fua: false },
+            None => StoreOp::Zero { extent, punch: true, fua: false },
+        };
+        s.store(volume, op, Purpose::Pull(ticket));
+    }
+
+    /// A region that was pulled is written, or could not be.
+    pub(crate) fn pull_written(&mut self, ticket: Pulled, outcome: StoreOutcome, s: &mut Shared) {
+        let fetched = self.lack.as_ref().and_then(|lack| lack.fetched.get(&ticket).copied());
+        let Some(Fetched { region, payload }) = fetched else {
+            panic!("pull {ticket} ended twice")
+        };
+        let (volume, extent) = self.marks.place(region);
+        if matches!(outcome, StoreOutcome::Failed(_)) && self.may_lose(volume, s) {
+            self.lose(volume, &outcome, s);
+        } else if let StoreOutcome::Failed(fault) = outcome {
+            if let Some(lack) = &mut self.lack {
+                lack.halted = true;
+            }
+            s.warn(format!(
+                "{extent} that this node lacks could not be written: {fault}; it is served from {} on. Mend the store, \
+                 then run `helio update {}`",
+                s.config.peer, s.config.group
+            ));
+            self.fault(volume, fault, s);
+        } else {
+            if !self.is_touched(region) || planted(Plant::PullStale) {
+                self.marks.end_copy(region);
+            }
+            self.copier.progress.copied += Bytes(extent.length);
+            self.copier.progress.shipped +=
+                Bytes(payload.map_or(0, |payload| u64::from(payload.length)));
+        }
+        self.pull_over(ticket, s);
+    }
+
+    /// A region leaves the gate.
+    fn pull_over(&mut self, ticket: Pulled, s: &mut Shared) {
+        let Some(lack) = &mut self.lack else { return };
+        let Some(Fetched { region, payload }) = lack.fetched.remove(&ticket) else { return };
+        let (volume, extent) = self.marks.place(region);
+        let_go(payload, s);
+        self.unclaim(region);
+        self.leave_gate(volume, extent, s);
+    }
+
+    /// The peer cannot read what this node lacks.
+    pub(crate) fn pull_failed(&mut self, region: Region, ask: Ask, s: &mut Shared) {
+        if let Some(lack) = &mut self.lack {
+            lack.rests_until = s.now + REST;
+        }
+        self.unclaim(region);
+        s.warn(format!(
+            "{} could not read {} of volume {}, which this node lacks; it is asked again",
+            s.config.peer, ask.extent, ask.volume.0
+        ));
+    }
+}
+
+impl Engine {
+    /// What the primary would throw away by taking its peer's copy over its own.
+    ///
+    /// # Errors
+    /// It cannot: it is not primary, or its peer's copy is not known to be consistent.
+    pub fn reversal_stake(&self, full: bool) -> Result<Stake, Refusal> {
+        let verb = if full { "full --reverse" } else { "update --reverse" };
+        let (config, peer) = (&self.shared.config, &self.shared.config.peer);
+        let Some(primary) = self.primary.as_ref() else { return Err(self.not_primary(verb)) };
+        if !matches!(self.standing, Standing::Primary) || self.is_saving() {
+            return Err(busy());
+        }
+        if primary.lack.is_some() {
+            return Err(Refusal::later(
+                "lacking",
+                format!("{} lacks regions already, which are pulled from {peer}", config.node),
+                "wait until it holds everything again: `helio status`",
+            ));
+        }
+        self.refuse_while_seeding()?;
+        if self.session.peer().is_none() || self.awaited.is_some() {
+            return Err(Refusal::later(
+                "peer-lost",
+                format!("{peer} is not connected, or has not said yet what may differ"),
+                "try again once `helio status` says connected",
+            ));
+        }
+        if !primary.peer_consistent {
+            return Err(Refusal::new(
+                "needs-sync",
+                format!("{peer}'s copy is not consistent: a copy to it was interrupted"),
+                format!(
+                    "`helio update {}` completes it; until then only that way is open",
+                    config.group
+                ),
+            ));
+        }
+        let differing = if full {
+            let sizes = config.volumes.iter().zip(0..);
+            sizes.map(|(size, n)| (VolumeIndex(n), Extent::new(0, size.0))).collect()
+        } else {
+            primary.marks.marked_runs()
+        };
+        let generation = self.superblock.lineage.generation;
+        Ok(Stake { generation, since: self.wrote_since, differing })
+    }
+
+    /// Takes the peer's copy over this node's own, wherever the two may differ.
+    pub(crate) fn reverse(&mut self, id: CommandId, full: bool) -> Result<Option<String>, Refusal> {
+        self.reversal_stake(full)?;
+        let incarnation = self.session.peer().map(|peer| peer.incarnation);
+        let Some(primary) = &mut self.primary else { return Err(busy()) };
+        let s = &mut self.shared;
+        if !primary.is_quiet() || s.reads_under_way() {
+            return Err(Refusal::later(
+                "in-use",
+                "clients' requests are under way, and what they read may be thrown away",
+                "let no client use the group's volumes, then try again",
+            ));
+        }
+        if self.metadata_failed {
+            return Err(Refusal::new(
+                "metadata-failed",
+                "the metadata file cannot be written",
+                "mend it and restart the daemon",
+            ));
+        }
+        primary.drop_queue("the operator said reverse", s);
+        if full {
+            primary.marks.stale_all();
+        }
+        s.cover.marks_moved();
+        primary.release_front(s);
+        let peer = s.config.peer.clone();
+        let head = primary.line.head;
+        primary.told_to_log = false;
+        primary.faulted = None;
+        primary.retaining = true;
+        primary.order_lost = false;
+        primary.cursors = Cursors::all_at(head);
+        primary.peer_incarnation = incarnation;
+        primary.lack = Some(Lack::new(Some(Reversal { command: id, head })));
+        s.verify.rewind();
+        self.update_wanted = false;
+        self.asking_hook = None;
+        s.info(format!("the operator takes {peer}'s copy over this node's own"));
+        Ok(None)
+    }
+
+    /// This node is primary and lacks regions.
+    pub(crate) fn is_lacking(&self) -> bool {
+        self.primary.as_ref().is_some_and(|primary| primary.lack.is_some())
+    }
+
+    /// A reversal is being recorded.
+    pub(crate) fn is_reversing(&self) -> bool {
+        let lack = self.primary.as_ref().and_then(|primary| primary.lack.as_ref());
+        lack.is_some_and(|lack| lack.reversal.is_some())
+    }
+
+    /// Whether that extent is being written with what was pulled from the peer; for tests and proofs.
+    #[must_use]
+    pub fn is_pulling(&self, volume: VolumeIndex, extent: Extent) -> bool {
+        let Some(primary) = &self.primary else { return false };
+        let pulled = |f: &Fetched| primary.marks.place(f.region) == (volume, extent);
+        primary.lack.as_ref().is_some_and(|lack| lack.fetched.values().any(pulled))
+    }
+
+    /// What cannot be done meanwhile.
+    pub(crate) fn lacks(&self, verb: &str) -> Refusal {
+        let (node, peer) = (&self.shared.config.node, &self.shared.config.peer);
+        Refusal::later(
+            "lacking",
+            format!(
+                "{node} lacks regions that only {peer} holds, so it can do nothing without it ({verb})"
+            ),
+            "wait until it holds everything again: `helio status`",
+        )
+    }
+
+    /// What is lacking is pulled on.
+    pub(crate) fn pull_on(&mut self) -> Option<String> {
+        let primary = self.primary.as_mut()?;
+        let lack = primary.lack.as_mut()?;
+        lack.halted = false;
+        primary.faulted = None;
+        let peer = &self.shared.config.peer;
+        Some(format!("{} are lacking here and pulled from {peer}", primary.marks.stale_bytes()))
+    }
+}

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stories of a primary that lacks regions which its peer holds.
+
+use super::*;
+use alloc::format;
+use helio_format::reading::{Reading, Told};
+
+/// A primary in logging whose peer is consistent; the first region differs.
+fn logging() -> Desk {
+    let mut desk = Desk::replicating(Mode::Async);
+    desk.command(Command::Log);
+    desk.write(1);
+    desk.store_all();
+    desk.save_all();
+    desk
+}
+
+/// It took the peer's copy over its own, and the peer took the stream up.
+fn reversed() -> Desk {
+    let mut desk = logging();
+    desk.command(Command::Reverse { full: false });
+    desk.settle_pages();
+    let record = desk.save(true);
+    assert!(!record.consistent && !record.alone && record.role == Role::Primary);
+    desk.save_all();
+    desk.acked(head(&desk));
+    desk
+}
+
+fn head(desk: &Desk) -> u64 {
+    desk.engine.status(desk.now).cursors.head.0
+}
+
+impl Desk {
+    /// Pages of marks are kept when it is their time.
+    fn settle_pages(&mut self) {
+        self.now = self.now + Duration::from_secs(2);
+        self.tell(Event::Tick);
+    }
+
+    /// The questions about its store that the peer was asked, oldest first.
+    fn reads_wanted(&mut self) -> Vec<(u64, Sequence, Extent, bool)> {
+        let wanted = self.said.iter().filter_map(|message| match message {
+            Message::Reading(Reading::Wanted { ticket, after, extent, zeros, .. }) => {
+                Some((*ticket, *after, *extent, *zeros))
+            }
+            _ => None,
+        });
+        let wanted = wanted.collect();
+        self.said.retain(|message| !matches!(message, Message::Reading(_)));
+        wanted
+    }
+
+    fn told(&mut self, ticket: u64, what: Told) {
+        self.hear(Message::Reading(Reading::Told { ticket, what }));
+    }
+}
+
+#[test]
+fn a_reversal_serves_the_peers_copy_once_the_record_says_so() {
+    let mut desk = logging();
+    desk.command(Command::Reverse { full: false });
+    desk.ask(50, Operation::Read(Extent::new(0, 4096)));
+    assert!(
+        desk.reads_wanted().is_empty() && desk.ios.is_empty(),
+        "nothing is read before the record"
+    );
+    desk.settle_pages();
+    assert!(desk.results.iter().all(|result| !format!("{result:?}").contains("served from now")));
+    desk.save(true);
+    let start = desk.last_start();
+    assert!(start.consistent, "the peer's image stays in order");
+    let wanted = desk.reads_wanted();
+    assert_eq!(wanted.len(), 2, "the client's read, and the region");
+    assert_eq!((wanted[0].2, wanted[0].3), (Extent::new(0, 4096), false));
+    assert_eq!((wanted[1].2, wanted[1].3), (Extent::new(0, 65536), true));
+    assert_eq!(desk.engine.effective(), Some(Mode::Sync));
+    assert!(!desk.engine.words().consistent);
+}
+
+#[test]
+fn what_was_pulled_is_written_flushed_and_recorded_and_then_the_mode_is_as_it_was() {
+    let mut desk = reversed();
+    let (ticket, _, extent, _) = desk.reads_wanted()[0];
+    let payload = desk.payload(extent.length as u32);
+    desk.told(ticket, Told::Bytes(payload));
+    assert!(matches!(desk.ios[0].1, StoreOp::Write { extent: at, .. } if at == extent));
+    desk.store();
+    assert!(matches!(desk.ios[0].1, StoreOp::Flush), "flushed before the record");
+    assert!(!desk.engine.words().consistent);
+    desk.store();
+    let record = desk.save(true);
+    assert!(record.consistent);
+    assert_eq!(desk.engine.effective(), Some(Mode::Async));
+    assert_eq!(desk.engine.state(), State::Replicating);
+}
+
+#[test]
+fn a_region_that_a_write_touched_meanwhile_is_asked_for_again_behind_it() {
+    let mut desk = reversed();
+    let (ticket, after, ..) = desk.reads_wanted()[0];
+    desk.write(2);
+    let at = head(&desk);
+    desk.told(ticket, Told::Zeros);
+    assert!(desk.ios.iter().all(|(_, op)| !matches!(op, StoreOp::Zero { .. })), "the gate is held");
+    desk.store();
+    assert!(desk.ios.is_empty(), "what was fetched lacks the write, and is dropped");
+    let again = desk.reads_wanted();
+    assert_eq!(again.len(), 1);
+    assert!(again[0].1 > after && again[0].1 == Sequence(at));
+}
+
+#[test]
+fn no_answer_is_given_without_the_peer_while_regions_are_lacking() {
+    let mut desk = reversed();
+    desk.write(3);
+    desk.store();
+    assert!(!desk.answers.contains(&(3, true)), "async was asked for, and yet it waits");
+    desk.acked(head(&desk));
+    assert!(desk.answers.contains(&(3, true)));
+    desk.lose_link();
+    desk.write(4);
+    desk.store_all();
+    desk.ask(51, Operation::Read(Extent::new(0, 4096)));
+    desk.now = desk.now + Duration::from_secs(59);
+    desk.tell(Event::Tick);
+    assert!(desk.answers.iter().all(|(id, _)| *id != 4 && *id != 51), "the peer is waited for");
+    assert!(desk.engine.deadline() < Moment::NEVER);
+    desk.now = desk.now + Duration::from_secs(2);
+    desk.tell(Event::Tick);
+    assert!(desk.answers.contains(&(4, false)) && desk.answers.contains(&(51, false)));
+}
+
+#[test]
+fn a_lost_link_asks_anew_and_the_queue_is_never_dropped() {
+    let mut desk = reversed();
+    desk.reads_wanted();
+    desk.ask(52, Operation::Read(Extent::new(4096, 4096)));
+    assert_eq!(desk.reads_wanted().len(), 1);
+    desk.lose_link();
+    let refused = desk.results.len();
+    desk.command(Command::Log);
+    assert!(desk.results[refused].is_err(), "marks could not take the queue's place");
+    assert_eq!(desk.engine.state(), State::Queuing);
+    let (lineage, at) = (desk.lineage_now(), head(&desk));
+    let known = Hello { received: Sequence(at), ..hello(lineage, true) };
+    desk.meet(known);
+    assert_eq!(desk.reads_wanted().len(), 2, "the client's read, and the region");
+}
+
+#[test]
+fn a_peer_that_is_not_the_copy_it_was_is_refused() {
+    let mut desk = reversed();
+    desk.lose_link();
+    desk.meet(hello(Lineage::default(), true));
+    let refused = |m: &Message| matches!(m, Message::Goodbye { parting: Parting::Refused, text } if text.contains("source-lacks"));
+    assert!(desk.said.iter().any(refused), "there is nothing to copy from");
+}
+
+#[test]
+fn a_primary_that_lacks_regions_does_not_go_on_alone_after_a_restart() {
+    let superblock = Superblock {
+        role: Role::Primary,
+        consistent: false,
+        wrote: true,
+        marks_void: false,
+        lineage: generation(1),
+        ..Superblock::new("db", "paris", [SIZE.0].into())
+    };
+    let mut desk = Desk::new(config());
+    desk.engine = Engine::new(config(), durable(superblock), 1, 1, Moment::ZERO);
+    desk.meet(Hello { received: Sequence(0), ..hello(generation(1), true) });
+    assert_eq!(desk.engine.standing(), "returning");
+    desk.command(Command::Promote { force: true });
+    assert!(matches!(&desk.results[..], [Err(refusal)] if refusal.code == "needs-sync"));
+    desk.hear(Message::PromoteRequest {
+        generation: generation(1).generation,
+        durable: Sequence(0),
+    });
+    assert!(
+        desk.said.iter().any(|m| matches!(m, Message::PromoteReply { .. })),
+        "the peer may ask to lead"
+    );
+}
+
+#[test]
+fn a_reversal_is_refused_where_the_peer_has_no_consistent_copy() {
+    let mut desk = Desk::primary(Config { mode: Mode::Async, autosync: false, ..config() });
+    desk.command(Command::Reverse { full: true });
+    desk.meet(hello(Lineage::default(), true));
+    desk.command(Command::Log);
+    desk.command(Command::Reverse { full: true });
+    let codes: Vec<&str> =
+        desk.results.iter().filter_map(|r| r.as_ref().err().map(|r| r.code)).collect();
+    assert_eq!(codes, ["peer-lost", "needs-sync"]);
+}
+
+#[test]
+fn a_follower_reads_for_its_primary_once_everything_before_has_completed() {
+    let lineage = generation(1);
+    let mut desk = follower(lineage, true);
+    desk.save_all();
+    let extent = Extent::new(0, 4096);
+    let wanted = |ticket, after| {
+        let (volume, after) = (VolumeIndex(0), Sequence(after));
+        Message::Reading(Reading::Wanted { ticket, after, volume, extent, zeros: true })
+    };
+    desk.hear(wanted(1, 0));
+    assert!(matches!(desk.ios.pop_front(), Some((_, StoreOp::Read { .. }))));
+    desk.hear(wanted(2, 1));
+    assert!(desk.ios.is_empty(), "item 1 has not come yet");
+    desk.hear(item(1));
+    assert_eq!(desk.ios.len(), 1, "it is being applied");
+    desk.store();
+    assert!(desk.ios.iter().any(|(_, op)| matches!(op, StoreOp::Read { .. })));
+    desk.store_all();
+    let told =
+        |m: &Message| matches!(m, Message::Reading(Reading::Told { ticket: 2, what: Told::Zeros }));
+    assert!(desk.said.iter().any(told));
+    desk.hear(Message::Reading(Reading::Wanted {
+        ticket: 3,
+        after: Sequence(0),
+        volume: VolumeIndex(0),
+        extent: Extent::new(SIZE.0, 4096),
+        zeros: true,
+    }));
+    assert!(desk.accuses(), "it leaves the volume");
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stories of a primary whose own store fails while its peer is level.
+
+use super::*;
+use helio_format::reading::Reading;
+
+fn level() -> Desk {
+    let mut desk = Desk::replicating(Mode::Sync);
+    desk.engine.shared.config.on_error = OnError::ServeFromPeer;
+    desk
+}
+
+/// The store fails at the first thing it was asked for.
+fn fail(desk: &mut Desk) {
+    let (io, _) = desk.ios.pop_front().expect("the store has something to do");
+    desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Failed(StoreFault::Io) });
+}
+
+/// Everything accepted so far is durable at the peer.
+fn peer_has_all(desk: &mut Desk) {
+    let head = desk.engine.status(desk.now).cursors.head.0;
+    desk.acked(head);
+}
+
+#[test]
+fn a_write_that_the_own_store_refuses_is_answered_once_the_peer_has_it_and_the_record_says_so() {
+    let mut desk = level();
+    desk.write(1);
+    fail(&mut desk);
+    peer_has_all(&mut desk);
+    assert!(desk.answers.is_empty(), "no record says yet that this node's image is not whole");
+    desk.now = desk.now + Duration::from_secs(2);
+    desk.tell(Event::Tick);
+    let record = desk.save(true);
+    assert!(!record.consistent);
+    desk.save_all();
+    assert_eq!(desk.answers, [(1, true)]);
+    desk.write(0);
+    assert!(desk.ios.is_empty(), "nothing is issued to a store that is given up");
+    peer_has_all(&mut desk);
+    assert_eq!(desk.answers, [(1, true), (0, true)]);
+    let fault = desk.engine.status(desk.now).fault.unwrap_or_default();
+    assert!(fault.contains("served from lyon; own disk of volume 0 failed"), "{fault}");
+}
+
+#[test]
+fn a_read_that_the_own_store_refuses_is_asked_of_the_peer() {
+    let mut desk = level();
+    desk.ask(9, Operation::Read(Extent::new(0, 4096)));
+    fail(&mut desk);
+    let asked = |m: &Message| matches!(m, Message::Reading(Reading::Wanted { zeros: false, .. }));
+    assert!(desk.said.iter().any(asked));
+    assert!(desk.answers.is_empty());
+}
+
+#[test]
+fn without_a_level_peer_the_client_gets_the_error() {
+    let mut desk = level();
+    desk.lose_link();
+    desk.write(1);
+    fail(&mut desk);
+    assert_eq!(desk.answers, [(1, false)]);
+}
