@@ -220,15 +220,7 @@ pub fn facts_in_words(met: &Met) -> Vec<String> {
         format!("{who} {}", if what { yes } else { no })
     };
     let yes = |what: bool, yes: &str, no: &str| said(target, what, yes, no);
-    let kin = match kinship {
-        Kinship::New => "never took part",
-        Kinship::Same => "is of the same generation",
-        Kinship::AtFork => "stands exactly where the source's generation began",
-        Kinship::Behind => "is of a generation that the source's continues",
-        Kinship::Sibling => "is of another generation that began where the source's did, or before",
-        Kinship::Descendant => "is of a generation that continues the source's",
-        Kinship::Unrelated => "is of a generation the source does not know",
-    };
+    let kin = kin_in_words(kinship);
     let (old, current) = ("has older metadata than the other remembers", "has current metadata");
     let mut all = alloc::vec![
         of_hello(&met.source),
@@ -271,6 +263,19 @@ pub fn facts_in_words(met: &Met) -> Vec<String> {
         all.push(format!("what {source} remembers of its queue and marks, only {source} knows"));
     }
     all
+}
+
+/// How the target's history relates to the source's.
+const fn kin_in_words(kinship: Kinship) -> &'static str {
+    match kinship {
+        Kinship::New => "never took part",
+        Kinship::Same => "is of the same generation",
+        Kinship::AtFork => "stands exactly where the source's generation began",
+        Kinship::Behind => "is of a generation that the source's continues",
+        Kinship::Sibling => "is of another generation that began where the source's did, or before",
+        Kinship::Descendant => "is of a generation that continues the source's",
+        Kinship::Unrelated => "is of a generation the source does not know",
+    }
 }
 
 /// What a node said of itself.

@@ -2,7 +2,7 @@
 //! The flight recorder: the last events, in a ring of fixed size, cheap enough to be always on.
 
 use crate::before::BeforeOutcome;
-use crate::event::{Command, Event, Kept, Operation, StoreOutcome};
+use crate::event::{Command, CommandId, Event, Kept, Operation, StoreOutcome};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -114,54 +114,8 @@ fn boil_down(event: &Event) -> (&'static str, u64, u64) {
         Event::LinkMeasured { round_trip, rate } => {
             ("link-measured", u64::try_from(round_trip.as_micros()).unwrap_or(u64::MAX), rate.0)
         }
-        Event::Message(message) => match message {
-            Message::Hello(h) => ("peer-hello", h.incarnation, h.head.0),
-            Message::Start(s) => ("peer-start", s.from.0, u64::from(s.consistent)),
-            Message::Item(i) => ("peer-item", i.sequence.0, i.after.0),
-            Message::Ack(a) => ("peer-ack", a.completed.0, a.durable.0),
-            Message::Ping(p) => ("peer-ping", p.token, p.accepted.0),
-            Message::Pong { token, flushing, .. } => ("peer-pong", *token, u64::from(*flushing)),
-            Message::Goodbye { .. } => ("peer-goodbye", 0, 0),
-            Message::PromoteRequest { durable, .. } => ("peer-asks-promotion", durable.0, 0),
-            Message::PromoteReply { granted, .. } => {
-                ("peer-answers-promotion", u64::from(*granted), 0)
-            }
-            Message::Copying(talk) => of_copying(talk),
-            Message::Roles(Roles::SwitchWanted) => ("peer-wants-switch", 0, 0),
-            Message::Roles(Roles::Invite { head, .. }) => ("peer-invites", head.0, 0),
-            Message::Roles(Roles::Row { .. }) => ("peer-tells-row", 0, 0),
-            Message::Lease(Lease::Wanted { number, millis }) => {
-                ("peer-wants-lease", *number, u64::from(*millis))
-            }
-            Message::Lease(Lease::Granted { number, millis }) => {
-                ("peer-grants-lease", *number, u64::from(*millis))
-            }
-            Message::Invalid(Invalid::Failed { generation }) => {
-                ("peer-metadata-failed", generation.number, 0)
-            }
-            Message::Invalid(Invalid::Recorded) => ("peer-recorded-metadata", 0, 0),
-            Message::Lease(Lease::Returned) => ("peer-returns-lease", 0, 0),
-            Message::Reading(talk) => of_reading(talk),
-        },
-        Event::Command { id, command } => match command {
-            Command::Promote { force } => ("promote", id.0, u64::from(*force)),
-            Command::Restore { force } => ("restore", id.0, u64::from(*force)),
-            Command::GiveUpSafeCopy => ("give-up-safe-copy", id.0, 0),
-            Command::Demote => ("demote", id.0, 0),
-            Command::Yield { generation } => ("yield", id.0, generation.number),
-            Command::Switch => ("switch", id.0, 0),
-            Command::Log => ("log", id.0, 0),
-            Command::Update => ("update", id.0, 0),
-            Command::Mode(mode) => ("mode", id.0, *mode as u64),
-            Command::Full => ("full", id.0, 0),
-            Command::ResetQueueMarks => ("reset-queue-marks", id.0, 0),
-            Command::Stop => ("stop", id.0, 0),
-            Command::Verify(wish) => ("verify", id.0, u64::from(wish.repair)),
-            Command::StopVerify => ("stop-verify", id.0, 0),
-            Command::SeedBegin { at } => ("seed-begin", id.0, *at),
-            Command::SeedEnd => ("seed-end", id.0, 0),
-            Command::Reverse { full } => ("reverse", id.0, u64::from(*full)),
-        },
+        Event::Message(message) => of_message(message),
+        Event::Command { id, command } => of_command(*id, command),
         Event::Reconfigure { .. } => ("reconfigure", 0, 0),
         Event::VerifyRemembered(_) => ("verify-remembered", 0, 0),
         Event::HookAnswered { refused } => ("hook-answered", u64::from(refused.is_none()), 0),
@@ -173,6 +127,58 @@ fn of_reading(talk: &Reading) -> (&'static str, u64, u64) {
     match talk {
         Reading::Wanted { extent, .. } => ("peer-wants-read", extent.offset, extent.length),
         Reading::Told { ticket, .. } => ("peer-tells-read", *ticket, 0),
+    }
+}
+
+fn of_message(message: &Message) -> (&'static str, u64, u64) {
+    match message {
+        Message::Hello(h) => ("peer-hello", h.incarnation, h.head.0),
+        Message::Start(s) => ("peer-start", s.from.0, u64::from(s.consistent)),
+        Message::Item(i) => ("peer-item", i.sequence.0, i.after.0),
+        Message::Ack(a) => ("peer-ack", a.completed.0, a.durable.0),
+        Message::Ping(p) => ("peer-ping", p.token, p.accepted.0),
+        Message::Pong { token, flushing, .. } => ("peer-pong", *token, u64::from(*flushing)),
+        Message::Goodbye { .. } => ("peer-goodbye", 0, 0),
+        Message::PromoteRequest { durable, .. } => ("peer-asks-promotion", durable.0, 0),
+        Message::PromoteReply { granted, .. } => ("peer-answers-promotion", u64::from(*granted), 0),
+        Message::Copying(talk) => of_copying(talk),
+        Message::Roles(Roles::SwitchWanted) => ("peer-wants-switch", 0, 0),
+        Message::Roles(Roles::Invite { head, .. }) => ("peer-invites", head.0, 0),
+        Message::Roles(Roles::Row { .. }) => ("peer-tells-row", 0, 0),
+        Message::Lease(Lease::Wanted { number, millis }) => {
+            ("peer-wants-lease", *number, u64::from(*millis))
+        }
+        Message::Lease(Lease::Granted { number, millis }) => {
+            ("peer-grants-lease", *number, u64::from(*millis))
+        }
+        Message::Invalid(Invalid::Failed { generation }) => {
+            ("peer-metadata-failed", generation.number, 0)
+        }
+        Message::Invalid(Invalid::Recorded) => ("peer-recorded-metadata", 0, 0),
+        Message::Lease(Lease::Returned) => ("peer-returns-lease", 0, 0),
+        Message::Reading(talk) => of_reading(talk),
+    }
+}
+
+fn of_command(id: CommandId, command: &Command) -> (&'static str, u64, u64) {
+    match command {
+        Command::Promote { force } => ("promote", id.0, u64::from(*force)),
+        Command::Restore { force } => ("restore", id.0, u64::from(*force)),
+        Command::GiveUpSafeCopy => ("give-up-safe-copy", id.0, 0),
+        Command::Demote => ("demote", id.0, 0),
+        Command::Yield { generation } => ("yield", id.0, generation.number),
+        Command::Switch => ("switch", id.0, 0),
+        Command::Log => ("log", id.0, 0),
+        Command::Update => ("update", id.0, 0),
+        Command::Mode(mode) => ("mode", id.0, *mode as u64),
+        Command::Full => ("full", id.0, 0),
+        Command::ResetQueueMarks => ("reset-queue-marks", id.0, 0),
+        Command::Stop => ("stop", id.0, 0),
+        Command::Verify(wish) => ("verify", id.0, u64::from(wish.repair)),
+        Command::StopVerify => ("stop-verify", id.0, 0),
+        Command::SeedBegin { at } => ("seed-begin", id.0, *at),
+        Command::SeedEnd => ("seed-end", id.0, 0),
+        Command::Reverse { full } => ("reverse", id.0, u64::from(*full)),
     }
 }
 

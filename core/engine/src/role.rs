@@ -326,13 +326,7 @@ impl Engine {
             Standing::Promoting { command, saving: false, .. }
                 if self.follower.failed.is_some() =>
             {
-                self.stand(self.resting());
-                let refusal = Refusal::new(
-                    "volume-failed",
-                    "the store failed while what was received was applied",
-                    "mend the store and restart the daemon",
-                );
-                command.into_iter().for_each(|id| self.done(id, Err(refusal.clone())));
+                self.promotion_failed(command);
             }
             Standing::Leaving { command, to: Leave::Hand, until, stage: LeaveStage::Draining }
                 if self.cannot_hand(until) =>
@@ -361,6 +355,16 @@ impl Engine {
             Standing::Leaving { stage: LeaveStage::Cooling, .. } => self.cool_down(),
             _ => {}
         }
+    }
+
+    fn promotion_failed(&mut self, command: Option<CommandId>) {
+        self.stand(self.resting());
+        let refusal = Refusal::new(
+            "volume-failed",
+            "the store failed while what was received was applied",
+            "mend the store and restart the daemon",
+        );
+        command.into_iter().for_each(|id| self.done(id, Err(refusal.clone())));
     }
 
     pub(crate) fn can_leave_following(&self) -> bool {

@@ -61,6 +61,26 @@ pub(crate) enum Goal {
     Whole,
 }
 
+/// The record of a side that begins to follow.
+fn shape_adopted(b: &mut Superblock, start: Start) {
+    b.role = Role::Secondary;
+    b.lineage = start.lineage;
+    b.consistent = start.consistent;
+    // What the image surely holds, once it is consistent; it may hold more.
+    b.head = Sequence(start.from.0 - 1);
+    b.wrote = false;
+    b.alone = false;
+    b.marks_void &= !start.whole;
+    b.clean = false;
+    b.equal = false;
+    b.hold = 0;
+    if start.whole {
+        // The sender's own record says that everything is to be copied.
+        b.peer_invalid = Generation::NONE;
+    }
+    b.seeding = 0;
+}
+
 /// The record of a side that is given up.
 fn give_up(b: &mut Superblock, lineage: Lineage) {
     b.role = Role::Secondary;
@@ -106,51 +126,15 @@ impl Engine {
 
     /// What the superblock says once the goal is reached.
     fn shape(&mut self, b: &mut Superblock, goal: Goal) {
-        let now = self.shared.now;
         match goal {
             Goal::Promoted => self.shape_promoted(b),
-            Goal::Adopted(start) => {
-                b.role = Role::Secondary;
-                b.lineage = start.lineage;
-                b.consistent = start.consistent;
-                // What the image surely holds, once it is consistent; it may hold more.
-                b.head = Sequence(start.from.0 - 1);
-                b.wrote = false;
-                b.alone = false;
-                b.marks_void &= !start.whole;
-                b.clean = false;
-                b.equal = false;
-                b.hold = 0;
-                if start.whole {
-                    // The sender's own record says that everything is to be copied.
-                    b.peer_invalid = Generation::NONE;
-                }
-                b.seeding = 0;
-            }
+            Goal::Adopted(start) => shape_adopted(b, start),
             Goal::Consistent => {
                 b.consistent = true;
                 b.marks_void = false;
                 b.head = self.follower.completed.next();
             }
-            Goal::Left(to) => {
-                if to != Leave::Stop {
-                    b.role = Role::Secondary;
-                }
-                b.clean = true;
-                b.hold = self.shared.lease.on_record(b.hold, now);
-                if let Some(p) = &self.primary {
-                    // Who goes on behind this stop must fork, should the power take what was not flushed.
-                    b.clean = to == Leave::Secondary || !p.flush_failed;
-                    b.marks_void = p.flush_failed || (b.marks_void && !p.marks.is_kept());
-                    b.head = p.line.head;
-                    b.equal = p.retaining
-                        && !p.order_lost
-                        && p.consistent_at.is_none()
-                        && p.marks.none_stale()
-                        && p.cursors.durable == p.line.head
-                        && p.peer_incarnation.is_some();
-                }
-            }
+            Goal::Left(to) => self.shape_left(b, to),
             Goal::Closed => {
                 b.clean = true;
                 b.head = self.follower.completed;
@@ -159,8 +143,9 @@ impl Engine {
             Goal::Alone => self.shape_alone(b),
             Goal::Together => {
                 b.alone = false;
+                let shared = &self.shared;
                 b.hold =
-                    self.shared.lease.on_record(b.hold, now).max(self.shared.config.hold_millis());
+                    shared.lease.on_record(b.hold, shared.now).max(shared.config.hold_millis());
             }
             Goal::Void => {
                 // Everything counts as marked from here on, against whatever copy.
@@ -207,6 +192,26 @@ impl Engine {
         b.head = head;
         b.clean = false;
         b.equal = false;
+    }
+
+    fn shape_left(&self, b: &mut Superblock, to: Leave) {
+        if to != Leave::Stop {
+            b.role = Role::Secondary;
+        }
+        b.clean = true;
+        b.hold = self.shared.lease.on_record(b.hold, self.shared.now);
+        if let Some(p) = &self.primary {
+            // Who goes on behind this stop must fork, should the power take what was not flushed.
+            b.clean = to == Leave::Secondary || !p.flush_failed;
+            b.marks_void = p.flush_failed || (b.marks_void && !p.marks.is_kept());
+            b.head = p.line.head;
+            b.equal = p.retaining
+                && !p.order_lost
+                && p.consistent_at.is_none()
+                && p.marks.none_stale()
+                && p.cursors.durable == p.line.head
+                && p.peer_incarnation.is_some();
+        }
     }
 
     fn shape_alone(&mut self, b: &mut Superblock) {

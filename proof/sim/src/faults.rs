@@ -228,33 +228,10 @@ impl Driver {
                 let profile = weather(&mut self.dice);
                 cluster.wire.set_profile(&profile);
             }
-            Fault::Cut(how) => {
-                self.tally.link_cuts += 1;
-                cluster.break_link(how);
-                if let Breakage::HalfOpen(_) = how {
-                    self.delay_acceptance(cluster);
-                } else if how != Breakage::Reset {
-                    self.later(cluster, Act::MendLink);
-                    self.try_lease(cluster);
-                }
-            }
+            Fault::Cut(how) => self.cut(how, cluster),
             Fault::Kill { side, power } => self.kill(side, power, cluster),
             Fault::BothDown { power } => {
                 Side::BOTH.into_iter().for_each(|side| self.kill(side, power, cluster));
-            }
-            Fault::Disk { side, verb } => {
-                let faults = [StoreFault::Io, StoreFault::NoSpace, StoreFault::Short];
-                let how = pick(&mut self.dice, &faults);
-                cluster.node_mut(side).disk.fail_next(verb, how);
-            }
-            Fault::SlowDisk(side) => {
-                let times = 2 + self.dice.below(60) as u32;
-                cluster.node_mut(side).disk.slow_down(times);
-                self.later(cluster, Act::MendDisk(side));
-            }
-            Fault::FullDisk(side) => {
-                cluster.node_mut(side).disk.fill_up(true);
-                self.later(cluster, Act::MendDisk(side));
             }
             Fault::Room { side, fails } => {
                 let chunks = self.dice.below(24);
@@ -270,11 +247,8 @@ impl Driver {
                     cluster.hang(side, until);
                 }
             }
-            Fault::LyingFlush(side) => {
-                oracle.expect_less();
-                self.lied = true;
-                cluster.node_mut(side).disk.lie(true);
-                self.later(cluster, Act::MendDisk(side));
+            Fault::Disk { .. } | Fault::SlowDisk(_) | Fault::FullDisk(_) | Fault::LyingFlush(_) => {
+                self.wear(fault, cluster, oracle)
             }
             Fault::RollBack(_)
             | Fault::RestoreMetadata(_)
@@ -282,6 +256,44 @@ impl Driver {
             | Fault::ClockLeap(_)
             | Fault::LateClose => self.tamper(fault, cluster),
             _ => self.meddle(fault, cluster, oracle),
+        }
+    }
+
+    fn cut(&mut self, how: Breakage, cluster: &mut Cluster) {
+        self.tally.link_cuts += 1;
+        cluster.break_link(how);
+        if let Breakage::HalfOpen(_) = how {
+            self.delay_acceptance(cluster);
+        } else if how != Breakage::Reset {
+            self.later(cluster, Act::MendLink);
+            self.try_lease(cluster);
+        }
+    }
+
+    /// A disk that fails, tires, fills up or lies.
+    fn wear(&mut self, fault: Fault, cluster: &mut Cluster, oracle: &mut Oracle) {
+        match fault {
+            Fault::Disk { side, verb } => {
+                let faults = [StoreFault::Io, StoreFault::NoSpace, StoreFault::Short];
+                let how = pick(&mut self.dice, &faults);
+                cluster.node_mut(side).disk.fail_next(verb, how);
+            }
+            Fault::SlowDisk(side) => {
+                let times = 2 + self.dice.below(60) as u32;
+                cluster.node_mut(side).disk.slow_down(times);
+                self.later(cluster, Act::MendDisk(side));
+            }
+            Fault::FullDisk(side) => {
+                cluster.node_mut(side).disk.fill_up(true);
+                self.later(cluster, Act::MendDisk(side));
+            }
+            Fault::LyingFlush(side) => {
+                oracle.expect_less();
+                self.lied = true;
+                cluster.node_mut(side).disk.lie(true);
+                self.later(cluster, Act::MendDisk(side));
+            }
+            _ => {}
         }
     }
 
@@ -304,18 +316,7 @@ impl Driver {
             }
             Fault::Switch => {
                 if let Some(side) = serving {
-                    match self.dice.below(4) {
-                        0 => {
-                            self.command(cluster, oracle, side, Command::Switch);
-                        }
-                        1 => {
-                            self.command(cluster, oracle, side.other(), Command::Switch);
-                        }
-                        _ => {
-                            let id = self.command(cluster, oracle, side, Command::Demote);
-                            self.switching.insert(id, side.other());
-                        }
-                    }
+                    self.switch_over(side, cluster, oracle);
                 }
             }
             Fault::CleanStop(side) => {
@@ -340,15 +341,7 @@ impl Driver {
             }
             Fault::Lease => {
                 if let Some(side) = lease_holder(cluster) {
-                    cluster.break_link(Breakage::Silent);
-                    let config = &cluster.node(side).config;
-                    let (timeout, hold) = (config.peer_timeout, config.hold);
-                    for _ in 0..4 {
-                        let wait = timeout + span(&mut self.dice, hold / 50, hold + timeout);
-                        self.at(cluster.now() + wait, Act::Unasked(side));
-                    }
-                    let mended = span(&mut self.dice, timeout, (timeout + hold) * 2);
-                    self.at(cluster.now() + mended, Act::MendLink);
+                    self.outlive_lease(side, cluster);
                 }
             }
             Fault::Seed => {
@@ -388,6 +381,34 @@ impl Driver {
         let pause = span(&mut self.dice, least, most) * if tries == 0 { 10 } else { 1 };
         let again = Fault::Reverse { full, tries: tries + 1 };
         self.at(cluster.now() + pause, Act::Break(again));
+    }
+
+    fn switch_over(&mut self, serving: Side, cluster: &mut Cluster, oracle: &mut Oracle) {
+        match self.dice.below(4) {
+            0 => {
+                self.command(cluster, oracle, serving, Command::Switch);
+            }
+            1 => {
+                self.command(cluster, oracle, serving.other(), Command::Switch);
+            }
+            _ => {
+                let id = self.command(cluster, oracle, serving, Command::Demote);
+                self.switching.insert(id, serving.other());
+            }
+        }
+    }
+
+    /// Silence around the moment at which the lease of this side runs out, and promotions nobody asked for in it.
+    fn outlive_lease(&mut self, side: Side, cluster: &mut Cluster) {
+        cluster.break_link(Breakage::Silent);
+        let config = &cluster.node(side).config;
+        let (timeout, hold) = (config.peer_timeout, config.hold);
+        for _ in 0..4 {
+            let wait = timeout + span(&mut self.dice, hold / 50, hold + timeout);
+            self.at(cluster.now() + wait, Act::Unasked(side));
+        }
+        let mended = span(&mut self.dice, timeout, (timeout + hold) * 2);
+        self.at(cluster.now() + mended, Act::MendLink);
     }
 
     /// Trouble that comes when two have just met, when a conversation has the most to lose.
