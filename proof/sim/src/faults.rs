@@ -6,9 +6,10 @@ use crate::kinds::Kind;
 use crate::oracle::Oracle;
 use crate::scenario::{pick, span, weather};
 use core::time::Duration;
-use helio_engine::{Command, StoreFault};
+use helio_engine::{Command, Engine, StoreFault};
+use helio_format::superblock::Superblock;
 use helio_twin::{Breakage, Cluster, Happening, MetadataFault, Side, StoreVerb};
-use helio_units::{Mode, Rate};
+use helio_units::{Mode, Rate, Role};
 
 /// A misfortune, or what an operator does at the wrong moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -220,6 +221,10 @@ impl Driver {
             fault,
             Fault::RollBack(_) | Fault::RestoreMetadata(_) | Fault::WrongDisk(_) | Fault::Seed
         );
+        // A node that lacks regions has the other's copy alone: to take that away too is a second loss.
+        if restores && Side::BOTH.into_iter().any(|side| lacks(cluster, side)) {
+            return;
+        }
         if fault.lands(cluster) && !restores {
             self.coverage.struck(label);
         }
@@ -488,4 +493,12 @@ impl Driver {
         cluster.kill(side, power);
         self.later(cluster, Act::Start(side));
     }
+}
+
+/// Whether a node's image is not whole because it gave it up for its peer's.
+fn lacks(cluster: &Cluster, side: Side) -> bool {
+    let node = cluster.node(side);
+    let recorded = |record: &Superblock| record.role == Role::Primary && !record.consistent;
+    node.engine.as_ref().is_some_and(Engine::lacks_regions)
+        || node.superblock().is_some_and(recorded)
 }
