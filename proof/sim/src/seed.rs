@@ -18,7 +18,8 @@ const WRONG: u64 = FOREIGN | 1 << 58;
 /// Blocks copied at a time.
 const PIECE: usize = 16;
 
-/// Whether nothing is lost with what a node holds: it follows, and the other is where its history went on.
+/// Whether nothing is lost with what a node holds: it follows, and the other is where its history went on, and has
+/// what it recorded that of.
 fn is_expendable(side: Side, cluster: &Cluster) -> bool {
     let known = |record: &Superblock| {
         let ours = cluster.node(side.other()).superblock().map(|other| other.lineage);
@@ -30,7 +31,10 @@ fn is_expendable(side: Side, cluster: &Cluster) -> bool {
     };
     let blank = |record: &Superblock| record.lineage.generation == Generation::NONE;
     let node = cluster.node(side);
-    !node.serves() && node.superblock().is_none_or(|record| blank(record) || known(record))
+    let other_is_whole = cluster.node(side.other()).has_its_disk();
+    !node.serves()
+        && other_is_whole
+        && node.superblock().is_none_or(|record| blank(record) || known(record))
 }
 
 /// How far the operator is.

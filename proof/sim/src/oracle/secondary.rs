@@ -27,9 +27,11 @@ impl Oracle {
         copy.consistent = record.consistent;
         copy.unclean = !record.clean;
         let follows = record.role == Role::Secondary && !record.wrote;
+        // What a record made on another disk says is still about the one before.
         copy.watched = follows
             && record.consistent
             && !copy.tainted
+            && !copy.foreign
             && self.histories.contains_key(&copy.generation);
         self.judge_whole(side)
     }
@@ -40,6 +42,9 @@ impl Oracle {
         let Some(history) = self.histories.get(&self.history_of(record.lineage.generation)) else {
             return Ok(());
         };
+        if self.copies[side.index()].foreign {
+            return Ok(());
+        }
         for (volume, blocks) in (0u16..).map(VolumeIndex).zip(&self.images[side.index()]) {
             let durable = cluster.node(side).disk.durable(volume);
             for (block, (_, stamp)) in (0u32..).zip(blocks.iter().zip(durable)) {
