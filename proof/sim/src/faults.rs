@@ -221,6 +221,11 @@ impl Driver {
             fault,
             Fault::RollBack(_) | Fault::RestoreMetadata(_) | Fault::WrongDisk(_) | Fault::Seed
         );
+        // Nor is a copy taken over another's whose node has yet to come to terms with what it remembers.
+        let reverses = matches!(fault, Fault::Reverse { .. });
+        if reverses && Side::BOTH.into_iter().any(|side| oracle.is_restored(side)) {
+            return;
+        }
         // A node that lacks regions has the other's copy alone: to take that away too is a second loss.
         if restores && Side::BOTH.into_iter().any(|side| lacks(cluster, side)) {
             return;
@@ -496,7 +501,7 @@ impl Driver {
 }
 
 /// Whether a node's image is not whole because it gave it up for its peer's.
-fn lacks(cluster: &Cluster, side: Side) -> bool {
+pub(crate) fn lacks(cluster: &Cluster, side: Side) -> bool {
     let node = cluster.node(side);
     let recorded = |record: &Superblock| record.role == Role::Primary && !record.consistent;
     node.engine.as_ref().is_some_and(Engine::lacks_regions)

@@ -261,7 +261,8 @@ impl Driver {
             engine.is_some_and(|engine| engine.status(now).safe_copy.is_some_and(|c| c.sound))
         };
         if let Some(side) = Side::BOTH.into_iter().find(keeps) {
-            let force = !cluster.node(side.other()).is_up();
+            let refused = self.healing && self.dice.chance(1, 3);
+            let force = !cluster.node(side.other()).is_up() || refused;
             self.command(cluster, oracle, side, Command::Restore { force });
             return;
         }
@@ -270,7 +271,11 @@ impl Driver {
             let record = cluster.node(*side).superblock();
             record.is_some_and(|r| r.role == Role::Primary && !r.consistent)
         };
-        if let Some(side) = Side::BOTH.into_iter().find(lacked) {
+        let out_of_order = |side: &Side| {
+            let record = cluster.node(side.other()).superblock();
+            lacked(side) && record.is_some_and(|r| !r.consistent)
+        };
+        if let Some(side) = Side::BOTH.into_iter().find(out_of_order) {
             self.wipe(side.other(), cluster);
         }
     }

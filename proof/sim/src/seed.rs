@@ -4,6 +4,7 @@
 //! it is the wrong disk.
 
 use crate::driver::{Act, Driver};
+use crate::faults::lacks;
 use crate::oracle::Oracle;
 use crate::scenario::{FOREIGN, span};
 use core::time::Duration;
@@ -31,7 +32,8 @@ fn is_expendable(side: Side, cluster: &Cluster) -> bool {
     };
     let blank = |record: &Superblock| record.lineage.generation == Generation::NONE;
     let node = cluster.node(side);
-    let other_is_whole = cluster.node(side.other()).has_its_disk();
+    let other = side.other();
+    let other_is_whole = cluster.node(other).has_its_disk() && !lacks(cluster, other);
     !node.serves()
         && other_is_whole
         && node.superblock().is_none_or(|record| blank(record) || known(record))
