@@ -54,7 +54,7 @@ pub enum Plant {
     LeaseIgnored,
     /// A primary that cannot write its metadata writes its store before the peer has recorded that.
     UncoveredEarly,
-    /// What is under way when a seeding begins is not marked.
+    /// What changed while a disk was shipped is not copied once it is in place.
     SeedForgets,
     /// A region that was pulled is written although a write touched it since it was asked for.
     PullStale,

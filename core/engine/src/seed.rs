@@ -431,6 +431,9 @@ impl Engine {
     pub(crate) fn update_seeded(&mut self) {
         if let Some(primary) = &mut self.primary {
             (primary.whole, primary.seeded) = (true, true);
+            if planted(Plant::SeedForgets) {
+                primary.marks.clear();
+            }
         }
         self.update_wanted = true;
         self.sync_as_wanted();
@@ -449,9 +452,6 @@ impl Primary {
     /// Only what is under way may be missing from a copy that begins now.
     fn mark_for_seed(&mut self) {
         self.marks.clear();
-        if planted(Plant::SeedForgets) {
-            return;
-        }
         let pending = self.line.iter().filter(|entry| entry.local == Local::Pending);
         for entry in pending.filter(|entry| entry.item.kind.changes_data()) {
             self.marks.stale(entry.item.volume, entry.item.extent);
