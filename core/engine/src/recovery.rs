@@ -193,7 +193,7 @@ const ROWS: [Row; 19] = {
         Row { own: Y, alone: N, ..row("both-crashed", Verdict::Refuse, LINE) },
         Row { own: Y, ..row("diverged", Verdict::Refuse, LINE) },
         Row { seed: [Y, None], ..row("seeding", Verdict::AwaitSeed, MAY_FOLLOW) },
-        Row { seed: [N, Y], ..row("seeded", Verdict::UpdateSeeded, &[New]) },
+        Row { invalid: N, seed: [N, Y], ..row("seeded", Verdict::UpdateSeeded, &[New]) },
         row("new-peer", Verdict::UpdateAll, &[New]),
         Row { invalid: Y, ..row("metadata-failed", Verdict::UpdateAll, KIN) },
         Row { old: [None, Y], ..row("target-rolled-back", Verdict::UpdateAll, KIN) },
@@ -432,6 +432,7 @@ mod tests {
                 Verdict::UpdateMarks => assert!(f.trusted, "{label}: marks that prove nothing"),
                 Verdict::AwaitSeed => assert!(f.seeding, "{label}"),
                 Verdict::UpdateSeeded => {
+                    assert!(!f.invalid, "{label}: marks that tell nothing");
                     assert!(f.kinship == Kinship::New && f.seeded, "{label}");
                 }
             }

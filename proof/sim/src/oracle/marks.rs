@@ -72,8 +72,11 @@ impl Oracle {
                 record.is_some_and(|record| record.peer_invalid != Generation::NONE)
             };
             let remembers = engine.words().metadata_failed;
+            // Of one on another disk than its record is about, everything counts as marked as well.
+            let foreign = !cluster.node(side.other()).has_its_disk();
             if own.restored
                 || peer.restored
+                || foreign
                 || doubts(side)
                 || doubts(side.other()) && !remembers
                 || cluster.node(side.other()).superblock().is_none_or(void)
