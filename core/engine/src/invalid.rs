@@ -9,8 +9,8 @@
 //!      │ writes go on, uncovered; without the peer they fail  │
 //! ```
 //! What the primary's own file tells is not enough from then on, and the peer's record makes up for it: whoever comes back,
-//! everything is compared (`metadata-failed`). That record ends when another one takes its place which says that
-//! everything is to be copied: the peer's own, or, where a stream begins that brings everything, the sender's.
+//! everything is compared (`metadata-failed`). That record ends with such a copy: at the peer that follows, once it is
+//! consistent and heard of no failure since; at one that leads, when its own record says that everything is to be copied.
 //! A primary that still runs knows by its memory what its peer lacks, and goes on by that.
 
 use crate::effect::Effect;
@@ -58,9 +58,15 @@ impl Engine {
         }
     }
 
+    /// Whether a stream that brings everything has done so, and its sender's metadata is as it should be.
+    pub(crate) fn is_peer_proven(&self) -> bool {
+        self.keeping.compared && !self.keeping.peer_fails
+    }
+
     /// The conversation ended: nobody can be sure what the peer records of this node.
     pub(crate) fn peer_is_not_told(&mut self) {
         self.keeping.told = Told::Nothing;
+        self.keeping.peer_fails = false;
         self.shared.uncovered = false;
     }
 
@@ -78,6 +84,7 @@ impl Engine {
                     "{peer} cannot write its metadata; that it tells nothing since generation {generation} is recorded \
                      here, and everything will be compared when it comes back"
                 ));
+                self.keeping.peer_fails = true;
                 self.save(Goal::PeerInvalid(generation));
             }
             Invalid::Recorded if self.metadata_failed && self.keeping.told == Told::Told => {

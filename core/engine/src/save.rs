@@ -74,10 +74,6 @@ fn shape_adopted(b: &mut Superblock, start: Start) {
     b.clean = false;
     b.equal = false;
     b.hold = 0;
-    if start.whole {
-        // The sender's own record says that everything is to be copied.
-        b.peer_invalid = Generation::NONE;
-    }
     b.seeding = 0;
 }
 
@@ -128,9 +124,15 @@ impl Engine {
     fn shape(&mut self, b: &mut Superblock, goal: Goal) {
         match goal {
             Goal::Promoted => self.shape_promoted(b),
-            Goal::Adopted(start) => shape_adopted(b, start),
+            Goal::Adopted(start) => {
+                self.keeping.compared = start.whole;
+                shape_adopted(b, start);
+            }
             Goal::Consistent => {
                 b.consistent = true;
+                if self.is_peer_proven() {
+                    b.peer_invalid = Generation::NONE;
+                }
                 b.marks_void = false;
                 b.head = self.follower.completed.next();
             }

@@ -127,6 +127,8 @@ pub(crate) struct Oracle {
     pub(crate) restores: u64,
     /// Primaries that took their peer's copy.
     pub(crate) reversals: u64,
+    /// What each node's record last said of its peer's metadata.
+    doubted: [Generation; 2],
     /// A promotion was commanded and has not ended; with force or without, and when.
     promoting: [Option<(CommandId, bool, Serial)>; 2],
     /// Blocks that silently turned into something else, and nobody wrote since.
@@ -161,6 +163,7 @@ impl Oracle {
             restored_unknown: [false; 2],
             restores: 0,
             reversals: 0,
+            doubted: [Generation::NONE; 2],
             promoting: [None; 2],
             rotten: BTreeSet::new(),
             weak: false,

@@ -51,6 +51,9 @@ impl Oracle {
         // One whose files were replaced doubts its marks as soon as it hears so, and the other may be made to doubt its
         // own by what those files remember: nothing is adopted by that.
         let doubts = record.marks_void && self.copies.iter().any(|copy| copy.restored);
+        // Nor where the record only tells that the peer cannot write its own.
+        let before = core::mem::replace(&mut self.doubted[side.index()], record.peer_invalid);
+        let doubts = doubts || ![before, Generation::NONE].contains(&record.peer_invalid);
         if record.role == Role::Secondary && !record.wrote && !gave_up(record) && !doubts {
             self.settle_reversal(side, &record.clone());
             self.nothing_discarded(cluster, side)?;
