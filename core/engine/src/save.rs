@@ -98,6 +98,12 @@ impl Engine {
         self.saving.is_some() || !self.to_save.is_empty()
     }
 
+    /// A record is on its way with which this node follows.
+    pub(crate) fn is_adopting(&self) -> bool {
+        let saving = self.saving.iter().map(|(goal, _)| goal);
+        saving.chain(&self.to_save).any(|goal| matches!(goal, Goal::Adopted(_)))
+    }
+
     pub(crate) fn save(&mut self, goal: Goal) {
         self.to_save.push_back(goal);
         self.save_next();

@@ -56,6 +56,8 @@ struct Copy {
     consistent: bool,
     /// Its record says that it did not stop cleanly.
     unclean: bool,
+    /// Since when its record says that its peer's metadata tells nothing.
+    doubts_peer: Generation,
     /// It serves as primary, or did so when it died.
     serving: bool,
     /// Its files are older ones, and the two have not come to terms since.
@@ -127,8 +129,6 @@ pub(crate) struct Oracle {
     pub(crate) restores: u64,
     /// Primaries that took their peer's copy.
     pub(crate) reversals: u64,
-    /// What each node's record last said of its peer's metadata.
-    doubted: [Generation; 2],
     /// A promotion was commanded and has not ended; with force or without, and when.
     promoting: [Option<(CommandId, bool, Serial)>; 2],
     /// Blocks that silently turned into something else, and nobody wrote since.
@@ -163,7 +163,6 @@ impl Oracle {
             restored_unknown: [false; 2],
             restores: 0,
             reversals: 0,
-            doubted: [Generation::NONE; 2],
             promoting: [None; 2],
             rotten: BTreeSet::new(),
             weak: false,
