@@ -7,9 +7,9 @@ use crate::error::code;
 use crate::event::Event;
 use crate::operation::{Method, Operation};
 use crate::{
-    Accepted, ApiError, ApplyReply, ApplyRequest, EventsRequest, Explanation, ModeRequest,
-    PromoteRequest, QueueReply, QueueRequest, RecorderDump, ResolveRequest, Status, UpdateRequest,
-    VerifyRequest,
+    Accepted, ApiError, ApplyReply, ApplyRequest, AttachRequest, Attachment, Attachments,
+    DetachRequest, EventsRequest, Explanation, ModeRequest, PromoteRequest, QueueReply,
+    QueueRequest, RecorderDump, ResolveRequest, Status, UpdateRequest, VerifyRequest,
 };
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
@@ -135,6 +135,8 @@ fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
         Operation::Mode => types.request::<ModeRequest>(),
         Operation::QueueSet => types.request::<QueueRequest>(),
         Operation::Verify => types.request::<VerifyRequest>(),
+        Operation::Attach => types.request::<AttachRequest>(),
+        Operation::Detach => types.request::<DetachRequest>(),
         Operation::Apply => types.request::<ApplyRequest>(),
         Operation::Status
         | Operation::Group
@@ -148,6 +150,7 @@ fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
         | Operation::Queue
         | Operation::QueueReset
         | Operation::VerifyStop
+        | Operation::Attachments
         | Operation::Document => None,
     }
 }
@@ -174,7 +177,10 @@ fn reply(operation: Operation, types: &mut Types) -> Value {
         | Operation::QueueSet
         | Operation::QueueReset
         | Operation::Verify
-        | Operation::VerifyStop => types.reply::<Accepted>(),
+        | Operation::VerifyStop
+        | Operation::Detach => types.reply::<Accepted>(),
+        Operation::Attach => types.reply::<Attachment>(),
+        Operation::Attachments => types.reply::<Attachments>(),
         Operation::Explain => types.reply::<Explanation>(),
         Operation::Queue => types.reply::<QueueReply>(),
         Operation::Apply => types.reply::<ApplyReply>(),

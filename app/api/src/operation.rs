@@ -52,6 +52,12 @@ pub enum Operation {
     Verify,
     /// Compare no more.
     VerifyStop,
+    /// Make a device of a volume.
+    Attach,
+    /// Make a device of it no more.
+    Detach,
+    /// Show what is attached.
+    Attachments,
     /// Read the file again.
     Apply,
     /// Describe the API.
@@ -60,7 +66,7 @@ pub enum Operation {
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 23] = [
         Self::Status,
         Self::Group,
         Self::Recorder,
@@ -79,6 +85,9 @@ impl Operation {
         Self::QueueReset,
         Self::Verify,
         Self::VerifyStop,
+        Self::Attach,
+        Self::Detach,
+        Self::Attachments,
         Self::Apply,
         Self::Document,
     ];
@@ -105,6 +114,9 @@ impl Operation {
             Self::QueueReset => paths::QUEUE_RESET,
             Self::Verify => paths::VERIFY,
             Self::VerifyStop => paths::VERIFY_STOP,
+            Self::Attach => paths::ATTACH,
+            Self::Detach => paths::DETACH,
+            Self::Attachments => paths::ATTACHMENTS,
             Self::Apply => paths::APPLY,
             Self::Document => paths::DOCUMENT,
         }
@@ -120,6 +132,7 @@ impl Operation {
             | Self::Events
             | Self::Explain
             | Self::Queue
+            | Self::Attachments
             | Self::Document => Method::Get,
             Self::Log
             | Self::Update
@@ -133,6 +146,8 @@ impl Operation {
             | Self::QueueReset
             | Self::Verify
             | Self::VerifyStop
+            | Self::Attach
+            | Self::Detach
             | Self::Apply => Method::Post,
         }
     }
@@ -159,6 +174,9 @@ impl Operation {
             Self::QueueReset => "queue-reset",
             Self::Verify => "verify",
             Self::VerifyStop => "verify-stop",
+            Self::Attach => "attach",
+            Self::Detach => "detach",
+            Self::Attachments => "attachments",
             Self::Apply => "apply",
             Self::Document => "document",
         }
@@ -196,6 +214,11 @@ impl Operation {
             Self::QueueReset => "Let the queue's high-water marks begin anew.",
             Self::Verify => "Compare the two copies while they are in use; answered when it began.",
             Self::VerifyStop => "Compare no more; the place is kept.",
+            Self::Attach => {
+                "Make a block device of this machine of a volume; it comes back after a restart."
+            }
+            Self::Detach => "Make a device of a volume no more.",
+            Self::Attachments => "Show the volumes that are devices of this machine, or are to be.",
             Self::Apply => {
                 "Read the configuration file again and change what can change while running."
             }

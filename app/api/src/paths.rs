@@ -37,6 +37,12 @@ pub const QUEUE_RESET: &str = "/v1/groups/{group}/queue/reset";
 pub const VERIFY: &str = "/v1/groups/{group}/verify";
 /// POST without a body: compare no more; [`Accepted`](crate::Accepted).
 pub const VERIFY_STOP: &str = "/v1/groups/{group}/verify/stop";
+/// POST [`AttachRequest`](crate::AttachRequest): make a device of a volume; [`Attachment`](crate::Attachment).
+pub const ATTACH: &str = "/v1/groups/{group}/attach";
+/// POST [`DetachRequest`](crate::DetachRequest): make one of it no more; [`Accepted`](crate::Accepted).
+pub const DETACH: &str = "/v1/groups/{group}/detach";
+/// GET: [`Attachments`](crate::Attachments) of every group.
+pub const ATTACHMENTS: &str = "/v1/attachments";
 /// POST [`ApplyRequest`](crate::ApplyRequest): read the file again; [`ApplyReply`](crate::ApplyReply).
 pub const APPLY: &str = "/v1/apply";
 /// GET: the [description](crate::document) of this API.

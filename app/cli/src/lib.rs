@@ -2,6 +2,7 @@
 //! The `helio` command: the daemon's front door, the operator's verbs, the quickstart, the lab.
 
 pub mod args;
+mod attach;
 mod client;
 mod events;
 mod key;
@@ -64,6 +65,11 @@ fn run(verb: Verb) -> Result<ExitCode> {
         Verb::Resolve { group, discard, yes, save, at } => {
             roles::resolve(&at, &group, discard, yes, save)
         }
+        Verb::Attach { volume: Some(volume), read_only, via, at, .. } => {
+            attach::attach(&at, volume, read_only, via.into())
+        }
+        Verb::Attach { volume: None, json, at, .. } => attach::list(&at, json),
+        Verb::Detach { volume, force, at } => attach::detach(&at, volume, force),
         Verb::Recorder { group, json, at } => verbs::recorder(&at, &group, json),
         Verb::Events { group, json, since, now, at } => {
             events::follow(&at, EventsRequest { group, since, now }, json)

@@ -10,6 +10,7 @@
 //! The control plane lives on threads of its own and asks through a bounded queue and the driver's waker. A group
 //! lives on one shard; today there is one shard.
 
+mod attached;
 mod before;
 mod clients;
 mod clock;
@@ -30,6 +31,8 @@ mod token;
 use crate::config::{Running, Setting};
 use crate::events::Hub;
 use crate::patience::once_let_go;
+use attached::Attached;
+pub(crate) use attached::Plug;
 pub(crate) use before::Before;
 pub(crate) use clients::Protection;
 use clients::{Clients, Io};
@@ -39,6 +42,7 @@ pub(crate) use explain::Losing;
 use group::{CommandReply, Group, Wanted};
 use guard::Door;
 pub(crate) use guard::Guard;
+use helio_attach::Shape;
 use helio_driver::{Address, Completion, Driver, Op, Outcome, Pool, Socket};
 use helio_engine::{Command, Refusal};
 use helio_format::message::Parting;
@@ -85,6 +89,17 @@ pub(crate) enum Ask {
     Running { reply: oneshot::Sender<Vec<(String, Running)>> },
     /// Change a setting that can change while running.
     Change { group: String, setting: Setting },
+    /// Whether a volume could be served as a device now.
+    Offer {
+        group: String,
+        volume: String,
+        read_only: bool,
+        reply: oneshot::Sender<Result<(), Refusal>>,
+    },
+    /// Serve a volume on the kernel's end of a device.
+    Plug { plug: Box<Plug>, reply: oneshot::Sender<Result<Shape, Refusal>> },
+    /// Let go of a volume's device, whoever uses it.
+    Unplug { group: String, volume: String, reply: oneshot::Sender<()> },
     /// Trust other keys: of every group, what its peer's connection must have.
     Trust { guards: Vec<(String, Guard)> },
     /// Stop cleanly; the shard's thread ends.
@@ -106,6 +121,7 @@ pub(crate) struct Shard<D: Driver> {
     groups: Vec<Group>,
     rota: Rota,
     clients: Clients,
+    attached: Attached,
     strangers: Strangers,
     client_listeners: Vec<Socket>,
     client_addresses: Vec<Address>,
@@ -146,6 +162,7 @@ impl<D: Driver> Shard<D> {
             clock,
             watch: Watch::new(hub, groups.len()),
             clients: Clients::new(listeners.most_clients, listeners.protection, &groups),
+            attached: Attached::default(),
             rota: Rota::new(groups.len()),
             groups,
             strangers: Strangers::new(door),
@@ -220,7 +237,8 @@ impl<D: Driver> Shard<D> {
             self.turn_group(index, now);
             let group = &self.groups[index];
             self.clients.role_seen(index, group.engine.is_primary(), &mut self.driver);
-            self.watch.look(index, group, &self.clients, &self.clock);
+            self.attached.role_seen(index, group.engine.is_primary(), &mut self.driver);
+            self.watch.look(index, group, (&self.clients, &self.attached), &self.clock);
             self.groups[index].keep_verified(&self.clock);
             let group = &self.groups[index];
             self.rota.looked_at(index, group.deadline());
@@ -229,13 +247,17 @@ impl<D: Driver> Shard<D> {
         for slot in self.clients.starved() {
             self.wake_client(slot);
         }
+        for slot in self.attached.starved() {
+            self.wake_device(slot);
+        }
         // What was asked of a group after its look is looked at without waiting first.
         self.stir_clients_groups();
     }
 
     fn stir_clients_groups(&mut self) {
-        let Self { clients, rota, .. } = self;
-        clients.groups_told().for_each(|index| rota.stir(index));
+        let Self { clients, attached, rota, .. } = self;
+        let told = clients.groups_told().chain(attached.groups_told());
+        told.for_each(|index| rota.stir(index));
     }
 
     fn turn_group(&mut self, index: usize, now: Moment) {
@@ -260,8 +282,9 @@ impl<D: Driver> Shard<D> {
             self.grant(index);
         }
         // What clients told this group meanwhile it knows; others may have been told something too.
-        let Self { clients, rota, .. } = self;
-        clients.groups_told().filter(|told| *told != index).for_each(|told| rota.stir(told));
+        let Self { clients, attached, rota, .. } = self;
+        let told = clients.groups_told().chain(attached.groups_told());
+        told.filter(|told| *told != index).for_each(|told| rota.stir(told));
         let group = &mut self.groups[index];
         group.hear(now);
         group.link.receive(&mut self.driver);
@@ -274,14 +297,20 @@ impl<D: Driver> Shard<D> {
     /// Does what a group wanted of the shard.
     fn grant(&mut self, index: usize) {
         let mut touched: Vec<usize> = Vec::new();
+        let mut devices: Vec<usize> = Vec::new();
         for wanted in std::mem::take(&mut self.wanted) {
             match wanted {
+                Wanted::Answer { request, answer, data } if attached::is_ours(request) => {
+                    devices.extend(self.attached.answer(request, answer, data));
+                }
                 Wanted::Answer { request, answer, data } => {
                     touched.extend(self.clients.answer(request, answer, data));
                 }
                 Wanted::Part { socket, words } => self.part(socket, words),
                 Wanted::Dismiss | Wanted::Stopped => {
                     self.clients.dismiss(Some(index), &mut self.driver);
+                    let why = "the volume is not served here any more";
+                    self.attached.dismiss(Some(index), why, &mut self.driver);
                 }
             }
         }
@@ -290,11 +319,26 @@ impl<D: Driver> Shard<D> {
         for slot in touched {
             self.wake_client(slot);
         }
+        devices.sort_unstable();
+        devices.dedup();
+        for slot in devices {
+            self.wake_device(slot);
+        }
     }
 
     fn wake_client(&mut self, slot: usize) {
         let (clients, mut io) = self.clients_and_io(self.clock.now());
         clients.wake(slot, &mut io);
+    }
+
+    fn wake_device(&mut self, slot: usize) {
+        let (attached, mut io) = self.attached_and_io(self.clock.now());
+        attached.wake(slot, &mut io);
+    }
+
+    fn attached_and_io(&mut self, now: Moment) -> (&mut Attached, Io<'_>) {
+        let Self { attached, groups, driver, pool, .. } = self;
+        (attached, Io { groups, driver, pool, now })
     }
 
     fn clients_and_io(&mut self, now: Moment) -> (&mut Clients, Io<'_>) {
@@ -348,6 +392,14 @@ impl<D: Driver> Shard<D> {
             (Kind::Aside, outcome) => {
                 let (clients, mut io) = self.clients_and_io(now);
                 clients.aside_done(index, outcome, &mut io);
+            }
+            (Kind::AttachReady, _) => {
+                let (attached, mut io) = self.attached_and_io(now);
+                attached.ready(index, detail, &mut io);
+            }
+            (Kind::AttachAside, outcome) => {
+                let (attached, mut io) = self.attached_and_io(now);
+                attached.aside_done(index, outcome, &mut io);
             }
             (Kind::Store | Kind::StoreSync, outcome) => {
                 self.rota.stir(index);
@@ -537,6 +589,19 @@ impl<D: Driver> Shard<D> {
                     self.pool.resize(payload_memory(self.groups.iter().map(|g| &g.config)));
                 }
             }
+            Ask::Offer { group, volume, read_only, reply } => {
+                let found = attached::open(&group, &volume, read_only, &self.groups);
+                let _gone = reply.send(found.map(drop));
+            }
+            Ask::Plug { plug, reply } => {
+                let (attached, mut io) = self.attached_and_io(now);
+                let _gone = reply.send(attached.plug(*plug, &mut io));
+            }
+            Ask::Unplug { group, volume, reply } => {
+                let (attached, mut io) = self.attached_and_io(now);
+                attached.unplug(&group, &volume, &mut io);
+                let _gone = reply.send(());
+            }
             Ask::Trust { guards } => self.trust(guards, now),
             Ask::Stop => self.stop(now),
         }
@@ -567,6 +632,14 @@ impl<D: Driver> Shard<D> {
             let _gone = reply.send(Err(refusal));
             return;
         }
+        let devices = self.attached.writers(index);
+        let gives_up = matches!(command, Command::Demote | Command::Switch);
+        if gives_up && !devices.is_empty() && group.engine.is_primary() {
+            let text = format!("{} is attached as {}", group.name, devices.join(", "));
+            let remedy = "unmount it and `helio detach` it first";
+            let _gone = reply.send(Err(Refusal::later("in-use", text, remedy)));
+            return;
+        }
         self.rota.stir(index);
         self.groups[index].command(now, command, reply);
     }
@@ -579,6 +652,7 @@ impl<D: Driver> Shard<D> {
             self.driver.cancel(listener);
         }
         self.clients.dismiss(None, &mut self.driver);
+        self.attached.dismiss(None, "the daemon stops", &mut self.driver);
         for (index, group) in self.groups.iter_mut().enumerate() {
             self.rota.stir(index);
             let (reply, _nobody_waits) = oneshot::channel();
@@ -587,8 +661,8 @@ impl<D: Driver> Shard<D> {
     }
 
     fn show(&self, index: usize) -> helio_api::GroupStatus {
-        let clients = |volume| self.clients.count(index, volume);
-        show::group(&self.groups[index], &self.clock, clients)
+        let users = |v| self.clients.count(index, v) + self.attached.count(index, v);
+        show::group(&self.groups[index], &self.clock, users)
     }
 }
 
