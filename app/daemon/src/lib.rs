@@ -174,7 +174,7 @@ fn serve(
             Some(ended) => ended,
             None => {
                 tracing::info!(node, "stopping cleanly");
-                stop(&attaches, handle).await?;
+                stop_cleanly(&attaches, handle).await?;
                 shard_ended.await
             }
         };
@@ -260,7 +260,7 @@ async fn terminated() -> Result<()> {
     Ok(())
 }
 
-async fn stop(attaches: &Attaches, handle: &ShardHandle) -> Result<()> {
+async fn stop_cleanly(attaches: &Attaches, handle: &ShardHandle) -> Result<()> {
     sd_notify::notify(&[sd_notify::NotifyState::Stopping])
         .unwrap_or_else(|error| tracing::debug!(%error, "no service manager"));
     leave(attaches).await?;

@@ -67,7 +67,11 @@ pub(super) fn mount(
     let folder = file.parent().unwrap_or(&places.files);
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.map_err(|error| AttachError::Io { path: folder.to_owned(), error })?;
-    Mount::new(&file, &format!("{group}/{volume}"))
+    let mounted = Mount::new(&file, &format!("{group}/{volume}"));
+    if mounted.is_err() {
+        remove_folder(Some(folder));
+    }
+    mounted
 }
 
 /// Takes a file away whoever has it open.
