@@ -137,10 +137,14 @@ impl Backend for Daemon {
                 Command::Apply { dry_run } => self.apply(dry_run).await.map(Reply::Applied),
                 Command::Attach { group, wish } => {
                     self.known(&group)?;
-                    self.attaches.attach(group, wish).await.map(Reply::Attached)
+                    let attaches = Arc::clone(&self.attaches);
+                    let done = to_the_end(async move { attaches.attach(group, wish).await });
+                    done.await.map(Reply::Attached)
                 }
                 Command::Detach { group, wish } => {
-                    self.attaches.detach(&group, &wish).await.map(accepted)
+                    let attaches = Arc::clone(&self.attaches);
+                    let done = to_the_end(async move { attaches.detach(&group, &wish).await });
+                    done.await.map(accepted)
                 }
                 Command::Attachments => Ok(Reply::Attachments(self.attaches.list().await)),
                 Command::Recorder { group } => {
@@ -268,6 +272,14 @@ impl Daemon {
     async fn is_primary(&self, group: &str) -> Result<bool, ApiError> {
         let status = self.status(Some(group.to_owned())).await?;
         Ok(status.groups.iter().any(|g| g.role == helio_units::Role::Primary))
+    }
+}
+
+/// Does what must not end halfway, whether or not who asked still listens.
+async fn to_the_end<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+    match tokio::spawn(work).await {
+        Ok(done) => done,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
     }
 }
 

@@ -5,7 +5,6 @@
 //! built. Figures that move with every write cause no events, on purpose.
 
 use crate::events::Hub;
-use crate::shard::attached::Attached;
 use crate::shard::clients::Clients;
 use crate::shard::clock::Clock;
 use crate::shard::group::Group;
@@ -19,7 +18,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Seen {
     words: Words,
-    /// Connections and writable devices per volume.
+    /// Connections per volume.
     clients: Vec<u64>,
 }
 
@@ -35,16 +34,10 @@ impl Watch {
     }
 
     /// Tells what changed since the last look; looks only, where nothing did.
-    pub(crate) fn look(
-        &mut self,
-        index: usize,
-        group: &Group,
-        (clients, attached): (&Clients, &Attached),
-        clock: &Clock,
-    ) {
+    pub(crate) fn look(&mut self, index: usize, group: &Group, clients: &Clients, clock: &Clock) {
         let words = group.engine.words();
         let volumes = || (0..group.volumes.len() as u16).map(VolumeIndex);
-        let count = |volume| clients.count(index, volume) + attached.count(index, volume);
+        let count = |volume| clients.count(index, volume);
         if self.seen[index].as_ref().is_some_and(|seen| {
             seen.words == words && volumes().map(count).eq(seen.clients.iter().copied())
         }) {

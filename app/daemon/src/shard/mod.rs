@@ -238,7 +238,7 @@ impl<D: Driver> Shard<D> {
             let group = &self.groups[index];
             self.clients.role_seen(index, group.engine.is_primary(), &mut self.driver);
             self.attached.role_seen(index, group.engine.is_primary(), &mut self.driver);
-            self.watch.look(index, group, (&self.clients, &self.attached), &self.clock);
+            self.watch.look(index, group, &self.clients, &self.clock);
             self.groups[index].keep_verified(&self.clock);
             let group = &self.groups[index];
             self.rota.looked_at(index, group.deadline());
@@ -661,8 +661,8 @@ impl<D: Driver> Shard<D> {
     }
 
     fn show(&self, index: usize) -> helio_api::GroupStatus {
-        let users = |v| self.clients.count(index, v) + self.attached.count(index, v);
-        show::group(&self.groups[index], &self.clock, users)
+        let clients = |volume| self.clients.count(index, volume);
+        show::group(&self.groups[index], &self.clock, clients)
     }
 }
 

@@ -102,13 +102,6 @@ impl Attached {
         ours.map(|device| device.name.as_str()).collect()
     }
 
-    /// How many devices of a volume can be written to.
-    pub(crate) fn count(&self, group: usize, volume: VolumeIndex) -> u64 {
-        let devices = self.slots.iter().flatten();
-        let ours = devices.filter(|d| !d.ended && !d.place.read_only);
-        ours.filter(|d| d.place.group == group && d.place.volume == volume).count() as u64
-    }
-
     /// Groups that devices asked something of since the last call; some more than once.
     pub(crate) fn groups_told(&mut self) -> std::vec::Drain<'_, usize> {
         self.told.drain(..)
