@@ -10,8 +10,8 @@ use tokio::sync::oneshot;
 
 /// Requests one device may have under way; a loop device has 128.
 const REQUESTS_MAX: u32 = 256;
-/// Bytes one device may have under way.
-const BYTES_MAX: u64 = 64 << 20;
+/// Bytes one device may have under way: more would only hold memory that a machine short of it needs.
+const BYTES_MAX: u64 = 16 << 20;
 /// Payload up to that arrives where it will be written from.
 const PAGE: usize = 4096;
 /// Payload beyond that stays where it arrived, in a buffer for the longest; what is shorter is copied to a buffer of its
