@@ -33,7 +33,7 @@ pub mod code {
 
     /// Every code a daemon may send, with the HTTP status it travels with and what it means. A client that meets
     /// another one treats it as "refused".
-    pub const ALL: [(&str, u16, &str); 51] = [
+    pub const ALL: [(&str, u16, &str); 52] = [
         (BAD_REQUEST, 400, "the request cannot be read"),
         (UNKNOWN_GROUP, 404, "no group of that name is configured on this node"),
         ("unknown-volume", 404, "the group has no volume of that name"),
@@ -93,6 +93,7 @@ pub mod code {
             "not everything was compared; said by `helio verify --wait` itself",
         ),
         ("volume-failed", 409, "a local store failed"),
+        ("another-disk", 409, "a volume lies on another disk than before"),
     ];
 }
 

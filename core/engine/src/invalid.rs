@@ -16,7 +16,6 @@
 
 use crate::effect::Effect;
 use crate::engine::Engine;
-use crate::plant::{Plant, planted};
 use crate::role::Standing;
 use crate::save::Goal;
 use crate::session::Link;
@@ -50,8 +49,7 @@ impl Engine {
             let generation = self.superblock.lineage.generation;
             self.shared.send(Message::Invalid(Invalid::Failed { generation }));
         }
-        let early = self.primary.is_some() && planted(Plant::UncoveredEarly);
-        self.shared.uncovered = (leads && self.keeping.told == Told::Recorded) || early;
+        self.shared.uncovered = leads && self.keeping.told == Told::Recorded;
         if self.shared.uncovered {
             for parked in self.shared.cover.give_up() {
                 let (io, volume, op) = (parked.io, parked.volume, parked.op);

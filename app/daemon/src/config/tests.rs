@@ -53,7 +53,7 @@ const CASES: &[Case] = &[
     (
         ("mode = \"async\"", "mood = \"async\""),
         "helio.toml:8:1: group db: unknown key `mood`",
-        "known here: nodes, mode, queue, peer-timeout, flush-limit, autosync, on-error, granularity, hot-extents, resync, safe-copy, safe-copy-dir, link, hooks, volume",
+        "known here: nodes, mode, queue, peer-timeout, flush-limit, hold, autosync, on-error, granularity, hot-extents, resync, safe-copy, safe-copy-dir, link, hooks, volume",
     ),
     (
         ("mode = \"async\"", "mode = \"superasync\""),
