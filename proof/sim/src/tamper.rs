@@ -93,9 +93,9 @@ impl Driver {
     }
 }
 
-/// Whether a node's record says that its copy is one.
+/// Whether a node's record says that its copy is one, whichever of those it may find at its next start.
 fn is_sound(cluster: &Cluster, side: Side) -> bool {
     let node = cluster.node(side);
-    let took_part = |r: &Superblock| r.consistent && r.lineage.generation.number > 0;
-    node.has_its_disk() && node.superblock().is_some_and(took_part)
+    let took_part = |r: Superblock| r.consistent && r.lineage.generation.number > 0;
+    node.has_its_disk() && node.superblock().is_some() && node.records().all(took_part)
 }
