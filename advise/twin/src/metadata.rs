@@ -164,6 +164,15 @@ impl Metadata {
         }
     }
 
+    /// The superblock that a process which starts now would find, unless power goes first.
+    #[must_use]
+    pub fn says(&self) -> Option<Superblock> {
+        match self.read() {
+            Ok(Opened::Found(found)) => Some(found.1.superblock),
+            Ok(Opened::Fresh) | Err(_) => None,
+        }
+    }
+
     /// How often the file was durably changed.
     pub(crate) fn sequence(&self) -> u64 {
         self.ledger.as_ref().map_or(0, Ledger::sequence)

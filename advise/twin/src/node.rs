@@ -116,6 +116,13 @@ impl Node {
         self.saved.as_ref()
     }
 
+    /// Every record that it may find at its next start: the one it knows of, the one it is saving, and the one that lies
+    /// in the file although saving it failed.
+    pub fn records(&self) -> impl Iterator<Item = Superblock> {
+        let known = [&self.saved, &self.saving].into_iter().flatten().cloned();
+        known.chain(self.metadata.says())
+    }
+
     /// Whether its record is about the disk it has, or knows none.
     #[must_use]
     pub fn has_its_disk(&self) -> bool {

@@ -116,7 +116,6 @@ impl Lease {
     /// The peer's own stream is followed: what it was granted means nothing any more.
     pub(crate) fn follows(&mut self) {
         self.out = None;
-        self.superseded = false;
     }
 }
 
@@ -437,7 +436,12 @@ impl Engine {
 
     /// This node is primary no more.
     pub(crate) fn lease_laid_down(&mut self) {
-        self.shared.lease.leads = false;
-        self.shared.lease.gives_up = false;
+        let lease = &mut self.shared.lease;
+        lease.leads = false;
+        lease.gives_up = false;
+        if core::mem::take(&mut lease.superseded) {
+            // What was used up is out no more: whoever promotes this node again, by force, means it.
+            lease.out = None;
+        }
     }
 }

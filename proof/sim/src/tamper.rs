@@ -94,13 +94,14 @@ impl Driver {
     }
 }
 
-/// Whether a node's record says that its copy is one. What a failed save left in the file, nobody knows.
+/// Whether a node's record says that its copy is one, whichever of those it may find at its next start. What a failed
+/// save left in the file, nobody knows.
 fn is_sound(cluster: &Cluster, side: Side) -> bool {
     let node = cluster.node(side);
     let failed = |engine: &Engine| engine.status(node.clock.read(cluster.now())).fault.is_some();
     if node.engine.as_ref().is_none_or(failed) {
         return false;
     }
-    let took_part = |r: &Superblock| r.consistent && r.lineage.generation.number > 0;
-    node.has_its_disk() && node.superblock().is_some_and(took_part)
+    let took_part = |r: Superblock| r.consistent && r.lineage.generation.number > 0;
+    node.has_its_disk() && node.superblock().is_some() && node.records().all(took_part)
 }

@@ -185,3 +185,25 @@ fn a_primary_whose_peer_took_over_by_the_lease_becomes_secondary_by_itself() {
     assert_eq!(desk.answers, [(1, false)], "it was never done");
     assert_eq!(desk.engine.standing(), "secondary");
 }
+
+#[test]
+fn a_primary_that_left_for_its_heir_serves_again_where_it_is_forced_to() {
+    let mut desk = Desk::level(leasing(Mode::Sync));
+    desk.hear(Message::Lease(Lease::Wanted { number: 1, millis: 4000 }));
+    let heir = desk.lineage().fork(Generation { number: 99, tag: 99 }, Sequence(3));
+    desk.lose_link();
+    let serving = Hello { serving: true, role: Role::Primary, wrote: true, ..hello(heir, true) };
+    desk.meet(Hello { head: Sequence(3), ..serving });
+    desk.tell(Event::Tick);
+    desk.store_all();
+    desk.save_all();
+    assert_eq!(desk.engine.standing(), "secondary");
+    desk.command(Command::Promote { force: true });
+    desk.save_all();
+    desk.pass(Duration::from_millis(1));
+    desk.write(1);
+    desk.store_all();
+    desk.save_all();
+    assert_eq!(desk.engine.standing(), "primary", "the heir may be gone for good");
+    assert_eq!(desk.answers, [(1, true)]);
+}
