@@ -32,7 +32,7 @@ pub(crate) enum Told {
     #[default]
     Nothing,
     /// It was.
-    Told,
+    Sent,
     /// It recorded that.
     Recorded,
 }
@@ -45,7 +45,7 @@ impl Engine {
             && matches!(self.session.link, Link::Up(_))
             && !self.is_seeding();
         if leads && self.keeping.told == Told::Nothing {
-            self.keeping.told = Told::Told;
+            self.keeping.told = Told::Sent;
             let generation = self.superblock.lineage.generation;
             self.shared.send(Message::Invalid(Invalid::Failed { generation }));
         }
@@ -89,7 +89,7 @@ impl Engine {
                 self.keeping.peer_fails = true;
                 self.save(Goal::PeerInvalid(generation));
             }
-            Invalid::Recorded if self.metadata_failed && self.keeping.told == Told::Told => {
+            Invalid::Recorded if self.metadata_failed && self.keeping.told == Told::Sent => {
                 self.keeping.told = Told::Recorded;
                 self.shared.warn(format!(
                     "bitmap failed: {peer} recorded that this node's metadata tells nothing any more; writes go on while \
