@@ -257,7 +257,8 @@ impl Engine {
             let bits = Some(marks.page_bits(page));
             self.shared.send(Message::Copying(Copying::Marks { page, bits }));
         }
-        let trusted = !self.superblock.marks_void && !self.members.are_foreign();
+        let b = &self.superblock;
+        let trusted = !b.marks_void && !self.members.are_foreign() && b.seeding == 0;
         self.shared.send(Message::Copying(Copying::MarksEnd { trusted }));
     }
 

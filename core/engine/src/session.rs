@@ -142,7 +142,8 @@ impl Engine {
             consistent: self.is_consistent(),
             wrote: b.wrote,
             alone: b.alone,
-            trusted: !b.marks_void && !foreign,
+            // While a disk is shipped the marks are those against it, and tell nothing of any other copy.
+            trusted: !b.marks_void && !foreign && b.seeding == 0,
             sure: b.sure,
             doubts: self.doubts_peer(),
             lineage: b.lineage,

@@ -139,7 +139,12 @@ impl Oracle {
         let met = self.copies[side.index()].connected_at;
         let history = &self.histories[&at];
         let write = &history.writes[index as usize];
-        let lacks = || history.lacks(write, &self.images[side.other().index()]);
+        // What an heir overwrote since was in the image it began with.
+        let heir = self.histories.get(&peer.generation).filter(|h| h.leader == side.other());
+        let lacks = || {
+            let lacking = history.lacks(write, &self.images[side.other().index()]);
+            lacking.filter(|_| heir.is_none_or(|heir| history.lacks(write, &heir.base).is_some()))
+        };
         match mode {
             Some(Mode::Sync) if self.peer_kept(side) => {
                 let lacking = lacks();

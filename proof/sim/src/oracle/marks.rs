@@ -65,7 +65,7 @@ impl Oracle {
                 continue;
             }
             // Of a peer whose own record proves nothing, everything counts as marked once the two meet.
-            let void = |record: &Superblock| record.marks_void;
+            let void = |record: &Superblock| record.marks_void || record.seeding != 0;
             // Of one that could not write its metadata, the other's record tells everything, once its memory is gone.
             let doubts = |side: Side| {
                 let record = cluster.node(side).superblock();
