@@ -9,9 +9,10 @@
 //!      │ writes go on, uncovered; without the peer they fail  │
 //! ```
 //! What the primary's own file tells is not enough from then on, and the peer's record makes up for it: whoever comes back,
-//! everything is compared (`metadata-failed`). That record ends when another one takes its place which says that
-//! everything is to be copied: the peer's own, or, where a stream begins that brings everything, the sender's.
-//! A primary that still runs knows by its memory what its peer lacks, and goes on by that.
+//! everything is compared (`metadata-failed`). That record ends with such a copy: at the peer that follows, once it is
+//! consistent and heard of no failure since; at one that leads, when its own record says that everything is to be copied.
+//! A primary that still runs knows by its memory what its peer lacks, and goes on by that. While a disk is shipped there
+//! is no such peer: its metadata is replaced together with the disk.
 
 use crate::effect::Effect;
 use crate::engine::Engine;
@@ -40,14 +41,17 @@ pub(crate) enum Told {
 impl Engine {
     /// What a node whose metadata cannot be written does with what waits for it.
     pub(crate) fn go_on_uncovered(&mut self) {
-        let leads = self.primary.is_some() && matches!(self.session.link, Link::Up(_));
+        // The record of a node whose disk is on its way ends when that is put in place.
+        let leads = self.primary.is_some()
+            && matches!(self.session.link, Link::Up(_))
+            && !self.is_seeding();
         if leads && self.keeping.told == Told::Nothing {
             self.keeping.told = Told::Told;
             let generation = self.superblock.lineage.generation;
             self.shared.send(Message::Invalid(Invalid::Failed { generation }));
         }
-        let recorded = self.keeping.told == Told::Recorded || planted(Plant::UncoveredEarly);
-        self.shared.uncovered = leads && recorded;
+        let early = self.primary.is_some() && planted(Plant::UncoveredEarly);
+        self.shared.uncovered = (leads && self.keeping.told == Told::Recorded) || early;
         if self.shared.uncovered {
             for parked in self.shared.cover.give_up() {
                 let (io, volume, op) = (parked.io, parked.volume, parked.op);
@@ -58,9 +62,15 @@ impl Engine {
         }
     }
 
+    /// Whether a stream that brings everything has done so, and its sender's metadata is as it should be.
+    pub(crate) fn is_peer_proven(&self) -> bool {
+        self.keeping.compared && !self.keeping.peer_fails
+    }
+
     /// The conversation ended: nobody can be sure what the peer records of this node.
     pub(crate) fn peer_is_not_told(&mut self) {
         self.keeping.told = Told::Nothing;
+        self.keeping.peer_fails = false;
         self.shared.uncovered = false;
     }
 
@@ -78,6 +88,7 @@ impl Engine {
                     "{peer} cannot write its metadata; that it tells nothing since generation {generation} is recorded \
                      here, and everything will be compared when it comes back"
                 ));
+                self.keeping.peer_fails = true;
                 self.save(Goal::PeerInvalid(generation));
             }
             Invalid::Recorded if self.metadata_failed && self.keeping.told == Told::Told => {

@@ -59,6 +59,10 @@ pub(crate) struct Keeping {
     pub(crate) here_at: Moment,
     /// Which items touched the hot extents is not known to their positions yet.
     pub(crate) unremembered: bool,
+    /// The stream that was adopted last brings everything.
+    pub(crate) compared: bool,
+    /// The peer said in this conversation that its metadata cannot be written.
+    pub(crate) peer_fails: bool,
     /// What the peer was told of this node's own metadata.
     pub(crate) told: Told,
 }

@@ -74,10 +74,6 @@ fn shape_adopted(b: &mut Superblock, start: Start) {
     b.clean = false;
     b.equal = false;
     b.hold = 0;
-    if start.whole {
-        // The sender's own record says that everything is to be copied.
-        b.peer_invalid = Generation::NONE;
-    }
     b.seeding = 0;
 }
 
@@ -100,6 +96,12 @@ fn give_up(b: &mut Superblock, lineage: Lineage) {
 impl Engine {
     pub(crate) fn is_saving(&self) -> bool {
         self.saving.is_some() || !self.to_save.is_empty()
+    }
+
+    /// A record is on its way with which this node follows.
+    pub(crate) fn is_adopting(&self) -> bool {
+        let saving = self.saving.iter().map(|(goal, _)| goal);
+        saving.chain(&self.to_save).any(|goal| matches!(goal, Goal::Adopted(_)))
     }
 
     pub(crate) fn save(&mut self, goal: Goal) {
@@ -128,9 +130,15 @@ impl Engine {
     fn shape(&mut self, b: &mut Superblock, goal: Goal) {
         match goal {
             Goal::Promoted => self.shape_promoted(b),
-            Goal::Adopted(start) => shape_adopted(b, start),
+            Goal::Adopted(start) => {
+                self.keeping.compared = start.whole;
+                shape_adopted(b, start);
+            }
             Goal::Consistent => {
                 b.consistent = true;
+                if self.is_peer_proven() {
+                    b.peer_invalid = Generation::NONE;
+                }
                 b.marks_void = false;
                 b.head = self.follower.completed.next();
             }

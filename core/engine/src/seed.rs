@@ -117,7 +117,7 @@ impl Engine {
 
     /// A node without a history tells what it holds to whoever leads: no stream changes it yet.
     pub(crate) fn is_blank(&self) -> bool {
-        self.superblock.lineage.generation == Generation::NONE && !self.is_saving()
+        self.superblock.lineage.generation == Generation::NONE && !self.is_adopting()
     }
 
     pub(crate) fn seed_begin(&mut self, id: CommandId, at: u64) -> Result<Option<String>, Refusal> {

@@ -5,6 +5,7 @@ use crate::driver::Driver;
 use crate::faults::Fault;
 use crate::scenario::{FOREIGN, span};
 use core::time::Duration;
+use helio_engine::Engine;
 use helio_format::superblock::Superblock;
 use helio_twin::{Cluster, Restore, Side, Stamp};
 use helio_units::State;
@@ -93,9 +94,14 @@ impl Driver {
     }
 }
 
-/// Whether a node's record says that its copy is one, whichever of those it may find at its next start.
+/// Whether a node's record says that its copy is one, whichever of those it may find at its next start. What became of
+/// a node that failed, nobody knows.
 fn is_sound(cluster: &Cluster, side: Side) -> bool {
     let node = cluster.node(side);
+    let failed = |engine: &Engine| engine.status(node.clock.read(cluster.now())).fault.is_some();
+    if node.engine.as_ref().is_none_or(failed) {
+        return false;
+    }
     let took_part = |r: Superblock| r.consistent && r.lineage.generation.number > 0;
     node.has_its_disk() && node.superblock().is_some() && node.records().all(took_part)
 }

@@ -56,6 +56,8 @@ struct Copy {
     consistent: bool,
     /// Its record says that it did not stop cleanly.
     unclean: bool,
+    /// Since when its record says that its peer's metadata tells nothing.
+    doubts_peer: Generation,
     /// It serves as primary, or did so when it died.
     serving: bool,
     /// Its files are older ones, and the two have not come to terms since.

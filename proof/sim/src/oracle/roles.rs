@@ -12,6 +12,7 @@ use super::secondary::gave_up;
 use super::{Key, Oracle, key};
 use crate::promise::{Promise, Violation, hold};
 use helio_format::lineage::Lineage;
+use helio_format::superblock::Superblock;
 use helio_twin::{Cluster, Side};
 use helio_units::{Generation, Role};
 
@@ -51,6 +52,10 @@ impl Oracle {
         // One whose files were replaced doubts its marks as soon as it hears so, and the other may be made to doubt its
         // own by what those files remember: nothing is adopted by that.
         let doubts = record.marks_void && self.copies.iter().any(|copy| copy.restored);
+        // Nor by the record that the peer's metadata fails.
+        let told = record.peer_invalid != Generation::NONE
+            && record.peer_invalid != self.copies[side.index()].doubts_peer;
+        let doubts = doubts || told;
         if record.role == Role::Secondary && !record.wrote && !gave_up(record) && !doubts {
             self.settle_reversal(side, &record.clone());
             self.nothing_discarded(cluster, side)?;
@@ -105,6 +110,10 @@ impl Oracle {
     /// is in a generation nobody saw begin.
     pub(super) fn started(&mut self, cluster: &Cluster, side: Side) -> Result<(), Violation> {
         self.keeping_recorded(cluster, side)?;
+        let known = |record: &&Superblock| record.lineage.generation != Generation::NONE;
+        // Whoever knows no disk takes any.
+        self.copies[side.index()].foreign &=
+            cluster.node(side).superblock().filter(known).is_some();
         let Some(record) = cluster.node(side).superblock() else { return Ok(()) };
         if record.role == Role::Secondary && !record.wrote {
             self.settle_reversal(side, &record.clone());

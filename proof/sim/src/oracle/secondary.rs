@@ -26,6 +26,7 @@ impl Oracle {
         copy.generation = generation;
         copy.consistent = record.consistent;
         copy.unclean = !record.clean;
+        copy.doubts_peer = record.peer_invalid;
         let follows = record.role == Role::Secondary && !record.wrote;
         // What a record made on another disk says is still about the one before.
         copy.watched = follows
@@ -49,6 +50,9 @@ impl Oracle {
             let durable = cluster.node(side).disk.durable(volume);
             for (block, (_, stamp)) in (0u32..).zip(blocks.iter().zip(durable)) {
                 let place = Place { volume, block };
+                if self.rotten.contains(&place) {
+                    continue;
+                }
                 hold(history.span(place, *stamp).is_some(), Promise::KnownBytes, || {
                     format!(
                         "{side} calls its copy consistent, {stamp:?} at {place:?} may come back"
