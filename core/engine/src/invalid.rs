@@ -32,8 +32,8 @@ pub(crate) enum Told {
     /// It was not told in this conversation.
     #[default]
     Nothing,
-    /// It was.
-    Told,
+    /// It was, and did not answer yet.
+    Unanswered,
     /// It recorded that.
     Recorded,
 }
@@ -46,7 +46,7 @@ impl Engine {
             && matches!(self.session.link, Link::Up(_))
             && !self.is_seeding();
         if leads && self.keeping.told == Told::Nothing {
-            self.keeping.told = Told::Told;
+            self.keeping.told = Told::Unanswered;
             let generation = self.superblock.lineage.generation;
             self.shared.send(Message::Invalid(Invalid::Failed { generation }));
         }
@@ -91,7 +91,7 @@ impl Engine {
                 self.keeping.peer_fails = true;
                 self.save(Goal::PeerInvalid(generation));
             }
-            Invalid::Recorded if self.metadata_failed && self.keeping.told == Told::Told => {
+            Invalid::Recorded if self.metadata_failed && self.keeping.told == Told::Unanswered => {
                 self.keeping.told = Told::Recorded;
                 self.shared.warn(format!(
                     "bitmap failed: {peer} recorded that this node's metadata tells nothing any more; writes go on while \
