@@ -59,3 +59,21 @@ fn a_primary_that_restarted_compares_everything_where_its_peer_doubts_its_metada
     assert!(record.marks_void, "that everything is to be copied is durable first");
     assert!(desk.last_start().whole);
 }
+
+#[test]
+fn a_secondary_whose_record_of_a_broken_image_failed_calls_it_broken() {
+    let mut desk = follower(generation(1), true);
+    desk.save_all();
+    desk.lose_link();
+    desk.meet(Hello { serving: true, role: Role::Primary, ..hello(generation(1), true) });
+    desk.hear(Message::Start(start(generation(1), 9, false)));
+    assert!(!desk.save(false).consistent, "a restart may find this");
+    desk.lose_link();
+    desk.said.clear();
+    desk.meet(Hello { serving: true, role: Role::Primary, ..hello(generation(1), true) });
+    let consistent = desk.said.iter().find_map(|m| match m {
+        Message::Hello(hello) => Some(hello.consistent),
+        _ => None,
+    });
+    assert_eq!(consistent, Some(false), "nobody may count on it, or take it over another");
+}
