@@ -33,7 +33,7 @@ pub mod code {
 
     /// Every code a daemon may send, with the HTTP status it travels with and what it means. A client that meets
     /// another one treats it as "refused".
-    pub const ALL: [(&str, u16, &str); 47] = [
+    pub const ALL: [(&str, u16, &str); 52] = [
         (BAD_REQUEST, 400, "the request cannot be read"),
         (UNKNOWN_GROUP, 404, "no group of that name is configured on this node"),
         ("unknown-volume", 404, "the group has no volume of that name"),
@@ -45,9 +45,17 @@ pub mod code {
         ("busy", 503, "many questions wait already, or a change of role is under way"),
         ("peer-lost", 503, "the peer was lost while it was needed"),
         (TOO_MANY_CONNECTIONS, 503, "as many control connections are open as there may be"),
-        ("in-use", 503, "NBD clients are connected"),
+        ("in-use", 503, "NBD clients are connected, or a device is in use; the error says by whom"),
         ("stopping", 503, "the daemon is stopping"),
         ("bad-configuration", 409, "the configuration file is refused; the error names the line"),
+        ("attached", 409, "the volume is attached already, in another way"),
+        (
+            "attach-failed",
+            409,
+            "the machine did not let us make a device; the error names the culprit",
+        ),
+        ("no-fuse", 409, "the daemon cannot use FUSE; the error says why"),
+        ("not-attached", 409, "the volume is not attached on this node"),
         ("bad-key", 409, "the node's key cannot be used, or is not the one the file names"),
         ("bad-queue", 409, "the queue cannot have such a bound"),
         ("differs", 409, "the copies differ; said by `helio verify --wait` itself"),
@@ -85,6 +93,7 @@ pub mod code {
             "not everything was compared; said by `helio verify --wait` itself",
         ),
         ("volume-failed", 409, "a local store failed"),
+        ("another-disk", 409, "a volume lies on another disk than before"),
     ];
 }
 

@@ -6,6 +6,7 @@
 //! added, so replies are read with unknown fields ignored; requests are not, since a wish that is ignored
 //! would be a lie. Absent on purpose: sockets, clocks, rendering.
 
+mod attach;
 mod error;
 pub mod event;
 mod flow;
@@ -20,6 +21,7 @@ mod status;
 mod verify;
 mod wire;
 
+pub use attach::{AttachRequest, AttachState, Attachment, Attachments, DetachRequest, Via};
 pub use error::{ApiError, AtStake, code};
 pub use flow::{
     CounterStatus, CursorStatus, LagStatus, MetadataStatus, QueueStatus, SyncStatus, ThrottleStatus,

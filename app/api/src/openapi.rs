@@ -7,9 +7,10 @@ use crate::error::code;
 use crate::event::Event;
 use crate::operation::{Method, Operation};
 use crate::{
-    Accepted, ApiError, ApplyReply, ApplyRequest, EventsRequest, Explanation, ModeRequest,
-    PromoteRequest, QueueReply, QueueRequest, RecorderDump, ResolveRequest, ReverseRequest, Status,
-    UpdateRequest, VerifyRequest,
+    Accepted, ApiError, ApplyReply, ApplyRequest, AttachRequest, Attachment, Attachments,
+    DetachRequest, EventsRequest, Explanation, ModeRequest, PromoteRequest, QueueReply,
+    QueueRequest, RecorderDump, ResolveRequest, ReverseRequest, Status, UpdateRequest,
+    VerifyRequest,
 };
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
@@ -136,6 +137,8 @@ fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
         Operation::Mode => types.request::<ModeRequest>(),
         Operation::QueueSet => types.request::<QueueRequest>(),
         Operation::Verify => types.request::<VerifyRequest>(),
+        Operation::Attach => types.request::<AttachRequest>(),
+        Operation::Detach => types.request::<DetachRequest>(),
         Operation::Apply => types.request::<ApplyRequest>(),
         Operation::Status
         | Operation::Group
@@ -151,6 +154,7 @@ fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
         | Operation::VerifyStop
         | Operation::SeedBegin
         | Operation::SeedEnd
+        | Operation::Attachments
         | Operation::Document => None,
     }
 }
@@ -180,7 +184,10 @@ fn reply(operation: Operation, types: &mut Types) -> Value {
         | Operation::Verify
         | Operation::VerifyStop
         | Operation::SeedBegin
-        | Operation::SeedEnd => types.reply::<Accepted>(),
+        | Operation::SeedEnd
+        | Operation::Detach => types.reply::<Accepted>(),
+        Operation::Attach => types.reply::<Attachment>(),
+        Operation::Attachments => types.reply::<Attachments>(),
         Operation::Explain => types.reply::<Explanation>(),
         Operation::Queue => types.reply::<QueueReply>(),
         Operation::Apply => types.reply::<ApplyReply>(),

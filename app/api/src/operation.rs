@@ -58,6 +58,12 @@ pub enum Operation {
     SeedBegin,
     /// The disk that was shipped is in place.
     SeedEnd,
+    /// Make a device of a volume.
+    Attach,
+    /// Make a device of it no more.
+    Detach,
+    /// Show what is attached.
+    Attachments,
     /// Read the file again.
     Apply,
     /// Describe the API.
@@ -66,7 +72,7 @@ pub enum Operation {
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 26] = [
         Self::Status,
         Self::Group,
         Self::Recorder,
@@ -88,6 +94,9 @@ impl Operation {
         Self::VerifyStop,
         Self::SeedBegin,
         Self::SeedEnd,
+        Self::Attach,
+        Self::Detach,
+        Self::Attachments,
         Self::Apply,
         Self::Document,
     ];
@@ -117,6 +126,9 @@ impl Operation {
             Self::VerifyStop => paths::VERIFY_STOP,
             Self::SeedBegin => paths::SEED_BEGIN,
             Self::SeedEnd => paths::SEED_END,
+            Self::Attach => paths::ATTACH,
+            Self::Detach => paths::DETACH,
+            Self::Attachments => paths::ATTACHMENTS,
             Self::Apply => paths::APPLY,
             Self::Document => paths::DOCUMENT,
         }
@@ -132,6 +144,7 @@ impl Operation {
             | Self::Events
             | Self::Explain
             | Self::Queue
+            | Self::Attachments
             | Self::Document => Method::Get,
             Self::Log
             | Self::Update
@@ -148,6 +161,8 @@ impl Operation {
             | Self::VerifyStop
             | Self::SeedBegin
             | Self::SeedEnd
+            | Self::Attach
+            | Self::Detach
             | Self::Apply => Method::Post,
         }
     }
@@ -177,6 +192,9 @@ impl Operation {
             Self::VerifyStop => "verify-stop",
             Self::SeedBegin => "seed-begin",
             Self::SeedEnd => "seed-end",
+            Self::Attach => "attach",
+            Self::Detach => "detach",
+            Self::Attachments => "attachments",
             Self::Apply => "apply",
             Self::Document => "document",
         }
@@ -223,6 +241,11 @@ impl Operation {
             Self::SeedEnd => {
                 "Compare samples of the disk that was shipped, then copy what changed; answered when that began."
             }
+            Self::Attach => {
+                "Make a block device of this machine of a volume; it comes back after a restart."
+            }
+            Self::Detach => "Make a device of a volume no more.",
+            Self::Attachments => "Show the volumes that are devices of this machine, or are to be.",
             Self::Apply => {
                 "Read the configuration file again and change what can change while running."
             }

@@ -43,6 +43,12 @@ pub const VERIFY_STOP: &str = "/v1/groups/{group}/verify/stop";
 pub const SEED_BEGIN: &str = "/v1/groups/{group}/seed/begin";
 /// POST without a body: the disk that was shipped is in place; [`Accepted`](crate::Accepted) when an update begins.
 pub const SEED_END: &str = "/v1/groups/{group}/seed/end";
+/// POST [`AttachRequest`](crate::AttachRequest): make a device of a volume; [`Attachment`](crate::Attachment).
+pub const ATTACH: &str = "/v1/groups/{group}/attach";
+/// POST [`DetachRequest`](crate::DetachRequest): make one of it no more; [`Accepted`](crate::Accepted).
+pub const DETACH: &str = "/v1/groups/{group}/detach";
+/// GET: [`Attachments`](crate::Attachments) of every group.
+pub const ATTACHMENTS: &str = "/v1/attachments";
 /// POST [`ApplyRequest`](crate::ApplyRequest): read the file again; [`ApplyReply`](crate::ApplyReply).
 pub const APPLY: &str = "/v1/apply";
 /// GET: the [description](crate::document) of this API.

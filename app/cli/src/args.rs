@@ -2,7 +2,7 @@
 //! The command line, defined once: help, man pages and completions come from here.
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
-use helio_api::{Memory, WhenFull};
+use helio_api::{Memory, Via, WhenFull};
 use helio_tls::PublicKey;
 use helio_units::{Bytes, Mode, Rate};
 use std::net::SocketAddr;
@@ -231,6 +231,40 @@ pub enum Verb {
         /// What to do.
         #[command(subcommand)]
         verb: Seed,
+    },
+    /// Make a block device of this machine of a volume, and print its path; it comes back after a restart.
+    #[command(group = ArgGroup::new("which").required(true).args(["volume", "list"]))]
+    Attach {
+        /// Which volume, as GROUP/VOLUME.
+        #[arg(value_name = "GROUP/VOLUME", value_parser = volume)]
+        volume: Option<(String, String)>,
+        /// Only to be read; on a secondary, the copy as it stands.
+        #[arg(long, conflicts_with = "list")]
+        read_only: bool,
+        /// How the kernel is reached.
+        #[arg(long, value_enum, default_value_t = ViaWord::Auto)]
+        via: ViaWord,
+        /// Show what is attached, or is to be.
+        #[arg(long)]
+        list: bool,
+        /// The list as JSON.
+        #[arg(long, requires = "list")]
+        json: bool,
+        /// The daemon to ask.
+        #[command(flatten)]
+        at: At,
+    },
+    /// Make a device of a volume no more; refuses while it is in use, and says by whom.
+    Detach {
+        /// Which volume, as GROUP/VOLUME.
+        #[arg(value_name = "GROUP/VOLUME", value_parser = volume)]
+        volume: (String, String),
+        /// Although it is in use: who uses it has errors from then on.
+        #[arg(long)]
+        force: bool,
+        /// The daemon to ask.
+        #[command(flatten)]
+        at: At,
     },
     /// Show the flight recorder: the last events of a group.
     Recorder {
@@ -531,12 +565,40 @@ pub enum LogFormat {
     Json,
 }
 
+/// How a volume becomes a device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ViaWord {
+    /// The best this machine has; today that is `fuse`.
+    #[default]
+    Auto,
+    /// A file in a FUSE mount, and a loop device on it.
+    Fuse,
+}
+
+impl From<ViaWord> for Via {
+    fn from(word: ViaWord) -> Self {
+        match word {
+            ViaWord::Auto => Self::Auto,
+            ViaWord::Fuse => Self::Fuse,
+        }
+    }
+}
+
 fn mode(word: &str) -> Result<Mode, String> {
     Mode::from_word(word).ok_or_else(|| "one of sync, nearsync, async".to_owned())
 }
 
 fn bytes(text: &str) -> Result<Bytes, String> {
     helio_units::parse_bytes(text).map_err(|error| error.to_string())
+}
+
+fn volume(text: &str) -> Result<(String, String), String> {
+    match text.split_once('/') {
+        Some((group, volume)) if !group.is_empty() && !volume.is_empty() => {
+            Ok((group.to_owned(), volume.to_owned()))
+        }
+        _ => Err("write GROUP/VOLUME".to_owned()),
+    }
 }
 
 fn memory(text: &str) -> Result<Memory, String> {

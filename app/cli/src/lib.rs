@@ -2,6 +2,7 @@
 //! The `helio` command: the daemon's front door, the operator's verbs, the quickstart, the lab.
 
 pub mod args;
+mod attach;
 mod before;
 mod client;
 mod events;
@@ -73,6 +74,11 @@ fn run(verb: Verb) -> Result<ExitCode> {
         }
         Verb::Seed { verb: Seed::Begin { group, at } } => verbs::seed_begin(&at, &group),
         Verb::Seed { verb: Seed::End { group, wait, at } } => verbs::seed_end(&at, &group, wait),
+        Verb::Attach { volume: Some(volume), read_only, via, at, .. } => {
+            attach::attach(&at, volume, read_only, via.into())
+        }
+        Verb::Attach { volume: None, json, at, .. } => attach::list(&at, json),
+        Verb::Detach { volume, force, at } => attach::detach(&at, volume, force),
         Verb::Recorder { group, json, at } => verbs::recorder(&at, &group, json),
         Verb::Events { group, json, since, now, at } => {
             events::follow(&at, EventsRequest { group, since, now }, json)
@@ -85,15 +91,7 @@ fn run(verb: Verb) -> Result<ExitCode> {
             Some(Queue::Reset) => queue::reset(&at, &group),
         },
         Verb::Inspect { group, state, json } => metadata::inspect(&group, &state, json),
-        Verb::Metadata { verb: Metadata::Check { group, state } } => {
-            metadata::check(&group, &state)
-        }
-        Verb::Metadata { verb: Metadata::Move { group, to, state } } => {
-            metadata::moved(&group, &state, &to)
-        }
-        Verb::Metadata { verb: Metadata::Accept { group, state } } => {
-            metadata::accept(&group, &state)
-        }
+        Verb::Metadata { verb } => of_metadata(verb),
         Verb::Completions { shell } => manual::completions(shell),
         Verb::Man { dir } => manual::write(dir.as_deref()),
         Verb::Key { verb: Key::New { out, state } } => key::new(out, &state),
@@ -101,5 +99,13 @@ fn run(verb: Verb) -> Result<ExitCode> {
         Verb::Quickstart { from, keep } => quickstart::run(from.as_deref(), keep),
         Verb::Lab { tool: Lab::Relay { listen, to, line } } => lab::relay(listen, to, line.into()),
         Verb::Lab { tool: Lab::Wan(wan) } => lab::wan(wan),
+    }
+}
+
+fn of_metadata(verb: Metadata) -> Result<ExitCode> {
+    match verb {
+        Metadata::Check { group, state } => metadata::check(&group, &state),
+        Metadata::Move { group, to, state } => metadata::moved(&group, &state, &to),
+        Metadata::Accept { group, state } => metadata::accept(&group, &state),
     }
 }

@@ -6,6 +6,7 @@ mod queue;
 mod roles;
 mod verify;
 
+use crate::attach::Attaches;
 use crate::config::Config;
 use crate::control::{Answering, Backend, Command, EventStream, Reply};
 use crate::events::Hub;
@@ -66,7 +67,10 @@ impl ShardHandle {
         }
     }
 
-    async fn answer<T>(&self, make: impl FnOnce(oneshot::Sender<T>) -> Ask) -> Result<T, ApiError> {
+    pub(crate) async fn answer<T>(
+        &self,
+        make: impl FnOnce(oneshot::Sender<T>) -> Ask,
+    ) -> Result<T, ApiError> {
         let (reply, answer) = oneshot::channel();
         self.ask(make(reply))?;
         answer.await.map_err(|_| {
@@ -87,6 +91,7 @@ pub(crate) struct Daemon {
     pub(crate) trusted: watch::Sender<Trusted>,
     pub(crate) shard: ShardHandle,
     pub(crate) hub: Arc<Hub>,
+    pub(crate) attaches: Arc<Attaches>,
     pub(crate) started: Instant,
     /// What the shard runs on.
     pub(crate) driver: &'static str,
@@ -138,6 +143,18 @@ impl Backend for Daemon {
                     self.carry_out(group, helio_engine::Command::SeedEnd).await
                 }
                 Command::Apply { dry_run } => self.apply(dry_run).await.map(Reply::Applied),
+                Command::Attach { group, wish } => {
+                    self.known(&group)?;
+                    let attaches = Arc::clone(&self.attaches);
+                    let done = to_the_end(async move { attaches.attach(group, wish).await });
+                    done.await.map(Reply::Attached)
+                }
+                Command::Detach { group, wish } => {
+                    let attaches = Arc::clone(&self.attaches);
+                    let done = to_the_end(async move { attaches.detach(&group, &wish).await });
+                    done.await.map(accepted)
+                }
+                Command::Attachments => Ok(Reply::Attachments(self.attaches.list().await)),
                 Command::Recorder { group } => {
                     self.known(&group)?;
                     let events = self.shard.answer(|reply| Ask::Recorder { group, reply }).await?;
@@ -198,7 +215,7 @@ impl Daemon {
         self.known(&group)?;
         let result = self.shard.answer(|reply| Ask::Command { group, command, reply }).await?;
         match result {
-            Ok(message) => Ok(Reply::Accepted(Accepted { message, warnings: Vec::new() })),
+            Ok(message) => Ok(accepted(message)),
             Err(refusal) => Err(of_refusal(refusal)),
         }
     }
@@ -266,8 +283,20 @@ impl Daemon {
     }
 }
 
+/// Does what must not end halfway, whether or not who asked still listens.
+async fn to_the_end<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+    match tokio::spawn(work).await {
+        Ok(done) => done,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
+
+fn accepted(message: String) -> Reply {
+    Reply::Accepted(Accepted { message, warnings: Vec::new() })
+}
+
 /// An engine's refusal in the words of the API.
-fn of_refusal(refusal: helio_engine::Refusal) -> ApiError {
+pub(crate) fn of_refusal(refusal: helio_engine::Refusal) -> ApiError {
     ApiError {
         error: refusal.text,
         remedy: Some(refusal.remedy),

@@ -70,6 +70,10 @@ pub struct NodeConfig {
     pub spin: Option<Duration>,
     /// Most NBD connections at once.
     pub clients: u32,
+    /// Where attached volumes get their stable names.
+    pub devices: PathBuf,
+    /// The daemon's memory stays in memory.
+    pub lock_memory: bool,
 }
 
 /// Certificates of a node's NBD server.

@@ -23,9 +23,10 @@ pub use bind::bind;
 use futures_util::{Stream, StreamExt};
 use helio_api::event::Event;
 use helio_api::{
-    Accepted, ApiError, ApplyReply, ApplyRequest, EventsRequest, Explanation, ModeRequest,
-    Operation, PromoteRequest, QueueReply, QueueRequest, RecorderDump, ResolveRequest,
-    ReverseRequest, Status, UpdateRequest, VerifyRequest, code,
+    Accepted, ApiError, ApplyReply, ApplyRequest, AttachRequest, Attachment, Attachments,
+    DetachRequest, EventsRequest, Explanation, ModeRequest, Operation, PromoteRequest, QueueReply,
+    QueueRequest, RecorderDump, ResolveRequest, ReverseRequest, Status, UpdateRequest,
+    VerifyRequest, code,
 };
 use helio_units::Mode;
 pub(crate) use remote::Remote;
@@ -154,6 +155,22 @@ pub enum Command {
         /// Of which group.
         group: String,
     },
+    /// Make a device of a volume.
+    Attach {
+        /// Of which group.
+        group: String,
+        /// Which volume, and how.
+        wish: AttachRequest,
+    },
+    /// Make a device of a volume no more.
+    Detach {
+        /// Of which group.
+        group: String,
+        /// Which volume, and how firmly.
+        wish: DetachRequest,
+    },
+    /// Show what is attached.
+    Attachments,
     /// Read the configuration again.
     Apply {
         /// Only say what would change.
@@ -179,6 +196,10 @@ pub enum Reply {
     Queue(QueueReply),
     /// Of an apply.
     Applied(ApplyReply),
+    /// Of an attach.
+    Attached(Attachment),
+    /// Of a list of what is attached.
+    Attachments(Attachments),
     /// Of a recorder.
     Recorder(RecorderDump),
 }
@@ -191,6 +212,8 @@ impl IntoResponse for Reply {
             Self::Explained(reply) => Json(reply).into_response(),
             Self::Queue(reply) => Json(reply).into_response(),
             Self::Applied(reply) => Json(reply).into_response(),
+            Self::Attached(reply) => Json(reply).into_response(),
+            Self::Attachments(reply) => Json(reply).into_response(),
             Self::Recorder(reply) => Json(reply).into_response(),
         }
     }
@@ -261,6 +284,11 @@ fn handler(operation: Operation) -> MethodRouter<Arc<dyn Backend>> {
         Operation::VerifyStop => post(|s, p| on_group(s, p, |group| Command::VerifyStop { group })),
         Operation::SeedBegin => post(|s, p| on_group(s, p, |group| Command::SeedBegin { group })),
         Operation::SeedEnd => post(|s, p| on_group(s, p, |group| Command::SeedEnd { group })),
+        Operation::Attach => post(attach),
+        Operation::Detach => post(detach),
+        Operation::Attachments => {
+            get(|State(b): Shared| async move { ask(b, Command::Attachments).await })
+        }
         Operation::Apply => post(apply),
         Operation::Document => get(document),
     }
@@ -313,6 +341,14 @@ async fn set_queue(State(b): Shared, path: Named, Wish(wish): Wish<QueueRequest>
 
 async fn verify(State(b): Shared, path: Named, Wish(wish): Wish<VerifyRequest>) -> Answered {
     ask(b, Command::Verify { group: named(path)?, wish }).await
+}
+
+async fn attach(State(b): Shared, path: Named, Wish(wish): Wish<AttachRequest>) -> Answered {
+    ask(b, Command::Attach { group: named(path)?, wish }).await
+}
+
+async fn detach(State(b): Shared, path: Named, Wish(wish): Wish<DetachRequest>) -> Answered {
+    ask(b, Command::Detach { group: named(path)?, wish }).await
 }
 
 async fn apply(State(b): Shared, Wish(wish): Wish<ApplyRequest>) -> Answered {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The daemon: reads the configuration, opens what it names, runs the shard and the control server, stops cleanly.
 
+mod attach;
 mod backend;
 pub mod config;
 pub mod control;
@@ -19,6 +20,7 @@ mod verified;
 pub use trust::KEY_FILE;
 
 use anyhow::{Context, Result, anyhow};
+use attach::Attaches;
 use backend::{Daemon, ShardHandle};
 use config::Config;
 use control::Remote;
@@ -41,6 +43,8 @@ const SPIN: Duration = Duration::from_micros(150);
 /// Questions the control plane may have waiting at the shard.
 const ASKS_MAX: usize = 64;
 
+/// How often a daemon that is to stop looks whether its devices are still used: the kernel tells nobody.
+const LOOK_AT_USERS_EVERY: Duration = Duration::from_millis(200);
 /// Answers under way when the daemon stops must be taken by then.
 const LAST_ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 
@@ -73,12 +77,20 @@ pub struct Options {
 /// Something the node needs cannot be opened, or the kernel refuses to wait; the message names culprit and remedy.
 pub fn run(options: &Options) -> Result<()> {
     start_logging(options.log_format);
+    if let Err(error) = helio_attach::be_flusher() {
+        tracing::debug!(%error, "not told to the kernel that writes to disks wait for us");
+    }
     let config = Config::load(&options.config)?;
     let name = &options.node;
     let view = config.for_node(name)?;
     let listen = view.node.listen;
     descriptors::provide(descriptors::Need::of(&view))?;
     let state = StateDir::open(&options.state)?;
+    if view.node.lock_memory {
+        helio_attach::lock_memory().context(
+            "lock-memory: memory cannot be locked\n  remedy: raise RLIMIT_MEMLOCK (LimitMEMLOCK=infinity), or leave it out",
+        )?;
+    }
     let own = trust::own_key(&view, &state.path)?;
     let plans = open::plans(&view, name, &state, own.as_ref())?;
     let errands = plans.iter().map(Errands::of).collect();
@@ -104,7 +116,9 @@ pub fn run(options: &Options) -> Result<()> {
     })?;
     let control = view.node.control;
     let (trusted, _) = watch::channel(Trusted::of(&config, name, own));
+    let attaches = Attaches::new(&state.path, &view.node.devices, handle.clone())?;
     let backend = Arc::new(Daemon {
+        attaches: Arc::new(attaches),
         node: name.clone(),
         config_path: options.config.clone(),
         config,
@@ -143,6 +157,7 @@ fn serve(
         let shard_ended = tokio::task::spawn_blocking(move || running.join());
         tokio::pin!(shard_ended);
         let (stop, stopping) = watch::channel(false);
+        let attaches = Arc::clone(&backend.attaches);
         let (limits, hub) = (control::Limits::default(), Arc::clone(&backend.hub));
         let mut serving = JoinSet::new();
         let errands = run_errands(errands, &backend);
@@ -159,13 +174,11 @@ fn serve(
             Some(ended) => ended,
             None => {
                 tracing::info!(node, "stopping cleanly");
-                sd_notify::notify(&[sd_notify::NotifyState::Stopping]).unwrap_or_else(|error| tracing::debug!(%error, "no service manager"));
-                if handle.ask(Ask::Stop).is_err() {
-                    tracing::warn!("the shard has ended before it was asked to");
-                }
+                stop_cleanly(&attaches, handle).await?;
                 shard_ended.await
             }
         };
+        attaches.abandon().await;
         hub.end(Clock::wall_now());
         drop(stop);
         errands.end().await;
@@ -225,6 +238,7 @@ impl RunningErrands {
 
 fn run_errands(errands: Vec<Errands>, daemon: &Arc<Daemon>) -> RunningErrands {
     let mut running = RunningErrands { keepers: JoinSet::new(), hooks: JoinSet::new() };
+    running.hooks.spawn(attach::keep_up(Arc::clone(&daemon.attaches)));
     running.hooks.spawn(hooks::follow(Arc::clone(daemon), Arc::clone(&daemon.hub)));
     for Errands { group, verified, asks } in errands {
         let file = verified::path(&daemon.state, &group);
@@ -244,6 +258,41 @@ async fn terminated() -> Result<()> {
         _ = interrupt.recv() => {}
     }
     Ok(())
+}
+
+async fn stop_cleanly(attaches: &Attaches, handle: &ShardHandle) -> Result<()> {
+    sd_notify::notify(&[sd_notify::NotifyState::Stopping])
+        .unwrap_or_else(|error| tracing::debug!(%error, "no service manager"));
+    leave(attaches).await?;
+    if handle.ask(Ask::Stop).is_err() {
+        tracing::warn!("the shard has ended before it was asked to");
+    }
+    Ok(())
+}
+
+/// Gives the devices free that nobody uses, and waits for those that are used until their users go, or somebody
+/// insists.
+async fn leave(attaches: &Attaches) -> Result<()> {
+    let insisted = terminated();
+    tokio::pin!(insisted);
+    let mut told = String::new();
+    loop {
+        let used = attaches.leave().await;
+        if used.is_empty() {
+            return Ok(());
+        }
+        let used = used.join("; ");
+        if told != used {
+            tracing::warn!(
+                "waiting for devices in use: {used}\n  remedy: unmount them; a second signal stops all the same, and \
+                 who uses them has errors then"
+            );
+            told = used;
+        }
+        if let Ok(insisted) = tokio::time::timeout(LOOK_AT_USERS_EVERY, &mut insisted).await {
+            return insisted;
+        }
+    }
 }
 
 /// The NBD addresses: always the socket in the state directory, and TCP where the file says so.

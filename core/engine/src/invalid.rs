@@ -16,7 +16,6 @@
 
 use crate::effect::Effect;
 use crate::engine::Engine;
-use crate::plant::{Plant, planted};
 use crate::role::Standing;
 use crate::save::Goal;
 use crate::session::Link;
@@ -32,8 +31,8 @@ pub(crate) enum Told {
     /// It was not told in this conversation.
     #[default]
     Nothing,
-    /// It was, and did not answer yet.
-    Unanswered,
+    /// It was.
+    Sent,
     /// It recorded that.
     Recorded,
 }
@@ -46,12 +45,11 @@ impl Engine {
             && matches!(self.session.link, Link::Up(_))
             && !self.is_seeding();
         if leads && self.keeping.told == Told::Nothing {
-            self.keeping.told = Told::Unanswered;
+            self.keeping.told = Told::Sent;
             let generation = self.superblock.lineage.generation;
             self.shared.send(Message::Invalid(Invalid::Failed { generation }));
         }
-        let early = self.primary.is_some() && planted(Plant::UncoveredEarly);
-        self.shared.uncovered = (leads && self.keeping.told == Told::Recorded) || early;
+        self.shared.uncovered = leads && self.keeping.told == Told::Recorded;
         if self.shared.uncovered {
             for parked in self.shared.cover.give_up() {
                 let (io, volume, op) = (parked.io, parked.volume, parked.op);
@@ -91,7 +89,7 @@ impl Engine {
                 self.keeping.peer_fails = true;
                 self.save(Goal::PeerInvalid(generation));
             }
-            Invalid::Recorded if self.metadata_failed && self.keeping.told == Told::Unanswered => {
+            Invalid::Recorded if self.metadata_failed && self.keeping.told == Told::Sent => {
                 self.keeping.told = Told::Recorded;
                 self.shared.warn(format!(
                     "bitmap failed: {peer} recorded that this node's metadata tells nothing any more; writes go on while \

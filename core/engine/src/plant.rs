@@ -52,8 +52,6 @@ pub enum Plant {
     TrustAnyDisk,
     /// A primary answers without a peer that may hold a lease.
     LeaseIgnored,
-    /// A primary that cannot write its metadata writes its store before the peer has recorded that.
-    UncoveredEarly,
     /// What changed while a disk was shipped is not copied once it is in place.
     SeedForgets,
     /// A region that was pulled is written although a write touched it since it was asked for.
@@ -90,7 +88,6 @@ impl Plant {
         ("drop-unmarked", Self::DropUnmarked),
         ("trust-any-disk", Self::TrustAnyDisk),
         ("lease-ignored", Self::LeaseIgnored),
-        ("uncovered-early", Self::UncoveredEarly),
         ("seed-forgets", Self::SeedForgets),
         ("pull-stale", Self::PullStale),
         ("read-early", Self::ReadEarly),

@@ -253,6 +253,15 @@ fn story(seed: u64, steps: usize) -> (Paper, Twin) {
     (paper, twin)
 }
 
+#[test]
+fn an_extent_that_moved_to_another_page_is_gone_only_when_it_is_gone_from_both() {
+    let (paper, mut twin) = story(16_307_260_542_473_103_149, 315);
+    let Ok(Opened::Found(found)) = Ledger::open(&paper.bytes[..], OWNER, CHECKSUM) else {
+        panic!("a file at rest opens");
+    };
+    twin.compare(&found.1, &found.0);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(192))]
 

@@ -24,6 +24,8 @@ pub(crate) struct Hot {
     /// Extents found in a second page when the file was opened, and which: gone from the page in memory, not yet from
     /// the file.
     echoes: Vec<(u64, u32)>,
+    /// Extents that left a page in memory, and which: the file may still have them there.
+    left: Vec<(u64, u32)>,
 }
 
 impl Hot {
@@ -34,6 +36,7 @@ impl Hot {
             pages: (0..pages).map(|_| page()).collect(),
             at: BTreeMap::new(),
             echoes: Vec::new(),
+            left: Vec::new(),
         }
     }
 
@@ -94,9 +97,20 @@ impl Hot {
         let page = &mut self.pages[index as usize];
         page.slots[slot] = 0;
         page.free += 1;
+        self.left.push((extent, index));
         let echoes = self.echoes.extract_if(.., |(echo, _)| *echo == extent);
         let mut pages: Vec<u32> = echoes.map(|(_, page)| page).collect();
         pages.push(index);
         pages
+    }
+
+    /// The pages that an extent left and that the file may still have it in.
+    pub(crate) fn left(&self, extent: u64) -> impl Iterator<Item = u32> {
+        self.left.iter().filter(move |(gone, _)| *gone == extent).map(|(_, page)| *page)
+    }
+
+    /// The file says of a page what memory says.
+    pub(crate) fn settled(&mut self, index: u32) {
+        self.left.retain(|(_, page)| *page != index);
     }
 }

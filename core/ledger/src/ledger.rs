@@ -320,6 +320,8 @@ impl Ledger {
                 self.rewrite_hot(index);
                 touched.push(index);
             }
+            // It may have been in another page before, which waits longer to be written than this one.
+            touched.extend(self.hot.left(*extent));
         }
         for extent in add {
             let index = match self.hot.page_of(*extent) {
@@ -469,6 +471,10 @@ impl Ledger {
                     self.born = true;
                     told.extend(waiting.into_iter().map(|waiter| (*number, waiter)));
                     page.copies = Copies::Lags { copy: 1, bytes };
+                    let (kind, index) = self.layout.page(*number);
+                    if kind == Kind::Hot && page.queued.is_none() {
+                        self.hot.settled(index);
+                    }
                 }
                 Copies::Twin => {}
                 other => page.copies = other,

@@ -29,6 +29,8 @@ pub enum Operation {
     Recv,
     /// Sending.
     Send,
+    /// Waiting until there is something to read.
+    Ready,
 }
 
 impl fmt::Display for Operation {
@@ -44,6 +46,7 @@ impl fmt::Display for Operation {
             Self::Connect => "connect",
             Self::Recv => "receive",
             Self::Send => "send",
+            Self::Ready => "wait for input",
         })
     }
 }

@@ -83,7 +83,8 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Wraps a descriptor that is known to be a stream socket.
+    /// Wraps a descriptor that is known to be a stream socket, or one that is only ever waited for with
+    /// [`crate::Op::Ready`].
     #[must_use]
     pub fn new(fd: impl Into<OwnedFd>) -> Self {
         Self { fd: Arc::new(fd.into()) }

@@ -95,6 +95,12 @@ pub enum Op {
         /// The bytes.
         pieces: Vec<Piece>,
     },
+    /// Waits until there is something to read, and reads nothing: for descriptors that hand out whole messages and
+    /// are read by their owner.
+    Ready {
+        /// On what; need not be a socket, if the kernel can poll it.
+        socket: Socket,
+    },
     /// Waits until a [`Waker`] of this driver is called (or was, since the last wake-up was reported).
     Wait,
 }
@@ -164,6 +170,8 @@ pub enum Outcome {
         /// All of it, or an error after which the stream is of no more use: a part may have gone out.
         result: Result<(), OpError>,
     },
+    /// Of [`Op::Ready`]: there is something to read, if only an error or the end.
+    Ready(Result<(), OpError>),
     /// Of [`Op::Wait`].
     Wait,
 }
@@ -179,7 +187,8 @@ impl Outcome {
             | Self::SyncData(result)
             | Self::Punch(result)
             | Self::Zero(result)
-            | Self::Connect(result) => result.err(),
+            | Self::Connect(result)
+            | Self::Ready(result) => result.err(),
             Self::Accept(result) => result.as_ref().err().copied(),
             Self::Map(result) => result.as_ref().err().copied(),
             Self::Recv { result, .. } => result.err(),

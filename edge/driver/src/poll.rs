@@ -147,6 +147,7 @@ impl Driver for PollDriver {
             Op::Send { socket, pieces } => {
                 (socket, Want::Send { pieces, cursor: Cursor::default() })
             }
+            Op::Ready { socket } => (socket, Want::Ready),
         };
         self.sockets.submit(token, socket, want, &mut self.ready);
     }

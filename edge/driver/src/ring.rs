@@ -308,6 +308,10 @@ impl Driver for RingDriver {
                 let work = Work::Send { socket: socket.clone(), pieces, cursor: Cursor::default() };
                 self.submit_on_socket(token, &socket, Way::Out, work);
             }
+            Op::Ready { socket } => {
+                let work = Work::Ready { socket: socket.clone() };
+                self.submit_on_socket(token, &socket, Way::In, work);
+            }
         }
     }
 

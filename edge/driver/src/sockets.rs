@@ -4,7 +4,7 @@
 use crate::gather::{Cursor, total};
 use crate::op::{Accepted, Completion, Outcome, Token};
 use crate::{Address, Buffer, Cause, OpError, Operation, Piece, Socket};
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{
@@ -21,6 +21,7 @@ pub(crate) enum Want {
     Connect { address: Address, begun: bool },
     Recv { buffer: Buffer, range: Range<usize> },
     Send { pieces: Vec<Piece>, cursor: Cursor },
+    Ready,
 }
 
 /// One operation, and one direction of one socket it waits for.
@@ -141,6 +142,10 @@ impl Pending {
                 let result = result.map_err(because(Operation::Send));
                 Some(Outcome::Send { pieces: std::mem::take(pieces), result })
             }
+            Want::Ready => {
+                let result = ready(socket).transpose()?;
+                Some(Outcome::Ready(result.map_err(because(Operation::Ready))))
+            }
         }
     }
 
@@ -156,6 +161,7 @@ impl Pending {
             Want::Send { pieces, .. } => {
                 Outcome::Send { pieces, result: Err(because(Operation::Send)(cause)) }
             }
+            Want::Ready => Outcome::Ready(Err(because(Operation::Ready)(cause))),
         };
         Completion { token: self.token, outcome }
     }
@@ -164,7 +170,7 @@ impl Pending {
 impl Want {
     const fn direction(&self) -> PollFlags {
         match self {
-            Self::Accept | Self::Recv { .. } => PollFlags::IN,
+            Self::Accept | Self::Recv { .. } | Self::Ready => PollFlags::IN,
             Self::Connect { .. } | Self::Send { .. } => PollFlags::OUT,
         }
     }
@@ -237,6 +243,13 @@ fn stop_blocking(socket: &Socket) -> Result<(), Errno> {
         return Ok(());
     }
     fcntl_setfl(socket, flags | OFlags::NONBLOCK)
+}
+
+fn ready(socket: &Socket) -> Result<Option<()>, Cause> {
+    let mut set = [PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN)];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let found = retry_on_intr(|| poll(&mut set, Some(&at_once)))?;
+    Ok((found > 0).then_some(()))
 }
 
 fn receive(

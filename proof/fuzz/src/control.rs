@@ -110,6 +110,8 @@ fn by_operation(mut data: &[u8]) {
             | Operation::Update
             | Operation::QueueSet
             | Operation::Verify
+            | Operation::Attach
+            | Operation::Detach
             | Operation::Apply
     );
     let nameless = name.is_empty() && operation.path().contains("{group}");
@@ -137,8 +139,10 @@ fn named(command: &Command) -> Option<&String> {
         | Command::VerifyStop { group }
         | Command::SeedBegin { group }
         | Command::SeedEnd { group }
+        | Command::Attach { group, .. }
+        | Command::Detach { group, .. }
         | Command::Recorder { group } => Some(group),
-        Command::Apply { .. } => None,
+        Command::Apply { .. } | Command::Attachments => None,
     }
 }
 

@@ -447,11 +447,13 @@ impl Driver {
             return;
         }
         match happening {
-            Happening::Noted { side, words } if words.contains("-> queuing") => {
-                if cluster.node(*side).serves() && self.dice.chance(1, 5) {
-                    let fault = Fault::Usurp { power: self.dice.chance(1, 3) };
-                    self.shortly(fault, Duration::from_millis(10), cluster);
-                }
+            Happening::Noted { side, words }
+                if words.contains("-> queuing")
+                    && cluster.node(*side).serves()
+                    && self.dice.chance(1, 5) =>
+            {
+                let fault = Fault::Usurp { power: self.dice.chance(1, 3) };
+                self.shortly(fault, Duration::from_millis(10), cluster);
             }
             Happening::Saved { side } => {
                 let record = cluster.node(*side).superblock();

@@ -94,8 +94,8 @@ impl Driver {
     }
 }
 
-/// Whether a node's record says that its copy is one, whichever of those it may find at its next start. What became of
-/// a node that failed, nobody knows.
+/// Whether a node's record says that its copy is one, whichever of those it may find at its next start. What a failed
+/// save left in the file, nobody knows.
 fn is_sound(cluster: &Cluster, side: Side) -> bool {
     let node = cluster.node(side);
     let failed = |engine: &Engine| engine.status(node.clock.read(cluster.now())).fault.is_some();

@@ -6,7 +6,7 @@
 use helio_engine::{Plant, plant};
 use helio_sim::{Telling, shrink, walk};
 
-const SEEDS: u64 = 1000;
+const SEEDS: u64 = 2000;
 
 #[test]
 fn every_planted_fault_is_found_and_its_story_shrinks() {

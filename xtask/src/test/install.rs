@@ -17,13 +17,16 @@ const fn needed(program: &'static str, package: &'static str, without: &'static 
     Needed { program, package, without }
 }
 
-const NEEDED: [Needed; 7] = [
+const NEEDED: [Needed; 10] = [
     needed("fio", "fio", "load with verification by fio"),
     needed("nbdinfo", "libnbd-bin", "what the NBD server says of itself"),
     needed("nbdcopy", "libnbd-bin", "whole images copied in and out"),
     needed("qemu-img", "qemu-utils", "images converted and compared by QEMU"),
     needed("qemu-io", "qemu-utils", "single requests by QEMU"),
     needed("mke2fs", "e2fsprogs", "an ext4 file system made on the spot"),
+    needed("fsck.ext4", "e2fsprogs", "ext4 on attached volumes"),
+    needed("mkfs.xfs", "xfsprogs", "xfs on attached volumes"),
+    needed("mkfs.btrfs", "btrfs-progs", "btrfs on attached volumes"),
     needed("python3", "python3-libnbd", "stamped writes through libnbd"),
 ];
 

@@ -18,6 +18,9 @@ const OPERATORS_MOST: usize = 64;
 /// The longest a shard may spin: beyond it a sleep costs next to nothing.
 const SPIN_MOST: Duration = Duration::from_millis(1);
 
+/// Where attached volumes get their stable names unless the file says otherwise.
+const DEVICES: &str = "/dev/heliograph";
+
 const NODE_KEYS: &[&str] = &[
     "address",
     "listen",
@@ -30,6 +33,8 @@ const NODE_KEYS: &[&str] = &[
     "driver",
     "spin",
     "clients",
+    "devices",
+    "lock-memory",
 ];
 const TLS_KEYS: &[&str] = &["certificate", "key", "client-ca", "required"];
 
@@ -88,6 +93,8 @@ fn node(table: &Table<'_>) -> Result<(usize, NodeConfig), ConfigError> {
         driver: driver(table)?,
         spin: spin(table)?,
         clients: clients(table)?,
+        devices: devices(table)?,
+        lock_memory: table.flag("lock-memory")?.unwrap_or(false),
     };
     Ok((address.at, node))
 }
@@ -216,6 +223,17 @@ fn spin(table: &Table<'_>) -> Result<Option<Duration>, ConfigError> {
             Ok(span.map(|span| span.value))
         }
     }
+}
+
+/// Where attached volumes get their stable names.
+fn devices(table: &Table<'_>) -> Result<PathBuf, ConfigError> {
+    let Some(text) = table.text("devices")? else { return Ok(PathBuf::from(DEVICES)) };
+    let path = PathBuf::from(text.value);
+    if !path.is_absolute() {
+        let message = format!("`devices` = \"{}\" is not an absolute path", text.value);
+        return Err(table.refuse(text.at, message, "begin it with `/`"));
+    }
+    Ok(path)
 }
 
 /// Most NBD connections at once.

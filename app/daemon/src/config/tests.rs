@@ -53,7 +53,7 @@ const CASES: &[Case] = &[
     (
         ("mode = \"async\"", "mood = \"async\""),
         "helio.toml:8:1: group db: unknown key `mood`",
-        "known here: nodes, mode, queue, peer-timeout, flush-limit, autosync, on-error, granularity, hot-extents, resync, safe-copy, safe-copy-dir, link, hooks, volume",
+        "known here: nodes, mode, queue, peer-timeout, flush-limit, hold, autosync, on-error, granularity, hot-extents, resync, safe-copy, safe-copy-dir, link, hooks, volume",
     ),
     (
         ("mode = \"async\"", "mode = \"superasync\""),
@@ -161,7 +161,7 @@ const CASES: &[Case] = &[
     (
         ("[node.paris]\naddress", "[node.paris]\naddres"),
         "helio.toml:2:1: node paris: unknown key `addres`",
-        "known here: address, listen, nbd, key, keys, tls, control, operators, driver, spin, clients",
+        "known here: address, listen, nbd, key, keys, tls, control, operators, driver, spin, clients, devices, lock-memory",
     ),
     (
         ("[node.lyon]\naddress = \"127.0.0.1:7122\"", "[node.lyon]"),

@@ -10,6 +10,8 @@
 //! The control plane lives on threads of its own and asks through a bounded queue and the driver's waker. A group
 //! lives on one shard; today there is one shard.
 
+mod asked;
+mod attached;
 mod before;
 mod clients;
 mod clock;
@@ -31,6 +33,8 @@ mod token;
 use crate::config::{Running, Setting};
 use crate::events::Hub;
 use crate::patience::once_let_go;
+use attached::Attached;
+pub(crate) use attached::Plug;
 pub(crate) use before::Before;
 pub(crate) use clients::Protection;
 use clients::{Clients, Io};
@@ -40,6 +44,7 @@ pub(crate) use explain::Losing;
 use group::{CommandReply, Group, Wanted};
 use guard::Door;
 pub(crate) use guard::Guard;
+use helio_attach::Shape;
 use helio_driver::{Address, Completion, Driver, Op, Outcome, Pool, Socket};
 use helio_engine::{Command, Refusal};
 use helio_format::message::Parting;
@@ -90,6 +95,17 @@ pub(crate) enum Ask {
     Running { reply: oneshot::Sender<Vec<(String, Running)>> },
     /// Change a setting that can change while running.
     Change { group: String, setting: Setting },
+    /// Whether a volume could be served as a device now.
+    Offer {
+        group: String,
+        volume: String,
+        read_only: bool,
+        reply: oneshot::Sender<Result<(), Refusal>>,
+    },
+    /// Serve a volume on the kernel's end of a device.
+    Plug { plug: Box<Plug>, reply: oneshot::Sender<Result<Shape, Refusal>> },
+    /// Let go of a volume's device, whoever uses it.
+    Unplug { group: String, volume: String, reply: oneshot::Sender<()> },
     /// Trust other keys: of every group, what its peer's connection must have.
     Trust { guards: Vec<(String, Guard)> },
     /// Stop cleanly; the shard's thread ends.
@@ -111,6 +127,7 @@ pub(crate) struct Shard<D: Driver> {
     groups: Vec<Group>,
     rota: Rota,
     clients: Clients,
+    attached: Attached,
     strangers: Strangers,
     client_listeners: Vec<Socket>,
     client_addresses: Vec<Address>,
@@ -151,6 +168,7 @@ impl<D: Driver> Shard<D> {
             clock,
             watch: Watch::new(hub, groups.len()),
             clients: Clients::new(listeners.most_clients, listeners.protection, &groups),
+            attached: Attached::default(),
             rota: Rota::new(groups.len()),
             groups,
             strangers: Strangers::new(door),
@@ -225,6 +243,7 @@ impl<D: Driver> Shard<D> {
             self.turn_group(index, now);
             let group = &self.groups[index];
             self.clients.role_seen(index, group.engine.is_primary(), &mut self.driver);
+            self.attached.role_seen(index, group.engine.is_primary(), &mut self.driver);
             self.watch.look(index, group, &self.clients, &self.clock);
             self.groups[index].keep_verified(&self.clock);
             let group = &self.groups[index];
@@ -234,13 +253,17 @@ impl<D: Driver> Shard<D> {
         for slot in self.clients.starved() {
             self.wake_client(slot);
         }
+        for slot in self.attached.starved() {
+            self.wake_device(slot);
+        }
         // What was asked of a group after its look is looked at without waiting first.
         self.stir_clients_groups();
     }
 
     fn stir_clients_groups(&mut self) {
-        let Self { clients, rota, .. } = self;
-        clients.groups_told().for_each(|index| rota.stir(index));
+        let Self { clients, attached, rota, .. } = self;
+        let told = clients.groups_told().chain(attached.groups_told());
+        told.for_each(|index| rota.stir(index));
     }
 
     fn turn_group(&mut self, index: usize, now: Moment) {
@@ -265,8 +288,9 @@ impl<D: Driver> Shard<D> {
             self.grant(index);
         }
         // What clients told this group meanwhile it knows; others may have been told something too.
-        let Self { clients, rota, .. } = self;
-        clients.groups_told().filter(|told| *told != index).for_each(|told| rota.stir(told));
+        let Self { clients, attached, rota, .. } = self;
+        let told = clients.groups_told().chain(attached.groups_told());
+        told.filter(|told| *told != index).for_each(|told| rota.stir(told));
         let group = &mut self.groups[index];
         group.hear(now);
         group.link.receive(&mut self.driver);
@@ -279,14 +303,20 @@ impl<D: Driver> Shard<D> {
     /// Does what a group wanted of the shard.
     fn grant(&mut self, index: usize) {
         let mut touched: Vec<usize> = Vec::new();
+        let mut devices: Vec<usize> = Vec::new();
         for wanted in std::mem::take(&mut self.wanted) {
             match wanted {
+                Wanted::Answer { request, answer, data } if attached::is_ours(request) => {
+                    devices.extend(self.attached.answer(request, answer, data));
+                }
                 Wanted::Answer { request, answer, data } => {
                     touched.extend(self.clients.answer(request, answer, data));
                 }
                 Wanted::Part { socket, words } => self.part(socket, words),
                 Wanted::Dismiss | Wanted::Stopped => {
                     self.clients.dismiss(Some(index), &mut self.driver);
+                    let why = "the volume is not served here any more";
+                    self.attached.dismiss(Some(index), why, &mut self.driver);
                 }
             }
         }
@@ -295,11 +325,26 @@ impl<D: Driver> Shard<D> {
         for slot in touched {
             self.wake_client(slot);
         }
+        devices.sort_unstable();
+        devices.dedup();
+        for slot in devices {
+            self.wake_device(slot);
+        }
     }
 
     fn wake_client(&mut self, slot: usize) {
         let (clients, mut io) = self.clients_and_io(self.clock.now());
         clients.wake(slot, &mut io);
+    }
+
+    fn wake_device(&mut self, slot: usize) {
+        let (attached, mut io) = self.attached_and_io(self.clock.now());
+        attached.wake(slot, &mut io);
+    }
+
+    fn attached_and_io(&mut self, now: Moment) -> (&mut Attached, Io<'_>) {
+        let Self { attached, groups, driver, pool, .. } = self;
+        (attached, Io { groups, driver, pool, now })
     }
 
     fn clients_and_io(&mut self, now: Moment) -> (&mut Clients, Io<'_>) {
@@ -353,6 +398,14 @@ impl<D: Driver> Shard<D> {
             (Kind::Aside, outcome) => {
                 let (clients, mut io) = self.clients_and_io(now);
                 clients.aside_done(index, outcome, &mut io);
+            }
+            (Kind::AttachReady, _) => {
+                let (attached, mut io) = self.attached_and_io(now);
+                attached.ready(index, detail, &mut io);
+            }
+            (Kind::AttachAside, outcome) => {
+                let (attached, mut io) = self.attached_and_io(now);
+                attached.aside_done(index, outcome, &mut io);
             }
             (Kind::Store | Kind::StoreSync, outcome) => {
                 self.rota.stir(index);
@@ -492,71 +545,6 @@ impl<D: Driver> Shard<D> {
         group.heard(now, helio_link::Arrived { message, payload: None });
     }
 
-    fn asked(&mut self, ask: Ask, now: Moment) {
-        // An asker that has gone wants no answer; so failed replies are dropped on purpose.
-        match ask {
-            Ask::Status { reply } => {
-                let shown = (0..self.groups.len()).map(|n| self.show(n)).collect();
-                let _gone = reply.send(shown);
-            }
-            Ask::Command { group, command, reply } => match self.find(&group) {
-                Some(index) => self.command(index, command, reply, now),
-                None => {
-                    let _gone = reply.send(Err(unknown(&group)));
-                }
-            },
-            Ask::AtStake { group, reply } => {
-                if let Some(index) = self.find(&group) {
-                    let _gone = reply.send(show::at_stake(&self.groups[index], &self.clock));
-                }
-            }
-            Ask::Explain { group, reply } => {
-                if let Some(index) = self.find(&group) {
-                    let _gone = reply.send(explain::explanation(&self.groups[index], &self.clock));
-                }
-            }
-            Ask::Losing { group, reply } => {
-                if let Some(index) = self.find(&group) {
-                    let _gone = reply.send(explain::losing(&self.groups[index], &self.clock));
-                }
-            }
-            Ask::ThrowingAway { group, full, reply } => {
-                if let Some(index) = self.find(&group) {
-                    let _gone = reply.send(self.throwing_away(index, full));
-                }
-            }
-            Ask::Reverse { group, full, saved, reply } => {
-                if let Some(index) = self.find(&group) {
-                    self.reverse(index, (full, &saved), reply, now);
-                }
-            }
-            Ask::HookAnswered { group, refused } => {
-                if let Some(index) = self.find(&group) {
-                    self.rota.stir(index);
-                    self.groups[index].tell(now, helio_engine::Event::HookAnswered { refused });
-                }
-            }
-            Ask::Recorder { group, reply } => {
-                if let Some(index) = self.find(&group) {
-                    let _gone = reply.send(show::recorder(&self.groups[index], &self.clock));
-                }
-            }
-            Ask::Running { reply } => {
-                let all = self.groups.iter().map(|g| (g.name.clone(), g.running()));
-                let _gone = reply.send(all.collect());
-            }
-            Ask::Change { group, setting } => {
-                if let Some(index) = self.find(&group) {
-                    self.rota.stir(index);
-                    self.groups[index].change(now, setting);
-                    self.pool.resize(payload_memory(self.groups.iter().map(|g| &g.config)));
-                }
-            }
-            Ask::Trust { guards } => self.trust(guards, now),
-            Ask::Stop => self.stop(now),
-        }
-    }
-
     fn trust(&mut self, guards: Vec<(String, Guard)>, now: Moment) {
         for (group, guard) in guards {
             if let Some(index) = self.find(&group) {
@@ -582,6 +570,14 @@ impl<D: Driver> Shard<D> {
             let _gone = reply.send(Err(refusal));
             return;
         }
+        let devices = self.attached.writers(index);
+        let gives_up = matches!(command, Command::Demote | Command::Switch);
+        if gives_up && !devices.is_empty() && group.engine.is_primary() {
+            let text = format!("{} is attached as {}", group.name, devices.join(", "));
+            let remedy = "unmount it and `helio detach` it first";
+            let _gone = reply.send(Err(Refusal::later("in-use", text, remedy)));
+            return;
+        }
         self.rota.stir(index);
         self.groups[index].command(now, command, reply);
     }
@@ -594,6 +590,7 @@ impl<D: Driver> Shard<D> {
             self.driver.cancel(listener);
         }
         self.clients.dismiss(None, &mut self.driver);
+        self.attached.dismiss(None, "the daemon stops", &mut self.driver);
         for (index, group) in self.groups.iter_mut().enumerate() {
             self.rota.stir(index);
             let (reply, _nobody_waits) = oneshot::channel();

@@ -38,9 +38,13 @@ pub(crate) enum Kind {
     StrangerSend,
     /// A member's operation for a client that the engine knows nothing of; index: the request.
     Aside,
+    /// The kernel has a request for an attached volume; index: slot, detail: its epoch.
+    AttachReady,
+    /// A member's operation for an attached volume that the engine knows nothing of; index: the request.
+    AttachAside,
 }
 
-const KINDS: [Kind; 16] = [
+const KINDS: [Kind; 18] = [
     Kind::Woken,
     Kind::AcceptClient,
     Kind::AcceptPeer,
@@ -57,6 +61,8 @@ const KINDS: [Kind; 16] = [
     Kind::StrangerRecv,
     Kind::StrangerSend,
     Kind::Aside,
+    Kind::AttachReady,
+    Kind::AttachAside,
 ];
 
 /// Packs a token.

@@ -149,3 +149,14 @@ fn a_seeding_that_is_being_recorded_is_not_given_up_before_it_began() {
     assert_eq!((record.seeding, record.marks_void), (0, true));
     assert!(desk.engine.is_marked(VolumeIndex(0), REGION.0), "everything is marked again");
 }
+
+#[test]
+fn nobody_vouches_for_a_primary_whose_metadata_fails_while_a_disk_is_shipped() {
+    let mut desk = seeding();
+    desk.meet(blank());
+    desk.unwritable = true;
+    desk.write(1);
+    let told = desk.said.iter().any(|m| matches!(m, Message::Invalid(_)));
+    assert!(!told, "the peer's metadata is about to be replaced with its disk");
+    assert_eq!(desk.answers, [(1, false)]);
+}

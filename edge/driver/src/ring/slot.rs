@@ -27,6 +27,7 @@ pub(super) enum Work {
     Connect { socket: Socket, address: Address, name: Option<Box<SocketAddrAny>> },
     Recv { socket: Socket, buffer: Buffer, range: Range<usize> },
     Send { socket: Socket, pieces: Vec<Piece>, cursor: Cursor },
+    Ready { socket: Socket },
 }
 
 /// Where an operation stands after a result.
@@ -62,7 +63,7 @@ impl Slot {
     pub(super) fn lane(&self) -> Option<(RawFd, Way)> {
         match self.work.as_ref()? {
             Work::Accept { listener } => Some((listener.number(), Way::In)),
-            Work::Recv { socket, .. } => Some((socket.number(), Way::In)),
+            Work::Recv { socket, .. } | Work::Ready { socket } => Some((socket.number(), Way::In)),
             Work::Connect { socket, .. } | Work::Send { socket, .. } => {
                 Some((socket.number(), Way::Out))
             }
@@ -130,7 +131,9 @@ impl Slot {
 
     fn failed(&mut self, errno: Errno) -> Next {
         let socket = match &self.work {
-            Some(Work::Recv { socket, .. } | Work::Send { socket, .. }) => Some(socket),
+            Some(
+                Work::Recv { socket, .. } | Work::Send { socket, .. } | Work::Ready { socket },
+            ) => Some(socket),
             Some(Work::Accept { listener }) => Some(listener),
             Some(Work::Connect { .. }) | None => None,
             Some(Work::Read { .. } | Work::Write { .. } | Work::SyncData { .. }) => {
@@ -188,6 +191,9 @@ impl Slot {
             Some(Work::Send { pieces, .. }) => {
                 let result = result.map(drop).map_err(because(Operation::Send));
                 Outcome::Send { pieces, result }
+            }
+            Some(Work::Ready { .. }) => {
+                Outcome::Ready(result.map(drop).map_err(because(Operation::Ready)))
             }
             None => panic!("an operation ended twice"),
         }
@@ -256,6 +262,7 @@ fn prepare(
             let target = target.ok_or(Cause::Misfit)?;
             opcode::Recv::new(fd(socket), target.as_mut_ptr(), length_of(target.len())).build()
         }
+        Work::Ready { socket } => opcode::PollAdd::new(fd(socket), libc::POLLIN as u32).build(),
         Work::Send { socket, pieces, cursor } => {
             if crate::gather::total(pieces).is_none() {
                 return Err(Cause::Misfit);

@@ -241,3 +241,19 @@ fn files_and_sockets_wait_side_by_side_with_spinning() {
     }
     echo.join().expect("the echo ends");
 }
+
+#[test]
+fn who_waits_for_input_is_told_of_it_and_reads_it_himself() {
+    let (mut desk, (here, there)) = (desk(DriverOptions::default()), pair());
+    desk.submit(1, Op::Ready { socket: there.clone() });
+    assert_eq!(desk.run(send(&here, b"letter")).error(), None);
+    assert!(matches!(desk.outcome(1), Outcome::Ready(Ok(()))));
+    let again = desk.run(Op::Ready { socket: there.clone() });
+    assert!(matches!(again, Outcome::Ready(Ok(()))), "nothing was read: {again:?}");
+    assert_eq!(received(desk.run(recv(&there, 100))), b"letter");
+    desk.submit(2, Op::Ready { socket: there.clone() });
+    desk.driver.cancel(&there);
+    assert!(desk.outcome(2).error().is_some_and(|error| error.is_cancelled()));
+    drop(here);
+    assert!(matches!(desk.run(Op::Ready { socket: there }), Outcome::Ready(Ok(()))), "the end");
+}

@@ -11,7 +11,7 @@ mod client;
 
 use crate::shard::group::Group;
 use crate::shard::token::{Kind, token};
-use catalogue::{Catalogue, Place};
+pub(crate) use catalogue::{Catalogue, Place};
 use client::{Arriving, Client, plain};
 use helio_driver::{Buffer, Driver, Piece, Pool, Shared, Socket};
 use helio_engine::{Answer, Event, Operation, Request};

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Volumes as devices of the node's own machine.
+
+use crate::wire;
+use helio_units::Bytes;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How a volume becomes a device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Via {
+    /// The best the machine has. Today that is `fuse`.
+    #[default]
+    Auto,
+    /// A file in a FUSE mount, and a loop device on it where that is allowed.
+    Fuse,
+}
+
+/// Make a device of a volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AttachRequest {
+    /// Which volume of the group.
+    pub volume: String,
+    /// Only to be read; on a secondary, the copy as it stands.
+    #[serde(default)]
+    pub read_only: bool,
+    /// How.
+    #[serde(default)]
+    pub via: Via,
+}
+
+/// Make a device of a volume no more.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DetachRequest {
+    /// Which volume of the group.
+    pub volume: String,
+    /// Although it is in use; whoever uses it has errors from then on.
+    #[serde(default)]
+    pub force: bool,
+}
+
+/// How an attached volume is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum AttachState {
+    /// The device works.
+    Attached,
+    /// It is to be attached, and will be when that is possible; `reason` says what is in the way.
+    Waiting,
+}
+
+/// A volume that is attached, or to be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Attachment {
+    /// The group.
+    pub group: String,
+    /// The volume.
+    pub volume: String,
+    /// Whether it works.
+    pub state: AttachState,
+    /// Why it does not; or, where it does, why there is no block device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// How it is attached.
+    pub via: Via,
+    /// Only to be read.
+    pub read_only: bool,
+    /// The path to use: the stable name of the block device, or the file where there is no block device.
+    pub path: String,
+    /// The block device behind it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+    /// The file below the block device; it can be used itself where nobody uses the device.
+    pub file: String,
+    /// The device's size, once it was attached.
+    #[serde(default, with = "wire::number_or_null")]
+    #[schemars(with = "Option<u64>")]
+    pub size_bytes: Option<Bytes>,
+    /// The device's block size, once it was attached.
+    #[serde(default, with = "wire::number_or_null")]
+    #[schemars(with = "Option<u64>")]
+    pub block_bytes: Option<Bytes>,
+    /// Who uses it, as far as the daemon can see.
+    #[serde(default)]
+    pub used_by: Vec<String>,
+}
+
+/// Every volume that is attached on the node, or to be.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Attachments {
+    /// Them.
+    pub attachments: Vec<Attachment>,
+}

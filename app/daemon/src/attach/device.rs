@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One attached volume on this machine: its mounted file, the loop device on it, its stable name. Everything here may
+//! wait for the kernel.
+
+use super::Name;
+use crate::patience::once_let_go;
+use helio_attach::{AttachError, Channel, LoopDevice, Mount, Shape, User, users};
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::path::{Path, PathBuf};
+
+/// Where things are.
+#[derive(Clone, Debug)]
+pub(super) struct Places {
+    /// The folder of mounted files.
+    pub(super) files: PathBuf,
+    /// The folder of stable names.
+    pub(super) links: PathBuf,
+}
+
+impl Places {
+    pub(super) fn file(&self, (group, volume): &Name) -> PathBuf {
+        self.files.join(group).join(volume)
+    }
+
+    pub(super) fn link(&self, (group, volume): &Name) -> PathBuf {
+        self.links.join(group).join(volume)
+    }
+}
+
+/// One attached volume.
+#[derive(Debug)]
+pub(super) struct Device {
+    mount: Mount,
+    node: Option<(LoopDevice, PathBuf)>,
+    /// Why there is only the file.
+    note: Option<String>,
+}
+
+/// What of one is shown.
+#[derive(Clone, Debug)]
+pub(super) struct Shown {
+    /// What to use.
+    pub(super) path: PathBuf,
+    pub(super) node: Option<PathBuf>,
+    pub(super) file: PathBuf,
+    numbers: Option<String>,
+    pub(super) note: Option<String>,
+}
+
+impl Shown {
+    pub(super) fn users(&self) -> Vec<User> {
+        let paths = [Some(&self.path), self.node.as_ref(), Some(&self.file)];
+        let paths: Vec<&Path> = paths.into_iter().flatten().map(PathBuf::as_path).collect();
+        users(&paths, self.numbers.as_deref())
+    }
+}
+
+/// Mounts the file of a volume.
+pub(super) fn mount(
+    places: &Places,
+    group: &str,
+    volume: &str,
+) -> Result<(Mount, Channel), AttachError> {
+    let file = places.file(&(group.to_owned(), volume.to_owned()));
+    let folder = file.parent().unwrap_or(&places.files);
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(|error| AttachError::Io { path: folder.to_owned(), error })?;
+    let mounted = Mount::new(&file, &format!("{group}/{volume}"));
+    if mounted.is_err() {
+        remove_folder(Some(folder));
+    }
+    mounted
+}
+
+/// Takes a file away whoever has it open.
+pub(super) fn unmount(mount: Mount) {
+    let file = mount.path().to_owned();
+    match mount.remove(true) {
+        Ok(()) => remove_folder(file.parent()),
+        Err((_, error)) => {
+            tracing::warn!(file = %file.display(), %error, "cannot be unmounted");
+        }
+    }
+}
+
+impl Device {
+    /// Makes the block device on a mounted file that is being served, where that is allowed, and its name.
+    pub(super) fn new(
+        places: &Places,
+        name: &Name,
+        mount: Mount,
+        shape: Shape,
+    ) -> Result<Self, (Mount, AttachError)> {
+        let node = match LoopDevice::on(mount.path(), shape.block, shape.read_only) {
+            Ok(node) => node,
+            Err(error @ AttachError::NoLoop { .. }) => {
+                let note = Some(format!("{error}; the file can be used itself"));
+                return Ok(Self { mount, node: None, note });
+            }
+            Err(error) => return Err((mount, error)),
+        };
+        let link = places.link(name);
+        match make_link(&link, node.path()) {
+            Ok(()) => Ok(Self { mount, node: Some((node, link)), note: None }),
+            Err(error) => {
+                abandon(&node);
+                Err((mount, AttachError::Io { path: link, error }))
+            }
+        }
+    }
+
+    /// What to use.
+    pub(super) fn path(&self) -> &Path {
+        self.node.as_ref().map_or(self.mount.path(), |(_, link)| link)
+    }
+
+    pub(super) fn clone_for_show(&self) -> Shown {
+        let node = self.node.as_ref().map(|(node, _)| node);
+        Shown {
+            path: self.path().to_owned(),
+            node: node.map(|node| node.path().to_owned()),
+            file: self.mount.path().to_owned(),
+            numbers: node.and_then(|node| node.numbers().ok()),
+            note: self.note.clone(),
+        }
+    }
+
+    /// Takes it away if nobody uses it, everything written durable; says who does otherwise.
+    pub(super) fn give_free(mut self) -> Result<(), (Self, String)> {
+        let users = self.clone_for_show().users();
+        if !users.is_empty() {
+            let users: Vec<String> = users.iter().map(ToString::to_string).collect();
+            return Err((self, users.join(", ")));
+        }
+        if let Some((node, link)) = &self.node {
+            if let Err(error) = node.release() {
+                let why = match error.raw_os_error() {
+                    Some(libc::EBUSY) => String::from("claimed by somebody this daemon cannot see"),
+                    _ => format!("{} cannot be flushed: {error}", node.path().display()),
+                };
+                return Err((self, why));
+            }
+            // Programs that look at every device that changes have it open for moments.
+            let there = || if node.is_there() { Err(()) } else { Ok(()) };
+            if once_let_go(there, |()| true).is_err() {
+                return Err((self, String::from("open in a process this daemon cannot see")));
+            }
+            remove_link(link);
+            self.node = None;
+        }
+        let folder = self.mount.path().parent().map(Path::to_owned);
+        let note = self.note.take();
+        match self.mount.remove(false) {
+            Ok(()) => {
+                remove_folder(folder.as_deref());
+                Ok(())
+            }
+            Err((mount, error)) => {
+                let why = format!("{}: {error}", mount.path().display());
+                Err((Self { mount, node: None, note }, why))
+            }
+        }
+    }
+
+    /// Takes it away whoever uses it: his requests fail from now on, and the loop device goes with its last user.
+    pub(super) fn abandon(self) {
+        if let Some((node, link)) = &self.node {
+            remove_link(link);
+            abandon(node);
+        }
+        unmount(self.mount);
+    }
+}
+
+fn abandon(node: &LoopDevice) {
+    if let Err(error) = node.abandon() {
+        tracing::warn!(device = %node.path().display(), %error, "cannot be given free");
+    }
+}
+
+/// Clears away what a daemon left behind that died.
+pub(super) fn clear(places: &Places, names: impl Iterator<Item = Name>) {
+    let nodes = LoopDevice::below(&places.files);
+    for link in names.map(|name| places.link(&name)) {
+        let target = fs::read_link(&link);
+        if target.is_ok_and(|target| nodes.iter().any(|node| node.path() == target)) {
+            remove_link(&link);
+        }
+    }
+    for node in nodes {
+        let numbers = node.numbers().ok();
+        let used = users(&[node.path()], numbers.as_deref());
+        abandon(&node);
+        if !used.is_empty() {
+            let used: Vec<String> = used.iter().map(ToString::to_string).collect();
+            tracing::warn!(
+                device = %node.path().display(), used = used.join(", "),
+                "a device of the daemon before gives errors only; unmount it, then it goes by itself"
+            );
+        }
+    }
+    match Mount::below(&places.files) {
+        Ok(mounts) => mounts.into_iter().for_each(unmount),
+        Err(error) => tracing::warn!(%error, "dead mounts were not looked for"),
+    }
+}
+
+/// Makes the stable name. One that is there already may be replaced if nothing is behind it.
+fn make_link(link: &Path, node: &Path) -> io::Result<()> {
+    if let Some(folder) = link.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    match fs::read_link(link) {
+        Ok(other) if helio_attach::backing_file(&other).is_some() && other != node => {
+            let text = format!("is the name of {} already, which is in use", other.display());
+            return Err(io::Error::other(text));
+        }
+        Ok(_) => fs::remove_file(link)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(_) => return Err(io::Error::other("is no link of ours; remove it")),
+    }
+    symlink(node, link)
+}
+
+/// Removes the name, and the group's folder with the last one.
+fn remove_link(link: &Path) {
+    if let Err(error) = fs::remove_file(link) {
+        tracing::debug!(link = %link.display(), %error, "was gone already");
+    }
+    remove_folder(link.parent());
+}
+
+/// Removes a group's folder, once it is empty.
+fn remove_folder(folder: Option<&Path>) {
+    if let Some(folder) = folder {
+        let _others_are_there = fs::remove_dir(folder);
+    }
+}

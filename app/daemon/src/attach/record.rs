@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is to be attached, kept over restarts.
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// One volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Record {
+    pub(super) group: String,
+    pub(super) volume: String,
+    pub(super) read_only: bool,
+}
+
+impl Record {
+    pub(super) fn name(&self) -> (String, String) {
+        (self.group.clone(), self.volume.clone())
+    }
+
+    pub(super) fn title(&self) -> String {
+        format!("{}/{}", self.group, self.volume)
+    }
+}
+
+/// The file of records: a JSON list, replaced as a whole.
+#[derive(Debug)]
+pub(super) struct Book {
+    path: PathBuf,
+}
+
+impl Book {
+    /// Reads it; where there is none, nothing is to be attached.
+    pub(super) fn open(path: &Path) -> Result<(Self, Vec<Record>)> {
+        let book = Self { path: path.to_owned() };
+        let text = match fs::read(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((book, Vec::new())),
+            Err(error) => return Err(error).with_context(|| path.display().to_string()),
+        };
+        let records = serde_json::from_slice(&text).with_context(|| {
+            format!(
+                "{} cannot be read\n  remedy: remove it, and attach again what it named",
+                path.display()
+            )
+        })?;
+        Ok((book, records))
+    }
+
+    /// Writes it durably.
+    pub(super) fn save<'a>(&self, records: impl Iterator<Item = &'a Record>) -> io::Result<()> {
+        let records: Vec<&Record> = records.collect();
+        let next = self.path.with_extension("json.new");
+        let mut options = File::options();
+        let file = options.write(true).create(true).truncate(true).mode(0o600).open(&next)?;
+        serde_json::to_writer_pretty(&file, &records)?;
+        file.sync_all()?;
+        fs::rename(&next, &self.path)?;
+        self.path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_saved_is_read_again_and_damage_is_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("attach.json");
+        let (book, none) = Book::open(&path).expect("nothing yet");
+        assert_eq!(none, []);
+        let record = Record { group: "db".into(), volume: "data".into(), read_only: true };
+        book.save(std::iter::once(&record)).expect("room");
+        assert_eq!(Book::open(&path).expect("it is whole").1, [record]);
+        fs::write(&path, "[{").expect("room");
+        let told = format!("{:#}", Book::open(&path).expect_err("it is damaged"));
+        assert!(told.contains("attach.json cannot be read\n  remedy: remove it"), "{told}");
+    }
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the control plane asks of a shard.
+
+use super::{Ask, Shard, attached, explain, payload_memory, show, unknown};
+use helio_driver::Driver;
+use helio_units::Moment;
+
+impl<D: Driver> Shard<D> {
+    /// Does what the control plane asks for.
+    pub(super) fn asked(&mut self, ask: Ask, now: Moment) {
+        // An asker that has gone wants no answer; so failed replies are dropped on purpose.
+        match ask {
+            Ask::Status { reply } => {
+                let shown = (0..self.groups.len()).map(|n| self.show(n)).collect();
+                let _gone = reply.send(shown);
+            }
+            Ask::Command { group, command, reply } => match self.find(&group) {
+                Some(index) => self.command(index, command, reply, now),
+                None => {
+                    let _gone = reply.send(Err(unknown(&group)));
+                }
+            },
+            Ask::AtStake { group, reply } => {
+                if let Some(index) = self.find(&group) {
+                    let _gone = reply.send(show::at_stake(&self.groups[index], &self.clock));
+                }
+            }
+            Ask::Explain { group, reply } => {
+                if let Some(index) = self.find(&group) {
+                    let _gone = reply.send(explain::explanation(&self.groups[index], &self.clock));
+                }
+            }
+            Ask::Losing { group, reply } => {
+                if let Some(index) = self.find(&group) {
+                    let _gone = reply.send(explain::losing(&self.groups[index], &self.clock));
+                }
+            }
+            Ask::ThrowingAway { group, full, reply } => {
+                if let Some(index) = self.find(&group) {
+                    let _gone = reply.send(self.throwing_away(index, full));
+                }
+            }
+            Ask::Reverse { group, full, saved, reply } => {
+                if let Some(index) = self.find(&group) {
+                    self.reverse(index, (full, &saved), reply, now);
+                }
+            }
+            Ask::HookAnswered { group, refused } => {
+                if let Some(index) = self.find(&group) {
+                    self.rota.stir(index);
+                    self.groups[index].tell(now, helio_engine::Event::HookAnswered { refused });
+                }
+            }
+            Ask::Recorder { group, reply } => {
+                if let Some(index) = self.find(&group) {
+                    let _gone = reply.send(show::recorder(&self.groups[index], &self.clock));
+                }
+            }
+            Ask::Running { reply } => {
+                let all = self.groups.iter().map(|g| (g.name.clone(), g.running()));
+                let _gone = reply.send(all.collect());
+            }
+            Ask::Change { group, setting } => {
+                if let Some(index) = self.find(&group) {
+                    self.rota.stir(index);
+                    self.groups[index].change(now, setting);
+                    self.pool.resize(payload_memory(self.groups.iter().map(|g| &g.config)));
+                }
+            }
+            device @ (Ask::Offer { .. } | Ask::Plug { .. } | Ask::Unplug { .. }) => {
+                self.asked_of_devices(device, now);
+            }
+            Ask::Trust { guards } => self.trust(guards, now),
+            Ask::Stop => self.stop(now),
+        }
+    }
+
+    fn asked_of_devices(&mut self, ask: Ask, now: Moment) {
+        match ask {
+            Ask::Offer { group, volume, read_only, reply } => {
+                let found = attached::open(&group, &volume, read_only, &self.groups);
+                let _gone = reply.send(found.map(drop));
+            }
+            Ask::Plug { plug, reply } => {
+                let (attached, mut io) = self.attached_and_io(now);
+                let _gone = reply.send(attached.plug(*plug, &mut io));
+            }
+            Ask::Unplug { group, volume, reply } => {
+                let (attached, mut io) = self.attached_and_io(now);
+                attached.unplug(&group, &volume, &mut io);
+                let _gone = reply.send(());
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A volume as a block device of this machine: one file in a FUSE mount of its own, and a loop device on that file.
+//!
+//! Knows the FUSE protocol as far as one file of a fixed size needs it, how such a file is mounted, how a loop device
+//! is made of it, and who uses either. Knows nothing of groups, roles or engines: [`Session`] turns the kernel's
+//! messages into [`Work`] and finished work into answers, and whoever owns the [`Channel`] does the work.
+//!
+//! ```text
+//!   file system ── /dev/loopN ── the file ── kernel ── /dev/fuse ── Channel ── Session ── Work
+//! ```
+
+mod channel;
+mod error;
+mod loopdev;
+mod memory;
+mod mount;
+mod session;
+mod users;
+mod wire;
+
+pub use channel::{Arrival, Channel, HEAD_BYTES, MESSAGE_BYTES};
+pub use error::AttachError;
+pub use loopdev::{LoopDevice, backing_file};
+pub use memory::{be_flusher, lock_memory};
+pub use mount::Mount;
+pub use session::{Fault, Session, Shape, Step, Work};
+pub use users::{User, users};
+pub use wire::MAX_WRITE;

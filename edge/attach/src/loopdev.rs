@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Loop devices: direct I/O always.
+#![allow(unsafe_code)]
+
+use crate::AttachError;
+use rustix::fs::{major, minor};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+const CONTROL: &str = "/dev/loop-control";
+const GET_FREE: libc::Ioctl = 0x4C82_u32 as libc::Ioctl;
+const CONFIGURE: libc::Ioctl = 0x4C0A_u32 as libc::Ioctl;
+const CLEAR: libc::Ioctl = 0x4C01_u32 as libc::Ioctl;
+const GET_STATUS: libc::Ioctl = 0x4C05_u32 as libc::Ioctl;
+
+const READ_ONLY: u32 = 1;
+const DIRECT_IO: u32 = 16;
+
+/// What the kernel calls `loop_info64`: flags at 52, the file's name in 64 bytes from 56 on.
+const INFO_BYTES: usize = 232;
+const INFO_FLAGS: usize = 52;
+const INFO_NAME: usize = 56;
+const NAME_BYTES: usize = 64;
+/// `loop_config`: descriptor u32, block size u32, the above, 64 bytes of nothing.
+const CONFIG_BYTES: usize = 8 + INFO_BYTES + 64;
+/// Others look for a free one at the same time.
+const TRIES: u32 = 64;
+
+/// A loop device on a file. Nobody here keeps it open: the kernel writes what is cached of a device when its last user
+/// closes it, and where that is the dying process that would have to answer, it would wait for ever.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoopDevice {
+    path: PathBuf,
+    backing: PathBuf,
+}
+
+impl LoopDevice {
+    /// Makes one on the file at `backing`. Direct I/O is not a wish: without it what writes to the device would wait for
+    /// memory that only its own writes can free.
+    ///
+    /// # Errors
+    /// There are no loop devices here, or the kernel refuses.
+    pub fn on(backing: &Path, block: u32, read_only: bool) -> Result<Self, AttachError> {
+        let mut options = File::options();
+        options.read(true).write(!read_only);
+        let file = options.open(backing).map_err(AttachError::at(backing))?;
+        let control = Path::new(CONTROL);
+        let desk = File::options().read(true).write(true).open(control);
+        let desk = desk.map_err(no_loop(control))?;
+        for _ in 0..TRIES {
+            let number = call(&desk, GET_FREE, 0).map_err(no_loop(control))?;
+            let path = PathBuf::from(format!("/dev/loop{number}"));
+            let device = options.open(&path).map_err(no_loop(&path))?;
+            let config = config(file.as_raw_fd(), backing, block, read_only);
+            match call(&device, CONFIGURE, config.as_ptr() as usize) {
+                Ok(_) => {
+                    let made = Self { path, backing: backing.to_owned() };
+                    return made.checked(&device);
+                }
+                Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {}
+                Err(error) => return Err(AttachError::Io { path, error }),
+            }
+        }
+        let error = io::Error::other("every free loop device was taken before we had it");
+        Err(AttachError::Io { path: control.to_owned(), error })
+    }
+
+    /// Those on files below a folder, which their daemon may have left behind when it died.
+    #[must_use]
+    pub fn below(folder: &Path) -> Vec<Self> {
+        let entries = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
+        let paths = entries.map(|entry| Path::new("/dev").join(entry.file_name()));
+        let found = paths.filter_map(|path| Some(Self { backing: backing_file(&path)?, path }));
+        found.filter(|device| device.backing.starts_with(folder)).collect()
+    }
+
+    fn checked(self, device: &File) -> Result<Self, AttachError> {
+        let mut info = [0u8; INFO_BYTES];
+        let told = call(device, GET_STATUS, info.as_mut_ptr() as usize);
+        told.map_err(AttachError::at(&self.path))?;
+        let flags = info[INFO_FLAGS..].first_chunk().map_or(0, |b| u32::from_ne_bytes(*b));
+        if flags & DIRECT_IO == 0 {
+            let _the_error_matters = call(device, CLEAR, 0);
+            let error = io::Error::other("the kernel does not do direct I/O on this file");
+            return Err(AttachError::Io { path: self.path, error });
+        }
+        Ok(self)
+    }
+
+    /// Its node.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether it is still on its file.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        backing_file(&self.path).is_some_and(|file| file == self.backing)
+    }
+
+    /// Its device numbers, as the mount table writes them.
+    ///
+    /// # Errors
+    /// It is not there.
+    pub fn numbers(&self) -> io::Result<String> {
+        let device = rustix::fs::stat(&self.path)?.st_rdev;
+        Ok(format!("{}:{}", major(device), minor(device)))
+    }
+
+    /// Gives it free, everything written to it durable. What somebody has claimed for himself alone stays: a mounted
+    /// file system, a mapping, swap, in whatever namespace. Who merely has it open keeps it until he closes it: then
+    /// [`LoopDevice::is_there`] still says so.
+    ///
+    /// # Errors
+    /// `EBUSY`: it is claimed. Or what is cached could not be written.
+    pub fn release(&self) -> io::Result<()> {
+        if !self.is_there() {
+            return Ok(());
+        }
+        let mut options = File::options();
+        let file = options.read(true).custom_flags(libc::O_EXCL).open(&self.path)?;
+        file.sync_all()?;
+        call(&file, CLEAR, 0).map(drop)
+    }
+
+    /// Gives it free as soon as nobody has it open, whatever it is used for.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn abandon(&self) -> io::Result<()> {
+        if !self.is_there() {
+            return Ok(());
+        }
+        let file = File::options().read(true).open(&self.path)?;
+        call(&file, CLEAR, 0).map(drop)
+    }
+}
+
+/// The file behind a loop device, as the kernel names it now; none where the device is free.
+#[must_use]
+pub fn backing_file(device: &Path) -> Option<PathBuf> {
+    let name = device.file_name()?;
+    let entry = Path::new("/sys/block").join(name).join("loop/backing_file");
+    let text = std::fs::read_to_string(entry).ok()?;
+    Some(PathBuf::from(text.trim_end_matches('\n')))
+}
+
+fn no_loop(culprit: &Path) -> impl FnOnce(io::Error) -> AttachError {
+    let culprit = culprit.display().to_string();
+    move |error| AttachError::NoLoop { culprit, error }
+}
+
+fn config(backing: RawFd, name: &Path, block: u32, read_only: bool) -> [u8; CONFIG_BYTES] {
+    use std::os::unix::ffi::OsStrExt;
+    let mut config = [0; CONFIG_BYTES];
+    config[..4].copy_from_slice(&backing.to_ne_bytes());
+    config[4..8].copy_from_slice(&block.to_ne_bytes());
+    let flags = DIRECT_IO | if read_only { READ_ONLY } else { 0 };
+    config[8 + INFO_FLAGS..][..4].copy_from_slice(&flags.to_ne_bytes());
+    // The name is for people; one byte of zero must stay behind it.
+    let bytes = name.as_os_str().as_bytes();
+    let length = bytes.len().min(NAME_BYTES - 1);
+    config[8 + INFO_NAME..][..length].copy_from_slice(&bytes[..length]);
+    config
+}
+
+/// One ioctl, whose argument is nothing or the address of as many bytes as the request takes.
+fn call(on: &File, request: libc::Ioctl, argument: usize) -> io::Result<u32> {
+    // SAFETY: the four requests of this file read or write at most what their callers' arrays hold.
+    let result = unsafe { libc::ioctl(on.as_raw_fd(), request, argument) };
+    u32::try_from(result).map_err(|_| io::Error::last_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_lies_where_the_kernel_looks_for_it() {
+        let name = "x".repeat(100);
+        let config = config(9, Path::new(&name), 4096, true);
+        assert_eq!(config.len(), 304);
+        assert_eq!(
+            (&config[..4], &config[4..8]),
+            (&9u32.to_ne_bytes()[..], &4096u32.to_ne_bytes()[..])
+        );
+        assert_eq!(config[60..64], (READ_ONLY | DIRECT_IO).to_ne_bytes());
+        assert_eq!((config[64 + 62], config[64 + 63]), (b'x', 0), "the name ends within its place");
+    }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Who has a device in use is named, and nothing is taken from him but by force.
+
+use crate::common::{Stage, VOLUME, attachable, holding, on, queue};
+use helio_testkit::require;
+use helio_units::{Bytes, Mode};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::fs::FileExt;
+
+#[test]
+fn a_device_has_the_volumes_size_and_says_what_it_can() {
+    attachable!();
+    let stage = Stage::new(Mode::Async, Bytes::mib(16));
+    let device = stage.attach();
+    let shown = stage.shown("paris");
+    assert_eq!(shown["size_bytes"], 16 << 20);
+    let mut all = Vec::new();
+    File::open(&device).and_then(|mut file| file.read_to_end(&mut all)).expect("it can be read");
+    assert_eq!(all.len(), 16 << 20);
+    for (what, value) in [("write_cache", "write back"), ("rotational", "0"), ("dax", "0")] {
+        assert_eq!(queue(&device, what), value, "{what}");
+    }
+    assert_ne!(queue(&device, "discard_max_bytes"), "0");
+    assert_eq!(shown["block_bytes"].to_string(), queue(&device, "logical_block_size"));
+    assert_eq!(stage.attach(), device, "attaching it again changes nothing");
+    stage.detach();
+    stage.assert_nothing_left("paris");
+    stage.pair.helio("paris", &["detach", VOLUME]).expect_failure();
+}
+
+#[test]
+fn who_has_it_open_is_named_and_the_group_cannot_be_demoted() {
+    attachable!();
+    let stage = Stage::new(Mode::Sync, Bytes::mib(16));
+    let device = stage.attach();
+    for verb in ["demote", "switch"] {
+        let said = stage.pair.helio("paris", &[verb, "db"]).expect_failure();
+        let name = device.display().to_string();
+        assert!(said.contains(&format!("db is attached as {name}")), "{verb}: {said}");
+    }
+    let mut reader = holding(File::open(&device).expect("it can be opened"));
+    let said = stage.pair.helio("paris", &["detach", VOLUME]).expect_failure();
+    let id = reader.id();
+    drop(reader.stdin.take());
+    reader.wait().expect("it ends with its input");
+    assert!(said.contains(&format!("open in cat (process {id})")), "{said}");
+    stage.detach();
+    stage.assert_nothing_left("paris");
+    stage.pair.helio("paris", &["demote", "db"]).expect_success();
+}
+
+#[test]
+fn a_mounted_file_system_holds_it_and_force_takes_it_away() {
+    attachable!();
+    require!("mke2fs");
+    let stage = Stage::new(Mode::Async, Bytes::mib(32));
+    let device = stage.attach();
+    on("mke2fs", &["-q", "-t", "ext4"], &device).expect_success();
+    let place = stage.mount(&device);
+    let said = stage.pair.helio("paris", &["detach", VOLUME]).expect_failure();
+    assert!(said.contains(&format!("mounted at {}", place.display())), "{said}");
+    let used = stage.shown("paris")["used_by"].to_string();
+    assert!(used.contains("mounted at"), "{used}");
+    stage.pair.helio("paris", &["detach", VOLUME, "--force"]).expect_success();
+    let wrote = File::create(place.join("file")).and_then(|mut file| {
+        file.write_all(b"in vain")?;
+        file.sync_all()
+    });
+    assert!(wrote.is_err(), "the disk under it is gone");
+    stage.unmount();
+    stage.assert_nothing_left("paris");
+}
+
+#[test]
+fn the_file_below_the_device_can_be_used_itself() {
+    attachable!();
+    let stage = Stage::new(Mode::Sync, Bytes::mib(16));
+    stage.attach();
+    let shown = stage.shown("paris");
+    let path = shown["file"].as_str().expect("a path").to_owned();
+    let file = File::options().read(true).write(true).open(&path).expect("root may");
+    file.write_all_at(&[7; 4096], 8192).expect("whole blocks");
+    assert!(file.write_all_at(&[7; 100], 0).is_err(), "a part of a block is refused");
+    file.sync_all().expect("a flush");
+    let mut some = [0; 300];
+    file.read_exact_at(&mut some, 8192 + 4000).expect("reads need no alignment");
+    assert_eq!((&some[..96], &some[96..]), (&[7; 96][..], &[0; 204][..]));
+    assert_eq!(file.read_at(&mut some, 16 << 20).expect("the end"), 0);
+    drop(file);
+    stage.detach();
+    stage.assert_mirrored();
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A pair whose volume is attached, and what clears away after it however the test ends.
+
+use helio_e2e::{PATIENCE, assert_members_equal, begin, wait_level};
+use helio_testkit::{Pair, Plan, TempDir, Told, eventually, run, say_skipped};
+use helio_units::{Bytes, Mode};
+use rustix::mount::{UnmountFlags, unmount};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+pub(crate) const VOLUME: &str = "db/data";
+
+/// Whether volumes can be attached here; says so where they cannot.
+pub(crate) fn possible() -> bool {
+    let open = |path: &str| fs::File::options().read(true).write(true).open(path).is_ok();
+    let there = rustix::process::geteuid().is_root()
+        && open("/dev/fuse")
+        && open("/dev/loop-control")
+        && Path::new("/dev/loop0").exists();
+    if !there {
+        say_skipped("root, /dev/fuse and loop devices");
+    }
+    there
+}
+
+/// Ends a test here where volumes cannot be attached.
+macro_rules! attachable {
+    () => {
+        if !$crate::common::possible() {
+            return;
+        }
+    };
+}
+pub(crate) use attachable;
+
+/// Both daemons, paris as primary, and places for names of devices and for mounts.
+pub(crate) struct Stage {
+    // Dropped in this order: what is mounted goes before who serves it.
+    _clear: Clear,
+    pub(crate) pair: Pair,
+    devices: [TempDir; 2],
+}
+
+impl Stage {
+    pub(crate) fn new(mode: Mode, size: Bytes) -> Self {
+        Self::with(Plan::new("db").mode(mode).volume("data", size), |_| ())
+    }
+
+    /// Of any plan with a volume `data`; `before` sees the files before the daemons start.
+    pub(crate) fn with(plan: Plan, before: impl FnOnce(&Pair)) -> Self {
+        let devices = [TempDir::new(), TempDir::new()];
+        let line = |at: &TempDir| format!("devices = {:?}", at.join("dev"));
+        let plan = plan.node_line("lyon", &line(&devices[0]));
+        let pair = plan.node_line("paris", &line(&devices[1])).prepare();
+        // The members give space back.
+        let table = "[group.db.volume.data]\n";
+        edit(&pair, table, &format!("{table}sparse = true\n"));
+        let clear = Clear { below: pair.scratch().join(".") };
+        let mut stage = Self { _clear: clear, pair, devices };
+        before(&stage.pair);
+        stage.pair.start("lyon");
+        stage.pair.start("paris");
+        begin(&stage.pair, "paris");
+        stage
+    }
+
+    /// The stable name of the volume's device on a node.
+    pub(crate) fn link(&self, node: &str) -> PathBuf {
+        self.devices[usize::from(node == "paris")].join("dev").join(VOLUME)
+    }
+
+    /// Attaches the volume on paris, and returns its device.
+    #[track_caller]
+    pub(crate) fn attach(&self) -> PathBuf {
+        let path = self.pair.helio("paris", &["attach", VOLUME]).expect_success();
+        let path = PathBuf::from(path.trim_end());
+        assert_eq!(path, self.link("paris"));
+        path
+    }
+
+    #[track_caller]
+    pub(crate) fn detach(&self) {
+        self.pair.helio("paris", &["detach", VOLUME]).expect_success();
+    }
+
+    /// What a node says of its only attached volume.
+    #[track_caller]
+    pub(crate) fn shown(&self, node: &str) -> Value {
+        self.pair.helio(node, &["attach", "--list", "--json"]).json()["attachments"][0].take()
+    }
+
+    /// Waits until a volume that is to be attached is, and returns its device.
+    #[track_caller]
+    pub(crate) fn attached(&self, node: &str) -> PathBuf {
+        eventually(PATIENCE, "the device", || {
+            let shown = self.shown(node);
+            let path = shown["path"].as_str().map(PathBuf::from);
+            path.filter(|_| shown["state"] == "attached")
+        })
+    }
+
+    /// Mounts a device.
+    #[track_caller]
+    pub(crate) fn mount(&self, device: &Path) -> PathBuf {
+        let place = self.pair.scratch().join("mnt");
+        fs::create_dir_all(&place).expect("a folder of our own");
+        let mut mount = Command::new("mount");
+        run(mount.arg(device).arg(&place)).expect_success();
+        place
+    }
+
+    #[track_caller]
+    pub(crate) fn unmount(&self) {
+        run(Command::new("umount").arg(self.pair.scratch().join("mnt"))).expect_success();
+    }
+
+    /// Waits until the copies are level, and holds them against each other.
+    #[track_caller]
+    pub(crate) fn assert_mirrored(&self) {
+        wait_level(&self.pair, "paris");
+        assert_members_equal(&self.pair, "data");
+    }
+
+    /// Nothing of an attached volume is left on a node.
+    #[track_caller]
+    pub(crate) fn assert_nothing_left(&self, node: &str) {
+        let state = self.pair.state(node);
+        assert!(fs::read_link(self.link(node)).is_err(), "the name is still there");
+        assert_eq!(loops_below(&state), Vec::<PathBuf>::new());
+        assert_eq!(mounts_below(&state), Vec::<PathBuf>::new());
+        assert!(!state.join("attach/db").exists(), "the folder of the file is still there");
+    }
+}
+
+/// Replaces a part of the configuration.
+#[track_caller]
+pub(crate) fn edit(pair: &Pair, from: &str, to: &str) {
+    let text = fs::read_to_string(pair.config()).expect("it was written");
+    assert!(text.contains(from), "{from} is not in {text}");
+    fs::write(pair.config(), text.replace(from, to)).expect("a folder of our own");
+}
+
+/// Takes away every mount, and every loop device on a file, below a folder.
+struct Clear {
+    below: PathBuf,
+}
+
+impl Drop for Clear {
+    fn drop(&mut self) {
+        let below = self.below.canonicalize().unwrap_or_else(|_| self.below.clone());
+        // File systems first: what they lie on is still served.
+        for place in mounts_below(&below).iter().filter(|place| place.ends_with("mnt")) {
+            let _gone_already = unmount(place, UnmountFlags::DETACH);
+        }
+        for device in loops_below(&below) {
+            let _ends_with_its_last_user = Command::new("losetup").arg("-d").arg(device).status();
+        }
+        for place in mounts_below(&below) {
+            let _gone_already = unmount(place, UnmountFlags::DETACH);
+        }
+    }
+}
+
+fn mounts_below(folder: &Path) -> Vec<PathBuf> {
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let places = table.lines().filter_map(|line| line.split(' ').nth(4)).map(PathBuf::from);
+    places.filter(|place| place.starts_with(folder)).collect()
+}
+
+fn loops_below(folder: &Path) -> Vec<PathBuf> {
+    let blocks = fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let ours = blocks.filter(|block| {
+        let file = fs::read_to_string(block.path().join("loop/backing_file"));
+        file.is_ok_and(|file| Path::new(file.trim_end()).starts_with(folder))
+    });
+    ours.map(|block| Path::new("/dev").join(block.file_name())).collect()
+}
+
+/// A process called `cat` that has a file open until its standard input ends.
+pub(crate) fn holding(open: fs::File) -> Child {
+    let mut cat = Command::new("cat");
+    cat.stdin(Stdio::piped()).stderr(open).spawn().expect("cat is everywhere")
+}
+
+/// The value of a device's queue, as the kernel shows it.
+#[track_caller]
+pub(crate) fn queue(device: &Path, what: &str) -> String {
+    let node = fs::canonicalize(device).expect("a device");
+    let name = node.file_name().expect("a node has a name");
+    let file = Path::new("/sys/block").join(name).join("queue").join(what);
+    fs::read_to_string(&file).expect("the kernel shows it").trim_end().to_owned()
+}
+
+/// Runs a program with these arguments and a path behind them.
+#[track_caller]
+pub(crate) fn on(program: &str, arguments: &[&str], path: &Path) -> Told {
+    run(Command::new(program).args(arguments).arg(path))
+}
+
+/// Bytes that a node's member takes up.
+#[track_caller]
+pub(crate) fn allocated(stage: &Stage, node: &str) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let member = stage.pair.member(node, "data");
+    fs::metadata(member).expect("it is there").blocks() * 512
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The daemon under an attached volume ends: in order, by force, and comes back.
+
+use crate::common::{Stage, VOLUME, attachable, holding, on};
+use helio_e2e::{PATIENCE, wait, wait_level};
+use helio_testkit::{eventually, require};
+use helio_units::{Bytes, Mode};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+
+#[test]
+fn an_unused_device_goes_with_the_daemon_and_comes_back_with_it() {
+    attachable!();
+    require!("mke2fs");
+    let mut stage = Stage::new(Mode::Sync, Bytes::mib(32));
+    let device = stage.attach();
+    on("mke2fs", &["-q", "-t", "ext4"], &device).expect_success();
+    fs::write(stage.mount(&device).join("file"), "kept").expect("room");
+    stage.unmount();
+    assert!(stage.pair.daemon("paris").terminate().success());
+    stage.assert_nothing_left("paris");
+    stage.pair.start("paris");
+    // A node that was primary goes on as one only when its peer agrees.
+    wait(&stage.pair, "paris", "the primary", |status| status["role"] == "primary");
+    let again = stage.attached("paris");
+    assert_eq!(again, device);
+    let place = stage.mount(&again);
+    assert_eq!(fs::read_to_string(place.join("file")).expect("it is there"), "kept");
+    stage.unmount();
+    stage.detach();
+    stage.assert_nothing_left("paris");
+}
+
+#[test]
+fn a_daemon_that_is_to_stop_waits_for_who_uses_its_device() {
+    attachable!();
+    let mut stage = Stage::new(Mode::Async, Bytes::mib(16));
+    let device = stage.attach();
+    let open = File::options().read(true).write(true).open(&device).expect("it can be opened");
+    let mut user = holding(open.try_clone().expect("a handle"));
+    let id = stage.pair.daemon("paris").id();
+    let id = rustix::process::Pid::from_raw(id.cast_signed()).expect("a process");
+    rustix::process::kill_process(id, rustix::process::Signal::TERM).expect("it runs");
+    eventually(PATIENCE, "the daemon to say whom it waits for", || {
+        stage.pair.daemon("paris").log().contains("waiting for devices in use").then_some(())
+    });
+    use std::os::unix::fs::FileExt;
+    open.write_all_at(&[7; 4096], 0).and_then(|()| open.sync_all()).expect("it is still served");
+    drop(open);
+    drop(user.stdin.take());
+    user.wait().expect("it ends with its input");
+    assert!(stage.pair.daemon("paris").wait_exit(PATIENCE).success());
+    stage.assert_nothing_left("paris");
+}
+
+#[test]
+fn a_killed_daemon_means_errors_and_its_next_life_clears_away_and_attaches_anew() {
+    attachable!();
+    require!("mke2fs", "fsck.ext4");
+    let mut stage = Stage::new(Mode::Sync, Bytes::mib(32));
+    let device = stage.attach();
+    on("mke2fs", &["-q", "-t", "ext4"], &device).expect_success();
+    let place = stage.mount(&device);
+    durable(&place.join("kept"), "before").expect("room");
+    stage.pair.daemon("paris").kill9();
+    assert!(durable(&place.join("lost"), "after").is_err(), "nobody serves it");
+    stage.pair.start("paris");
+    wait(&stage.pair, "paris", "the primary", |status| status["role"] == "primary");
+    let again = stage.attached("paris");
+    stage.unmount();
+    let place = stage.mount(&again);
+    assert_eq!(fs::read_to_string(place.join("kept")).expect("it is there"), "before");
+    stage.unmount();
+    on("fsck.ext4", &["-fn"], &again).expect_success();
+    stage.detach();
+    stage.assert_nothing_left("paris");
+    stage.assert_mirrored();
+}
+
+#[test]
+fn a_daemon_killed_among_writes_again_and_again_leaves_nothing_behind() {
+    attachable!();
+    require!("fio");
+    let mut stage = Stage::new(Mode::Async, Bytes::mib(64));
+    let mut device = stage.attach();
+    for _ in 0..3 {
+        let mut fio = std::process::Command::new("fio");
+        fio.args(["--name=job", "--ioengine=libaio", "--direct=1", "--rw=randwrite", "--bs=4k"]);
+        fio.args(["--iodepth=16", "--time_based", "--runtime=60", "--size=32m"]);
+        fio.arg(format!("--filename={}", device.display()));
+        fio.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+        let mut fio = fio.spawn().expect("fio is there");
+        wait(&stage.pair, "paris", "writes", |status| {
+            status["counters"]["writes"].as_u64() > Some(200)
+        });
+        stage.pair.daemon("paris").kill9();
+        let ended = eventually(Duration::from_secs(60), "fio to see errors", || {
+            fio.try_wait().expect("it is ours")
+        });
+        assert!(!ended.success(), "writes nobody answered did not fail");
+        stage.pair.start("paris");
+        wait(&stage.pair, "paris", "the primary", |status| status["role"] == "primary");
+        device = stage.attached("paris");
+        wait_level(&stage.pair, "paris");
+    }
+    stage.detach();
+    stage.assert_nothing_left("paris");
+    stage.assert_mirrored();
+}
+
+#[test]
+fn a_lost_role_ends_the_device_and_the_next_promotion_brings_it_back() {
+    attachable!();
+    let stage = Stage::new(Mode::Sync, Bytes::mib(16));
+    let device = stage.attach();
+    stage.pair.helio("lyon", &["switch", "db"]).expect_success();
+    eventually(PATIENCE, "the device to end", || {
+        (stage.shown("paris")["state"] == "waiting").then_some(())
+    });
+    assert!(!device.exists(), "its name is gone");
+    stage.pair.helio("paris", &["switch", "db"]).expect_success();
+    assert_eq!(stage.attached("paris"), device);
+    stage.pair.helio("paris", &["detach", VOLUME]).expect_success();
+    stage.assert_nothing_left("paris");
+}
+
+fn durable(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    File::open(path.parent().unwrap_or(path))?.sync_all()
+}

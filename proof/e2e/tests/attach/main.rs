@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Volumes as devices of this machine: what `helio attach` makes is a disk, for file systems and for fio, over restarts
+//! and kills. Needs root, FUSE and loop devices, and says so where they are not.
+
+mod claims;
+mod common;
+mod ends;
+mod filesystems;
+mod hardships;
+mod lacking;
+mod load;
+mod secondary;

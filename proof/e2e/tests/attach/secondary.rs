@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is attached to be read only, on either node.
+
+use crate::common::{Stage, VOLUME, attachable, queue};
+use helio_e2e::wait_level;
+use helio_units::{Bytes, Mode};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+#[test]
+fn a_secondary_is_attached_to_be_read_only_and_shows_what_the_primary_writes() {
+    attachable!();
+    let stage = Stage::new(Mode::Sync, Bytes::mib(16));
+    let said = stage.pair.helio("lyon", &["attach", VOLUME]).expect_failure();
+    assert!(said.contains("--read-only"), "{said}");
+    let copy = stage.pair.helio("lyon", &["attach", VOLUME, "--read-only"]).expect_success();
+    assert_eq!(copy.trim_end(), stage.link("lyon").display().to_string());
+    let open = File::options().read(true).write(true).open(copy.trim_end());
+    let written = open.and_then(|file| file.write_all_at(&[1; 4096], 0));
+    assert!(written.is_err(), "it can be written to");
+    let device =
+        File::options().read(true).write(true).open(stage.attach()).expect("the primary's");
+    device.write_all_at(&[9; 8192], 1 << 20).and_then(|()| device.sync_all()).expect("room");
+    wait_level(&stage.pair, "paris");
+    let mut found = [0; 8192];
+    let copy = File::open(copy.trim_end()).expect("it can be read");
+    copy.read_exact_at(&mut found, 1 << 20).expect("it can be read");
+    assert_eq!(found, [9; 8192]);
+    drop((device, copy));
+    for node in ["lyon", "paris"] {
+        stage.pair.helio(node, &["detach", VOLUME]).expect_success();
+        stage.assert_nothing_left(node);
+    }
+}
+
+#[test]
+fn a_primary_may_be_attached_to_be_read_only_and_then_be_demoted() {
+    attachable!();
+    let stage = Stage::new(Mode::Async, Bytes::mib(16));
+    let path = stage.pair.helio("paris", &["attach", VOLUME, "--read-only"]).expect_success();
+    assert_eq!(queue(path.trim_end().as_ref(), "rotational"), "0");
+    assert_eq!(stage.shown("paris")["read_only"], true);
+    let said = stage.pair.helio("paris", &["attach", VOLUME]).expect_failure();
+    assert!(said.contains("attached already, to be read only"), "{said}");
+    stage.pair.helio("paris", &["demote", "db"]).expect_success();
+    // What it was is another thing now: the device is made anew, of the secondary's copy.
+    stage.attached("paris");
+    stage.pair.helio("paris", &["detach", VOLUME]).expect_success();
+    stage.assert_nothing_left("paris");
+}
