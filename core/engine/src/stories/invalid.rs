@@ -42,8 +42,14 @@ fn a_secondary_says_that_it_recorded_once_it_has() {
     assert!(!said(&desk));
     assert_eq!(desk.save(true).peer_invalid, since);
     assert!(said(&desk));
-    // A stream that brings everything comes from one whose own record says so.
-    desk.hear(Message::Start(start(generation(2), 9, true)));
+    desk.lose_link();
+    desk.meet(Hello { serving: true, role: Role::Primary, ..hello(generation(1), true) });
+    desk.hear(Message::Start(start(generation(1), 9, false)));
+    assert_eq!(desk.save(true).peer_invalid, since, "a copy that proves it is yet to come");
+    let Message::Item(marker) = item(9) else { panic!("no item") };
+    let extent = Extent::default();
+    desk.hear(Message::Item(Item { kind: ItemKind::Consistent, extent, ..marker }));
+    desk.store_all();
     assert_eq!(desk.save(true).peer_invalid, Generation::NONE);
 }
 
