@@ -59,6 +59,8 @@ pub(crate) struct Keeping {
     pub(crate) here_at: Moment,
     /// Which items touched the hot extents is not known to their positions yet.
     pub(crate) unremembered: bool,
+    /// A record that could not be saved said that the image is not consistent. It may be the one that a restart finds.
+    pub(crate) disowned: bool,
     /// The stream that was adopted last brings everything.
     pub(crate) compared: bool,
     /// The peer said in this conversation that its metadata cannot be written.

@@ -252,6 +252,7 @@ impl Engine {
             panic!("a save ended that nobody asked for")
         };
         if !ok {
+            self.keeping.disowned |= !saved.consistent;
             self.metadata_failed(goal);
             return;
         }

@@ -139,7 +139,7 @@ impl Engine {
             role: b.role,
             serving: matches!(self.standing, Standing::Primary),
             clean,
-            consistent: self.is_consistent(),
+            consistent: self.is_consistent() && !self.keeping.disowned,
             wrote: b.wrote,
             alone: b.alone,
             // While a disk is shipped the marks are those against it, and tell nothing of any other copy.

@@ -42,8 +42,14 @@ fn a_secondary_says_that_it_recorded_once_it_has() {
     assert!(!said(&desk));
     assert_eq!(desk.save(true).peer_invalid, since);
     assert!(said(&desk));
-    // A stream that brings everything comes from one whose own record says so.
-    desk.hear(Message::Start(start(generation(2), 9, true)));
+    desk.lose_link();
+    desk.meet(Hello { serving: true, role: Role::Primary, ..hello(generation(1), true) });
+    desk.hear(Message::Start(start(generation(1), 9, false)));
+    assert_eq!(desk.save(true).peer_invalid, since, "a copy that proves it is yet to come");
+    let Message::Item(marker) = item(9) else { panic!("no item") };
+    let extent = Extent::default();
+    desk.hear(Message::Item(Item { kind: ItemKind::Consistent, extent, ..marker }));
+    desk.store_all();
     assert_eq!(desk.save(true).peer_invalid, Generation::NONE);
 }
 
@@ -58,4 +64,22 @@ fn a_primary_that_restarted_compares_everything_where_its_peer_doubts_its_metada
     let record = desk.save(true);
     assert!(record.marks_void, "that everything is to be copied is durable first");
     assert!(desk.last_start().whole);
+}
+
+#[test]
+fn a_secondary_whose_record_of_a_broken_image_failed_calls_it_broken() {
+    let mut desk = follower(generation(1), true);
+    desk.save_all();
+    desk.lose_link();
+    desk.meet(Hello { serving: true, role: Role::Primary, ..hello(generation(1), true) });
+    desk.hear(Message::Start(start(generation(1), 9, false)));
+    assert!(!desk.save(false).consistent, "a restart may find this");
+    desk.lose_link();
+    desk.said.clear();
+    desk.meet(Hello { serving: true, role: Role::Primary, ..hello(generation(1), true) });
+    let consistent = desk.said.iter().find_map(|m| match m {
+        Message::Hello(hello) => Some(hello.consistent),
+        _ => None,
+    });
+    assert_eq!(consistent, Some(false), "nobody may count on it, or take it over another");
 }
