@@ -81,6 +81,12 @@ impl Engine {
                     format!("the metadata of neither node can be written, {peer}'s nor ours");
                 self.hang_up(Parting::VolumeFailed, text);
             }
+            Invalid::Failed { generation }
+                if self.superblock.peer_invalid == generation && !self.is_saving() =>
+            {
+                self.keeping.peer_fails = true;
+                self.peer_invalid_saved();
+            }
             Invalid::Failed { generation } if self.standing == Standing::Secondary => {
                 self.shared.warn(format!(
                     "{peer} cannot write its metadata; that it tells nothing since generation {generation} is recorded \

@@ -56,7 +56,7 @@ pub(super) const PARTS: [Part; 11] = [
     ),
     part(
         "clippy",
-        170,
+        110,
         "lints, as errors",
         Action::Run(|_| cargo("clippy --workspace --all-targets -- -D warnings")),
     ),
@@ -75,9 +75,9 @@ pub(super) const PARTS: [Part; 11] = [
             cargo("run --release -p helio-sim --features plant -- --check-planted --seeds 2000")
         }),
     ),
-    part("build", 250, "helio, as it ships", Action::Run(|_| cargo("build --release -p helio"))),
+    part("build", 220, "helio, as it ships", Action::Run(|_| cargo("build --release -p helio"))),
     part("install", 70, "the programs the end-to-end tests talk to", Action::Install),
-    part("e2e", 400, "real daemons, real clients, README's tour", Action::Run(end_to_end)),
+    part("e2e", 490, "real daemons, real clients, README's tour", Action::Run(end_to_end)),
     part("doc", 70, "the documentation builds without a warning", Action::Run(doc)),
 ];
 
