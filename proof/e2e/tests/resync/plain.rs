@@ -75,6 +75,7 @@ fn a_new_sparse_pair_of_any_size_is_level_at_once_for_almost_no_bytes() {
     let image = image.expect("a member can be made");
     image.set_len(LARGE.0).expect("a sparse file");
     image.write_all_at(&[7; 4096], 100 << 30).expect("a write");
+    drop(image);
     pair.start("lyon");
     pair.start("paris");
     begin(&pair, "paris");

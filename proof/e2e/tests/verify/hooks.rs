@@ -46,7 +46,11 @@ fn a_resync_waits_for_its_hook_and_does_not_begin_where_it_says_no() {
     wait(&pair, "paris", "the peer", |status| status["peer"]["connection"] == "connected");
     pair.helio("paris", &["promote", "db"]).expect_success();
     told(&folder, "before-resync db paris lyon logging");
-    let refused = pair.helio("paris", &["update", "db"]);
+    // The hook has said what it was asked before its answer arrives; until then an update only waits for that.
+    let refused = eventually(helio_e2e::PATIENCE, "the hook's answer", || {
+        let asked = pair.helio("paris", &["update", "db"]);
+        (asked.status.code() != Some(0)).then_some(asked)
+    });
     assert_eq!(refused.status.code(), Some(1), "{refused}");
     assert!(refused.stderr.contains("hook before-resync of db refused"), "{refused}");
     let status = wait_state(&pair, "paris", "logging");
