@@ -53,7 +53,7 @@ fn every_verb_and_its_options_are_on_the_page() {
         assert!(text.contains(&format!("`helio {verb}")), "cli.md lacks `helio {verb}`");
         let help = helio(&[verb, "--help"]).expect_success();
         for option in help.split_whitespace().filter(|word| word.starts_with("--")) {
-            let option = option.trim_end_matches([',', '.', ';', ')', ']']);
+            let option = option.trim_end_matches([',', '.', ';', ':', ')', ']']);
             // An option whose value may be left out shows it as `--watch[=<SECONDS>]`.
             let option = option.split_once("[=").map_or(option, |(option, _)| option);
             let known = option == "--help" || text.contains(option);
