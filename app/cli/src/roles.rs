@@ -31,9 +31,7 @@ pub(crate) fn resolve(
     save: Option<PathBuf>,
 ) -> Result<ExitCode> {
     let client = Client::new(at)?;
-    // The daemon has a working directory of its own, so a folder near us must be named from the root.
-    let save = save.map(std::path::absolute).transpose().context("--save")?;
-    let save = save.map(|dir| dir.to_string_lossy().into_owned());
+    let save = from_the_root(save)?;
     let path = paths::of_group(paths::RESOLVE, group);
     let question = format!("give up what only {discard} holds of {group}?");
     let ask = |confirmed| {
@@ -41,6 +39,12 @@ pub(crate) fn resolve(
         client.post::<Accepted>(&path, &wish)
     };
     confirmed(&question, yes, ask)
+}
+
+/// The daemon has a working directory of its own, so a folder near us must be named from the root.
+fn from_the_root(save: Option<PathBuf>) -> Result<Option<String>> {
+    let save = save.map(std::path::absolute).transpose().context("--save")?;
+    Ok(save.map(|dir| dir.to_string_lossy().into_owned()))
 }
 
 /// Takes the secondary's copy, everywhere or where the two may differ.
@@ -52,8 +56,7 @@ pub(crate) fn reverse(
     save: Option<PathBuf>,
 ) -> Result<ExitCode> {
     let client = Client::new(at)?;
-    let save = save.map(std::path::absolute).transpose().context("--save")?;
-    let save = save.map(|dir| dir.to_string_lossy().into_owned());
+    let save = from_the_root(save)?;
     let path = paths::of_group(paths::REVERSE, group);
     let question = format!("overwrite this primary of {group} with the secondary's copy?");
     let ask = |confirmed| {

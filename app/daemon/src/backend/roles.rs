@@ -27,22 +27,35 @@ impl Daemon {
         self.is_here(&group, &wish.discard)?;
         let losing = self.shard.answer(|reply| Ask::Losing { group: group.clone(), reply }).await?;
         let losing = losing.map_err(of_refusal)?;
-        if !wish.confirmed {
-            let text = format!("what only {} holds of {group} would be given up", self.node);
-            let remedy = "repeat with --yes if it may be; it is saved first";
-            let mut error = ApiError::new(code::NEEDS_CONFIRMATION, text, remedy);
-            error.at_stake = Some(losing.stake);
-            return Err(error);
-        }
-        let saved = self.save(&group, wish.save, losing.clone()).await?;
-        let kept = format!("{} were saved in {}", saved.bytes, saved.folder.display());
-        tracing::info!(group, "{kept}");
+        let stake = format!("what only {} holds of {group} would be given up", self.node);
+        let kept =
+            self.save_once_confirmed(&group, &losing, (wish.confirmed, stake), wish.save).await?;
         let command = helio_engine::Command::Yield { generation: losing.generation };
         let mut reply = self.carry_out(group, command).await?;
         if let Reply::Accepted(Accepted { message, .. }) = &mut reply {
             *message = format!("{kept}; {message}");
         }
         Ok(reply)
+    }
+
+    /// Refuses with the stake where nobody confirmed it; otherwise saves what would be lost, and says where.
+    async fn save_once_confirmed(
+        &self,
+        group: &str,
+        losing: &Losing,
+        (confirmed, stake): (bool, String),
+        save: Option<String>,
+    ) -> Result<String, ApiError> {
+        if !confirmed {
+            let remedy = "repeat with --yes if it may be; it is saved first";
+            let mut error = ApiError::new(code::NEEDS_CONFIRMATION, stake, remedy);
+            error.at_stake = Some(losing.stake.clone());
+            return Err(error);
+        }
+        let saved = self.save(group, save, losing.clone()).await?;
+        let kept = format!("{} were saved in {}", saved.bytes, saved.folder.display());
+        tracing::info!(group, "{kept}");
+        Ok(kept)
     }
 
     /// Shows what would be thrown away, saves it, and only then takes the other node's copy.
@@ -55,16 +68,9 @@ impl Daemon {
         let full = wish.full;
         let ask = |reply| Ask::ThrowingAway { group: group.clone(), full, reply };
         let losing = self.shard.answer(ask).await?.map_err(of_refusal)?;
-        if !wish.confirmed {
-            let text = format!("what differs on {} of {group} would be overwritten", self.node);
-            let remedy = "repeat with --yes if it may be; it is saved first";
-            let mut error = ApiError::new(code::NEEDS_CONFIRMATION, text, remedy);
-            error.at_stake = Some(losing.stake);
-            return Err(error);
-        }
-        let saved = self.save(&group, wish.save, losing.clone()).await?;
-        let kept = format!("{} were saved in {}", saved.bytes, saved.folder.display());
-        tracing::info!(group, "{kept}");
+        let stake = format!("what differs on {} of {group} would be overwritten", self.node);
+        let kept =
+            self.save_once_confirmed(&group, &losing, (wish.confirmed, stake), wish.save).await?;
         let saved = Box::new(losing);
         let ask = |reply| Ask::Reverse { group, full, saved, reply };
         let done = self.shard.answer(ask).await?.map_err(of_refusal)?;
