@@ -64,6 +64,8 @@ pub struct Engine {
     pub(crate) wrote_since: Option<Moment>,
     /// A stop that waits for a change of role to end.
     pub(crate) stop_wanted: Option<CommandId>,
+    /// A stop does not wait longer for a peer that is away.
+    pub(crate) stop_until: Option<Moment>,
     /// The command of a secondary that asked its primary to change roles, and until when it waits for that.
     pub(crate) switch_wanted: Option<(CommandId, Moment)>,
     /// The hook is being asked whether an update may begin, for that command or for none.
@@ -139,6 +141,7 @@ impl Engine {
             met: None,
             wrote_since: None,
             stop_wanted: None,
+            stop_until: None,
             switch_wanted: None,
             asking_hook: None,
             told_state: None,
@@ -273,7 +276,7 @@ impl Engine {
         core::mem::swap(&mut self.shared.out, effects);
         self.tell_foreign();
         if let Some(primary) = &mut self.primary {
-            if self.standing.is_leaving_for_good() {
+            if self.standing.is_leaving_for_good() && !primary.has_lost() {
                 primary.wait_for_nobody(&mut self.shared);
             }
             primary.readmit(&mut self.shared);

@@ -126,6 +126,9 @@ pub(crate) struct Follower {
     paused: bool,
     marker: Option<Sequence>,
     pub(crate) failed: Option<(VolumeIndex, StoreFault)>,
+    /// What was written here before this incarnation follows may not be durable. A copy that counts as consistent from
+    /// its first item on is read and built upon, so it must be.
+    unsure: bool,
     /// A stream was adopted in this incarnation, so the cursors mean something.
     pub(crate) streaming: bool,
     /// A stream began on this connection. Before that our cursors may belong to another line than the peer's.
@@ -155,6 +158,7 @@ impl Follower {
             paused: false,
             marker: None,
             failed: None,
+            unsure: true,
             streaming: false,
             begun: false,
             deaf: false,
@@ -326,6 +330,7 @@ impl Follower {
         }
         if let Some(start) = self.starting
             && self.is_drained()
+            && !self.owes_first_flush()
             && s.keeper.is_ready_for(&start)
         {
             self.adopting = true;
@@ -508,16 +513,24 @@ impl Follower {
         }
     }
 
+    /// A start waits that takes everything of before for durable, and nobody flushed it yet.
+    fn owes_first_flush(&self) -> bool {
+        self.unsure && self.starting.is_some_and(|start| start.consistent)
+    }
+
     fn flush_if_due(&mut self, s: &mut Shared) {
         let undurable = self.completed > self.durable;
         let full = self.flush.bytes >= s.config.flush_bytes();
         let old = self.flush.since.is_some_and(|since| s.now - since >= FLUSH_AFTER);
-        if self.flush.running > 0 || !undurable || !(full || old || self.flush.hurry) {
+        let first = self.owes_first_flush() && !self.adopting && self.failed.is_none();
+        let due = undurable && (full || old || self.flush.hurry);
+        if self.flush.running > 0 || !(due || first) {
             return;
         }
+        self.unsure &= !first;
         self.flush = SelfFlush { upto: self.completed, ..SelfFlush::default() };
         for volume in 0..self.last_write.len() {
-            if self.last_write[volume] > self.flushed[volume] {
+            if first || self.last_write[volume] > self.flushed[volume] {
                 self.flush.running += 1;
                 let volume = VolumeIndex(volume as u16);
                 s.store(volume, StoreOp::Flush, Purpose::Flush(volume));

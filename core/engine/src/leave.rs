@@ -19,7 +19,7 @@ use helio_format::message::Parting;
 use helio_units::{Moment, VolumeIndex};
 
 /// A clean stop of a primary waits this long for its queue to drain; what is left then is marks at the next start.
-const STOP_PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
 impl Engine {
     pub(crate) fn leave(
@@ -28,7 +28,7 @@ impl Engine {
         to: Leave,
     ) -> Result<Option<String>, Refusal> {
         match self.standing {
-            Standing::Primary => {}
+            Standing::Primary => self.may_let_go(command, to)?,
             Standing::Secondary if to == Leave::Secondary => {
                 return Ok(Some(format!("{} is secondary here already", self.shared.config.group)));
             }
@@ -54,7 +54,13 @@ impl Engine {
 
     pub(crate) fn stop(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
         match self.standing {
-            Standing::Primary => self.leave(Some(id), Leave::Stop),
+            Standing::Primary => {
+                if self.stop_waits() {
+                    self.stop_wanted = Some(id);
+                    return Ok(None);
+                }
+                self.leave(Some(id), Leave::Stop)
+            }
             Standing::Secondary | Standing::Returning | Standing::Handing { .. } => {
                 self.handed_unheard();
                 self.lease_is_not_needed();

@@ -38,6 +38,7 @@ mod invalid;
 mod invariants;
 mod keep;
 mod lack;
+mod last_copy;
 mod lease;
 mod leave;
 mod line;

@@ -20,6 +20,8 @@ pub(crate) struct Entry {
     pub(crate) local: Local,
     pub(crate) peer_completed: bool,
     pub(crate) answered: bool,
+    /// What it was part of failed for its client, whatever became of it.
+    pub(crate) denied: bool,
     /// Its regions are counted as pending.
     pub(crate) pended: bool,
     pub(crate) accepted_at: Moment,

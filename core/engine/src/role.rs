@@ -17,6 +17,7 @@
 //!      │                  └──the peer surely did not take over──> Promoting ──> Primary
 //!      └──it does not drain──> Primary
 //! ```
+//! A demotion goes back to Primary too, where the queue turns out to be the last copy (`last_copy.rs`).
 //! Every arrow into Primary and every arrow out of it passes a durable superblock first. An old primary is never
 //! silently primary: it goes on only when its peer says that it did not.
 
@@ -141,7 +142,8 @@ impl Standing {
                 )
                 | (S::Primary, S::Leaving { .. })
                 | (S::Leaving { .. }, S::Leaving { .. } | S::Secondary | S::Returning | S::Stopped)
-                | (S::Leaving { to: Leave::Hand, .. }, S::Handing { .. } | S::Primary)
+                | (S::Leaving { to: Leave::Hand, .. }, S::Handing { .. })
+                | (S::Leaving { to: Leave::Hand | Leave::Secondary, .. }, S::Primary)
                 | (S::Handing { .. }, S::Secondary | S::Promoting { .. })
                 | (S::Closing { .. }, S::Closing { .. } | S::Stopped)
         )
@@ -303,10 +305,12 @@ impl Engine {
     pub(crate) fn change_role(&mut self) {
         self.switch_deadline();
         if self.standing.is_settled()
+            && !(self.stop_wanted.is_some() && self.stop_waits())
             && let Some(id) = self.stop_wanted.take()
         {
             self.command(id, Command::Stop);
         }
+        self.keep_last_copy();
         match self.standing {
             // A beginning that was being recorded when the promotion began may have made the copy inconsistent.
             Standing::Promoting { saving: false, .. }
@@ -372,11 +376,12 @@ impl Engine {
     }
 
     pub(crate) fn role_deadline(&self) -> Moment {
-        match self.standing {
+        let due = match self.standing {
             Standing::Leaving { until, stage: LeaveStage::Draining, .. } => until,
             Standing::Handing { until, .. } => until,
             _ => self.switch_wanted.map_or(Moment::NEVER, |(_, until)| until),
-        }
+        };
+        due.min(self.stop_deadline())
     }
 
     /// Whether the link is free for a new conversation.

@@ -324,6 +324,7 @@ impl Primary {
             local: if slot.is_some() { Local::Pending } else { Local::Done },
             peer_completed: false,
             answered: slot.is_none(),
+            denied: false,
             pended,
             accepted_at: s.now,
             cost,
@@ -490,6 +491,7 @@ impl Primary {
             let waits = |entry: &&mut Entry| !entry.answered && entry.local != Local::Pending;
             let Some(entry) = self.line.get_mut(at).filter(waits) else { continue };
             entry.answered = true;
+            entry.denied = true;
             if let Some(SlotId(slot)) = entry.slot {
                 any = true;
                 self.slots.slots[slot as usize].denied = Some(denial);

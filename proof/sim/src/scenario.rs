@@ -112,7 +112,7 @@ impl Scenario {
             } else {
                 SafeCopy::Off
             },
-            on_error: if dice.chance(1, 8) { OnError::ServeFromPeer } else { OnError::Pass },
+            on_error: if dice.chance(1, 2) { OnError::ServeFromPeer } else { OnError::Pass },
             hook_before_sync: false,
             hold: Duration::ZERO,
         };

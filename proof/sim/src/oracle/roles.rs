@@ -60,11 +60,12 @@ impl Oracle {
             self.settle_reversal(side, &record.clone());
             self.nothing_discarded(cluster, side)?;
             // The two have come to terms: whoever was restored was told from the node it had been. One that goes back
-            // to an image it kept comes to terms with nobody.
+            // to an image it kept comes to terms with nobody, nor does one that only writes down what it heard.
+            let met = cluster.node(side.other()).serves();
             let unknown = core::mem::take(&mut self.restored_unknown[side.index()]);
             if unknown {
                 self.copies[side.index()].restored = true;
-            } else if !record.clean {
+            } else if met && !record.clean {
                 self.copies.iter_mut().for_each(|copy| copy.restored = false);
             }
             // A stream was adopted: what a power cut took has been made up for, or the record says inconsistent.

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The queue as the last copy: what was answered, lies on no store of this node, and is not durable at the peer.
+//!
+//! It comes about where the store of a volume was given up (`lose.rs`) and the peer, which holds everything, stops
+//! before its flush: a power cut there takes what only this queue has. While the peer is away such a primary stays
+//! primary. A demotion is refused; one under way goes back. A stop waits for the peer as long as for a queue that
+//! drains, and says what it leaves behind.
+
+use crate::engine::Engine;
+use crate::event::CommandId;
+use crate::leave::STOP_PATIENCE;
+use crate::primary::Primary;
+use crate::refusal::Refusal;
+use crate::role::{Leave, LeaveStage, Standing};
+use alloc::format;
+use helio_units::{Bytes, Moment};
+
+impl Primary {
+    /// Answered bytes that are durable nowhere and on no store of this node.
+    fn only_queued(&self) -> Bytes {
+        if !self.has_lost() || self.cursors.durable >= self.line.head {
+            return Bytes::ZERO;
+        }
+        let durable = self.cursors.durable;
+        let only = self.line.iter().filter(|entry| {
+            entry.item.sequence > durable
+                && entry.item.kind.changes_data()
+                && entry.answered
+                && !entry.denied
+                && self.is_lost(entry.item.volume)
+        });
+        only.fold(Bytes::ZERO, |sum, entry| sum + Bytes(entry.item.extent.length))
+    }
+}
+
+impl Engine {
+    /// What would be lost if this node's queue were let go now, while the peer is away.
+    fn last_copy(&self) -> Option<Bytes> {
+        let primary = self.primary.as_ref().filter(|primary| primary.flow.is_none())?;
+        Some(primary.only_queued()).filter(|bytes| *bytes > Bytes::ZERO)
+    }
+
+    /// Why this primary does not leave.
+    fn last_copy_refusal(&self, bytes: Bytes) -> Refusal {
+        let (node, peer) = (&self.shared.config.node, &self.shared.config.peer);
+        Refusal::later(
+            "last-copy",
+            format!(
+                "{node}'s queue alone is sure to hold {bytes} that were answered: its own disk failed, and {peer} left \
+                 before it had flushed them"
+            ),
+            format!("bring {peer} and the link back; {node} sends them again"),
+        )
+    }
+
+    /// Whether an operator's demotion may begin.
+    pub(crate) fn may_let_go(&self, command: Option<CommandId>, to: Leave) -> Result<(), Refusal> {
+        match self.last_copy() {
+            Some(bytes) if command.is_some() && to == Leave::Secondary => {
+                Err(self.last_copy_refusal(bytes))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A demotion goes back where the peer left before it had flushed what only this queue holds.
+    pub(crate) fn keep_last_copy(&mut self) {
+        let Standing::Leaving {
+            command: Some(command),
+            to: Leave::Secondary,
+            stage: LeaveStage::Draining,
+            ..
+        } = self.standing
+        else {
+            return;
+        };
+        let Some(bytes) = self.last_copy() else { return };
+        let refusal = self.last_copy_refusal(bytes);
+        self.shared.warn(format!("not demoted: {}", refusal.text));
+        self.stand(Standing::Primary);
+        self.done(command, Err(refusal));
+    }
+
+    /// Whether a stop waits for the peer; the first question sets until when.
+    pub(crate) fn stop_waits(&mut self) -> bool {
+        let Some(bytes) = self.last_copy() else { return false };
+        let now = self.shared.now;
+        if self.stop_until.is_none() {
+            let words = self.last_copy_refusal(bytes).text;
+            self.shared.warn(format!("the stop waits {} s: {words}", STOP_PATIENCE.as_secs()));
+        }
+        let until = *self.stop_until.get_or_insert(now + STOP_PATIENCE);
+        if now < until {
+            return true;
+        }
+        let peer = &self.shared.config.peer;
+        self.shared
+            .warn(format!("stopping without {peer}: up to {bytes} that were answered may be lost"));
+        false
+    }
+
+    /// When a stop that waits goes on.
+    pub(crate) fn stop_deadline(&self) -> Moment {
+        self.stop_wanted.and(self.stop_until).unwrap_or(Moment::NEVER)
+    }
+}
