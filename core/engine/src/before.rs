@@ -119,8 +119,8 @@ pub(crate) struct PeerKeeping {
 impl PeerKeeping {
     /// Whether a stream that begins there is to ask for it; one that keeps the image consistent needs none.
     pub(crate) fn ask(&mut self, from: Sequence, consistent: bool, s: &Shared) -> bool {
-        if self.given_up_from.is_some() {
-            // The peer heard of it, and has nothing to give up, or is consistent again by now.
+        if self.given_up_from.is_some() || consistent {
+            // The peer heard of it, and has nothing to give up, or is consistent by now.
             self.is_over();
         }
         self.asked = !consistent && s.config.safe_copy.is_on() && !self.given_up;

@@ -414,7 +414,8 @@ impl Engine {
 
     /// Asks for the records that go with lacking regions.
     pub(crate) fn record_lack(&mut self) {
-        let leads = matches!(self.standing, Standing::Primary);
+        // A store may be given up while the last requests before a demotion are answered: they wait for the record too.
+        let leads = self.standing == Standing::Primary || self.standing.is_draining();
         if !leads || self.is_saving() {
             return;
         }

@@ -112,6 +112,11 @@ impl Standing {
         matches!(self, Self::Leaving { .. })
     }
 
+    /// Leaving, with requests or items still under way.
+    pub(crate) fn is_draining(self) -> bool {
+        matches!(self, Self::Leaving { stage: LeaveStage::Draining, .. })
+    }
+
     /// Whether requests are taken. Clients who are let go for a change of roles may have asked just before.
     pub(crate) fn takes_requests(self) -> bool {
         match self {

@@ -424,7 +424,10 @@ impl Primary {
         let evidence = Evidence { local, remote, covered };
         let answer = match ack::satisfied(effective, evidence) {
             Some(proof) => Answer::Done(proof),
-            None if local == Local::Failed || (!covered && self.unrecorded) => {
+            // What still waits for its extent here may go on yet, and then it is not the past that a denial makes it.
+            None if local == Local::Failed
+                || (local == Local::Done && !covered && self.unrecorded) =>
+            {
                 Answer::Denied(Denial::Store(StoreFault::Io))
             }
             None if entry.local == Local::Done && withheld && s.lease.gives_up => {
