@@ -348,6 +348,8 @@ fn follower(lineage: Lineage, consistent: bool) -> Desk {
     let mut desk = Desk::new(config());
     desk.meet(Hello { serving: true, role: Role::Primary, ..hello(lineage, true) });
     desk.hear(Message::Start(start(lineage, 1, consistent)));
+    // What an earlier process wrote is flushed first.
+    desk.store_all();
     desk
 }
 

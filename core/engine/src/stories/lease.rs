@@ -35,6 +35,7 @@ impl Desk {
         let mut desk = Self::new(leasing(Mode::Sync));
         desk.meet(Hello { serving: true, role: Role::Primary, ..hello(line, true) });
         desk.hear(Message::Start(start(line, 1, true)));
+        desk.store_all();
         desk.save_all();
         let (state, mode) = (Some(State::Replicating), Some(Mode::Sync));
         desk.hear(Message::Ping(Ping { token: 1, state, mode, ..Ping::default() }));

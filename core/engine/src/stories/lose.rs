@@ -2,6 +2,7 @@
 //! Stories of a primary whose own store fails while its peer is level.
 
 use super::*;
+use crate::leave::STOP_PATIENCE;
 use helio_format::reading::Reading;
 
 fn level() -> Desk {
@@ -60,4 +61,62 @@ fn without_a_level_peer_the_client_gets_the_error() {
     desk.write(1);
     fail(&mut desk);
     assert_eq!(desk.answers, [(1, false)]);
+}
+
+/// A write is answered that the peer completed and did not flush, and the own store is given up.
+fn answered_at_the_peer_alone() -> Desk {
+    let mut desk = level();
+    desk.write(1);
+    fail(&mut desk);
+    desk.now = desk.now + Duration::from_secs(2);
+    desk.tell(Event::Tick);
+    desk.save_all();
+    let head = desk.engine.status(desk.now).cursors.head;
+    desk.hear(Message::Ack(Ack {
+        received: head,
+        completed: head,
+        durable: Sequence(head.0 - 1),
+        ranges: Ranges::default(),
+    }));
+    desk.save_all();
+    assert_eq!(desk.answers, [(1, true)]);
+    desk.results.clear();
+    desk
+}
+
+/// The answer to the last command.
+fn refused(desk: &Desk) -> Option<&str> {
+    desk.results.last().and_then(|result| result.as_ref().err()).map(|refusal| refusal.code)
+}
+
+#[test]
+fn a_queue_that_alone_holds_what_was_answered_is_not_let_go() {
+    let mut desk = answered_at_the_peer_alone();
+    desk.lose_link();
+    desk.command(Command::Demote);
+    assert_eq!(refused(&desk), Some("last-copy"));
+    assert!(desk.engine.is_primary());
+}
+
+#[test]
+fn a_demotion_goes_back_where_the_peer_leaves_before_it_has_flushed() {
+    let mut desk = answered_at_the_peer_alone();
+    desk.command(Command::Demote);
+    assert_eq!(desk.results.len(), 0, "the peer is waited for");
+    desk.lose_link();
+    assert_eq!(refused(&desk), Some("last-copy"));
+    assert!(desk.engine.is_primary());
+}
+
+#[test]
+fn a_stop_waits_for_the_peer_that_is_to_flush_the_last_copy_and_not_for_ever() {
+    let mut desk = answered_at_the_peer_alone();
+    desk.lose_link();
+    desk.command(Command::Stop);
+    assert!(desk.results.is_empty() && desk.engine.is_primary());
+    let due = desk.engine.deadline();
+    assert!(due <= desk.now + STOP_PATIENCE, "it waits until {due:?}");
+    desk.now = desk.now + STOP_PATIENCE;
+    desk.tell(Event::Tick);
+    assert!(!desk.engine.is_primary(), "it leaves what the peer may have");
 }
