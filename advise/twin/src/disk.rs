@@ -176,6 +176,12 @@ impl Disk {
         self.full = full;
     }
 
+    /// Whether something it is asked for next will fail.
+    #[must_use]
+    pub fn is_failing(&self) -> bool {
+        self.full || !self.failing.is_empty()
+    }
+
     /// From now on flushes, and writes that must be durable, are called done and are not; or no more.
     pub fn lie(&mut self, lies: bool) {
         self.lies = lies;

@@ -40,8 +40,10 @@ impl Engine {
     fn begin_update(&mut self) {
         let lineage = self.superblock.lineage;
         self.seed_travels();
-        if let (Some(primary), Some(peer)) = (&mut self.primary, self.session.peer()) {
-            primary.begin_sync(lineage, peer.consistent, &mut self.shared);
+        if let Some(primary) = self.primary.as_mut().filter(|_| self.session.peer().is_some()) {
+            // Not by what its hello said: an update of this conversation that did not end may have changed that.
+            let consistent = primary.peer_consistent;
+            primary.begin_sync(lineage, consistent, &mut self.shared);
         }
     }
 

@@ -243,6 +243,7 @@ impl Engine {
             (Purpose::Local(at), Some(primary)) => primary.local_done(at, outcome, s),
             (Purpose::Copy(job), Some(primary)) => primary.copy_done(job, outcome, s),
             (Purpose::Seed(look), _) => self.seed_looked(look, outcome),
+            (Purpose::SeedFlush(volume), _) => self.seed_flushed(volume, &outcome),
             (Purpose::Verify(check), Some(primary)) => primary.verify_done(check, outcome, s),
             (Purpose::Survey(id), Some(primary)) => primary.surveyed(id, outcome, s),
             (

@@ -295,6 +295,16 @@ impl Engine {
         self.refuse(label, true);
     }
 
+    /// What the peer said of itself is how it is now: this node may become primary by it.
+    pub(crate) fn peer_proven(&mut self) {
+        let Some(peer) = self.session.peer() else { return };
+        let serving = peer.serving;
+        self.handed(serving);
+        if self.primary.is_none() && !serving && self.standing == Standing::Returning {
+            self.meet_without_primary();
+        }
+    }
+
     /// Neither serves. A node that was primary when it stopped goes on, if the peer did not go on without it.
     pub(crate) fn meet_without_primary(&mut self) {
         let Some(peer) = self.session.peer() else { return };
@@ -313,6 +323,8 @@ impl Engine {
             Relation::Same | Relation::Parent(_) | Relation::Older(_) if older => {
                 self.refuse_to_go_on("source-rolled-back");
             }
+            // It may have gone on since it said that: its answer to a ping tells.
+            _ if !self.session.proven => {}
             Relation::New | Relation::Same | Relation::Parent(_) | Relation::Older(_) => {
                 self.go_on();
             }

@@ -86,6 +86,8 @@ fn give_up(b: &mut Superblock, lineage: Lineage) {
     b.alone = true;
     b.clean = false;
     b.equal = false;
+    // While a disk was shipped the marks were those against it, and prove nothing against any other copy.
+    b.marks_void |= b.seeding != 0;
     b.seeding = 0;
     if lineage.generation == Generation::NONE {
         b.marks_void = true;

@@ -2,7 +2,7 @@
 //! A first sync by a disk that is shipped: only what changed since travels.
 //!
 //! ```text
-//!   begin: record says seeding ──> marks cleared ──> (the operator copies, ships, puts in place) ──> end: samples agree
+//!   begin: record says seeding ──> marks cleared ──> flush ──> (the operator copies, ships, puts in place) ──> end: samples agree
 //!          (what is under way stays marked)              nothing travels, writes are marked             │
 //!                                                                                                       v
 //!                                              copy what is marked <──meet: seeded── record says it no more
@@ -10,7 +10,8 @@
 //! While the record says seeding, marks and hot extents tell what the disk may lack, and prove nothing against any other
 //! copy: so whoever is met waits, until `end` or until everything is marked again. The record comes before the marks are
 //! cleared, and goes before anything travels; a crash between leaves marks too many, or none that count: everything is
-//! compared then. From the moment on in which the peer takes up the stream, its own record is as good as any.
+//! compared then. The flush comes before the operator is told to copy: what was written under marks that are gone would
+//! be in the copy, and with a power cut not here. From the moment on in which the peer takes up the stream, its own record is as good as any.
 //!
 //! Samples are taken where nothing is marked, and rather where there is something else than zeros: an empty disk is
 //! equal to the empty parts of every volume.
@@ -23,7 +24,7 @@ use crate::event::{CommandId, StoreOutcome};
 use crate::marks::Region;
 use crate::plant::{Plant, planted};
 use crate::primary::Primary;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, StoreFault};
 use crate::role::{Standing, busy};
 use crate::save::Goal;
 use crate::shared::{Purpose, Shared};
@@ -78,6 +79,15 @@ struct Check {
     asked: VecDeque<usize>,
 }
 
+/// What was written before the marks were cleared is being flushed; then the command is answered.
+#[derive(Debug)]
+struct FirstFlush {
+    command: CommandId,
+    /// Volumes whose flush has not ended.
+    left: u16,
+    failed: Option<(VolumeIndex, StoreFault)>,
+}
+
 /// Where a seeding is.
 #[derive(Debug, Default)]
 pub(crate) struct Seed {
@@ -86,6 +96,7 @@ pub(crate) struct Seed {
     /// How often hot extents are still to be let go: after a crash each would count as changed.
     cools: u32,
     round: u32,
+    flush: Option<FirstFlush>,
     check: Option<Check>,
     /// Answers that will come although nobody wants them any more; they come in the order they were asked for.
     stale: usize,
@@ -122,7 +133,7 @@ impl Engine {
 
     pub(crate) fn seed_begin(&mut self, id: CommandId, at: u64) -> Result<Option<String>, Refusal> {
         let (group, peer) = (self.shared.config.group.clone(), self.shared.config.peer.clone());
-        if self.standing.is_leaving() || self.seed.beginning {
+        if self.standing.is_leaving() || self.seed.beginning || self.seed.flush.is_some() {
             return Err(busy());
         }
         if self.metadata_failed {
@@ -170,7 +181,6 @@ impl Engine {
     /// The record says seeding: from here on only what the disk may lack is marked.
     pub(crate) fn seed_begun(&mut self, id: CommandId) {
         self.seed.beginning = false;
-        let (group, peer) = (self.shared.config.group.clone(), self.shared.config.peer.clone());
         if let Some(primary) = &mut self.primary {
             // What failed meanwhile is marked, and nobody knows what the store holds there.
             if primary.faulted.is_none() {
@@ -180,11 +190,41 @@ impl Engine {
             self.seed.cools = COOLS;
             self.relieve(true);
         }
+        let left = self.shared.config.volumes.len() as u16;
+        self.seed.flush = Some(FirstFlush { command: id, left, failed: None });
+        for volume in (0..left).map(VolumeIndex) {
+            self.shared.store(volume, StoreOp::Flush, Purpose::SeedFlush(volume));
+        }
+    }
+
+    /// One of the flushes before the copy has ended.
+    pub(crate) fn seed_flushed(&mut self, volume: VolumeIndex, outcome: &StoreOutcome) {
+        self.cover_flushed(volume, outcome);
+        let Some(flush) = &mut self.seed.flush else {
+            panic!("a flush ended that nobody asked for")
+        };
+        if let StoreOutcome::Failed(fault) = *outcome {
+            flush.failed = Some((volume, fault));
+        }
+        flush.left -= 1;
+        if flush.left > 0 {
+            return;
+        }
+        let Some(FirstFlush { command, failed, .. }) = self.seed.flush.take() else { return };
+        let (group, peer) = (self.shared.config.group.clone(), self.shared.config.peer.clone());
+        if let Some((volume, fault)) = failed {
+            let text = format!("a flush of volume {} of {group} failed: {fault}", volume.0);
+            let remedy = "mend the store and restart the daemon, then begin again";
+            return self.done(command, Err(Refusal::new("volume-failed", text, remedy)));
+        }
+        if !self.is_seeding() || self.primary.is_none() {
+            return self.done(command, Err(busy()));
+        }
         self.shared.info(format!("a disk is being shipped to {peer}: what changes is marked"));
         let text = format!(
             "copy the volumes of {group} now, put the copy in place on {peer}, then `helio seed end {group}`"
         );
-        self.done(id, Ok(text));
+        self.done(command, Ok(text));
     }
 
     /// Pages of marks were kept: hot extents that were not used since may go.

@@ -55,6 +55,8 @@ pub(crate) struct Session {
     peer_flushing: bool,
     pub(crate) next_ping: Moment,
     ping_sent: Option<(u64, Moment)>,
+    /// The peer answered a ping on this connection: its hello is not one that waited in a connection it gave up since.
+    pub(crate) proven: bool,
     pings: u64,
     pub(crate) hurry_sent: bool,
 }
@@ -75,6 +77,7 @@ impl Session {
             peer_flushing: false,
             next_ping: Moment::NEVER,
             ping_sent: None,
+            proven: false,
             pings: 0,
             hurry_sent: false,
         }
@@ -83,6 +86,7 @@ impl Session {
     pub(crate) fn turn(&mut self, link: Link, why: String, now: Moment) {
         self.link = link;
         self.early = None;
+        self.proven = false;
         self.since = now;
         self.why = why;
     }
@@ -357,6 +361,9 @@ impl Engine {
         {
             self.session.ping_sent = None;
             self.session.round_trip = Some(now - at);
+            if !core::mem::replace(&mut self.session.proven, true) {
+                self.peer_proven();
+            }
         }
         if !self.has_outstanding() {
             self.session.progress_at = now;

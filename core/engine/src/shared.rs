@@ -49,6 +49,8 @@ pub(crate) enum Purpose {
     Cover(VolumeIndex),
     /// A look at a sample of a disk that was shipped.
     Seed(Look),
+    /// A flush before the operator copies a disk.
+    SeedFlush(VolumeIndex),
     /// The primary reads here.
     PeerRead(PeerRead),
     /// A region that was lacking here is written.

@@ -12,7 +12,8 @@
 //! ```
 //! Until the record says secondary the old primary just goes on if anything is in the way. From the invitation on,
 //! only the peer's next hello tells what became of it: a peer whose generation is still ours surely did not take over,
-//! for it says hello in a settled role, and an invitation dies with its connection. Where no hello comes in time the
+//! for it says hello in a settled role, and an invitation dies with its connection; and it answers a ping, so that the
+//! hello is not one of before. Where no hello comes in time the
 //! old primary stays secondary, since a primary too many is worse than none, and says so.
 
 use crate::before::Restore;
@@ -182,6 +183,8 @@ impl Engine {
                 let remedy = "`helio explain` on both nodes tells what it is";
                 self.finish(command, Err(Refusal::new("not-switched", text, remedy)));
             }
+            // A hello may have waited in a connection that the peer gave up before it was invited.
+            Relation::Same if !self.session.proven => {}
             Relation::Same => self.take_back("it is secondary still"),
             // It followed this generation to its end: a word from before comes late, and proves nothing.
             _ => {}

@@ -47,6 +47,13 @@ fn a_peer_that_did_not_take_over_gives_the_role_back() {
     let head = Sequence(3);
     let level = Hello { head, received: head, durable: head, ..hello(lineage, true) };
     desk.meet_before_saving(level);
+    assert_eq!(desk.results.len(), 1, "what it says may have waited in a connection of before");
+    let token = |m: &Message| match m {
+        Message::Ping(ping) => Some(ping.token),
+        _ => None,
+    };
+    let token = desk.said.iter().rev().find_map(token).expect("it is pinged");
+    desk.hear(Message::Pong { token, flushing: false, short: false, metadata: 0 });
     assert_eq!(last_refusal(&desk), Some("not-switched"));
     let record = desk.save(true);
     assert_eq!(record.role, Role::Primary);

@@ -6,7 +6,7 @@ use crate::kinds::Kind;
 use crate::oracle::Oracle;
 use crate::scenario::{pick, span, weather};
 use core::time::Duration;
-use helio_engine::{Command, Engine, StoreFault};
+use helio_engine::{Command, Engine, OnError, StoreFault};
 use helio_format::superblock::Superblock;
 use helio_twin::{Breakage, Cluster, Happening, MetadataFault, Side, StoreVerb};
 use helio_units::{Mode, Rate, Role};
@@ -282,6 +282,13 @@ impl Driver {
 
     /// A disk that fails, tires, fills up or lies.
     fn wear(&mut self, fault: Fault, cluster: &mut Cluster, oracle: &mut Oracle) {
+        if let Fault::Disk { side, .. } | Fault::FullDisk(side) = fault
+            && gives_stores_up(cluster)
+            && !cluster.node(side.other()).has_its_disk()
+        {
+            // Where both nodes lose what they had, nobody is left who has it.
+            return;
+        }
         match fault {
             Fault::Disk { side, verb } => {
                 let faults = [StoreFault::Io, StoreFault::NoSpace, StoreFault::Short];
@@ -500,6 +507,11 @@ impl Driver {
         cluster.kill(side, power);
         self.later(cluster, Act::Start(side));
     }
+}
+
+/// Whether a store that fails is given up for the peer's.
+pub(crate) fn gives_stores_up(cluster: &Cluster) -> bool {
+    Side::BOTH.iter().any(|side| cluster.node(*side).config.on_error == OnError::ServeFromPeer)
 }
 
 /// Whether a node's image is not whole because it gave it up for its peer's.

@@ -2,7 +2,7 @@
 //! What reaches a node from behind: its clock, its connections' order, its files and disks in older or foreign hands.
 
 use crate::driver::Driver;
-use crate::faults::Fault;
+use crate::faults::{Fault, gives_stores_up, lacks};
 use crate::scenario::{FOREIGN, span};
 use core::time::Duration;
 use helio_engine::Engine;
@@ -39,7 +39,12 @@ impl Driver {
                     let engine = cluster.node(side).engine.as_ref();
                     engine.is_some_and(|e| e.is_primary() && e.state() == State::Syncing)
                 });
+                let wears_out = |side: Side| {
+                    let failing = gives_stores_up(cluster) && cluster.node(side).disk.is_failing();
+                    failing || lacks(cluster, side)
+                };
                 if copies
+                    || Side::BOTH.into_iter().any(wears_out)
                     || self.lied
                     || !only
                     || !Side::BOTH.into_iter().all(|side| is_sound(cluster, side))
