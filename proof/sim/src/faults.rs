@@ -389,7 +389,9 @@ impl Driver {
         oracle: &mut Oracle,
     ) {
         let engine = cluster.node(side).engine.as_ref();
-        if tries > 40 || engine.is_none_or(|engine| engine.lacks_regions()) {
+        // Nobody throws his own away for a disk that is not there any more.
+        let there = cluster.node(side.other()).has_its_disk();
+        if tries > 40 || !there || engine.is_none_or(|engine| engine.lacks_regions()) {
             return;
         }
         let command = if tries == 0 { Command::Log } else { Command::Reverse { full } };
