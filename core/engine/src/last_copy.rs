@@ -36,7 +36,10 @@ impl Primary {
 impl Engine {
     /// What would be lost if this node's queue were let go now, while the peer is away.
     fn last_copy(&self) -> Option<Bytes> {
-        let primary = self.primary.as_ref().filter(|primary| primary.flow.is_none())?;
+        // A peer whose history went on without this queue will never take it.
+        let refused = self.session.refused.is_some();
+        let waits = |primary: &&Primary| primary.flow.is_none() && !refused;
+        let primary = self.primary.as_ref().filter(waits)?;
         Some(primary.only_queued()).filter(|bytes| *bytes > Bytes::ZERO)
     }
 

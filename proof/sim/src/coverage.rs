@@ -42,10 +42,12 @@ const STATES: &[(State, State)] = {
         (N, S),
         (Q, C),
         (Q, L),
+        (Q, N),
         (Q, R),
         (Q, S),
         (R, C),
         (R, L),
+        (R, N),
         (R, Q),
         (R, S),
         (S, C),
@@ -59,7 +61,9 @@ const STATES: &[(State, State)] = {
 
 /// Every change of standing that can happen while a process lives, as seen between two steps.
 const STANDINGS: &[Change] = &[
+    ("asking", "closing"),
     ("asking", "promoting"),
+    ("asking", "returning"),
     ("asking", "secondary"),
     ("handing", "closing"),
     ("handing", "promoting"),

@@ -44,6 +44,8 @@ pub(crate) enum Fault {
     Mode(Mode),
     Switch,
     CleanStop(Side),
+    /// A change of roles, and in the middle of it a stop of either node, or a connection that breaks.
+    Haste,
     SplitBrain,
     /// The serving node dies, and the other takes over at once.
     Usurp {
@@ -107,6 +109,7 @@ impl Fault {
             Self::Measure => (Kind::Operator, "measure"),
             Self::Switch => (Kind::Switch, "switch"),
             Self::CleanStop(_) => (Kind::Stop, "clean-stop"),
+            Self::Haste => (Kind::Haste, "haste"),
             Self::SplitBrain => (Kind::Split, "split-brain"),
             Self::Usurp { .. } => (Kind::Usurp, "usurp"),
             Self::RollBack(_) => (Kind::RolledBack, "rolled-back"),
@@ -129,6 +132,7 @@ impl Fault {
             Self::Hang(side) => up(side) && !cluster.node(side).hangs(cluster.now()),
             Self::CleanStop(side) => up(side),
             Self::Lease => lease_holder(cluster).is_some(),
+            Self::Haste => Side::BOTH.into_iter().any(up),
             Self::Switch
             | Self::SplitBrain
             | Self::Usurp { .. }
@@ -193,6 +197,7 @@ impl Driver {
             },
             Kind::Switch => Fault::Switch,
             Kind::Stop => Fault::CleanStop(side),
+            Kind::Haste => Fault::Haste,
             Kind::Split => Fault::SplitBrain,
             Kind::Room => Fault::Room { side, fails: dice.chance(1, 6) },
             Kind::Usurp => Fault::Usurp { power: dice.chance(1, 3) },
@@ -336,6 +341,9 @@ impl Driver {
                     self.switch_over(side, cluster, oracle);
                 }
             }
+            Fault::Haste => {
+                self.hasten(serving, cluster, oracle);
+            }
             Fault::CleanStop(side) => {
                 self.command(cluster, oracle, side, Command::Stop);
                 self.later(cluster, Act::Start(side));
@@ -400,6 +408,25 @@ impl Driver {
         let pause = span(&mut self.dice, least, most) * if tries == 0 { 10 } else { 1 };
         let again = Fault::Reverse { full, tries: tries + 1 };
         self.at(cluster.now() + pause, Act::Break(again));
+    }
+
+    /// Roles begin to change; soon something else is in the way.
+    fn hasten(&mut self, serving: Option<Side>, cluster: &mut Cluster, oracle: &mut Oracle) {
+        let side = pick(&mut self.dice, &Side::BOTH);
+        let command = match serving {
+            Some(_) => Command::Switch,
+            None => Command::Promote { force: false },
+        };
+        let serving = serving.unwrap_or(side);
+        self.command(cluster, oracle, serving, command);
+        let next = match self.dice.below(3) {
+            0 => Fault::CleanStop(serving),
+            1 => Fault::CleanStop(serving.other()),
+            _ => Fault::Cut(Breakage::Reset),
+        };
+        let (least, most) = (Duration::from_micros(20), Duration::from_millis(60));
+        let pause = span(&mut self.dice, least, most);
+        self.at(cluster.now() + pause, Act::Break(next));
     }
 
     fn switch_over(&mut self, serving: Side, cluster: &mut Cluster, oracle: &mut Oracle) {
