@@ -78,6 +78,7 @@ const STANDINGS: &[Change] = &[
     ("promoting", "primary"),
     ("promoting", "returning"),
     ("promoting", "secondary"),
+    ("returning", "asking"),
     ("returning", "closing"),
     ("returning", "promoting"),
     ("returning", "secondary"),
@@ -86,8 +87,19 @@ const STANDINGS: &[Change] = &[
     ("secondary", "promoting"),
 ];
 
-/// Rows that no story of the simulator can reach, each with why.
-const UNREACHED_ROWS: &[(&str, &str)] = &[];
+/// Changes of state that take several misfortunes within one round trip, each with which. They are counted and told, and
+/// no walk is asked for a number of them.
+const SELDOM: &[(&str, &str)] = &[
+    (
+        "needs-sync -> queuing",
+        "power fails at a secondary between its last item of an update and its record of it",
+    ),
+    (
+        "queuing -> needs-sync",
+        "a primary without its own disk leaves while neither node's metadata can be written",
+    ),
+    ("replicating -> needs-sync", "the same, and its peer has just said that it has everything"),
+];
 
 /// How often a story went where.
 #[derive(Clone, Debug, Default)]
@@ -151,9 +163,7 @@ impl Coverage {
     /// What can happen, and what did: a line each.
     #[must_use]
     pub fn lines(&self) -> Vec<Line> {
-        let reached = |label: &&str| UNREACHED_ROWS.iter().all(|(row, _)| row != label);
-        let names = recovery::labels().filter(reached);
-        let mut lines = listed("row", names, &self.rows, |label| (*label).to_owned());
+        let mut lines = listed("row", recovery::labels(), &self.rows, |label| (*label).to_owned());
         let words = |(from, to): &Change| format!("{from} -> {to}");
         let states = STATES.iter().map(|(from, to)| (from.word(), to.word()));
         lines.extend(listed("state", states, &self.states, words));
@@ -166,7 +176,8 @@ impl Coverage {
     /// What can happen and did so fewer than `least` times, and what happened and is in no list.
     #[must_use]
     pub fn shortfall(&self, least: u64) -> Vec<Line> {
-        let short = |line: &Line| !line.listed || line.count < least;
+        let seldom = |line: &Line| SELDOM.iter().any(|(name, _)| *name == line.name);
+        let short = |line: &Line| !line.listed || (line.count < least && !seldom(line));
         self.lines().into_iter().filter(short).collect()
     }
 
