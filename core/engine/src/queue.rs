@@ -11,6 +11,8 @@ use alloc::collections::VecDeque;
 use core::time::Duration;
 use helio_units::{Bytes, Items, Moment, Rate};
 
+/// Rows of regions in the copier's half of the queue.
+const COPY_ROWS: u64 = 8;
 /// The low mark in percent of the bound.
 const LOW_MARK_PERCENT: u64 = 85;
 
@@ -115,6 +117,11 @@ impl Queue {
     /// one region.
     pub(crate) fn admits_copy(&self, cost: Bytes, in_flight: Bytes) -> bool {
         in_flight == Bytes::ZERO || (self.bytes + cost).0 <= self.bound.0 / 2
+    }
+
+    /// The most the copier takes up at once: a part of its half, so that the parts of the way overlap.
+    pub(crate) fn copy_row(&self) -> Bytes {
+        Bytes(self.bound.0 / 2 / COPY_ROWS)
     }
 
     pub(crate) fn enter(&mut self, cost: Bytes, now: Moment) {
