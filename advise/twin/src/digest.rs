@@ -4,7 +4,7 @@
 use crate::{BLOCK, Stamp};
 use helio_engine::digest_piece;
 use helio_format::copying::Digest;
-use helio_units::Extent;
+use helio_units::{Bytes, Extent};
 
 /// Of that many stamps each, in order.
 pub(crate) fn of(stamps: &[Stamp], coarse: bool) -> Vec<Digest> {
@@ -32,12 +32,29 @@ pub(crate) fn differing(
     digests: &[Digest],
     coarse: bool,
 ) -> Vec<(Extent, Vec<Stamp>)> {
-    let piece = digest_piece(coarse).0;
+    let differ = pieces(extent, stamps, digest_piece(coarse)).zip(digests);
+    joined(differ.filter(|((_, stamps), digest)| one(stamps) != **digest).map(|(piece, _)| piece))
+}
+
+/// All of it, zeros apart from others, piece by piece.
+pub(crate) fn stretches(
+    extent: Extent,
+    stamps: &[Stamp],
+    piece: Bytes,
+) -> Vec<(Extent, Vec<Stamp>)> {
+    joined(pieces(extent, stamps, piece))
+}
+
+fn pieces(extent: Extent, stamps: &[Stamp], piece: Bytes) -> impl Iterator<Item = (u64, &[Stamp])> {
+    let places = (extent.offset..).step_by(piece.0 as usize);
+    places.zip(stamps.chunks((piece.0 / BLOCK.0) as usize))
+}
+
+/// Neighbouring pieces that are alike, together.
+fn joined<'a>(pieces: impl Iterator<Item = (u64, &'a [Stamp])>) -> Vec<(Extent, Vec<Stamp>)> {
     let is_zero = |stamps: &[Stamp]| stamps.iter().all(|stamp| *stamp == Stamp::ZEROS);
     let mut runs: Vec<(Extent, Vec<Stamp>)> = Vec::new();
-    let pieces = stamps.chunks((piece / BLOCK.0) as usize).zip(digests).enumerate();
-    for (n, (stamps, _)) in pieces.filter(|(_, (stamps, digest))| one(stamps) != **digest) {
-        let offset = extent.offset + n as u64 * piece;
+    for (offset, stamps) in pieces {
         let length = stamps.len() as u64 * BLOCK.0;
         match runs.last_mut() {
             Some((run, held)) if run.end() == offset && is_zero(held) == is_zero(stamps) => {

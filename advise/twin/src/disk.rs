@@ -49,6 +49,7 @@ struct Image {
 #[derive(Debug)]
 enum Work {
     Read { extent: Extent },
+    Runs { extent: Extent, piece: Bytes },
     Digest { extent: Extent, coarse: bool },
     Compare { extent: Extent, digests: Vec<Digest>, coarse: bool },
     DigestPayload { extent: Extent },
@@ -249,6 +250,9 @@ impl Disk {
             StoreOp::ReadDiffering { extent, digests, coarse } => {
                 (StoreVerb::Read, self.latency.read, Work::Compare { extent, digests, coarse })
             }
+            StoreOp::ReadRuns { extent, piece } => {
+                (StoreVerb::Read, self.latency.read, Work::Runs { extent, piece })
+            }
             StoreOp::DigestPayload { extent } => {
                 (StoreVerb::Read, self.latency.read, Work::DigestPayload { extent })
             }
@@ -291,6 +295,7 @@ impl Disk {
         let image = &mut self.images[usize::from(volume.0)];
         match work {
             Work::Read { .. }
+            | Work::Runs { .. }
             | Work::Digest { .. }
             | Work::Compare { .. }
             | Work::DigestPayload { .. }
@@ -307,6 +312,10 @@ impl Disk {
             Work::Compare { extent, digests, coarse } => {
                 let stamps = image.read(volume, extent);
                 Ended::Differing(digest::differing(extent, &stamps, &digests, coarse))
+            }
+            Work::Runs { extent, piece } => {
+                let stamps = image.read(volume, extent);
+                Ended::Differing(digest::stretches(extent, &stamps, piece))
             }
             Work::DigestPayload { extent } => Ended::DigestPayload(image.read(volume, extent)),
             // Zeros that were written are stored; here they always count as a hole.

@@ -344,6 +344,7 @@ fn changed_extent(op: &StoreOp) -> Option<Extent> {
         | StoreOp::Discard { extent, .. } => Some(*extent),
         StoreOp::Read { .. }
         | StoreOp::Digest { .. }
+        | StoreOp::ReadRuns { .. }
         | StoreOp::ReadDiffering { .. }
         | StoreOp::DigestPayload { .. }
         | StoreOp::Verify { .. }

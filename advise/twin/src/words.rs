@@ -162,6 +162,7 @@ fn of_operation(operation: Operation) -> String {
 fn of_store_op(op: &StoreOp, volume: VolumeIndex) -> String {
     let what = match *op {
         StoreOp::Read { extent, .. } => of_operation(Operation::Read(extent)),
+        StoreOp::ReadRuns { extent, .. } => of_operation(Operation::Read(extent)),
         StoreOp::IsEmpty { extent } => format!("is {} empty", blocks(extent)),
         StoreOp::Digest { extent, .. } => format!("digests of {}", blocks(extent)),
         StoreOp::ReadDiffering { extent, .. } => format!("compare {}", blocks(extent)),

@@ -7,7 +7,7 @@
 use helio_driver::Buffer;
 use helio_engine::digest_piece;
 use helio_format::copying::Digest;
-use helio_units::Extent;
+use helio_units::{Bytes, Extent};
 use twox_hash::XxHash3_128;
 
 /// The digests of these bytes, one per piece.
@@ -40,13 +40,22 @@ pub(crate) fn differing(
     coarse: bool,
 ) -> Vec<Stretch> {
     let piece = digest_piece(coarse).0;
+    let pieces = (extent.offset..).step_by(piece as usize).zip(bytes.chunks(piece as usize));
+    let differ = pieces.zip(digests).filter(|((_, bytes), theirs)| one(bytes) != **theirs);
+    joined(differ.map(|(piece, _)| piece))
+}
+
+/// All of the bytes at `extent`, in order: stretches of pieces that are zero, and of others.
+pub(crate) fn stretches(extent: Extent, bytes: &[u8], piece: Bytes) -> Vec<Stretch> {
+    let piece = piece.0 as usize;
+    joined((extent.offset..).step_by(piece).zip(bytes.chunks(piece)))
+}
+
+/// Neighbouring pieces that are alike, together.
+fn joined<'a>(pieces: impl Iterator<Item = (u64, &'a [u8])>) -> Vec<Stretch> {
     let mut stretches: Vec<Stretch> = Vec::new();
-    for (n, (bytes, theirs)) in bytes.chunks(piece as usize).zip(digests).enumerate() {
-        if one(bytes) == *theirs {
-            continue;
-        }
-        let (offset, zero) = (extent.offset + n as u64 * piece, is_zero(bytes));
-        let length = bytes.len() as u64;
+    for (offset, bytes) in pieces {
+        let (length, zero) = (bytes.len() as u64, is_zero(bytes));
         match stretches.last_mut() {
             Some(last) if last.extent.end() == offset && last.zero == zero => {
                 last.extent.length += length;
@@ -101,6 +110,20 @@ mod tests {
         let extent = Extent::new(AT, ours.len() as u64);
         let stretches = differing(extent, ours, &of(theirs, coarse), coarse);
         stretches.iter().map(|s| (s.extent.offset - AT, s.extent.length, s.zero)).collect()
+    }
+
+    #[test]
+    fn zeros_are_told_apart_piece_by_piece_and_nothing_is_left_out() {
+        let mut bytes = vec![0u8; 5 * 4096 + 512];
+        bytes[2 * 4096 + 17] = 1;
+        bytes[3 * 4096] = 1;
+        let extent = Extent::new(AT, bytes.len() as u64);
+        let found = stretches(extent, &bytes, Bytes(4096));
+        let told = found.iter().map(|s| (s.extent.offset - AT, s.extent.length, s.zero));
+        assert_eq!(
+            told.collect::<Vec<_>>(),
+            [(0, 8192, true), (8192, 8192, false), (4 * 4096, 4096 + 512, true)]
+        );
     }
 
     #[test]

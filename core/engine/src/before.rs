@@ -8,7 +8,7 @@
 //! ```
 //! Before a start makes a consistent image inconsistent, room for the before-images of everything that will be copied
 //! is reserved; without it nothing is adopted (rule 10). Then no chunk is overwritten until its bytes are durable in
-//! the before-image file. An image that is inconsistent already keeps what is kept of it; one that never was consistent
+//! the before-image file; where all of it will be overwritten, that goes on ahead of the items. An image that is inconsistent already keeps what is kept of it; one that never was consistent
 //! keeps nothing. The keeping ends once the record says consistent, and not before.
 
 use crate::engine::Engine;
@@ -33,6 +33,10 @@ const MARGIN_PART: u64 = 8;
 const MARGIN: Bytes = Bytes::mib(16);
 /// Most chunks preserved by one flush; as many bytes as the copier has on its way.
 const BATCH_CHUNKS: usize = 256;
+/// Where all of the image will be overwritten, so many chunks are preserved ahead of the last one an item wanted, ...
+const AHEAD_CHUNKS: u64 = 512;
+/// ... and so many by one flush: what an item waits for meanwhile waits for that flush.
+const BATCH_AHEAD: usize = 128;
 /// Bytes of the file that one chunk takes.
 const RECORD_BYTES: u64 = CHUNK_BYTES + PAGE_BYTES as u64;
 
@@ -196,6 +200,12 @@ pub(crate) struct Keeper {
     room: u64,
     running: Option<Running>,
     parked: VecDeque<Parked>,
+    /// Everything will be overwritten.
+    whole: bool,
+    /// Behind the last chunk that an item wanted to overwrite.
+    reached: u64,
+    /// From there up to here nothing is left to preserve.
+    ahead: u64,
     /// The start that may be adopted, and whether the image was consistent when that was settled.
     ready: Option<(Start, bool)>,
     /// An item waits for room that is not there.
@@ -220,6 +230,9 @@ impl Keeper {
             room: 0,
             running: None,
             parked: VecDeque::new(),
+            whole: false,
+            reached: 0,
+            ahead: 0,
             ready: None,
             short: None,
             restore: Restore::No,
@@ -270,6 +283,7 @@ impl Keeper {
         self.preserved = ChunkSet::default();
         self.room = 0;
         self.short = None;
+        (self.reached, self.ahead) = (0, 0);
     }
 
     /// Whether an item that changes this extent may be issued now. If not, it is parked, and offered again.
@@ -280,6 +294,7 @@ impl Keeper {
         let first = self.number(volume, extent.offset);
         let end = self.number(volume, extent.end() - 1) + 1;
         let waits = (first..end).any(|chunk| !self.preserved.has(chunk));
+        self.reached = end;
         if waits {
             self.parked.push_back(Parked { at, first, end });
         }
@@ -331,6 +346,26 @@ impl Keeper {
         s.push(crate::Effect::Before(op));
     }
 
+    /// Adds what items will wait for, where there is room for it.
+    fn add_ahead(&mut self, batch: &mut ChunkSet, chunks: &mut Vec<u64>) {
+        if !self.whole {
+            return;
+        }
+        let end = (self.reached + AHEAD_CHUNKS).min(self.total());
+        if !(self.reached..=end).contains(&self.ahead) {
+            self.ahead = self.reached;
+        }
+        while self.ahead < end
+            && chunks.len() < BATCH_AHEAD
+            && self.preserved.count + (chunks.len() as u64) < self.room
+        {
+            if !self.preserved.has(self.ahead) && batch.insert(self.ahead) {
+                chunks.push(self.ahead);
+            }
+            self.ahead += 1;
+        }
+    }
+
     /// Preserves what parked items wait for, as much as one flush takes.
     fn preserve(&mut self, bound: Option<Bytes>, out: &mut Vec<crate::Effect>) {
         if self.running.is_some() || self.short.is_some() || self.kept.is_none() || self.failed {
@@ -347,6 +382,7 @@ impl Keeper {
                 break;
             }
         }
+        self.add_ahead(&mut batch, &mut chunks);
         if chunks.is_empty() {
             return;
         }
@@ -460,6 +496,8 @@ impl Engine {
         if image.is_some() {
             s.keeper.preserved = ChunkSet::default();
         }
+        let all = s.config.volumes.iter().fold(Bytes::ZERO, |sum, size| sum + *size);
+        s.keeper.whole = start.to_copy >= all.0;
         let room = s.keeper.room_for(start.to_copy);
         let wanted = room_bytes(room);
         match s.config.safe_copy {

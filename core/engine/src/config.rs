@@ -21,6 +21,8 @@ pub const QUEUE_ITEMS_SNDR: Items = Items(4_194_304);
 pub const QUEUE_BYTES_MOST: Bytes = Bytes::mib(256);
 /// How many measured bandwidth-delay products an automatic queue holds.
 pub const QUEUE_PRODUCTS: u64 = 4;
+/// A shorter round trip counts as this one: what is sent waits for the peer's store too, however near it is.
+pub(crate) const QUEUE_ROUND_TRIP_MIN: Duration = Duration::from_millis(10);
 
 /// What happens to a write when the queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

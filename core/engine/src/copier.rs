@@ -5,12 +5,14 @@
 //!   surveyed ──something is stored there (survey.rs)──┐
 //!   claimed <─────────────────────────────────────────┘
 //!   claimed ─asked─> known ─room─> job: gate, read ─> landing: items on the line ─last durable─> mark ends
-//!      └──────────────raw──────────────^
+//!      └─────────────raw, a row────────^
 //! ```
+//! What is copied raw goes in rows of neighbouring regions: one read, one item and one write for all of them.
+//!
 //! A round ends where what the peer told of its copy may mean nothing any more: its connection is gone, or the queue
 //! was dropped. What was taken up in an earlier round comes to its end and changes nothing.
 
-use crate::digest::{ASKED_BYTES_MAX, ASKED_MAX, RUN_BYTES_MAX};
+use crate::digest::{ASKED_BLINDLY_MAX, ASKED_BYTES_MAX, ASKED_MAX, RUN_BYTES_MAX};
 use crate::guess::Guess;
 use crate::marks::{Marks, Region};
 use crate::pace::Pace;
@@ -26,12 +28,30 @@ use helio_units::{Bytes, Extent, Sequence, VolumeIndex};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct JobId(u32);
 
-/// A region that holds queue room: at the gate, or being read.
+/// Claimed regions that lie one behind the other on one volume.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row {
+    pub(crate) volume: VolumeIndex,
+    pub(crate) extent: Extent,
+    pub(crate) first: Region,
+    pub(crate) count: u64,
+}
+
+impl Row {
+    pub(crate) fn regions(&self) -> impl Iterator<Item = Region> + use<> {
+        (self.first.0..self.first.0 + self.count).map(Region)
+    }
+}
+
+/// Regions that hold queue room: at the gate, or being read. What the peer told of is one region.
 #[derive(Debug)]
 pub(crate) struct Job {
-    pub(crate) region: Region,
+    pub(crate) row: Row,
     pub(crate) round: u32,
+    /// What the peer told, until the read is asked for.
     pub(crate) known: Option<Known>,
+    /// The peer told something.
+    pub(crate) asked: bool,
 }
 
 /// What the peer holds in a region, as it told.
@@ -44,22 +64,16 @@ pub(crate) struct Known {
 /// A question to the peer that is not answered.
 #[derive(Debug)]
 pub(crate) struct Ask {
-    pub(crate) volume: VolumeIndex,
-    pub(crate) extent: Extent,
+    pub(crate) row: Row,
     pub(crate) coarse: bool,
-    pub(crate) regions: Vec<Region>,
     pub(crate) round: u32,
 }
 
 /// Regions whose items are on the line.
 #[derive(Debug)]
 pub(crate) struct Landing {
-    /// The first of them.
-    pub(crate) region: Region,
-    /// How many, one behind the other.
-    pub(crate) regions: u64,
+    pub(crate) row: Row,
     pub(crate) last: Sequence,
-    pub(crate) whole: Bytes,
 }
 
 /// See the drawing above.
@@ -128,9 +142,27 @@ impl Copier {
         }
     }
 
-    /// Takes back the region that was claimed last.
-    pub(crate) fn spare(&mut self, region: Region) {
-        self.spare = Some(region);
+    /// Claims marked regions that lie one behind the other, as long as `fits` says yes to all of them.
+    pub(crate) fn claim_row(
+        &mut self,
+        marks: &mut Marks,
+        fits: impl Fn(Extent) -> bool,
+    ) -> Option<Row> {
+        let first = self.claim(marks)?;
+        let (volume, mut extent) = marks.place(first);
+        let mut count = 1;
+        loop {
+            let longer = Extent::new(extent.offset, extent.length + marks.grain().0);
+            let Some(next) = fits(longer).then(|| self.claim(marks)).flatten() else { break };
+            let (its_volume, its) = marks.place(next);
+            if its_volume != volume || its.offset != extent.end() {
+                self.spare = Some(next);
+                break;
+            }
+            extent.length += its.length;
+            count += 1;
+        }
+        Some(Row { volume, extent, first, count })
     }
 
     /// A claim ends: with its mark, where the peer holds what we hold and nobody marked it meanwhile.
@@ -172,8 +204,10 @@ impl Copier {
     /// Whether more may be asked ahead: one run always, however large.
     pub(crate) fn may_ask(&self) -> bool {
         let under_way = self.ahead.max(self.asked);
+        // Until the first answers nobody knows whether it pays to ask.
+        let most = if self.guess.is_blind() { ASKED_BLINDLY_MAX } else { ASKED_BYTES_MAX };
         self.asks.len() < ASKED_MAX
-            && (under_way == Bytes::ZERO || under_way + RUN_BYTES_MAX <= ASKED_BYTES_MAX)
+            && (under_way == Bytes::ZERO || under_way + RUN_BYTES_MAX <= most)
     }
 
     /// What is held back from the application: read, or on its way.
@@ -226,9 +260,8 @@ impl Copier {
         self.known.clear();
         self.lay_aside();
         self.ahead = Bytes::ZERO;
-        let regions = |l: &Landing| (l.region.0..l.region.0 + l.regions).map(Region);
         let landing: alloc::collections::BTreeSet<Region> =
-            self.landing.iter().flat_map(regions).collect();
+            self.landing.iter().flat_map(|l| l.row.regions()).collect();
         let lost: Vec<Region> =
             self.claims.keys().filter(|r| !landing.contains(r)).copied().collect();
         for region in lost {
@@ -244,6 +277,10 @@ mod tests {
     #[test]
     fn what_was_answered_and_waits_for_room_counts_to_the_window() {
         let mut copier = Copier::default();
+        copier.ahead = ASKED_BLINDLY_MAX;
+        assert!(!copier.may_ask(), "nothing was answered ever");
+        copier.guess.learn(1, 2);
+        copier.ahead = Bytes::ZERO;
         assert!(copier.may_ask(), "one run may always be asked for");
         copier.ahead = ASKED_BYTES_MAX;
         assert!(!copier.may_ask(), "no question is open, and yet the window is full");

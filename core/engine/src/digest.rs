@@ -26,6 +26,8 @@ const COARSE: Bytes = Bytes::kib(64);
 /// Most bytes a source may have asked about without an answer: what a store that reads 640 MB/s gets through in
 /// 50 ms, the round trip of a long link.
 pub(crate) const ASKED_BYTES_MAX: Bytes = Bytes::mib(32);
+/// The same before anything was ever answered: enough to learn which way costs less.
+pub(crate) const ASKED_BLINDLY_MAX: Bytes = Bytes::mib(4);
 /// Most questions a source may have open.
 pub(crate) const ASKED_MAX: usize = 1024;
 /// Most bytes of one question, but for a single region that is longer.

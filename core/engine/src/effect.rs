@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use helio_format::copying::{Digest, PageBits};
 use helio_format::message::Message;
 use helio_format::superblock::Superblock;
-use helio_units::{Extent, IoId, Payload, PayloadId, RequestId, VolumeIndex};
+use helio_units::{Bytes, Extent, IoId, Payload, PayloadId, RequestId, VolumeIndex};
 
 /// One operation on this node's store of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +21,13 @@ pub enum StoreOp {
         extent: Extent,
         /// Tell whether all bytes are zero.
         look_for_zeros: bool,
+    },
+    /// Read, and tell zeros and other bytes apart, piece by piece.
+    ReadRuns {
+        /// Where.
+        extent: Extent,
+        /// How long a piece is, counted from where the extent begins; the last one may be shorter.
+        piece: Bytes,
     },
     /// Write the payload.
     Write {

@@ -76,7 +76,7 @@ pub enum StoreOutcome {
     Digests(Vec<Digest>),
     /// Whether nothing is stored there.
     Empty(bool),
-    /// What differs from the digests given, in order.
+    /// What differs from the digests given, or everything where none were given, in order.
     Differing(Vec<Run>),
     /// It was compared: the blocks that differ, neighbours together.
     Verified(Vec<Extent>),

@@ -3,7 +3,8 @@
 //!
 //! Where most bytes differ, digests only cost the target its reads; where most are equal, they save the link. The
 //! choice follows the last [`RECENT`] regions with hysteresis, and while copying raw a few regions are asked about
-//! now and then, so that equal stretches are noticed.
+//! now and then, so that equal stretches are noticed: a single one, since the target must read what is asked about, and
+//! more at once behind one that was found equal.
 
 /// Regions the choice looks back on.
 const RECENT: u32 = 32;
@@ -21,6 +22,8 @@ pub(crate) struct Guess {
     heard: u32,
     raw: bool,
     since_probe: u32,
+    /// The last region that was compared was mostly equal.
+    hopeful: bool,
 }
 
 impl Guess {
@@ -30,6 +33,10 @@ impl Guess {
         // The first ones count as much as there are of them; later ones a part of what is remembered.
         self.heard = (self.heard + 1).min(RECENT);
         self.share = (self.share * (self.heard - 1) + share) / self.heard;
+        self.hopeful = share < HALF;
+        if self.hopeful {
+            self.since_probe = PROBE_EVERY;
+        }
         if self.heard >= RECENT / 2 {
             self.raw = if self.raw { self.share >= HALF } else { self.share >= MOST };
         }
@@ -40,9 +47,19 @@ impl Guess {
         self.raw && self.since_probe < PROBE_EVERY
     }
 
-    /// A region was copied without a question.
-    pub(crate) fn count_raw(&mut self) {
-        self.since_probe += 1;
+    /// Whether a question is a probe, and about one region only.
+    pub(crate) fn is_probing(&self) -> bool {
+        self.raw && !self.hopeful
+    }
+
+    /// Nothing was ever compared.
+    pub(crate) fn is_blind(&self) -> bool {
+        self.heard == 0
+    }
+
+    /// Regions were copied without a question.
+    pub(crate) fn count_raw(&mut self, regions: u64) {
+        self.since_probe = self.since_probe.saturating_add(regions as u32);
     }
 
     /// A run was asked about.
@@ -68,11 +85,13 @@ mod tests {
         assert!(guess.is_raw());
         for _ in 0..PROBE_EVERY {
             assert!(guess.is_raw());
-            guess.count_raw();
+            guess.count_raw(1);
         }
         assert!(!guess.is_raw(), "a probe is due");
         guess.count_asked();
-        assert!(guess.is_raw());
+        assert!(guess.is_raw() && guess.is_probing(), "one region was asked about");
+        guess.learn(0, 65536);
+        assert!(!guess.is_raw() && !guess.is_probing(), "a whole run is asked about at once");
         (0..RECENT).for_each(|_| guess.learn(0, 65536));
         assert!(!guess.is_raw() && !guess.is_raw_mostly());
     }

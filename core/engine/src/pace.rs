@@ -13,6 +13,8 @@ use helio_units::{Bytes, Moment};
 /// Most under way at once. Above the product of a long fast link (1 Gbit/s and 100 ms hold 12.5 MB), below what would
 /// crowd out the application, which half of the queue belongs to anyway.
 pub(crate) const WINDOW_MAX: Bytes = Bytes::mib(16);
+/// Rows of neighbouring regions in the window.
+const ROWS: u64 = 16;
 /// Least under way at once.
 const WINDOW_MIN: Bytes = Bytes::kib(64);
 const STEP: Bytes = Bytes::kib(256);
@@ -121,6 +123,12 @@ impl Pace {
     pub(crate) fn allows(&self, region: Bytes, under_way: Bytes, config: &ResyncConfig) -> bool {
         let fits = under_way == Bytes::ZERO || under_way + region <= self.window;
         fits && (config.max_rate.is_none() || self.allowance >= region.min(WINDOW_MIN))
+    }
+
+    /// How much may be taken up at once: a part of the window, so that the parts of the way overlap. Where a ceiling
+    /// counts, nothing is taken up ahead of it.
+    pub(crate) fn row(&self, config: &ResyncConfig) -> Bytes {
+        if config.max_rate.is_some() { WINDOW_MIN } else { Bytes(self.window.0 / ROWS) }
     }
 
     /// A region was taken up.

@@ -5,12 +5,16 @@
 //! at 85 % of its bound (the low mark of Sun's remote mirror), so that writers are not woken one by one. An item
 //! larger than the bound is admitted alone (rule 15).
 
-use crate::config::{QUEUE_BYTES_MOST, QUEUE_BYTES_SNDR, QUEUE_PRODUCTS, QueueConfig};
+use crate::config::{
+    QUEUE_BYTES_MOST, QUEUE_BYTES_SNDR, QUEUE_PRODUCTS, QUEUE_ROUND_TRIP_MIN, QueueConfig,
+};
 use crate::write::Part;
 use alloc::collections::VecDeque;
 use core::time::Duration;
 use helio_units::{Bytes, Items, Moment, Rate};
 
+/// Rows of regions in the copier's half of the queue.
+const COPY_ROWS: u64 = 8;
 /// The low mark in percent of the bound.
 const LOW_MARK_PERCENT: u64 = 85;
 
@@ -89,7 +93,7 @@ impl Queue {
 
     /// Grows an automatic bound to four bandwidth-delay products; it never shrinks while running.
     pub(crate) fn measured(&mut self, round_trip: Duration, rate: Rate) {
-        let products = rate.bytes_in(round_trip) * QUEUE_PRODUCTS;
+        let products = rate.bytes_in(round_trip.max(QUEUE_ROUND_TRIP_MIN)) * QUEUE_PRODUCTS;
         let wanted = products.max(QUEUE_BYTES_SNDR).min(QUEUE_BYTES_MOST);
         if self.config.memory.is_none() && wanted > self.bound {
             self.bound = wanted;
@@ -115,6 +119,11 @@ impl Queue {
     /// one region.
     pub(crate) fn admits_copy(&self, cost: Bytes, in_flight: Bytes) -> bool {
         in_flight == Bytes::ZERO || (self.bytes + cost).0 <= self.bound.0 / 2
+    }
+
+    /// The most the copier takes up at once: a part of its half, so that the parts of the way overlap.
+    pub(crate) fn copy_row(&self) -> Bytes {
+        Bytes(self.bound.0 / 2 / COPY_ROWS)
     }
 
     pub(crate) fn enter(&mut self, cost: Bytes, now: Moment) {
@@ -208,6 +217,9 @@ mod tests {
         q.measured(Duration::from_millis(100), Rate::mbit(1000));
         assert_eq!((q.bound, q.source), (Bytes(50_000_000), BoundSource::Measured));
         assert_eq!(q.chosen_by, Some((Duration::from_millis(100), Rate::mbit(1000))));
+        let mut near = Queue::new(QueueConfig::default(), Moment::ZERO);
+        near.measured(Duration::from_micros(50), Rate::mbit(10_000));
+        assert_eq!(near.bound, Bytes(50_000_000), "as much as the store of the peer keeps waiting");
         q.measured(Duration::from_secs(1), Rate::mbit(100_000));
         assert_eq!(q.bound, Bytes::mib(256));
         let fixed = QueueConfig { memory: Some(Bytes::mib(16)), ..QueueConfig::default() };

@@ -2,25 +2,23 @@
 //! The copier: brings marked regions to the peer, as items on the line like any other.
 //!
 //! For runs of marked regions it asks the peer ahead for digests of what is there (`digest.rs`), or goes without
-//! where most differs (`guess.rs`). For each region it then reserves queue room, asks the gate in turn (earlier writes
-//! finish, later ones wait), reads at most one region from the local store and compares it, takes positions for what
-//! differs, and gives the gate back: never across a round trip (rule 6). Zeros travel as zeros; where nothing differs,
+//! where most differs (`guess.rs`). For each region, or for a row of neighbours that nobody was asked about, it then
+//! reserves queue room, asks the gate in turn (earlier writes finish, later ones wait), reads it from the local store and
+//! compares it, takes positions for what differs, and gives the gate back: never across a round trip (rule 6). Zeros travel as zeros; where nothing differs,
 //! an item of kind Same stands for the region, so that every mark ends in one way: when the last of the region's items
 //! is durable at the peer. When no mark is left, a Consistent marker follows: once the peer completed it, its image is
 //! in order again. How much is under way at once, `pace.rs` says.
 
-use crate::copier::{Ask, Copier, Job, JobId, Known, Landing};
+use crate::copier::{Ask, Copier, Job, JobId, Known, Landing, Row};
 use crate::digest::{RUN_BYTES_MAX, digest_piece, digests_of};
 use crate::effect::StoreOp;
 use crate::event::{Run, StoreOutcome};
-use crate::marks::Region;
 use crate::primary::Primary;
 use crate::shared::{Purpose, Shared};
 use crate::stream::{Cursors, Flow};
 use crate::write::{ITEM_COST, Ticket, WORK_COST};
 use alloc::format;
 use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
 use helio_format::copying::{Copying, DIGESTS_MAX, Digest};
 use helio_format::lineage::Lineage;
@@ -28,7 +26,7 @@ use helio_format::message::{Item, ItemKind, Message, Start};
 use helio_units::{Bytes, Extent, Moment, Sequence, VolumeIndex};
 
 /// Most neighbouring regions in one question.
-const RUN_REGIONS_MAX: usize = 16;
+const RUN_REGIONS_MAX: u64 = 16;
 /// Most regions on the line at once that are not durable at the peer: their entries are memory.
 pub(crate) const LANDING_MAX: usize = 2048;
 
@@ -92,9 +90,9 @@ impl Primary {
         }
         self.survey_step(s);
         self.ask_ahead(s);
-        while self.has_room_to_copy(s) {
-            let Some((region, known)) = self.next_to_copy() else { break };
-            self.take_up(region, known, s);
+        while let Some(room) = self.room_to_copy(s) {
+            let Some((row, known)) = self.next_to_copy(room) else { break };
+            self.take_up(row, known, s);
             self.ask_ahead(s);
         }
         let done = self.marks.none_stale() && self.copier.is_idle();
@@ -112,8 +110,8 @@ impl Primary {
         }
         while !self.copier.guess.is_raw() && self.copier.may_ask() {
             let Some(ask) = self.claim_run() else { return };
-            let bytes = Bytes(ask.extent.length);
-            let (volume, extent, coarse) = (ask.volume, ask.extent, ask.coarse);
+            let Row { volume, extent, .. } = ask.row;
+            let (bytes, coarse) = (Bytes(extent.length), ask.coarse);
             self.copier.ahead += bytes;
             self.copier.asked += bytes;
             self.copier.asks.push_back(ask);
@@ -122,26 +120,17 @@ impl Primary {
         }
     }
 
-    /// Claims marked regions that lie one behind the other.
+    /// Claims marked regions to ask about.
     fn claim_run(&mut self) -> Option<Ask> {
-        let first = self.copier.claim(&mut self.marks)?;
-        let (volume, mut extent) = self.marks.place(first);
-        let coarse = self.copier.coarse && self.marks.grain() >= digest_piece(true);
-        let mut regions = vec![first];
-        while regions.len() < RUN_REGIONS_MAX {
-            let Some(next) = self.copier.claim(&mut self.marks) else { break };
-            let (its_volume, its) = self.marks.place(next);
-            let longer = Extent::new(extent.offset, extent.length + its.length);
-            let fits = Bytes(longer.length) <= RUN_BYTES_MAX
-                && digests_of(longer, coarse) <= DIGESTS_MAX as u64;
-            if its_volume != volume || its.offset != extent.end() || !fits {
-                self.copier.spare(next);
-                break;
-            }
-            extent = longer;
-            regions.push(next);
-        }
-        Some(Ask { volume, extent, coarse, regions, round: self.copier.round })
+        let grain = self.marks.grain();
+        let coarse = self.copier.coarse && grain >= digest_piece(true);
+        let regions = if self.copier.guess.is_probing() { 1 } else { RUN_REGIONS_MAX };
+        let most = RUN_BYTES_MAX.min(grain * regions);
+        let fits = |extent: Extent| {
+            Bytes(extent.length) <= most && digests_of(extent, coarse) <= DIGESTS_MAX as u64
+        };
+        let row = self.copier.claim_row(&mut self.marks, fits)?;
+        Some(Ask { row, coarse, round: self.copier.round })
     }
 
     /// The peer tells what it holds.
@@ -154,18 +143,18 @@ impl Primary {
         list: &[Digest],
     ) -> Result<(), String> {
         let asked = |ask: &Ask| {
-            (ask.volume, ask.extent, ask.coarse) == place
-                && digests_of(ask.extent, ask.coarse) == list.len() as u64
+            (ask.row.volume, ask.row.extent, ask.coarse) == place
+                && digests_of(ask.row.extent, ask.coarse) == list.len() as u64
         };
         let Some(ask) = self.copier.asks.pop_front().filter(asked) else {
             return Err(format!("it told digests of {}, which nobody asked for", place.1));
         };
-        self.copier.asked -= Bytes(ask.extent.length);
+        self.copier.asked -= Bytes(ask.row.extent.length);
         if ask.round != self.copier.round {
             return Ok(());
         }
         let mut at = 0;
-        for region in ask.regions {
+        for region in ask.row.regions() {
             let (_, extent) = self.marks.place(region);
             let count = digests_of(extent, ask.coarse) as usize;
             let digests = list[at..at + count].to_vec();
@@ -175,74 +164,75 @@ impl Primary {
         Ok(())
     }
 
-    fn has_room_to_copy(&self, s: &Shared) -> bool {
+    /// How much may be copied next, if anything may. Where neighbours go together, there is room for nothing until
+    /// there is room for a row: crumbs would cost as much each.
+    fn room_to_copy(&self, s: &Shared) -> Option<Bytes> {
         let (under_way, region) = (self.copier.in_flight(), self.marks.grain());
-        self.copier.landing.len() < LANDING_MAX
-            && self.copier.pace.allows(region, under_way, &s.config.resync)
-            && self.queue.admits_copy(region, under_way)
+        let raw = self.copier.known.is_empty() && self.copier.guess.is_raw();
+        let row = self.copier.pace.row(&s.config.resync).min(self.queue.copy_row());
+        let room = if raw { row.max(region) } else { region };
+        let fits = self.copier.landing.len() < LANDING_MAX
+            && self.copier.pace.allows(room, under_way, &s.config.resync)
+            && self.queue.admits_copy(room, under_way);
+        fits.then_some(room)
     }
 
-    /// A region the peer told of, or else one that is copied without a question.
-    fn next_to_copy(&mut self) -> Option<(Region, Option<Known>)> {
-        if let Some((region, known)) = self.copier.known.pop_front() {
-            let (_, extent) = self.marks.place(region);
+    /// A region the peer told of, or else as many neighbours as there is room for, copied without a question.
+    fn next_to_copy(&mut self, room: Bytes) -> Option<(Row, Option<Known>)> {
+        if let Some((first, known)) = self.copier.known.pop_front() {
+            let (volume, extent) = self.marks.place(first);
             self.copier.ahead -= Bytes(extent.length);
-            return Some((region, Some(known)));
+            return Some((Row { volume, extent, first, count: 1 }, Some(known)));
         }
         if !self.copier.guess.is_raw() {
             return None;
         }
-        let region = self.copier.claim(&mut self.marks)?;
-        self.copier.guess.count_raw();
-        Some((region, None))
+        let fits = |extent: Extent| Bytes(extent.length) <= room;
+        let row = self.copier.claim_row(&mut self.marks, fits)?;
+        self.copier.guess.count_raw(row.count);
+        Some((row, None))
     }
 
     /// Queue room first, then the gate.
-    fn take_up(&mut self, region: Region, known: Option<Known>, s: &mut Shared) {
-        let (volume, extent) = self.marks.place(region);
-        let whole = Bytes(extent.length);
+    fn take_up(&mut self, row: Row, known: Option<Known>, s: &mut Shared) {
+        let whole = Bytes(row.extent.length);
         self.queue.enter(whole, s.now);
         self.copier.reading += whole;
         self.copier.pace.took_up(whole, &s.config.resync);
-        let round = self.copier.round;
-        let job = self.copier.open(Job { region, round, known });
-        if self.gate.enter(Ticket::Copy(job), volume, extent) {
+        let (round, asked) = (self.copier.round, known.is_some());
+        let job = self.copier.open(Job { row, round, known, asked });
+        if self.gate.enter(Ticket::Copy(job), row.volume, row.extent) {
             self.copy_read(job, s);
         }
     }
 
-    /// The gate is ours: read the region, and compare it where the peer told what it holds.
+    /// The gate is ours: read, and compare where the peer told what it holds.
     pub(crate) fn copy_read(&mut self, id: JobId, s: &mut Shared) {
         let job = self.copier.job_mut(id);
-        let region = job.region;
         let known = job.known.take();
-        let (volume, extent) = self.marks.place(region);
+        let Row { volume, extent, .. } = job.row;
         let op = match known {
             Some(Known { digests, coarse }) => StoreOp::ReadDiffering { extent, digests, coarse },
-            None => StoreOp::Read { extent, look_for_zeros: true },
+            None => StoreOp::ReadRuns { extent, piece: self.marks.grain() },
         };
         s.store(volume, op, Purpose::Copy(id));
     }
 
-    /// The region was read: onto the line with what differs, and the gate back.
+    /// It was read: onto the line with what differs, and the gate back.
     pub(crate) fn copy_done(&mut self, id: JobId, outcome: StoreOutcome, s: &mut Shared) {
-        let Job { region, round, .. } = self.copier.close(id);
-        let (volume, extent) = self.marks.place(region);
+        let Job { row, round, asked, .. } = self.copier.close(id);
+        let Row { volume, extent, .. } = row;
         let whole = Bytes(extent.length);
         self.queue.leave(whole);
         self.copier.reading -= whole;
         let of_this_round = round == self.copier.round;
         let current = of_this_round && self.copier.running && self.flow.is_some();
         let runs = match outcome {
-            StoreOutcome::Read { payload, zero } => {
-                if zero {
-                    s.release(payload.id);
-                }
-                Some(vec![Run { extent, payload: (!zero).then_some(payload) }])
-            }
             StoreOutcome::Differing(runs) => {
-                let differed: u64 = runs.iter().map(|run| run.extent.length).sum();
-                self.copier.guess.learn(differed, extent.length);
+                if asked {
+                    let differed: u64 = runs.iter().map(|run| run.extent.length).sum();
+                    self.copier.guess.learn(differed, extent.length);
+                }
                 Some(runs)
             }
             StoreOutcome::Failed(fault) => {
@@ -254,26 +244,21 @@ impl Primary {
             other => panic!("a copier's read ended as {other:?}"),
         };
         match runs {
-            Some(runs) if current => self.land(region, (volume, extent), runs, s),
+            Some(runs) if current => self.land(row, runs, s),
             runs => {
                 let payloads = runs.into_iter().flatten().filter_map(|run| run.payload);
                 payloads.for_each(|payload| s.release(payload.id));
                 if of_this_round {
-                    self.copier.unclaim(region, false, &mut self.marks);
+                    row.regions().for_each(|r| self.copier.unclaim(r, false, &mut self.marks));
                 }
             }
         }
         self.leave_gate(volume, extent, s);
     }
 
-    /// Puts what differs in a region on the line, or the word that nothing does.
-    fn land(
-        &mut self,
-        region: Region,
-        (volume, extent): (VolumeIndex, Extent),
-        runs: Vec<Run>,
-        s: &mut Shared,
-    ) {
+    /// Puts what differs in a row on the line, or the word that nothing does.
+    fn land(&mut self, row: Row, runs: Vec<Run>, s: &mut Shared) {
+        let Row { volume, .. } = row;
         let nothing = runs.is_empty();
         for Run { extent, payload } in runs {
             let kind = if payload.is_some() { ItemKind::Write } else { ItemKind::Zero };
@@ -284,11 +269,10 @@ impl Primary {
             self.push_copy(Item { payload, punch: payload.is_none(), ..item }, cost, s);
         }
         if nothing {
-            let item = self.copier_item(ItemKind::Same, volume, extent);
+            let item = self.copier_item(ItemKind::Same, volume, row.extent);
             self.push_copy(item, ITEM_COST, s);
         }
-        let (last, whole) = (self.line.head, Bytes(extent.length));
-        self.copier.landing.push_back(Landing { region, regions: 1, last, whole });
+        self.copier.landing.push_back(Landing { row, last: self.line.head });
     }
 
     pub(crate) fn push_copy(&mut self, item: Item, cost: Bytes, s: &Shared) {
@@ -332,10 +316,10 @@ impl Primary {
             return;
         }
         if let Some(landing) = self.copier.landing.pop_front_if(|l| l.last == item.sequence) {
-            for region in landing.region.0..landing.region.0 + landing.regions {
-                self.copier.unclaim(Region(region), true, &mut self.marks);
+            for region in landing.row.regions() {
+                self.copier.unclaim(region, true, &mut self.marks);
             }
-            self.copier.progress.copied += landing.whole;
+            self.copier.progress.copied += Bytes(landing.row.extent.length);
         }
     }
 

@@ -150,7 +150,7 @@ impl Desk {
                 StoreOutcome::Read { payload, zero: true }
             }
             StoreOp::Digest { extent, coarse } => StoreOutcome::Digests(digests(extent, coarse)),
-            StoreOp::ReadDiffering { extent, .. } => {
+            StoreOp::ReadRuns { extent, .. } | StoreOp::ReadDiffering { extent, .. } => {
                 StoreOutcome::Differing([Run { extent, payload: None }].into())
             }
             _ => StoreOutcome::Done,

@@ -13,7 +13,7 @@
 //! The gate is held for one look at the local store, never across a round trip (rule 6). What the target found stays
 //! true but for items of the line, as with its digests; a mark ends when the target has the Same durable.
 
-use crate::copier::{Copier, Landing};
+use crate::copier::{Copier, Landing, Row};
 use crate::effect::StoreOp;
 use crate::event::StoreOutcome;
 use crate::marks::{Marks, Region};
@@ -164,12 +164,9 @@ impl Primary {
     fn land_empty(&mut self, stretch: &Stretch, s: &Shared) {
         let item = self.copier_item(ItemKind::Same, stretch.volume, stretch.extent);
         self.push_copy(item, crate::write::ITEM_COST, s);
-        self.copier.landing.push_back(Landing {
-            region: stretch.first,
-            regions: stretch.regions,
-            last: self.line.head,
-            whole: Bytes(stretch.extent.length),
-        });
+        let Stretch { volume, extent, first, regions: count, .. } = *stretch;
+        let row = Row { volume, extent, first, count };
+        self.copier.landing.push_back(Landing { row, last: self.line.head });
     }
 
     /// The target tells whether it holds anything there.

@@ -4,6 +4,7 @@
 use crate::buffer::{ALIGNMENT, Buffer};
 use crate::memory::Block;
 use helio_units::Bytes;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Sizes double from one page to 128 MiB; the largest item of a line is 32 MiB.
@@ -107,6 +108,13 @@ impl Pool {
             high_water: Bytes(shelves.high_water),
             refusals: shelves.refusals,
         }
+    }
+}
+
+/// Names what it holds, not which buffers.
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Pool").field(&self.usage()).finish()
     }
 }
 

@@ -5,6 +5,7 @@ use crate::checksum;
 use helio_driver::{Buffer, Pool};
 use helio_format::frame::{self, FrameError, HEADER_BYTES, Header};
 use helio_format::message::Message;
+use std::ops::Range;
 
 /// Why a connection ends on this side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,11 +32,26 @@ pub struct Arrived {
     pub payload: Option<Buffer>,
 }
 
+/// A payload of which so much is missing is received where it will be used from; what is shorter is copied there.
+const DIRECT_BYTES: usize = 128 << 10;
+
 #[derive(Debug)]
 enum Stage {
     Header,
     Body(Header),
-    Payload { header: Header, message: Message, buffer: Buffer, filled: usize },
+    Payload(Box<Arriving>),
+}
+
+/// A payload of which something is missing.
+#[derive(Debug)]
+struct Arriving {
+    header: Header,
+    message: Message,
+    /// None while it is lent.
+    buffer: Option<Buffer>,
+    filled: usize,
+    /// It was lent once, and will be again.
+    direct: bool,
 }
 
 /// Reads one stream. Holds at most one frame: a header or a body in its own small buffer, a payload in the pool's.
@@ -90,32 +106,61 @@ impl Incoming {
                     let Some(buffer) = pool.take(header.payload_length as usize) else {
                         return Err(LinkError::Memory { bound: pool.usage().bound.0 });
                     };
-                    self.stage = Stage::Payload { header, message, buffer, filled: 0 };
+                    let buffer = Some(buffer);
+                    let arriving = Arriving { header, message, buffer, filled: 0, direct: false };
+                    self.stage = Stage::Payload(Box::new(arriving));
                 }
-                Stage::Payload { buffer, filled, .. } => {
+                Stage::Payload(arriving) => {
+                    let Arriving { buffer: Some(buffer), filled, .. } = &mut **arriving else {
+                        panic!("bytes arrived beside those that a lent buffer waits for")
+                    };
                     let n = rest.len().min(buffer.len() - *filled);
                     buffer[*filled..*filled + n].copy_from_slice(&rest[..n]);
                     *filled += n;
-                    taken += n;
-                    if *filled < buffer.len() {
-                        return Ok((taken, None));
-                    }
-                    return self.finish_payload().map(|arrived| (taken, arrived));
+                    return self.finish_payload().map(|arrived| (taken + n, arrived));
                 }
             }
         }
     }
 
+    /// Lends the buffer of a long payload, and says where in it the next bytes of the stream belong, so that they can be
+    /// received there. It comes back by [`Incoming::landed`] before anything else is consumed.
+    pub fn lend(&mut self) -> Option<(Buffer, Range<usize>)> {
+        let Stage::Payload(arriving) = &mut self.stage else { return None };
+        let range = arriving.filled..arriving.buffer.as_ref()?.len();
+        if !arriving.direct && range.len() < DIRECT_BYTES {
+            return None;
+        }
+        arriving.direct = true;
+        arriving.buffer.take().map(|buffer| (buffer, range))
+    }
+
+    /// The buffer that was lent comes back with `count` more bytes. Returns the message, if it is whole now.
+    ///
+    /// # Errors
+    /// As [`Incoming::consume`].
+    pub fn landed(&mut self, buffer: Buffer, count: usize) -> Result<Option<Arrived>, LinkError> {
+        if let Stage::Payload(arriving) = &mut self.stage {
+            arriving.filled = (arriving.filled + count).min(buffer.len());
+            arriving.buffer = Some(buffer);
+        }
+        self.finish_payload()
+    }
+
+    /// The message whose payload is whole, if it is.
     fn finish_payload(&mut self) -> Result<Option<Arrived>, LinkError> {
-        let Stage::Payload { header, message, buffer, .. } =
-            std::mem::replace(&mut self.stage, Stage::Header)
-        else {
+        let whole = |a: &Arriving| a.buffer.as_ref().is_some_and(|b| a.filled == b.len());
+        if !matches!(&self.stage, Stage::Payload(arriving) if whole(arriving)) {
+            return Ok(None);
+        }
+        let Stage::Payload(arriving) = std::mem::replace(&mut self.stage, Stage::Header) else {
             return Ok(None);
         };
-        if checksum(&buffer) != header.payload_crc {
+        let Arriving { header, message, buffer: payload, .. } = *arriving;
+        if payload.as_ref().is_some_and(|bytes| checksum(bytes) != header.payload_crc) {
             return Err(FrameError::PayloadChecksum.into());
         }
-        Ok(Some(Arrived { message, payload: Some(buffer) }))
+        Ok(Some(Arrived { message, payload }))
     }
 }
 
@@ -193,7 +238,40 @@ mod tests {
         Ok(got)
     }
 
+    /// Reads as a link does that receives into lent buffers, `bite` bytes at a time.
+    fn read_in_place(bytes: &[u8], bites: &[usize], pool: &Pool) -> Result<Vec<Read>, LinkError> {
+        let (mut incoming, mut got, mut at) = (Incoming::default(), Vec::new(), 0);
+        for bite in bites.iter().cycle() {
+            if at == bytes.len() {
+                break;
+            }
+            let rest = &bytes[at..bytes.len().min(at + bite)];
+            let arrived = if let Some((mut buffer, range)) = incoming.lend() {
+                let n = rest.len().min(range.len());
+                buffer[range.start..range.start + n].copy_from_slice(&rest[..n]);
+                at += n;
+                incoming.landed(buffer, n)?
+            } else {
+                let (taken, arrived) = incoming.consume(rest, pool)?;
+                at += taken;
+                arrived
+            };
+            got.extend(arrived.map(|a| (a.message, a.payload.map(|p| p.to_vec()))));
+        }
+        Ok(got)
+    }
+
     proptest! {
+        #[test]
+        fn what_is_received_in_place_is_what_is_copied(
+            length in 100_000u32..400_000, bites in prop::collection::vec(1usize..200_000, 1..12)
+        ) {
+            let pool = Pool::new(Bytes::mib(4));
+            let (_, bytes) = stream(&pool, length);
+            let copied = read(&bytes, &[], &pool).expect("reads");
+            prop_assert_eq!(read_in_place(&bytes, &bites, &pool).expect("reads"), copied);
+        }
+
         #[test]
         fn messages_survive_any_cutting_of_the_stream(
             length in 1u32..20_000, mut cuts in prop::collection::vec(0usize..20_200, 0..12)
@@ -221,6 +299,15 @@ mod tests {
         fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             let _named_or_waiting = read(&bytes, &[], &Pool::new(Bytes::mib(1)));
         }
+    }
+
+    #[test]
+    fn a_flipped_bit_is_seen_in_a_payload_received_in_place() {
+        let pool = Pool::new(Bytes::mib(4));
+        let (_, mut bytes) = stream(&pool, 1 << 20);
+        bytes[1 << 19] ^= 1;
+        let error = read_in_place(&bytes, &[100_000], &pool).expect_err("went unseen");
+        assert_eq!(error, FrameError::PayloadChecksum.into());
     }
 
     #[test]

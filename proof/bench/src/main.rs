@@ -159,7 +159,8 @@ impl Pair {
                         let count = extent.length.div_ceil(digest_piece(coarse).0) as usize;
                         StoreOutcome::Digests(vec![[0; 16]; count])
                     }
-                    helio_engine::StoreOp::ReadDiffering { extent, .. } => {
+                    helio_engine::StoreOp::ReadRuns { extent, .. }
+                    | helio_engine::StoreOp::ReadDiffering { extent, .. } => {
                         StoreOutcome::Differing(vec![Run { extent, payload: None }])
                     }
                     _ => StoreOutcome::Done,

@@ -4,11 +4,11 @@
 use super::{StateDir, private};
 use crate::shard::Before;
 use anyhow::{Context, Result, bail};
-use helio_driver::File;
-use helio_format::before::{CHUNK_BYTES, PageError};
+use helio_driver::{Buffer, File};
+use helio_format::before::{CHUNK_BYTES, PAGE_BYTES, PageError};
 use helio_ledger::{BEFORE_HEADER_BYTES, BeforeError, BeforeKept, BeforeStore};
 use helio_units::Bytes;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Opens it, or makes it. One whose headers are damaged is told of and begun anew: the volumes themselves are sound.
@@ -66,9 +66,18 @@ pub(super) fn open(
     if kept.as_ref().is_some_and(|kept| kept.damaged) {
         tracing::warn!(file = %shown, "the kept image is damaged and cannot be restored");
     }
-    let sizes = file.try_clone()?;
     let kept_at = kept.as_ref().map(|kept| kept.image.at);
-    Ok((Before::new(File::new(file)?, sizes, store, kept_at), kept))
+    let sizes = file.try_clone()?;
+    let file = File::new(direct(&path).unwrap_or(file))?;
+    Ok((Before::new(file, sizes, store, kept_at), kept))
+}
+
+/// The file past the page cache, where its file system reads it so: what is kept is written once, and seldom read.
+fn direct(path: &Path) -> Option<std::fs::File> {
+    let flags = rustix::fs::OFlags::DIRECT.bits() as i32;
+    let file = private().read(true).write(true).custom_flags(flags).open(path).ok()?;
+    let mut page = Buffer::zeroed(PAGE_BYTES);
+    rustix::io::pread(&file, &mut page[..], 0).ok().map(|_read| file)
 }
 
 fn is_foreign(page: PageError) -> bool {

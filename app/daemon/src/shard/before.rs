@@ -5,7 +5,7 @@
 use crate::shard::clock::Clock;
 use crate::shard::plan::VolumePlan;
 use crate::shard::token::{Kind, token};
-use helio_driver::{Buffer, Driver, File, Op, Outcome, Piece, Shared};
+use helio_driver::{Buffer, Driver, File, Op, Outcome, Piece, Pool, Shared};
 use helio_engine::{BeforeOp, BeforeOutcome, StoreFault};
 use helio_format::before::{CHUNK_BYTES, KeptImage, PAGE_BYTES};
 use helio_ledger::{BEFORE_HEADER_BYTES, BeforeStore, BeforeWrite, Chunk};
@@ -13,6 +13,10 @@ use helio_units::{Bytes, Extent, WallTime};
 
 /// Records being restored at once: 2 MiB.
 const RESTORED_AT_ONCE: u64 = 32;
+/// Neighbouring chunks that are read, and appended, at once.
+const ROW_CHUNKS: usize = 16;
+/// Memory of buffers kept for the next chunks while there is a keeping.
+const POOL_BYTES: Bytes = Bytes::mib(64);
 
 /// One group's before-image file.
 #[derive(Debug)]
@@ -24,6 +28,7 @@ pub(crate) struct Before {
     /// When the keeping began.
     pub(crate) kept_at: Option<WallTime>,
     work: Option<Work>,
+    pool: Pool,
     failed: bool,
 }
 
@@ -34,8 +39,8 @@ enum Work {
     Begin { image: Box<KeptImage>, flushes: usize },
     /// A header is being written, then flushed.
     Header { ends: bool },
-    /// Chunks are being read and appended.
-    Preserve { chunks: Vec<Chunk>, left: usize },
+    /// Rows of neighbouring chunks are being read and appended.
+    Preserve { rows: Vec<Vec<Chunk>>, left: usize },
     /// What was written is being flushed.
     Flush { ends: bool },
     /// How many records there are is being told.
@@ -53,7 +58,7 @@ impl Before {
         store: BeforeStore,
         kept_at: Option<WallTime>,
     ) -> Self {
-        Self { file, sizes, store, kept_at, work: None, failed: false }
+        Self { file, sizes, store, kept_at, work: None, pool: Pool::new(POOL_BYTES), failed: false }
     }
 
     /// Begins what the engine asks for. Returns how it ended, where it did at once.
@@ -82,15 +87,13 @@ impl Before {
                 flush_members(group, volumes, driver);
             }
             BeforeOp::Preserve { chunks } => {
-                for (n, (volume, extent)) in chunks.iter().enumerate() {
-                    let buffer = Buffer::zeroed(CHUNK_BYTES as usize);
-                    match volumes[usize::from(volume.0)].member.read(*extent, buffer) {
-                        Ok(op) => driver.submit(token(Kind::Before, group, n as u32), op),
-                        Err(error) => panic!("a chunk does not fit its member: {error}"),
-                    }
+                let rows = rows(&chunks);
+                for (n, row) in rows.iter().enumerate() {
+                    let op = self.read_row(row, volumes);
+                    driver.submit(token(Kind::Before, group, n as u32), op);
                 }
-                let left = chunks.len();
-                self.work = Some(Work::Preserve { chunks, left });
+                let left = rows.len();
+                self.work = Some(Work::Preserve { rows, left });
             }
             BeforeOp::Restore => {
                 self.work = Some(Work::Restore { writes: false, next: 0, left: 0, bad: false });
@@ -147,7 +150,9 @@ impl Before {
     ) {
         self.work = Some(Work::Header { ends });
         let extent = Extent::new(page.offset, page.bytes.len() as u64);
-        let pieces = vec![Piece::Bytes(page.bytes)];
+        let mut bytes = Buffer::zeroed(page.bytes.len());
+        bytes.copy_from_slice(&page.bytes);
+        let pieces = vec![Piece::Shared(bytes.into_shared(), 0..page.bytes.len())];
         let op = Op::Write { file: self.file.clone(), extent, pieces, sync: false };
         driver.submit(token(Kind::Before, group, 0), op);
     }
@@ -182,8 +187,8 @@ impl Before {
                 self.work = Some(Work::Settle { flushes: flushes - 1 });
                 None
             }
-            Work::Preserve { chunks, left } => {
-                self.preserved(group, detail, (chunks, left), outcome, driver)
+            Work::Preserve { rows, left } => {
+                self.preserved(group, detail, (rows, left), outcome, driver)
             }
             Work::Restore { writes, next, left, bad } => {
                 self.work = Some(Work::Restore { writes, next, left: left - 1, bad });
@@ -206,6 +211,7 @@ impl Before {
                 self.store.flushed();
                 if ends {
                     self.kept_at = None;
+                    self.pool = Pool::new(POOL_BYTES);
                     if let Err(error) = self.sizes.set_len(BEFORE_HEADER_BYTES) {
                         tracing::warn!(%error, "the room of ended before-images is not given back");
                     }
@@ -222,29 +228,64 @@ impl Before {
         driver.submit(token(Kind::Before, group, 0), Op::SyncData { file: self.file.clone() });
     }
 
-    /// A chunk was read, or its record written.
+    /// A buffer that begins on a page, as direct I/O wants it. It holds what was there before.
+    fn buffer(&self, length: usize) -> Buffer {
+        self.pool.take(length).unwrap_or_else(|| Buffer::zeroed(length))
+    }
+
+    /// Reads neighbouring chunks into one buffer.
+    fn read_row(&self, row: &[Chunk], volumes: &[VolumePlan]) -> Op {
+        let (volume, first) = row[0];
+        let length = row.iter().map(|(_, extent)| extent.length).sum();
+        let mut buffer = self.buffer(row.len() * CHUNK_BYTES as usize);
+        // The last chunk of a volume may be shorter; a record is not.
+        buffer[length as usize..].fill(0);
+        let extent = Extent::new(first.offset, length);
+        match volumes[usize::from(volume.0)].member.read(extent, buffer) {
+            Ok(op) => op,
+            Err(error) => panic!("a chunk does not fit its member: {error}"),
+        }
+    }
+
+    /// Appends the records of neighbouring chunks in one write.
+    fn write_row(&mut self, row: &[Chunk], data: Buffer) -> Op {
+        let mut pages = self.buffer(row.len() * PAGE_BYTES);
+        let mut extent = Extent::new(0, self.store.stride() * row.len() as u64);
+        let places = pages.chunks_mut(PAGE_BYTES).zip(data.chunks(CHUNK_BYTES as usize));
+        for (n, (chunk, (place, bytes))) in row.iter().zip(places).enumerate() {
+            let page = self.store.record(*chunk, bytes);
+            place.copy_from_slice(&page.bytes);
+            if n == 0 {
+                extent.offset = page.offset;
+            }
+        }
+        let (pages, data) = (pages.into_shared(), data.into_shared());
+        let part = |of: &Shared, n: usize, length: usize| {
+            Piece::Shared(Shared::clone(of), n * length..(n + 1) * length)
+        };
+        let record = |n| [part(&pages, n, PAGE_BYTES), part(&data, n, CHUNK_BYTES as usize)];
+        let pieces = (0..row.len()).flat_map(record).collect();
+        Op::Write { file: self.file.clone(), extent, pieces, sync: false }
+    }
+
+    /// A row was read, or its records written.
     fn preserved(
         &mut self,
         group: usize,
         detail: u32,
-        (chunks, left): (Vec<Chunk>, usize),
+        (rows, left): (Vec<Vec<Chunk>>, usize),
         outcome: Outcome,
         driver: &mut dyn Driver,
     ) -> Option<BeforeOutcome> {
         match outcome {
             Outcome::Read { buffer, result: Ok(()) } if !self.failed => {
-                let page = self.store.record(chunks[detail as usize], &buffer);
-                let extent = Extent::new(page.offset, self.store.stride());
-                let length = buffer.len();
-                let data = Piece::Shared(buffer.into_shared(), 0..length);
-                let pieces = vec![Piece::Bytes(page.bytes), data];
-                let op = Op::Write { file: self.file.clone(), extent, pieces, sync: false };
+                let op = self.write_row(&rows[detail as usize], buffer);
                 driver.submit(token(Kind::Before, group, detail), op);
-                self.work = Some(Work::Preserve { chunks, left });
+                self.work = Some(Work::Preserve { rows, left });
                 None
             }
             _ if left > 1 => {
-                self.work = Some(Work::Preserve { chunks, left: left - 1 });
+                self.work = Some(Work::Preserve { rows, left: left - 1 });
                 None
             }
             _ if self.failed => Some(BeforeOutcome::Failed(StoreFault::Io)),
@@ -322,8 +363,42 @@ impl Before {
     }
 }
 
+/// Chunks that lie one behind the other, together.
+fn rows(chunks: &[Chunk]) -> Vec<Vec<Chunk>> {
+    let mut rows: Vec<Vec<Chunk>> = Vec::new();
+    for &(volume, extent) in chunks {
+        let follows = |row: &&mut Vec<Chunk>| {
+            row.len() < ROW_CHUNKS
+                && row.last().is_some_and(|(v, e)| *v == volume && e.end() == extent.offset)
+        };
+        match rows.last_mut().filter(follows) {
+            Some(row) => row.push((volume, extent)),
+            None => rows.push(vec![(volume, extent)]),
+        }
+    }
+    rows
+}
+
 fn flush_members(group: usize, volumes: &[VolumePlan], driver: &mut dyn Driver) {
     for volume in volumes {
         driver.submit(token(Kind::Before, group, 0), volume.member.flush());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use helio_units::VolumeIndex;
+
+    #[test]
+    fn neighbours_go_in_rows_and_a_short_chunk_ends_one() {
+        let chunk =
+            |volume, n: u64| (VolumeIndex(volume), Extent::new(n * CHUNK_BYTES, CHUNK_BYTES));
+        let short = (VolumeIndex(0), Extent::new(20 * CHUNK_BYTES, 4096));
+        let mut chunks: Vec<Chunk> = (0..20).map(|n| chunk(0, n)).collect();
+        chunks.extend([short, chunk(1, 0), chunk(1, 2), chunk(1, 1)]);
+        let lengths: Vec<usize> = rows(&chunks).iter().map(Vec::len).collect();
+        assert_eq!(lengths, [16, 5, 1, 1, 1]);
+        assert_eq!(rows(&chunks).concat(), chunks, "none is lost, and the order stays");
     }
 }

@@ -23,7 +23,7 @@ use helio_engine::{
 use helio_format::copying::Digest;
 use helio_format::message::Message;
 use helio_ledger::{Change, Kept};
-use helio_units::{Extent, IoId, Moment, Payload, RequestId, VolumeIndex};
+use helio_units::{Bytes, Extent, IoId, Moment, Payload, RequestId, VolumeIndex};
 use std::collections::HashMap;
 use tokio::sync::oneshot;
 
@@ -44,6 +44,8 @@ enum Then {
     Tell,
     /// What was read is looked through for zeros.
     LookForZeros,
+    /// The same piece by piece.
+    Runs { extent: Extent, piece: Bytes },
     /// What was done is made durable first.
     Flush,
     /// What was read becomes digests, for the copier's source.
@@ -310,6 +312,7 @@ impl Group {
         let op = match op {
             StoreOp::Read { extent, look_for_zeros: true } => read(extent, Then::LookForZeros),
             StoreOp::Read { extent, .. } => read(extent, Then::Tell),
+            StoreOp::ReadRuns { extent, piece } => read(extent, Then::Runs { extent, piece }),
             StoreOp::Digest { extent, coarse } => read(extent, Then::Digest { coarse }),
             StoreOp::ReadDiffering { extent, digests, coarse } => {
                 read(extent, Then::Compare { extent, digests, coarse })
@@ -446,6 +449,10 @@ impl Group {
             Then::Digest { coarse } => return StoreOutcome::Digests(digest::of(&buffer, coarse)),
             Then::Compare { extent, digests, coarse } => {
                 let stretches = digest::differing(extent, &buffer, &digests, coarse);
+                return StoreOutcome::Differing(self.runs(extent, buffer, &stretches, pool));
+            }
+            Then::Runs { extent, piece } => {
+                let stretches = digest::stretches(extent, &buffer, piece);
                 return StoreOutcome::Differing(self.runs(extent, buffer, &stretches, pool));
             }
             Then::Verify { extent, with } => {

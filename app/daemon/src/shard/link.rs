@@ -6,13 +6,17 @@ use crate::shard::stream::Stream;
 use crate::shard::token::{Kind, token};
 use helio_driver::{Address, Buffer, Driver, Op, Piece, Pool, Socket};
 use helio_format::message::Message;
-use helio_link::{Backoff, Figures, Incoming, LinkError, Tuning, frame};
+use helio_link::{Arrived, Backoff, Figures, Incoming, LinkError, Tuning, frame};
 use helio_tls::TlsError;
 use helio_units::{Bytes, Moment};
 use std::time::Duration;
 
 /// Bytes one read from a peer may bring: a few segments of a fast link at once.
 const RECV_BYTES: usize = 256 << 10;
+/// What is read behind a long payload: enough for the head of the next message.
+const HEAD_BYTES: usize = 4 << 10;
+/// The socket's figures are read sooner where so much was sent since: a queue's bound follows them.
+const MEASURE_BYTES: u64 = 8 << 20;
 /// Bound of the pool for payload received: what the engine lets lie unapplied (64 MiB), the item that passed it
 /// (32 MiB), the next one arriving (32 MiB), doubled since buffers come in powers of two.
 const POOL_BYTES: Bytes = Bytes::mib(256);
@@ -66,6 +70,13 @@ pub(crate) struct Link {
     tuning: Tuning,
     backoff: Backoff,
     incoming: Incoming,
+    /// A receive into the buffer of a payload is under way.
+    direct: bool,
+    /// The last bytes that came were the end of such a payload: the head of the next message comes alone, so that little
+    /// of its payload has to be copied.
+    behind_payload: bool,
+    /// A message that such a receive made whole, or why it could not.
+    landed: Option<Result<Arrived, LinkError>>,
     pub(crate) pool: Pool,
     pub(crate) paused: bool,
     out: Vec<Piece>,
@@ -75,6 +86,8 @@ pub(crate) struct Link {
     pub(crate) traffic: Traffic,
     pub(crate) figures: Option<Figures>,
     measure: Moment,
+    /// Bytes sent since.
+    unmeasured: u64,
     last_error: String,
     pub(crate) guard: Guard,
 }
@@ -97,6 +110,9 @@ impl Link {
             tuning,
             backoff: Backoff::default(),
             incoming: Incoming::default(),
+            direct: false,
+            behind_payload: false,
+            landed: None,
             pool: Pool::new(POOL_BYTES),
             paused: false,
             out: Vec::new(),
@@ -105,6 +121,7 @@ impl Link {
             traffic: Traffic::default(),
             figures: None,
             measure: Moment::NEVER,
+            unmeasured: 0,
             last_error: String::new(),
             guard,
         }
@@ -220,6 +237,7 @@ impl Link {
     fn establish(&mut self, stream: Stream, now: Moment, driver: &mut dyn Driver) {
         self.stage = Stage::Up { stream };
         self.incoming = Incoming::default();
+        (self.direct, self.behind_payload, self.landed) = (false, false, None);
         self.measure = now;
         self.paused = false;
         self.receive(driver);
@@ -228,21 +246,43 @@ impl Link {
     /// Asks for more bytes, unless reading is paused or asked for already.
     pub(crate) fn receive(&mut self, driver: &mut dyn Driver) {
         let Stage::Up { stream } = &mut self.stage else { return };
-        if let Some(op) = if self.paused { None } else { stream.receive() } {
+        if self.paused || !stream.is_hungry() {
+            return;
+        }
+        let lent = if stream.is_sealed() { None } else { self.incoming.lend() };
+        let op = match lent.map(|(buffer, range)| stream.receive_into(buffer, range)) {
+            Some(Ok(op)) => {
+                self.direct = true;
+                Some(op)
+            }
+            Some(Err(_)) => panic!("a stream that was hungry and open is not"),
+            None if self.behind_payload => stream.receive_most(HEAD_BYTES),
+            None => stream.receive(),
+        };
+        if let Some(op) = op {
             driver.submit(token(Kind::LinkRecv, self.group, self.epoch), op);
         }
     }
 
     /// Bytes arrived; [`Link::next`] hands out what they say.
     pub(crate) fn received(&mut self, buffer: Buffer, count: usize) {
-        if let Stage::Up { stream } = &mut self.stage {
+        let Stage::Up { stream } = &mut self.stage else { return };
+        self.behind_payload = self.direct;
+        if !std::mem::take(&mut self.direct) {
             stream.received(buffer, count);
+            return;
         }
+        stream.received_elsewhere();
+        self.traffic.received += Bytes(count as u64);
+        self.landed = self.incoming.landed(buffer, count).transpose();
     }
 
     /// The next whole message among the bytes that arrived.
-    pub(crate) fn next(&mut self) -> Result<Option<helio_link::Arrived>, ReadError> {
+    pub(crate) fn next(&mut self) -> Result<Option<Arrived>, ReadError> {
         let Stage::Up { stream } = &mut self.stage else { return Ok(None) };
+        if let Some(landed) = if self.paused { None } else { self.landed.take() } {
+            return Ok(Some(landed?));
+        }
         while !self.paused && !stream.unread().is_empty() {
             let (taken, arrived) = self.incoming.consume(stream.unread(), &self.pool)?;
             stream.consume(taken);
@@ -280,6 +320,10 @@ impl Link {
         if let Stage::Up { stream } = &mut self.stage {
             stream.sent(pieces, &mut self.out);
         }
+        self.unmeasured += self.in_flight;
+        if self.unmeasured >= MEASURE_BYTES {
+            self.measure = Moment::ZERO;
+        }
         std::mem::take(&mut self.in_flight)
     }
 
@@ -315,7 +359,7 @@ impl Link {
         if now < self.measure {
             return None;
         }
-        self.measure = now + MEASURE_EVERY;
+        (self.measure, self.unmeasured) = (now + MEASURE_EVERY, 0);
         self.figures = Figures::of(stream.socket()).ok();
         self.figures.as_ref()
     }

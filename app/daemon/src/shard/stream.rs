@@ -126,11 +126,16 @@ impl Stream {
 
     /// Asks for more bytes, once everything that came was used and no receive is under way.
     pub(crate) fn receive(&mut self) -> Option<Op> {
+        self.receive_most(self.capacity)
+    }
+
+    /// Asks for at most so many bytes, under the same conditions.
+    pub(crate) fn receive_most(&mut self, most: usize) -> Option<Op> {
         if !self.is_hungry() {
             return None;
         }
         let buffer = self.buffer.take()?;
-        let range = 0..buffer.len();
+        let range = 0..buffer.len().min(most);
         self.receiving = true;
         Some(Op::Recv { socket: self.socket.clone(), buffer, range })
     }
@@ -149,7 +154,8 @@ impl Stream {
         Ok(Op::Recv { socket: self.socket.clone(), buffer, range })
     }
 
-    fn is_hungry(&self) -> bool {
+    /// Everything that came was used, and no receive is under way.
+    pub(crate) fn is_hungry(&self) -> bool {
         !self.receiving && self.unread().is_empty() && self.failure().is_none()
     }
 
