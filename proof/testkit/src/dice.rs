@@ -108,6 +108,15 @@ pub fn rounds(otherwise: u64) -> u64 {
     number("HELIO_ROUNDS").unwrap_or(otherwise)
 }
 
+/// How many images of a disk cut off are looked at: `HELIO_IMAGES`, else what the test asks for.
+///
+/// # Panics
+/// Where `HELIO_IMAGES` is no number.
+#[must_use]
+pub fn images(otherwise: u64) -> u64 {
+    number("HELIO_IMAGES").unwrap_or(otherwise)
+}
+
 /// A number from the environment.
 fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;

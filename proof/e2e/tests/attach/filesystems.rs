@@ -40,7 +40,7 @@ fn btrfs_keeps_what_it_is_given_and_fstrim_frees_space_on_both_nodes() {
 }
 
 /// Whether this kernel has a file system.
-fn has(name: &str) -> bool {
+pub(crate) fn has(name: &str) -> bool {
     let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
     let there = known.lines().any(|line| line.split_whitespace().last() == Some(name));
     if !there {
