@@ -105,16 +105,16 @@ fn mix(value: u64) -> u64 {
 /// Where `HELIO_ROUNDS` is no number.
 #[must_use]
 pub fn rounds(otherwise: u64) -> u64 {
-    number("HELIO_ROUNDS").unwrap_or(otherwise)
+    times("HELIO_ROUNDS", otherwise)
 }
 
-/// How many images of a disk cut off are looked at: `HELIO_IMAGES`, else what the test asks for.
+/// How often a long story is told: what this variable of the environment says, else what the test asks for.
 ///
 /// # Panics
-/// Where `HELIO_IMAGES` is no number.
+/// Where the variable is no number.
 #[must_use]
-pub fn images(otherwise: u64) -> u64 {
-    number("HELIO_IMAGES").unwrap_or(otherwise)
+pub fn times(variable: &str, otherwise: u64) -> u64 {
+    number(variable).unwrap_or(otherwise)
 }
 
 /// A number from the environment.

@@ -4,6 +4,7 @@
 
 mod claims;
 mod common;
+mod databases;
 mod ends;
 mod filesystems;
 mod hardships;

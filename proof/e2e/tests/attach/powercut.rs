@@ -14,7 +14,7 @@ use crate::images::{Cut, Images, cuts};
 use crate::recorder::{Recorder, shown};
 use crate::workload::Workload;
 use helio_e2e::wait_level;
-use helio_testkit::{Dice, Plan, images, require, run};
+use helio_testkit::{Dice, Plan, require, run, times};
 use helio_units::{Bytes, Mode};
 use std::fs::File;
 use std::io::Read;
@@ -67,7 +67,7 @@ fn xfs_survives_a_power_cut_of_either_node() {
 
 /// The stories of one file system, which has half of the images; `sync` has half of these.
 fn survives(kind: &Kind, mut dice: Dice) {
-    let share = images(IMAGES).div_ceil(2);
+    let share = times("HELIO_IMAGES", IMAGES).div_ceil(2);
     let (modes, steps) = if share * 2 < MANY {
         (vec![*dice.pick(&[Mode::Async, Mode::NearSync])], STEPS)
     } else {
