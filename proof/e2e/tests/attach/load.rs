@@ -31,15 +31,18 @@ fn fio_verifies_every_block_size_at_places_of_any_sector_among_trims() {
     let test = "fio_verifies_every_block_size_at_places_of_any_sector_among_trims";
     let mut dice = Dice::of_test(test);
     let first = dice.below(3) as usize;
+    // Every other size is trimmed as well.
+    let mut trims = dice.chance(50);
     for (number, mode) in MODES.into_iter().enumerate() {
         let stage = Stage::new(mode, Bytes::mib(64));
         let device = stage.attach();
         for (_, size) in
             (0..).zip(sizes()).filter(|(at, _)| is_full() || (at + first) % 3 == number)
         {
+            trims = is_full() || !trims;
             let bytes = (size * 256).clamp(512 << 10, 16 << 20);
-            for how in ["--rw=randwrite", "--rw=randtrimwrite"] {
-                let job = [how, "--iodepth=16", "--blockalign=512"];
+            for how in &["--rw=randwrite", "--rw=randtrimwrite"][..1 + usize::from(trims)] {
+                let job = [*how, "--iodepth=16", "--blockalign=512"];
                 fio(&device, &job, size, bytes, dice.roll());
             }
         }
