@@ -186,11 +186,13 @@ fn trim(stage: &Stage, place: &Path) {
     helio_e2e::wait_level(&stage.pair, "paris");
     let before = [allocated(stage, "paris"), allocated(stage, "lyon")];
     fs::remove_file(place.join("large")).expect("it was there");
-    run(Command::new("sync").arg("-f").arg(place)).expect_success();
-    on("fstrim", &[], place).expect_success();
-    helio_e2e::wait_level(&stage.pair, "paris");
-    for (node, before) in ["paris", "lyon"].into_iter().zip(before) {
-        let after = allocated(stage, node);
-        assert!(after + (20 << 20) < before, "{node} gave back {before} - {after} bytes");
-    }
+    // xfs frees what a removed file had in the background, and trims nothing that its log may still need.
+    eventually(PATIENCE, "both nodes to give space back", || {
+        run(Command::new("sync").arg("-f").arg(place)).expect_success();
+        on("fstrim", &[], place).expect_success();
+        helio_e2e::wait_level(&stage.pair, "paris");
+        let after = [allocated(stage, "paris"), allocated(stage, "lyon")];
+        let freed = before.iter().zip(after).all(|(before, after)| after + (20 << 20) < *before);
+        freed.then_some(())
+    });
 }
