@@ -105,7 +105,16 @@ fn mix(value: u64) -> u64 {
 /// Where `HELIO_ROUNDS` is no number.
 #[must_use]
 pub fn rounds(otherwise: u64) -> u64 {
-    number("HELIO_ROUNDS").unwrap_or(otherwise)
+    times("HELIO_ROUNDS", otherwise)
+}
+
+/// How often a long story is told: what this variable of the environment says, else what the test asks for.
+///
+/// # Panics
+/// Where the variable is no number.
+#[must_use]
+pub fn times(variable: &str, otherwise: u64) -> u64 {
+    number(variable).unwrap_or(otherwise)
 }
 
 /// A number from the environment.

@@ -34,7 +34,7 @@ mod wan;
 
 pub use config::Config;
 pub use daemon::Daemon;
-pub use dice::{Dice, rounds};
+pub use dice::{Dice, rounds, times};
 pub use pair::{Pair, Plan};
 pub use port::free_port;
 pub use process::Group;

@@ -65,12 +65,12 @@ impl Group {
     }
 
     /// The pipes of its output, where the command asked for pipes and nobody took them before.
-    pub(crate) fn take_output(&mut self) -> (Option<ChildStdout>, Option<ChildStderr>) {
+    pub fn take_output(&mut self) -> (Option<ChildStdout>, Option<ChildStderr>) {
         (self.child.stdout.take(), self.child.stderr.take())
     }
 
     /// The pipe of its input, where the command asked for one and nobody took it before.
-    pub(crate) fn take_input(&mut self) -> Option<ChildStdin> {
+    pub fn take_input(&mut self) -> Option<ChildStdin> {
         self.child.stdin.take()
     }
 

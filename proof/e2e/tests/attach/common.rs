@@ -2,7 +2,7 @@
 //! A pair whose volume is attached, and what clears away after it however the test ends.
 
 use helio_e2e::{PATIENCE, assert_members_equal, begin, wait_level};
-use helio_testkit::{Pair, Plan, TempDir, Told, eventually, run, say_skipped};
+use helio_testkit::{Pair, Plan, TempDir, Told, eventually, rounds, run, say_skipped};
 use helio_units::{Bytes, Mode};
 use rustix::mount::{UnmountFlags, unmount};
 use serde_json::Value;
@@ -11,6 +11,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 pub(crate) const VOLUME: &str = "db/data";
+pub(crate) const MODES: [Mode; 3] = [Mode::Sync, Mode::NearSync, Mode::Async];
+/// So many rounds ask for everything, and not for a share that the seed chooses.
+const FULL: u64 = 200;
+
+/// Whether `HELIO_ROUNDS` asks for everything.
+pub(crate) fn is_full() -> bool {
+    rounds(0) >= FULL
+}
 
 /// Whether volumes can be attached here; says so where they cannot.
 pub(crate) fn possible() -> bool {

@@ -4,9 +4,14 @@
 
 mod claims;
 mod common;
+mod databases;
 mod ends;
 mod filesystems;
 mod hardships;
+mod images;
 mod lacking;
 mod load;
+mod powercut;
+mod recorder;
 mod secondary;
+mod workload;
