@@ -12,6 +12,7 @@ mod nameplate;
 mod open;
 mod prepare;
 mod refusal;
+mod sets;
 mod surroundings;
 
 pub use error::{Permanence, StoreError};
@@ -20,3 +21,4 @@ pub use member::{Member, StoreKind};
 pub use open::{Io, OpenOptions, open};
 pub use prepare::Space;
 pub use refusal::{OpenError, Refusal};
+pub use sets::{DiskSet, Reading, SetKind, sets};
