@@ -47,6 +47,8 @@ pub const SEED_END: &str = "/v1/groups/{group}/seed/end";
 pub const ATTACH: &str = "/v1/groups/{group}/attach";
 /// POST [`DetachRequest`](crate::DetachRequest): make one of it no more; [`Accepted`](crate::Accepted).
 pub const DETACH: &str = "/v1/groups/{group}/detach";
+/// POST [`ReleaseRequest`](crate::ReleaseRequest): give the stores of a group back; [`Accepted`](crate::Accepted).
+pub const RELEASE: &str = "/v1/groups/{group}/release";
 /// GET: [`Attachments`](crate::Attachments) of every group.
 pub const ATTACHMENTS: &str = "/v1/attachments";
 /// POST [`ApplyRequest`](crate::ApplyRequest): read the file again; [`ApplyReply`](crate::ApplyReply).

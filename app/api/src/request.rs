@@ -100,3 +100,18 @@ pub struct RecorderEvent {
     /// What, in a line for people.
     pub what: String,
 }
+
+/// Give the stores of a group back, as they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReleaseRequest {
+    /// The volume that is meant, where the group must have no other; without it, the whole group.
+    #[serde(default)]
+    pub volume: Option<String>,
+    /// What the group keeps of itself is not removed, but kept under another name.
+    #[serde(default)]
+    pub keep_metadata: bool,
+    /// Although the copy here is not consistent.
+    #[serde(default)]
+    pub force: bool,
+}

@@ -9,6 +9,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+mod adopt;
+pub use adopt::Adoption;
+
 /// Mirrors block volumes between two hosts, synchronously or not, over any distance, without a kernel module.
 #[derive(Debug, Parser)]
 #[command(name = "helio", version, max_term_width = 100)]
@@ -260,6 +263,23 @@ pub enum Verb {
         #[arg(value_name = "GROUP/VOLUME", value_parser = volume)]
         volume: (String, String),
         /// Although it is in use: who uses it has errors from then on.
+        #[arg(long)]
+        force: bool,
+        /// The daemon to ask.
+        #[command(flatten)]
+        at: At,
+    },
+    /// Put disks, partitions or files that hold data under mirroring, as they are. Not a byte of the data is changed.
+    Adopt(Adoption),
+    /// Give the volumes of a group back as disks of their own, as they are, and end the group on this node.
+    Release {
+        /// Which group; or its volume, where it has one only.
+        #[arg(value_name = "GROUP[/VOLUME]")]
+        what: String,
+        /// Keep what the group recorded of itself, under another name.
+        #[arg(long)]
+        keep_metadata: bool,
+        /// Although the copy here is not consistent: it is of no use then.
         #[arg(long)]
         force: bool,
         /// The daemon to ask.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The `helio` command: the daemon's front door, the operator's verbs, the quickstart, the lab.
 
+mod adopt;
 pub mod args;
 mod attach;
 mod before;
@@ -79,6 +80,10 @@ fn run(verb: Verb) -> Result<ExitCode> {
         }
         Verb::Attach { volume: None, json, at, .. } => attach::list(&at, json),
         Verb::Detach { volume, force, at } => attach::detach(&at, volume, force),
+        Verb::Adopt(wish) => adopt::adopt(wish),
+        Verb::Release { what, keep_metadata, force, at } => {
+            adopt::release(&at, &what, keep_metadata, force)
+        }
         Verb::Recorder { group, json, at } => verbs::recorder(&at, &group, json),
         Verb::Events { group, json, since, now, at } => {
             events::follow(&at, EventsRequest { group, since, now }, json)

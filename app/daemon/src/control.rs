@@ -25,8 +25,8 @@ use helio_api::event::Event;
 use helio_api::{
     Accepted, ApiError, ApplyReply, ApplyRequest, AttachRequest, Attachment, Attachments,
     DetachRequest, EventsRequest, Explanation, ModeRequest, Operation, PromoteRequest, QueueReply,
-    QueueRequest, RecorderDump, ResolveRequest, ReverseRequest, Status, UpdateRequest,
-    VerifyRequest, code,
+    QueueRequest, RecorderDump, ReleaseRequest, ResolveRequest, ReverseRequest, Status,
+    UpdateRequest, VerifyRequest, code,
 };
 use helio_units::Mode;
 pub(crate) use remote::Remote;
@@ -169,6 +169,13 @@ pub enum Command {
         /// Which volume, and how firmly.
         wish: DetachRequest,
     },
+    /// Give the stores of a group back.
+    Release {
+        /// Which group.
+        group: String,
+        /// What of it, and how firmly.
+        wish: ReleaseRequest,
+    },
     /// Show what is attached.
     Attachments,
     /// Read the configuration again.
@@ -286,6 +293,7 @@ fn handler(operation: Operation) -> MethodRouter<Arc<dyn Backend>> {
         Operation::SeedEnd => post(|s, p| on_group(s, p, |group| Command::SeedEnd { group })),
         Operation::Attach => post(attach),
         Operation::Detach => post(detach),
+        Operation::Release => post(release),
         Operation::Attachments => {
             get(|State(b): Shared| async move { ask(b, Command::Attachments).await })
         }
@@ -349,6 +357,10 @@ async fn attach(State(b): Shared, path: Named, Wish(wish): Wish<AttachRequest>) 
 
 async fn detach(State(b): Shared, path: Named, Wish(wish): Wish<DetachRequest>) -> Answered {
     ask(b, Command::Detach { group: named(path)?, wish }).await
+}
+
+async fn release(State(b): Shared, path: Named, Wish(wish): Wish<ReleaseRequest>) -> Answered {
+    ask(b, Command::Release { group: named(path)?, wish }).await
 }
 
 async fn apply(State(b): Shared, Wish(wish): Wish<ApplyRequest>) -> Answered {

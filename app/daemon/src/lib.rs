@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The daemon: reads the configuration, opens what it names, runs the shard and the control server, stops cleanly.
 
+pub mod adopt;
 mod attach;
 mod backend;
 pub mod config;
@@ -9,8 +10,10 @@ mod descriptors;
 mod digest;
 mod events;
 mod hooks;
+pub mod offline;
 mod open;
 mod patience;
+mod released;
 mod saved;
 pub mod sealed;
 mod shard;
@@ -22,7 +25,6 @@ pub use trust::KEY_FILE;
 use anyhow::{Context, Result, anyhow};
 use attach::Attaches;
 use backend::{Daemon, ShardHandle};
-use config::Config;
 use control::Remote;
 use events::Hub;
 use helio_driver::{Address, AnyDriver, Driver};
@@ -31,7 +33,7 @@ use shard::{Ask, Clock, Listeners, Shard};
 use std::io::Read;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, RwLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -80,7 +82,7 @@ pub fn run(options: &Options) -> Result<()> {
     if let Err(error) = helio_attach::be_flusher() {
         tracing::debug!(%error, "not told to the kernel that writes to disks wait for us");
     }
-    let config = Config::load(&options.config)?;
+    let config = released::load(&options.config, &options.state)?;
     let name = &options.node;
     let view = config.for_node(name)?;
     let listen = view.node.listen;
@@ -93,6 +95,7 @@ pub fn run(options: &Options) -> Result<()> {
     }
     let own = trust::own_key(&view, &state.path)?;
     let plans = open::plans(&view, name, &state, own.as_ref())?;
+    adopt::tell_spread(&config, name);
     let errands = plans.iter().map(Errands::of).collect();
     let clients = client_addresses(&state, view.node.nbd)?;
     let listeners = Listeners {
@@ -123,6 +126,7 @@ pub fn run(options: &Options) -> Result<()> {
         config_path: options.config.clone(),
         config,
         state: state.path.clone(),
+        released: RwLock::default(),
         trusted,
         shard: handle.clone(),
         hub,

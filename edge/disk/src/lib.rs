@@ -18,6 +18,7 @@ mod surroundings;
 pub use error::{Permanence, StoreError};
 pub use identity::{DeviceNumber, MemberIdentity};
 pub use member::{Member, StoreKind};
+pub use nameplate::{forget_name, is_named};
 pub use open::{Io, OpenOptions, open};
 pub use prepare::Space;
 pub use refusal::{OpenError, Refusal};

@@ -142,6 +142,13 @@ impl Attaches {
         Ok(format!("{title} is detached"))
     }
 
+    /// What of a group is attached, or is to be.
+    pub(crate) async fn of_group(&self, group: &str) -> Vec<String> {
+        let desk = self.desk.lock().await;
+        let names = desk.entries.keys().filter(|(of, _)| of == group);
+        names.map(|(group, volume)| format!("{group}/{volume}")).collect()
+    }
+
     pub(crate) async fn list(&self) -> Attachments {
         let desk = self.desk.lock().await;
         let mut attachments = Vec::new();

@@ -2,6 +2,7 @@
 //! Volumes as devices of this machine: what `helio attach` makes is a disk, for file systems and for fio, over restarts
 //! and kills. Needs root, FUSE and loop devices, and says so where they are not.
 
+mod adopt;
 mod claims;
 mod common;
 mod ends;

@@ -102,6 +102,12 @@ impl Attached {
         ours.map(|device| device.name.as_str()).collect()
     }
 
+    /// All devices of a group, also those that end, as operators know them.
+    pub(crate) fn devices(&self, group: usize) -> Vec<&str> {
+        let devices = self.slots.iter().flatten().filter(|d| d.place.group == group);
+        devices.map(|device| device.name.as_str()).collect()
+    }
+
     /// Groups that devices asked something of since the last call; some more than once.
     pub(crate) fn groups_told(&mut self) -> std::vec::Drain<'_, usize> {
         self.told.drain(..)
