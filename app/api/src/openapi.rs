@@ -10,7 +10,7 @@ use crate::{
     Accepted, ApiError, ApplyReply, ApplyRequest, AttachRequest, Attachment, Attachments,
     DetachRequest, EventsRequest, Explanation, ModeRequest, PromoteRequest, QueueReply,
     QueueRequest, RecorderDump, ReleaseRequest, ResolveRequest, ReverseRequest, Status,
-    UpdateRequest, VerifyRequest,
+    SwitchRequest, UpdateRequest, VerifyRequest,
 };
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
@@ -139,6 +139,7 @@ fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
         Operation::Verify => types.request::<VerifyRequest>(),
         Operation::Attach => types.request::<AttachRequest>(),
         Operation::Detach => types.request::<DetachRequest>(),
+        Operation::Switch => types.request::<SwitchRequest>(),
         Operation::Release => types.request::<ReleaseRequest>(),
         Operation::Apply => types.request::<ApplyRequest>(),
         Operation::Status
@@ -148,7 +149,6 @@ fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
         | Operation::Log
         | Operation::Full
         | Operation::Demote
-        | Operation::Switch
         | Operation::Explain
         | Operation::Queue
         | Operation::QueueReset

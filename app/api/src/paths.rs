@@ -19,7 +19,8 @@ pub const FULL: &str = "/v1/groups/{group}/full";
 pub const PROMOTE: &str = "/v1/groups/{group}/promote";
 /// POST without a body: make this node secondary; [`Accepted`](crate::Accepted).
 pub const DEMOTE: &str = "/v1/groups/{group}/demote";
-/// POST without a body: change roles with the other node, from either; [`Accepted`](crate::Accepted) when it serves.
+/// POST [`SwitchRequest`](crate::SwitchRequest), or nothing: change roles with the other node, from either;
+/// [`Accepted`](crate::Accepted) when it serves.
 pub const SWITCH: &str = "/v1/groups/{group}/switch";
 /// GET: [`Explanation`](crate::Explanation), how the two nodes stand to each other.
 pub const EXPLAIN: &str = "/v1/groups/{group}/explain";

@@ -101,6 +101,15 @@ pub struct RecorderEvent {
     pub what: String,
 }
 
+/// Change roles with the other node. The body may be left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SwitchRequest {
+    /// Although this node has a volume of the group attached: who uses it has errors from then on.
+    #[serde(default)]
+    pub force: bool,
+}
+
 /// Give the stores of a group back, as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

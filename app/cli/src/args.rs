@@ -185,6 +185,9 @@ pub enum Verb {
     Switch {
         /// Which group.
         group: String,
+        /// Although this node has a volume of it attached: who uses it has errors from then on.
+        #[arg(long)]
+        force: bool,
         /// Return only when the copies are equal again behind the new primary.
         #[arg(long)]
         wait: bool,

@@ -68,7 +68,7 @@ fn run(verb: Verb) -> Result<ExitCode> {
         }
         Verb::Verify { wish, at } => verify::run(&at, wish),
         Verb::Demote { group, at } => verbs::demote(&at, &group),
-        Verb::Switch { group, wait, at } => roles::switch(&at, &group, wait),
+        Verb::Switch { group, force, wait, at } => roles::switch(&at, &group, force, wait),
         Verb::Explain { group, json, at } => roles::explain(&at, &group, json),
         Verb::Resolve { group, discard, yes, save, at } => {
             roles::resolve(&at, &group, discard, yes, save)

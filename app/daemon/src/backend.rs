@@ -120,7 +120,11 @@ impl Backend for Daemon {
                 Command::Demote { group } => {
                     self.carry_out(group, helio_engine::Command::Demote).await
                 }
-                Command::Switch { group } => {
+                Command::Switch { group, force } => {
+                    self.known(&group)?;
+                    if force {
+                        self.attaches.end_of_group(&group).await;
+                    }
                     self.carry_out(group, helio_engine::Command::Switch).await
                 }
                 Command::Explain { group } => self.explanation(group).await.map(Reply::Explained),

@@ -26,7 +26,7 @@ use helio_api::{
     Accepted, ApiError, ApplyReply, ApplyRequest, AttachRequest, Attachment, Attachments,
     DetachRequest, EventsRequest, Explanation, ModeRequest, Operation, PromoteRequest, QueueReply,
     QueueRequest, RecorderDump, ReleaseRequest, ResolveRequest, ReverseRequest, Status,
-    UpdateRequest, VerifyRequest, code,
+    SwitchRequest, UpdateRequest, VerifyRequest, code,
 };
 use helio_units::Mode;
 pub(crate) use remote::Remote;
@@ -91,6 +91,8 @@ pub enum Command {
     Switch {
         /// Which group.
         group: String,
+        /// Although it is attached here: who uses it has errors from then on.
+        force: bool,
     },
     /// Tell how the two nodes stand to each other.
     Explain {
@@ -278,7 +280,7 @@ fn handler(operation: Operation) -> MethodRouter<Arc<dyn Backend>> {
         Operation::Update => post(update),
         Operation::Full => post(|s, p| on_group(s, p, |group| Command::Full { group })),
         Operation::Demote => post(|s, p| on_group(s, p, |group| Command::Demote { group })),
-        Operation::Switch => post(|s, p| on_group(s, p, |group| Command::Switch { group })),
+        Operation::Switch => post(switch),
         Operation::Explain => get(|s, p| on_group(s, p, |group| Command::Explain { group })),
         Operation::Resolve => post(resolve),
         Operation::Reverse => post(reverse),
@@ -347,6 +349,15 @@ async fn set_queue(State(b): Shared, path: Named, Wish(wish): Wish<QueueRequest>
     ask(b, Command::QueueSet { group: named(path)?, wish }).await
 }
 
+async fn switch(
+    State(b): Shared,
+    path: Named,
+    Wish(wish): Wish<Option<SwitchRequest>>,
+) -> Answered {
+    let SwitchRequest { force } = wish.unwrap_or_default();
+    ask(b, Command::Switch { group: named(path)?, force }).await
+}
+
 async fn verify(State(b): Shared, path: Named, Wish(wish): Wish<VerifyRequest>) -> Answered {
     ask(b, Command::Verify { group: named(path)?, wish }).await
 }
@@ -409,7 +420,9 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Wish<T> {
             let remedy = format!("send at most {BODY_BYTES_MAX} bytes");
             Refused(ApiError::new(code::TOO_LARGE, text, remedy))
         })?;
-        serde_json::from_slice(&body).map(Self).map_err(|error| {
+        // Where nothing need be said, nothing may be.
+        let body: &[u8] = if body.is_empty() { b"null" } else { &body };
+        serde_json::from_slice(body).map(Self).map_err(|error| {
             let text = format!("the request's body cannot be read: {error}");
             Refused(ApiError::new(code::BAD_REQUEST, text, "send the JSON of the API's version"))
         })

@@ -264,7 +264,7 @@ async fn terminated() -> Result<()> {
     Ok(())
 }
 
-async fn stop_cleanly(attaches: &Attaches, handle: &ShardHandle) -> Result<()> {
+async fn stop_cleanly(attaches: &Arc<Attaches>, handle: &ShardHandle) -> Result<()> {
     sd_notify::notify(&[sd_notify::NotifyState::Stopping])
         .unwrap_or_else(|error| tracing::debug!(%error, "no service manager"));
     leave(attaches).await?;
@@ -276,12 +276,18 @@ async fn stop_cleanly(attaches: &Attaches, handle: &ShardHandle) -> Result<()> {
 
 /// Gives the devices free that nobody uses, and waits for those that are used until their users go, or somebody
 /// insists.
-async fn leave(attaches: &Attaches) -> Result<()> {
+async fn leave(attaches: &Arc<Attaches>) -> Result<()> {
     let insisted = terminated();
     tokio::pin!(insisted);
     let mut told = String::new();
     loop {
-        let used = attaches.leave().await;
+        let looking = Arc::clone(attaches);
+        // Whoever insists does not wait for a flush that waits for the peer.
+        let looking = tokio::spawn(async move { looking.leave().await });
+        let used = tokio::select! {
+            used = looking => used?,
+            insisted = &mut insisted => return insisted,
+        };
         if used.is_empty() {
             return Ok(());
         }

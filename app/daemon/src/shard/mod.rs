@@ -267,6 +267,12 @@ impl<D: Driver> Shard<D> {
     }
 
     fn stir_clients_groups(&mut self) {
+        for index in self.attached.changed() {
+            let devices = self.attached.writers(index);
+            let by = (!devices.is_empty()).then(|| format!("attached as {}", devices.join(", ")));
+            self.rota.stir(index);
+            self.groups[index].tell(self.clock.now(), helio_engine::Event::Held { by });
+        }
         let Self { clients, attached, rota, .. } = self;
         let told = clients.groups_told().chain(attached.groups_told());
         told.for_each(|index| rota.stir(index));
