@@ -250,6 +250,9 @@ pub enum Verb {
         /// How the kernel is reached.
         #[arg(long, value_enum, default_value_t = ViaWord::Auto)]
         via: ViaWord,
+        /// How long it may take until the volume can be attached: until this node is primary, say.
+        #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "list")]
+        wait: Option<Duration>,
         /// Show what is attached, or is to be.
         #[arg(long)]
         list: bool,

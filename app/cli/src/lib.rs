@@ -75,8 +75,8 @@ fn run(verb: Verb) -> Result<ExitCode> {
         }
         Verb::Seed { verb: Seed::Begin { group, at } } => verbs::seed_begin(&at, &group),
         Verb::Seed { verb: Seed::End { group, wait, at } } => verbs::seed_end(&at, &group, wait),
-        Verb::Attach { volume: Some(volume), read_only, via, at, .. } => {
-            attach::attach(&at, volume, read_only, via.into())
+        Verb::Attach { volume: Some(volume), read_only, via, wait, at, .. } => {
+            attach::attach(&at, volume, read_only, via.into(), wait.unwrap_or_default())
         }
         Verb::Attach { volume: None, json, at, .. } => attach::list(&at, json),
         Verb::Detach { volume, force, at } => attach::detach(&at, volume, force),

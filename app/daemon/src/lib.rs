@@ -243,6 +243,7 @@ impl RunningErrands {
 fn run_errands(errands: Vec<Errands>, daemon: &Arc<Daemon>) -> RunningErrands {
     let mut running = RunningErrands { keepers: JoinSet::new(), hooks: JoinSet::new() };
     running.hooks.spawn(attach::keep_up(Arc::clone(&daemon.attaches)));
+    running.hooks.spawn(tell_alive(daemon.shard.clone()));
     running.hooks.spawn(hooks::follow(Arc::clone(daemon), Arc::clone(&daemon.hub)));
     for Errands { group, verified, asks } in errands {
         let file = verified::path(&daemon.state, &group);
@@ -250,6 +251,20 @@ fn run_errands(errands: Vec<Errands>, daemon: &Arc<Daemon>) -> RunningErrands {
         running.keepers.spawn(verified::keep_up(file, verified));
     }
     running
+}
+
+/// Tells a service manager that wants to know that the shard answers, for as long as it does.
+async fn tell_alive(shard: ShardHandle) {
+    let Some(within) = sd_notify::watchdog_enabled() else { return };
+    let mut looks = tokio::time::interval(within / 3);
+    loop {
+        looks.tick().await;
+        match shard.answer(|reply| Ask::Running { reply }).await {
+            Ok(_) => sd_notify::notify(&[sd_notify::NotifyState::Watchdog])
+                .unwrap_or_else(|error| tracing::debug!(%error, "no service manager")),
+            Err(error) => tracing::debug!(%error, "the shard was not asked"),
+        }
+    }
 }
 
 /// Waits for SIGTERM or SIGINT.

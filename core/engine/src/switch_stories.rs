@@ -308,7 +308,7 @@ fn what_was_asked_just_before_clients_are_let_go_is_still_answered() {
 fn a_peer_does_not_take_the_role_from_who_is_served_here() {
     let mut desk = Desk::replicating(Mode::Sync);
     desk.tell(Event::Held { by: Some("attached as /dev/x".into()) });
-    desk.message(Message::Roles(Roles::SwitchWanted));
+    desk.hear(Message::Roles(Roles::SwitchWanted));
     assert!(desk.engine.is_primary() && desk.saves.is_empty());
     let denied = desk.said.iter().rev().find_map(|said| match said {
         Message::PromoteReply { granted, text } => Some((*granted, text.clone())),
@@ -317,7 +317,7 @@ fn a_peer_does_not_take_the_role_from_who_is_served_here() {
     let (granted, text) = denied.expect("a word");
     assert!(!granted && text.contains("attached as /dev/x"), "{text}");
     desk.tell(Event::Held { by: None });
-    desk.message(Message::Roles(Roles::SwitchWanted));
+    desk.hear(Message::Roles(Roles::SwitchWanted));
     desk.store_all();
     assert_eq!(desk.save(true).role, Role::Secondary);
 }

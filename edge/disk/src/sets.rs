@@ -63,6 +63,9 @@ pub fn sets(size: u64, read: &mut Reading<'_>) -> Vec<DiskSet> {
     found.into_iter().flatten().collect()
 }
 
+/// Most letters of a name that are told.
+const LONGEST_NAME: usize = 128;
+
 /// A disk that is looked at.
 struct Disk<'a, 'b> {
     size: u64,
@@ -97,9 +100,13 @@ fn uuid_at(bytes: &[u8], at: usize) -> Option<String> {
 /// A name that ends with its first zero; none where it is empty.
 fn name_in(bytes: &[u8]) -> Option<String> {
     let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
-    let name = String::from_utf8_lossy(name).into_owned();
-    let clean: String = name.chars().filter(|c| !c.is_control()).collect();
-    (!clean.is_empty()).then_some(clean)
+    let name = clean(&String::from_utf8_lossy(name));
+    (!name.is_empty()).then_some(name)
+}
+
+/// What can be shown of a text, and no more than a line holds.
+fn clean(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(LONGEST_NAME).collect()
 }
 
 #[cfg(test)]

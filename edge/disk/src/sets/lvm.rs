@@ -9,7 +9,7 @@
 //! ```
 //! The area is a ring behind its first 512 bytes, so that a text may go on there.
 
-use super::{Disk, DiskSet, SetKind, u32_at, u64_at};
+use super::{Disk, DiskSet, SetKind, clean, u32_at, u64_at};
 
 const SECTOR: usize = 512;
 const LONGEST_TEXT: u64 = 1 << 20;
@@ -55,10 +55,11 @@ fn text(disk: &mut Disk<'_, '_>, area: u64) -> Option<String> {
 
 fn group(text: &str) -> Option<DiskSet> {
     let (name, rest) = text.split_once('{')?;
-    let id = |text: &str| Some(text.split_once("id = \"")?.1.split_once('"')?.0.to_owned());
+    let (_, id) = rest.split_once("id = \"")?;
+    let (id, _) = id.split_once('"')?;
     let (_, disks) = rest.split_once("physical_volumes {")?;
     let disks = disks.split("logical_volumes {").next().unwrap_or(disks);
     let disks = disks.lines().filter(|line| line.trim_start().starts_with("id = \"")).count();
-    let name = Some(name.trim().to_owned()).filter(|name| !name.is_empty());
-    Some(DiskSet { kind: SetKind::Lvm, id: id(rest)?, name, disks: disks as u64 })
+    let name = Some(clean(name.trim())).filter(|name| !name.is_empty());
+    Some(DiskSet { kind: SetKind::Lvm, id: clean(id), name, disks: disks as u64 })
 }
