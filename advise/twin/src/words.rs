@@ -43,6 +43,7 @@ pub(crate) fn of_event(event: &Event) -> Option<String> {
         Event::Reconfigure { .. } => "<- configuration changed".to_owned(),
         Event::VerifyRemembered(memory) => format!("<- verify remembered: {memory:?}"),
         Event::HookAnswered { refused } => format!("<- hook answered: {refused:?}"),
+        Event::Held { by } => format!("<- held by {by:?}"),
         Event::Tick | Event::LinkTook { .. } => return None,
     })
 }

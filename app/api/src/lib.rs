@@ -32,7 +32,7 @@ pub use peer::{BufferStatus, Connection, LinkStatus, PeerStatus};
 pub use queue::{Memory, QueueReply, QueueRequest, QueueSettings, WhenFull};
 pub use request::{
     Accepted, ApplyReply, ApplyRequest, EventsRequest, ModeRequest, PromoteRequest, RecorderDump,
-    RecorderEvent, UpdateRequest,
+    RecorderEvent, ReleaseRequest, SwitchRequest, UpdateRequest,
 };
 pub use roles::{Explanation, ResolveRequest, ReverseRequest, Row};
 pub use status::{

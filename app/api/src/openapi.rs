@@ -9,8 +9,8 @@ use crate::operation::{Method, Operation};
 use crate::{
     Accepted, ApiError, ApplyReply, ApplyRequest, AttachRequest, Attachment, Attachments,
     DetachRequest, EventsRequest, Explanation, ModeRequest, PromoteRequest, QueueReply,
-    QueueRequest, RecorderDump, ResolveRequest, ReverseRequest, Status, UpdateRequest,
-    VerifyRequest,
+    QueueRequest, RecorderDump, ReleaseRequest, ResolveRequest, ReverseRequest, Status,
+    SwitchRequest, UpdateRequest, VerifyRequest,
 };
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
@@ -139,6 +139,8 @@ fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
         Operation::Verify => types.request::<VerifyRequest>(),
         Operation::Attach => types.request::<AttachRequest>(),
         Operation::Detach => types.request::<DetachRequest>(),
+        Operation::Switch => types.request::<SwitchRequest>(),
+        Operation::Release => types.request::<ReleaseRequest>(),
         Operation::Apply => types.request::<ApplyRequest>(),
         Operation::Status
         | Operation::Group
@@ -147,7 +149,6 @@ fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
         | Operation::Log
         | Operation::Full
         | Operation::Demote
-        | Operation::Switch
         | Operation::Explain
         | Operation::Queue
         | Operation::QueueReset
@@ -185,7 +186,8 @@ fn reply(operation: Operation, types: &mut Types) -> Value {
         | Operation::VerifyStop
         | Operation::SeedBegin
         | Operation::SeedEnd
-        | Operation::Detach => types.reply::<Accepted>(),
+        | Operation::Detach
+        | Operation::Release => types.reply::<Accepted>(),
         Operation::Attach => types.reply::<Attachment>(),
         Operation::Attachments => types.reply::<Attachments>(),
         Operation::Explain => types.reply::<Explanation>(),

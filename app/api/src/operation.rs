@@ -62,6 +62,8 @@ pub enum Operation {
     Attach,
     /// Make a device of it no more.
     Detach,
+    /// Give the stores of a group back.
+    Release,
     /// Show what is attached.
     Attachments,
     /// Read the file again.
@@ -72,7 +74,7 @@ pub enum Operation {
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::Status,
         Self::Group,
         Self::Recorder,
@@ -96,6 +98,7 @@ impl Operation {
         Self::SeedEnd,
         Self::Attach,
         Self::Detach,
+        Self::Release,
         Self::Attachments,
         Self::Apply,
         Self::Document,
@@ -128,6 +131,7 @@ impl Operation {
             Self::SeedEnd => paths::SEED_END,
             Self::Attach => paths::ATTACH,
             Self::Detach => paths::DETACH,
+            Self::Release => paths::RELEASE,
             Self::Attachments => paths::ATTACHMENTS,
             Self::Apply => paths::APPLY,
             Self::Document => paths::DOCUMENT,
@@ -163,6 +167,7 @@ impl Operation {
             | Self::SeedEnd
             | Self::Attach
             | Self::Detach
+            | Self::Release
             | Self::Apply => Method::Post,
         }
     }
@@ -194,6 +199,7 @@ impl Operation {
             Self::SeedEnd => "seed-end",
             Self::Attach => "attach",
             Self::Detach => "detach",
+            Self::Release => "release",
             Self::Attachments => "attachments",
             Self::Apply => "apply",
             Self::Document => "document",
@@ -245,6 +251,9 @@ impl Operation {
                 "Make a block device of this machine of a volume; it comes back after a restart."
             }
             Self::Detach => "Make a device of a volume no more.",
+            Self::Release => {
+                "End a group on this node and give its stores back as they are, without a trace of it."
+            }
             Self::Attachments => "Show the volumes that are devices of this machine, or are to be.",
             Self::Apply => {
                 "Read the configuration file again and change what can change while running."

@@ -19,7 +19,8 @@ pub const FULL: &str = "/v1/groups/{group}/full";
 pub const PROMOTE: &str = "/v1/groups/{group}/promote";
 /// POST without a body: make this node secondary; [`Accepted`](crate::Accepted).
 pub const DEMOTE: &str = "/v1/groups/{group}/demote";
-/// POST without a body: change roles with the other node, from either; [`Accepted`](crate::Accepted) when it serves.
+/// POST [`SwitchRequest`](crate::SwitchRequest), or nothing: change roles with the other node, from either;
+/// [`Accepted`](crate::Accepted) when it serves.
 pub const SWITCH: &str = "/v1/groups/{group}/switch";
 /// GET: [`Explanation`](crate::Explanation), how the two nodes stand to each other.
 pub const EXPLAIN: &str = "/v1/groups/{group}/explain";
@@ -47,6 +48,8 @@ pub const SEED_END: &str = "/v1/groups/{group}/seed/end";
 pub const ATTACH: &str = "/v1/groups/{group}/attach";
 /// POST [`DetachRequest`](crate::DetachRequest): make one of it no more; [`Accepted`](crate::Accepted).
 pub const DETACH: &str = "/v1/groups/{group}/detach";
+/// POST [`ReleaseRequest`](crate::ReleaseRequest): give the stores of a group back; [`Accepted`](crate::Accepted).
+pub const RELEASE: &str = "/v1/groups/{group}/release";
 /// GET: [`Attachments`](crate::Attachments) of every group.
 pub const ATTACHMENTS: &str = "/v1/attachments";
 /// POST [`ApplyRequest`](crate::ApplyRequest): read the file again; [`ApplyReply`](crate::ApplyReply).

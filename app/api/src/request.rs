@@ -100,3 +100,27 @@ pub struct RecorderEvent {
     /// What, in a line for people.
     pub what: String,
 }
+
+/// Change roles with the other node. The body may be left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SwitchRequest {
+    /// Although this node has a volume of the group attached: who uses it has errors from then on.
+    #[serde(default)]
+    pub force: bool,
+}
+
+/// Give the stores of a group back, as they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReleaseRequest {
+    /// The volume that is meant, where the group must have no other; without it, the whole group.
+    #[serde(default)]
+    pub volume: Option<String>,
+    /// What the group keeps of itself is not removed, but kept under another name.
+    #[serde(default)]
+    pub keep_metadata: bool,
+    /// Although the copy here is not consistent.
+    #[serde(default)]
+    pub force: bool,
+}

@@ -9,6 +9,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+mod adopt;
+pub use adopt::Adoption;
+
 /// Mirrors block volumes between two hosts, synchronously or not, over any distance, without a kernel module.
 #[derive(Debug, Parser)]
 #[command(name = "helio", version, max_term_width = 100)]
@@ -182,6 +185,9 @@ pub enum Verb {
     Switch {
         /// Which group.
         group: String,
+        /// Although this node has a volume of it attached: who uses it has errors from then on.
+        #[arg(long)]
+        force: bool,
         /// Return only when the copies are equal again behind the new primary.
         #[arg(long)]
         wait: bool,
@@ -244,6 +250,9 @@ pub enum Verb {
         /// How the kernel is reached.
         #[arg(long, value_enum, default_value_t = ViaWord::Auto)]
         via: ViaWord,
+        /// How long it may take until the volume can be attached: until this node is primary, say.
+        #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "list")]
+        wait: Option<Duration>,
         /// Show what is attached, or is to be.
         #[arg(long)]
         list: bool,
@@ -260,6 +269,23 @@ pub enum Verb {
         #[arg(value_name = "GROUP/VOLUME", value_parser = volume)]
         volume: (String, String),
         /// Although it is in use: who uses it has errors from then on.
+        #[arg(long)]
+        force: bool,
+        /// The daemon to ask.
+        #[command(flatten)]
+        at: At,
+    },
+    /// Put disks, partitions or files that hold data under mirroring, as they are. Not a byte of the data is changed.
+    Adopt(Adoption),
+    /// Give the volumes of a group back as disks of their own, as they are, and end the group on this node.
+    Release {
+        /// Which group; or its volume, where it has one only.
+        #[arg(value_name = "GROUP[/VOLUME]")]
+        what: String,
+        /// Keep what the group recorded of itself, under another name.
+        #[arg(long)]
+        keep_metadata: bool,
+        /// Although the copy here is not consistent: it is of no use then.
         #[arg(long)]
         force: bool,
         /// The daemon to ask.

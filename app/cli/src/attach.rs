@@ -2,14 +2,18 @@
 //! `helio attach` and `helio detach`: volumes as devices of the node's machine.
 
 use crate::args::At;
-use crate::client::Client;
+use crate::client::{Client, ClientError};
 use crate::render::line;
-use crate::verbs::{accepted, print};
+use crate::verbs::{accepted, pause, print};
 use anyhow::Result;
 use helio_api::{
     Accepted, AttachRequest, AttachState, Attachment, Attachments, DetachRequest, Via, paths,
 };
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// How often an attach that may wait is tried.
+const TRY_EVERY: Duration = Duration::from_millis(200);
 
 /// Prints the path of the device, alone, so that scripts can use it.
 pub(crate) fn attach(
@@ -17,10 +21,19 @@ pub(crate) fn attach(
     (group, volume): (String, String),
     read_only: bool,
     via: Via,
+    wait: Duration,
 ) -> Result<ExitCode> {
     let wish = AttachRequest { volume, read_only, via };
     let path = paths::of_group(paths::ATTACH, &group);
-    let made: Attachment = Client::new(at)?.post(&path, &wish)?;
+    let (client, until) = (Client::new(at)?, Instant::now() + wait);
+    let made: Attachment = loop {
+        match client.post(&path, &wish) {
+            Err(ClientError::Refused(why)) if why.retry && Instant::now() < until => {
+                pause(TRY_EVERY);
+            }
+            other => break other?,
+        }
+    };
     if let Some(reason) = &made.reason {
         eprintln!("no block device: {reason}");
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The `helio` command: the daemon's front door, the operator's verbs, the quickstart, the lab.
 
+mod adopt;
 pub mod args;
 mod attach;
 mod before;
@@ -67,18 +68,22 @@ fn run(verb: Verb) -> Result<ExitCode> {
         }
         Verb::Verify { wish, at } => verify::run(&at, wish),
         Verb::Demote { group, at } => verbs::demote(&at, &group),
-        Verb::Switch { group, wait, at } => roles::switch(&at, &group, wait),
+        Verb::Switch { group, force, wait, at } => roles::switch(&at, &group, force, wait),
         Verb::Explain { group, json, at } => roles::explain(&at, &group, json),
         Verb::Resolve { group, discard, yes, save, at } => {
             roles::resolve(&at, &group, discard, yes, save)
         }
         Verb::Seed { verb: Seed::Begin { group, at } } => verbs::seed_begin(&at, &group),
         Verb::Seed { verb: Seed::End { group, wait, at } } => verbs::seed_end(&at, &group, wait),
-        Verb::Attach { volume: Some(volume), read_only, via, at, .. } => {
-            attach::attach(&at, volume, read_only, via.into())
+        Verb::Attach { volume: Some(volume), read_only, via, wait, at, .. } => {
+            attach::attach(&at, volume, read_only, via.into(), wait.unwrap_or_default())
         }
         Verb::Attach { volume: None, json, at, .. } => attach::list(&at, json),
         Verb::Detach { volume, force, at } => attach::detach(&at, volume, force),
+        Verb::Adopt(wish) => adopt::adopt(wish),
+        Verb::Release { what, keep_metadata, force, at } => {
+            adopt::release(&at, &what, keep_metadata, force)
+        }
         Verb::Recorder { group, json, at } => verbs::recorder(&at, &group, json),
         Verb::Events { group, json, since, now, at } => {
             events::follow(&at, EventsRequest { group, since, now }, json)

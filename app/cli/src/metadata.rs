@@ -9,11 +9,12 @@ pub(crate) use accept::accept;
 use crate::verbs::print;
 use anyhow::{Context, Result, bail};
 use crc_fast::CrcAlgorithm;
-use helio_ledger::{Description, MetadataFile, PAGE_BYTES, PairState, describe, fields};
+use helio_daemon::offline::OnDisk;
+use helio_ledger::{Description, PairState, describe, fields};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -24,22 +25,6 @@ const UNSOUND: u8 = 1;
 
 fn checksum(bytes: &[u8]) -> u32 {
     crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
-}
-
-/// A file that is read page by page.
-struct OnDisk {
-    file: File,
-    length: u64,
-}
-
-impl MetadataFile for OnDisk {
-    fn length(&self) -> u64 {
-        self.length
-    }
-
-    fn page(&self, offset: u64, into: &mut [u8; PAGE_BYTES]) -> bool {
-        self.file.read_exact_at(into, offset).is_ok()
-    }
 }
 
 /// The file of a group in a state directory, or the file itself where the name is a path.

@@ -7,13 +7,13 @@ use crate::render::line;
 use crate::verbs::{accepted, confirmed, print};
 use crate::wait;
 use anyhow::{Context, Result};
-use helio_api::{Accepted, Explanation, ResolveRequest, ReverseRequest, paths};
+use helio_api::{Accepted, Explanation, ResolveRequest, ReverseRequest, SwitchRequest, paths};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-pub(crate) fn switch(at: &At, group: &str, wait: bool) -> Result<ExitCode> {
+pub(crate) fn switch(at: &At, group: &str, force: bool, wait: bool) -> Result<ExitCode> {
     let client = Client::new(at)?;
-    accepted(&client.post(&paths::of_group(paths::SWITCH, group), &())?)?;
+    accepted(&client.post(&paths::of_group(paths::SWITCH, group), &SwitchRequest { force })?)?;
     if wait { wait::level(&client, group) } else { Ok(ExitCode::SUCCESS) }
 }
 

@@ -3,6 +3,7 @@
 
 mod apply;
 mod queue;
+mod release;
 mod roles;
 mod verify;
 
@@ -14,9 +15,10 @@ use crate::shard::{Ask, Clock};
 use crate::trust::Trusted;
 use helio_api::{Accepted, ApiError, EventsRequest, RecorderDump, Status, code};
 use helio_driver::Waker;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
 
@@ -87,6 +89,8 @@ pub(crate) struct Daemon {
     pub(crate) config: Config,
     /// The state directory, where this node's key is.
     pub(crate) state: PathBuf,
+    /// The groups that were released since, and are served no more.
+    pub(crate) released: RwLock<BTreeSet<String>>,
     /// Who is trusted now; the control listener looks here.
     pub(crate) trusted: watch::Sender<Trusted>,
     pub(crate) shard: ShardHandle,
@@ -116,7 +120,11 @@ impl Backend for Daemon {
                 Command::Demote { group } => {
                     self.carry_out(group, helio_engine::Command::Demote).await
                 }
-                Command::Switch { group } => {
+                Command::Switch { group, force } => {
+                    self.known(&group)?;
+                    if force {
+                        self.attaches.end_of_group(&group).await;
+                    }
                     self.carry_out(group, helio_engine::Command::Switch).await
                 }
                 Command::Explain { group } => self.explanation(group).await.map(Reply::Explained),
@@ -154,6 +162,7 @@ impl Backend for Daemon {
                     let done = to_the_end(async move { attaches.detach(&group, &wish).await });
                     done.await.map(accepted)
                 }
+                Command::Release { group, wish } => self.release(group, wish).await,
                 Command::Attachments => Ok(Reply::Attachments(self.attaches.list().await)),
                 Command::Recorder { group } => {
                     self.known(&group)?;
@@ -177,8 +186,9 @@ impl Backend for Daemon {
 
 impl Daemon {
     fn groups(&self) -> Vec<String> {
+        let released = self.released.read().unwrap_or_else(PoisonError::into_inner);
         let mine = self.config.groups.iter().filter(|(_, group)| group.nodes.contains(&self.node));
-        mine.map(|(name, _)| name.clone()).collect()
+        mine.map(|(name, _)| name.clone()).filter(|name| !released.contains(name)).collect()
     }
 
     fn known(&self, group: &str) -> Result<(), ApiError> {

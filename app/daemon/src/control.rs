@@ -25,8 +25,8 @@ use helio_api::event::Event;
 use helio_api::{
     Accepted, ApiError, ApplyReply, ApplyRequest, AttachRequest, Attachment, Attachments,
     DetachRequest, EventsRequest, Explanation, ModeRequest, Operation, PromoteRequest, QueueReply,
-    QueueRequest, RecorderDump, ResolveRequest, ReverseRequest, Status, UpdateRequest,
-    VerifyRequest, code,
+    QueueRequest, RecorderDump, ReleaseRequest, ResolveRequest, ReverseRequest, Status,
+    SwitchRequest, UpdateRequest, VerifyRequest, code,
 };
 use helio_units::Mode;
 pub(crate) use remote::Remote;
@@ -91,6 +91,8 @@ pub enum Command {
     Switch {
         /// Which group.
         group: String,
+        /// Although it is attached here: who uses it has errors from then on.
+        force: bool,
     },
     /// Tell how the two nodes stand to each other.
     Explain {
@@ -168,6 +170,13 @@ pub enum Command {
         group: String,
         /// Which volume, and how firmly.
         wish: DetachRequest,
+    },
+    /// Give the stores of a group back.
+    Release {
+        /// Which group.
+        group: String,
+        /// What of it, and how firmly.
+        wish: ReleaseRequest,
     },
     /// Show what is attached.
     Attachments,
@@ -271,7 +280,7 @@ fn handler(operation: Operation) -> MethodRouter<Arc<dyn Backend>> {
         Operation::Update => post(update),
         Operation::Full => post(|s, p| on_group(s, p, |group| Command::Full { group })),
         Operation::Demote => post(|s, p| on_group(s, p, |group| Command::Demote { group })),
-        Operation::Switch => post(|s, p| on_group(s, p, |group| Command::Switch { group })),
+        Operation::Switch => post(switch),
         Operation::Explain => get(|s, p| on_group(s, p, |group| Command::Explain { group })),
         Operation::Resolve => post(resolve),
         Operation::Reverse => post(reverse),
@@ -286,6 +295,7 @@ fn handler(operation: Operation) -> MethodRouter<Arc<dyn Backend>> {
         Operation::SeedEnd => post(|s, p| on_group(s, p, |group| Command::SeedEnd { group })),
         Operation::Attach => post(attach),
         Operation::Detach => post(detach),
+        Operation::Release => post(release),
         Operation::Attachments => {
             get(|State(b): Shared| async move { ask(b, Command::Attachments).await })
         }
@@ -339,6 +349,15 @@ async fn set_queue(State(b): Shared, path: Named, Wish(wish): Wish<QueueRequest>
     ask(b, Command::QueueSet { group: named(path)?, wish }).await
 }
 
+async fn switch(
+    State(b): Shared,
+    path: Named,
+    Wish(wish): Wish<Option<SwitchRequest>>,
+) -> Answered {
+    let SwitchRequest { force } = wish.unwrap_or_default();
+    ask(b, Command::Switch { group: named(path)?, force }).await
+}
+
 async fn verify(State(b): Shared, path: Named, Wish(wish): Wish<VerifyRequest>) -> Answered {
     ask(b, Command::Verify { group: named(path)?, wish }).await
 }
@@ -349,6 +368,10 @@ async fn attach(State(b): Shared, path: Named, Wish(wish): Wish<AttachRequest>) 
 
 async fn detach(State(b): Shared, path: Named, Wish(wish): Wish<DetachRequest>) -> Answered {
     ask(b, Command::Detach { group: named(path)?, wish }).await
+}
+
+async fn release(State(b): Shared, path: Named, Wish(wish): Wish<ReleaseRequest>) -> Answered {
+    ask(b, Command::Release { group: named(path)?, wish }).await
 }
 
 async fn apply(State(b): Shared, Wish(wish): Wish<ApplyRequest>) -> Answered {
@@ -397,7 +420,9 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Wish<T> {
             let remedy = format!("send at most {BODY_BYTES_MAX} bytes");
             Refused(ApiError::new(code::TOO_LARGE, text, remedy))
         })?;
-        serde_json::from_slice(&body).map(Self).map_err(|error| {
+        // Where nothing need be said, nothing may be.
+        let body: &[u8] = if body.is_empty() { b"null" } else { &body };
+        serde_json::from_slice(body).map(Self).map_err(|error| {
             let text = format!("the request's body cannot be read: {error}");
             Refused(ApiError::new(code::BAD_REQUEST, text, "send the JSON of the API's version"))
         })

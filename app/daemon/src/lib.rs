@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The daemon: reads the configuration, opens what it names, runs the shard and the control server, stops cleanly.
 
+pub mod adopt;
 mod attach;
 mod backend;
 pub mod config;
@@ -9,8 +10,10 @@ mod descriptors;
 mod digest;
 mod events;
 mod hooks;
+pub mod offline;
 mod open;
 mod patience;
+mod released;
 mod saved;
 pub mod sealed;
 mod shard;
@@ -22,7 +25,6 @@ pub use trust::KEY_FILE;
 use anyhow::{Context, Result, anyhow};
 use attach::Attaches;
 use backend::{Daemon, ShardHandle};
-use config::Config;
 use control::Remote;
 use events::Hub;
 use helio_driver::{Address, AnyDriver, Driver};
@@ -31,7 +33,7 @@ use shard::{Ask, Clock, Listeners, Shard};
 use std::io::Read;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, RwLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -80,7 +82,7 @@ pub fn run(options: &Options) -> Result<()> {
     if let Err(error) = helio_attach::be_flusher() {
         tracing::debug!(%error, "not told to the kernel that writes to disks wait for us");
     }
-    let config = Config::load(&options.config)?;
+    let config = released::load(&options.config, &options.state)?;
     let name = &options.node;
     let view = config.for_node(name)?;
     let listen = view.node.listen;
@@ -93,6 +95,7 @@ pub fn run(options: &Options) -> Result<()> {
     }
     let own = trust::own_key(&view, &state.path)?;
     let plans = open::plans(&view, name, &state, own.as_ref())?;
+    adopt::tell_spread(&config, name);
     let errands = plans.iter().map(Errands::of).collect();
     let clients = client_addresses(&state, view.node.nbd)?;
     let listeners = Listeners {
@@ -123,6 +126,7 @@ pub fn run(options: &Options) -> Result<()> {
         config_path: options.config.clone(),
         config,
         state: state.path.clone(),
+        released: RwLock::default(),
         trusted,
         shard: handle.clone(),
         hub,
@@ -239,6 +243,7 @@ impl RunningErrands {
 fn run_errands(errands: Vec<Errands>, daemon: &Arc<Daemon>) -> RunningErrands {
     let mut running = RunningErrands { keepers: JoinSet::new(), hooks: JoinSet::new() };
     running.hooks.spawn(attach::keep_up(Arc::clone(&daemon.attaches)));
+    running.hooks.spawn(tell_alive(daemon.shard.clone()));
     running.hooks.spawn(hooks::follow(Arc::clone(daemon), Arc::clone(&daemon.hub)));
     for Errands { group, verified, asks } in errands {
         let file = verified::path(&daemon.state, &group);
@@ -246,6 +251,20 @@ fn run_errands(errands: Vec<Errands>, daemon: &Arc<Daemon>) -> RunningErrands {
         running.keepers.spawn(verified::keep_up(file, verified));
     }
     running
+}
+
+/// Tells a service manager that wants to know that the shard answers, for as long as it does.
+async fn tell_alive(shard: ShardHandle) {
+    let Some(within) = sd_notify::watchdog_enabled() else { return };
+    let mut looks = tokio::time::interval(within / 3);
+    loop {
+        looks.tick().await;
+        match shard.answer(|reply| Ask::Running { reply }).await {
+            Ok(_) => sd_notify::notify(&[sd_notify::NotifyState::Watchdog])
+                .unwrap_or_else(|error| tracing::debug!(%error, "no service manager")),
+            Err(error) => tracing::debug!(%error, "the shard was not asked"),
+        }
+    }
 }
 
 /// Waits for SIGTERM or SIGINT.
@@ -260,7 +279,7 @@ async fn terminated() -> Result<()> {
     Ok(())
 }
 
-async fn stop_cleanly(attaches: &Attaches, handle: &ShardHandle) -> Result<()> {
+async fn stop_cleanly(attaches: &Arc<Attaches>, handle: &ShardHandle) -> Result<()> {
     sd_notify::notify(&[sd_notify::NotifyState::Stopping])
         .unwrap_or_else(|error| tracing::debug!(%error, "no service manager"));
     leave(attaches).await?;
@@ -272,12 +291,18 @@ async fn stop_cleanly(attaches: &Attaches, handle: &ShardHandle) -> Result<()> {
 
 /// Gives the devices free that nobody uses, and waits for those that are used until their users go, or somebody
 /// insists.
-async fn leave(attaches: &Attaches) -> Result<()> {
+async fn leave(attaches: &Arc<Attaches>) -> Result<()> {
     let insisted = terminated();
     tokio::pin!(insisted);
     let mut told = String::new();
     loop {
-        let used = attaches.leave().await;
+        let looking = Arc::clone(attaches);
+        // Whoever insists does not wait for a flush that waits for the peer.
+        let looking = tokio::spawn(async move { looking.leave().await });
+        let used = tokio::select! {
+            used = looking => used?,
+            insisted = &mut insisted => return insisted,
+        };
         if used.is_empty() {
             return Ok(());
         }

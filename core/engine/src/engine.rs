@@ -68,6 +68,8 @@ pub struct Engine {
     pub(crate) stop_until: Option<Moment>,
     /// The command of a secondary that asked its primary to change roles, and until when it waits for that.
     pub(crate) switch_wanted: Option<(CommandId, Moment)>,
+    /// Who here cannot do without this node's role.
+    pub(crate) held: Option<String>,
     /// The hook is being asked whether an update may begin, for that command or for none.
     pub(crate) asking_hook: Option<Option<CommandId>>,
     /// The state last told to the peer.
@@ -143,6 +145,7 @@ impl Engine {
             stop_wanted: None,
             stop_until: None,
             switch_wanted: None,
+            held: None,
             asking_hook: None,
             told_state: None,
             seen: Seen { state: State::Logging, since: now },
@@ -206,6 +209,7 @@ impl Engine {
             }
             Event::VerifyRemembered(memory) => self.shared.verify.remember(memory),
             Event::HookAnswered { refused } => self.hook_answered(refused),
+            Event::Held { by } => self.held = by,
             Event::Tick => {}
         }
     }

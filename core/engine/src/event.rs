@@ -253,6 +253,12 @@ pub enum Event {
         /// It said yes, or nothing; otherwise why not.
         refused: Option<String>,
     },
+    /// Who of this node's own machine cannot do without its role, as operators know them; the peer's wish does not take
+    /// it from them.
+    Held {
+        /// None: nobody.
+        by: Option<String>,
+    },
     /// The time asked for by [`crate::Engine::deadline`] has come.
     Tick,
 }

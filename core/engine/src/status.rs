@@ -503,6 +503,13 @@ impl Engine {
         self.recorder.dump()
     }
 
+    /// The last position in this node's images as its record has it, and whether the record says that everything up to
+    /// there is durable. Of a node that has stopped.
+    #[must_use]
+    pub fn left_behind(&self) -> (Sequence, bool) {
+        (self.superblock.head, self.superblock.clean)
+    }
+
     /// Whether this node is primary and lacks regions that its peer holds.
     #[must_use]
     pub fn lacks_regions(&self) -> bool {

@@ -111,6 +111,20 @@ impl Engine {
         self.leave(command, Leave::Hand).map(|_| ())
     }
 
+    /// Whoever is served by this node's own machine would have errors: the peer's operator does not see him, so it is not
+    /// his to decide.
+    fn may_be_taken(&self) -> Result<(), Refusal> {
+        let node = &self.shared.config.node;
+        match &self.held {
+            Some(by) if self.primary.is_some() => Err(Refusal::later(
+                "in-use",
+                format!("in use on {node}: {by}; end that there, or switch there with --force"),
+                "unmount it and `helio detach` it first",
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// While it drains: whether it cannot come to a hand-over any more.
     pub(crate) fn cannot_hand(&self, until: Moment) -> bool {
         let Some(p) = &self.primary else { return true };
@@ -209,7 +223,7 @@ impl Engine {
     pub(crate) fn peer_talks_roles(&mut self, talk: Roles) -> Result<(), String> {
         match talk {
             Roles::SwitchWanted => {
-                if let Err(refusal) = self.begin_switch(None) {
+                if let Err(refusal) = self.may_be_taken().and_then(|()| self.begin_switch(None)) {
                     self.finish(None, Err(refusal));
                 }
                 Ok(())

@@ -310,3 +310,21 @@ fn what_was_asked_just_before_clients_are_let_go_is_still_answered() {
     assert!(matches!(desk.save(true).head, Sequence(4)));
     assert!(matches!(said_roles(&desk), Some(Roles::Invite { head: Sequence(4), .. })));
 }
+
+#[test]
+fn a_peer_does_not_take_the_role_from_who_is_served_here() {
+    let mut desk = Desk::replicating(Mode::Sync);
+    desk.tell(Event::Held { by: Some("attached as /dev/x".into()) });
+    desk.hear(Message::Roles(Roles::SwitchWanted));
+    assert!(desk.engine.is_primary() && desk.saves.is_empty());
+    let denied = desk.said.iter().rev().find_map(|said| match said {
+        Message::PromoteReply { granted, text } => Some((*granted, text.clone())),
+        _ => None,
+    });
+    let (granted, text) = denied.expect("a word");
+    assert!(!granted && text.contains("attached as /dev/x"), "{text}");
+    desk.tell(Event::Held { by: None });
+    desk.hear(Message::Roles(Roles::SwitchWanted));
+    desk.store_all();
+    assert_eq!(desk.save(true).role, Role::Secondary);
+}

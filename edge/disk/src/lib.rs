@@ -12,11 +12,14 @@ mod nameplate;
 mod open;
 mod prepare;
 mod refusal;
+mod sets;
 mod surroundings;
 
 pub use error::{Permanence, StoreError};
 pub use identity::{DeviceNumber, MemberIdentity};
 pub use member::{Member, StoreKind};
+pub use nameplate::{forget_name, is_named};
 pub use open::{Io, OpenOptions, open};
 pub use prepare::Space;
 pub use refusal::{OpenError, Refusal};
+pub use sets::{DiskSet, Reading, SetKind, sets};

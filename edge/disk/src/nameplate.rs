@@ -8,7 +8,10 @@
 
 use crate::identity::DeviceNumber;
 use crate::surroundings::backing_file;
-use rustix::fs::{AtFlags, Stat, StatxFlags, XattrFlags, fgetxattr, fsetxattr, fsync, statx};
+use rustix::fs::{
+    AtFlags, Stat, StatxFlags, XattrFlags, fgetxattr, fsetxattr, fsync, getxattr, removexattr,
+    statx,
+};
 use rustix::io::Errno;
 use std::fs;
 use std::io::Read;
@@ -38,6 +41,24 @@ fn attribute(fd: &OwnedFd) -> Option<String> {
     // What is recorded of it elsewhere must not outlive it.
     fsync(fd).ok()?;
     Some(shown(&name))
+}
+
+/// Whether a file has a name of ours; a device never does.
+#[must_use]
+pub fn is_named(path: &Path) -> bool {
+    let mut name = [0; NAME_BYTES];
+    matches!(getxattr(path, ATTRIBUTE, &mut name), Ok(NAME_BYTES))
+}
+
+/// Takes the name of ours off a file, where it has one.
+///
+/// # Errors
+/// It is there and cannot be removed.
+pub fn forget_name(path: &Path) -> std::io::Result<()> {
+    if !is_named(path) {
+        return Ok(());
+    }
+    Ok(removexattr(path, ATTRIBUTE)?)
 }
 
 fn shown(name: &[u8]) -> String {
@@ -102,5 +123,7 @@ mod tests {
         assert_ne!(name(&two), first);
         fs::rename(&two, &one).expect("the copy takes its place");
         assert_ne!(name(&one), first);
+        forget_name(&one).expect("its owner may");
+        assert!(!is_named(&one));
     }
 }

@@ -9,11 +9,13 @@ mod before;
 mod config;
 mod control;
 mod formats;
+mod fuse;
 mod kept;
 mod link;
 mod mutate;
 mod nbd;
 mod pieces;
+mod sets;
 mod tls;
 
 pub use kept::{Kept, Sort, kept};
@@ -34,13 +36,15 @@ pub struct Target {
 }
 
 /// Every door.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 9] = [
     Target { name: "nbd", run: nbd::run, seeds: nbd::seeds },
     Target { name: "link", run: link::run, seeds: link::seeds },
     Target { name: "formats", run: formats::run, seeds: formats::seeds },
     Target { name: "before", run: before::run, seeds: before::seeds },
     Target { name: "config", run: config::run, seeds: config::seeds },
     Target { name: "control", run: control::run, seeds: control::seeds },
+    Target { name: "fuse", run: fuse::run, seeds: fuse::seeds },
+    Target { name: "sets", run: sets::run, seeds: sets::seeds },
     Target { name: "tls", run: tls::run, seeds: tls::seeds },
 ];
 

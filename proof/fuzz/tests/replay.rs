@@ -84,6 +84,21 @@ fn control_keeps_its_promises() {
 }
 
 #[test]
+fn before_keeps_its_promises() {
+    feed("before");
+}
+
+#[test]
+fn fuse_keeps_its_promises() {
+    feed("fuse");
+}
+
+#[test]
+fn sets_keep_their_promises() {
+    feed("sets");
+}
+
+#[test]
 fn tls_keeps_its_promises() {
     feed("tls");
 }

@@ -2,12 +2,12 @@
 //! An operator says that the disks the members lie on now hold true copies of those they lay on. The record forgets what
 //! those were, and with it everything that only their own bytes could prove: marks, a clean stop, being level.
 
-use super::{OnDisk, checksum, hold, look, path_of};
+use super::{checksum, hold, look, path_of};
 use crate::verbs::print;
 use anyhow::{Context, Result, anyhow, bail};
-use helio_ledger::{Change, Found, Ledger, MetadataEffect, Opened};
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::FileExt;
+use helio_daemon::offline::{OnDisk, write_superblock};
+use helio_ledger::{Found, Ledger, Opened};
+use std::fs::OpenOptions;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -31,36 +31,10 @@ pub(crate) fn accept(group: &str, state: &Path) -> Result<ExitCode> {
     superblock.verified.fill(0);
     superblock.marks_void = true;
     (superblock.clean, superblock.equal, superblock.sure) = (false, false, false);
-    write(ledger, Change::Superblock(Box::new(superblock)), &file)
+    write_superblock(ledger, superblock, &file)
         .with_context(|| format!("{} cannot be written", path.display()))?;
     print(&format!(
         "the next start of the daemon takes the members of {group} as they are; the copies are compared whole\n"
     ))?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Both copies of the page, each flushed before the next.
-fn write(mut ledger: Ledger, change: Change, file: &File) -> std::io::Result<()> {
-    let refused = ledger.keep(change);
-    assert!(refused.is_none(), "a ledger just opened refuses a change");
-    while !ledger.is_idle() {
-        let mut effects = Vec::new();
-        ledger.next(&mut effects);
-        if effects.is_empty() {
-            break;
-        }
-        for effect in effects {
-            match effect {
-                MetadataEffect::Write { offset, bytes } => {
-                    file.write_all_at(&bytes, offset)?;
-                    ledger.written(true);
-                }
-                MetadataEffect::Flush => {
-                    file.sync_all()?;
-                    ledger.flushed(true);
-                }
-            }
-        }
-    }
-    Ok(())
 }

@@ -3,8 +3,8 @@
 //!
 //! What is to be attached is kept in `attach.json` of the state directory. A volume that cannot be served now (this
 //! node is not primary, say) waits there, and is attached when it can be. The shard does the work of a device's
-//! requests; here files are mounted, devices made, and cleared away. All of it under one lock: whoever attaches or
-//! detaches waits for who did so before.
+//! requests; here files are mounted, devices made, and cleared away. Under one lock, but for what may wait for the peer:
+//! a detach flushes the device, and others need not wait for that.
 
 mod device;
 mod record;
@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Mutex, oneshot};
+use tokio::sync::{Mutex, Notify, oneshot};
 use tokio::task::spawn_blocking;
 
 /// How often what waits is tried again, and what works is looked after.
@@ -39,6 +39,8 @@ pub(crate) struct Attaches {
     places: Places,
     shard: ShardHandle,
     desk: Mutex<Desk>,
+    /// A detach has ended, one way or the other.
+    detached: Notify,
 }
 
 struct Desk {
@@ -52,6 +54,8 @@ struct Desk {
 struct Entry {
     record: Record,
     live: Option<Live>,
+    /// A detach has the device in its hands.
+    leaving: bool,
     /// Why it is not attached, as it was told last.
     why: Option<String>,
 }
@@ -71,10 +75,12 @@ impl Attaches {
         let places = Places { files: state.join("attach"), links: links.to_owned() };
         let (book, records) = Book::open(&state.join("attach.json"))?;
         clear(&places, records.iter().map(Record::name));
-        let entry = |record: Record| (record.name(), Entry { record, live: None, why: None });
+        let entry = |record: Record| {
+            (record.name(), Entry { record, live: None, leaving: false, why: None })
+        };
         let entries = records.into_iter().map(entry).collect();
         let desk = Mutex::new(Desk { book, entries, stopping: false });
-        Ok(Self { places, shard, desk })
+        Ok(Self { places, shard, desk, detached: Notify::new() })
     }
 
     pub(crate) async fn attach(
@@ -90,6 +96,9 @@ impl Attaches {
             return Err(ApiError::new("stopping", "the daemon is stopping", "start it again"));
         }
         if let Some(entry) = desk.entries.get(&name) {
+            if entry.leaving {
+                return Err(is_leaving(&name));
+            }
             if entry.record.read_only != read_only {
                 let text =
                     format!("{} is attached already, {}", record.title(), manner(&entry.record));
@@ -103,7 +112,7 @@ impl Attaches {
             return Err(ApiError::new("attach-failed", text, "detach one first"));
         }
         let live = self.bring_up(&record).await?;
-        let entry = Entry { record, live: Some(live), why: None };
+        let entry = Entry { record, live: Some(live), leaving: false, why: None };
         let shown = self.show(&entry).await;
         desk.entries.insert(name.clone(), entry);
         if let Err(error) = desk.save() {
@@ -128,11 +137,21 @@ impl Attaches {
             let text = format!("{title} is not attached on this node");
             return Err(ApiError::new("not-attached", text, "`helio attach --list` shows what is"));
         };
+        if entry.leaving {
+            return Err(is_leaving(&name));
+        }
         if let Some(live) = entry.live.take() {
-            match self.give_free(&name, live.device, wish.force).await {
-                Ok(()) => {}
-                Err((device, error)) => {
-                    entry.live = Some(Live { device, ..live });
+            entry.leaving = true;
+            drop(desk);
+            let Live { device, shape, gone } = live;
+            let freed = self.give_free(&name, device, wish.force).await;
+            desk = self.desk.lock().await;
+            self.detached.notify_waiters();
+            // Nobody else touches what is leaving.
+            if let Some(entry) = desk.entries.get_mut(&name) {
+                entry.leaving = false;
+                if let Err((device, error)) = freed {
+                    entry.live = Some(Live { device, shape, gone });
                     return Err(error);
                 }
             }
@@ -140,6 +159,23 @@ impl Attaches {
         desk.entries.remove(&name);
         desk.save().map_err(|error| failed(&error))?;
         Ok(format!("{title} is detached"))
+    }
+
+    /// Ends a group's devices, whoever uses them; they are to be attached still.
+    pub(crate) async fn end_of_group(&self, group: &str) {
+        let desk = self.desk.lock().await;
+        for (name, _) in
+            desk.entries.iter().filter(|((of, _), entry)| of == group && entry.live.is_some())
+        {
+            self.unplug(name).await;
+        }
+    }
+
+    /// What of a group is attached, or is to be.
+    pub(crate) async fn of_group(&self, group: &str) -> Vec<String> {
+        let desk = self.desk.lock().await;
+        let names = desk.entries.keys().filter(|(of, _)| of == group);
+        names.map(|(group, volume)| format!("{group}/{volume}")).collect()
     }
 
     pub(crate) async fn list(&self) -> Attachments {
@@ -157,7 +193,7 @@ impl Attaches {
         if desk.stopping {
             return;
         }
-        for (name, entry) in &mut desk.entries {
+        for (name, entry) in desk.entries.iter_mut().filter(|(_, entry)| !entry.leaving) {
             if let Some(live) = &mut entry.live {
                 let Some(why) = ended(&mut live.gone) else { continue };
                 tracing::warn!(attached = %entry.record.title(), "the device is of no more use: {why}");
@@ -187,6 +223,9 @@ impl Attaches {
         desk.stopping = true;
         let mut used = Vec::new();
         for (name, entry) in &mut desk.entries {
+            if entry.leaving {
+                used.push(is_leaving(name).error);
+            }
             let Some(Live { device, shape, gone }) = entry.live.take() else { continue };
             if let Err((device, error)) = self.give_free(name, device, false).await {
                 used.push(error.error);
@@ -198,8 +237,19 @@ impl Attaches {
 
     /// The shard is gone: whoever still uses a device has errors from now on.
     pub(crate) async fn abandon(&self) {
-        let mut desk = self.desk.lock().await;
-        desk.stopping = true;
+        let mut desk = loop {
+            let ended = self.detached.notified();
+            tokio::pin!(ended);
+            ended.as_mut().enable();
+            let mut desk = self.desk.lock().await;
+            desk.stopping = true;
+            if desk.entries.values().all(|entry| !entry.leaving) {
+                break desk;
+            }
+            drop(desk);
+            // Its flush ends too, now that nobody serves the device.
+            ended.await;
+        };
         for entry in desk.entries.values_mut() {
             if let Some(Live { device, .. }) = entry.live.take() {
                 blocking(move || device.abandon()).await;
@@ -290,7 +340,7 @@ impl Attaches {
     }
 
     async fn show(&self, entry: &Entry) -> Attachment {
-        let Entry { record, live, why } = entry;
+        let Entry { record, live, leaving, why } = entry;
         let name = record.name();
         let live = live.as_ref().map(|live| (live.device.clone_for_show(), live.shape));
         let used_by = match live.clone() {
@@ -301,7 +351,11 @@ impl Attaches {
         let device = live.map(|(device, _)| device);
         Attachment {
             state: if device.is_some() { AttachState::Attached } else { AttachState::Waiting },
-            reason: device.as_ref().map_or_else(|| why.clone(), |device| device.note.clone()),
+            reason: match &device {
+                Some(device) => device.note.clone(),
+                None if *leaving => Some(String::from("it is being detached")),
+                None => why.clone(),
+            },
             via: Via::Fuse,
             read_only: record.read_only,
             path: device
@@ -337,6 +391,11 @@ pub(crate) async fn keep_up(attaches: Arc<Attaches>) {
         looks.tick().await;
         attaches.look_after().await;
     }
+}
+
+fn is_leaving((group, volume): &Name) -> ApiError {
+    let text = format!("{group}/{volume} is being detached already");
+    ApiError { retry: true, ..ApiError::new("busy", text, "wait for that to end") }
 }
 
 /// Why the shard serves a device no more, if it does not.

@@ -3,10 +3,12 @@
 
 use super::Daemon;
 use crate::config::{self, Change, Config};
+use crate::released;
 use crate::shard::Ask;
 use crate::trust::{self, Trusted};
 use helio_api::{ApiError, ApplyReply, code};
 use helio_tls::PeerTls;
+use std::sync::PoisonError;
 
 /// What an `apply` brings to the shard, and to the control listener.
 struct Trust {
@@ -20,6 +22,8 @@ impl Daemon {
     /// The configuration that runs: what the file said at the start, and what was changed since, by whatever verb.
     pub(super) async fn running(&self) -> Result<Config, ApiError> {
         let mut config = self.config.clone();
+        let gone = self.released.read().unwrap_or_else(PoisonError::into_inner).clone();
+        config.groups.retain(|name, _| !gone.contains(name));
         config.nodes.clone_from(&self.trusted.borrow().nodes);
         for (group, running) in self.shard.answer(|reply| Ask::Running { reply }).await? {
             if let Some(group) = config.groups.get_mut(&group) {
@@ -32,7 +36,7 @@ impl Daemon {
     /// Reads the file again and changes what may change while running. It is compared with what runs, so what an
     /// operator changed by other verbs is shown, and set back to the file. The node's key is read again too.
     pub(super) async fn apply(&self, dry_run: bool) -> Result<ApplyReply, ApiError> {
-        let new = Config::load(&self.config_path).map_err(|error| {
+        let new = released::load(&self.config_path, &self.state).map_err(|error| {
             let place = error
                 .place
                 .as_ref()

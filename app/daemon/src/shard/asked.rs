@@ -11,7 +11,10 @@ impl<D: Driver> Shard<D> {
         // An asker that has gone wants no answer; so failed replies are dropped on purpose.
         match ask {
             Ask::Status { reply } => {
-                let shown = (0..self.groups.len()).map(|n| self.show(n)).collect();
+                let shown = (0..self.groups.len())
+                    .filter(|n| !self.groups[*n].is_released())
+                    .map(|n| self.show(n))
+                    .collect();
                 let _gone = reply.send(shown);
             }
             Ask::Command { group, command, reply } => match self.find(&group) {
@@ -57,7 +60,8 @@ impl<D: Driver> Shard<D> {
                 }
             }
             Ask::Running { reply } => {
-                let all = self.groups.iter().map(|g| (g.name.clone(), g.running()));
+                let served = self.groups.iter().filter(|g| !g.is_released());
+                let all = served.map(|g| (g.name.clone(), g.running()));
                 let _gone = reply.send(all.collect());
             }
             Ask::Change { group, setting } => {
@@ -70,6 +74,7 @@ impl<D: Driver> Shard<D> {
             device @ (Ask::Offer { .. } | Ask::Plug { .. } | Ask::Unplug { .. }) => {
                 self.asked_of_devices(device, now);
             }
+            Ask::Release { group, force, reply } => self.release(&group, force, reply, now),
             Ask::Trust { guards } => self.trust(guards, now),
             Ask::Stop => self.stop(now),
         }

@@ -11,6 +11,7 @@ use crate::shard::link::Link;
 use crate::shard::metadata::Metadata;
 use crate::shard::payloads::Payloads;
 use crate::shard::plan::{GroupPlan, VolumePlan};
+use crate::shard::release::Releasing;
 use crate::shard::token::{Kind, token};
 use crate::verified::Record;
 use helio_api::MetadataStatus;
@@ -98,6 +99,7 @@ pub(crate) struct Group {
     /// Connections given up outside of effects, with TLS's last words.
     parting: Vec<(Socket, Option<Op>)>,
     pub(crate) stopped: bool,
+    pub(crate) releasing: Releasing,
 }
 
 impl Group {
@@ -146,6 +148,7 @@ impl Group {
             effects,
             parting: Vec::new(),
             stopped: false,
+            releasing: Releasing::default(),
         }
     }
 

@@ -23,6 +23,7 @@ mod link;
 mod metadata;
 mod payloads;
 mod plan;
+mod release;
 mod reverse;
 mod rota;
 mod show;
@@ -50,6 +51,8 @@ use helio_engine::{Command, Refusal};
 use helio_format::message::Parting;
 use helio_units::{Bytes, Moment, VolumeIndex};
 pub(crate) use plan::{GroupPlan, Listeners, Outbox, VolumePlan};
+use release::ReleaseReply;
+pub(crate) use release::Released;
 use rota::Rota;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -106,6 +109,8 @@ pub(crate) enum Ask {
     Plug { plug: Box<Plug>, reply: oneshot::Sender<Result<Shape, Refusal>> },
     /// Let go of a volume's device, whoever uses it.
     Unplug { group: String, volume: String, reply: oneshot::Sender<()> },
+    /// Give a group up, and let go of its stores.
+    Release { group: String, force: bool, reply: ReleaseReply },
     /// Trust other keys: of every group, what its peer's connection must have.
     Trust { guards: Vec<(String, Guard)> },
     /// Stop cleanly; the shard's thread ends.
@@ -246,6 +251,7 @@ impl<D: Driver> Shard<D> {
             self.attached.role_seen(index, group.engine.is_primary(), &mut self.driver);
             self.watch.look(index, group, &self.clients, &self.clock);
             self.groups[index].keep_verified(&self.clock);
+            self.go_on_releasing(index);
             let group = &self.groups[index];
             self.rota.looked_at(index, group.deadline());
         }
@@ -261,6 +267,12 @@ impl<D: Driver> Shard<D> {
     }
 
     fn stir_clients_groups(&mut self) {
+        for index in self.attached.changed() {
+            let devices = self.attached.writers(index);
+            let by = (!devices.is_empty()).then(|| format!("attached as {}", devices.join(", ")));
+            self.rota.stir(index);
+            self.groups[index].tell(self.clock.now(), helio_engine::Event::Held { by });
+        }
         let Self { clients, attached, rota, .. } = self;
         let told = clients.groups_told().chain(attached.groups_told());
         told.for_each(|index| rota.stir(index));
@@ -556,7 +568,7 @@ impl<D: Driver> Shard<D> {
     }
 
     fn find(&self, group: &str) -> Option<usize> {
-        self.groups.iter().position(|g| g.name == group)
+        self.groups.iter().position(|g| g.name == group && !g.is_released())
     }
 
     fn command(&mut self, index: usize, command: Command, reply: CommandReply, now: Moment) {

@@ -2,7 +2,8 @@
 //! Who has a device in use is named, and nothing is taken from him but by force.
 
 use crate::common::{Stage, VOLUME, attachable, holding, on, queue};
-use helio_testkit::require;
+use helio_e2e::PATIENCE;
+use helio_testkit::{Plan, eventually, require};
 use helio_units::{Bytes, Mode};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -69,6 +70,47 @@ fn a_mounted_file_system_holds_it_and_force_takes_it_away() {
     });
     assert!(wrote.is_err(), "the disk under it is gone");
     stage.unmount();
+    stage.assert_nothing_left("paris");
+}
+
+#[test]
+fn the_other_node_does_not_take_the_role_from_an_attached_device() {
+    attachable!();
+    require!("mke2fs");
+    let stage = Stage::new(Mode::Sync, Bytes::mib(32));
+    let device = stage.attach();
+    on("mke2fs", &["-q", "-t", "ext4"], &device).expect_success();
+    let place = stage.mount(&device);
+    let said = stage.pair.helio("lyon", &["switch", "db"]).expect_failure();
+    let name = device.display().to_string();
+    assert!(said.contains(&format!("in use on paris: attached as {name}")), "{said}");
+    std::fs::write(place.join("file"), "still served").expect("nothing happened to it");
+    stage.unmount();
+    stage.detach();
+    stage.pair.helio("lyon", &["switch", "db"]).expect_success();
+}
+
+#[test]
+fn a_detach_that_waits_for_the_peer_keeps_nobody_waiting() {
+    attachable!();
+    let plan = Plan::new("db").mode(Mode::Sync).group_line("peer-timeout = \"20s\"");
+    let mut stage = Stage::with(plan.volume("data", Bytes::mib(16)), |_| ());
+    let device = stage.attach();
+    std::fs::write(&device, [7; 4096]).expect("a block");
+    let peer = stage.pair.daemon("lyon").id().cast_signed();
+    let peer = rustix::process::Pid::from_raw(peer).expect("a process");
+    helio_e2e::halt(&mut stage.pair, "lyon");
+    std::thread::scope(|scope| {
+        let detaching = scope.spawn(|| stage.pair.helio("paris", &["detach", VOLUME]));
+        eventually(PATIENCE, "the detach to be under way", || {
+            (stage.shown("paris")["reason"] == "it is being detached").then_some(())
+        });
+        let said = stage.pair.helio("paris", &["detach", VOLUME]).expect_failure();
+        assert!(said.contains("is being detached already"), "{said}");
+        assert!(!detaching.is_finished(), "it waits for the peer");
+        rustix::process::kill_process(peer, rustix::process::Signal::CONT).expect("it is there");
+        detaching.join().expect("no panic").expect_success();
+    });
     stage.assert_nothing_left("paris");
 }
 

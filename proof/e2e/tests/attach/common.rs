@@ -65,7 +65,7 @@ impl Stage {
         // The members give space back.
         let table = "[group.db.volume.data]\n";
         edit(&pair, table, &format!("{table}sparse = true\n"));
-        let clear = Clear { below: pair.scratch().join(".") };
+        let clear = clear(&pair);
         let mut stage = Self { _clear: clear, pair, devices };
         before(&stage.pair);
         stage.pair.start("lyon");
@@ -112,16 +112,12 @@ impl Stage {
     /// Mounts a device.
     #[track_caller]
     pub(crate) fn mount(&self, device: &Path) -> PathBuf {
-        let place = self.pair.scratch().join("mnt");
-        fs::create_dir_all(&place).expect("a folder of our own");
-        let mut mount = Command::new("mount");
-        run(mount.arg(device).arg(&place)).expect_success();
-        place
+        mount(&self.pair, device)
     }
 
     #[track_caller]
     pub(crate) fn unmount(&self) {
-        run(Command::new("umount").arg(self.pair.scratch().join("mnt"))).expect_success();
+        unmount_of(&self.pair);
     }
 
     /// Waits until the copies are level, and holds them against each other.
@@ -150,8 +146,28 @@ pub(crate) fn edit(pair: &Pair, from: &str, to: &str) {
     fs::write(pair.config(), text.replace(from, to)).expect("a folder of our own");
 }
 
+/// Mounts a device of a pair.
+#[track_caller]
+pub(crate) fn mount(pair: &Pair, device: &Path) -> PathBuf {
+    let place = pair.scratch().join("mnt");
+    fs::create_dir_all(&place).expect("a folder of our own");
+    let mut mount = Command::new("mount");
+    run(mount.arg(device).arg(&place)).expect_success();
+    place
+}
+
+#[track_caller]
+pub(crate) fn unmount_of(pair: &Pair) {
+    run(Command::new("umount").arg(pair.scratch().join("mnt"))).expect_success();
+}
+
+/// Clears away after a pair, however its test ends.
+pub(crate) fn clear(pair: &Pair) -> Clear {
+    Clear { below: pair.scratch().join(".") }
+}
+
 /// Takes away every mount, and every loop device on a file, below a folder.
-struct Clear {
+pub(crate) struct Clear {
     below: PathBuf,
 }
 

@@ -115,7 +115,8 @@ fn a_lost_role_ends_the_device_and_the_next_promotion_brings_it_back() {
     attachable!();
     let stage = Stage::new(Mode::Sync, Bytes::mib(16));
     let device = stage.attach();
-    stage.pair.helio("lyon", &["switch", "db"]).expect_success();
+    stage.pair.helio("lyon", &["switch", "db"]).expect_failure();
+    stage.pair.helio("paris", &["switch", "db", "--force"]).expect_success();
     eventually(PATIENCE, "the device to end", || {
         (stage.shown("paris")["state"] == "waiting").then_some(())
     });

@@ -2,11 +2,13 @@
 //! Volumes as devices of this machine: what `helio attach` makes is a disk, for file systems and for fio, over restarts
 //! and kills. Needs root, FUSE and loop devices, and says so where they are not.
 
+mod adopt;
 mod claims;
 mod common;
 mod databases;
 mod ends;
 mod filesystems;
+mod freeze;
 mod hardships;
 mod images;
 mod lacking;
@@ -14,4 +16,5 @@ mod load;
 mod powercut;
 mod recorder;
 mod secondary;
+mod systemd;
 mod workload;

@@ -59,6 +59,8 @@ pub(crate) struct Attached {
     free_owners: Vec<usize>,
     /// Groups asked something of since somebody wanted to know.
     told: Vec<usize>,
+    /// Groups whose devices came or went since somebody wanted to know.
+    changed: Vec<usize>,
     /// Devices that wait for memory.
     starving: Vec<usize>,
 }
@@ -80,6 +82,7 @@ impl Attached {
         });
         self.slots[slot] = Some(Device::new(self.epochs, plug, Session::new(shape), place));
         self.told.push(place.group);
+        self.changed.push(place.group);
         self.wake(slot, io);
         Ok(shape)
     }
@@ -102,9 +105,20 @@ impl Attached {
         ours.map(|device| device.name.as_str()).collect()
     }
 
+    /// All devices of a group, also those that end, as operators know them.
+    pub(crate) fn devices(&self, group: usize) -> Vec<&str> {
+        let devices = self.slots.iter().flatten().filter(|d| d.place.group == group);
+        devices.map(|device| device.name.as_str()).collect()
+    }
+
     /// Groups that devices asked something of since the last call; some more than once.
     pub(crate) fn groups_told(&mut self) -> std::vec::Drain<'_, usize> {
         self.told.drain(..)
+    }
+
+    /// Groups whose devices came or went since the last call.
+    pub(crate) fn changed(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.changed)
     }
 
     /// Devices that waited for memory, to be tried again.
@@ -191,6 +205,7 @@ impl Attached {
             let _nobody_listens = gone.send(why.to_owned());
         }
         self.told.push(device.place.group);
+        self.changed.push(device.place.group);
         if device.requests == 0 {
             self.slots[slot] = None;
         }

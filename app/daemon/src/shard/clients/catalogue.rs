@@ -95,7 +95,8 @@ impl Exports for Catalogue<'_> {
         let (named, read_only) =
             name.strip_suffix(READ_ONLY).map_or((name, false), |named| (named, true));
         let (group, volume) = named.split_once('/').ok_or(OpenRefusal::Unknown)?;
-        let index = self.0.iter().position(|g| g.name == group).ok_or(OpenRefusal::Unknown)?;
+        let served = |g: &Group| g.name == group && !g.is_released();
+        let index = self.0.iter().position(served).ok_or(OpenRefusal::Unknown)?;
         let group = &self.0[index];
         let volume =
             group.volumes.iter().position(|v| v.name == volume).ok_or(OpenRefusal::Unknown)?;

@@ -147,6 +147,12 @@ impl Clients {
         self.counts[group][usize::from(volume.0)]
     }
 
+    /// Whether anybody reads or writes a group, or did and is not gone yet.
+    pub(crate) fn is_used(&self, group: usize) -> bool {
+        let clients = self.slots.iter().flatten();
+        clients.filter_map(|client| client.place).any(|place| place.group == group)
+    }
+
     fn client(&mut self, slot: usize, epoch: u32) -> Option<&mut Client> {
         self.slots.get_mut(slot)?.as_mut().filter(|c| c.epoch == epoch)
     }

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `helio adopt` and `helio release`: disks with data come under mirroring and leave it again, as they are.
+
+use crate::args::{Adoption, At};
+use crate::client::Client;
+use crate::verbs::{accepted, print};
+use anyhow::{Result, bail};
+use helio_api::{Accepted, ReleaseRequest, paths};
+use helio_daemon::adopt::{Adopted, Store, Wish};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Looks, prints what the configuration needs, and does it where that was asked for.
+pub(crate) fn adopt(told: Adoption) -> Result<ExitCode> {
+    let Adoption { stores, group, volumes, node, peer, peer_paths, config, state, write } = told;
+    let fits = |named: usize| named == 0 || named == stores.len();
+    if !fits(volumes.len()) || !fits(peer_paths.len()) {
+        bail!(
+            "one --volume and one --peer-path for each PATH, or none\n  remedy: name as many as there are paths"
+        );
+    }
+    let store = |(n, path): (usize, &PathBuf)| -> Result<Store> {
+        let path = std::path::absolute(path)?;
+        let volume = volumes.get(n).cloned().unwrap_or_else(|| name_of(&path));
+        let peer_path = peer_paths.get(n).cloned().unwrap_or_else(|| path.clone());
+        Ok(Store { path, volume, peer_path })
+    };
+    let stores = stores.iter().enumerate().map(store).collect::<Result<_>>()?;
+    let wish = Wish { group, stores, node, peer, config, state, write };
+    let done = helio_daemon::adopt::adopt(&wish)?;
+    done.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+    print(&text(&wish, &done))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The last part of a path, as far as a volume may be called that.
+fn name_of(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let may = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let name: String = name.chars().map(|c| if may(c) { c } else { '-' }).collect();
+    name.trim_start_matches(['-', '.']).to_owned()
+}
+
+fn text(wish: &Wish, done: &Adopted) -> String {
+    let (Wish { group, node, .. }, peer) = (wish, &done.peer);
+    let config = wish.config.display();
+    if !done.ready {
+        let fragment = done.fragment.as_deref().unwrap_or_default();
+        return format!(
+            "# nothing was changed. Add this to {config} on {node} and {peer} and repeat, or repeat with --write\n\n{fragment}"
+        );
+    }
+    let mut out = String::new();
+    for (store, size) in &done.stores {
+        out += &format!("adopted {} as {group}/{}, {size}\n", store.path.display(), store.volume);
+    }
+    if done.fragment.is_some() {
+        out += &format!("  added group {group} to {config}; {peer} needs the same file\n");
+    }
+    for (store, size) in &done.stores {
+        let path = store.peer_path.display();
+        out += &format!(
+            "  on {peer}, {path} must have {} bytes; what it holds is overwritten\n",
+            size.0
+        );
+    }
+    let start = if done.running { "restart" } else { "start" };
+    out + &format!(
+        "  {start} the daemon on {node}: it becomes primary once {peer} is there, and copies everything to it\n"
+    )
+}
+
+/// Gives the stores back.
+pub(crate) fn release(at: &At, what: &str, keep_metadata: bool, force: bool) -> Result<ExitCode> {
+    let (group, volume) = match what.split_once('/') {
+        Some((group, volume)) => (group, Some(volume.to_owned())),
+        None => (what, None),
+    };
+    let wish = ReleaseRequest { volume, keep_metadata, force };
+    let path = paths::of_group(paths::RELEASE, group);
+    let done: Accepted = Client::new(at)?.post(&path, &wish)?;
+    accepted(&done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_volume_is_called_as_the_last_part_of_its_path() {
+        for (path, name) in
+            [("/dev/vg0/data", "data"), ("/srv/my disk.img", "my-disk.img"), ("/a/.b", "b")]
+        {
+            assert_eq!(name_of(Path::new(path)), name);
+        }
+    }
+}

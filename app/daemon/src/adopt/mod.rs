@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Disks, partitions and files that hold data already are put under mirroring as they are, beside a daemon that may run.
+//!
+//! Not a byte of the data is written: what a group keeps lies apart from it, in the state directory. The record made
+//! here says that this node was primary, wrote, and stopped cleanly, and that its marks prove nothing. So this node goes
+//! on as primary by itself, everything is copied from here to the other node, and a copy the other way is refused by
+//! the same rules as for any primary. The record is durable before the configuration names the group: a daemon
+//! started between the two knows nothing of it, one started without the record would begin with an empty history.
+
+mod fragment;
+mod record;
+mod spread;
+
+use crate::config::{Config, GroupConfig};
+use crate::released;
+use anyhow::{Context, Result, bail};
+use helio_disk::{Io, MemberIdentity, OpenOptions};
+use helio_units::{Bytes, SECTOR};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// A store that is to be adopted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Store {
+    /// Where it is on this node.
+    pub path: PathBuf,
+    /// What its volume is called.
+    pub volume: String,
+    /// Where the copy is kept on the other node.
+    pub peer_path: PathBuf,
+}
+
+/// What is to be adopted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wish {
+    /// Its group, a new one.
+    pub group: String,
+    /// All its volumes.
+    pub stores: Vec<Store>,
+    /// This node, as the configuration names it.
+    pub node: String,
+    /// The other one; none where the file names just two.
+    pub peer: Option<String>,
+    /// The configuration file.
+    pub config: PathBuf,
+    /// The state directory of this node's daemon.
+    pub state: PathBuf,
+    /// Whether the file may be changed; otherwise it must name the group already, or nothing is done.
+    pub write: bool,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Adopted {
+    /// What the configuration needs, where it does not have it yet.
+    pub fragment: Option<String>,
+    /// Whether the group is ready: the next start of the daemon serves it.
+    pub ready: bool,
+    /// Whether a daemon runs in that state directory.
+    pub running: bool,
+    /// The other node.
+    pub peer: String,
+    /// What is adopted, and how large it is.
+    pub stores: Vec<(Store, Bytes)>,
+    /// Sets of disks that are torn apart.
+    pub warnings: Vec<String>,
+}
+
+/// What a store was found to be.
+struct Looked {
+    size: Bytes,
+    sparse: bool,
+    identity: MemberIdentity,
+}
+
+/// Warns of sets of disks that are torn apart by how they are mirrored.
+pub(crate) fn tell_spread(config: &Config, node: &str) {
+    spread::warnings(config, node, None).iter().for_each(|line| tracing::warn!("{line}"));
+}
+
+/// Looks at everything first, and changes nothing where anything is in the way.
+///
+/// # Errors
+/// The first thing that is in the way, with its remedy.
+pub fn adopt(wish: &Wish) -> Result<Adopted> {
+    let text = fs::read_to_string(&wish.config).with_context(|| {
+        format!("{}\n  remedy: name the configuration with --config", wish.config.display())
+    })?;
+    let file = wish.config.display().to_string();
+    let config = Config::parse(&text, &file)?;
+    config.for_node(&wish.node)?;
+    let peer = other_node(&config, wish)?;
+    let mut found = BTreeMap::new();
+    for store in &wish.stores {
+        let looked = look(store, wish, &config)?;
+        if found
+            .values()
+            .any(|(_, other): &(&Store, Looked)| other.identity.overlaps(&looked.identity))
+        {
+            bail!(
+                "{} is named twice, or overlaps another\n  remedy: name each store once",
+                store.path.display()
+            );
+        }
+        if found.insert(store.volume.clone(), (store, looked)).is_some() {
+            bail!(
+                "two stores would be volume {}\n  remedy: name them apart with --volume",
+                store.volume
+            );
+        }
+    }
+    let named = config.groups.get(&wish.group);
+    let (fragment, config) = match named {
+        Some(group) => {
+            fits(group, wish, &found)?;
+            (None, config)
+        }
+        None => {
+            let fragment = fragment::of(wish, &peer, &found);
+            let whole = fragment::behind(&text, &fragment);
+            let config = Config::parse(&whole, &file)?;
+            (Some((fragment, whole)), config)
+        }
+    };
+    let ready = wish.write || fragment.is_none();
+    let held = exclusively(&found, &wish.group, ready)?;
+    if ready {
+        record::make(wish, &config, &held)?;
+        if let Some((_, whole)) = &fragment {
+            fragment::write(&wish.config, whole)?;
+        }
+        released::forget(&wish.state, &wish.group)?;
+    }
+    let stores = found.values().map(|(store, looked)| ((*store).clone(), looked.size)).collect();
+    Ok(Adopted {
+        fragment: fragment.map(|(fragment, _)| fragment),
+        ready,
+        running: record::runs(&wish.state),
+        peer,
+        stores,
+        warnings: spread::warnings(&config, &wish.node, Some(&wish.group)),
+    })
+}
+
+fn other_node(config: &Config, wish: &Wish) -> Result<String> {
+    let mut others: Vec<&String> = config.nodes.keys().filter(|name| **name != wish.node).collect();
+    if let Some(peer) = &wish.peer {
+        others.retain(|name| *name == peer);
+        let Some(peer) = others.first() else {
+            bail!(
+                "{} names no other node {peer}\n  remedy: add [node.{peer}] to it",
+                wish.config.display()
+            )
+        };
+        return Ok((*peer).clone());
+    }
+    match others.as_slice() {
+        [peer] => Ok((*peer).clone()),
+        [] => {
+            bail!("{} names no other node\n  remedy: add [node.NAME] for it", wish.config.display())
+        }
+        _ => bail!(
+            "{} names several other nodes\n  remedy: say with --peer which one",
+            wish.config.display()
+        ),
+    }
+}
+
+fn look(store: &Store, wish: &Wish, config: &Config) -> Result<Looked> {
+    let path = &store.path;
+    let shown = path.display();
+    if !path.is_absolute() || !store.peer_path.is_absolute() {
+        bail!(
+            "{shown} or its place on the other node is no absolute path\n  remedy: begin it with /"
+        );
+    }
+    let identity = MemberIdentity::of_path(path)
+        .with_context(|| format!("{shown} is no file or block device that can be adopted"))?;
+    let mut file = fs::File::open(path).with_context(|| shown.to_string())?;
+    let facts = file.metadata()?;
+    let size = Bytes(file.seek(SeekFrom::End(0)).with_context(|| shown.to_string())?);
+    if size == Bytes::ZERO || !size.0.is_multiple_of(SECTOR) {
+        bail!(
+            "{shown} has {} bytes, not a whole number of blocks of {SECTOR}\n  remedy: make it longer: `truncate -s \
+             {} {shown}` adds zeros behind the data",
+            size.0,
+            size.0.next_multiple_of(SECTOR).max(SECTOR)
+        );
+    }
+    drop(file);
+    let real = path.canonicalize()?;
+    let numbers = matches!(identity, MemberIdentity::Device { .. }).then(|| {
+        let number = facts.rdev();
+        format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number))
+    });
+    let users = helio_attach::users(&[path, &real], numbers.as_deref());
+    for (group, config) in &config.groups {
+        for (volume, config) in &config.volumes {
+            let other =
+                config.members.get(&wish.node).and_then(|p| MemberIdentity::of_path(p).ok());
+            let taken = other.is_some_and(|other| other.overlaps(&identity));
+            if taken && (group, volume) != (&wish.group, &store.volume) {
+                bail!(
+                    "{shown} is, or overlaps, the member of {group}/{volume}\n  remedy: name another store"
+                );
+            }
+        }
+    }
+    if !users.is_empty() {
+        let users: Vec<String> = users.iter().map(ToString::to_string).collect();
+        bail!(
+            "{shown} is in use: {}\n  remedy: unmount it and stop what has it open",
+            users.join(", ")
+        );
+    }
+    let is_file = matches!(identity, MemberIdentity::File { .. });
+    Ok(Looked { size, sparse: is_file && facts.blocks() * 512 < size.0, identity })
+}
+
+/// The file names the group already: it must be what is to be adopted.
+fn fits(
+    group: &GroupConfig,
+    wish: &Wish,
+    found: &BTreeMap<String, (&Store, Looked)>,
+) -> Result<()> {
+    let named: Vec<_> = group
+        .volumes
+        .iter()
+        .map(|(name, volume)| (name, volume.members.get(&wish.node), volume.size))
+        .collect();
+    let meant: Vec<_> = found
+        .iter()
+        .map(|(name, (store, looked))| (name, Some(&store.path), looked.size))
+        .collect();
+    if named != meant {
+        let shown = wish.config.display();
+        bail!(
+            "{shown} names group {} already, with other volumes, members or sizes\n  remedy: adopt exactly those, or choose \
+             another --group",
+            wish.group
+        );
+    }
+    Ok(())
+}
+
+/// Opens the stores as a daemon would, which refuses what it would refuse, and keeps others away meanwhile.
+fn exclusively(
+    found: &BTreeMap<String, (&Store, Looked)>,
+    group: &str,
+    keep_name: bool,
+) -> Result<Vec<helio_disk::Member>> {
+    let mut members = Vec::new();
+    for (store, looked) in found.values() {
+        let role = format!("member of {group}/{}", store.volume);
+        let named = helio_disk::is_named(&store.path);
+        let options =
+            OpenOptions { size: looked.size, io: Io::Direct, create: false, sparse: true, role };
+        members.push(helio_disk::open(&store.path, &options)?);
+        if !named && !keep_name {
+            forget_name(&store.path);
+        }
+    }
+    Ok(members)
+}
+
+/// Takes the name off a store that a daemon gave it; a device has none.
+pub(crate) fn forget_name(path: &Path) {
+    if let Err(error) = helio_disk::forget_name(path) {
+        tracing::warn!(path = %path.display(), %error, "its attribute user.heliograph stays");
+    }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The record an adopted group begins with.
+
+use super::Wish;
+use crate::config::Config;
+use crate::digest;
+use crate::offline;
+use crate::open::StateDir;
+use anyhow::{Context, Result, bail};
+use helio_disk::Member;
+use helio_format::lineage::Lineage;
+use helio_format::superblock::Superblock;
+use helio_ledger::{Layout, Ledger, describe};
+use helio_units::{Generation, Role, Sequence};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Makes it, where it is not there already. `held` are the stores in the order of their volumes.
+pub(super) fn make(wish: &Wish, config: &Config, held: &[Member]) -> Result<()> {
+    let Some(group) = config.groups.get(&wish.group) else {
+        bail!("group {} vanished", wish.group)
+    };
+    let sizes = group.volumes.values().map(|volume| volume.size.0).collect();
+    let mut new = Superblock::new(&wish.group, &wish.node, sizes);
+    new.granularity = group.granularity.0 as u32;
+    new.hot_slots = group.hot_extents;
+    new.members = held.iter().map(identity).collect();
+    new.role = Role::Primary;
+    new.lineage = Lineage::default().fork(generation()?, Sequence::ZERO);
+    // Its stop was clean, so that it goes on; its marks are void, so that everything is copied.
+    (new.clean, new.consistent, new.wrote, new.alone, new.marks_void) =
+        (true, true, true, true, true);
+    let groups = wish.state.join("groups");
+    let mut folder = DirBuilder::new();
+    folder
+        .recursive(true)
+        .mode(0o700)
+        .create(&groups)
+        .with_context(|| groups.display().to_string())?;
+    let path = groups.join(format!("{}.meta", wish.group));
+    match fs::metadata(&path) {
+        Ok(_) => return is_ours(&path, new),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error).with_context(|| path.display().to_string()),
+    }
+    // Nobody ever sees half of one under its name.
+    let unfinished = groups.join(format!("{}.meta.new", wish.group));
+    let mut options = OpenOptions::new();
+    let options = options.read(true).write(true).create(true).truncate(true).mode(0o600);
+    let file = options.open(&unfinished).with_context(|| unfinished.display().to_string())?;
+    let layout = Layout::of(&new);
+    file.set_len(layout.bytes()).with_context(|| unfinished.display().to_string())?;
+    let owner = (wish.group.as_str(), wish.node.as_str());
+    let ledger = Ledger::fresh(layout, owner, helio_link::checksum);
+    offline::write_superblock(ledger, new, &file)
+        .and_then(|()| fs::rename(&unfinished, &path))
+        .and_then(|()| File::open(&groups)?.sync_all())
+        .with_context(|| format!("{} cannot be written", path.display()))
+}
+
+fn identity(member: &Member) -> u128 {
+    member.nameplate().map_or(0, |name| digest::name(name.as_bytes()))
+}
+
+fn generation() -> Result<Generation> {
+    let mut tag = [0; 8];
+    std::io::Read::read_exact(&mut File::open("/dev/urandom")?, &mut tag)?;
+    Ok(Generation { number: 1, tag: u64::from_ne_bytes(tag) })
+}
+
+/// A record that is there may be the one of an adoption that was cut off, and of no other.
+fn is_ours(path: &Path, mut new: Superblock) -> Result<()> {
+    let file = File::open(path)?;
+    let length = file.metadata()?.len();
+    let found = describe(&offline::OnDisk { file, length }, helio_link::checksum).superblock;
+    if let Some(found) = &found {
+        new.lineage.generation.tag = found.lineage.generation.tag;
+    }
+    if found.as_ref() != Some(&new) {
+        bail!(
+            "{} is there: the group takes part in mirroring, or did\n  remedy: choose another --group; or, if it is of no \
+             more use, remove the file",
+            path.display()
+        );
+    }
+    Ok(())
+}
+
+/// Whether a daemon runs in a state directory.
+pub(super) fn runs(state: &Path) -> bool {
+    StateDir::open(state).is_err()
+}

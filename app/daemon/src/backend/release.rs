@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Giving the stores of a group back.
+
+use super::{Daemon, accepted, of_refusal};
+use crate::adopt::forget_name;
+use crate::control::Reply;
+use crate::released;
+use crate::shard::{Ask, Released};
+use helio_api::{ApiError, ReleaseRequest, code};
+use helio_units::Role;
+use std::fs::File;
+use std::path::PathBuf;
+
+impl Daemon {
+    /// Ends a group on this node, and removes every trace of it from its stores.
+    pub(super) async fn release(
+        &self,
+        group: String,
+        wish: ReleaseRequest,
+    ) -> Result<Reply, ApiError> {
+        self.known(&group)?;
+        let config = self.config.groups.get(&group);
+        let others = config.map_or(0, |group| group.volumes.len()).saturating_sub(1);
+        if let Some(volume) = &wish.volume {
+            if !config.is_some_and(|group| group.volumes.contains_key(volume)) {
+                let text = format!("group {group} has no volume {volume}");
+                return Err(ApiError::new("unknown-volume", text, "`helio status` lists them"));
+            }
+            if others > 0 {
+                let text = format!(
+                    "{group}/{volume} has {others} more volume(s) in its group, which ends as a whole"
+                );
+                let remedy = format!("release them all: `helio release {group}`");
+                return Err(ApiError::new("not-alone", text, remedy));
+            }
+        }
+        let attached = self.attaches.of_group(&group).await;
+        if !attached.is_empty() {
+            let text = format!("attached, or to be: {}", attached.join(", "));
+            return Err(ApiError::new("in-use", text, "unmount it and `helio detach` it first"));
+        }
+        let ask = |reply| Ask::Release { group: group.clone(), force: wish.force, reply };
+        let left = self.shard.answer(ask).await?.map_err(of_refusal)?;
+        let mut message = told(&group, &left);
+        let kept = self.clear(&group, left, wish.keep_metadata).await?;
+        if let Some(kept) = kept {
+            message += &format!("; its metadata is kept as {}", kept.display());
+        }
+        let mut reply = accepted(message);
+        if let Reply::Accepted(accepted) = &mut reply {
+            let file = self.config_path.display();
+            accepted.warnings.push(format!(
+                "take group {group} out of {file} on both nodes; until then this node passes it over"
+            ));
+        }
+        Ok(reply)
+    }
+
+    async fn clear(
+        &self,
+        group: &str,
+        left: Released,
+        keep: bool,
+    ) -> Result<Option<PathBuf>, ApiError> {
+        self.released
+            .write()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .insert(group.to_owned());
+        let (state, name) = (self.state.clone(), group.to_owned());
+        let folder = self.config.groups.get(group).and_then(|group| group.safe_copy_dir.clone());
+        let clearing = move || {
+            released::note(&state, &name)?;
+            for (_, path) in &left.stores {
+                forget_name(path);
+                File::open(path)?.sync_all()?;
+            }
+            released::clear(&state, &name, &folder.unwrap_or_else(|| state.join("groups")), keep)
+        };
+        let done = tokio::task::spawn_blocking(clearing).await;
+        let done = done.unwrap_or_else(|error| Err(std::io::Error::other(error)));
+        done.map_err(|error| {
+            let text =
+                format!("{group} is released, but its metadata cannot be cleared away: {error}");
+            ApiError::new(code::INTERNAL, text, "remove its files from the state directory by hand")
+        })
+    }
+}
+
+/// What the stores hold now.
+fn told(group: &str, left: &Released) -> String {
+    let stores: Vec<String> = left
+        .stores
+        .iter()
+        .map(|(volume, path)| format!("{group}/{volume} is {}", path.display()))
+        .collect();
+    let condition = match (left.role, left.flushed && left.consistent) {
+        (_, false) => "not a whole and consistent copy, or not durable",
+        (Role::Primary, true) => "everything that was answered, durable",
+        (Role::Secondary, true) => "a consistent copy, durable",
+    };
+    format!(
+        "released: {}: {condition}, of generation {} up to item {}",
+        stores.join(", "),
+        left.generation,
+        left.head
+    )
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A group's metadata file, read and written by a process that is not its daemon.
+
+use helio_format::superblock::Superblock;
+use helio_ledger::{Change, Ledger, MetadataEffect, MetadataFile, PAGE_BYTES};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+/// A metadata file that is read page by page.
+#[derive(Debug)]
+pub struct OnDisk {
+    /// The file.
+    pub file: File,
+    /// How long it is.
+    pub length: u64,
+}
+
+impl MetadataFile for OnDisk {
+    fn length(&self) -> u64 {
+        self.length
+    }
+
+    fn page(&self, offset: u64, into: &mut [u8; PAGE_BYTES]) -> bool {
+        self.file.read_exact_at(into, offset).is_ok()
+    }
+}
+
+/// Writes both copies of the superblock's page, each flushed before the next.
+///
+/// # Errors
+/// The file cannot be written.
+///
+/// # Panics
+/// Where the ledger was used before: a mistake of ours.
+pub fn write_superblock(mut ledger: Ledger, new: Superblock, file: &File) -> std::io::Result<()> {
+    let refused = ledger.keep(Change::Superblock(Box::new(new)));
+    assert!(refused.is_none(), "a ledger just opened refuses a change");
+    while !ledger.is_idle() {
+        let mut effects = Vec::new();
+        ledger.next(&mut effects);
+        if effects.is_empty() {
+            break;
+        }
+        for effect in effects {
+            match effect {
+                MetadataEffect::Write { offset, bytes } => {
+                    file.write_all_at(&bytes, offset)?;
+                    ledger.written(true);
+                }
+                MetadataEffect::Flush => {
+                    file.sync_all()?;
+                    ledger.flushed(true);
+                }
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Groups that were released on this node. A file beside their metadata says so, for as long as the configuration may
+//! still name them: a daemon that began such a group anew would let the other node's copy overwrite a disk that was
+//! given back.
+
+use crate::config::{Config, ConfigError};
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// How such a file ends; no group's metadata does.
+const SUFFIX: &str = ".released";
+/// What lies beside a group's metadata, and goes with it.
+const COMPANIONS: [&str; 2] = ["meta", "verify"];
+
+fn mark(state: &Path, group: &str) -> PathBuf {
+    state.join("groups").join(format!("{group}{SUFFIX}"))
+}
+
+/// Reads the configuration without the groups that were released here. One that the file names no more is forgotten, so that
+/// the name can be used again.
+pub(crate) fn load(file: &Path, state: &Path) -> Result<Config, ConfigError> {
+    let mut config = Config::load(file)?;
+    for group in all(state) {
+        if config.groups.remove(&group).is_some() {
+            let shown = mark(state, &group);
+            tracing::warn!(
+                group,
+                "was released on this node and is passed over\n  remedy: take it out of {}; to mirror its volumes from \
+                 here again, `helio adopt`; to follow the other node with them, remove {}",
+                file.display(),
+                shown.display()
+            );
+        } else if let Err(error) = forget(state, &group) {
+            tracing::debug!(group, %error, "that it was released stays on record");
+        }
+    }
+    Ok(config)
+}
+
+/// The groups that were released.
+fn all(state: &Path) -> BTreeSet<String> {
+    let entries = fs::read_dir(state.join("groups")).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(SUFFIX)?.to_owned()))
+        .collect()
+}
+
+/// Records, durably, that a group is released.
+pub(crate) fn note(state: &Path, group: &str) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    let mut file =
+        options.create(true).truncate(true).write(true).mode(0o600).open(mark(state, group))?;
+    file.write_all(b"released: this node serves the group no more, until `helio adopt`\n")?;
+    file.sync_all()?;
+    File::open(state.join("groups"))?.sync_all()
+}
+
+/// It takes part again.
+pub(crate) fn forget(state: &Path, group: &str) -> io::Result<()> {
+    match fs::remove_file(mark(state, group)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Takes what was kept of a released group out of the way: removes it, or keeps it under another name, which is returned.
+pub(crate) fn clear(
+    state: &Path,
+    group: &str,
+    safe_copy: &Path,
+    keep: bool,
+) -> io::Result<Option<PathBuf>> {
+    let groups = state.join("groups");
+    let mut kept = None;
+    let mut paths: Vec<PathBuf> = vec![safe_copy.join(format!("{group}.before"))];
+    paths.extend(COMPANIONS.map(|kind| groups.join(format!("{group}.{kind}"))));
+    for path in paths {
+        let done = if keep && path.extension().is_some_and(|kind| kind == "meta") {
+            let to = free_name(&groups, group);
+            let done = fs::rename(&path, &to);
+            kept = Some(to);
+            done
+        } else {
+            fs::remove_file(&path)
+        };
+        match done {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    File::open(groups)?.sync_all()?;
+    Ok(kept)
+}
+
+fn free_name(groups: &Path, group: &str) -> PathBuf {
+    let named = |n: u32| groups.join(format!("{group}.meta.released-{n}"));
+    (1..).map(named).find(|path| !path.exists()).unwrap_or_else(|| named(0))
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A group is given up on this node: it stops as with the daemon, and then its stores are let go of. What is left of it
+//! here is a name nobody finds any more, until the daemon ends.
+
+use super::Shard;
+use crate::shard::group::Group;
+use helio_driver::Driver;
+use helio_engine::{Command, Refusal};
+use helio_units::{Generation, Moment, Role, Sequence};
+use std::path::PathBuf;
+use tokio::sync::oneshot;
+
+/// What was let go of, and in what condition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Released {
+    pub(crate) role: Role,
+    /// The images keep the order promise.
+    pub(crate) consistent: bool,
+    /// All of it is durable.
+    pub(crate) flushed: bool,
+    pub(crate) generation: Generation,
+    /// The last position in the images.
+    pub(crate) head: Sequence,
+    /// Every volume with its store.
+    pub(crate) stores: Vec<(String, PathBuf)>,
+}
+
+/// Who is told when it is done.
+pub(crate) type ReleaseReply = oneshot::Sender<Result<Released, Refusal>>;
+
+/// How far a group's release is.
+#[derive(Debug, Default)]
+pub(crate) enum Releasing {
+    /// There is none.
+    #[default]
+    No,
+    /// It stops.
+    Stopping { role: Role, reply: ReleaseReply },
+    /// Its stores are let go of.
+    Done,
+}
+
+impl Group {
+    /// Whether it is served here no more, or about to be.
+    pub(crate) fn is_released(&self) -> bool {
+        !matches!(self.releasing, Releasing::No)
+    }
+}
+
+impl<D: Driver> Shard<D> {
+    /// Stops a group to let go of its stores, where nobody uses it.
+    pub(super) fn release(&mut self, group: &str, force: bool, reply: ReleaseReply, now: Moment) {
+        let Some(index) = self.find(group) else {
+            let _gone = reply.send(Err(super::unknown(group)));
+            return;
+        };
+        if let Err(refusal) = self.may_release(index, force) {
+            let _gone = reply.send(Err(refusal));
+            return;
+        }
+        self.rota.stir(index);
+        let group = &mut self.groups[index];
+        let role = group.engine.words().role;
+        group.releasing = Releasing::Stopping { role, reply };
+        let (told, _nobody_waits) = oneshot::channel();
+        group.command(now, Command::Stop, told);
+    }
+
+    fn may_release(&self, index: usize, force: bool) -> Result<(), Refusal> {
+        let group = &self.groups[index];
+        let name = &group.name;
+        if self.clients.is_used(index) {
+            let text = format!("NBD clients use {name}");
+            return Err(Refusal::later("in-use", text, "unmount and disconnect them first"));
+        }
+        let devices = self.attached.devices(index);
+        if !devices.is_empty() {
+            let text = format!("{name} is attached as {}", devices.join(", "));
+            return Err(Refusal::later("in-use", text, "unmount it and `helio detach` it first"));
+        }
+        let words = group.engine.words();
+        if !force && (!words.consistent || group.engine.lacks_regions()) {
+            return Err(Refusal::new(
+                "not-consistent",
+                format!("what {name} lies on here is not a whole and consistent copy now"),
+                format!(
+                    "wait until `helio status {name}` says it is; or repeat with --force: the stores are of no use then"
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Lets go of a released group's stores once it is at rest and nobody reads them.
+    pub(super) fn go_on_releasing(&mut self, index: usize) {
+        let free = !self.clients.is_used(index) && self.attached.devices(index).is_empty();
+        let group = &mut self.groups[index];
+        if !free || !group.at_rest() || !matches!(group.releasing, Releasing::Stopping { .. }) {
+            return;
+        }
+        let Releasing::Stopping { role, reply } =
+            std::mem::replace(&mut group.releasing, Releasing::Done)
+        else {
+            return;
+        };
+        let words = group.engine.words();
+        let (head, flushed) = group.engine.left_behind();
+        let stores = std::mem::take(&mut group.volumes).into_iter();
+        let released = Released {
+            role,
+            consistent: words.consistent,
+            flushed,
+            generation: words.generation,
+            head,
+            stores: stores.map(|volume| (volume.name, PathBuf::from(volume.path))).collect(),
+        };
+        tracing::info!(group = %group.name, "released");
+        // Who asked may have gone; it is done all the same.
+        let _gone = reply.send(Ok(released));
+    }
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A file system that was there before comes under mirroring as it is, and is given back as it is.
+
+use crate::common::{Clear, attachable, clear, mount, on, unmount_of};
+use helio_e2e::{PATIENCE, assert_members_equal, wait, wait_level};
+use helio_testkit::{Pair, Plan, TempDir, Told, eventually, helio, require, run};
+use helio_units::{Bytes, Mode};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const SIZE: Bytes = Bytes::mib(48);
+
+/// Two nodes whose configuration names no group yet, and an ext4 image with a file in it where paris' member is to be.
+struct Story {
+    _clear: Clear,
+    pair: Pair,
+    _devices: [TempDir; 2],
+}
+
+impl Story {
+    fn new() -> Self {
+        let devices = [TempDir::new(), TempDir::new()];
+        let line = |at: &TempDir| format!("devices = {:?}", at.join("dev"));
+        let plan = Plan::new("db").mode(Mode::Sync).volume("data", SIZE);
+        let plan = plan.node_line("lyon", &line(&devices[0]));
+        let pair = plan.node_line("paris", &line(&devices[1])).prepare();
+        let text = fs::read_to_string(pair.config()).expect("it was written");
+        let nodes = text.split("[group").next().expect("a part before");
+        fs::write(pair.config(), nodes).expect("a folder of our own");
+        let story = Self { _clear: clear(&pair), pair, _devices: devices };
+        let seed = story.pair.scratch().join("seed");
+        fs::create_dir_all(&seed).expect("a folder of our own");
+        fs::write(seed.join("old"), "from before").expect("room");
+        let mut mke2fs = Command::new("mke2fs");
+        mke2fs.args(["-q", "-t", "ext4", "-F", "-d"]).arg(&seed).arg(story.member("paris"));
+        run(&mut mke2fs).expect_success();
+        story
+    }
+
+    fn member(&self, node: &str) -> PathBuf {
+        self.pair.member(node, "data")
+    }
+
+    fn sum(&self, node: &str) -> String {
+        let told = on("sha256sum", &[], &self.member(node)).expect_success();
+        told.split(' ').next().expect("a sum").to_owned()
+    }
+
+    fn adopt(&self, more: &[&str]) -> Told {
+        let text = |path: &Path| path.display().to_string();
+        let (path, peer_path) = (text(&self.member("paris")), text(&self.member("lyon")));
+        let (config, state) = (text(self.pair.config()), text(&self.pair.state("paris")));
+        let mut line = vec!["adopt", &path, "--group", "db", "--volume", "data", "--node", "paris"];
+        line.extend(["--peer-path", &peer_path, "--config", &config, "--state", &state]);
+        line.extend(more);
+        helio(&line)
+    }
+
+    /// Adopts, and waits until the other node has its copy.
+    fn begin(&mut self) {
+        self.adopt(&["--write"]).expect_success();
+        self.pair.start("lyon");
+        self.pair.start("paris");
+        wait_level(&self.pair, "paris");
+    }
+
+    fn has_name(&self, node: &str) -> bool {
+        let mut buffer = [0; 64];
+        rustix::fs::getxattr(self.member(node), "user.heliograph", &mut buffer).is_ok()
+    }
+
+    fn metadata(&self, node: &str) -> Vec<String> {
+        let entries =
+            fs::read_dir(self.pair.state(node).join("groups")).expect("a state directory");
+        let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        names
+    }
+}
+
+#[test]
+fn an_image_is_adopted_mirrored_and_given_back_without_a_byte_changed() {
+    require!("mke2fs", "sha256sum");
+    let mut story = Story::new();
+    let before = story.sum("paris");
+    let said = story.adopt(&[]).expect_success();
+    assert!(
+        said.contains("nothing was changed") && said.contains("[group.db.volume.data]"),
+        "{said}"
+    );
+    assert!(!story.has_name("paris"), "only looking leaves no trace");
+    story.begin();
+    assert_eq!(story.sum("lyon"), before, "the copy went from here to there");
+    let said = story.pair.helio("paris", &["release", "db/data"]).expect_success();
+    assert!(said.contains("everything that was answered, durable"), "{said}");
+    assert_eq!(story.sum("paris"), before);
+    assert!(!story.has_name("paris"));
+    assert_eq!(story.metadata("paris"), ["db.released"]);
+    let said = story.pair.helio("paris", &["release", "db"]).expect_failure();
+    assert!(said.contains("group db is not configured"), "{said}");
+    // Its own again: it may be written by others now.
+    on("e2fsck", &["-fn"], &story.member("paris")).expect_success();
+    // The other node knows that it stands alone, and a new start of this one passes the group over.
+    wait(&story.pair, "lyon", "no peer", |status| status["peer"]["connection"] != "connected");
+    let said = story.pair.helio("lyon", &["release", "db", "--keep-metadata"]).expect_success();
+    assert!(
+        said.contains("a consistent copy, durable") && said.contains("metadata is kept"),
+        "{said}"
+    );
+    assert_eq!(story.metadata("lyon"), ["db.meta.released-1", "db.released"]);
+    assert_eq!(story.sum("lyon"), before);
+}
+
+#[test]
+fn what_was_written_while_it_was_mirrored_is_there_on_both_nodes_after_release() {
+    attachable!();
+    require!("mke2fs", "e2fsck");
+    let mut story = Story::new();
+    story.begin();
+    let device = story.pair.helio("paris", &["attach", "db/data"]).expect_success();
+    let place = mount(&story.pair, Path::new(device.trim_end()));
+    assert_eq!(fs::read_to_string(place.join("old")).expect("it is there"), "from before");
+    fs::write(place.join("new"), "written since").expect("room");
+    let said = story.pair.helio("paris", &["release", "db"]).expect_failure();
+    assert!(said.contains("attached, or to be: db/data"), "{said}");
+    unmount_of(&story.pair);
+    story.pair.helio("paris", &["detach", "db/data"]).expect_success();
+    story.pair.helio("paris", &["release", "db"]).expect_success();
+    story.pair.helio("lyon", &["release", "db"]).expect_success();
+    assert_members_equal(&story.pair, "data");
+    for node in ["paris", "lyon"] {
+        on("e2fsck", &["-fn"], &story.member(node)).expect_success();
+        let mut cat = Command::new("debugfs");
+        let told = run(cat.args(["-R", "cat /new"]).arg(story.member(node))).expect_success();
+        assert!(told.contains("written since"), "{node}: {told}");
+    }
+}
+
+#[test]
+fn what_is_in_use_or_mirrored_already_is_not_adopted_and_nothing_is_left_of_the_attempt() {
+    require!("mke2fs");
+    let mut story = Story::new();
+    let before = story.sum("paris");
+    let mut user = crate::common::holding(fs::File::open(story.member("paris")).expect("it opens"));
+    let said = story.adopt(&["--write"]).expect_failure();
+    assert!(said.contains(&format!("open in cat (process {})", user.id())), "{said}");
+    drop(user.stdin.take());
+    user.wait().expect("it ends with its input");
+    assert!(!story.pair.state("paris").join("groups").exists(), "{said}");
+    story.begin();
+    let said = story.adopt(&["--write"]).expect_failure();
+    assert!(said.contains("open in helio"), "{said}");
+    assert_eq!(story.sum("paris"), before);
+}
+
+#[test]
+fn the_copy_of_an_adopted_disk_never_goes_the_other_way() {
+    require!("mke2fs", "sha256sum");
+    let mut story = Story::new();
+    let before = story.sum("paris");
+    story.adopt(&["--write"]).expect_success();
+    story.pair.start("lyon");
+    // The empty side is made primary by mistake, before the other is there.
+    story.pair.helio("lyon", &["promote", "db", "--force", "--yes"]).expect_success();
+    story.pair.start("paris");
+    let refused = |status: &serde_json::Value| status["peer"]["connection"] == "refused";
+    eventually(PATIENCE, "a refusal", || {
+        ["paris", "lyon"]
+            .iter()
+            .any(|node| refused(&helio_e2e::group(&story.pair, node)))
+            .then_some(())
+    });
+    assert_eq!(story.sum("paris"), before);
+}
+
+#[test]
+fn a_released_group_is_passed_over_at_the_next_start_and_can_be_adopted_again() {
+    require!("mke2fs", "sha256sum");
+    let mut story = Story::new();
+    let before = story.sum("paris");
+    story.begin();
+    story.pair.helio("paris", &["release", "db"]).expect_success();
+    assert!(story.pair.daemon("paris").terminate().success());
+    story.pair.helio("lyon", &["release", "db"]).expect_success();
+    assert!(story.pair.daemon("lyon").terminate().success());
+    story.adopt(&[]).expect_success();
+    fs::remove_file(story.pair.state("lyon").join("groups/db.released")).expect("it is there");
+    story.pair.start("lyon");
+    story.pair.start("paris");
+    wait_level(&story.pair, "paris");
+    assert_eq!((story.sum("paris"), story.sum("lyon")), (before.clone(), before));
+}
