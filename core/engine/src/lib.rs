@@ -57,6 +57,7 @@ mod queue;
 mod recorder;
 pub mod recovery;
 mod refusal;
+mod replace;
 mod resolve;
 mod restore;
 mod resync;

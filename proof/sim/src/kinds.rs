@@ -72,12 +72,14 @@ pub enum Kind {
     Seed,
     /// The operator takes the secondary's copy over the primary's own.
     Reverse,
+    /// A disk is lost, and another one is put in its place while the node runs.
+    Replace,
 }
 
 /// Kind, name, how likely in parts of the sum, and the faults it brings.
 type Row = (Kind, &'static str, u32, &'static [&'static str]);
 
-const KINDS: [Row; 28] = [
+const KINDS: [Row; 29] = [
     (Kind::Weather, "weather", 8, &["weather"]),
     (Kind::Silence, "silence", 12, &["silence"]),
     (Kind::OneWay, "one-way", 8, &["one-way"]),
@@ -106,6 +108,7 @@ const KINDS: [Row; 28] = [
     (Kind::Lease, "lease", 20, &["lease"]),
     (Kind::Seed, "seed", 10, &["seed"]),
     (Kind::Reverse, "reverse", 4, &["reverse"]),
+    (Kind::Replace, "replace", 12, &["disk-replaced-leading", "disk-replaced-following"]),
 ];
 
 /// How likely a kind is that is asked for by name and has no odds of its own yet.
