@@ -42,6 +42,8 @@ pub enum Operation {
     Resolve,
     /// Take the other node's copy over this node's own.
     Reverse,
+    /// Take another disk in the place of a lost one.
+    MemberReplace,
     /// Change the mode.
     Mode,
     /// Show the queue.
@@ -72,7 +74,7 @@ pub enum Operation {
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::Status,
         Self::Group,
         Self::Recorder,
@@ -86,6 +88,7 @@ impl Operation {
         Self::Explain,
         Self::Resolve,
         Self::Reverse,
+        Self::MemberReplace,
         Self::Mode,
         Self::Queue,
         Self::QueueSet,
@@ -118,6 +121,7 @@ impl Operation {
             Self::Explain => paths::EXPLAIN,
             Self::Resolve => paths::RESOLVE,
             Self::Reverse => paths::REVERSE,
+            Self::MemberReplace => paths::MEMBER_REPLACE,
             Self::Mode => paths::MODE,
             Self::Queue => paths::QUEUE,
             Self::QueueSet => paths::QUEUE_SET,
@@ -154,6 +158,7 @@ impl Operation {
             | Self::Switch
             | Self::Resolve
             | Self::Reverse
+            | Self::MemberReplace
             | Self::Mode
             | Self::QueueSet
             | Self::QueueReset
@@ -184,6 +189,7 @@ impl Operation {
             Self::Explain => "explain",
             Self::Resolve => "resolve",
             Self::Reverse => "reverse",
+            Self::MemberReplace => "member-replace",
             Self::Mode => "mode",
             Self::Queue => "queue",
             Self::QueueSet => "queue-set",
@@ -226,6 +232,9 @@ impl Operation {
             }
             Self::Reverse => {
                 "Take the other node's copy over this primary's own, saved first; answered when it is served."
+            }
+            Self::MemberReplace => {
+                "Take the disk that the file names now in the place of a lost one; answered when it is filled from then on."
             }
             Self::Mode => "Change when writes are answered; the file is not changed.",
             Self::Queue => "Show the group's queue: bound, use, high-water marks, waits, lag.",

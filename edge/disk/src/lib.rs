@@ -17,6 +17,6 @@ mod surroundings;
 pub use error::{Permanence, StoreError};
 pub use identity::{DeviceNumber, MemberIdentity};
 pub use member::{Member, StoreKind};
-pub use open::{Io, OpenOptions, open};
+pub use open::{Held, Io, OpenOptions, open};
 pub use prepare::Space;
 pub use refusal::{OpenError, Refusal};

@@ -23,6 +23,7 @@ mod link;
 mod metadata;
 mod payloads;
 mod plan;
+mod replace;
 mod reverse;
 mod rota;
 mod show;
@@ -50,6 +51,7 @@ use helio_engine::{Command, Refusal};
 use helio_format::message::Parting;
 use helio_units::{Bytes, Moment, VolumeIndex};
 pub(crate) use plan::{GroupPlan, Listeners, Outbox, VolumePlan};
+pub(crate) use replace::Seat;
 use rota::Rota;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -87,6 +89,10 @@ pub(crate) enum Ask {
     ThrowingAway { group: String, full: bool, reply: oneshot::Sender<Result<Losing, Refusal>> },
     /// Take it, if what was saved is still what would be thrown away.
     Reverse { group: String, full: bool, saved: Box<Losing>, reply: CommandReply },
+    /// The place of a volume's disk that is lost, for another one.
+    Seat { group: String, volume: String, reply: oneshot::Sender<Result<Seat, Refusal>> },
+    /// Another disk for it.
+    Replace { group: String, volume: String, plan: Box<VolumePlan>, reply: CommandReply },
     /// The hook before a resync of a group said yes, or why not.
     HookAnswered { group: String, refused: Option<String> },
     /// The flight recorder.
