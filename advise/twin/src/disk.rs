@@ -101,8 +101,10 @@ pub struct Disk {
     full: bool,
     /// What it calls flushed is not.
     lies: bool,
-    /// Which disk it is.
-    pub(crate) identity: u128,
+    /// Of which volumes the disk is gone: whatever is asked of it fails.
+    gone: Vec<bool>,
+    /// Which disk each volume lies on.
+    pub(crate) identities: Vec<u128>,
     dice: Dice,
 }
 
@@ -122,7 +124,8 @@ impl Disk {
             failing: Vec::new(),
             full: false,
             lies: false,
-            identity: 1,
+            gone: vec![false; volumes.len()],
+            identities: vec![1; volumes.len()],
             dice,
         }
     }
@@ -190,11 +193,11 @@ impl Disk {
 
     /// What a daemon finds of it when it starts.
     pub(crate) fn members(&self) -> Vec<MemberFound> {
-        let found = |volume| MemberFound {
-            identity: self.identity,
-            shown: format!("volume {volume} on disk {}", self.identity),
+        let found = |(volume, identity): (usize, &u128)| MemberFound {
+            identity: *identity,
+            shown: format!("volume {volume} on disk {identity}"),
         };
-        (0..self.images.len()).map(found).collect()
+        self.identities.iter().enumerate().map(found).collect()
     }
 
     /// What readers see, for a snapshot.
@@ -204,20 +207,29 @@ impl Disk {
 
     /// Puts another disk in the place of this one, durably.
     pub(crate) fn put_back(&mut self, contents: &[Vec<Stamp>], changes: &mut Vec<Change>) {
-        for ((volume, image), blocks) in
-            (0u16..).map(VolumeIndex).zip(&mut self.images).zip(contents)
-        {
-            for (block, stamp) in (0u32..).zip(blocks) {
-                if image.live[block as usize] != *stamp {
-                    let place = Place { volume, block };
-                    changes.push(Change { place, stamp: *stamp, tag: false });
-                }
-            }
-            image.live.clone_from(blocks);
-            image.durable.clone_from(blocks);
-            image.flushed += image.unflushed.len() as u64;
-            image.unflushed.clear();
+        for (volume, blocks) in (0u16..).map(VolumeIndex).zip(contents) {
+            self.put_one_back(volume, blocks, changes);
         }
+    }
+
+    /// Puts another disk in the place of one volume's, durably.
+    pub(crate) fn put_one_back(
+        &mut self,
+        volume: VolumeIndex,
+        blocks: &Vec<Stamp>,
+        changes: &mut Vec<Change>,
+    ) {
+        let image = &mut self.images[usize::from(volume.0)];
+        for (block, stamp) in (0u32..).zip(blocks) {
+            if image.live[block as usize] != *stamp {
+                let place = Place { volume, block };
+                changes.push(Change { place, stamp: *stamp, tag: false });
+            }
+        }
+        image.live.clone_from(blocks);
+        image.durable.clone_from(blocks);
+        image.flushed += image.unflushed.len() as u64;
+        image.unflushed.clear();
     }
 
     /// No operation is made to fail any more.
@@ -226,6 +238,12 @@ impl Disk {
         self.full = false;
         self.lies = false;
         self.slowness = 1;
+        self.gone.fill(false);
+    }
+
+    /// From now on the disk of that volume is gone, or there again.
+    pub fn lose(&mut self, volume: VolumeIndex, gone: bool) {
+        self.gone[usize::from(volume.0)] = gone;
     }
 
     /// Begins an operation; returns when it ends. `tag` comes back with the changes it makes.
@@ -281,6 +299,8 @@ impl Disk {
         let failing = self.failing.iter().position(|(kind, _)| *kind == verb);
         let fault = failing.map(|at| self.failing.swap_remove(at).1);
         let fault = fault.or((!fits).then_some(StoreFault::NoSpace));
+        let gone = self.gone[usize::from(volume.0)];
+        let fault = if gone { Some(StoreFault::Io) } else { fault };
         let before = self.under_way.insert(io, UnderWay { volume, work, fault, tag });
         assert!(before.is_none(), "store operation {} began twice", io.0);
         let jitter = self.dice.below(base.as_nanos() as u64 + 1);

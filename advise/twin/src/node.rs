@@ -127,7 +127,8 @@ impl Node {
     #[must_use]
     pub fn has_its_disk(&self) -> bool {
         let recorded = self.saved.iter().flat_map(|record| &record.members);
-        recorded.into_iter().all(|identity| [0, self.disk.identity].contains(identity))
+        let mut pairs = recorded.zip(&self.disk.identities);
+        pairs.all(|(recorded, identity)| [0, *identity].contains(recorded))
     }
 
     /// Whether its process runs.

@@ -7,13 +7,15 @@ use crate::happening::Happening;
 use crate::metadata::MetadataBytes;
 use crate::node::Side;
 use crate::{Place, Stamp};
+use helio_engine::{Command, CommandId};
 use helio_ledger::BEFORE_HEADER_BYTES;
+use helio_units::VolumeIndex;
 
 /// Disk, metadata and before-images of a node at one moment, as a snapshot of its machine holds them.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     disk: Vec<Vec<Stamp>>,
-    identity: u128,
+    identities: Vec<u128>,
     metadata: MetadataBytes,
     before: Vec<u8>,
     changes: u64,
@@ -44,7 +46,7 @@ impl Cluster {
         let node = self.node(side);
         Snapshot {
             disk: node.disk.contents(),
-            identity: node.disk.identity,
+            identities: node.disk.identities.clone(),
             metadata: node.metadata.backup(),
             before: node.before.backup(),
             changes: node.metadata.sequence(),
@@ -58,7 +60,7 @@ impl Cluster {
         self.node_mut(side).metadata.restore(snapshot.metadata.clone());
         if what == Restore::Machine {
             self.put_disk(side, &snapshot.disk);
-            self.node_mut(side).disk.identity = snapshot.identity;
+            self.node_mut(side).disk.identities.clone_from(&snapshot.identities);
             self.node_mut(side).before.put_back(snapshot.before.clone());
         }
     }
@@ -68,7 +70,7 @@ impl Cluster {
         assert!(!self.node(side).is_up(), "{side} runs while its disk is swapped");
         self.journal.push(Happening::Restored { side });
         self.journal.push(Happening::Swapped { side });
-        self.node_mut(side).disk.identity += 1;
+        self.node_mut(side).disk.identities.iter_mut().for_each(|identity| *identity += 1);
         let mut disk = self.node(side).disk.contents();
         for (volume, blocks) in (0u16..).map(helio_units::VolumeIndex).zip(&mut disk) {
             for (block, stamp) in (0u32..).zip(blocks) {
@@ -76,6 +78,37 @@ impl Cluster {
             }
         }
         self.put_disk(side, &disk);
+    }
+
+    /// Puts another disk in the place of one volume's that is lost, and commands the running node to take it. Returns
+    /// whether it would.
+    pub fn replace_disk(
+        &mut self,
+        side: Side,
+        volume: VolumeIndex,
+        command: CommandId,
+        mut content: impl FnMut(Place) -> Stamp,
+    ) -> bool {
+        let engine = self.node(side).engine.as_ref();
+        let refuses = engine.is_none_or(|engine| engine.may_replace(volume).is_err());
+        if refuses || self.node(side).hangs(self.now()) {
+            return false;
+        }
+        self.journal.push(Happening::Swapped { side });
+        let disk = &mut self.node_mut(side).disk;
+        disk.lose(volume, false);
+        let identity = &mut disk.identities[usize::from(volume.0)];
+        *identity += 1;
+        let identity = *identity;
+        let mut contents = disk.contents();
+        for (block, stamp) in (0u32..).zip(&mut contents[usize::from(volume.0)]) {
+            *stamp = content(Place { volume, block });
+        }
+        let mut changes = Vec::new();
+        disk.put_one_back(volume, &contents[usize::from(volume.0)], &mut changes);
+        self.changed(side, changes);
+        self.command(side, command, Command::Replace { volume, identity });
+        true
     }
 
     /// Puts a disk in place beside metadata that knows nothing, as on a node that is set up anew. The node is down.

@@ -125,6 +125,7 @@ fn of_command(command: Command) -> String {
         Command::Update => "update".to_owned(),
         Command::Full => "full".to_owned(),
         Command::Reverse { full } => format!("reverse, everywhere: {full}"),
+        Command::Replace { volume, .. } => format!("replace the disk of volume {}", volume.0),
         Command::ResetQueueMarks => "reset queue marks".to_owned(),
         Command::Stop => "stop".to_owned(),
         Command::Verify(wish) => format!("verify, repair {}", wish.repair),

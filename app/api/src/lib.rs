@@ -34,7 +34,7 @@ pub use request::{
     Accepted, ApplyReply, ApplyRequest, EventsRequest, ModeRequest, PromoteRequest, RecorderDump,
     RecorderEvent, ReleaseRequest, SwitchRequest, UpdateRequest,
 };
-pub use roles::{Explanation, ResolveRequest, ReverseRequest, Row};
+pub use roles::{Explanation, MemberReplaceRequest, ResolveRequest, ReverseRequest, Row};
 pub use status::{
     GroupStatus, Io, LeaseStatus, ModeStatus, Protected, SafeCopyStatus, SeedingStatus, Status,
     VolumeStatus,

@@ -8,8 +8,8 @@ use crate::event::Event;
 use crate::operation::{Method, Operation};
 use crate::{
     Accepted, ApiError, ApplyReply, ApplyRequest, AttachRequest, Attachment, Attachments,
-    DetachRequest, EventsRequest, Explanation, ModeRequest, PromoteRequest, QueueReply,
-    QueueRequest, RecorderDump, ReleaseRequest, ResolveRequest, ReverseRequest, Status,
+    DetachRequest, EventsRequest, Explanation, MemberReplaceRequest, ModeRequest, PromoteRequest,
+    QueueReply, QueueRequest, RecorderDump, ReleaseRequest, ResolveRequest, ReverseRequest, Status,
     SwitchRequest, UpdateRequest, VerifyRequest,
 };
 use schemars::generate::{SchemaGenerator, SchemaSettings};
@@ -133,6 +133,7 @@ fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
         Operation::Promote => types.request::<PromoteRequest>(),
         Operation::Resolve => types.request::<ResolveRequest>(),
         Operation::Reverse => types.request::<ReverseRequest>(),
+        Operation::MemberReplace => types.request::<MemberReplaceRequest>(),
         Operation::Update => types.request::<UpdateRequest>(),
         Operation::Mode => types.request::<ModeRequest>(),
         Operation::QueueSet => types.request::<QueueRequest>(),
@@ -179,6 +180,7 @@ fn reply(operation: Operation, types: &mut Types) -> Value {
         | Operation::Switch
         | Operation::Resolve
         | Operation::Reverse
+        | Operation::MemberReplace
         | Operation::Mode
         | Operation::QueueSet
         | Operation::QueueReset

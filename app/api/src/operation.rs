@@ -42,6 +42,8 @@ pub enum Operation {
     Resolve,
     /// Take the other node's copy over this node's own.
     Reverse,
+    /// Take another disk in the place of a lost one.
+    MemberReplace,
     /// Change the mode.
     Mode,
     /// Show the queue.
@@ -74,7 +76,7 @@ pub enum Operation {
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::Status,
         Self::Group,
         Self::Recorder,
@@ -88,6 +90,7 @@ impl Operation {
         Self::Explain,
         Self::Resolve,
         Self::Reverse,
+        Self::MemberReplace,
         Self::Mode,
         Self::Queue,
         Self::QueueSet,
@@ -121,6 +124,7 @@ impl Operation {
             Self::Explain => paths::EXPLAIN,
             Self::Resolve => paths::RESOLVE,
             Self::Reverse => paths::REVERSE,
+            Self::MemberReplace => paths::MEMBER_REPLACE,
             Self::Mode => paths::MODE,
             Self::Queue => paths::QUEUE,
             Self::QueueSet => paths::QUEUE_SET,
@@ -158,6 +162,7 @@ impl Operation {
             | Self::Switch
             | Self::Resolve
             | Self::Reverse
+            | Self::MemberReplace
             | Self::Mode
             | Self::QueueSet
             | Self::QueueReset
@@ -189,6 +194,7 @@ impl Operation {
             Self::Explain => "explain",
             Self::Resolve => "resolve",
             Self::Reverse => "reverse",
+            Self::MemberReplace => "member-replace",
             Self::Mode => "mode",
             Self::Queue => "queue",
             Self::QueueSet => "queue-set",
@@ -232,6 +238,9 @@ impl Operation {
             }
             Self::Reverse => {
                 "Take the other node's copy over this primary's own, saved first; answered when it is served."
+            }
+            Self::MemberReplace => {
+                "Take the disk that the file names now in the place of a lost one; answered when it is filled from then on."
             }
             Self::Mode => "Change when writes are answered; the file is not changed.",
             Self::Queue => "Show the group's queue: bound, use, high-water marks, waits, lag.",

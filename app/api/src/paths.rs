@@ -28,6 +28,9 @@ pub const EXPLAIN: &str = "/v1/groups/{group}/explain";
 pub const RESOLVE: &str = "/v1/groups/{group}/resolve";
 /// POST [`ReverseRequest`](crate::ReverseRequest): take the other node's copy; [`Accepted`](crate::Accepted).
 pub const REVERSE: &str = "/v1/groups/{group}/reverse";
+/// POST [`MemberReplaceRequest`](crate::MemberReplaceRequest): take another disk in the place of a lost one;
+/// [`Accepted`](crate::Accepted) when it is a volume's.
+pub const MEMBER_REPLACE: &str = "/v1/groups/{group}/member/replace";
 /// POST [`ModeRequest`](crate::ModeRequest): change the mode; [`Accepted`](crate::Accepted).
 pub const MODE: &str = "/v1/groups/{group}/mode";
 /// GET: [`QueueReply`](crate::QueueReply), the group's queue.

@@ -82,3 +82,14 @@ pub struct ReverseRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub save: Option<String>,
 }
+
+/// Take the disk that the node's configuration file names for a volume now, in the place of the one that was lost.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MemberReplaceRequest {
+    /// Which volume's.
+    pub volume: String,
+    /// Whatever lies on the disk may be overwritten. Without it nothing is changed, and the refusal names the disk.
+    #[serde(default)]
+    pub confirmed: bool,
+}

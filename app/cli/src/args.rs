@@ -238,6 +238,12 @@ pub enum Verb {
         #[command(subcommand)]
         verb: Seed,
     },
+    /// What a volume lies on.
+    Member {
+        /// What to do.
+        #[command(subcommand)]
+        verb: Member,
+    },
     /// Make a block device of this machine of a volume, and print its path; it comes back after a restart.
     #[command(group = ArgGroup::new("which").required(true).args(["volume", "list"]))]
     Attach {
@@ -403,6 +409,23 @@ pub enum Seed {
         /// Return only when the copies are equal; fails if that cannot be reached.
         #[arg(long)]
         wait: bool,
+        /// The daemon to ask.
+        #[command(flatten)]
+        at: At,
+    },
+}
+
+/// What can be done with the disks of volumes.
+#[derive(Debug, Subcommand)]
+pub enum Member {
+    /// Take the disk that the configuration file names now in the place of a lost one, and fill it from the peer.
+    Replace {
+        /// Which volume, as GROUP/VOLUME.
+        #[arg(value_name = "GROUP/VOLUME", value_parser = volume)]
+        volume: (String, String),
+        /// Do not ask: whatever lies on that disk is overwritten.
+        #[arg(long)]
+        yes: bool,
         /// The daemon to ask.
         #[command(flatten)]
         at: At,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The verbs about how the two nodes of a group stand to each other: `switch`, `explain`, `resolve`.
+//! The verbs about how the two nodes of a group stand to each other: `switch`, `explain`, `resolve`,
+//! `member replace`.
 
 use crate::args::At;
 use crate::client::Client;
@@ -7,7 +8,10 @@ use crate::render::line;
 use crate::verbs::{accepted, confirmed, print};
 use crate::wait;
 use anyhow::{Context, Result};
-use helio_api::{Accepted, Explanation, ResolveRequest, ReverseRequest, SwitchRequest, paths};
+use helio_api::{
+    Accepted, Explanation, MemberReplaceRequest, ResolveRequest, ReverseRequest, SwitchRequest,
+    paths,
+};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -64,6 +68,21 @@ pub(crate) fn reverse(
     };
     let done = confirmed(&question, yes, ask)?;
     if wait && done == ExitCode::SUCCESS { wait::level(&client, group) } else { Ok(done) }
+}
+
+/// Gives a volume another disk in the place of a lost one.
+pub(crate) fn replace_member(
+    at: &At,
+    (group, volume): (String, String),
+    yes: bool,
+) -> Result<ExitCode> {
+    let client = Client::new(at)?;
+    let path = paths::of_group(paths::MEMBER_REPLACE, &group);
+    let question = format!("overwrite it with the peer's copy of {group}/{volume}?");
+    let ask = |confirmed| {
+        client.post::<Accepted>(&path, &MemberReplaceRequest { volume: volume.clone(), confirmed })
+    };
+    confirmed(&question, yes, ask)
 }
 
 /// The row first, then why, then what to do.

@@ -2,6 +2,7 @@
 //! Answers the control server by asking the shard.
 
 mod apply;
+mod member;
 mod queue;
 mod release;
 mod roles;
@@ -15,10 +16,11 @@ use crate::shard::{Ask, Clock};
 use crate::trust::Trusted;
 use helio_api::{Accepted, ApiError, EventsRequest, RecorderDump, Status, code};
 use helio_driver::Waker;
+pub(crate) use member::Replaced;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::mpsc::{SyncSender, TrySendError};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
 
@@ -87,6 +89,8 @@ pub(crate) struct Daemon {
     pub(crate) config_path: PathBuf,
     /// As the file was when the daemon started.
     pub(crate) config: Config,
+    /// Members that were replaced since, as the file named them then.
+    pub(crate) replaced: Mutex<Vec<Replaced>>,
     /// The state directory, where this node's key is.
     pub(crate) state: PathBuf,
     /// The groups that were released since, and are served no more.
@@ -130,6 +134,7 @@ impl Backend for Daemon {
                 Command::Explain { group } => self.explanation(group).await.map(Reply::Explained),
                 Command::Resolve { group, wish } => self.resolve(group, wish).await,
                 Command::Reverse { group, wish } => self.reverse(group, wish).await,
+                Command::MemberReplace { group, wish } => self.replace_member(group, wish).await,
                 Command::Promote { group, fence: true, .. } => self.promote_fenced(group).await,
                 Command::Promote { group, force, confirmed, restore, .. } => {
                     self.promote(group, (force, confirmed), restore).await

@@ -24,9 +24,9 @@ use futures_util::{Stream, StreamExt};
 use helio_api::event::Event;
 use helio_api::{
     Accepted, ApiError, ApplyReply, ApplyRequest, AttachRequest, Attachment, Attachments,
-    DetachRequest, EventsRequest, Explanation, ModeRequest, Operation, PromoteRequest, QueueReply,
-    QueueRequest, RecorderDump, ReleaseRequest, ResolveRequest, ReverseRequest, Status,
-    SwitchRequest, UpdateRequest, VerifyRequest, code,
+    DetachRequest, EventsRequest, Explanation, MemberReplaceRequest, ModeRequest, Operation,
+    PromoteRequest, QueueReply, QueueRequest, RecorderDump, ReleaseRequest, ResolveRequest,
+    ReverseRequest, Status, SwitchRequest, UpdateRequest, VerifyRequest, code,
 };
 use helio_units::Mode;
 pub(crate) use remote::Remote;
@@ -112,6 +112,13 @@ pub enum Command {
         group: String,
         /// Where, and where it is saved.
         wish: ReverseRequest,
+    },
+    /// Take another disk in the place of a lost one.
+    MemberReplace {
+        /// Which group.
+        group: String,
+        /// Which volume's.
+        wish: MemberReplaceRequest,
     },
     /// Be secondary.
     Demote {
@@ -284,6 +291,7 @@ fn handler(operation: Operation) -> MethodRouter<Arc<dyn Backend>> {
         Operation::Explain => get(|s, p| on_group(s, p, |group| Command::Explain { group })),
         Operation::Resolve => post(resolve),
         Operation::Reverse => post(reverse),
+        Operation::MemberReplace => post(replace_member),
         Operation::Mode => post(mode),
         Operation::Promote => post(promote),
         Operation::Queue => get(|s, p| on_group(s, p, |group| Command::Queue { group })),
@@ -343,6 +351,14 @@ async fn resolve(State(b): Shared, path: Named, Wish(wish): Wish<ResolveRequest>
 
 async fn reverse(State(b): Shared, path: Named, Wish(wish): Wish<ReverseRequest>) -> Answered {
     ask(b, Command::Reverse { group: named(path)?, wish }).await
+}
+
+async fn replace_member(
+    State(b): Shared,
+    path: Named,
+    Wish(wish): Wish<MemberReplaceRequest>,
+) -> Answered {
+    ask(b, Command::MemberReplace { group: named(path)?, wish }).await
 }
 
 async fn set_queue(State(b): Shared, path: Named, Wish(wish): Wish<QueueRequest>) -> Answered {

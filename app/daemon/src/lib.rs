@@ -33,7 +33,7 @@ use shard::{Ask, Clock, Listeners, Shard};
 use std::io::Read;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, RwLock, mpsc};
+use std::sync::{Arc, Mutex, RwLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -125,6 +125,7 @@ pub fn run(options: &Options) -> Result<()> {
         node: name.clone(),
         config_path: options.config.clone(),
         config,
+        replaced: Mutex::default(),
         state: state.path.clone(),
         released: RwLock::default(),
         trusted,

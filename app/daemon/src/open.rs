@@ -2,6 +2,7 @@
 //! Opening what a node's groups live on: members, metadata, the state directory. Nothing is served before all of it
 //! is open, and every refusal names the culprit and the remedy.
 
+mod another;
 mod before;
 
 use crate::config::{GroupConfig, GroupView, NodeConfig, NodeView, VolumeConfig};
@@ -10,6 +11,7 @@ use crate::patience::once_let_go;
 use crate::shard::{GroupPlan, Guard, Outbox, Protection, VolumePlan};
 use crate::trust;
 use crate::verified::{self, Record};
+pub(crate) use another::another;
 use anyhow::{Context, Result, anyhow, bail};
 use helio_disk::{MemberIdentity, OpenError, OpenOptions, Refusal};
 use helio_driver::File;
@@ -136,10 +138,14 @@ fn plan(
     })
 }
 
+/// Which disk a volume lies on, in the engine's terms.
+pub(crate) fn identity(volume: &VolumePlan) -> u128 {
+    volume.member.nameplate().map_or(0, |name| digest::name(name.as_bytes()))
+}
+
 /// What a volume lies on, for the engine to hold against its record.
 fn found(volume: &VolumePlan) -> MemberFound {
-    let nameplate = volume.member.nameplate();
-    let identity = nameplate.map_or(0, |name| digest::name(name.as_bytes()));
+    let (nameplate, identity) = (volume.member.nameplate(), identity(volume));
     let shown = format!(
         "volume {} ({}) is {identity:032x}, {}",
         volume.name,
@@ -176,6 +182,15 @@ fn engine_config(
     }
 }
 
+fn options(name: &str, config: &VolumeConfig) -> OpenOptions {
+    let io = match config.io {
+        helio_api::Io::Buffered => helio_disk::Io::Buffered,
+        helio_api::Io::Direct => helio_disk::Io::Direct,
+    };
+    let role = format!("member of {name}");
+    OpenOptions { size: config.size, io, create: false, sparse: config.sparse, role }
+}
+
 fn open_volume(
     group: &str,
     volume: &str,
@@ -188,9 +203,7 @@ fn open_volume(
         bail!("volume {name} has no member on {node}")
     };
     let buffered = config.io == helio_api::Io::Buffered;
-    let io = if buffered { helio_disk::Io::Buffered } else { helio_disk::Io::Direct };
-    let role = format!("member of {name}");
-    let options = OpenOptions { size: config.size, io, create: false, sparse: config.sparse, role };
+    let options = options(&name, config);
     let held = |error: &OpenError| match &error.refusal {
         Refusal::Held => true,
         Refusal::InUse { holders } => holders.is_empty(),

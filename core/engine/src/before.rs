@@ -325,6 +325,18 @@ impl Keeper {
         self.running.is_none()
     }
 
+    /// Items that wait for it are let go.
+    pub(crate) fn forget_parked(&mut self) {
+        self.parked.clear();
+        self.short = None;
+    }
+
+    /// What is kept is of no use any more.
+    pub(crate) fn end(&mut self, out: &mut Vec<crate::Effect>) {
+        self.ready = None;
+        self.run(Running::End, out);
+    }
+
     /// Room for what a start will copy, in chunks, beyond what is preserved already.
     fn room_for(&self, to_copy: u64) -> u64 {
         let chunks = to_copy.div_ceil(CHUNK_BYTES);

@@ -16,6 +16,7 @@ use crate::plant::{Plant, planted};
 use crate::primary::Primary;
 use crate::recorder::Recorder;
 use crate::refusal::{Denial, Refusal};
+use crate::replace::Replacing;
 use crate::role::Standing;
 use crate::save::Goal;
 use crate::seed::Seed;
@@ -58,6 +59,8 @@ pub struct Engine {
     pub(crate) keeping: Keeping,
     /// What the volumes lie on.
     pub(crate) members: Members,
+    /// A secondary's disk that is being replaced.
+    pub(crate) replacing: Option<Replacing>,
     /// What the last meeting came to.
     pub(crate) met: Option<Met>,
     /// When this node became primary last, if it was since it started.
@@ -140,6 +143,7 @@ impl Engine {
             awaited: None,
             keeping,
             members,
+            replacing: None,
             met: None,
             wrote_since: None,
             stop_wanted: None,
@@ -305,6 +309,7 @@ impl Engine {
         self.seed_step();
         self.record_company();
         self.record_lack();
+        self.replace_step();
         self.record_heard();
         self.change_role();
         // Who has stopped begins nothing any more.

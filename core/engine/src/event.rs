@@ -126,6 +126,13 @@ pub enum Command {
         /// Everywhere.
         full: bool,
     },
+    /// Another disk lies in the place of a volume's, which is lost ([`crate::Engine::may_replace`]).
+    Replace {
+        /// Which volume.
+        volume: VolumeIndex,
+        /// The identity of the new disk; 0 where it has none.
+        identity: u128,
+    },
     /// As [`Command::Update`], and the peer need not keep its last consistent image meanwhile.
     GiveUpSafeCopy,
     /// Ask for another mode.

@@ -136,7 +136,7 @@ impl Lack {
     }
 
     /// The superblock says that this node's image is not consistent.
-    fn is_recorded(&self) -> bool {
+    pub(crate) fn is_recorded(&self) -> bool {
         matches!(self.stage, Stage::Serving | Stage::Flushing(..) | Stage::Flushed) && !self.unkept
     }
 

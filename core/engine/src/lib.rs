@@ -58,6 +58,7 @@ mod queue;
 mod recorder;
 pub mod recovery;
 mod refusal;
+mod replace;
 mod resolve;
 mod restore;
 mod resync;

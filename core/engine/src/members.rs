@@ -14,7 +14,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use helio_format::superblock::Superblock;
-use helio_units::Generation;
+use helio_units::{Generation, VolumeIndex};
 
 /// What a volume was found to lie on when the daemon started.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +56,17 @@ impl Members {
         self.foreign.is_some()
     }
 
+    /// Another disk lies in a volume's place. One that follows is foreign to its record until that tells of it.
+    pub(crate) fn put(&mut self, volume: VolumeIndex, identity: u128, leads: bool) {
+        if let Some(found) = self.found.get_mut(usize::from(volume.0)) {
+            *found = identity;
+        }
+        if !leads {
+            self.foreign = Some(format!("volume {} is being put on {identity:032x}", volume.0));
+            self.said = true;
+        }
+    }
+
     /// What the next record says of them.
     pub(crate) fn record(&self, b: &mut Superblock, goal: Goal) {
         if self.foreign.is_none() || takes_them(goal) {
@@ -78,9 +89,13 @@ impl Members {
     }
 }
 
-/// A stream that compares everything makes any disk the right one.
+/// A stream that compares everything makes any disk the right one, and so does a record that nothing on it counts.
 fn takes_them(goal: Goal) -> bool {
-    matches!(goal, Goal::Adopted(start) if start.whole)
+    match goal {
+        Goal::Adopted(start) => start.whole,
+        Goal::Replaced { .. } => true,
+        _ => false,
+    }
 }
 
 impl Engine {

@@ -60,6 +60,8 @@ pub enum Plant {
     ReadEarly,
     /// An answer that needs the peer is given without it while this node lacks regions.
     LackAlone,
+    /// A disk that was put in the place of a lost one counts as holding what that held.
+    TrustReplaced,
 }
 
 impl Plant {
@@ -92,6 +94,7 @@ impl Plant {
         ("pull-stale", Self::PullStale),
         ("read-early", Self::ReadEarly),
         ("lack-alone", Self::LackAlone),
+        ("trust-replaced", Self::TrustReplaced),
     ];
 }
 

@@ -188,6 +188,7 @@ impl Engine {
             Command::Update => self.update(id),
             Command::Full => self.full(id),
             Command::Reverse { full } => self.reverse(id, full),
+            Command::Replace { volume, identity } => self.replace(id, volume, identity),
             Command::GiveUpSafeCopy => {
                 self.give_up_safe_copy();
                 self.update(id)

@@ -14,7 +14,7 @@ use alloc::string::String;
 use helio_format::lineage::Lineage;
 use helio_format::message::{Parting, Start};
 use helio_format::superblock::Superblock;
-use helio_units::{Generation, Role, Sequence};
+use helio_units::{Generation, Role, Sequence, VolumeIndex};
 
 /// What a save is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +59,8 @@ pub(crate) enum Goal {
     Lacking,
     /// It lacks nothing any more.
     Whole,
+    /// Another disk is a volume's, and nothing on it counts.
+    Replaced { command: CommandId, volume: VolumeIndex },
 }
 
 /// The record of a side that begins to follow.
@@ -181,6 +183,7 @@ impl Engine {
             Goal::Seeded { .. } => b.seeding = 0,
             Goal::Lacking => self.shape_lacking(b),
             Goal::Whole => b.consistent = true,
+            Goal::Replaced { .. } => self.shape_replaced(b),
         }
     }
 
@@ -297,6 +300,7 @@ impl Engine {
             Goal::Seeded { command, incarnation } => self.seeded(command, incarnation),
             Goal::Lacking => self.lacking_saved(),
             Goal::Whole => self.whole_saved(),
+            Goal::Replaced { command, volume } => self.replaced(command, volume),
         }
         self.save_next();
     }
@@ -343,6 +347,10 @@ impl Engine {
             ) => self.refuse_command(Some(command), text),
             (Goal::Closed, Standing::Closing { command, .. }) => self.stop_now(Some(command)),
             (Goal::Lacking, _) => self.lack_unrecorded(),
+            (Goal::Replaced { command, .. }, _) => {
+                self.not_replaced();
+                self.refuse_command(Some(command), text);
+            }
             (Goal::Alone, Standing::Primary) => {
                 if let Some(primary) = &mut self.primary {
                     primary.refuse_alone(&mut self.shared);

@@ -198,6 +198,11 @@ impl Shared {
         purpose
     }
 
+    /// Whether anything is under way on the store of that volume, or of any.
+    pub(crate) fn works_on(&self, volume: Option<VolumeIndex>) -> bool {
+        self.ios.iter().flatten().any(|io| volume.is_none_or(|volume| io.volume == volume))
+    }
+
     /// Whether a client's read is under way here.
     pub(crate) fn reads_under_way(&self) -> bool {
         self.ios.iter().flatten().any(|io| matches!(io.purpose, Purpose::Read(_)))

@@ -422,12 +422,11 @@ impl Primary {
         let alone = if withheld { there } else { self.alone };
         let covered = effective != Mode::Async || alone || planted(Plant::AnswerUnrecorded);
         let evidence = Evidence { local, remote, covered };
+        // What this node's store is busy with waits for that first.
+        let refused = local != Local::Pending && !covered && self.unrecorded;
         let answer = match ack::satisfied(effective, evidence) {
             Some(proof) => Answer::Done(proof),
-            // What still waits for its extent here may go on yet, and then it is not the past that a denial makes it.
-            None if local == Local::Failed
-                || (local == Local::Done && !covered && self.unrecorded) =>
-            {
+            None if local == Local::Failed || refused => {
                 Answer::Denied(Denial::Store(StoreFault::Io))
             }
             None if entry.local == Local::Done && withheld && s.lease.gives_up => {

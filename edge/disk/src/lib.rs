@@ -19,7 +19,7 @@ pub use error::{Permanence, StoreError};
 pub use identity::{DeviceNumber, MemberIdentity};
 pub use member::{Member, StoreKind};
 pub use nameplate::{forget_name, is_named};
-pub use open::{Io, OpenOptions, open};
+pub use open::{Held, Io, OpenOptions, open};
 pub use prepare::Space;
 pub use refusal::{OpenError, Refusal};
 pub use sets::{DiskSet, Reading, SetKind, sets};

@@ -3,10 +3,12 @@
 
 use crate::error::StoreError;
 use crate::identity::MemberIdentity;
+use crate::open::Held;
 use crate::prepare::Space;
 use helio_driver::{Buffer, File, Op, Piece, Shared};
 use helio_units::{Bytes, Extent};
 use std::ops::Range;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 /// What kind of store a member is.
@@ -38,6 +40,15 @@ pub struct Member {
 }
 
 impl Member {
+    /// The same store, to be measured anew; the lock on it is shared.
+    ///
+    /// # Errors
+    /// There is no descriptor left.
+    pub fn held(&self) -> std::io::Result<Held> {
+        let fd = self.file.as_fd().try_clone_to_owned()?;
+        Ok(Held { path: self.path.clone(), fd })
+    }
+
     /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {

@@ -18,7 +18,7 @@ use rustix::fs::{
 };
 use rustix::io::pread;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// How a member's bytes travel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -107,6 +107,50 @@ fn open_existing(path: &Path, options: &OpenOptions) -> Result<Member, Refusal> 
     {
         return Err(Refusal::Written { who });
     }
+    measured(path, fd, &facts, options)
+}
+
+/// A store that is open and locked, apart from its [`Member`]: so that it can be measured anew, should it have been mended.
+#[derive(Debug)]
+pub struct Held {
+    pub(crate) path: PathBuf,
+    pub(crate) fd: OwnedFd,
+}
+
+impl Held {
+    /// Whether that path leads to it.
+    #[must_use]
+    pub fn is_at(&self, path: &Path) -> bool {
+        let ours = fstat(&self.fd).ok().and_then(|facts| MemberIdentity::of_stat(&facts));
+        ours.is_some() && ours == MemberIdentity::of_path(path).ok()
+    }
+
+    /// Measures it as [`open`] does, and prepares it.
+    ///
+    /// # Errors
+    /// As those of [`open`].
+    pub fn reopen(self, options: &OpenOptions) -> Result<Member, OpenError> {
+        let Self { path, fd } = self;
+        let measure = |fd: OwnedFd| {
+            let facts = fstat(&fd).map_err(|errno| refused("fstat", errno))?;
+            measured(&path, fd, &facts, options)
+        };
+        measure(fd).map_err(|refusal| OpenError {
+            role: options.role.clone(),
+            path: path.clone(),
+            refusal,
+        })
+    }
+}
+
+/// What was opened and locked is looked at, and prepared.
+fn measured(
+    path: &Path,
+    fd: OwnedFd,
+    facts: &Stat,
+    options: &OpenOptions,
+) -> Result<Member, Refusal> {
+    let (kind, identity) = kind_of(facts)?;
     check_size(&fd, kind, options.size)?;
     let blocks = Blocks::of(&fd, kind, options.io)?;
     if options.size == Bytes::ZERO || !options.size.0.is_multiple_of(blocks.alignment.0) {
@@ -122,7 +166,7 @@ fn open_existing(path: &Path, options: &OpenOptions) -> Result<Member, Refusal> 
     };
     let nameplate = match kind {
         StoreKind::File => nameplate::of_file(&fd),
-        StoreKind::Device => nameplate::of_device(&facts),
+        StoreKind::Device => nameplate::of_device(facts),
     };
     let file = File::new(fd)
         .map_err(|error| refused("fcntl", Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;

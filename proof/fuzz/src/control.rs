@@ -108,6 +108,8 @@ fn by_operation(mut data: &[u8]) {
             | Operation::Resolve
             | Operation::Reverse
             | Operation::Update
+            | Operation::MemberReplace
+            | Operation::Release
             | Operation::QueueSet
             | Operation::Verify
             | Operation::Attach
@@ -128,7 +130,7 @@ fn named(command: &Command) -> Option<&String> {
         | Command::Mode { group, .. }
         | Command::Promote { group, .. }
         | Command::Demote { group }
-        | Command::Switch { group }
+        | Command::Switch { group, .. }
         | Command::Explain { group }
         | Command::Resolve { group, .. }
         | Command::Reverse { group, .. }
@@ -139,6 +141,8 @@ fn named(command: &Command) -> Option<&String> {
         | Command::VerifyStop { group }
         | Command::SeedBegin { group }
         | Command::SeedEnd { group }
+        | Command::MemberReplace { group, .. }
+        | Command::Release { group, .. }
         | Command::Attach { group, .. }
         | Command::Detach { group, .. }
         | Command::Recorder { group } => Some(group),

@@ -71,7 +71,7 @@ pub(crate) struct Driver {
     pub(crate) malice: u64,
     queue: BTreeMap<(Moment, u64), Act>,
     ties: u64,
-    commands: u64,
+    pub(crate) commands: u64,
     /// Demotions that belong to a planned switch.
     pub(crate) switching: BTreeMap<CommandId, Side>,
     /// Since when nobody serves.

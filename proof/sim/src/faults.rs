@@ -72,6 +72,11 @@ pub(crate) enum Fault {
         full: bool,
         tries: u32,
     },
+    /// A disk is lost, and another one put in its place as soon as the node agrees.
+    Replace {
+        side: Side,
+        tries: u32,
+    },
 }
 
 impl Fault {
@@ -119,6 +124,7 @@ impl Fault {
             Self::Lease => (Kind::Lease, "lease"),
             Self::Seed => (Kind::Seed, "seed"),
             Self::Reverse { .. } => (Kind::Reverse, "reverse"),
+            Self::Replace { .. } => (Kind::Replace, "disk-replaced-leading"),
         }
     }
 
@@ -139,8 +145,8 @@ impl Fault {
             | Self::Reverse { tries: 0, .. } => {
                 Side::BOTH.into_iter().any(|side| cluster.node(side).serves())
             }
-            // One that is counted already.
-            Self::Reverse { .. } => false,
+            // One that is counted already, and one that is counted once it is done.
+            Self::Reverse { .. } | Self::Replace { .. } => false,
             _ => true,
         }
     }
@@ -208,6 +214,7 @@ impl Driver {
             Kind::Lease => Fault::Lease,
             Kind::Seed => Fault::Seed,
             Kind::Reverse => Fault::Reverse { full: dice.chance(1, 4), tries: 0 },
+            Kind::Replace => Fault::Replace { side, tries: 0 },
         }
     }
 
@@ -270,6 +277,7 @@ impl Driver {
             | Fault::WrongDisk(_)
             | Fault::ClockLeap(_)
             | Fault::LateClose => self.tamper(fault, cluster),
+            Fault::Replace { side, tries } => self.replace(side, tries, cluster, oracle),
             _ => self.meddle(fault, cluster, oracle),
         }
     }

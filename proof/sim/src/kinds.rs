@@ -74,12 +74,14 @@ pub enum Kind {
     Reverse,
     /// Something is in the way of a change of roles that has begun.
     Haste,
+    /// A disk is lost, and another one is put in its place while the node runs.
+    Replace,
 }
 
 /// Kind, name, how likely in parts of the sum, and the faults it brings.
 type Row = (Kind, &'static str, u32, &'static [&'static str]);
 
-const KINDS: [Row; 29] = [
+const KINDS: [Row; 30] = [
     (Kind::Weather, "weather", 8, &["weather"]),
     (Kind::Silence, "silence", 12, &["silence"]),
     (Kind::OneWay, "one-way", 8, &["one-way"]),
@@ -109,6 +111,7 @@ const KINDS: [Row; 29] = [
     (Kind::Seed, "seed", 10, &["seed"]),
     (Kind::Reverse, "reverse", 4, &["reverse"]),
     (Kind::Haste, "haste", 6, &["haste"]),
+    (Kind::Replace, "replace", 12, &["disk-replaced-leading", "disk-replaced-following"]),
 ];
 
 /// How likely a kind is that is asked for by name and has no odds of its own yet.

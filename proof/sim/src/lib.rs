@@ -14,6 +14,7 @@ mod kinds;
 mod operator;
 mod oracle;
 mod promise;
+mod replace;
 mod replay;
 mod run;
 mod scenario;

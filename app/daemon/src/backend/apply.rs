@@ -25,6 +25,7 @@ impl Daemon {
         let gone = self.released.read().unwrap_or_else(PoisonError::into_inner).clone();
         config.groups.retain(|name, _| !gone.contains(name));
         config.nodes.clone_from(&self.trusted.borrow().nodes);
+        self.put_replaced(&mut config);
         for (group, running) in self.shard.answer(|reply| Ask::Running { reply }).await? {
             if let Some(group) = config.groups.get_mut(&group) {
                 group.set_running(running);
@@ -36,14 +37,7 @@ impl Daemon {
     /// Reads the file again and changes what may change while running. It is compared with what runs, so what an
     /// operator changed by other verbs is shown, and set back to the file. The node's key is read again too.
     pub(super) async fn apply(&self, dry_run: bool) -> Result<ApplyReply, ApiError> {
-        let new = released::load(&self.config_path, &self.state).map_err(|error| {
-            let place = error
-                .place
-                .as_ref()
-                .map_or_else(String::new, |at| format!(":{}:{}", at.line, at.column));
-            let text = format!("{}{place}: {}", error.file, error.message);
-            ApiError::new("bad-configuration", text, error.remedy)
-        })?;
+        let new = self.read_again()?;
         let running = self.running().await?;
         let changes = config::diff(&running, &new);
         let trust = self.trust(running, &new)?;
@@ -58,6 +52,18 @@ impl Daemon {
             self.shard.ask(Ask::Change { group, setting })?;
         }
         Ok(ApplyReply { changes: lines, restart_needed: changes.restart })
+    }
+
+    /// The configuration as the file has it now.
+    pub(super) fn read_again(&self) -> Result<Config, ApiError> {
+        released::load(&self.config_path, &self.state).map_err(|error| {
+            let place = error
+                .place
+                .as_ref()
+                .map_or_else(String::new, |at| format!(":{}:{}", at.line, at.column));
+            let text = format!("{}{place}: {}", error.file, error.message);
+            ApiError::new("bad-configuration", text, error.remedy)
+        })
     }
 
     /// Whom this node will trust, of what runs and what the file says now.

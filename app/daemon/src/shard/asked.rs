@@ -48,6 +48,16 @@ impl<D: Driver> Shard<D> {
                     self.reverse(index, (full, &saved), reply, now);
                 }
             }
+            Ask::Seat { group, volume, reply } => {
+                if let Some(index) = self.find(&group) {
+                    let _gone = reply.send(self.seat(index, &volume));
+                }
+            }
+            Ask::Replace { group, volume, plan, reply } => {
+                if let Some(index) = self.find(&group) {
+                    self.replace(index, &volume, *plan, reply, now);
+                }
+            }
             Ask::HookAnswered { group, refused } => {
                 if let Some(index) = self.find(&group) {
                     self.rota.stir(index);

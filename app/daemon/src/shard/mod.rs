@@ -24,6 +24,7 @@ mod metadata;
 mod payloads;
 mod plan;
 mod release;
+mod replace;
 mod reverse;
 mod rota;
 mod show;
@@ -53,6 +54,7 @@ use helio_units::{Bytes, Moment, VolumeIndex};
 pub(crate) use plan::{GroupPlan, Listeners, Outbox, VolumePlan};
 use release::ReleaseReply;
 pub(crate) use release::Released;
+pub(crate) use replace::Seat;
 use rota::Rota;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -90,6 +92,10 @@ pub(crate) enum Ask {
     ThrowingAway { group: String, full: bool, reply: oneshot::Sender<Result<Losing, Refusal>> },
     /// Take it, if what was saved is still what would be thrown away.
     Reverse { group: String, full: bool, saved: Box<Losing>, reply: CommandReply },
+    /// The place of a volume's disk that is lost, for another one.
+    Seat { group: String, volume: String, reply: oneshot::Sender<Result<Seat, Refusal>> },
+    /// Another disk for it.
+    Replace { group: String, volume: String, plan: Box<VolumePlan>, reply: CommandReply },
     /// The hook before a resync of a group said yes, or why not.
     HookAnswered { group: String, refused: Option<String> },
     /// The flight recorder.

@@ -262,7 +262,7 @@ impl Oracle {
                 Happening::Started { side } => self.started(cluster, *side)?,
                 Happening::Died { side, how } => self.died(*side, *how),
                 Happening::Restored { side } => self.restored(*side),
-                Happening::Swapped { side } => self.copies[side.index()].foreign = true,
+                Happening::Swapped { side } => self.swapped(*side),
                 Happening::Accused { side, words } => {
                     let detail = format!("{side}: {words}");
                     return Err(Violation::new(Promise::Civil, detail));
@@ -285,6 +285,14 @@ impl Oracle {
         self.judge_level(&after)?;
         self.before = after;
         Ok(())
+    }
+
+    /// Another disk: what was said of the image, or kept of it, is about the one before.
+    fn swapped(&mut self, side: Side) {
+        let copy = &mut self.copies[side.index()];
+        copy.foreign = true;
+        copy.watched = false;
+        self.expected[side.index()] = None;
     }
 
     fn died(&mut self, side: Side, how: Died) {

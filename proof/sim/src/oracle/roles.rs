@@ -24,6 +24,7 @@ impl Oracle {
         if record.role == Role::Primary && !record.clean {
             if self.copies[side.index()].serving {
                 self.copies[side.index()].consistent = record.consistent;
+                self.copies[side.index()].foreign &= record.consistent;
                 if self.is_reversal(record) {
                     self.reversed(side, &record.clone());
                     return Ok(());

@@ -68,7 +68,7 @@ impl Clients {
                 let text = "the copy on this node is not consistent while it is being synced";
                 answers::refuse(client, request, ErrorCode::Io, text);
             }
-            Outcome::Map(Ok(runs)) => {
+            Outcome::Map(runs) if runs.is_ok() || group.engine.lacks_regions() => {
                 let sparse = group.volumes[usize::from(place.volume.0)].sparse;
                 let marks = if request.contexts.has(Context::Marks) {
                     marks(group, place.volume, request.extent)
@@ -76,8 +76,8 @@ impl Clients {
                     Vec::new()
                 };
                 // Of what is lacking here, this node's own store tells nothing.
-                let known = (!group.engine.lacks_regions()).then_some(&runs[..]);
-                answers::block_status(client, request, known, sparse, &marks);
+                let known = runs.ok().filter(|_| !group.engine.lacks_regions());
+                answers::block_status(client, request, known.as_deref(), sparse, &marks);
             }
             outcome => {
                 if let Some(error) = outcome.error() {

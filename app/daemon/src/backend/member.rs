@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Another disk in the place of a lost one, while the daemon runs: the one that the configuration file names now.
+//!
+//! The file is the administrator's, and a restart opens what it names; so nothing else is taken. Either the disk is put at
+//! the path that is there already, or the path is changed first.
+
+use super::{Daemon, LOOK_EVERY, LOOKS, accepted, of_refusal};
+use crate::config::{Config, VolumeConfig};
+use crate::control::Reply;
+use crate::open;
+use crate::shard::Ask;
+use helio_api::{ApiError, AtStake, MemberReplaceRequest, code};
+
+/// A member that was replaced since the daemon started.
+#[derive(Clone, Debug)]
+pub(crate) struct Replaced {
+    group: String,
+    volume: String,
+    /// As the file had it then.
+    config: VolumeConfig,
+}
+
+impl Daemon {
+    /// Opens the disk that the file names, and gives it to the volume.
+    pub(super) async fn replace_member(
+        &self,
+        group: String,
+        wish: MemberReplaceRequest,
+    ) -> Result<Reply, ApiError> {
+        self.known(&group)?;
+        let config = self.volume_now(&group, &wish.volume)?;
+        let mut looks = tokio::time::interval(LOOK_EVERY);
+        let mut left = LOOKS;
+        loop {
+            looks.tick().await;
+            let done = self.try_to_replace(&group, &wish, &config).await;
+            // What is being saved, or ends on the old disk, is over in moments.
+            match done {
+                Err(error) if error.code == "busy" && left > 0 => left -= 1,
+                Err(error) => return Err(error),
+                Ok(message) => {
+                    let replaced = Replaced { group, volume: wish.volume, config };
+                    self.replaced.lock().unwrap_or_else(|e| e.into_inner()).push(replaced);
+                    return Ok(accepted(message));
+                }
+            }
+        }
+    }
+
+    async fn try_to_replace(
+        &self,
+        group: &str,
+        wish: &MemberReplaceRequest,
+        config: &VolumeConfig,
+    ) -> Result<String, ApiError> {
+        let (group, volume) = (group.to_owned(), wish.volume.clone());
+        let ask = |reply| Ask::Seat { group: group.clone(), volume: volume.clone(), reply };
+        let seat = self.shard.answer(ask).await?.map_err(of_refusal)?;
+        if !wish.confirmed {
+            return Err(self.unconfirmed((&group, &volume), config, &seat.peer));
+        }
+        let (config, node) = (config.clone(), self.node.clone());
+        let name = (group.clone(), volume.clone());
+        let open = move || open::another((&name.0, &name.1), &config, &node, seat);
+        let plan = tokio::task::spawn_blocking(open).await.map_err(|error| {
+            ApiError::new(code::INTERNAL, error.to_string(), "report this as a mistake of ours")
+        })??;
+        let ask = |reply| Ask::Replace { group, volume, plan: Box::new(plan), reply };
+        self.shard.answer(ask).await?.map_err(of_refusal)
+    }
+
+    fn unconfirmed(
+        &self,
+        (group, volume): (&str, &str),
+        config: &VolumeConfig,
+        peer: &str,
+    ) -> ApiError {
+        let path = config.members.get(&self.node).map(|path| path.display().to_string());
+        let path = path.unwrap_or_default();
+        let text = format!("{path} would be overwritten with {peer}'s copy of {group}/{volume}");
+        let remedy = "repeat with --yes if nothing on that disk is needed";
+        let mut error = ApiError::new(code::NEEDS_CONFIRMATION, text.clone(), remedy);
+        error.at_stake = Some(AtStake {
+            since_ms: None,
+            seconds: None,
+            bytes: None,
+            writes: None,
+            last_contact_ms: None,
+            text: format!("whatever lies on {path}"),
+        });
+        error
+    }
+
+    /// The volume as the file has it now.
+    fn volume_now(&self, group: &str, volume: &str) -> Result<VolumeConfig, ApiError> {
+        let new = self.read_again()?;
+        let find = |config: &Config| {
+            config.groups.get(group).and_then(|group| group.volumes.get(volume)).cloned()
+        };
+        let Some(now) = find(&self.config) else {
+            let text = format!("group {group} has no volume {volume}");
+            return Err(ApiError::new("unknown-volume", text, "`helio status` lists them"));
+        };
+        match find(&new) {
+            Some(named) if named.size == now.size && named.members.contains_key(&self.node) => {
+                Ok(named)
+            }
+            Some(named) if named.size != now.size => {
+                let text = format!(
+                    "the file gives {group}/{volume} {} now, and {} are served",
+                    named.size, now.size
+                );
+                Err(ApiError::new("bad-configuration", text, "restore its size in the file"))
+            }
+            _ => {
+                let file = self.config_path.display();
+                let text = format!("{file} names no member of {group}/{volume} on {}", self.node);
+                Err(ApiError::new("bad-configuration", text, "name the new disk there"))
+            }
+        }
+    }
+
+    /// What was replaced runs, whatever the file said at the start.
+    pub(super) fn put_replaced(&self, config: &mut Config) {
+        for Replaced { group, volume, config: replaced } in
+            self.replaced.lock().unwrap_or_else(|e| e.into_inner()).iter()
+        {
+            let running = config.groups.get_mut(group).and_then(|g| g.volumes.get_mut(volume));
+            if let (Some(running), Some(path)) = (running, replaced.members.get(&self.node)) {
+                running.members.insert(self.node.clone(), path.clone());
+                (running.io, running.sparse) = (replaced.io, replaced.sparse);
+            }
+        }
+    }
+}

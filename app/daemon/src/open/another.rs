@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Opening another disk for a volume whose own is lost.
+
+use crate::config::VolumeConfig;
+use crate::open::options;
+use crate::shard::{Seat, VolumePlan};
+use helio_api::ApiError;
+use helio_disk::OpenError;
+
+/// Opens what the file names for the volume now: another disk, or the same one, mended. Blocks.
+///
+/// # Errors
+/// It cannot be the member of that volume.
+pub(crate) fn another(
+    (group, volume): (&str, &str),
+    config: &VolumeConfig,
+    node: &str,
+    seat: Seat,
+) -> Result<VolumePlan, ApiError> {
+    let name = format!("{group}/{volume}");
+    let refused = |text: String, remedy: String| ApiError::new("disk-refused", text, remedy);
+    let Some(path) = config.members.get(node) else {
+        let text = format!("the file names no member of {name} on {node}");
+        return Err(refused(text, String::from("name the new disk there")));
+    };
+    let options = options(&name, config);
+    let opened = if seat.held.is_at(path) {
+        seat.held.reopen(&options)
+    } else {
+        helio_disk::open(path, &options)
+    };
+    let member = opened.map_err(|error: OpenError| {
+        let remedy = error.refusal.remedy(&error.path);
+        refused(format!("{} {}: {}", error.role, error.path.display(), error.refusal), remedy)
+    })?;
+    let identity = member.identity();
+    if let Some((_, other)) = seat.others.iter().find(|(other, _)| other.overlaps(&identity)) {
+        let text = format!("{} is the member of {other}, or overlaps it", path.display());
+        return Err(refused(text, String::from("give every volume a disk of its own")));
+    }
+    if member.alignment() > seat.alignment {
+        let text = format!(
+            "the blocks of {} are of {}, and clients of {name} were told {}",
+            path.display(),
+            member.alignment(),
+            seat.alignment
+        );
+        let remedy =
+            "take a disk with smaller blocks; or let the clients go, and restart the daemon";
+        return Err(refused(text, String::from(remedy)));
+    }
+    Ok(VolumePlan {
+        name: volume.to_owned(),
+        size: config.size,
+        member,
+        path: path.display().to_string(),
+        buffered: config.io == helio_api::Io::Buffered,
+        sparse: config.sparse,
+    })
+}

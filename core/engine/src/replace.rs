@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Another disk takes the place of one that is lost, while this node runs.
+//!
+//! ```text
+//!   the store failed ──> nothing is issued to it ──> another disk is put there ──> Replaced, recorded ──> filled
+//! ```
+//! That record says which disk it is and, in the same breath, that nothing on it counts. Before it is durable nothing is
+//! issued to the new disk; a start that finds it there and the old record finds a disk that is another one (`members.rs`).
+//!
+//! * A primary serves from its peer meanwhile (`lose.rs`): that the whole volume is lacking was durable before. Behind the
+//!   record its store is used again, and the puller fills it (`pull.rs`).
+//! * A secondary's marks prove nothing from then on, and its image is not consistent: everything is compared. What it
+//!   kept of its last consistent image (`before.rs`) was about the disk that is gone, and ends first.
+
+use crate::effect::Effect;
+use crate::engine::Engine;
+use crate::event::CommandId;
+use crate::follower::Follower;
+use crate::plant::{Plant, planted};
+use crate::refusal::Refusal;
+use crate::role::{Standing, busy};
+use crate::save::Goal;
+use alloc::format;
+use alloc::string::String;
+use helio_format::message::Parting;
+use helio_format::superblock::Superblock;
+use helio_units::VolumeIndex;
+
+/// A secondary's disk that is being replaced.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Replacing {
+    command: CommandId,
+    volume: VolumeIndex,
+    recording: bool,
+}
+
+impl Engine {
+    /// Whether another disk may take the place of that volume's now: nothing is issued to the one there, and nothing will
+    /// be until [`crate::Command::Replace`], told before anything else.
+    ///
+    /// # Errors
+    /// The disk is not lost, or nobody could fill another one now.
+    pub fn may_replace(&self, volume: VolumeIndex) -> Result<(), Refusal> {
+        if self.metadata_failed {
+            return Err(Refusal::new(
+                "metadata-failed",
+                format!("the metadata file of {} cannot be written", self.shared.config.group),
+                "mend it and restart the daemon",
+            ));
+        }
+        if self.is_saving() || self.replacing.is_some() {
+            return Err(busy());
+        }
+        match self.standing {
+            Standing::Primary => self.may_replace_leading(volume)?,
+            Standing::Secondary => self.may_replace_following(volume)?,
+            _ => return Err(busy()),
+        }
+        // A follower begins anew as a whole, a primary's other volumes go on.
+        let on = self.primary.is_some().then_some(volume);
+        if self.shared.works_on(on) {
+            return Err(Refusal::later(
+                "busy",
+                "operations on the disk that is to go have not ended",
+                "try again; a disk that never answers lets go when the daemon restarts",
+            ));
+        }
+        Ok(())
+    }
+
+    fn may_replace_leading(&self, volume: VolumeIndex) -> Result<(), Refusal> {
+        let peer = &self.shared.config.peer;
+        let Some(primary) = &self.primary else { return Err(busy()) };
+        let Some(lack) = primary.lack.as_ref().filter(|_| primary.is_lost(volume)) else {
+            return Err(self.not_lost(volume));
+        };
+        if !lack.is_recorded() {
+            return Err(busy());
+        }
+        if self.session.peer().is_none() || primary.flow.is_none() {
+            return Err(Refusal::later(
+                "peer-lost",
+                format!(
+                    "{peer} holds everything that the new disk is to be filled with, and is not connected"
+                ),
+                "try again once `helio status` says connected",
+            ));
+        }
+        Ok(())
+    }
+
+    fn may_replace_following(&self, volume: VolumeIndex) -> Result<(), Refusal> {
+        if self.follower.failed.is_none_or(|(failed, _)| failed != volume) {
+            return Err(self.not_lost(volume));
+        }
+        if self.shared.keeper.failed && self.shared.keeper.kept().is_some() {
+            return Err(Refusal::new(
+                "before-failed",
+                "the before-image file failed, and what it keeps belongs to the disk that is to go",
+                "mend it and restart the daemon",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The disk of a volume is in use.
+    fn not_lost(&self, volume: VolumeIndex) -> Refusal {
+        let (group, peer) = (&self.shared.config.group, &self.shared.config.peer);
+        let faulted = self.primary.as_ref().and_then(|p| p.faulted);
+        if self.is_lacking() {
+            return Refusal::new(
+                "disk-in-use",
+                format!("the disk of volume {} is in use, and filled from {peer}", volume.0),
+                "nothing is to be done: `helio status` tells how far it is",
+            );
+        }
+        match faulted {
+            Some((failed, fault)) if failed == volume => Refusal::new(
+                "disk-in-use",
+                format!(
+                    "the disk of volume {} failed ({fault}), and {peer} does not serve in its place",
+                    volume.0
+                ),
+                format!(
+                    "`helio switch {group}`, then replace it as a secondary's; `on-error = \"serve-from-peer\"` spares \
+                     that, while {peer} is level"
+                ),
+            ),
+            _ => Refusal::new(
+                "disk-in-use",
+                format!("the disk of volume {} is not known to be lost", volume.0),
+                "to lay the volume on another disk, stop the daemon of the secondary, change its member and start it: \
+                 everything is copied to it",
+            ),
+        }
+    }
+
+    /// Another disk is there in the place of a volume's.
+    pub(crate) fn replace(
+        &mut self,
+        command: CommandId,
+        volume: VolumeIndex,
+        identity: u128,
+    ) -> Result<Option<String>, Refusal> {
+        self.may_replace(volume)?;
+        let leads = self.primary.is_some();
+        self.members.put(volume, identity, leads);
+        if leads {
+            self.save(Goal::Replaced { command, volume });
+            return Ok(None);
+        }
+        self.follower.lay_down(&mut self.shared);
+        self.shared.keeper.forget_parked();
+        let failed = self.follower.failed;
+        self.follower = Follower::new(self.shared.config.volumes.len(), self.superblock.head);
+        self.follower.failed = failed;
+        if !self.is_link_down() {
+            self.hang_up(Parting::VolumeFailed, String::from("its disk is being replaced"));
+        }
+        self.replacing = Some(Replacing { command, volume, recording: false });
+        Ok(None)
+    }
+
+    /// Moves a secondary's replacement on as far as it can go now.
+    pub(crate) fn replace_step(&mut self) {
+        let Some(replacing) = &mut self.replacing else { return };
+        let Replacing { command, volume, recording } = *replacing;
+        let keeper = &mut self.shared.keeper;
+        let settled = matches!(self.standing, Standing::Secondary) && keeper.is_idle();
+        if recording || !settled || self.saving.is_some() || !self.to_save.is_empty() {
+            return;
+        }
+        if keeper.kept().is_some() && !keeper.failed {
+            return keeper.end(&mut self.shared.out);
+        }
+        if keeper.kept().is_some() || self.metadata_failed {
+            self.replacing = None;
+            let text = String::from("what is kept of the image before could not be ended");
+            let remedy = "mend the before-image file and the metadata, and restart the daemon";
+            return self.done(command, Err(Refusal::new("before-failed", text, remedy)));
+        }
+        replacing.recording = true;
+        self.save(Goal::Replaced { command, volume });
+    }
+
+    /// The record of another disk: nothing on it counts.
+    pub(crate) fn shape_replaced(&self, b: &mut Superblock) {
+        if self.primary.is_some() {
+            b.consistent = false;
+        } else if !planted(Plant::TrustReplaced) {
+            (b.consistent, b.marks_void, b.sure) = (false, true, false);
+            (b.clean, b.equal) = (false, false);
+        }
+    }
+
+    /// The record is durable: the new disk is the volume's.
+    pub(crate) fn replaced(&mut self, command: CommandId, volume: VolumeIndex) {
+        let (group, peer) = (self.shared.config.group.clone(), self.shared.config.peer.clone());
+        self.replacing = None;
+        let text = match &mut self.primary {
+            Some(primary) => {
+                let marked = primary.marks.stale_bytes();
+                primary.faulted = None;
+                if let Some(lack) = &mut primary.lack {
+                    lack.lost.remove(&volume);
+                    lack.halted = false;
+                }
+                primary.copier.progress.begin(marked, self.shared.now);
+                format!(
+                    "volume {} of {group} has another disk; {marked} are pulled from {peer}",
+                    volume.0
+                )
+            }
+            None => {
+                self.follower =
+                    Follower::new(self.shared.config.volumes.len(), self.superblock.head);
+                self.line_changed();
+                format!(
+                    "volume {} of {group} has another disk; {peer} copies everything to it",
+                    volume.0
+                )
+            }
+        };
+        self.shared.warn(text.clone());
+        self.shared.out.push(Effect::CommandDone { id: command, result: Ok(text) });
+    }
+
+    /// That record could not be made: the volume stays lost.
+    pub(crate) fn not_replaced(&mut self) {
+        self.replacing = None;
+    }
+}
