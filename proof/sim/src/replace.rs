@@ -27,7 +27,11 @@ impl Driver {
         if tries == 0 {
             let spares = cluster.node(side).config.on_error != OnError::ServeFromPeer;
             let serves = cluster.node(side).serves();
-            if !cluster.node(side).is_up() || serves == spares && self.dice.chance(7, 8) {
+            // Where both nodes lose what they had, nobody is left who has it.
+            let other = cluster.node(side.other());
+            let only = !spares && !(other.has_its_disk() && !other.disk.is_failing());
+            let passes = serves == spares && self.dice.chance(7, 8);
+            if only || !cluster.node(side).is_up() || passes {
                 return;
             }
             let volume = VolumeIndex(self.dice.below(u64::from(volumes)) as u16);
