@@ -183,7 +183,7 @@ impl Disk {
     /// Whether something it is asked for next will fail.
     #[must_use]
     pub fn is_failing(&self) -> bool {
-        self.full || !self.failing.is_empty()
+        self.full || !self.failing.is_empty() || self.gone.contains(&true)
     }
 
     /// From now on flushes, and writes that must be durable, are called done and are not; or no more.
