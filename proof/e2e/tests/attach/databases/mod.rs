@@ -197,7 +197,11 @@ impl<D: Database> Story<D> {
         });
         let device = self.stage.link(self.primary);
         on("fsck.ext4", &["-fn"], &device).expect_success();
-        self.stage.pair.helio(self.primary, &["detach", VOLUME]).expect_success();
+        // Somebody else's mount namespace, made while ours was mounted, holds it until its process ends.
+        eventually(PATIENCE, "the device to be unused", || {
+            let told = self.stage.pair.helio(self.primary, &["detach", VOLUME]);
+            told.status.success().then_some(())
+        });
         self.stage.assert_nothing_left(self.primary);
         wait_level(&self.stage.pair, self.primary);
         assert_members_equal(&self.stage.pair, "data");
