@@ -112,6 +112,8 @@ fn by_operation(mut data: &[u8]) {
             | Operation::Verify
             | Operation::Attach
             | Operation::Detach
+            | Operation::Release
+            | Operation::Switch
             | Operation::Apply
     );
     let nameless = name.is_empty() && operation.path().contains("{group}");
@@ -128,7 +130,7 @@ fn named(command: &Command) -> Option<&String> {
         | Command::Mode { group, .. }
         | Command::Promote { group, .. }
         | Command::Demote { group }
-        | Command::Switch { group }
+        | Command::Switch { group, .. }
         | Command::Explain { group }
         | Command::Resolve { group, .. }
         | Command::Reverse { group, .. }
@@ -141,6 +143,7 @@ fn named(command: &Command) -> Option<&String> {
         | Command::SeedEnd { group }
         | Command::Attach { group, .. }
         | Command::Detach { group, .. }
+        | Command::Release { group, .. }
         | Command::Recorder { group } => Some(group),
         Command::Apply { .. } | Command::Attachments => None,
     }

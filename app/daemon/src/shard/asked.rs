@@ -74,9 +74,19 @@ impl<D: Driver> Shard<D> {
             device @ (Ask::Offer { .. } | Ask::Plug { .. } | Ask::Unplug { .. }) => {
                 self.asked_of_devices(device, now);
             }
-            Ask::Release { group, force, reply } => self.release(&group, force, reply, now),
+            come_or_go @ (Ask::Serve { .. } | Ask::Release { .. }) => {
+                self.comes_or_goes(come_or_go, now)
+            }
             Ask::Trust { guards } => self.trust(guards, now),
             Ask::Stop => self.stop(now),
+        }
+    }
+
+    fn comes_or_goes(&mut self, ask: Ask, now: Moment) {
+        match ask {
+            Ask::Serve { plan, dice, reply } => self.serve(*plan, dice, reply, now),
+            Ask::Release { group, force, reply } => self.release(&group, force, reply, now),
+            _ => {}
         }
     }
 
