@@ -53,8 +53,7 @@ fn applied(wish: &Wish) -> bool {
     let only_this = |reply: ApplyReply| {
         reply.changes == [format!("group {}: added", wish.group)] && reply.restart_needed.is_empty()
     };
-    let done =
-        ask(true).map(only_this).and_then(|alone| Ok(alone && ask(false).is_ok_and(only_this)));
+    let done = ask(true).map(|reply| only_this(reply) && ask(false).is_ok_and(only_this));
     done.unwrap_or_else(|error| {
         eprintln!("warning: the daemon was not asked to serve {}: {error}", wish.group);
         false

@@ -23,7 +23,7 @@ impl<D: Driver> Shard<D> {
             Some(Refusal::later("stopping", "the daemon is stopping", "start it again"))
         } else if self.find(&name).is_some() {
             let text = format!("{name} is served already");
-            Some(Refusal::new("busy", text, "`helio status` shows it"))
+            Some(Refusal::later("busy", text, "`helio status` shows it"))
         } else {
             None
         };
