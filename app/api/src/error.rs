@@ -33,7 +33,7 @@ pub mod code {
 
     /// Every code a daemon may send, with the HTTP status it travels with and what it means. A client that meets
     /// another one treats it as "refused".
-    pub const ALL: [(&str, u16, &str); 52] = [
+    pub const ALL: [(&str, u16, &str); 55] = [
         (BAD_REQUEST, 400, "the request cannot be read"),
         (UNKNOWN_GROUP, 404, "no group of that name is configured on this node"),
         ("unknown-volume", 404, "the group has no volume of that name"),
@@ -69,6 +69,9 @@ pub mod code {
         ("needs-sync", 409, "this copy is not consistent"),
         ("no-fence", 409, "the group has no fence hook"),
         ("not-fenced", 409, "the fence hook did not say that the other node is out"),
+        ("not-added", 409, "a group that came into the file cannot be opened; the error says why"),
+        ("not-alone", 409, "the volume's group has others, and ends as a whole"),
+        ("not-consistent", 409, "what the group lies on here is not a whole and consistent copy"),
         ("not-level", 409, "the copies are not equal, or did not become so"),
         ("not-primary", 409, "this node is not primary for the group"),
         ("not-switched", 409, "the change of roles did not happen; the error tells who is primary"),

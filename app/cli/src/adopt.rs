@@ -5,10 +5,14 @@ use crate::args::{Adoption, At};
 use crate::client::Client;
 use crate::verbs::{accepted, print};
 use anyhow::{Result, bail};
-use helio_api::{Accepted, ReleaseRequest, paths};
+use helio_api::{Accepted, ApplyReply, ApplyRequest, ReleaseRequest, paths};
 use helio_daemon::adopt::{Adopted, Store, Wish};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
+
+/// How long a daemon may take to serve a group that comes.
+const APPLIED_WITHIN: Duration = Duration::from_secs(30);
 
 /// Looks, prints what the configuration needs, and does it where that was asked for.
 pub(crate) fn adopt(told: Adoption) -> Result<ExitCode> {
@@ -29,8 +33,31 @@ pub(crate) fn adopt(told: Adoption) -> Result<ExitCode> {
     let wish = Wish { group, stores, node, peer, config, state, write };
     let done = helio_daemon::adopt::adopt(&wish)?;
     done.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
-    print(&text(&wish, &done))?;
+    let live = done.ready && done.running && applied(&wish);
+    print(&text(&wish, &done, live))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Lets the daemon that runs serve the group, where its file says so and nothing else would change with it.
+fn applied(wish: &Wish) -> bool {
+    let at = At {
+        state: wish.state.clone(),
+        host: None,
+        key: None,
+        server_key: None,
+        timeout: APPLIED_WITHIN,
+    };
+    let ask = |dry_run| -> Result<ApplyReply> {
+        Ok(Client::new(&at)?.post(paths::APPLY, &ApplyRequest { dry_run })?)
+    };
+    let only_this = |reply: ApplyReply| {
+        reply.changes == [format!("group {}: added", wish.group)] && reply.restart_needed.is_empty()
+    };
+    let done = ask(true).map(|reply| only_this(reply) && ask(false).is_ok_and(only_this));
+    done.unwrap_or_else(|error| {
+        eprintln!("warning: the daemon was not asked to serve {}: {error}", wish.group);
+        false
+    })
 }
 
 /// The last part of a path, as far as a volume may be called that.
@@ -41,7 +68,7 @@ fn name_of(path: &Path) -> String {
     name.trim_start_matches(['-', '.']).to_owned()
 }
 
-fn text(wish: &Wish, done: &Adopted) -> String {
+fn text(wish: &Wish, done: &Adopted, live: bool) -> String {
     let (Wish { group, node, .. }, peer) = (wish, &done.peer);
     let config = wish.config.display();
     if !done.ready {
@@ -64,9 +91,15 @@ fn text(wish: &Wish, done: &Adopted) -> String {
             size.0
         );
     }
-    let start = if done.running { "restart" } else { "start" };
+    let start = match (live, done.running) {
+        (true, _) => format!("  the daemon on {node} serves it"),
+        (false, true) => {
+            format!("  `helio apply` on {node}, or a restart of its daemon, serves it")
+        }
+        (false, false) => format!("  start the daemon on {node}"),
+    };
     out + &format!(
-        "  {start} the daemon on {node}: it becomes primary once {peer} is there, and copies everything to it\n"
+        "{start}: it becomes primary once {peer} is there, and copies everything to it\n"
     )
 }
 

@@ -2,6 +2,7 @@
 //! Answers the control server by asking the shard.
 
 mod apply;
+mod come;
 mod member;
 mod queue;
 mod release;
@@ -11,16 +12,15 @@ mod verify;
 use crate::attach::Attaches;
 use crate::config::Config;
 use crate::control::{Answering, Backend, Command, EventStream, Reply};
+use crate::errands::RunningErrands;
 use crate::events::Hub;
 use crate::shard::{Ask, Clock};
 use crate::trust::Trusted;
 use helio_api::{Accepted, ApiError, EventsRequest, RecorderDump, Status, code};
 use helio_driver::Waker;
-pub(crate) use member::Replaced;
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::mpsc::{SyncSender, TrySendError};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
 
@@ -87,14 +87,10 @@ impl ShardHandle {
 pub(crate) struct Daemon {
     pub(crate) node: String,
     pub(crate) config_path: PathBuf,
-    /// As the file was when the daemon started.
-    pub(crate) config: Config,
-    /// Members that were replaced since, as the file named them then.
-    pub(crate) replaced: Mutex<Vec<Replaced>>,
+    /// As the file was when the daemon started, but for groups that came or were released since, and members that were replaced.
+    pub(crate) config: RwLock<Config>,
     /// The state directory, where this node's key is.
     pub(crate) state: PathBuf,
-    /// The groups that were released since, and are served no more.
-    pub(crate) released: RwLock<BTreeSet<String>>,
     /// Who is trusted now; the control listener looks here.
     pub(crate) trusted: watch::Sender<Trusted>,
     pub(crate) shard: ShardHandle,
@@ -103,6 +99,10 @@ pub(crate) struct Daemon {
     pub(crate) started: Instant,
     /// What the shard runs on.
     pub(crate) driver: &'static str,
+    /// What runs beside the control server for the groups.
+    pub(crate) errands: Mutex<RunningErrands>,
+    /// Itself, for errands of groups that come.
+    pub(crate) me: Weak<Self>,
 }
 
 impl Backend for Daemon {
@@ -190,10 +190,18 @@ impl Backend for Daemon {
 }
 
 impl Daemon {
+    pub(crate) fn config(&self) -> RwLockReadGuard<'_, Config> {
+        self.config.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn config_mut(&self) -> RwLockWriteGuard<'_, Config> {
+        self.config.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn groups(&self) -> Vec<String> {
-        let released = self.released.read().unwrap_or_else(PoisonError::into_inner);
-        let mine = self.config.groups.iter().filter(|(_, group)| group.nodes.contains(&self.node));
-        mine.map(|(name, _)| name.clone()).filter(|name| !released.contains(name)).collect()
+        let config = self.config();
+        let mine = config.groups.iter().filter(|(_, group)| group.nodes.contains(&self.node));
+        mine.map(|(name, _)| name.clone()).collect()
     }
 
     fn known(&self, group: &str) -> Result<(), ApiError> {

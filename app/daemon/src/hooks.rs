@@ -103,7 +103,7 @@ impl Call {
         occasion: Occasion,
         state: &str,
     ) -> Option<Self> {
-        let config = daemon.config.groups.get(group)?;
+        let config = daemon.config().groups.get(group)?.clone();
         let program = occasion.program(&config.hooks)?.clone();
         let peer = config.nodes.iter().find(|node| **node != daemon.node)?.clone();
         Some(Self {

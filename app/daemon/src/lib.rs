@@ -8,6 +8,7 @@ pub mod config;
 pub mod control;
 mod descriptors;
 mod digest;
+mod errands;
 mod events;
 mod hooks;
 pub mod offline;
@@ -26,6 +27,7 @@ use anyhow::{Context, Result, anyhow};
 use attach::Attaches;
 use backend::{Daemon, ShardHandle};
 use control::Remote;
+use errands::Errands;
 use events::Hub;
 use helio_driver::{Address, AnyDriver, Driver};
 use open::StateDir;
@@ -96,7 +98,7 @@ pub fn run(options: &Options) -> Result<()> {
     let own = trust::own_key(&view, &state.path)?;
     let plans = open::plans(&view, name, &state, own.as_ref())?;
     adopt::tell_spread(&config, name);
-    let errands = plans.iter().map(Errands::of).collect();
+    let errands: Vec<_> = plans.iter().map(Errands::of).collect();
     let clients = client_addresses(&state, view.node.nbd)?;
     let listeners = Listeners {
         clients,
@@ -120,19 +122,19 @@ pub fn run(options: &Options) -> Result<()> {
     let control = view.node.control;
     let (trusted, _) = watch::channel(Trusted::of(&config, name, own));
     let attaches = Attaches::new(&state.path, &view.node.devices, handle.clone())?;
-    let backend = Arc::new(Daemon {
+    let backend = Arc::new_cyclic(|me| Daemon {
         attaches: Arc::new(attaches),
         node: name.clone(),
         config_path: options.config.clone(),
-        config,
-        replaced: Mutex::default(),
+        config: RwLock::new(config),
         state: state.path.clone(),
-        released: RwLock::default(),
         trusted,
         shard: handle.clone(),
         hub,
         started: Instant::now(),
         driver: driver_name,
+        errands: Mutex::default(),
+        me: me.clone(),
     });
     let running = thread::Builder::new().name("shard-0".into()).spawn(move || shard.run())?;
     serve(&state, backend, errands, control, &handle, running)
@@ -165,7 +167,7 @@ fn serve(
         let attaches = Arc::clone(&backend.attaches);
         let (limits, hub) = (control::Limits::default(), Arc::clone(&backend.hub));
         let mut serving = JoinSet::new();
-        let errands = run_errands(errands, &backend);
+        let daemon = errands::begin(errands, &backend);
         if let Some(remote) = remote {
             let backend = Arc::clone(&backend);
             serving.spawn(control::serve(remote, backend, limits, stopping.clone()));
@@ -186,7 +188,7 @@ fn serve(
         attaches.abandon().await;
         hub.end(Clock::wall_now());
         drop(stop);
-        errands.end().await;
+        errands::end(daemon).await;
         if tokio::time::timeout(LAST_ANSWERS_WITHIN, serving.join_all()).await.is_err() {
             tracing::debug!("a control client did not take its last answer in time");
         }
@@ -205,65 +207,6 @@ fn serve(
                 .cloned()
                 .or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
             Err(anyhow!("the shard ended by a mistake of ours: {}", text.unwrap_or_default()))
-        }
-    }
-}
-
-/// What a group hands over without waiting.
-struct Errands {
-    group: String,
-    verified: watch::Receiver<verified::Record>,
-    asks: watch::Receiver<u64>,
-}
-
-impl Errands {
-    fn of(plan: &shard::GroupPlan) -> Self {
-        Self {
-            group: plan.engine.group.clone(),
-            verified: plan.outbox.verified.subscribe(),
-            asks: plan.outbox.asks.subscribe(),
-        }
-    }
-}
-
-/// What runs beside the control server for the groups.
-struct RunningErrands {
-    /// These end with the shard.
-    keepers: JoinSet<()>,
-    hooks: JoinSet<()>,
-}
-
-impl RunningErrands {
-    /// The shard is gone, and what it wanted kept is written in full; nobody asks a hook any more.
-    async fn end(self) {
-        self.keepers.join_all().await;
-        drop(self.hooks);
-    }
-}
-
-fn run_errands(errands: Vec<Errands>, daemon: &Arc<Daemon>) -> RunningErrands {
-    let mut running = RunningErrands { keepers: JoinSet::new(), hooks: JoinSet::new() };
-    running.hooks.spawn(attach::keep_up(Arc::clone(&daemon.attaches)));
-    running.hooks.spawn(tell_alive(daemon.shard.clone()));
-    running.hooks.spawn(hooks::follow(Arc::clone(daemon), Arc::clone(&daemon.hub)));
-    for Errands { group, verified, asks } in errands {
-        let file = verified::path(&daemon.state, &group);
-        running.hooks.spawn(hooks::answer(Arc::clone(daemon), group, asks));
-        running.keepers.spawn(verified::keep_up(file, verified));
-    }
-    running
-}
-
-/// Tells a service manager that wants to know that the shard answers, for as long as it does.
-async fn tell_alive(shard: ShardHandle) {
-    let Some(within) = sd_notify::watchdog_enabled() else { return };
-    let mut looks = tokio::time::interval(within / 3);
-    loop {
-        looks.tick().await;
-        match shard.answer(|reply| Ask::Running { reply }).await {
-            Ok(_) => sd_notify::notify(&[sd_notify::NotifyState::Watchdog])
-                .unwrap_or_else(|error| tracing::debug!(%error, "no service manager")),
-            Err(error) => tracing::debug!(%error, "the shard was not asked"),
         }
     }
 }

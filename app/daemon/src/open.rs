@@ -85,7 +85,21 @@ pub(crate) fn plans(
     let guards = trust::guards(view, own);
     let mut taken = Vec::new();
     let groups = view.groups.iter().zip(guards);
-    groups.map(|(group, (_, guard))| plan(group, node, state, guard, &mut taken)).collect()
+    groups.map(|(group, (_, guard))| plan(group, node, &state.path, guard, &mut taken)).collect()
+}
+
+/// Opens what one group needs that comes while the others are served.
+pub(crate) fn one_plan(
+    view: &NodeView<'_>,
+    (node, group): (&str, &str),
+    state: &Path,
+    own: Option<&PeerTls>,
+) -> Result<GroupPlan> {
+    let guards = trust::guards(view, own);
+    let found = view.groups.iter().zip(guards).find(|(view, _)| view.name == group);
+    let Some((view, (_, guard))) = found else { bail!("node {node} takes no part in {group}") };
+    // Stores of other groups are locked, so that they cannot be taken twice.
+    plan(view, node, state, guard, &mut Vec::new())
 }
 
 /// Certificates for NBD clients over TCP, where the node has some.
@@ -100,7 +114,7 @@ type Taken = Vec<(MemberIdentity, String)>;
 fn plan(
     view: &GroupView<'_>,
     node: &str,
-    state: &StateDir,
+    state: &Path,
     guard: Guard,
     taken: &mut Taken,
 ) -> Result<GroupPlan> {
@@ -133,7 +147,7 @@ fn plan(
             verified: watch::Sender::new(Record::default()),
             asks: watch::Sender::new(0),
         },
-        verified: verified::load(&verified::path(&state.path, view.name)),
+        verified: verified::load(&verified::path(state, view.name)),
         engine,
     })
 }
@@ -251,11 +265,8 @@ impl MetadataFile for OnDisk<'_> {
 }
 
 /// Opens the group's metadata file, or makes it; checks that it belongs to this group, node and sizes.
-fn open_metadata(
-    engine: &helio_engine::Config,
-    state: &StateDir,
-) -> Result<(File, Ledger, Durable)> {
-    let path = state.path.join("groups").join(format!("{}.meta", engine.group));
+fn open_metadata(engine: &helio_engine::Config, state: &Path) -> Result<(File, Ledger, Durable)> {
+    let path = state.join("groups").join(format!("{}.meta", engine.group));
     let shown = path.display().to_string();
     let file = private()
         .read(true)

@@ -114,6 +114,8 @@ fn by_operation(mut data: &[u8]) {
             | Operation::Verify
             | Operation::Attach
             | Operation::Detach
+            | Operation::Release
+            | Operation::Switch
             | Operation::Apply
     );
     let nameless = name.is_empty() && operation.path().contains("{group}");
@@ -145,6 +147,7 @@ fn named(command: &Command) -> Option<&String> {
         | Command::Release { group, .. }
         | Command::Attach { group, .. }
         | Command::Detach { group, .. }
+        | Command::Release { group, .. }
         | Command::Recorder { group } => Some(group),
         Command::Apply { .. } | Command::Attachments => None,
     }

@@ -29,7 +29,7 @@ impl Driver {
             let serves = cluster.node(side).serves();
             // Where both nodes lose what they had, nobody is left who has it.
             let other = cluster.node(side.other());
-            let only = !spares && !(other.has_its_disk() && !other.disk.is_failing());
+            let only = !spares && (!other.has_its_disk() || other.disk.is_failing());
             let passes = serves == spares && self.dice.chance(7, 8);
             if only || !cluster.node(side).is_up() || passes {
                 return;
@@ -65,7 +65,7 @@ impl Driver {
         }
         for volume in (0..cluster.node(side).config.volumes.len() as u16).map(VolumeIndex) {
             let id = CommandId(self.commands + 2);
-            let salt = BOXED | u64::from(self.dice.below(1 << 16)) << 40;
+            let salt = BOXED | self.dice.below(1 << 16) << 40;
             let taken = cluster.replace_disk(side, volume, id, |place| {
                 Stamp(salt | u64::from(place.volume.0) << 32 | u64::from(place.block))
             });

@@ -3,7 +3,7 @@
 //! the disks of such a set may be of different moments, and the whole of it lost.
 
 use crate::config::Config;
-use helio_disk::{DiskSet, sets};
+use helio_disk::{DiskSet, MemberIdentity, sets};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
@@ -28,6 +28,10 @@ pub(crate) fn warnings(config: &Config, node: &str, only: Option<&str>) -> Vec<S
 
 /// A disk that cannot be read is of no known set; opening it says what is wrong.
 fn of_store(path: &Path) -> Vec<DiskSet> {
+    // Opening anything else may wait for somebody.
+    if MemberIdentity::of_path(path).is_err() {
+        return Vec::new();
+    }
     let Ok(mut file) = File::open(path) else { return Vec::new() };
     let Ok(size) = file.seek(SeekFrom::End(0)) else { return Vec::new() };
     sets(size, &mut |offset, into| file.read_exact_at(into, offset).is_ok())

@@ -8,7 +8,6 @@ use crate::shard::Ask;
 use crate::trust::{self, Trusted};
 use helio_api::{ApiError, ApplyReply, code};
 use helio_tls::PeerTls;
-use std::sync::PoisonError;
 
 /// What an `apply` brings to the shard, and to the control listener.
 struct Trust {
@@ -21,11 +20,8 @@ struct Trust {
 impl Daemon {
     /// The configuration that runs: what the file said at the start, and what was changed since, by whatever verb.
     pub(super) async fn running(&self) -> Result<Config, ApiError> {
-        let mut config = self.config.clone();
-        let gone = self.released.read().unwrap_or_else(PoisonError::into_inner).clone();
-        config.groups.retain(|name, _| !gone.contains(name));
+        let mut config = self.config().clone();
         config.nodes.clone_from(&self.trusted.borrow().nodes);
-        self.put_replaced(&mut config);
         for (group, running) in self.shard.answer(|reply| Ask::Running { reply }).await? {
             if let Some(group) = config.groups.get_mut(&group) {
                 group.set_running(running);
@@ -38,15 +34,22 @@ impl Daemon {
     /// operator changed by other verbs is shown, and set back to the file. The node's key is read again too.
     pub(super) async fn apply(&self, dry_run: bool) -> Result<ApplyReply, ApiError> {
         let new = self.read_again()?;
-        let running = self.running().await?;
+        let mut running = self.running().await?;
+        let come = self.coming(&running, &new);
+        running.groups.extend(come.iter().map(|name| (name.clone(), new.groups[name].clone())));
+        let plans = if dry_run { Vec::new() } else { self.open(&running, &come).await? };
         let changes = config::diff(&running, &new);
         let trust = self.trust(running, &new)?;
         let mut lines = changes.trust;
         lines.extend(trust.line);
+        lines.extend(come.iter().map(|group| format!("group {group}: added")));
         lines.extend(changes.online.iter().map(|change| change.text.clone()));
         if !dry_run {
             self.shard.ask(trust.ask)?;
             self.trusted.send_replace(trust.trusted);
+        }
+        for plan in plans {
+            self.serve(plan, &new).await?;
         }
         for Change { group, setting, .. } in changes.online.into_iter().filter(|_| !dry_run) {
             self.shard.ask(Ask::Change { group, setting })?;

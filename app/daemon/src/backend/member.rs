@@ -11,15 +11,6 @@ use crate::open;
 use crate::shard::Ask;
 use helio_api::{ApiError, AtStake, MemberReplaceRequest, code};
 
-/// A member that was replaced since the daemon started.
-#[derive(Clone, Debug)]
-pub(crate) struct Replaced {
-    group: String,
-    volume: String,
-    /// As the file had it then.
-    config: VolumeConfig,
-}
-
 impl Daemon {
     /// Opens the disk that the file names, and gives it to the volume.
     pub(super) async fn replace_member(
@@ -39,8 +30,7 @@ impl Daemon {
                 Err(error) if error.code == "busy" && left > 0 => left -= 1,
                 Err(error) => return Err(error),
                 Ok(message) => {
-                    let replaced = Replaced { group, volume: wish.volume, config };
-                    self.replaced.lock().unwrap_or_else(|e| e.into_inner()).push(replaced);
+                    self.runs_on(&group, &wish.volume, &config);
                     return Ok(accepted(message));
                 }
             }
@@ -97,7 +87,7 @@ impl Daemon {
         let find = |config: &Config| {
             config.groups.get(group).and_then(|group| group.volumes.get(volume)).cloned()
         };
-        let Some(now) = find(&self.config) else {
+        let Some(now) = find(&self.config()) else {
             let text = format!("group {group} has no volume {volume}");
             return Err(ApiError::new("unknown-volume", text, "`helio status` lists them"));
         };
@@ -120,16 +110,13 @@ impl Daemon {
         }
     }
 
-    /// What was replaced runs, whatever the file said at the start.
-    pub(super) fn put_replaced(&self, config: &mut Config) {
-        for Replaced { group, volume, config: replaced } in
-            self.replaced.lock().unwrap_or_else(|e| e.into_inner()).iter()
-        {
-            let running = config.groups.get_mut(group).and_then(|g| g.volumes.get_mut(volume));
-            if let (Some(running), Some(path)) = (running, replaced.members.get(&self.node)) {
-                running.members.insert(self.node.clone(), path.clone());
-                (running.io, running.sparse) = (replaced.io, replaced.sparse);
-            }
+    /// The disk that was taken runs, whatever the file said at the start.
+    fn runs_on(&self, group: &str, volume: &str, taken: &VolumeConfig) {
+        let mut config = self.config_mut();
+        let running = config.groups.get_mut(group).and_then(|g| g.volumes.get_mut(volume));
+        if let (Some(running), Some(path)) = (running, taken.members.get(&self.node)) {
+            running.members.insert(self.node.clone(), path.clone());
+            (running.io, running.sparse) = (taken.io, taken.sparse);
         }
     }
 }

@@ -19,10 +19,10 @@ impl Daemon {
         wish: ReleaseRequest,
     ) -> Result<Reply, ApiError> {
         self.known(&group)?;
-        let config = self.config.groups.get(&group);
-        let others = config.map_or(0, |group| group.volumes.len()).saturating_sub(1);
+        let config = self.config().groups.get(&group).cloned();
+        let others = config.as_ref().map_or(0, |group| group.volumes.len()).saturating_sub(1);
         if let Some(volume) = &wish.volume {
-            if !config.is_some_and(|group| group.volumes.contains_key(volume)) {
+            if !config.as_ref().is_some_and(|group| group.volumes.contains_key(volume)) {
                 let text = format!("group {group} has no volume {volume}");
                 return Err(ApiError::new("unknown-volume", text, "`helio status` lists them"));
             }
@@ -62,12 +62,9 @@ impl Daemon {
         left: Released,
         keep: bool,
     ) -> Result<Option<PathBuf>, ApiError> {
-        self.released
-            .write()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .insert(group.to_owned());
+        let was = self.config_mut().groups.remove(group);
         let (state, name) = (self.state.clone(), group.to_owned());
-        let folder = self.config.groups.get(group).and_then(|group| group.safe_copy_dir.clone());
+        let folder = was.and_then(|group| group.safe_copy_dir);
         let clearing = move || {
             released::note(&state, &name)?;
             for (_, path) in &left.stores {

@@ -83,7 +83,7 @@ impl Daemon {
         if discard == self.node {
             return Ok(());
         }
-        let nodes = self.config.groups.get(group).map(|g| g.nodes.clone()).unwrap_or_default();
+        let nodes = self.config().groups.get(group).map(|g| g.nodes.clone()).unwrap_or_default();
         let (text, remedy) = if nodes.iter().any(|node| node == discard) {
             (
                 format!(

@@ -31,7 +31,8 @@ impl Daemon {
 
     /// Volumes stand in the order of their names, here and in the engine.
     fn volume_index(&self, group: &str, name: &str) -> Result<VolumeIndex, ApiError> {
-        let names: Vec<&str> = match self.config.groups.get(group) {
+        let config = self.config();
+        let names: Vec<&str> = match config.groups.get(group) {
             Some(group) => group.volumes.keys().map(String::as_str).collect(),
             None => Vec::new(),
         };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Opening a group's before-image file.
 
-use super::{StateDir, private};
+use super::private;
 use crate::shard::Before;
 use anyhow::{Context, Result, bail};
 use helio_driver::{Buffer, File};
@@ -14,10 +14,10 @@ use std::path::Path;
 /// Opens it, or makes it. One whose headers are damaged is told of and begun anew: the volumes themselves are sound.
 pub(super) fn open(
     engine: &helio_engine::Config,
-    state: &StateDir,
+    state: &Path,
     folder: Option<&Path>,
 ) -> Result<(Before, Option<BeforeKept>)> {
-    let folder = folder.map_or_else(|| state.path.join("groups"), Path::to_owned);
+    let folder = folder.map_or_else(|| state.join("groups"), Path::to_owned);
     let path = folder.join(format!("{}.before", engine.group));
     let shown = path.display().to_string();
     let mut options = private();

@@ -11,10 +11,7 @@ impl<D: Driver> Shard<D> {
         // An asker that has gone wants no answer; so failed replies are dropped on purpose.
         match ask {
             Ask::Status { reply } => {
-                let shown = (0..self.groups.len())
-                    .filter(|n| !self.groups[*n].is_released())
-                    .map(|n| self.show(n))
-                    .collect();
+                let shown = self.served().map(|n| self.show(n)).collect();
                 let _gone = reply.send(shown);
             }
             Ask::Command { group, command, reply } => match self.find(&group) {
@@ -70,7 +67,7 @@ impl<D: Driver> Shard<D> {
                 }
             }
             Ask::Running { reply } => {
-                let served = self.groups.iter().filter(|g| !g.is_released());
+                let served = self.served().map(|n| &self.groups[n]);
                 let all = served.map(|g| (g.name.clone(), g.running()));
                 let _gone = reply.send(all.collect());
             }
@@ -84,9 +81,22 @@ impl<D: Driver> Shard<D> {
             device @ (Ask::Offer { .. } | Ask::Plug { .. } | Ask::Unplug { .. }) => {
                 self.asked_of_devices(device, now);
             }
-            Ask::Release { group, force, reply } => self.release(&group, force, reply, now),
+            come @ (Ask::Serve { .. } | Ask::Release { .. }) => self.comes_or_goes(come, now),
             Ask::Trust { guards } => self.trust(guards, now),
             Ask::Stop => self.stop(now),
+        }
+    }
+
+    /// The groups that were not released.
+    fn served(&self) -> impl Iterator<Item = usize> {
+        (0..self.groups.len()).filter(|n| !self.groups[*n].is_released())
+    }
+
+    fn comes_or_goes(&mut self, ask: Ask, now: Moment) {
+        match ask {
+            Ask::Serve { plan, dice, reply } => self.serve(*plan, dice, reply, now),
+            Ask::Release { group, force, reply } => self.release(&group, force, reply, now),
+            _ => {}
         }
     }
 

@@ -33,6 +33,11 @@ impl Watch {
         Self { hub, seen: vec![None; groups] }
     }
 
+    /// One group more.
+    pub(crate) fn add(&mut self) {
+        self.seen.push(None);
+    }
+
     /// Tells what changed since the last look; looks only, where nothing did.
     pub(crate) fn look(&mut self, index: usize, group: &Group, clients: &Clients, clock: &Clock) {
         let words = group.engine.words();

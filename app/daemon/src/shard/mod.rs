@@ -27,6 +27,7 @@ mod release;
 mod replace;
 mod reverse;
 mod rota;
+mod serve;
 mod show;
 mod strangers;
 mod stream;
@@ -115,6 +116,8 @@ pub(crate) enum Ask {
     Plug { plug: Box<Plug>, reply: oneshot::Sender<Result<Shape, Refusal>> },
     /// Let go of a volume's device, whoever uses it.
     Unplug { group: String, volume: String, reply: oneshot::Sender<()> },
+    /// Serve a group that comes, with these two numbers of dice.
+    Serve { plan: Box<GroupPlan>, dice: (u64, u64), reply: CommandReply },
     /// Give a group up, and let go of its stores.
     Release { group: String, force: bool, reply: ReleaseReply },
     /// Trust other keys: of every group, what its peer's connection must have.

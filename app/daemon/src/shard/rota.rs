@@ -26,6 +26,13 @@ impl Rota {
         }
     }
 
+    /// One group more; it begins with something to do.
+    pub(crate) fn add(&mut self) {
+        self.due.push(Moment::NEVER);
+        self.stirred.push(false);
+        self.stir(self.due.len() - 1);
+    }
+
     /// Something happened to a group.
     pub(crate) fn stir(&mut self, group: usize) {
         if !std::mem::replace(&mut self.stirred[group], true) {
@@ -93,6 +100,14 @@ mod tests {
         rota.looked_at(0, at(20));
         rota.looked_at(3, Moment::NEVER);
         assert_eq!((rota.deadline(), rota.take(at(8))), (at(9), Vec::new()));
+    }
+
+    #[test]
+    fn a_group_that_comes_is_looked_at() {
+        let mut rota = Rota::new(1);
+        rota.take(at(0));
+        rota.add();
+        assert_eq!((rota.deadline(), rota.take(at(0))), (Moment::ZERO, vec![1]));
     }
 
     #[test]

@@ -156,6 +156,27 @@ fn what_is_in_use_or_mirrored_already_is_not_adopted_and_nothing_is_left_of_the_
 }
 
 #[test]
+fn one_disk_of_two_of_an_array_is_adopted_with_a_warning_and_the_daemon_warns_again() {
+    require!("mke2fs");
+    let mut story = Story::new();
+    // A superblock of version 1.2, where ext4 has its second block; nobody mounts this one.
+    let mut superblock = [0; 256];
+    superblock[..4].copy_from_slice(&0xa92b_4efc_u32.to_le_bytes());
+    (superblock[4], superblock[92]) = (1, 2);
+    superblock[16..32].fill(0x5a);
+    superblock[32..36].copy_from_slice(b"md:0");
+    let image = fs::File::options().write(true).open(story.member("paris")).expect("it is there");
+    std::os::unix::fs::FileExt::write_all_at(&image, &superblock, 4096).expect("room");
+    drop(image);
+    let told = story.adopt(&["--write"]);
+    let warned = "the md array md:0 (5a5a5a5a-5a5a-5a5a-5a5a-5a5a5a5a5a5a) has 2 disks, and only one is \
+        mirrored: db/data";
+    assert!(told.status.success() && told.stderr.contains(warned), "{told}");
+    story.pair.start("paris");
+    assert!(story.pair.daemon("paris").log().contains(warned));
+}
+
+#[test]
 fn the_copy_of_an_adopted_disk_never_goes_the_other_way() {
     require!("mke2fs", "sha256sum");
     let mut story = Story::new();
@@ -191,4 +212,50 @@ fn a_released_group_is_passed_over_at_the_next_start_and_can_be_adopted_again() 
     story.pair.start("paris");
     wait_level(&story.pair, "paris");
     assert_eq!((story.sum("paris"), story.sum("lyon")), (before.clone(), before));
+}
+
+#[test]
+fn a_running_daemon_serves_what_is_adopted_and_lets_go_of_what_is_released_beside_other_groups() {
+    require!("sha256sum");
+    let plan = Plan::new("db").mode(Mode::Sync).volume("data", Bytes::mib(4));
+    let mut pair = plan.prepare();
+    pair.start("lyon");
+    pair.start("paris");
+    helio_e2e::begin(&pair, "paris");
+    let (image, copy) = (pair.scratch().join("image"), pair.scratch().join("copy"));
+    let bytes: Vec<u8> =
+        (0..1 << 20).map(|n: u32| (n.wrapping_mul(0x9E37_79B9) >> 24) as u8).collect();
+    fs::write(&image, &bytes).expect("room");
+    fs::File::create(&copy).and_then(|file| file.set_len(bytes.len() as u64)).expect("room");
+    let text = |path: &Path| path.display().to_string();
+    let (path, peer_path, config) = (text(&image), text(&copy), text(pair.config()));
+    let line =
+        ["adopt", &path, "--group", "more", "--node", "paris", "--config", &config, "--write"];
+    for _ in 0..2 {
+        let said = pair.helio("paris", &[&line[..], &["--peer-path", &peer_path]].concat());
+        let said = said.expect_success();
+        assert!(said.contains("the daemon on paris serves it"), "{said}");
+        let said = pair.helio("lyon", &["apply"]).expect_success();
+        assert!(said.contains("group more: added"), "{said}");
+        eventually(PATIENCE, "the copy", || {
+            let groups = pair.status("paris")["groups"].take();
+            let more = groups.as_array()?.iter().find(|group| group["name"] == "more")?;
+            (more["state"] == "replicating" && more["role"] == "primary").then_some(())
+        });
+        for node in ["paris", "lyon"] {
+            pair.helio(node, &["release", "more"]).expect_success();
+        }
+        assert_eq!(fs::read(&image).expect("it is there"), bytes);
+        assert_eq!(fs::read(&copy).expect("it is there"), bytes);
+        fs::write(&copy, vec![0; bytes.len()]).expect("it is nobody's now");
+        let file = fs::read_to_string(pair.config()).expect("it is there");
+        let without = file.split("[group.more]").next().expect("a part before");
+        fs::write(pair.config(), without).expect("a folder of our own");
+        for node in ["paris", "lyon"] {
+            pair.helio(node, &["apply"]).expect_success();
+        }
+    }
+    wait_level(&pair, "paris");
+    let said = pair.helio("paris", &["status"]).expect_success();
+    assert!(said.contains("db") && !said.contains("more"), "{said}");
 }

@@ -98,6 +98,12 @@ impl Clients {
         }
     }
 
+    /// One group more.
+    pub(crate) fn add(&mut self, group: &Group) {
+        self.counts.push(vec![0; group.volumes.len()]);
+        self.readers.push((0, group.engine.is_primary()));
+    }
+
     /// A client connected, over TCP or the Unix socket.
     pub(crate) fn accept(
         &mut self,

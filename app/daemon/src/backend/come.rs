@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Groups that come while others are served.
+
+use super::{Daemon, of_refusal};
+use crate::config::Config;
+use crate::descriptors;
+use crate::errands::{self, Errands};
+use crate::shard::{Ask, GroupPlan};
+use crate::{open, trust};
+use helio_api::{ApiError, code};
+use std::io::Read;
+
+impl Daemon {
+    /// Groups of this node that the file has and nobody serves yet, where both nodes are as they were at the start.
+    pub(super) fn coming(&self, running: &Config, new: &Config) -> Vec<String> {
+        let mut trusting = running.clone();
+        trusting.trust_as(new);
+        let new_here = new.groups.iter().filter(|(name, group)| {
+            let as_before = |node: &String| trusting.nodes.get(node) == new.nodes.get(node);
+            !running.groups.contains_key(*name)
+                && group.nodes.contains(&self.node)
+                && group.nodes.iter().all(as_before)
+        });
+        new_here.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Opens what they need. Where one cannot be opened, none is served, and nothing is changed.
+    pub(super) async fn open(
+        &self,
+        running: &Config,
+        come: &[String],
+    ) -> Result<Vec<GroupPlan>, ApiError> {
+        if come.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (running, come) = (running.clone(), come.to_vec());
+        let (node, state) = (self.node.clone(), self.state.clone());
+        let opening = move || -> anyhow::Result<Vec<GroupPlan>> {
+            let view = running.for_node(&node)?;
+            descriptors::provide(descriptors::Need::of(&view))?;
+            let own = trust::own_key(&view, &state)?;
+            let open = |group: &String| open::one_plan(&view, (&node, group), &state, own.as_ref());
+            come.iter().map(open).collect()
+        };
+        let opened = tokio::task::spawn_blocking(opening).await;
+        let opened = opened.map_err(|error| {
+            ApiError::new(code::INTERNAL, error.to_string(), "report this as a mistake of ours")
+        })?;
+        opened.map_err(|error| {
+            let text = format!("a group that was added cannot be served: {error:#}");
+            ApiError::new("not-added", text, "see to what is named, then apply again")
+        })
+    }
+
+    /// Serves one.
+    pub(super) async fn serve(&self, plan: GroupPlan, new: &Config) -> Result<(), ApiError> {
+        let name = plan.engine.group.clone();
+        let errands = Errands::of(&plan);
+        let dice = dice().map_err(|error| {
+            ApiError::new(code::INTERNAL, format!("/dev/urandom: {error}"), "apply again")
+        })?;
+        let plan = Box::new(plan);
+        let ask = |reply| Ask::Serve { plan, dice, reply };
+        self.shard.answer(ask).await?.map_err(of_refusal)?;
+        if let Some(group) = new.groups.get(&name) {
+            self.config_mut().groups.insert(name, group.clone());
+        }
+        if let Some(me) = self.me.upgrade() {
+            errands::add(errands, &me);
+        }
+        Ok(())
+    }
+}
+
+fn dice() -> std::io::Result<(u64, u64)> {
+    let mut bytes = [0; 16];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    let both = u128::from_ne_bytes(bytes);
+    Ok((both as u64, (both >> 64) as u64))
+}
