@@ -33,10 +33,9 @@ const MARGIN_PART: u64 = 8;
 const MARGIN: Bytes = Bytes::mib(16);
 /// Most chunks preserved by one flush; as many bytes as the copier has on its way.
 const BATCH_CHUNKS: usize = 256;
-/// Where all of the image will be overwritten, so many chunks are preserved ahead of the last one an item wanted, ...
-const AHEAD_CHUNKS: u64 = 512;
-/// ... and so many by one flush: what an item waits for meanwhile waits for that flush.
-const BATCH_AHEAD: usize = 128;
+/// Where all of the image will be overwritten, so many chunks are preserved ahead of the last one an item wanted: what
+/// four flushes preserve.
+const AHEAD_CHUNKS: u64 = 4 * BATCH_CHUNKS as u64;
 /// Bytes of the file that one chunk takes.
 const RECORD_BYTES: u64 = CHUNK_BYTES + PAGE_BYTES as u64;
 
@@ -368,7 +367,7 @@ impl Keeper {
             self.ahead = self.reached;
         }
         while self.ahead < end
-            && chunks.len() < BATCH_AHEAD
+            && chunks.len() < BATCH_CHUNKS
             && self.preserved.count + (chunks.len() as u64) < self.room
         {
             if !self.preserved.has(self.ahead) && batch.insert(self.ahead) {

@@ -276,8 +276,7 @@ mod tests {
 
     #[test]
     fn what_was_answered_and_waits_for_room_counts_to_the_window() {
-        let mut copier = Copier::default();
-        copier.ahead = ASKED_BLINDLY_MAX;
+        let mut copier = Copier { ahead: ASKED_BLINDLY_MAX, ..Copier::default() };
         assert!(!copier.may_ask(), "nothing was answered ever");
         copier.guess.learn(1, 2);
         copier.ahead = Bytes::ZERO;

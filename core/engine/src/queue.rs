@@ -93,7 +93,8 @@ impl Queue {
 
     /// Grows an automatic bound to four bandwidth-delay products; it never shrinks while running.
     pub(crate) fn measured(&mut self, round_trip: Duration, rate: Rate) {
-        let products = rate.bytes_in(round_trip.max(QUEUE_ROUND_TRIP_MIN)) * QUEUE_PRODUCTS;
+        let round_trip = round_trip.max(QUEUE_ROUND_TRIP_MIN);
+        let products = rate.bytes_in(round_trip) * QUEUE_PRODUCTS;
         let wanted = products.max(QUEUE_BYTES_SNDR).min(QUEUE_BYTES_MOST);
         if self.config.memory.is_none() && wanted > self.bound {
             self.bound = wanted;
