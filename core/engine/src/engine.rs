@@ -22,6 +22,7 @@ use crate::save::Goal;
 use crate::seed::Seed;
 use crate::session::Session;
 use crate::shared::{Purpose, Shared};
+use crate::verified::Calendar;
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -63,8 +64,8 @@ pub struct Engine {
     pub(crate) replacing: Option<Replacing>,
     /// What the last meeting came to.
     pub(crate) met: Option<Met>,
-    /// When this node became primary last, if it was since it started.
-    pub(crate) wrote_since: Option<Moment>,
+    /// What time it is for people.
+    pub(crate) calendar: Calendar,
     /// A stop that waits for a change of role to end.
     pub(crate) stop_wanted: Option<CommandId>,
     /// The command of a secondary that asked its primary to change roles, and until when it waits for that.
@@ -141,7 +142,7 @@ impl Engine {
             members,
             replacing: None,
             met: None,
-            wrote_since: None,
+            calendar: Calendar::default(),
             stop_wanted: None,
             switch_wanted: None,
             asking_hook: None,
@@ -205,6 +206,7 @@ impl Engine {
                 }
                 self.lease_mode_changed();
             }
+            Event::Calendar(shows) => self.calendar = Calendar::told(self.shared.now, shows),
             Event::VerifyRemembered(memory) => self.shared.verify.remember(memory),
             Event::HookAnswered { refused } => self.hook_answered(refused),
             Event::Tick => {}
@@ -303,6 +305,7 @@ impl Engine {
         self.record_lack();
         self.replace_step();
         self.record_heard();
+        self.record_verified();
         self.change_role();
         // Who has stopped begins nothing any more.
         if self.standing != Standing::Stopped {

@@ -32,7 +32,7 @@ impl<D: Driver> Shard<D> {
             }
             Ask::Losing { group, reply } => {
                 if let Some(index) = self.find(&group) {
-                    let _gone = reply.send(explain::losing(&self.groups[index], &self.clock));
+                    let _gone = reply.send(explain::losing(&self.groups[index]));
                 }
             }
             Ask::ThrowingAway { group, full, reply } => {
