@@ -270,12 +270,7 @@ impl Superblock {
         };
         let (clean, consistent, wrote, equal) = (r.flag()?, r.flag()?, r.flag()?, r.flag()?);
         let (alone, marks_void) = (r.flag()?, r.flag()?);
-        let safe_copy = match r.u8()? {
-            0 => SafeCopy::None,
-            1 => SafeCopy::Kept,
-            2 => SafeCopy::GivenUp,
-            _ => return Err(Short),
-        };
+        let safe_copy = safe_copy(&mut r)?;
         let (head, remembers) = (r.sequence()?, r.u64()?);
         let (granularity, hot_slots) = (r.u32()?, r.u32()?);
         let lineage = Lineage::decode(&mut r)?;
@@ -303,12 +298,8 @@ impl Superblock {
         zeros_to(&mut r, HOLD_AT)?;
         let (hold, peer_invalid) = (r.u32()?, r.generation()?);
         let seeding = r.u64()?;
-        let differed = (0..count).map(|_| r.u64()).collect::<Result<Vec<_>, _>>()?;
-        zeros_to(&mut r, REPAIRED_AT)?;
-        let (repaired, began) = (r.u64()?, r.u64()?);
-        if count < VOLUMES_MAX && repaired >> count != 0 {
-            return Err(Short);
-        }
+        let (differed, repaired) = compared(&mut r, count)?;
+        let began = r.u64()?;
         zeros_to(&mut r, PAGE_BYTES)?;
         Ok(Self {
             role,
@@ -338,6 +329,24 @@ impl Superblock {
             began,
         })
     }
+}
+
+fn safe_copy(r: &mut Reader<'_>) -> Result<SafeCopy, Short> {
+    match r.u8()? {
+        0 => Ok(SafeCopy::None),
+        1 => Ok(SafeCopy::Kept),
+        2 => Ok(SafeCopy::GivenUp),
+        _ => Err(Short),
+    }
+}
+
+/// What the last comparison of each volume found, and where that was repaired.
+fn compared(r: &mut Reader<'_>, count: usize) -> Result<(Vec<u64>, u64), Short> {
+    let differed = (0..count).map(|_| r.u64()).collect::<Result<Vec<_>, _>>()?;
+    zeros_to(r, REPAIRED_AT)?;
+    let repaired = r.u64()?;
+    let beyond = repaired.checked_shr(count as u32).unwrap_or_default();
+    if beyond == 0 { Ok((differed, repaired)) } else { Err(Short) }
 }
 
 /// Everything from the reader's place to byte `at` of the page must be zero.

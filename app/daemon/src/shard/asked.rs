@@ -45,16 +45,7 @@ impl<D: Driver> Shard<D> {
                     self.reverse(index, (full, &saved), reply, now);
                 }
             }
-            Ask::Seat { group, volume, reply } => {
-                if let Some(index) = self.find(&group) {
-                    let _gone = reply.send(self.seat(index, &volume));
-                }
-            }
-            Ask::Replace { group, volume, plan, reply } => {
-                if let Some(index) = self.find(&group) {
-                    self.replace(index, &volume, *plan, reply, now);
-                }
-            }
+            member @ (Ask::Seat { .. } | Ask::Replace { .. }) => self.asked_of_members(member, now),
             Ask::HookAnswered { group, refused } => {
                 if let Some(index) = self.find(&group) {
                     self.rota.stir(index);
@@ -82,6 +73,22 @@ impl<D: Driver> Shard<D> {
             }
             Ask::Trust { guards } => self.trust(guards, now),
             Ask::Stop => self.stop(now),
+        }
+    }
+
+    fn asked_of_members(&mut self, ask: Ask, now: Moment) {
+        match ask {
+            Ask::Seat { group, volume, reply } => {
+                if let Some(index) = self.find(&group) {
+                    let _gone = reply.send(self.seat(index, &volume));
+                }
+            }
+            Ask::Replace { group, volume, plan, reply } => {
+                if let Some(index) = self.find(&group) {
+                    self.replace(index, &volume, *plan, reply, now);
+                }
+            }
+            _ => {}
         }
     }
 
