@@ -230,9 +230,12 @@ impl Engine {
         match (s.finish_io(io, ok), &mut self.primary) {
             (Purpose::Read(reader), Some(primary))
                 if matches!(outcome, StoreOutcome::Failed(_))
-                    && primary.may_lose(reader.volume, s) =>
+                    && (primary.is_lost(reader.volume) || primary.may_lose(reader.volume, s)) =>
             {
-                primary.lose(reader.volume, &outcome, s);
+                // Others were under way when the first one failed.
+                if !primary.is_lost(reader.volume) {
+                    primary.lose(reader.volume, &outcome, s);
+                }
                 primary.read(reader.id, reader.volume, reader.extent, s);
             }
             (Purpose::Read(reader), _) => {
