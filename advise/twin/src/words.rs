@@ -41,6 +41,7 @@ pub(crate) fn of_event(event: &Event) -> Option<String> {
         }
         Event::Command { id, command } => format!("<- command {}: {}", id.0, of_command(*command)),
         Event::Reconfigure { .. } => "<- configuration changed".to_owned(),
+        Event::Calendar(at) => format!("<- calendar: {at}"),
         Event::VerifyRemembered(memory) => format!("<- verify remembered: {memory:?}"),
         Event::HookAnswered { refused } => format!("<- hook answered: {refused:?}"),
         Event::Held { by } => format!("<- held by {by:?}"),

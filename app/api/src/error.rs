@@ -33,7 +33,7 @@ pub mod code {
 
     /// Every code a daemon may send, with the HTTP status it travels with and what it means. A client that meets
     /// another one treats it as "refused".
-    pub const ALL: [(&str, u16, &str); 55] = [
+    pub const ALL: [(&str, u16, &str); 60] = [
         (BAD_REQUEST, 400, "the request cannot be read"),
         (UNKNOWN_GROUP, 404, "no group of that name is configured on this node"),
         ("unknown-volume", 404, "the group has no volume of that name"),
@@ -74,6 +74,7 @@ pub mod code {
         ("not-consistent", 409, "what the group lies on here is not a whole and consistent copy"),
         ("not-level", 409, "the copies are not equal, or did not become so"),
         ("not-primary", 409, "this node is not primary for the group"),
+        ("last-copy", 409, "this node's queue alone is sure to hold what was answered"),
         ("not-switched", 409, "the change of roles did not happen; the error tells who is primary"),
         ("unsure", 409, "the peer was asked to take over and is not heard of"),
         ("no-primary", 409, "no connected node is primary"),
@@ -97,6 +98,10 @@ pub mod code {
         ),
         ("volume-failed", 409, "a local store failed"),
         ("another-disk", 409, "a volume lies on another disk than before"),
+        ("disk-in-use", 409, "the volume's disk is not lost"),
+        ("disk-refused", 409, "the disk that is to take its place cannot"),
+        ("before-failed", 409, "the before-image file failed"),
+        ("no-descriptors", 503, "the daemon has no descriptor left"),
     ];
 }
 

@@ -20,7 +20,7 @@ use helio_api::{Accepted, ApiError, EventsRequest, RecorderDump, Status, code};
 use helio_driver::Waker;
 use std::path::PathBuf;
 use std::sync::mpsc::{SyncSender, TrySendError};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
 

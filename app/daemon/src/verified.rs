@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What verifies found, kept beside the metadata in `groups/GROUP.verify`: when each volume was compared to its end,
-//! how far the next comparison is, which differences nobody mended. A small JSON file, replaced as a whole.
+//! Where verifies are, kept beside the metadata in `groups/GROUP.verify`: how far the next comparison is, which differences
+//! nobody mended. A small JSON file, replaced as a whole. When each volume was verified last is in the metadata itself.
 //!
 //! Nothing depends on it but a verify's place and what status tells, so one that cannot be read is set aside with a
 //! word in the log.
 
-use helio_engine::{VerifyMemory, VerifyPass, VerifyStatus, VerifyWish, VolumeVerify};
-use helio_units::{Bytes, Extent, Moment, Rate, VolumeIndex, WallTime};
+use helio_engine::{VerifyMemory, VerifyStatus, VerifyWish, VolumeVerify};
+use helio_units::{Bytes, Extent, Rate, VolumeIndex};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
@@ -39,19 +39,9 @@ struct Volume {
     place: u64,
     #[serde(default)]
     differed_bytes: u64,
-    #[serde(default)]
-    last: Option<Pass>,
     /// Differences that nobody mended: offset and length.
     #[serde(default)]
     differing: Vec<(u64, u64)>,
-}
-
-/// A volume was compared to its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Pass {
-    pub(crate) at_ms: u64,
-    pub(crate) differed_bytes: u64,
-    pub(crate) repaired: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,25 +69,13 @@ impl Record {
         }
     }
 
-    /// What is to be kept now; passes of earlier starts stay where there was none since.
-    pub(crate) fn renewed(
-        &self,
-        names: &[&str],
-        status: &VerifyStatus,
-        wall: impl Fn(Moment) -> WallTime,
-    ) -> Self {
+    /// What is to be kept now.
+    pub(crate) fn of(names: &[&str], status: &VerifyStatus) -> Self {
         let volume = |(name, (now, n)): (&&str, (&VolumeVerify, u16))| {
-            let before = self.volumes.get(*name).and_then(|volume| volume.last);
-            let pass = |pass: VerifyPass| Pass {
-                at_ms: wall(pass.ended).0,
-                differed_bytes: pass.differed.0,
-                repaired: pass.repaired,
-            };
             let mine = status.listed.iter().filter(|(v, _)| *v == VolumeIndex(n));
             let volume = Volume {
                 place: now.place,
                 differed_bytes: now.differed.0,
-                last: now.last.map(pass).or(before),
                 differing: mine.map(|(_, extent)| (extent.offset, extent.length)).collect(),
             };
             ((*name).to_owned(), volume)
@@ -112,11 +90,6 @@ impl Record {
             }),
             beyond: status.beyond,
         }
-    }
-
-    /// When a volume was compared to its end last.
-    pub(crate) fn last(&self, name: &str) -> Option<Pass> {
-        self.volumes.get(name).and_then(|volume| volume.last)
     }
 }
 
@@ -192,30 +165,21 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("db.verify");
         assert_eq!(load(&file), Record::default());
-        let pass = VerifyPass { ended: Moment(5_000_000), differed: Bytes(4096), repaired: true };
-        let done = VolumeVerify { last: Some(pass), ..VolumeVerify::default() };
         let under_way = VolumeVerify { place: 65_536, differed: Bytes(8192), last: None };
         let differing = (VolumeIndex(1), Extent::new(4096, 8192));
         let status = VerifyStatus {
-            volumes: vec![done, under_way],
+            volumes: vec![VolumeVerify::default(), under_way],
             listed: vec![differing],
             ..VerifyStatus::default()
         };
         let names = ["a", "b"];
-        let record = Record::default().renewed(&names, &status, |at| WallTime(at.0 / 1_000_000));
+        let record = Record::of(&names, &status);
         keep(&file, &record).expect("it is kept");
         let found = load(&file);
         assert_eq!(found, record);
-        assert_eq!(found.last("a").map(|pass| pass.at_ms), Some(5));
         let memory = found.memory(&names);
         assert_eq!(memory.places, [(0, Bytes(0)), (65_536, Bytes(8192))]);
         assert_eq!(memory.listed, [differing]);
-        let later = found.renewed(
-            &names,
-            &VerifyStatus { volumes: vec![under_way; 2], ..VerifyStatus::default() },
-            |_| WallTime(9),
-        );
-        assert_eq!(later.last("a"), found.last("a"), "a pass of an earlier start is still known");
     }
 
     #[test]

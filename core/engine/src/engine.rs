@@ -22,6 +22,7 @@ use crate::save::Goal;
 use crate::seed::Seed;
 use crate::session::Session;
 use crate::shared::{Purpose, Shared};
+use crate::verified::Calendar;
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -63,8 +64,8 @@ pub struct Engine {
     pub(crate) replacing: Option<Replacing>,
     /// What the last meeting came to.
     pub(crate) met: Option<Met>,
-    /// When this node became primary last, if it was since it started.
-    pub(crate) wrote_since: Option<Moment>,
+    /// What time it is for people.
+    pub(crate) calendar: Calendar,
     /// A stop that waits for a change of role to end.
     pub(crate) stop_wanted: Option<CommandId>,
     /// A stop does not wait longer for a peer that is away.
@@ -145,7 +146,7 @@ impl Engine {
             members,
             replacing: None,
             met: None,
-            wrote_since: None,
+            calendar: Calendar::default(),
             stop_wanted: None,
             stop_until: None,
             switch_wanted: None,
@@ -211,6 +212,7 @@ impl Engine {
                 }
                 self.lease_mode_changed();
             }
+            Event::Calendar(shows) => self.calendar = Calendar::told(self.shared.now, shows),
             Event::VerifyRemembered(memory) => self.shared.verify.remember(memory),
             Event::HookAnswered { refused } => self.hook_answered(refused),
             Event::Held { by } => self.held = by,
@@ -235,9 +237,12 @@ impl Engine {
         match (s.finish_io(io, ok), &mut self.primary) {
             (Purpose::Read(reader), Some(primary))
                 if matches!(outcome, StoreOutcome::Failed(_))
-                    && primary.may_lose(reader.volume, s) =>
+                    && (primary.is_lost(reader.volume) || primary.may_lose(reader.volume, s)) =>
             {
-                primary.lose(reader.volume, &outcome, s);
+                // Others were under way when the first one failed.
+                if !primary.is_lost(reader.volume) {
+                    primary.lose(reader.volume, &outcome, s);
+                }
                 primary.read(reader.id, reader.volume, reader.extent, s);
             }
             (Purpose::Read(reader), _) => {
@@ -311,6 +316,7 @@ impl Engine {
         self.record_lack();
         self.replace_step();
         self.record_heard();
+        self.record_verified();
         self.change_role();
         // Who has stopped begins nothing any more.
         if self.standing != Standing::Stopped {

@@ -13,7 +13,9 @@ use helio_format::copying::{Digest, PageBits};
 use helio_format::message::Message;
 use helio_format::superblock::Superblock;
 use helio_ledger::BeforeKept;
-use helio_units::{Extent, Generation, IoId, Mode, Payload, Rate, RequestId, VolumeIndex};
+use helio_units::{
+    Extent, Generation, IoId, Mode, Payload, Rate, RequestId, VolumeIndex, WallTime,
+};
 
 /// What a client wants done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -253,6 +255,8 @@ pub enum Event {
         /// The new one; names and volumes are unchanged.
         config: crate::Config,
     },
+    /// What the calendar shows now; told before anything else, where anybody knows.
+    Calendar(WallTime),
     /// What a verify of an earlier start knew; told before anything else.
     VerifyRemembered(VerifyMemory),
     /// The operator's hook was asked whether an update may begin.

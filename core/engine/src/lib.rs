@@ -73,6 +73,7 @@ mod stories;
 mod stream;
 mod survey;
 mod switch;
+mod verified;
 mod verify;
 mod write;
 
@@ -100,6 +101,7 @@ pub use shared::Counters;
 pub use status::{
     CursorStatus, LinkStatus, QueueStatus, SafeCopyStatus, Status, SyncStatus, Words,
 };
+pub use verified::Verified;
 pub use verify::{
     LISTED_MAX, RunStatus, VerifyMemory, VerifyPass, VerifyStatus, VerifyWish, VolumeVerify,
 };

@@ -241,7 +241,6 @@ impl Engine {
         self.primary = Some(Primary::new(config, head, marks, equal, self.shared.now));
         self.shared.cover.marks_moved();
         self.equal_at_start = equal;
-        self.wrote_since = Some(self.shared.now);
         self.stand(Standing::Primary);
         let generation = self.superblock.lineage.generation;
         self.shared.info(format!("primary in generation {generation} behind item {head}{by}"));

@@ -221,7 +221,7 @@ impl Engine {
             primary.marks.marked_runs()
         };
         let generation = self.superblock.lineage.generation;
-        Ok(Stake { generation, since: self.wrote_since, differing })
+        Ok(Stake { generation, since: self.began(), differing })
     }
 
     /// Takes the peer's copy over this node's own, wherever the two may differ.

@@ -117,6 +117,7 @@ fn boil_down(event: &Event) -> (&'static str, u64, u64) {
         Event::Message(message) => of_message(message),
         Event::Command { id, command } => of_command(*id, command),
         Event::Reconfigure { .. } => ("reconfigure", 0, 0),
+        Event::Calendar(at) => ("calendar", at.0, 0),
         Event::VerifyRemembered(_) => ("verify-remembered", 0, 0),
         Event::HookAnswered { refused } => ("hook-answered", u64::from(refused.is_none()), 0),
         Event::Held { by } => ("held", u64::from(by.is_some()), 0),

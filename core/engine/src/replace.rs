@@ -12,6 +12,7 @@
 //! * A secondary's marks prove nothing from then on, and its image is not consistent: everything is compared. What it
 //!   kept of its last consistent image (`before.rs`) was about the disk that is gone, and ends first.
 
+use crate::ack::Local;
 use crate::effect::Effect;
 use crate::engine::Engine;
 use crate::event::CommandId;
@@ -201,6 +202,13 @@ impl Engine {
             Some(primary) => {
                 let marked = primary.marks.stale_bytes();
                 primary.faulted = None;
+                // A flush that failed on the disk that is gone is the peer's to answer still.
+                let failed = primary.line.iter_mut().filter(|entry| {
+                    entry.item.volume == volume
+                        && entry.local == Local::Failed
+                        && !entry.item.kind.changes_data()
+                });
+                failed.for_each(|entry| entry.local = Local::Done);
                 if let Some(lack) = &mut primary.lack {
                     lack.lost.remove(&volume);
                     lack.halted = false;

@@ -19,15 +19,15 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use helio_format::lineage::Lineage;
 use helio_format::message::{Hello, Parting};
-use helio_units::{Extent, Generation, Moment, VolumeIndex};
+use helio_units::{Extent, Generation, VolumeIndex, WallTime};
 
 /// What this node alone may hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stake {
     /// The generation it is of; giving up names it, so that nothing newer is given up by mistake.
     pub generation: Generation,
-    /// Since when this node wrote on its own, as far as its daemon remembers.
-    pub since: Option<Moment>,
+    /// When this node began that generation, where it did and knew the time.
+    pub since: Option<WallTime>,
     /// Where it may differ.
     pub differing: Vec<(VolumeIndex, Extent)>,
 }
@@ -51,7 +51,7 @@ impl Engine {
                         format!("`helio explain {group}` tells how the two stand"),
                     ));
                 }
-                Ok(Stake { generation, since: self.wrote_since, differing: self.differing() })
+                Ok(Stake { generation, since: self.began(), differing: self.differing() })
             }
             Standing::Primary => Err(Refusal::new(
                 "is-primary",
@@ -114,7 +114,6 @@ impl Engine {
     pub(crate) fn gave_up(&mut self, id: CommandId) {
         let (node, peer) = (self.shared.config.node.clone(), self.shared.config.peer.clone());
         self.session.refused = None;
-        self.wrote_since = None;
         self.line_changed();
         self.follower = Follower::new(self.shared.config.volumes.len(), self.superblock.head);
         self.hang_up(Parting::RoleChanged, format!("{node} gave up its side"));

@@ -77,6 +77,7 @@ fn shape_adopted(b: &mut Superblock, start: Start) {
     b.equal = false;
     b.hold = 0;
     b.seeding = 0;
+    b.began = 0;
 }
 
 /// The record of a side that is given up.
@@ -91,6 +92,7 @@ fn give_up(b: &mut Superblock, lineage: Lineage) {
     // While a disk was shipped the marks were those against it, and prove nothing against any other copy.
     b.marks_void |= b.seeding != 0;
     b.seeding = 0;
+    b.began = 0;
     if lineage.generation == Generation::NONE {
         b.marks_void = true;
         b.remembers = 0;
@@ -120,6 +122,7 @@ impl Engine {
         let Some(goal) = self.to_save.pop_front() else { return };
         let mut next = self.superblock.clone();
         next.remembers = self.keeping.heard;
+        self.shape_verified(&mut next);
         self.shape(&mut next, goal);
         self.members.record(&mut next, goal);
         self.saving = Some((goal, next.clone()));
@@ -198,6 +201,7 @@ impl Engine {
             let generation =
                 Generation { number: b.lineage.generation.number + 1, tag: self.roll() };
             b.lineage = b.lineage.fork(generation, head);
+            b.began = self.calendar.at(self.shared.now);
         }
         b.role = Role::Primary;
         b.wrote = true;
@@ -234,6 +238,7 @@ impl Engine {
             b.head = p.line.head;
             b.lineage = b.lineage.fork(generation, b.head);
         }
+        b.began = self.calendar.at(self.shared.now);
         b.alone = true;
         b.hold = 0;
     }

@@ -665,7 +665,9 @@ mod invalid;
 mod lack;
 mod lease;
 mod lose;
+mod replace;
 mod seed;
 mod survey;
 #[path = "switch_stories.rs"]
 mod switch_stories;
+mod verified;

@@ -182,7 +182,6 @@ fn a_side_that_is_given_up_may_follow() {
     let (mut desk, rival) = diverged();
     let stake = desk.engine.stake().expect("it holds something of its own");
     assert_eq!(stake.differing, [(VolumeIndex(0), Extent::new(0, REGION.0))], "what it marked");
-    assert!(stake.since.is_some());
     desk.command(Command::Yield { generation: stake.generation });
     let record = desk.save(true);
     assert_eq!((record.wrote, record.clean, record.role), (false, false, Role::Secondary));

@@ -175,6 +175,11 @@ pub(crate) struct Verify {
 }
 
 impl Verify {
+    /// How far each volume is.
+    pub(crate) fn volumes(&self) -> &[VolumeVerify] {
+        &self.volumes
+    }
+
     pub(crate) fn new(volumes: usize) -> Self {
         Self {
             run: None,

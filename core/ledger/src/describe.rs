@@ -304,9 +304,17 @@ pub fn fields(b: &Superblock) -> Vec<(&'static str, String)> {
     let ancestors: Vec<String> =
         ancestors.map(|a| format!("{} up to {}", a.generation, a.fork.0)).collect();
     let sizes: Vec<String> = b.sizes.iter().map(ToString::to_string).collect();
-    let verified = b.verified.iter().map(|at| match at {
-        0 => "never".to_string(),
-        ms => WallTime(*ms).to_string(),
+    let time = |ms: u64, none: &str| match ms {
+        0 => none.to_string(),
+        ms => WallTime(ms).to_string(),
+    };
+    let verified = (0..64).zip(b.verified.iter().zip(&b.differed)).map(|(n, (at, differed))| {
+        let found = match (at, differed, b.repaired >> n & 1) {
+            (0, ..) | (_, 0, _) => String::new(),
+            (_, bytes, 0) => alloc::format!(", {bytes} bytes differed"),
+            (_, bytes, _) => alloc::format!(", {bytes} bytes differed and were repaired"),
+        };
+        time(*at, "never") + &found
     });
     let verified: Vec<String> = verified.collect();
     let members = b.members.iter().map(|identity| match identity {
@@ -337,10 +345,12 @@ pub fn fields(b: &Superblock) -> Vec<(&'static str, String)> {
         ("generation", b.lineage.generation.to_string()),
         ("ancestors", ancestors.join(", ")),
         ("sizes", sizes.join(", ")),
-        ("verified", verified.join(", ")),
+        ("verified", verified.join("; ")),
         ("members", members.join(", ")),
         ("hold-ms", b.hold.to_string()),
         ("peer-invalid-since", peer_invalid),
+        ("seeding-since", time(b.seeding, "no")),
+        ("generation-began", time(b.began, "unknown")),
     ])
 }
 

@@ -92,4 +92,20 @@ fn the_superblocks_fields_are_named() {
         (of("head"), of("marks-void"), of("verified")),
         (Some("7"), Some("true"), Some("never"))
     );
+    assert_eq!(of("generation-began"), Some("unknown"));
+}
+
+#[test]
+fn what_a_verify_found_last_is_told_per_volume() {
+    let mut record = superblock(7);
+    record.sizes = [4096, 4096].into();
+    record.members = [0, 0].into();
+    (record.verified, record.differed) = ([0, 1_000].into(), [0, 8192].into());
+    (record.repaired, record.began) = (2, 1_000);
+    let fields = fields(&record);
+    let of = |name| fields.iter().find(|(n, _)| *n == name).map(|(_, value)| value.as_str());
+    let verified = of("verified").unwrap_or_default();
+    assert!(verified.starts_with("never; 1970-01-01"), "{verified}");
+    assert!(verified.ends_with("8192 bytes differed and were repaired"), "{verified}");
+    assert!(of("generation-began").is_some_and(|at| at.starts_with("1970-01-01")));
 }

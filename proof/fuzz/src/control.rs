@@ -114,7 +114,6 @@ fn by_operation(mut data: &[u8]) {
             | Operation::Verify
             | Operation::Attach
             | Operation::Detach
-            | Operation::Release
             | Operation::Switch
             | Operation::Apply
     );
@@ -147,7 +146,6 @@ fn named(command: &Command) -> Option<&String> {
         | Command::Release { group, .. }
         | Command::Attach { group, .. }
         | Command::Detach { group, .. }
-        | Command::Release { group, .. }
         | Command::Recorder { group } => Some(group),
         Command::Apply { .. } | Command::Attachments => None,
     }

@@ -26,12 +26,15 @@
 //! | 600..602 | count of volumes |
 //! | 602..608 | zero |
 //! | 608..1120 | sizes of the volumes in bytes, 8 each, zeros behind the last; 2^58 in all at most |
-//! | 1120..1632 | verified: per volume, 8 each, when it was last compared whole and clean, in ms since 1970; 0 never |
+//! | 1120..1632 | verified: per volume, 8 each, when it was last compared to its end, in ms since 1970; 0 never |
 //! | 1632..2656 | members: per volume, 16 each, the identity of the store it lies on; 0 unknown |
 //! | 2656..2660 | hold: a lease of so many ms at most may be out, granted by this node as primary; 0 none |
 //! | 2660..2676 | the peer's metadata tells nothing since this generation: u64 u64; zeros where it does |
 //! | 2676..2684 | seeding: since when a disk is being shipped to the peer, in ms since 1970; 0 none is |
-//! | 2684..4096 | zero |
+//! | 2684..3196 | differed: per volume, 8 each, the bytes in which that comparison found it to differ |
+//! | 3196..3204 | repaired: bit n where those of volume n were copied to the peer; zero behind the last volume |
+//! | 3204..3212 | began: when this node began its generation, in ms since 1970; 0 unknown, or it did not |
+//! | 3212..4096 | zero |
 //!
 //! A body is valid if and only if every zero, every enumerated byte and every bound in the table holds. Sizes,
 //! granularity and hot slots say where everything else in the file lies; they never change in one file.
@@ -67,6 +70,8 @@ const VERIFIED_AT: usize = SIZES_AT + 8 * VOLUMES_MAX;
 const MEMBERS_AT: usize = VERIFIED_AT + 8 * VOLUMES_MAX;
 const HOLD_AT: usize = MEMBERS_AT + 16 * VOLUMES_MAX;
 const SEEDING_AT: usize = HOLD_AT + 20;
+const DIFFERED_AT: usize = SEEDING_AT + 8;
+const REPAIRED_AT: usize = DIFFERED_AT + 8 * VOLUMES_MAX;
 
 /// Whether the last consistent image can be brought back while an update runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -117,7 +122,7 @@ pub struct Superblock {
     pub node: String,
     /// Sizes of the volumes in bytes.
     pub sizes: Vec<u64>,
-    /// When each volume was last compared whole and clean, in ms since 1970; 0 never.
+    /// When each volume was last compared to its end, in ms since 1970; 0 never.
     pub verified: Vec<u64>,
     /// The identity of the store each volume lies on; 0 unknown.
     pub members: Vec<u128>,
@@ -128,6 +133,12 @@ pub struct Superblock {
     /// Since when a disk is being shipped to the peer, in ms since 1970; 0 none is. The marks tell what it may lack,
     /// and prove nothing against any other copy.
     pub seeding: u64,
+    /// The bytes in which each volume's last comparison found it to differ.
+    pub differed: Vec<u64>,
+    /// Bit n where those of volume n were copied to the peer.
+    pub repaired: u64,
+    /// When this node began its generation, in ms since 1970; 0 unknown, or it did not.
+    pub began: u64,
 }
 
 impl Superblock {
@@ -153,10 +164,13 @@ impl Superblock {
             node: node.into(),
             verified: vec![0; sizes.len()],
             members: vec![0; sizes.len()],
+            differed: vec![0; sizes.len()],
             sizes,
             hold: 0,
             peer_invalid: Generation::NONE,
             seeding: 0,
+            repaired: 0,
+            began: 0,
         }
     }
 
@@ -169,6 +183,7 @@ impl Superblock {
         assert!(self.sizes.len() <= VOLUMES_MAX, "a group of {} volumes", self.sizes.len());
         assert_eq!(self.sizes.len(), self.verified.len(), "a time for every volume");
         assert_eq!(self.sizes.len(), self.members.len(), "an identity for every volume");
+        assert_eq!(self.sizes.len(), self.differed.len(), "a comparison for every volume");
         assert!(self.fits(), "a superblock that cannot be: {self:?}");
         // The offsets of the table count from the page's start.
         let mut out = vec![0; HEADER_BYTES];
@@ -217,6 +232,12 @@ impl Superblock {
         w.generation(self.peer_invalid);
         w.0.resize(SEEDING_AT, 0);
         w.u64(self.seeding);
+        for bytes in &self.differed {
+            w.u64(*bytes);
+        }
+        w.0.resize(REPAIRED_AT, 0);
+        w.u64(self.repaired);
+        w.u64(self.began);
         let mut body = [0; BODY_BYTES];
         body[..out.len() - HEADER_BYTES].copy_from_slice(&out[HEADER_BYTES..]);
         body
@@ -249,12 +270,7 @@ impl Superblock {
         };
         let (clean, consistent, wrote, equal) = (r.flag()?, r.flag()?, r.flag()?, r.flag()?);
         let (alone, marks_void) = (r.flag()?, r.flag()?);
-        let safe_copy = match r.u8()? {
-            0 => SafeCopy::None,
-            1 => SafeCopy::Kept,
-            2 => SafeCopy::GivenUp,
-            _ => return Err(Short),
-        };
+        let safe_copy = safe_copy(&mut r)?;
         let (head, remembers) = (r.sequence()?, r.u64()?);
         let (granularity, hot_slots) = (r.u32()?, r.u32()?);
         let lineage = Lineage::decode(&mut r)?;
@@ -282,6 +298,8 @@ impl Superblock {
         zeros_to(&mut r, HOLD_AT)?;
         let (hold, peer_invalid) = (r.u32()?, r.generation()?);
         let seeding = r.u64()?;
+        let (differed, repaired) = compared(&mut r, count)?;
+        let began = r.u64()?;
         zeros_to(&mut r, PAGE_BYTES)?;
         Ok(Self {
             role,
@@ -306,8 +324,29 @@ impl Superblock {
             hold,
             peer_invalid,
             seeding,
+            differed,
+            repaired,
+            began,
         })
     }
+}
+
+fn safe_copy(r: &mut Reader<'_>) -> Result<SafeCopy, Short> {
+    match r.u8()? {
+        0 => Ok(SafeCopy::None),
+        1 => Ok(SafeCopy::Kept),
+        2 => Ok(SafeCopy::GivenUp),
+        _ => Err(Short),
+    }
+}
+
+/// What the last comparison of each volume found, and where that was repaired.
+fn compared(r: &mut Reader<'_>, count: usize) -> Result<(Vec<u64>, u64), Short> {
+    let differed = (0..count).map(|_| r.u64()).collect::<Result<Vec<_>, _>>()?;
+    zeros_to(r, REPAIRED_AT)?;
+    let repaired = r.u64()?;
+    let beyond = repaired.checked_shr(count as u32).unwrap_or_default();
+    if beyond == 0 { Ok((differed, repaired)) } else { Err(Short) }
 }
 
 /// Everything from the reader's place to byte `at` of the page must be zero.

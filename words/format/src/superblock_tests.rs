@@ -29,6 +29,9 @@ fn sample() -> Superblock {
         hold: 0x0A0B,
         peer_invalid: Generation { number: 5, tag: 6 },
         seeding: 0x0765_4321,
+        differed: [0, 0x0200_1000].into(),
+        repaired: 2,
+        began: 0x0908_0706,
     }
 }
 
@@ -64,7 +67,11 @@ fn the_fields_stand_where_the_table_says() {
     assert_eq!(&page[2656..2660], &[0x0B, 0x0A, 0, 0]);
     assert_eq!((page[2660], page[2668]), (5, 6));
     assert_eq!(&page[2676..2680], &[0x21, 0x43, 0x65, 0x07]);
-    assert!(page[2680..].iter().all(|byte| *byte == 0));
+    assert!(page[2680..2692].iter().all(|byte| *byte == 0));
+    assert_eq!(&page[2692..2696], &[0, 0x10, 0, 2]);
+    assert!(page[2696..3196].iter().all(|byte| *byte == 0));
+    assert_eq!((page[3196], &page[3204..3208]), (2, &[6, 7, 8, 9][..]));
+    assert!(page[3208..].iter().all(|byte| *byte == 0));
 }
 
 /// Those bytes that mean nothing and those that only take some values.
@@ -72,9 +79,10 @@ fn the_fields_stand_where_the_table_says() {
 fn a_byte_that_cannot_be_is_damage_even_with_the_right_checksum() {
     let body = sample().encode();
     let zeros = [
-        200, 464, 470, 529, 540, 595, 599, 602, 607, 624, 1119, 1136, 1631, 1664, 2655, 2684, 4095,
+        200, 464, 470, 529, 540, 595, 599, 602, 607, 624, 1119, 1136, 1631, 1664, 2655, 2700, 3195,
+        3212, 4095,
     ];
-    let picky = [32, 33, 34, 35, 36, 37, 38, 39, 56, 62, 80, 465, 601, 615];
+    let picky = [32, 33, 34, 35, 36, 37, 38, 39, 56, 62, 80, 465, 601, 615, 3196];
     for at in zeros.into_iter().chain(picky) {
         let mut damaged = body;
         damaged[at - HEADER_BYTES] = 0xF7;

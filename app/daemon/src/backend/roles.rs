@@ -3,6 +3,7 @@
 
 use super::{Daemon, of_refusal};
 use crate::control::Reply;
+use crate::hooks::{Call, Ended, Occasion};
 use crate::saved::{self, SaveError, Saved};
 use crate::shard::{Ask, Clock, Losing};
 use helio_api::{Accepted, ApiError, Explanation, ResolveRequest, ReverseRequest, code};
@@ -67,7 +68,12 @@ impl Daemon {
         self.known(&group)?;
         let full = wish.full;
         let ask = |reply| Ask::ThrowingAway { group: group.clone(), full, reply };
-        let losing = self.shard.answer(ask).await?.map_err(of_refusal)?;
+        let mut losing = self.shard.answer(ask).await?.map_err(of_refusal)?;
+        if wish.confirmed {
+            self.ask_before_resync(&group, full).await?;
+            // Nothing was kept still while the hook thought about it.
+            losing = self.shard.answer(ask).await?.map_err(of_refusal)?;
+        }
         let stake = format!("what differs on {} of {group} would be overwritten", self.node);
         let kept =
             self.save_once_confirmed(&group, &losing, (wish.confirmed, stake), wish.save).await?;
@@ -76,6 +82,25 @@ impl Daemon {
         let done = self.shard.answer(ask).await?.map_err(of_refusal)?;
         let message = format!("{kept}; {done}");
         Ok(Reply::Accepted(Accepted { message, warnings: Vec::new() }))
+    }
+
+    /// The operator's hook has a word in what is copied, whichever way.
+    async fn ask_before_resync(&self, group: &str, full: bool) -> Result<(), ApiError> {
+        let Some(call) = Call::new(self, group, Occasion::BeforeResync, "logging") else {
+            return Ok(());
+        };
+        match call.run().await {
+            Ended::Code(0) => Ok(()),
+            ended => {
+                let verb = if full { "full" } else { "update" };
+                let text =
+                    format!("the hook before-resync of {group} refused the reversal: {ended}");
+                let remedy = format!(
+                    "look at what the hook wrote into the daemon's log, then `helio {verb} {group} --reverse`"
+                );
+                Err(ApiError::new("hook-refused", text, remedy))
+            }
+        }
     }
 
     /// A side can be saved and given up only where it is.

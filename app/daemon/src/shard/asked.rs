@@ -32,7 +32,7 @@ impl<D: Driver> Shard<D> {
             }
             Ask::Losing { group, reply } => {
                 if let Some(index) = self.find(&group) {
-                    let _gone = reply.send(explain::losing(&self.groups[index], &self.clock));
+                    let _gone = reply.send(explain::losing(&self.groups[index]));
                 }
             }
             Ask::ThrowingAway { group, full, reply } => {
@@ -45,16 +45,7 @@ impl<D: Driver> Shard<D> {
                     self.reverse(index, (full, &saved), reply, now);
                 }
             }
-            Ask::Seat { group, volume, reply } => {
-                if let Some(index) = self.find(&group) {
-                    let _gone = reply.send(self.seat(index, &volume));
-                }
-            }
-            Ask::Replace { group, volume, plan, reply } => {
-                if let Some(index) = self.find(&group) {
-                    self.replace(index, &volume, *plan, reply, now);
-                }
-            }
+            member @ (Ask::Seat { .. } | Ask::Replace { .. }) => self.asked_of_members(member, now),
             Ask::HookAnswered { group, refused } => {
                 if let Some(index) = self.find(&group) {
                     self.rota.stir(index);
@@ -96,6 +87,22 @@ impl<D: Driver> Shard<D> {
         match ask {
             Ask::Serve { plan, dice, reply } => self.serve(*plan, dice, reply, now),
             Ask::Release { group, force, reply } => self.release(&group, force, reply, now),
+            _ => {}
+        }
+    }
+
+    fn asked_of_members(&mut self, ask: Ask, now: Moment) {
+        match ask {
+            Ask::Seat { group, volume, reply } => {
+                if let Some(index) = self.find(&group) {
+                    let _gone = reply.send(self.seat(index, &volume));
+                }
+            }
+            Ask::Replace { group, volume, plan, reply } => {
+                if let Some(index) = self.find(&group) {
+                    self.replace(index, &volume, *plan, reply, now);
+                }
+            }
             _ => {}
         }
     }

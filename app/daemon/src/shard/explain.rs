@@ -7,8 +7,9 @@ use crate::shard::group::Group;
 use helio_api::{AtStake, Explanation, Row};
 use helio_engine::explain::{Meaning, Met, facts_in_words, meaning};
 use helio_engine::{Refusal, Stake};
-use helio_units::{Bytes, Generation, VolumeIndex};
+use helio_units::{Bytes, Generation, VolumeIndex, WallTime};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// What would be lost with this node's side, and what must be saved before.
 #[derive(Clone, Debug)]
@@ -55,33 +56,29 @@ fn row(met: &Met, group: &str, clock: &Clock) -> Row {
     }
 }
 
-pub(crate) fn losing(group: &Group, clock: &Clock) -> Result<Losing, Refusal> {
+pub(crate) fn losing(group: &Group) -> Result<Losing, Refusal> {
     let stake = group.engine.stake()?;
     let intro = format!("{} may differ from {} in", group.config.node, group.peer);
-    let began = began(stake.since, clock);
+    let began = began(stake.since);
     let outro =
         format!("it is of generation {}, which it wrote on its own {began}", stake.generation);
-    Ok(losing_of(group, clock, stake, &intro, &outro))
+    Ok(losing_of(group, stake, &intro, &outro))
 }
 
-fn began(since: Option<helio_units::Moment>, clock: &Clock) -> String {
+fn began(since: Option<WallTime>) -> String {
     since.map_or_else(
-        || String::from("since before its daemon started"),
-        |at| {
-            let ago = (clock.now() - at).as_secs_f64();
-            format!("since {} ({ago:.1} s ago)", clock.wall(at))
-        },
+        || String::from("since nobody knows when"),
+        |at| format!("since {at} ({:.1} s ago)", ago(at).as_secs_f64()),
     )
 }
 
+/// How long ago that is, by the calendar.
+fn ago(at: WallTime) -> Duration {
+    Duration::from_millis(Clock::wall_now().0.saturating_sub(at.0))
+}
+
 /// What a stake comes to, `intro` and `outro` being the words around its size.
-pub(super) fn losing_of(
-    group: &Group,
-    clock: &Clock,
-    stake: Stake,
-    intro: &str,
-    outro: &str,
-) -> Losing {
+pub(super) fn losing_of(group: &Group, stake: Stake, intro: &str, outro: &str) -> Losing {
     let Stake { generation, since, differing } = stake;
     let part = |(volume, n)| {
         let volume: &super::VolumePlan = volume;
@@ -95,7 +92,7 @@ pub(super) fn losing_of(
     };
     let parts: Vec<Part> = group.volumes.iter().zip(0..).map(part).collect();
     let bytes = differing.iter().fold(Bytes::ZERO, |sum, (_, e)| sum + Bytes(e.length));
-    let since = since.map(|at| (clock.wall(at), clock.now() - at));
+    let since = since.map(|at| (at, ago(at)));
     let regions = differing.len();
     let text = format!(
         "{intro} {bytes}, in {regions} region(s) of {}; {outro}",

@@ -24,7 +24,7 @@ use helio_engine::{
 use helio_format::copying::Digest;
 use helio_format::message::Message;
 use helio_ledger::{Change, Kept};
-use helio_units::{Bytes, Extent, IoId, Moment, Payload, RequestId, VolumeIndex};
+use helio_units::{Bytes, Extent, IoId, Moment, Payload, RequestId, VolumeIndex, WallTime};
 use std::collections::HashMap;
 use tokio::sync::oneshot;
 
@@ -87,8 +87,7 @@ pub(crate) struct Group {
     pub(crate) queue_source: QueueSource,
     pub(crate) metadata: Metadata,
     pub(crate) before: Before,
-    /// What is known of verifies, and the engine's count of its news when it was looked at last.
-    pub(crate) verified: Record,
+    /// The engine's count of what is new of verifies, when it was looked at last.
     verify_revision: u64,
     outbox: Outbox,
     /// Indexed by the engine's name for it.
@@ -103,7 +102,12 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    pub(crate) fn new(index: usize, plan: GroupPlan, dice: (u64, u64), now: Moment) -> Self {
+    pub(crate) fn new(
+        index: usize,
+        plan: GroupPlan,
+        dice: (u64, u64),
+        (now, shows): (Moment, WallTime),
+    ) -> Self {
         let GroupPlan {
             engine: config,
             volumes,
@@ -119,10 +123,11 @@ impl Group {
             verified,
             outbox,
         } = plan;
+        let mut effects = Vec::new();
         let mut engine = Engine::new(config.clone(), durable, dice.0, dice.1, now);
         let names: Vec<&str> = volumes.iter().map(|v| v.name.as_str()).collect();
+        engine.handle(now, Event::Calendar(shows), &mut effects);
         let remembered = Event::VerifyRemembered(verified.memory(&names));
-        let mut effects = Vec::new();
         engine.handle(now, remembered, &mut effects);
         if let Some(kept) = kept {
             engine.handle(now, Event::BeforeFound(Box::new(kept)), &mut effects);
@@ -131,7 +136,6 @@ impl Group {
             index,
             verify_revision: engine.verify_revision(),
             engine,
-            verified,
             outbox,
             volumes,
             link: Link::new(index, peer_address, dials, tuning, guard),
@@ -473,15 +477,14 @@ impl Group {
     }
 
     /// What verifies left is handed over to be kept, where there is something new.
-    pub(crate) fn keep_verified(&mut self, clock: &Clock) {
+    pub(crate) fn keep_verified(&mut self) {
         let revision = self.engine.verify_revision();
         if revision == std::mem::replace(&mut self.verify_revision, revision) {
             return;
         }
         let names: Vec<&str> = self.volumes.iter().map(|v| v.name.as_str()).collect();
         let status = self.engine.verify_status();
-        self.verified = self.verified.renewed(&names, &status, |at| clock.wall(at));
-        self.outbox.verified.send_replace(self.verified.clone());
+        self.outbox.verified.send_replace(Record::of(&names, &status));
     }
 
     /// A write or flush of the metadata file ended.

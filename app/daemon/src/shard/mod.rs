@@ -172,7 +172,9 @@ impl<D: Driver> Shard<D> {
         let pool = Pool::new(payload_memory(plans.iter().map(|plan| &plan.engine)));
         let mut groups = Vec::new();
         for (index, plan) in plans.into_iter().enumerate() {
-            groups.push(Group::new(index, plan, (dice(), dice()), clock.now()));
+            let now = clock.now();
+            let dice = (dice(), dice());
+            groups.push(Group::new(index, plan, dice, (now, clock.wall(now))));
         }
         let door = Door::of(groups.iter().map(|g| &g.link.guard));
         let in_use = |error: &std::io::Error| error.kind() == std::io::ErrorKind::AddrInUse;
@@ -259,7 +261,7 @@ impl<D: Driver> Shard<D> {
             self.clients.role_seen(index, group.engine.is_primary(), &mut self.driver);
             self.attached.role_seen(index, group.engine.is_primary(), &mut self.driver);
             self.watch.look(index, group, &self.clients, &self.clock);
-            self.groups[index].keep_verified(&self.clock);
+            self.groups[index].keep_verified();
             self.go_on_releasing(index);
             let group = &self.groups[index];
             self.rota.looked_at(index, group.deadline());

@@ -15,7 +15,7 @@ impl<D: Driver> Shard<D> {
         let (node, peer) = (&group.config.node, &group.peer);
         let intro = format!("{node} would take {peer}'s copy over its own in");
         let outro = format!("what was written to {node} there and is not on {peer} is thrown away");
-        let losing = losing_of(group, &self.clock, stake, &intro, &outro);
+        let losing = losing_of(group, stake, &intro, &outro);
         let volumes = (0..group.volumes.len() as u16).map(VolumeIndex);
         let clients: u64 = volumes.map(|volume| self.clients.count(index, volume)).sum();
         if clients > 0 {

@@ -32,7 +32,7 @@ impl<D: Driver> Shard<D> {
             return;
         }
         let index = self.groups.len();
-        let mut group = Group::new(index, plan, dice, now);
+        let mut group = Group::new(index, plan, dice, (now, self.clock.wall(now)));
         group.begin(&mut self.driver);
         self.watch.add();
         self.clients.add(&group);

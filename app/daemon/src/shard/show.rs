@@ -30,7 +30,7 @@ pub(crate) fn group(
         io: if volume.buffered { Io::Buffered } else { Io::Direct },
         sparse: volume.sparse,
         marked_bytes: status.marked[usize::from(n)].min(volume.size),
-        verified: verify::last(group, &volume.name),
+        verified: verify::last(group, VolumeIndex(n)),
         clients: Items(clients(VolumeIndex(n))),
     });
     let in_force = matches!(

@@ -55,6 +55,18 @@ fn a_read_that_the_own_store_refuses_is_asked_of_the_peer() {
 }
 
 #[test]
+fn what_was_read_beside_the_first_failure_is_asked_of_the_peer_as_well() {
+    let mut desk = level();
+    desk.ask(8, Operation::Read(Extent::new(0, 4096)));
+    desk.ask(9, Operation::Read(Extent::new(4096, 4096)));
+    fail(&mut desk);
+    fail(&mut desk);
+    let asked = |m: &&Message| matches!(m, Message::Reading(Reading::Wanted { .. }));
+    assert_eq!(desk.said.iter().filter(asked).count(), 2);
+    assert!(desk.answers.is_empty());
+}
+
+#[test]
 fn without_a_level_peer_the_client_gets_the_error() {
     let mut desk = level();
     desk.lose_link();

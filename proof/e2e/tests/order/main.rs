@@ -8,6 +8,7 @@ mod lease;
 mod link;
 mod lose;
 mod queue;
+mod replace;
 mod restart;
 mod reverse;
 mod safe;

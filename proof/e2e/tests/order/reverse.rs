@@ -51,6 +51,42 @@ fn a_primary_takes_its_secondarys_copy_and_serves_it_at_once() {
 }
 
 #[test]
+fn the_hook_before_a_resync_has_a_word_in_a_reversal() {
+    let dice = Dice::of_test("the_hook_before_a_resync_has_a_word_in_a_reversal");
+    let plan = Plan::new("db").mode(Mode::Async).volume("data", Bytes::mib(4));
+    let pair = plan.group_line("hooks = { before-resync = \"/HOOK\" }").prepare();
+    let hook = pair.scratch().join("hook");
+    let says = |code: i32| {
+        std::fs::write(&hook, format!("#!/bin/sh\nexit {code}\n")).expect("a folder of our own");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&hook, mode).expect("it is ours");
+    };
+    says(0);
+    let text = std::fs::read_to_string(pair.config()).expect("it was written");
+    let text = text.replace("/HOOK", &hook.display().to_string());
+    std::fs::write(pair.config(), text).expect("a folder of our own");
+    let mut pair = pair;
+    ["lyon", "paris"].iter().for_each(|node| pair.start(node));
+    begin(&pair, "paris");
+    let book = Arc::new(Book::new(dice.seed()));
+    SOME.run(&pair, "paris", &dice.fork(1), &book);
+    wait_level(&pair, "paris");
+    let good = image(&pair, "lyon", book.run());
+    pair.helio("paris", &["log", "db"]).expect_success();
+    SOME.run(&pair, "paris", &dice.fork(2), &book);
+
+    says(9);
+    let line = ["update", "db", "--reverse", "--yes", "--wait"];
+    let told = pair.helio("paris", &line).expect_failure();
+    assert!(told.contains("before-resync of db refused the reversal"), "{told}");
+    assert!(!pair.state("paris").join("saved").exists(), "nothing was saved for nothing");
+    says(0);
+    pair.helio("paris", &line).expect_success();
+    assert_members_equal(&pair, "data");
+    assert_eq!(image(&pair, "paris", book.run()), good, "the secondary's image is on both");
+}
+
+#[test]
 fn all_of_a_copy_is_taken_while_clients_write() {
     let dice = Dice::of_test("all_of_a_copy_is_taken_while_clients_write");
     let pair = Plan::new("db").mode(Mode::Async).volume("data", Bytes::mib(64)).start();

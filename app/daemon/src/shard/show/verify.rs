@@ -10,10 +10,10 @@ use helio_units::{Bytes, Extent, Items, VolumeIndex, WallTime};
 /// Differences told one by one.
 const EXAMPLES: usize = 8;
 
-pub(super) fn last(group: &Group, volume: &str) -> Option<Verified> {
-    group.verified.last(volume).map(|pass| Verified {
-        at_ms: WallTime(pass.at_ms),
-        differed_bytes: Bytes(pass.differed_bytes),
+pub(super) fn last(group: &Group, volume: VolumeIndex) -> Option<Verified> {
+    group.engine.verified(volume).map(|pass| Verified {
+        at_ms: pass.at,
+        differed_bytes: pass.differed,
         repaired: pass.repaired,
     })
 }

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stories of a disk that is lost and of another one in its place.
+
+use super::*;
+use crate::members::Members;
+use helio_format::reading::Reading;
+
+const DISK: VolumeIndex = VolumeIndex(0);
+
+fn on_disk_six(mut desk: Desk) -> Desk {
+    let found = MemberFound { identity: 6, shown: String::from("disk six") };
+    desk.engine.members = Members::look(&desk.engine.superblock, &[found]);
+    desk
+}
+
+/// A primary that serves from its peer, which has everything; the record says so.
+fn lost() -> Desk {
+    let mut desk = on_disk_six(Desk::replicating(Mode::Sync));
+    desk.engine.shared.config.on_error = OnError::ServeFromPeer;
+    desk.write(1);
+    fail(&mut desk);
+    let head = desk.engine.status(desk.now).cursors.head.0;
+    desk.acked(head);
+    desk.now = desk.now + Duration::from_secs(2);
+    desk.tell(Event::Tick);
+    desk.save_all();
+    desk.said.clear();
+    desk
+}
+
+/// The store fails at the first thing it was asked for.
+fn fail(desk: &mut Desk) {
+    let (io, _) = desk.ios.pop_front().expect("the store has something to do");
+    desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Failed(StoreFault::Io) });
+}
+
+fn pulls(desk: &Desk) -> usize {
+    let pull = |m: &&Message| matches!(m, Message::Reading(Reading::Wanted { zeros: true, .. }));
+    desk.said.iter().filter(pull).count()
+}
+
+#[test]
+fn nothing_reaches_another_disk_before_the_record_names_it() {
+    let mut desk = lost();
+    assert_eq!(desk.engine.may_replace(DISK), Ok(()));
+    desk.command(Command::Replace { volume: DISK, identity: 7 });
+    desk.write(2);
+    assert!(desk.ios.is_empty() && pulls(&desk) == 0, "the record is on its way");
+    let record = desk.save(true);
+    assert_eq!((record.consistent, record.members[0]), (false, 7));
+    assert!(matches!(desk.results.last(), Some(Ok(text)) if text.contains("pulled from lyon")));
+    assert_eq!(pulls(&desk), 2, "both regions are asked of the peer");
+    desk.write(3);
+    assert_eq!(desk.ios.len(), 1, "its store is used again");
+}
+
+#[test]
+fn a_disk_that_is_not_lost_is_not_replaced() {
+    let desk = Desk::replicating(Mode::Sync);
+    assert_eq!(desk.engine.may_replace(DISK).map_err(|r| r.code), Err("disk-in-use"));
+    let mut desk = lost();
+    desk.command(Command::Replace { volume: DISK, identity: 7 });
+    desk.save_all();
+    assert_eq!(desk.engine.may_replace(DISK).map_err(|r| r.code), Err("disk-in-use"));
+}
+
+#[test]
+fn without_the_peer_nobody_could_fill_another_disk() {
+    let mut desk = lost();
+    desk.lose_link();
+    assert_eq!(desk.engine.may_replace(DISK).map_err(|r| r.code), Err("peer-lost"));
+}
+
+#[test]
+fn where_the_record_cannot_be_made_the_disk_stays_lost() {
+    let mut desk = lost();
+    desk.command(Command::Replace { volume: DISK, identity: 7 });
+    desk.save(false);
+    assert!(matches!(desk.results.last(), Some(Err(refusal)) if refusal.code == "metadata-failed"));
+    desk.write(2);
+    assert!(desk.ios.is_empty(), "nothing reaches it");
+}
+
+#[test]
+fn a_secondarys_marks_prove_nothing_of_another_disk() {
+    let mut desk = on_disk_six(follower(generation(1), true));
+    desk.save_all();
+    desk.hear(item(1));
+    assert_eq!(desk.engine.may_replace(DISK).map_err(|r| r.code), Err("disk-in-use"));
+    fail(&mut desk);
+    desk.tell(Event::Disconnected { why: String::from("hung up") });
+    assert_eq!(desk.engine.may_replace(DISK), Ok(()));
+    desk.command(Command::Replace { volume: DISK, identity: 7 });
+    assert!(!desk.engine.is_consistent(), "whatever the record says still");
+    let record = desk.save(true);
+    assert!(!record.consistent && record.marks_void && record.members[0] == 7);
+    desk.tell(Event::Connected);
+    let hello = desk.said.iter().rev().find_map(|m| match m {
+        Message::Hello(hello) => Some(hello),
+        _ => None,
+    });
+    assert!(hello.is_some_and(|hello| !hello.trusted && !hello.consistent));
+    assert_eq!(desk.engine.status(desk.now).fault, None, "what failed is gone");
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stories of times that the record keeps for people.
+
+use super::*;
+use helio_units::WallTime;
+
+const NOON: WallTime = WallTime(1_000_000);
+
+#[test]
+fn the_record_says_when_a_generation_of_its_own_began() {
+    let mut desk = Desk::new(config());
+    desk.tell(Event::Calendar(NOON));
+    desk.command(Command::Promote { force: true });
+    let record = desk.save(true);
+    assert!((NOON.0..NOON.0 + 100).contains(&record.began), "{}", record.began);
+    // Whoever starts from it knows that still.
+    let again = Engine::new(config(), durable(record.clone()), 2, 2, Moment::ZERO);
+    assert_eq!(again.stake().map(|stake| stake.since), Ok(Some(WallTime(record.began))));
+}
+
+#[test]
+fn who_is_told_no_time_records_none() {
+    let mut desk = Desk::new(config());
+    desk.command(Command::Promote { force: true });
+    assert_eq!(desk.save(true).began, 0);
+}
+
+#[test]
+fn the_record_says_when_a_volume_was_verified_last() {
+    let mut desk = Desk::replicating(Mode::Sync);
+    desk.tell(Event::Calendar(NOON));
+    desk.command(Command::Verify(VerifyWish::default()));
+    let mut upto = 3;
+    while desk.engine.verify_status().run.is_some() {
+        desk.store_all();
+        upto += 1;
+        desk.acked(upto.min(desk.engine.status(desk.now).cursors.head.0));
+    }
+    desk.tell(Event::Tick);
+    let records: Vec<Superblock> =
+        core::iter::from_fn(|| (!desk.saves.is_empty()).then(|| desk.save(true))).collect();
+    let record = records.last().expect("a record of it");
+    assert!(record.verified[0] >= NOON.0, "{record:?}");
+    assert_eq!((record.differed[0], record.repaired), (0, 0));
+    let told = desk.engine.verified(VolumeIndex(0)).map(|verified| verified.at);
+    assert_eq!(told, Some(WallTime(record.verified[0])));
+}
