@@ -91,13 +91,8 @@ fn run(verb: Verb) -> Result<ExitCode> {
         Verb::Events { group, json, since, now, at } => {
             events::follow(&at, EventsRequest { group, since, now }, json)
         }
-        Verb::Queue { group, json, verb, at } => match verb {
-            None => queue::show(&at, &group, json),
-            Some(Queue::Set { memory, items, when_full }) => {
-                queue::set(&at, &group, memory, items, when_full)
-            }
-            Some(Queue::Reset) => queue::reset(&at, &group),
-        },
+        Verb::Queue { group, json, verb: None, at } => queue::show(&at, &group, json),
+        Verb::Queue { group, verb: Some(verb), at, .. } => of_queue(verb, &group, &at),
         Verb::Inspect { group, state, json } => metadata::inspect(&group, &state, json),
         Verb::Metadata { verb } => of_metadata(verb),
         Verb::Completions { shell } => manual::completions(shell),
@@ -107,6 +102,13 @@ fn run(verb: Verb) -> Result<ExitCode> {
         Verb::Quickstart { from, keep } => quickstart::run(from.as_deref(), keep),
         Verb::Lab { tool: Lab::Relay { listen, to, line } } => lab::relay(listen, to, line.into()),
         Verb::Lab { tool: Lab::Wan(wan) } => lab::wan(wan),
+    }
+}
+
+fn of_queue(verb: Queue, group: &str, at: &args::At) -> Result<ExitCode> {
+    match verb {
+        Queue::Set { memory, items, when_full } => queue::set(at, group, memory, items, when_full),
+        Queue::Reset => queue::reset(at, group),
     }
 }
 

@@ -124,13 +124,7 @@ impl Backend for Daemon {
                 Command::Demote { group } => {
                     self.carry_out(group, helio_engine::Command::Demote).await
                 }
-                Command::Switch { group, force } => {
-                    self.known(&group)?;
-                    if force {
-                        self.attaches.end_of_group(&group).await;
-                    }
-                    self.carry_out(group, helio_engine::Command::Switch).await
-                }
+                Command::Switch { group, force } => self.switch(group, force).await,
                 Command::Explain { group } => self.explanation(group).await.map(Reply::Explained),
                 Command::Resolve { group, wish } => self.resolve(group, wish).await,
                 Command::Reverse { group, wish } => self.reverse(group, wish).await,
@@ -190,6 +184,15 @@ impl Backend for Daemon {
 }
 
 impl Daemon {
+    /// `force`: who uses an attached volume of the group has errors from then on.
+    async fn switch(&self, group: String, force: bool) -> Result<Reply, ApiError> {
+        self.known(&group)?;
+        if force {
+            self.attaches.end_of_group(&group).await;
+        }
+        self.carry_out(group, helio_engine::Command::Switch).await
+    }
+
     pub(crate) fn config(&self) -> RwLockReadGuard<'_, Config> {
         self.config.read().unwrap_or_else(PoisonError::into_inner)
     }
