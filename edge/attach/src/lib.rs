@@ -8,6 +8,7 @@
 //! ```text
 //!   file system ── /dev/loopN ── the file ── kernel ── /dev/fuse ── Channel ── Session ── Work
 //! ```
+//! Where the kernel has it, [`ublk`] is another way, with neither file nor loop device.
 
 mod channel;
 mod error;
@@ -15,6 +16,7 @@ mod loopdev;
 mod memory;
 mod mount;
 mod session;
+pub mod ublk;
 mod users;
 mod wire;
 

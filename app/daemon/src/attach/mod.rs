@@ -7,16 +7,19 @@
 //! detaches waits for who did so before.
 
 mod device;
+mod front;
 mod record;
+mod ublk;
 
 use crate::backend::{ShardHandle, of_refusal};
-use crate::shard::{Ask, Plug};
+use crate::shard::{Ask, End, Plug};
 use anyhow::{Context, Result};
 use device::{Device, Places, clear};
+use front::Front;
 use helio_api::{
     ApiError, AttachRequest, AttachState, Attachment, Attachments, DetachRequest, Via, code,
 };
-use helio_attach::{Channel, Shape};
+use helio_attach::Shape;
 use helio_units::Bytes;
 use record::{Book, Record};
 use std::collections::BTreeMap;
@@ -58,7 +61,7 @@ struct Entry {
 
 /// One that is.
 struct Live {
-    device: Device,
+    device: Front,
     shape: Shape,
     /// The shard says here why it serves it no more.
     gone: oneshot::Receiver<String>,
@@ -82,15 +85,17 @@ impl Attaches {
         group: String,
         wish: AttachRequest,
     ) -> Result<Attachment, ApiError> {
-        let AttachRequest { volume, read_only, via: Via::Auto | Via::Fuse } = wish;
-        let record = Record { group, volume, read_only };
+        let AttachRequest { volume, read_only, via: wanted } = wish;
+        let via = if wanted == Via::Auto { blocking(Front::best).await } else { wanted };
+        let record = Record { group, volume, read_only, via };
         let name = record.name();
         let mut desk = self.desk.lock().await;
         if desk.stopping {
             return Err(ApiError::new("stopping", "the daemon is stopping", "start it again"));
         }
         if let Some(entry) = desk.entries.get(&name) {
-            if entry.record.read_only != read_only {
+            let other_way = wanted != Via::Auto && entry.record.via != via;
+            if entry.record.read_only != read_only || other_way {
                 let text =
                     format!("{} is attached already, {}", record.title(), manner(&entry.record));
                 return Err(ApiError::new("attached", text, "`helio detach` it first"));
@@ -102,6 +107,7 @@ impl Attaches {
             let text = format!("{ATTACHED_MOST} volumes are attached already");
             return Err(ApiError::new("attach-failed", text, "detach one first"));
         }
+        let record = desk.entries.get(&name).map_or(record, |entry| entry.record.clone());
         let live = self.bring_up(&record).await?;
         let entry = Entry { record, live: Some(live), why: None };
         let shown = self.show(&entry).await;
@@ -136,6 +142,8 @@ impl Attaches {
                     return Err(error);
                 }
             }
+        } else if entry.record.via == Via::Ublk {
+            self.clear_left(&name, wish.force).await?;
         }
         desk.entries.remove(&name);
         desk.save().map_err(|error| failed(&error))?;
@@ -175,6 +183,9 @@ impl Attaches {
                         tracing::info!(attached = %entry.record.title(), "to be attached, but not yet: {}", error.error);
                     }
                     entry.why = Some(error.error);
+                    if entry.record.via == Via::Ublk {
+                        self.let_wait_or_fail(&entry.record).await;
+                    }
                 }
             }
         }
@@ -189,34 +200,52 @@ impl Attaches {
         for (name, entry) in &mut desk.entries {
             let Some(Live { device, shape, gone }) = entry.live.take() else { continue };
             if let Err((device, error)) = self.give_free(name, device, false).await {
-                used.push(error.error);
+                if device.outlives_us() {
+                    tracing::info!("whoever uses it waits for the next daemon: {}", error.error);
+                } else {
+                    used.push(error.error);
+                }
                 entry.live = Some(Live { device, shape, gone });
             }
         }
         used
     }
 
-    /// The shard is gone: whoever still uses a device has errors from now on.
+    /// The shard is gone: whoever still uses a device has errors from now on, unless the kernel lets him wait.
     pub(crate) async fn abandon(&self) {
         let mut desk = self.desk.lock().await;
         desk.stopping = true;
         for entry in desk.entries.values_mut() {
             if let Some(Live { device, .. }) = entry.live.take() {
-                blocking(move || device.abandon()).await;
+                if !device.outlives_us() {
+                    blocking(move || device.abandon()).await;
+                }
             }
         }
     }
 
     async fn bring_up(&self, record: &Record) -> Result<Live, ApiError> {
-        let Record { group, volume, read_only } = record.clone();
+        let Record { group, volume, read_only, .. } = record.clone();
         let offer = |reply| Ask::Offer { group, volume, read_only, reply };
-        self.shard.answer(offer).await?.map_err(of_refusal)?;
+        let shape = self.shard.answer(offer).await?.map_err(of_refusal)?;
+        let (gone, gone_told) = oneshot::channel();
+        let (device, shape) = match record.via {
+            Via::Ublk => self.bring_up_ublk(record, shape, gone).await?,
+            Via::Auto | Via::Fuse => self.bring_up_fuse(record, gone).await?,
+        };
+        Ok(Live { device, shape, gone: gone_told })
+    }
+
+    async fn bring_up_fuse(
+        &self,
+        record: &Record,
+        gone: oneshot::Sender<String>,
+    ) -> Result<(Front, Shape), ApiError> {
         let places = self.places.clone();
         let (group, volume) = record.name();
         let mounted = blocking(move || device::mount(&places, &group, &volume)).await;
         let (mount, channel) = mounted.map_err(refused)?;
-        let (gone, gone_told) = oneshot::channel();
-        let shape = match self.plug(record, channel, gone).await {
+        let shape = match self.plug(record, End::Fuse(channel), gone).await {
             Ok(shape) => shape,
             Err(error) => {
                 blocking(move || device::unmount(mount)).await;
@@ -226,7 +255,7 @@ impl Attaches {
         let (places, name) = (self.places.clone(), record.name());
         let made = blocking(move || Device::new(&places, &name, mount, shape)).await;
         match made {
-            Ok(device) => Ok(Live { device, shape, gone: gone_told }),
+            Ok(device) => Ok((Front::Fuse(device), shape)),
             Err((mount, error)) => {
                 self.unplug(&record.name()).await;
                 blocking(move || device::unmount(mount)).await;
@@ -238,12 +267,12 @@ impl Attaches {
     async fn plug(
         &self,
         record: &Record,
-        channel: Channel,
+        end: End,
         gone: oneshot::Sender<String>,
     ) -> Result<Shape, ApiError> {
         let (group, volume) = record.name();
         let name = self.places.link(&record.name()).display().to_string();
-        let plug = Plug { group, volume, read_only: record.read_only, name, channel, gone };
+        let plug = Plug { group, volume, read_only: record.read_only, name, end, gone };
         let plug = Box::new(plug);
         self.shard.answer(|reply| Ask::Plug { plug, reply }).await?.map_err(of_refusal)
     }
@@ -260,9 +289,9 @@ impl Attaches {
     async fn give_free(
         &self,
         name: &Name,
-        device: Device,
+        device: Front,
         force: bool,
-    ) -> Result<(), (Device, ApiError)> {
+    ) -> Result<(), (Front, ApiError)> {
         if force {
             self.tear_down(name, device).await;
             return Ok(());
@@ -284,7 +313,7 @@ impl Attaches {
         }
     }
 
-    async fn tear_down(&self, name: &Name, device: Device) {
+    async fn tear_down(&self, name: &Name, device: Front) {
         self.unplug(name).await;
         blocking(move || device.abandon()).await;
     }
@@ -302,7 +331,7 @@ impl Attaches {
         Attachment {
             state: if device.is_some() { AttachState::Attached } else { AttachState::Waiting },
             reason: device.as_ref().map_or_else(|| why.clone(), |device| device.note.clone()),
-            via: Via::Fuse,
+            via: record.via,
             read_only: record.read_only,
             path: device
                 .as_ref()
@@ -313,7 +342,10 @@ impl Attaches {
                 .as_ref()
                 .and_then(|d| d.node.as_ref())
                 .map(|node| node.display().to_string()),
-            file: self.places.file(&name).display().to_string(),
+            file: match record.via {
+                Via::Fuse | Via::Auto => Some(self.places.file(&name).display().to_string()),
+                Via::Ublk => None,
+            },
             size_bytes: shape.map(|shape| shape.size),
             block_bytes: shape.map(|shape| Bytes(u64::from(shape.block))),
             used_by: used_by.iter().map(ToString::to_string).collect(),
@@ -356,8 +388,9 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     }
 }
 
-const fn manner(record: &Record) -> &'static str {
-    if record.read_only { "to be read only" } else { "to be read and written" }
+fn manner(record: &Record) -> String {
+    let manner = if record.read_only { "to be read only" } else { "to be read and written" };
+    format!("{manner}, via {}", record.via)
 }
 
 fn failed(error: &std::io::Error) -> ApiError {
@@ -370,6 +403,10 @@ fn refused(error: helio_attach::AttachError) -> ApiError {
     match error {
         helio_attach::AttachError::NoFuse { .. } => {
             ApiError::new("no-fuse", error.to_string(), remedy)
+        }
+        helio_attach::AttachError::NoUblk { .. } => {
+            let remedy = "load the module (`modprobe ublk_drv`, Linux 6.5 or later) and run the daemon as root, or use --via fuse";
+            ApiError::new("no-ublk", error.to_string(), remedy)
         }
         other => {
             let remedy = "see to what is named and attach again";

@@ -12,15 +12,24 @@ use std::process::{Child, Command, Stdio};
 
 pub(crate) const VOLUME: &str = "db/data";
 
+/// The way volumes are attached in this run: `HELIO_VIA`, else FUSE, which every kernel has.
+pub(crate) fn via() -> String {
+    std::env::var("HELIO_VIA").unwrap_or_else(|_| String::from("fuse"))
+}
+
 /// Whether volumes can be attached here; says so where they cannot.
 pub(crate) fn possible() -> bool {
     let open = |path: &str| fs::File::options().read(true).write(true).open(path).is_ok();
-    let there = rustix::process::geteuid().is_root()
-        && open("/dev/fuse")
-        && open("/dev/loop-control")
-        && Path::new("/dev/loop0").exists();
+    let (needed, there) = match &*via() {
+        "ublk" => ("root and ublk", open("/dev/ublk-control")),
+        _ => (
+            "root, /dev/fuse and loop devices",
+            open("/dev/fuse") && open("/dev/loop-control") && Path::new("/dev/loop0").exists(),
+        ),
+    };
+    let there = there && rustix::process::geteuid().is_root();
     if !there {
-        say_skipped("root, /dev/fuse and loop devices");
+        say_skipped(needed);
     }
     there
 }
@@ -74,7 +83,8 @@ impl Stage {
     /// Attaches the volume on paris, and returns its device.
     #[track_caller]
     pub(crate) fn attach(&self) -> PathBuf {
-        let path = self.pair.helio("paris", &["attach", VOLUME]).expect_success();
+        let attach = ["attach", VOLUME, "--via", &via()];
+        let path = self.pair.helio("paris", &attach).expect_success();
         let path = PathBuf::from(path.trim_end());
         assert_eq!(path, self.link("paris"));
         path
@@ -131,6 +141,21 @@ impl Stage {
         assert_eq!(loops_below(&state), Vec::<PathBuf>::new());
         assert_eq!(mounts_below(&state), Vec::<PathBuf>::new());
         assert!(!state.join("attach/db").exists(), "the folder of the file is still there");
+        eventually(PATIENCE, "the kernel to let go of devices", || {
+            let left = fs::read_dir("/sys/class/ublk-char").into_iter().flatten().flatten();
+            (via() != "ublk" || left.count() == 0).then_some(())
+        });
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // What outlives the daemons must be given back while they are there.
+        if via() != "fuse" {
+            for node in ["paris", "lyon"] {
+                let _not_attached = self.pair.helio(node, &["detach", VOLUME, "--force"]);
+            }
+        }
     }
 }
 

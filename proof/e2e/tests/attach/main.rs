@@ -9,4 +9,6 @@ mod filesystems;
 mod hardships;
 mod lacking;
 mod load;
+mod pressure;
 mod secondary;
+mod waits;
