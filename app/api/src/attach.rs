@@ -18,6 +18,8 @@ pub enum Via {
     Ublk,
     /// A file in a FUSE mount, and a loop device on it where that is allowed.
     Fuse,
+    /// The kernel's NBD client. Who uses such a device waits while the daemon is away.
+    Nbd,
 }
 
 impl fmt::Display for Via {
@@ -26,6 +28,7 @@ impl fmt::Display for Via {
             Self::Auto => "auto",
             Self::Ublk => "ublk",
             Self::Fuse => "fuse",
+            Self::Nbd => "nbd",
         })
     }
 }

@@ -575,6 +575,8 @@ pub enum ViaWord {
     Ublk,
     /// A file in a FUSE mount, and a loop device on it.
     Fuse,
+    /// The kernel's NBD client: who uses the device waits while the daemon is away.
+    Nbd,
 }
 
 impl From<ViaWord> for Via {
@@ -583,6 +585,7 @@ impl From<ViaWord> for Via {
             ViaWord::Auto => Self::Auto,
             ViaWord::Ublk => Self::Ublk,
             ViaWord::Fuse => Self::Fuse,
+            ViaWord::Nbd => Self::Nbd,
         }
     }
 }

@@ -36,7 +36,7 @@ struct Errand {
 const MINUTE: u64 = 60;
 
 /// What makes a disk: file systems, verified load, ends of the daemon, hardships.
-const DISK: [&str; 5] = ["waits", "filesystems", "load", "hardships", "an_unused_device"];
+const DISK: [&str; 5] = ["waits::", "filesystems::", "load::", "hardships::", "ends::"];
 
 const VM: [Errand; 2] = [
     Errand {
@@ -222,7 +222,7 @@ mod tests {
     fn the_guest_is_told_what_to_run_and_says_how_it_ended() {
         let text = script_text(&VM[0], &[], Path::new("/target/attach"));
         assert!(text.contains("for way in ublk; do"), "{text}");
-        assert!(text.contains("/target/attach --test-threads=1 waits filesystems"), "{text}");
+        assert!(text.contains("/target/attach --test-threads=1 waits:: filesystems::"), "{text}");
         assert!(text.ends_with(&format!("echo \"{ENDED} $code\"\n")), "{text}");
         let one = script_text(&VM[0], &["some_test".to_owned()], Path::new("/target/attach"));
         assert!(one.contains("--test-threads=1 some_test ||"), "{one}");

@@ -24,6 +24,11 @@ impl Places {
         self.files.join(group).join(volume)
     }
 
+    /// Where NBD clients connect.
+    pub(super) fn nbd_socket(&self) -> PathBuf {
+        self.files.with_file_name("nbd.sock")
+    }
+
     pub(super) fn link(&self, (group, volume): &Name) -> PathBuf {
         self.links.join(group).join(volume)
     }
@@ -225,7 +230,9 @@ pub(super) fn make_link(link: &Path, node: &Path) -> io::Result<()> {
 }
 
 fn is_in_use(node: &Path) -> bool {
-    helio_attach::backing_file(node).is_some() || helio_attach::ublk::is_there(node)
+    helio_attach::backing_file(node).is_some()
+        || helio_attach::ublk::is_there(node)
+        || helio_attach::nbd::is_there(node)
 }
 
 /// Removes the name, and the group's folder with the last one.

@@ -2,7 +2,8 @@
 //! One attached volume, whichever way the kernel is reached.
 
 use super::device::{Device, Shown};
-use super::ublk::Direct;
+use super::kept::Kept;
+use super::nbd::Connection;
 use helio_api::Via;
 use std::path::Path;
 
@@ -11,8 +12,10 @@ use std::path::Path;
 pub(super) enum Front {
     /// A file in a FUSE mount, and a loop device on it where that is allowed.
     Fuse(Device),
-    /// A device of ublk.
-    Ublk(Direct),
+    /// A device the kernel keeps, served by the shard.
+    Kept(Kept),
+    /// A device the kernel keeps, and the connection it has.
+    Connected(Kept, Connection),
 }
 
 impl Front {
@@ -25,14 +28,21 @@ impl Front {
     pub(super) fn path(&self) -> &Path {
         match self {
             Self::Fuse(device) => device.path(),
-            Self::Ublk(device) => device.path(),
+            Self::Kept(device) | Self::Connected(device, _) => &device.link,
         }
     }
 
     pub(super) fn clone_for_show(&self) -> Shown {
         match self {
             Self::Fuse(device) => device.clone_for_show(),
-            Self::Ublk(device) => device.clone_for_show(),
+            Self::Kept(device) | Self::Connected(device, _) => device.clone_for_show(),
+        }
+    }
+
+    /// Looks whether it is still served, where nobody says so.
+    pub(super) fn look(&mut self) {
+        if let Self::Connected(_, connection) = self {
+            connection.look();
         }
     }
 
@@ -40,7 +50,10 @@ impl Front {
     pub(super) fn give_free(self) -> Result<(), (Self, String)> {
         match self {
             Self::Fuse(device) => device.give_free().map_err(|(d, why)| (Self::Fuse(d), why)),
-            Self::Ublk(device) => device.give_free().map_err(|(d, why)| (Self::Ublk(d), why)),
+            Self::Kept(device) => device.give_free().map_err(|(d, why)| (Self::Kept(d), why)),
+            Self::Connected(device, connection) => {
+                device.give_free().map_err(|(d, why)| (Self::Connected(d, connection), why))
+            }
         }
     }
 
@@ -48,7 +61,7 @@ impl Front {
     pub(super) fn abandon(self) {
         match self {
             Self::Fuse(device) => device.abandon(),
-            Self::Ublk(device) => device.abandon(),
+            Self::Kept(device) | Self::Connected(device, _) => device.abandon(),
         }
     }
 
@@ -56,7 +69,7 @@ impl Front {
     pub(super) const fn outlives_us(&self) -> bool {
         match self {
             Self::Fuse(_) => false,
-            Self::Ublk(_) => true,
+            Self::Kept(_) | Self::Connected(..) => true,
         }
     }
 }

@@ -8,6 +8,8 @@
 
 mod device;
 mod front;
+mod kept;
+mod nbd;
 mod record;
 mod ublk;
 
@@ -142,8 +144,8 @@ impl Attaches {
                     return Err(error);
                 }
             }
-        } else if entry.record.via == Via::Ublk {
-            self.clear_left(&name, wish.force).await?;
+        } else {
+            self.clear_left(&entry.record, wish.force).await?;
         }
         desk.entries.remove(&name);
         desk.save().map_err(|error| failed(&error))?;
@@ -167,6 +169,7 @@ impl Attaches {
         }
         for (name, entry) in &mut desk.entries {
             if let Some(live) = &mut entry.live {
+                live.device.look();
                 let Some(why) = ended(&mut live.gone) else { continue };
                 tracing::warn!(attached = %entry.record.title(), "the device is of no more use: {why}");
                 if let Some(Live { device, .. }) = entry.live.take() {
@@ -183,9 +186,7 @@ impl Attaches {
                         tracing::info!(attached = %entry.record.title(), "to be attached, but not yet: {}", error.error);
                     }
                     entry.why = Some(error.error);
-                    if entry.record.via == Via::Ublk {
-                        self.let_wait_or_fail(&entry.record).await;
-                    }
+                    self.let_wait_or_fail(&entry.record).await;
                 }
             }
         }
@@ -231,6 +232,7 @@ impl Attaches {
         let (gone, gone_told) = oneshot::channel();
         let (device, shape) = match record.via {
             Via::Ublk => self.bring_up_ublk(record, shape, gone).await?,
+            Via::Nbd => self.bring_up_nbd(record, shape, gone).await?,
             Via::Auto | Via::Fuse => self.bring_up_fuse(record, gone).await?,
         };
         Ok(Live { device, shape, gone: gone_told })
@@ -344,7 +346,7 @@ impl Attaches {
                 .map(|node| node.display().to_string()),
             file: match record.via {
                 Via::Fuse | Via::Auto => Some(self.places.file(&name).display().to_string()),
-                Via::Ublk => None,
+                Via::Ublk | Via::Nbd => None,
             },
             size_bytes: shape.map(|shape| shape.size),
             block_bytes: shape.map(|shape| Bytes(u64::from(shape.block))),
@@ -403,6 +405,11 @@ fn refused(error: helio_attach::AttachError) -> ApiError {
     match error {
         helio_attach::AttachError::NoFuse { .. } => {
             ApiError::new("no-fuse", error.to_string(), remedy)
+        }
+        helio_attach::AttachError::NoNbd { .. } => {
+            let remedy =
+                "load the module (`modprobe nbd`) and run the daemon as root, or use --via fuse";
+            ApiError::new("no-nbd", error.to_string(), remedy)
         }
         helio_attach::AttachError::NoUblk { .. } => {
             let remedy = "load the module (`modprobe ublk_drv`, Linux 6.5 or later) and run the daemon as root, or use --via fuse";

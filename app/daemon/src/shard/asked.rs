@@ -69,6 +69,7 @@ impl<D: Driver> Shard<D> {
             }
             device @ (Ask::Offer { .. }
             | Ask::Overtaken { .. }
+            | Ask::Hold { .. }
             | Ask::Plug { .. }
             | Ask::Unplug { .. }) => {
                 self.asked_of_devices(device, now);
@@ -87,6 +88,12 @@ impl<D: Driver> Shard<D> {
             Ask::Overtaken { group, reply } => {
                 let found = self.find(&group);
                 let _gone = reply.send(found.is_none_or(|at| self.attached.is_overtaken(at)));
+            }
+            Ask::Hold { group, volume, title, reply } => {
+                if let Some(at) = self.find(&group) {
+                    self.attached.hold(at, (group, volume), title);
+                }
+                let _gone = reply.send(());
             }
             Ask::Plug { plug, reply } => {
                 let (attached, mut io) = self.attached_and_io(now);

@@ -104,6 +104,8 @@ pub(crate) enum Ask {
     },
     /// Whether others than this node may have written a group since the daemon began.
     Overtaken { group: String, reply: oneshot::Sender<bool> },
+    /// Count an NBD client's export among the devices of the machine, until its volume is let go.
+    Hold { group: String, volume: String, title: String, reply: oneshot::Sender<()> },
     /// Serve a volume on the kernel's end of a device.
     Plug { plug: Box<Plug>, reply: oneshot::Sender<Result<Shape, Refusal>> },
     /// Let go of a volume's device, whoever uses it.

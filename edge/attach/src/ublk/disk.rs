@@ -5,10 +5,7 @@ use super::control::{Desk, Told};
 use super::server::Server;
 use super::wire::{Info, LIVE, Parameters, QUIESCED, command, feature};
 use crate::{AttachError, Shape};
-use rustix::fs::{major, minor};
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Requests of one queue under way.
@@ -140,26 +137,6 @@ impl Disk {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// Its device numbers, as the mount table writes them.
-    ///
-    /// # Errors
-    /// It is not there.
-    pub fn numbers(&self) -> io::Result<String> {
-        let device = rustix::fs::stat(&self.path)?.st_rdev;
-        Ok(format!("{}:{}", major(device), minor(device)))
-    }
-
-    /// Makes everything durable that was written to it, if nobody has claimed it for himself alone: a mounted file
-    /// system, a mapping, swap, in whatever namespace.
-    ///
-    /// # Errors
-    /// `EBUSY`: it is claimed. Or what is cached could not be written.
-    pub fn settle(&self) -> io::Result<()> {
-        let mut options = File::options();
-        let file = options.read(true).custom_flags(libc::O_EXCL).open(&self.path)?;
-        file.sync_all()
     }
 
     /// Takes it away whoever uses it: his requests fail from now on.

@@ -69,7 +69,7 @@ const PAYLOAD_AT: u64 = 0x8000_0000;
 
 /// Where the payload of a request lies on its device's descriptor.
 pub(super) const fn payload_at(queue: u16, tag: u16) -> u64 {
-    PAYLOAD_AT | (queue as u64) << 41 | (tag as u64) << 25
+    PAYLOAD_AT + ((queue as u64) << 41 | (tag as u64) << 25)
 }
 
 /// `ublksrv_ctrl_cmd`.
@@ -269,6 +269,7 @@ mod tests {
         assert_eq!(command::DELETE_LATER, 0x8020_7514);
         assert_eq!((io::FETCH, io::COMMIT_AND_FETCH), (0xC010_7520, 0xC010_7521));
         assert_eq!(payload_at(1, 2), 0x8000_0000 + (1 << 41) + (2 << 25));
+        assert_eq!(payload_at(0, 64), 0x1_0000_0000, "added, where bits meet");
     }
 
     #[test]

@@ -22,6 +22,7 @@ pub(crate) fn possible() -> bool {
     let open = |path: &str| fs::File::options().read(true).write(true).open(path).is_ok();
     let (needed, there) = match &*via() {
         "ublk" => ("root and ublk", open("/dev/ublk-control")),
+        "nbd" => ("root and the kernel's NBD client", Path::new("/sys/module/nbd").exists()),
         _ => (
             "root, /dev/fuse and loop devices",
             open("/dev/fuse") && open("/dev/loop-control") && Path::new("/dev/loop0").exists(),
@@ -101,6 +102,13 @@ impl Stage {
         self.pair.helio(node, &["attach", "--list", "--json"]).json()["attachments"][0].take()
     }
 
+    /// The file below a node's device, or the device where there is none.
+    #[track_caller]
+    pub(crate) fn file(&self, node: &str) -> PathBuf {
+        let shown = self.shown(node);
+        PathBuf::from(shown["file"].as_str().or(shown["path"].as_str()).expect("a path"))
+    }
+
     /// Waits until a volume that is to be attached is, and returns its device.
     #[track_caller]
     pub(crate) fn attached(&self, node: &str) -> PathBuf {
@@ -142,8 +150,10 @@ impl Stage {
         assert_eq!(mounts_below(&state), Vec::<PathBuf>::new());
         assert!(!state.join("attach/db").exists(), "the folder of the file is still there");
         eventually(PATIENCE, "the kernel to let go of devices", || {
-            let left = fs::read_dir("/sys/class/ublk-char").into_iter().flatten().flatten();
-            (via() != "ublk" || left.count() == 0).then_some(())
+            let ublk = fs::read_dir("/sys/class/ublk-char").into_iter().flatten().flatten();
+            let blocks = fs::read_dir("/sys/block").into_iter().flatten().flatten();
+            let nbd = blocks.filter(|block| block.path().join("backend").exists());
+            (via() == "fuse" || ublk.count() + nbd.count() == 0).then_some(())
         });
     }
 }

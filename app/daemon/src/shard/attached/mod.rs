@@ -66,6 +66,8 @@ pub(crate) struct Attached {
     starving: Vec<usize>,
     /// Of each group, whether others may have written it since the daemon began.
     overtaken: Vec<bool>,
+    /// Devices of the machine that NBD clients serve: the group, the volume's name, what operators know it as.
+    held: Vec<(usize, (String, String), String)>,
 }
 
 /// Whether a request of the engine is one of a device.
@@ -106,8 +108,14 @@ impl Attached {
         Ok(shape)
     }
 
+    /// An NBD client's export is a device of the machine, until its volume is let go.
+    pub(crate) fn hold(&mut self, group: usize, name: (String, String), title: String) {
+        self.held.push((group, name, title));
+    }
+
     /// Lets go of a volume's device, whoever uses it.
     pub(crate) fn unplug(&mut self, group: &str, volume: &str, io: &mut Io<'_>) {
+        self.held.retain(|(_, (g, v), _)| g != group || v != volume);
         let named = |device: &Device| device.group == group && device.volume == volume;
         for slot in 0..self.slots.len() {
             if self.slots[slot].as_ref().is_some_and(named) {
@@ -121,7 +129,9 @@ impl Attached {
     pub(crate) fn writers(&self, group: usize) -> Vec<&str> {
         let devices = self.slots.iter().flatten();
         let ours = devices.filter(|d| !d.ended && d.place.group == group && !d.place.read_only);
-        ours.map(|device| device.name.as_str()).collect()
+        let held = self.held.iter().filter(|(at, ..)| *at == group);
+        let held = held.map(|(_, _, title)| title.as_str());
+        ours.map(|device| device.name.as_str()).chain(held).collect()
     }
 
     /// Groups that devices asked something of since the last call; some more than once.
