@@ -34,7 +34,7 @@ pub(super) fn make(kernel: &Kernel, folder: &Path) -> Result<PathBuf, String> {
     let image = folder.join("initrd.cpio");
     let failed = |why: std::io::Error| format!("{}: {why}", tree.display());
     let _there_was_none = fs::remove_dir_all(&tree);
-    for name in ["bin", "proc", "sys", "dev", "low", "up", "root"] {
+    for name in ["bin", "proc", "sys", "dev", "low", "up", "all"] {
         fs::create_dir_all(tree.join(name)).map_err(failed)?;
     }
     fs::copy("/bin/busybox", tree.join("bin/busybox")).map_err(failed)?;
@@ -99,15 +99,15 @@ for module in MODULES; do modprobe $module || echo \"no module $module\"; done
 mount -t 9p -o trans=virtio,version=9p2000.L,ro,msize=524288,cache=loose host /low
 mount -t tmpfs up /up
 mkdir /up/upper /up/work
-mount -t overlay root -o lowerdir=/low,upperdir=/up/upper,workdir=/up/work /root
-for place in proc sys dev; do mount --bind /$place /root/$place; done
-mount -t tmpfs run /root/run
-mount -t tmpfs mnt /root/mnt
-mkdir -p /root/dev/shm /root/dev/pts
-mount -t tmpfs shm /root/dev/shm
-ln -s /proc/self/fd /root/dev/fd
+mount -t overlay root -o lowerdir=/low,upperdir=/up/upper,workdir=/up/work /all
+for place in proc sys dev; do mount --bind /$place /all/$place; done
+mount -t tmpfs run /all/run
+mount -t tmpfs mnt /all/mnt
+mkdir -p /all/dev/shm /all/dev/pts
+mount -t tmpfs shm /all/dev/shm
+ln -s /proc/self/fd /all/dev/fd
 echo \"the guest runs $(uname -r)\"
 script=$(sed 's/.*script=\\([^ ]*\\).*/\\1/' /proc/cmdline)
-SCRATCH=/dev/vda chroot /root /bin/bash $script
+SCRATCH=/dev/vda chroot /all /bin/bash $script
 poweroff -f
 ";

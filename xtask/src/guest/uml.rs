@@ -46,7 +46,6 @@ done
 echo \"the guest runs $(uname -r)\"
 for word in $(cat /proc/cmdline); do case $word in script=*) script=${word#script=};; esac; done
 SCRATCH=/dev/ubdb bash $script
-sync
 echo o > /proc/sysrq-trigger
 read -t 5 < <(:)
 halt -f
