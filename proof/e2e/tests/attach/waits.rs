@@ -92,7 +92,7 @@ fn who_waits_for_a_volume_that_was_taken_over_meanwhile_has_errors() {
         late.write_all_at(&[8; 4096], 8192).and_then(|()| late.sync_all())
     });
     wait_state(&stage.pair, "lyon", "logging");
-    stage.pair.helio("lyon", &["promote", "db", "--force"]).expect_success();
+    stage.pair.helio("lyon", &["promote", "db", "--force", "--yes"]).expect_success();
     stage.pair.start("paris");
     assert!(writer.join().expect("it ends").is_err(), "an old write went into a new history");
     drop(open);
