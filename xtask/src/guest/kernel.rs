@@ -39,8 +39,9 @@ pub(super) fn get(folder: &Path) -> Result<Kernel, String> {
     }
     let fetch = ["-q", "download", package];
     told_by(Command::new("apt-get").current_dir(&apt).args(own(&apt)).args(fetch))?;
-    let archive = std::fs::read_dir(&apt).into_iter().flatten().flatten().map(|entry| entry.path());
-    let archive = archive.filter(|path| path.extension().is_some_and(|end| end == "deb")).last();
+    let mut archive =
+        std::fs::read_dir(&apt).into_iter().flatten().flatten().map(|entry| entry.path());
+    let archive = archive.find(|path| path.extension().is_some_and(|end| end == "deb"));
     let archive = archive.ok_or("apt-get said it downloaded a kernel, and there is none")?;
     told_by(Command::new("dpkg-deb").arg("-x").arg(&archive).arg(&root))?;
     let _only_its_contents_matter = std::fs::remove_file(&archive);

@@ -155,8 +155,9 @@ fn tests_program() -> Result<PathBuf, String> {
     let text = String::from_utf8_lossy(&told.stdout);
     let messages = text.lines().filter_map(|line| serde_json::from_str(line).ok());
     let made = messages.filter(|message: &serde_json::Value| message["target"]["name"] == "attach");
-    let programs = made.filter_map(|message| Some(PathBuf::from(message["executable"].as_str()?)));
-    programs.last().ok_or_else(|| "cargo does not say where the tests are".to_owned())
+    let mut programs =
+        made.filter_map(|message| Some(PathBuf::from(message["executable"].as_str()?)));
+    programs.next_back().ok_or_else(|| "cargo does not say where the tests are".to_owned())
 }
 
 /// What the guest runs: the scratch disk is made and mounted, then the tests run, one at a time.

@@ -217,10 +217,10 @@ impl Attaches {
         let mut desk = self.desk.lock().await;
         desk.stopping = true;
         for entry in desk.entries.values_mut() {
-            if let Some(Live { device, .. }) = entry.live.take() {
-                if !device.outlives_us() {
-                    blocking(move || device.abandon()).await;
-                }
+            if let Some(Live { device, .. }) = entry.live.take()
+                && !device.outlives_us()
+            {
+                blocking(move || device.abandon()).await;
             }
         }
     }

@@ -84,7 +84,7 @@ mod tests {
         let record =
             Record { group: "db".into(), volume: "data".into(), read_only: true, via: Via::Ublk };
         book.save(std::iter::once(&record)).expect("room");
-        assert_eq!(Book::open(&path).expect("it is whole").1, [record]);
+        assert_eq!(Book::open(&path).expect("it is whole").1, std::slice::from_ref(&record));
         fs::write(&path, r#"[{ "group": "db", "volume": "data", "read_only": true }]"#)
             .expect("room");
         let old = Record { via: Via::Fuse, ..record };

@@ -88,7 +88,7 @@ impl Server {
     }
 
     /// The next request, if there is one. Those that make no sense are answered here.
-    pub fn next(&mut self) -> Option<Order> {
+    pub fn take(&mut self) -> Option<Order> {
         loop {
             let done = self.ring.completion().next()?;
             let (queue, tag) = ((done.user_data() >> 16) as u16, done.user_data() as u16);

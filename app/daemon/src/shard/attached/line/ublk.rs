@@ -29,7 +29,7 @@ impl Ublk {
     }
 
     pub(super) fn take(&mut self, pool: &Pool) -> Taken {
-        let next = self.held.take().or_else(|| self.server.next());
+        let next = self.held.take().or_else(|| self.server.take());
         let Some(order) = next else {
             return match (&self.broken, self.server.is_over()) {
                 (Some(why), _) => Taken::Over(why.clone()),
