@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The project's chores: `cargo xtask test`, `tidy`, `sim`, `fuzz`.
+//! The project's chores: `cargo xtask test`, `tidy`, `sim`, `fuzz`, `vm`, `uml`.
 //!
 //! Knows how the house is checked; knows nothing of what it does, and uses no crate of it.
 
 mod fuzz;
+mod guest;
 mod repo;
 mod sim;
 mod test;
@@ -27,6 +28,10 @@ The project's chores.
   cargo xtask fuzz [TARGET…] the fuzzer over what strangers' bytes reach; needs nightly and cargo-fuzz
       --seconds N            for so long each (default: 600)
       --minimise             instead, keep the few inputs that reach most
+  cargo xtask vm ublk        attached volumes under Debian's newest kernel in a virtual machine
+  cargo xtask uml nbd        attached volumes through the kernel's NBD client, in User-Mode Linux
+      pressure               instead, a writer that dirties twice the guest's memory, on every attach
+      TEST…                  behind either, only tests with that in their names
 ";
 
 fn main() -> ExitCode {
@@ -37,6 +42,8 @@ fn main() -> ExitCode {
             "tidy" => tidy::run(rest),
             "sim" => sim::run(rest),
             "fuzz" => fuzz::run(rest),
+            "vm" => guest::vm(rest),
+            "uml" => guest::uml(rest),
             "help" | "--help" | "-h" => {
                 print!("{HELP}");
                 Ok(ExitCode::SUCCESS)

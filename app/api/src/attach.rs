@@ -5,16 +5,32 @@ use crate::wire;
 use helio_units::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// How a volume becomes a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Via {
-    /// The best the machine has. Today that is `fuse`.
+    /// The best the machine has: `ublk`, else `fuse`.
     #[default]
     Auto,
+    /// The kernel's own devices of user space, where it has them. Who uses one waits while the daemon is away.
+    Ublk,
     /// A file in a FUSE mount, and a loop device on it where that is allowed.
     Fuse,
+    /// The kernel's NBD client. Who uses such a device waits while the daemon is away.
+    Nbd,
+}
+
+impl fmt::Display for Via {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::Ublk => "ublk",
+            Self::Fuse => "fuse",
+            Self::Nbd => "nbd",
+        })
+    }
 }
 
 /// Make a device of a volume.
@@ -73,8 +89,9 @@ pub struct Attachment {
     /// The block device behind it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
-    /// The file below the block device; it can be used itself where nobody uses the device.
-    pub file: String,
+    /// The file below the block device, where there is one; it can be used itself where nobody uses the device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
     /// The device's size, once it was attached.
     #[serde(default, with = "wire::number_or_null")]
     #[schemars(with = "Option<u64>")]

@@ -33,7 +33,7 @@ pub mod code {
 
     /// Every code a daemon may send, with the HTTP status it travels with and what it means. A client that meets
     /// another one treats it as "refused".
-    pub const ALL: [(&str, u16, &str); 60] = [
+    pub const ALL: [(&str, u16, &str); 62] = [
         (BAD_REQUEST, 400, "the request cannot be read"),
         (UNKNOWN_GROUP, 404, "no group of that name is configured on this node"),
         ("unknown-volume", 404, "the group has no volume of that name"),
@@ -55,6 +55,8 @@ pub mod code {
             "the machine did not let us make a device; the error names the culprit",
         ),
         ("no-fuse", 409, "the daemon cannot use FUSE; the error says why"),
+        ("no-nbd", 409, "the daemon cannot use the kernel's NBD client; the error says why"),
+        ("no-ublk", 409, "the daemon cannot use ublk; the error says why"),
         ("not-attached", 409, "the volume is not attached on this node"),
         ("bad-key", 409, "the node's key cannot be used, or is not the one the file names"),
         ("bad-queue", 409, "the queue cannot have such a bound"),

@@ -617,18 +617,24 @@ pub enum LogFormat {
 /// How a volume becomes a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ViaWord {
-    /// The best this machine has; today that is `fuse`.
+    /// The best this machine has: `ublk`, else `fuse`.
     #[default]
     Auto,
+    /// The kernel's own devices of user space: who uses one waits while the daemon is away.
+    Ublk,
     /// A file in a FUSE mount, and a loop device on it.
     Fuse,
+    /// The kernel's NBD client: who uses the device waits while the daemon is away.
+    Nbd,
 }
 
 impl From<ViaWord> for Via {
     fn from(word: ViaWord) -> Self {
         match word {
             ViaWord::Auto => Self::Auto,
+            ViaWord::Ublk => Self::Ublk,
             ViaWord::Fuse => Self::Fuse,
+            ViaWord::Nbd => Self::Nbd,
         }
     }
 }

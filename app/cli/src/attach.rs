@@ -72,7 +72,10 @@ fn text(attachment: &Attachment) -> String {
     if let Some(device) = device {
         line(&mut out, "device", device);
     }
-    line(&mut out, "file", file);
+    line(&mut out, "via", &attachment.via.to_string());
+    if let Some(file) = file {
+        line(&mut out, "file", file);
+    }
     if let (Some(size), Some(block)) = (attachment.size_bytes, attachment.block_bytes) {
         line(&mut out, "size", &format!("{size}, in blocks of {block}"));
     }

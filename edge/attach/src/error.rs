@@ -23,6 +23,22 @@ pub enum AttachError {
         /// What the kernel said.
         error: io::Error,
     },
+    /// This process cannot use ublk.
+    #[error("ublk is not to be had here: {culprit}: {error}")]
+    NoUblk {
+        /// What was tried.
+        culprit: String,
+        /// What the kernel said.
+        error: io::Error,
+    },
+    /// This process cannot use the kernel's NBD client.
+    #[error("the kernel's NBD client is not to be had here: {culprit}: {error}")]
+    NoNbd {
+        /// What was tried.
+        culprit: String,
+        /// What the kernel said.
+        error: io::Error,
+    },
     /// Something else failed.
     #[error("{path}: {error}", path = path.display())]
     Io {

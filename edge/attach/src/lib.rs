@@ -8,13 +8,17 @@
 //! ```text
 //!   file system ── /dev/loopN ── the file ── kernel ── /dev/fuse ── Channel ── Session ── Work
 //! ```
+//! Where the kernel has them, [`ublk`] and [`nbd`] are other ways, with neither file nor loop device.
 
 mod channel;
 mod error;
 mod loopdev;
 mod memory;
 mod mount;
+pub mod nbd;
+pub mod node;
 mod session;
+pub mod ublk;
 mod users;
 mod wire;
 

@@ -89,6 +89,17 @@ pub enum Fault {
     Invalid,
 }
 
+impl Fault {
+    /// The number errno(3) has for it.
+    pub(crate) const fn errno(self) -> i32 {
+        match self {
+            Self::Io => libc::EIO,
+            Self::NoSpace => libc::ENOSPC,
+            Self::Invalid => libc::EINVAL,
+        }
+    }
+}
+
 /// One conversation.
 #[derive(Debug)]
 pub struct Session {
@@ -153,12 +164,7 @@ impl Session {
     /// The answer to work that failed.
     #[must_use]
     pub fn failed(unique: u64, fault: Fault) -> Vec<u8> {
-        let errno = match fault {
-            Fault::Io => libc::EIO,
-            Fault::NoSpace => libc::ENOSPC,
-            Fault::Invalid => libc::EINVAL,
-        };
-        wire::error(unique, errno)
+        wire::error(unique, fault.errno())
     }
 
     fn introduced(&self, unique: u64, body: &[u8]) -> Step {

@@ -15,7 +15,7 @@ const DRAIN: Duration = Duration::from_secs(5);
 
 /// How a command ended.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(crate) enum Ending {
     Success,
     /// It never started, or ended by itself otherwise than well.
     Failure(String),
@@ -30,7 +30,7 @@ enum Event {
 }
 
 /// Runs a command for at most `budget`. Its output passes through to ours; `read` sees every line of it.
-pub(super) fn run(mut command: Command, budget: Duration, read: impl FnMut(&str)) -> Ending {
+pub(crate) fn run(mut command: Command, budget: Duration, read: impl FnMut(&str)) -> Ending {
     // A group of its own, so that a stop reaches the compilers and tests it started.
     command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped());
     let deadline = Instant::now() + budget;

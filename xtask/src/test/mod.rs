@@ -2,7 +2,7 @@
 //! `cargo xtask test`: the parts the project is checked by, one after the other, each within its budget.
 
 mod install;
-mod limit;
+pub(crate) mod limit;
 mod options;
 mod parts;
 mod tally;

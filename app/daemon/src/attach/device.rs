@@ -24,6 +24,11 @@ impl Places {
         self.files.join(group).join(volume)
     }
 
+    /// Where NBD clients connect.
+    pub(super) fn nbd_socket(&self) -> PathBuf {
+        self.files.with_file_name("nbd.sock")
+    }
+
     pub(super) fn link(&self, (group, volume): &Name) -> PathBuf {
         self.links.join(group).join(volume)
     }
@@ -44,14 +49,14 @@ pub(super) struct Shown {
     /// What to use.
     pub(super) path: PathBuf,
     pub(super) node: Option<PathBuf>,
-    pub(super) file: PathBuf,
-    numbers: Option<String>,
+    pub(super) file: Option<PathBuf>,
+    pub(super) numbers: Option<String>,
     pub(super) note: Option<String>,
 }
 
 impl Shown {
     pub(super) fn users(&self) -> Vec<User> {
-        let paths = [Some(&self.path), self.node.as_ref(), Some(&self.file)];
+        let paths = [Some(&self.path), self.node.as_ref(), self.file.as_ref()];
         let paths: Vec<&Path> = paths.into_iter().flatten().map(PathBuf::as_path).collect();
         users(&paths, self.numbers.as_deref())
     }
@@ -121,7 +126,7 @@ impl Device {
         Shown {
             path: self.path().to_owned(),
             node: node.map(|node| node.path().to_owned()),
-            file: self.mount.path().to_owned(),
+            file: Some(self.mount.path().to_owned()),
             numbers: node.and_then(|node| node.numbers().ok()),
             note: self.note.clone(),
         }
@@ -208,12 +213,12 @@ pub(super) fn clear(places: &Places, names: impl Iterator<Item = Name>) {
 }
 
 /// Makes the stable name. One that is there already may be replaced if nothing is behind it.
-fn make_link(link: &Path, node: &Path) -> io::Result<()> {
+pub(super) fn make_link(link: &Path, node: &Path) -> io::Result<()> {
     if let Some(folder) = link.parent() {
         fs::create_dir_all(folder)?;
     }
     match fs::read_link(link) {
-        Ok(other) if helio_attach::backing_file(&other).is_some() && other != node => {
+        Ok(other) if other != node && is_in_use(&other) => {
             let text = format!("is the name of {} already, which is in use", other.display());
             return Err(io::Error::other(text));
         }
@@ -224,8 +229,14 @@ fn make_link(link: &Path, node: &Path) -> io::Result<()> {
     symlink(node, link)
 }
 
+fn is_in_use(node: &Path) -> bool {
+    helio_attach::backing_file(node).is_some()
+        || helio_attach::ublk::is_there(node)
+        || helio_attach::nbd::is_there(node)
+}
+
 /// Removes the name, and the group's folder with the last one.
-fn remove_link(link: &Path) {
+pub(super) fn remove_link(link: &Path) {
     if let Err(error) = fs::remove_file(link) {
         tracing::debug!(link = %link.display(), %error, "was gone already");
     }

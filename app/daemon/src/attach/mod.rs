@@ -7,16 +7,21 @@
 //! a detach flushes the device, and others need not wait for that.
 
 mod device;
+mod front;
+mod kept;
+mod nbd;
 mod record;
+mod ublk;
 
 use crate::backend::{ShardHandle, of_refusal};
-use crate::shard::{Ask, Plug};
+use crate::shard::{Ask, End, Plug};
 use anyhow::{Context, Result};
 use device::{Device, Places, clear};
+use front::Front;
 use helio_api::{
     ApiError, AttachRequest, AttachState, Attachment, Attachments, DetachRequest, Via, code,
 };
-use helio_attach::{Channel, Shape};
+use helio_attach::Shape;
 use helio_units::Bytes;
 use record::{Book, Record};
 use std::collections::BTreeMap;
@@ -62,7 +67,7 @@ struct Entry {
 
 /// One that is.
 struct Live {
-    device: Device,
+    device: Front,
     shape: Shape,
     /// The shard says here why it serves it no more.
     gone: oneshot::Receiver<String>,
@@ -88,8 +93,9 @@ impl Attaches {
         group: String,
         wish: AttachRequest,
     ) -> Result<Attachment, ApiError> {
-        let AttachRequest { volume, read_only, via: Via::Auto | Via::Fuse } = wish;
-        let record = Record { group, volume, read_only };
+        let AttachRequest { volume, read_only, via: wanted } = wish;
+        let via = if wanted == Via::Auto { blocking(Front::best).await } else { wanted };
+        let record = Record { group, volume, read_only, via };
         let name = record.name();
         let mut desk = self.desk.lock().await;
         if desk.stopping {
@@ -99,7 +105,8 @@ impl Attaches {
             if entry.leaving {
                 return Err(is_leaving(&name));
             }
-            if entry.record.read_only != read_only {
+            let other_way = wanted != Via::Auto && entry.record.via != via;
+            if entry.record.read_only != read_only || other_way {
                 let text =
                     format!("{} is attached already, {}", record.title(), manner(&entry.record));
                 return Err(ApiError::new("attached", text, "`helio detach` it first"));
@@ -111,6 +118,7 @@ impl Attaches {
             let text = format!("{ATTACHED_MOST} volumes are attached already");
             return Err(ApiError::new("attach-failed", text, "detach one first"));
         }
+        let record = desk.entries.get(&name).map_or(record, |entry| entry.record.clone());
         let live = self.bring_up(&record).await?;
         let entry = Entry { record, live: Some(live), leaving: false, why: None };
         let shown = self.show(&entry).await;
@@ -155,6 +163,8 @@ impl Attaches {
                     return Err(error);
                 }
             }
+        } else {
+            self.clear_left(&entry.record, wish.force).await?;
         }
         desk.entries.remove(&name);
         desk.save().map_err(|error| failed(&error))?;
@@ -195,6 +205,7 @@ impl Attaches {
         }
         for (name, entry) in desk.entries.iter_mut().filter(|(_, entry)| !entry.leaving) {
             if let Some(live) = &mut entry.live {
+                live.device.look();
                 let Some(why) = ended(&mut live.gone) else { continue };
                 tracing::warn!(attached = %entry.record.title(), "the device is of no more use: {why}");
                 if let Some(Live { device, .. }) = entry.live.take() {
@@ -211,6 +222,7 @@ impl Attaches {
                         tracing::info!(attached = %entry.record.title(), "to be attached, but not yet: {}", error.error);
                     }
                     entry.why = Some(error.error);
+                    self.let_wait_or_fail(&entry.record).await;
                 }
             }
         }
@@ -228,14 +240,18 @@ impl Attaches {
             }
             let Some(Live { device, shape, gone }) = entry.live.take() else { continue };
             if let Err((device, error)) = self.give_free(name, device, false).await {
-                used.push(error.error);
+                if device.outlives_us() {
+                    tracing::info!("whoever uses it waits for the next daemon: {}", error.error);
+                } else {
+                    used.push(error.error);
+                }
                 entry.live = Some(Live { device, shape, gone });
             }
         }
         used
     }
 
-    /// The shard is gone: whoever still uses a device has errors from now on.
+    /// The shard is gone: whoever still uses a device has errors from now on, unless the kernel lets him wait.
     pub(crate) async fn abandon(&self) {
         let mut desk = loop {
             let ended = self.detached.notified();
@@ -251,22 +267,37 @@ impl Attaches {
             ended.await;
         };
         for entry in desk.entries.values_mut() {
-            if let Some(Live { device, .. }) = entry.live.take() {
+            if let Some(Live { device, .. }) = entry.live.take()
+                && !device.outlives_us()
+            {
                 blocking(move || device.abandon()).await;
             }
         }
     }
 
     async fn bring_up(&self, record: &Record) -> Result<Live, ApiError> {
-        let Record { group, volume, read_only } = record.clone();
+        let Record { group, volume, read_only, .. } = record.clone();
         let offer = |reply| Ask::Offer { group, volume, read_only, reply };
-        self.shard.answer(offer).await?.map_err(of_refusal)?;
+        let shape = self.shard.answer(offer).await?.map_err(of_refusal)?;
+        let (gone, gone_told) = oneshot::channel();
+        let (device, shape) = match record.via {
+            Via::Ublk => self.bring_up_ublk(record, shape, gone).await?,
+            Via::Nbd => self.bring_up_nbd(record, shape, gone).await?,
+            Via::Auto | Via::Fuse => self.bring_up_fuse(record, gone).await?,
+        };
+        Ok(Live { device, shape, gone: gone_told })
+    }
+
+    async fn bring_up_fuse(
+        &self,
+        record: &Record,
+        gone: oneshot::Sender<String>,
+    ) -> Result<(Front, Shape), ApiError> {
         let places = self.places.clone();
         let (group, volume) = record.name();
         let mounted = blocking(move || device::mount(&places, &group, &volume)).await;
         let (mount, channel) = mounted.map_err(refused)?;
-        let (gone, gone_told) = oneshot::channel();
-        let shape = match self.plug(record, channel, gone).await {
+        let shape = match self.plug(record, End::Fuse(channel), gone).await {
             Ok(shape) => shape,
             Err(error) => {
                 blocking(move || device::unmount(mount)).await;
@@ -276,7 +307,7 @@ impl Attaches {
         let (places, name) = (self.places.clone(), record.name());
         let made = blocking(move || Device::new(&places, &name, mount, shape)).await;
         match made {
-            Ok(device) => Ok(Live { device, shape, gone: gone_told }),
+            Ok(device) => Ok((Front::Fuse(device), shape)),
             Err((mount, error)) => {
                 self.unplug(&record.name()).await;
                 blocking(move || device::unmount(mount)).await;
@@ -288,12 +319,12 @@ impl Attaches {
     async fn plug(
         &self,
         record: &Record,
-        channel: Channel,
+        end: End,
         gone: oneshot::Sender<String>,
     ) -> Result<Shape, ApiError> {
         let (group, volume) = record.name();
         let name = self.places.link(&record.name()).display().to_string();
-        let plug = Plug { group, volume, read_only: record.read_only, name, channel, gone };
+        let plug = Plug { group, volume, read_only: record.read_only, name, end, gone };
         let plug = Box::new(plug);
         self.shard.answer(|reply| Ask::Plug { plug, reply }).await?.map_err(of_refusal)
     }
@@ -310,9 +341,9 @@ impl Attaches {
     async fn give_free(
         &self,
         name: &Name,
-        device: Device,
+        device: Front,
         force: bool,
-    ) -> Result<(), (Device, ApiError)> {
+    ) -> Result<(), (Front, ApiError)> {
         if force {
             self.tear_down(name, device).await;
             return Ok(());
@@ -334,7 +365,7 @@ impl Attaches {
         }
     }
 
-    async fn tear_down(&self, name: &Name, device: Device) {
+    async fn tear_down(&self, name: &Name, device: Front) {
         self.unplug(name).await;
         blocking(move || device.abandon()).await;
     }
@@ -356,7 +387,7 @@ impl Attaches {
                 None if *leaving => Some(String::from("it is being detached")),
                 None => why.clone(),
             },
-            via: Via::Fuse,
+            via: record.via,
             read_only: record.read_only,
             path: device
                 .as_ref()
@@ -367,7 +398,10 @@ impl Attaches {
                 .as_ref()
                 .and_then(|d| d.node.as_ref())
                 .map(|node| node.display().to_string()),
-            file: self.places.file(&name).display().to_string(),
+            file: match record.via {
+                Via::Fuse | Via::Auto => Some(self.places.file(&name).display().to_string()),
+                Via::Ublk | Via::Nbd => None,
+            },
             size_bytes: shape.map(|shape| shape.size),
             block_bytes: shape.map(|shape| Bytes(u64::from(shape.block))),
             used_by: used_by.iter().map(ToString::to_string).collect(),
@@ -415,8 +449,9 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     }
 }
 
-const fn manner(record: &Record) -> &'static str {
-    if record.read_only { "to be read only" } else { "to be read and written" }
+fn manner(record: &Record) -> String {
+    let manner = if record.read_only { "to be read only" } else { "to be read and written" };
+    format!("{manner}, via {}", record.via)
 }
 
 fn failed(error: &std::io::Error) -> ApiError {
@@ -429,6 +464,15 @@ fn refused(error: helio_attach::AttachError) -> ApiError {
     match error {
         helio_attach::AttachError::NoFuse { .. } => {
             ApiError::new("no-fuse", error.to_string(), remedy)
+        }
+        helio_attach::AttachError::NoNbd { .. } => {
+            let remedy =
+                "load the module (`modprobe nbd`) and run the daemon as root, or use --via fuse";
+            ApiError::new("no-nbd", error.to_string(), remedy)
+        }
+        helio_attach::AttachError::NoUblk { .. } => {
+            let remedy = "load the module (`modprobe ublk_drv`, Linux 6.5 or later) and run the daemon as root, or use --via fuse";
+            ApiError::new("no-ublk", error.to_string(), remedy)
         }
         other => {
             let remedy = "see to what is named and attach again";

@@ -2,6 +2,7 @@
 //! What is to be attached, kept over restarts.
 
 use anyhow::{Context, Result};
+use helio_api::Via;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io;
@@ -14,6 +15,13 @@ pub(super) struct Record {
     pub(super) group: String,
     pub(super) volume: String,
     pub(super) read_only: bool,
+    /// Never `auto`. Records of before there was a choice have none.
+    #[serde(default = "fuse")]
+    pub(super) via: Via,
+}
+
+const fn fuse() -> Via {
+    Via::Fuse
 }
 
 impl Record {
@@ -73,9 +81,14 @@ mod tests {
         let path = folder.path().join("attach.json");
         let (book, none) = Book::open(&path).expect("nothing yet");
         assert_eq!(none, []);
-        let record = Record { group: "db".into(), volume: "data".into(), read_only: true };
+        let record =
+            Record { group: "db".into(), volume: "data".into(), read_only: true, via: Via::Ublk };
         book.save(std::iter::once(&record)).expect("room");
-        assert_eq!(Book::open(&path).expect("it is whole").1, [record]);
+        assert_eq!(Book::open(&path).expect("it is whole").1, std::slice::from_ref(&record));
+        fs::write(&path, r#"[{ "group": "db", "volume": "data", "read_only": true }]"#)
+            .expect("room");
+        let old = Record { via: Via::Fuse, ..record };
+        assert_eq!(Book::open(&path).expect("of the release before").1, [old]);
         fs::write(&path, "[{").expect("room");
         let told = format!("{:#}", Book::open(&path).expect_err("it is damaged"));
         assert!(told.contains("attach.json cannot be read\n  remedy: remove it"), "{told}");

@@ -69,7 +69,11 @@ impl<D: Driver> Shard<D> {
                     self.pool.resize(payload_memory(self.groups.iter().map(|g| &g.config)));
                 }
             }
-            device @ (Ask::Offer { .. } | Ask::Plug { .. } | Ask::Unplug { .. }) => {
+            device @ (Ask::Offer { .. }
+            | Ask::Overtaken { .. }
+            | Ask::Hold { .. }
+            | Ask::Plug { .. }
+            | Ask::Unplug { .. }) => {
                 self.asked_of_devices(device, now);
             }
             come @ (Ask::Serve { .. } | Ask::Release { .. }) => self.comes_or_goes(come, now),
@@ -111,7 +115,17 @@ impl<D: Driver> Shard<D> {
         match ask {
             Ask::Offer { group, volume, read_only, reply } => {
                 let found = attached::open(&group, &volume, read_only, &self.groups);
-                let _gone = reply.send(found.map(drop));
+                let _gone = reply.send(found.map(|(shape, _)| shape));
+            }
+            Ask::Overtaken { group, reply } => {
+                let found = self.find(&group);
+                let _gone = reply.send(found.is_none_or(|at| self.attached.is_overtaken(at)));
+            }
+            Ask::Hold { group, volume, title, reply } => {
+                if let Some(at) = self.find(&group) {
+                    self.attached.hold(at, (group, volume), title);
+                }
+                let _gone = reply.send(());
             }
             Ask::Plug { plug, reply } => {
                 let (attached, mut io) = self.attached_and_io(now);

@@ -37,7 +37,7 @@ use crate::config::{Running, Setting};
 use crate::events::Hub;
 use crate::patience::once_let_go;
 use attached::Attached;
-pub(crate) use attached::Plug;
+pub(crate) use attached::{End, Plug};
 pub(crate) use before::Before;
 pub(crate) use clients::Protection;
 use clients::{Clients, Io};
@@ -110,8 +110,12 @@ pub(crate) enum Ask {
         group: String,
         volume: String,
         read_only: bool,
-        reply: oneshot::Sender<Result<(), Refusal>>,
+        reply: oneshot::Sender<Result<Shape, Refusal>>,
     },
+    /// Whether others than this node may have written a group since the daemon began.
+    Overtaken { group: String, reply: oneshot::Sender<bool> },
+    /// Count an NBD client's export among the devices of the machine, until its volume is let go.
+    Hold { group: String, volume: String, title: String, reply: oneshot::Sender<()> },
     /// Serve a volume on the kernel's end of a device.
     Plug { plug: Box<Plug>, reply: oneshot::Sender<Result<Shape, Refusal>> },
     /// Let go of a volume's device, whoever uses it.
@@ -259,7 +263,7 @@ impl<D: Driver> Shard<D> {
             self.turn_group(index, now);
             let group = &self.groups[index];
             self.clients.role_seen(index, group.engine.is_primary(), &mut self.driver);
-            self.attached.role_seen(index, group.engine.is_primary(), &mut self.driver);
+            self.attached.role_seen(index, &group.engine, &mut self.driver);
             self.watch.look(index, group, &self.clients, &self.clock);
             self.groups[index].keep_verified();
             self.go_on_releasing(index);

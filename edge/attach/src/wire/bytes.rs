@@ -2,7 +2,7 @@
 //! Numbers in and out of messages.
 
 /// Takes numbers off the front of a message; `None` once it is too short.
-pub(super) struct Reader<'a>(pub(super) &'a [u8]);
+pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl Reader<'_> {
     fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
@@ -11,16 +11,16 @@ impl Reader<'_> {
         Some(*head)
     }
 
-    pub(super) fn u32(&mut self) -> Option<u32> {
+    pub(crate) fn u32(&mut self) -> Option<u32> {
         self.array().map(u32::from_ne_bytes)
     }
 
-    pub(super) fn u64(&mut self) -> Option<u64> {
+    pub(crate) fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_ne_bytes)
     }
 
     /// Passes over that many bytes.
-    pub(super) fn skip(&mut self, count: usize) -> Option<()> {
+    pub(crate) fn skip(&mut self, count: usize) -> Option<()> {
         self.0 = self.0.get(count..)?;
         Some(())
     }
@@ -28,25 +28,25 @@ impl Reader<'_> {
 
 /// Puts numbers behind one another.
 #[derive(Default)]
-pub(super) struct Writer(pub(super) Vec<u8>);
+pub(crate) struct Writer(pub(crate) Vec<u8>);
 
 impl Writer {
-    pub(super) fn u16(mut self, value: u16) -> Self {
+    pub(crate) fn u16(mut self, value: u16) -> Self {
         self.0.extend_from_slice(&value.to_ne_bytes());
         self
     }
 
-    pub(super) fn u32(mut self, value: u32) -> Self {
+    pub(crate) fn u32(mut self, value: u32) -> Self {
         self.0.extend_from_slice(&value.to_ne_bytes());
         self
     }
 
-    pub(super) fn u64(mut self, value: u64) -> Self {
+    pub(crate) fn u64(mut self, value: u64) -> Self {
         self.0.extend_from_slice(&value.to_ne_bytes());
         self
     }
 
-    pub(super) fn zeroes(mut self, count: usize) -> Self {
+    pub(crate) fn zeroes(mut self, count: usize) -> Self {
         self.0.resize(self.0.len() + count, 0);
         self
     }

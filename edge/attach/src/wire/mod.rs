@@ -4,7 +4,7 @@
 //! Every message from the kernel begins with a [`Header`] and is followed by what its operation takes; every answer
 //! begins with 16 bytes: length u32, negated error i32, the request's unique number u64.
 
-mod bytes;
+pub(crate) mod bytes;
 mod reply;
 mod request;
 

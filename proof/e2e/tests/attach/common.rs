@@ -20,15 +20,25 @@ pub(crate) fn is_full() -> bool {
     rounds(0) >= FULL
 }
 
+/// The way volumes are attached in this run: `HELIO_VIA`, else FUSE, which every kernel has.
+pub(crate) fn via() -> String {
+    std::env::var("HELIO_VIA").unwrap_or_else(|_| String::from("fuse"))
+}
+
 /// Whether volumes can be attached here; says so where they cannot.
 pub(crate) fn possible() -> bool {
     let open = |path: &str| fs::File::options().read(true).write(true).open(path).is_ok();
-    let there = rustix::process::geteuid().is_root()
-        && open("/dev/fuse")
-        && open("/dev/loop-control")
-        && Path::new("/dev/loop0").exists();
+    let (needed, there) = match &*via() {
+        "ublk" => ("root and ublk", open("/dev/ublk-control")),
+        "nbd" => ("root and the kernel's NBD client", Path::new("/sys/module/nbd").exists()),
+        _ => (
+            "root, /dev/fuse and loop devices",
+            open("/dev/fuse") && open("/dev/loop-control") && Path::new("/dev/loop0").exists(),
+        ),
+    };
+    let there = there && rustix::process::geteuid().is_root();
     if !there {
-        say_skipped("root, /dev/fuse and loop devices");
+        say_skipped(needed);
     }
     there
 }
@@ -82,7 +92,8 @@ impl Stage {
     /// Attaches the volume on paris, and returns its device.
     #[track_caller]
     pub(crate) fn attach(&self) -> PathBuf {
-        let path = self.pair.helio("paris", &["attach", VOLUME]).expect_success();
+        let attach = ["attach", VOLUME, "--via", &via()];
+        let path = self.pair.helio("paris", &attach).expect_success();
         let path = PathBuf::from(path.trim_end());
         assert_eq!(path, self.link("paris"));
         path
@@ -97,6 +108,13 @@ impl Stage {
     #[track_caller]
     pub(crate) fn shown(&self, node: &str) -> Value {
         self.pair.helio(node, &["attach", "--list", "--json"]).json()["attachments"][0].take()
+    }
+
+    /// The file below a node's device, or the device where there is none.
+    #[track_caller]
+    pub(crate) fn file(&self, node: &str) -> PathBuf {
+        let shown = self.shown(node);
+        PathBuf::from(shown["file"].as_str().or(shown["path"].as_str()).expect("a path"))
     }
 
     /// Waits until a volume that is to be attached is, and returns its device.
@@ -135,6 +153,23 @@ impl Stage {
         assert_eq!(loops_below(&state), Vec::<PathBuf>::new());
         assert_eq!(mounts_below(&state), Vec::<PathBuf>::new());
         assert!(!state.join("attach/db").exists(), "the folder of the file is still there");
+        eventually(PATIENCE, "the kernel to let go of devices", || {
+            let ublk = fs::read_dir("/sys/class/ublk-char").into_iter().flatten().flatten();
+            let blocks = fs::read_dir("/sys/block").into_iter().flatten().flatten();
+            let nbd = blocks.filter(|block| block.path().join("backend").exists());
+            (via() == "fuse" || ublk.count() + nbd.count() == 0).then_some(())
+        });
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // What outlives the daemons must be given back while they are there.
+        if via() != "fuse" {
+            for node in ["paris", "lyon"] {
+                let _not_attached = self.pair.helio(node, &["detach", VOLUME, "--force"]);
+            }
+        }
     }
 }
 

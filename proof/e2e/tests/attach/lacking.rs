@@ -15,7 +15,7 @@ fn without_loop_devices_the_file_is_the_volume() {
     attachable!();
     let mut stage = Stage::new(Mode::Async, Bytes::mib(16));
     let daemon = without(&mut stage, "/dev/loop-control");
-    let told = stage.pair.helio("paris", &["attach", VOLUME]);
+    let told = stage.pair.helio("paris", &["attach", VOLUME, "--via", "fuse"]);
     assert!(told.stderr.contains("no block device: loop devices are not to be had"), "{told}");
     let path = told.expect_success();
     // Mounted where only the daemon sees it.
@@ -33,7 +33,7 @@ fn without_fuse_the_refusal_names_the_other_way() {
     attachable!();
     let mut stage = Stage::new(Mode::Async, Bytes::mib(16));
     let _daemon = without(&mut stage, "/dev/fuse");
-    let said = stage.pair.helio("paris", &["attach", VOLUME]).expect_failure();
+    let said = stage.pair.helio("paris", &["attach", VOLUME, "--via", "fuse"]).expect_failure();
     assert!(said.contains("FUSE is not to be had here") && said.contains("nbd.sock"), "{said}");
     assert_eq!(
         stage.pair.helio("paris", &["attach", "--list"]).expect_success(),

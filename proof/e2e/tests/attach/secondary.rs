@@ -11,9 +11,12 @@ use std::os::unix::fs::FileExt;
 fn a_secondary_is_attached_to_be_read_only_and_shows_what_the_primary_writes() {
     attachable!();
     let stage = Stage::new(Mode::Sync, Bytes::mib(16));
-    let said = stage.pair.helio("lyon", &["attach", VOLUME]).expect_failure();
+    let said = stage.pair.helio("lyon", &["attach", VOLUME, "--via", "fuse"]).expect_failure();
     assert!(said.contains("--read-only"), "{said}");
-    let copy = stage.pair.helio("lyon", &["attach", VOLUME, "--read-only"]).expect_success();
+    let copy = stage
+        .pair
+        .helio("lyon", &["attach", VOLUME, "--read-only", "--via", "fuse"])
+        .expect_success();
     assert_eq!(copy.trim_end(), stage.link("lyon").display().to_string());
     let open = File::options().read(true).write(true).open(copy.trim_end());
     let written = open.and_then(|file| file.write_all_at(&[1; 4096], 0));
@@ -37,10 +40,13 @@ fn a_secondary_is_attached_to_be_read_only_and_shows_what_the_primary_writes() {
 fn a_primary_may_be_attached_to_be_read_only_and_then_be_demoted() {
     attachable!();
     let stage = Stage::new(Mode::Async, Bytes::mib(16));
-    let path = stage.pair.helio("paris", &["attach", VOLUME, "--read-only"]).expect_success();
+    let path = stage
+        .pair
+        .helio("paris", &["attach", VOLUME, "--read-only", "--via", "fuse"])
+        .expect_success();
     assert_eq!(queue(path.trim_end().as_ref(), "rotational"), "0");
     assert_eq!(stage.shown("paris")["read_only"], true);
-    let said = stage.pair.helio("paris", &["attach", VOLUME]).expect_failure();
+    let said = stage.pair.helio("paris", &["attach", VOLUME, "--via", "fuse"]).expect_failure();
     assert!(said.contains("attached already, to be read only"), "{said}");
     stage.pair.helio("paris", &["demote", "db"]).expect_success();
     // What it was is another thing now: the device is made anew, of the secondary's copy.

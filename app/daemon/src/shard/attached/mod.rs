@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Attached volumes of a shard: the kernel's requests for a volume that is a file of this machine go the same way as
+//! Attached volumes of a shard: the kernel's requests for a volume that is a device of this machine go the same way as
 //! an NBD client's.
 //!
 //! What one device may have under way is bounded in requests and bytes; beyond that the kernel's messages stay in the
 //! kernel, and nobody else notices.
 
 mod device;
+mod line;
 
 use crate::shard::clients::{Catalogue, Io, Place};
 use crate::shard::group::{Group, read_buffer};
 use crate::shard::token::{Kind, token};
-use device::{Device, Taken};
-use helio_attach::{Channel, Fault, Session, Shape, Step, Work};
+use device::Device;
+use helio_attach::{Fault, Shape, Work};
 use helio_driver::{Driver, Op, Outcome, Shared};
-use helio_engine::{Answer, Denial, Event, Operation, Refusal, Request, StoreFault};
+use helio_engine::{Answer, Denial, Engine, Event, Operation, Refusal, Request, StoreFault};
 use helio_nbd::{Exports, OpenRefusal};
 use helio_units::{Extent, RequestId, VolumeIndex};
+pub(crate) use line::End;
+use line::{Line, Taken};
 use tokio::sync::oneshot;
 
 /// Sets the engine's names for requests of devices apart from those of NBD clients.
@@ -33,7 +36,7 @@ pub(crate) struct Plug {
     pub(crate) read_only: bool,
     /// What operators know it as.
     pub(crate) name: String,
-    pub(crate) channel: Channel,
+    pub(crate) end: End,
     /// Told why, at the end.
     pub(crate) gone: oneshot::Sender<String>,
 }
@@ -63,6 +66,10 @@ pub(crate) struct Attached {
     changed: Vec<usize>,
     /// Devices that wait for memory.
     starving: Vec<usize>,
+    /// Of each group, whether others may have written it since the daemon began.
+    overtaken: Vec<bool>,
+    /// Devices of the machine that NBD clients serve: the group, the volume's name, what operators know it as.
+    held: Vec<(usize, (String, String), String)>,
 }
 
 /// Whether a request of the engine is one of a device.
@@ -73,22 +80,45 @@ pub(crate) const fn is_ours(request: RequestId) -> bool {
 impl Attached {
     /// Serves a volume on the kernel's end, where an NBD client could have it now.
     pub(crate) fn plug(&mut self, plug: Plug, io: &mut Io<'_>) -> Result<Shape, Refusal> {
-        let Plug { group, volume, read_only, .. } = &plug;
-        let (shape, place) = open(group, volume, *read_only, io.groups)?;
+        let Plug { group, volume, read_only, name, end, gone } = plug;
+        let (shape, place) = open(&group, &volume, read_only, io.groups)?;
+        let line = Line::begin(end, shape, &name).map_err(|error| {
+            let text = format!("the kernel does not let {group}/{volume} be served: {error}");
+            Refusal::later("attach-failed", text, "attach it another way: --via fuse")
+        })?;
         self.epochs = self.epochs.wrapping_add(1);
         let slot = self.slots.iter().position(Option::is_none).unwrap_or_else(|| {
             self.slots.push(None);
             self.slots.len() - 1
         });
-        self.slots[slot] = Some(Device::new(self.epochs, plug, Session::new(shape), place));
+        self.slots[slot] = Some(Device {
+            epoch: self.epochs,
+            group,
+            volume,
+            name,
+            place,
+            line,
+            requests: 0,
+            bytes: 0,
+            waiting: false,
+            ended: false,
+            gone: Some(gone),
+            unfinished: Vec::new(),
+        });
         self.told.push(place.group);
         self.changed.push(place.group);
         self.wake(slot, io);
         Ok(shape)
     }
 
+    /// An NBD client's export is a device of the machine, until its volume is let go.
+    pub(crate) fn hold(&mut self, group: usize, name: (String, String), title: String) {
+        self.held.push((group, name, title));
+    }
+
     /// Lets go of a volume's device, whoever uses it.
     pub(crate) fn unplug(&mut self, group: &str, volume: &str, io: &mut Io<'_>) {
+        self.held.retain(|(_, (g, v), _)| g != group || v != volume);
         let named = |device: &Device| device.group == group && device.volume == volume;
         for slot in 0..self.slots.len() {
             if self.slots[slot].as_ref().is_some_and(named) {
@@ -102,7 +132,9 @@ impl Attached {
     pub(crate) fn writers(&self, group: usize) -> Vec<&str> {
         let devices = self.slots.iter().flatten();
         let ours = devices.filter(|d| !d.ended && d.place.group == group && !d.place.read_only);
-        ours.map(|device| device.name.as_str()).collect()
+        let held = self.held.iter().filter(|(at, ..)| *at == group);
+        let held = held.map(|(_, _, title)| title.as_str());
+        ours.map(|device| device.name.as_str()).chain(held).collect()
     }
 
     /// All devices of a group, also those that end, as operators know them.
@@ -138,13 +170,25 @@ impl Attached {
     }
 
     /// How a group stands. Readers of what is another thing now are ended.
-    pub(crate) fn role_seen(&mut self, group: usize, primary: bool, driver: &mut dyn Driver) {
+    pub(crate) fn role_seen(&mut self, group: usize, engine: &Engine, driver: &mut dyn Driver) {
+        let primary = engine.is_primary();
+        if self.overtaken.len() <= group {
+            self.overtaken.resize(group + 1, false);
+        }
+        // Who is a secondary, or hands over, lets others write.
+        self.overtaken[group] |= matches!(engine.standing(), "secondary" | "handing" | "closing");
         for slot in 0..self.slots.len() {
             let place = self.slots[slot].as_ref().map(|device| device.place);
             if place.is_some_and(|p| p.group == group && p.read_only && p.aside == primary) {
                 self.end(slot, "the node's role changed", driver);
             }
         }
+    }
+
+    /// Whether others may have written a group since the daemon began. What waits since before it did may go on
+    /// otherwise, once this node is primary.
+    pub(crate) fn is_overtaken(&self, group: usize) -> bool {
+        self.overtaken.get(group).is_some_and(|overtaken| *overtaken)
     }
 
     /// There is a message, or none will come any more.
@@ -167,10 +211,15 @@ impl Attached {
             if device.ended || device.waiting || device.is_full() {
                 break;
             }
-            match device.take(io.pool) {
-                Taken::Message(length) => self.message(slot, length, io),
+            match device.line.take(io.pool) {
+                Taken::Work { unique, work: Work::Zero { extent, punch } } => {
+                    self.zero(slot, unique, extent, punch, io);
+                }
+                Taken::Work { unique, work } => self.begin(slot, unique, work, io),
+                Taken::Answered => {}
                 Taken::Nothing => break,
                 Taken::Starved => {
+                    device.line.hand_over();
                     self.starving.push(slot);
                     return;
                 }
@@ -183,13 +232,14 @@ impl Attached {
     /// Waits for the next message, or lets go of what has ended.
     fn settle(&mut self, slot: usize, driver: &mut dyn Driver) {
         let Some(device) = &mut self.slots[slot] else { return };
+        device.line.hand_over();
         if device.ended {
             if device.requests == 0 {
                 self.slots[slot] = None;
             }
         } else if !device.waiting && !device.is_full() {
             device.waiting = true;
-            let socket = device.channel.socket().clone();
+            let socket = device.line.socket().clone();
             driver.submit(token(Kind::AttachReady, slot, device.epoch), Op::Ready { socket });
         }
     }
@@ -199,7 +249,8 @@ impl Attached {
         if std::mem::replace(&mut device.ended, true) {
             return;
         }
-        driver.cancel(device.channel.socket());
+        device.line.hand_over();
+        driver.cancel(device.line.socket());
         if let Some(gone) = device.gone.take() {
             // Who wanted to know may have stopped listening.
             let _nobody_listens = gone.send(why.to_owned());
@@ -208,18 +259,6 @@ impl Attached {
         self.changed.push(device.place.group);
         if device.requests == 0 {
             self.slots[slot] = None;
-        }
-    }
-
-    fn message(&mut self, slot: usize, length: usize, io: &mut Io<'_>) {
-        let Some(device) = &mut self.slots[slot] else { return };
-        match device.step(length) {
-            Step::Answer(answer) => device.answer(&answer, &[]),
-            Step::Silent => {}
-            Step::Work { unique, work: Work::Zero { extent, punch } } => {
-                self.zero(slot, unique, extent, punch, io);
-            }
-            Step::Work { unique, work } => self.begin(slot, unique, work, io),
         }
     }
 
@@ -249,13 +288,13 @@ impl Attached {
                         let at = self.own(slot, unique, work, extent.length);
                         io.driver.submit(token(Kind::AttachAside, at, 0), op);
                     }
-                    Err(_) => device.answer(&Session::failed(unique, Fault::Invalid), &[]),
+                    Err(_) => device.line.failed(unique, Fault::Invalid),
                 }
                 return;
             }
             Work::Read { extent, .. } => Operation::Read(extent),
             Work::Write { extent, durable } => {
-                let buffer = device.payload(extent.length as usize, io.pool);
+                let buffer = device.line.payload(extent.length as usize, io.pool);
                 let payload = io.groups[group].payloads.insert(buffer);
                 Operation::Write { extent, payload, fua: durable }
             }
@@ -314,16 +353,14 @@ impl Attached {
         let Owner { device: slot, epoch, unique, work, rest, .. } = owner;
         let device = self.device(slot, epoch)?;
         match (answer, data, work, rest) {
-            (Answer::Denied(denial), ..) => {
-                device.answer(&Session::failed(unique, fault(denial)), &[]);
-            }
+            (Answer::Denied(denial), ..) => device.line.failed(unique, fault(denial)),
             (_, Some(data), Work::Read { skip, length, .. }, _) => {
-                device.answer(&Session::done(unique, &work), &data[skip..skip + length]);
+                device.line.done(unique, &work, &data[skip..skip + length]);
             }
             (_, _, Work::Zero { punch, .. }, Some(rest)) => {
                 device.unfinished.push((unique, rest, punch));
             }
-            _ => device.answer(&Session::done(unique, &work), &[]),
+            _ => device.line.done(unique, &work, &[]),
         }
         Some(slot)
     }
@@ -337,13 +374,13 @@ impl Attached {
             (Outcome::Read { buffer, result: Ok(()) }, Work::Read { skip, length, .. })
                 if group.engine.words().consistent =>
             {
-                device.answer(&Session::done(unique, &work), &buffer[skip..skip + length]);
+                device.line.done(unique, &work, &buffer[skip..skip + length]);
             }
             (outcome, _) => {
                 if let Some(error) = outcome.error() {
                     tracing::error!(group = %group.name, %error, "store failed");
                 }
-                device.answer(&Session::failed(unique, Fault::Io), &[]);
+                device.line.failed(unique, Fault::Io);
             }
         }
         self.wake(slot, io);
