@@ -204,7 +204,8 @@ impl Header {
         let durable = r.u64()?;
         zeros(r, CRC_AT - DURABLE_AT - 8)?;
         let image = KeptImage { lineage, head, exact, wrote, alone, at };
-        if !kept && (keeping != 0 || durable != 0 || image != KeptImage::default()) {
+        let blank = keeping == 0 && durable == 0 && image == KeptImage::default();
+        if kept == (keeping == 0) || !(kept || blank) {
             return Err(Short);
         }
         Ok((Self { sequence, keeping: kept.then_some((keeping, image)), durable }, owner))

@@ -30,20 +30,8 @@ impl<D: Driver> Shard<D> {
                     let _gone = reply.send(explain::explanation(&self.groups[index], &self.clock));
                 }
             }
-            Ask::Losing { group, reply } => {
-                if let Some(index) = self.find(&group) {
-                    let _gone = reply.send(explain::losing(&self.groups[index]));
-                }
-            }
-            Ask::ThrowingAway { group, full, reply } => {
-                if let Some(index) = self.find(&group) {
-                    let _gone = reply.send(self.throwing_away(index, full));
-                }
-            }
-            Ask::Reverse { group, full, saved, reply } => {
-                if let Some(index) = self.find(&group) {
-                    self.reverse(index, (full, &saved), reply, now);
-                }
+            loss @ (Ask::Losing { .. } | Ask::ThrowingAway { .. } | Ask::Reverse { .. }) => {
+                self.asked_of_losses(loss, now);
             }
             member @ (Ask::Seat { .. } | Ask::Replace { .. }) => self.asked_of_members(member, now),
             Ask::HookAnswered { group, refused } => {
@@ -91,6 +79,27 @@ impl<D: Driver> Shard<D> {
         match ask {
             Ask::Serve { plan, dice, reply } => self.serve(*plan, dice, reply, now),
             Ask::Release { group, force, reply } => self.release(&group, force, reply, now),
+            _ => {}
+        }
+    }
+
+    fn asked_of_losses(&mut self, ask: Ask, now: Moment) {
+        match ask {
+            Ask::Losing { group, reply } => {
+                if let Some(index) = self.find(&group) {
+                    let _gone = reply.send(explain::losing(&self.groups[index]));
+                }
+            }
+            Ask::ThrowingAway { group, full, reply } => {
+                if let Some(index) = self.find(&group) {
+                    let _gone = reply.send(self.throwing_away(index, full));
+                }
+            }
+            Ask::Reverse { group, full, saved, reply } => {
+                if let Some(index) = self.find(&group) {
+                    self.reverse(index, (full, &saved), reply, now);
+                }
+            }
             _ => {}
         }
     }
