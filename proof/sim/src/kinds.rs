@@ -5,9 +5,9 @@ use crate::scenario::pick;
 use helio_netmodel::Dice;
 
 /// A node whose machine went back to an earlier snapshot.
-const ROLLED_BACK: u32 = 4;
+const ROLLED_BACK: u32 = 8;
 /// A metadata file that came back from a backup, beside a disk that did not.
-const METADATA_RESTORED: u32 = 4;
+const METADATA_RESTORED: u32 = 6;
 /// Another disk in a volume's place.
 const WRONG_DISK: u32 = 3;
 /// A disk that calls flushed what is not; in few stories, since the oracle asks less of them.
