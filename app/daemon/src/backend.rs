@@ -149,7 +149,10 @@ impl Backend for Daemon {
                 Command::SeedEnd { group } => {
                     self.carry_out(group, helio_engine::Command::SeedEnd).await
                 }
-                Command::Apply { dry_run } => self.apply(dry_run).await.map(Reply::Applied),
+                Command::Apply { dry_run } => {
+                    let me = self.myself()?;
+                    to_the_end(async move { me.apply(dry_run).await }).await.map(Reply::Applied)
+                }
                 Command::Attach { group, wish } => {
                     self.known(&group)?;
                     let attaches = Arc::clone(&self.attaches);
@@ -161,7 +164,10 @@ impl Backend for Daemon {
                     let done = to_the_end(async move { attaches.detach(&group, &wish).await });
                     done.await.map(accepted)
                 }
-                Command::Release { group, wish } => self.release(group, wish).await,
+                Command::Release { group, wish } => {
+                    let me = self.myself()?;
+                    to_the_end(async move { me.release(group, wish).await }).await
+                }
                 Command::Attachments => Ok(Reply::Attachments(self.attaches.list().await)),
                 Command::Recorder { group } => {
                     self.known(&group)?;
@@ -184,6 +190,12 @@ impl Backend for Daemon {
 }
 
 impl Daemon {
+    /// This daemon, for work that outlives who asked for it.
+    fn myself(&self) -> Result<Arc<Self>, ApiError> {
+        let gone = || ApiError::new("stopping", "the daemon is stopping", "start it again");
+        self.me.upgrade().ok_or_else(gone)
+    }
+
     /// `force`: who uses an attached volume of the group has errors from then on.
     async fn switch(&self, group: String, force: bool) -> Result<Reply, ApiError> {
         self.known(&group)?;

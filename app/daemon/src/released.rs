@@ -33,7 +33,7 @@ pub(crate) fn load(file: &Path, state: &Path) -> Result<Config, ConfigError> {
                 file.display(),
                 shown.display()
             );
-        } else if let Err(error) = forget(state, &group) {
+        } else if let Err(error) = put_away(state, &group).and_then(|()| forget(state, &group)) {
             tracing::debug!(group, %error, "that it was released stays on record");
         }
     }
@@ -56,6 +56,15 @@ pub(crate) fn note(state: &Path, group: &str) -> io::Result<()> {
     file.write_all(b"released: this node serves the group no more, until `helio adopt`\n")?;
     file.sync_all()?;
     File::open(state.join("groups"))?.sync_all()
+}
+
+/// Metadata that a release was stopped from clearing away does not come back with the group's name.
+fn put_away(state: &Path, group: &str) -> io::Result<()> {
+    let groups = state.join("groups");
+    match fs::rename(groups.join(format!("{group}.meta")), free_name(&groups, group)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// It takes part again.

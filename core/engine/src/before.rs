@@ -271,6 +271,11 @@ impl Keeper {
         self.kept.as_ref().map(|image| (image, !self.damaged))
     }
 
+    /// Only what items are about to overwrite is preserved from here on.
+    pub(crate) fn keep_ahead_no_more(&mut self) {
+        self.whole = false;
+    }
+
     /// Bytes preserved, by whole chunks.
     pub(crate) fn bytes(&self) -> Bytes {
         Bytes(self.preserved.count * CHUNK_BYTES)

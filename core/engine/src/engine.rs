@@ -290,7 +290,7 @@ impl Engine {
         core::mem::swap(&mut self.shared.out, effects);
         self.tell_foreign();
         if let Some(primary) = &mut self.primary {
-            if self.standing.is_leaving_for_good() && !primary.has_lost() {
+            if self.standing.is_leaving_for_good() && primary.lack.is_none() {
                 primary.wait_for_nobody(&mut self.shared);
             }
             primary.readmit(&mut self.shared);

@@ -543,6 +543,10 @@ impl Follower {
 
     /// A flush of our own ended on one volume.
     pub(crate) fn flushed(&mut self, volume: VolumeIndex, outcome: StoreOutcome, s: &mut Shared) {
+        // One that was begun before this node began to follow anew says nothing of what came since.
+        if self.flush.running == 0 {
+            return;
+        }
         self.flush.running -= 1;
         if let StoreOutcome::Failed(fault) = outcome {
             s.warn(format!(

@@ -476,6 +476,10 @@ impl Engine {
     pub(crate) fn lack_unrecorded(&mut self) {
         let Some(primary) = &mut self.primary else { return };
         if primary.has_lost() {
+            // What ends later is denied as well.
+            if let Some(lack) = &mut primary.lack {
+                lack.stage = Stage::Recording(false);
+            }
             primary.deny_all(&mut self.shared);
             return primary.release_front(&mut self.shared);
         }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The queue as the last copy: what was answered, lies on no store of this node, and is not durable at the peer.
 //!
-//! It comes about where the store of a volume was given up (`lose.rs`) and the peer, which holds everything, stops
-//! before its flush: a power cut there takes what only this queue has. While the peer is away such a primary stays
+//! It comes about where this node lacks regions, most of all where the store of a volume was given up (`lose.rs`), and the
+//! peer, which holds everything, stops before its flush: a power cut there takes what only this queue has. While the peer is away such a primary stays
 //! primary. A demotion is refused; one under way goes back. A stop waits for the peer as long as for a queue that
 //! drains, and says what it leaves behind.
 
@@ -16,9 +16,9 @@ use alloc::format;
 use helio_units::{Bytes, Moment};
 
 impl Primary {
-    /// Answered bytes that are durable nowhere and on no store of this node.
+    /// Answered bytes that are durable nowhere: what is lacking here is not made whole by a write that reached the store.
     fn only_queued(&self) -> Bytes {
-        if !self.has_lost() || self.cursors.durable >= self.line.head {
+        if self.lack.is_none() || self.cursors.durable >= self.line.head {
             return Bytes::ZERO;
         }
         let durable = self.cursors.durable;
@@ -27,7 +27,7 @@ impl Primary {
                 && entry.item.kind.changes_data()
                 && entry.answered
                 && !entry.denied
-                && self.is_lost(entry.item.volume)
+                && self.marks.any_stale(entry.item.volume, entry.item.extent)
         });
         only.fold(Bytes::ZERO, |sum, entry| sum + Bytes(entry.item.extent.length))
     }
@@ -100,6 +100,12 @@ impl Engine {
         self.shared
             .warn(format!("stopping without {peer}: up to {bytes} that were answered may be lost"));
         false
+    }
+
+    /// A stop waits for the peer, which is to be sought meanwhile.
+    #[must_use]
+    pub fn stop_wants_peer(&self) -> bool {
+        self.stop_wanted.is_some() && self.stop_until.is_some() && self.primary.is_some()
     }
 
     /// When a stop that waits goes on.

@@ -94,6 +94,27 @@ impl Engine {
         if self.follower.failed.is_none_or(|(failed, _)| failed != volume) {
             return Err(self.not_lost(volume));
         }
+        let (group, peer) = (&self.shared.config.group, &self.shared.config.peer);
+        if self.superblock.wrote || self.superblock.alone {
+            return Err(Refusal::new(
+                "diverged",
+                format!("this node may hold writes of {group} that {peer} never saw"),
+                format!("`helio resolve {group} --discard` saves and gives them up first"),
+            ));
+        }
+        let met = self.met.as_ref().filter(|met| !met.as_source).map(|met| &met.source);
+        let source = self.session.peer().filter(|hello| hello.serving).or(met);
+        if source.is_none_or(|hello| !hello.consistent) {
+            return Err(Refusal::new(
+                "no-whole-copy",
+                format!(
+                    "{peer} was not met with a whole copy of its own: this disk may hold the only one"
+                ),
+                format!(
+                    "bring {peer} back as primary with all of its disks, and let it meet this node"
+                ),
+            ));
+        }
         if self.shared.keeper.failed && self.shared.keeper.kept().is_some() {
             return Err(Refusal::new(
                 "before-failed",
@@ -151,6 +172,8 @@ impl Engine {
             return Ok(None);
         }
         self.follower.lay_down(&mut self.shared);
+        // Nothing of the new disk goes to what was kept of the one before.
+        self.shared.keeper.keep_ahead_no_more();
         self.shared.keeper.forget_parked();
         let failed = self.follower.failed;
         self.follower = Follower::new(self.shared.config.volumes.len(), self.superblock.head);
@@ -201,7 +224,7 @@ impl Engine {
         let text = match &mut self.primary {
             Some(primary) => {
                 let marked = primary.marks.stale_bytes();
-                primary.faulted = None;
+                primary.faulted = primary.faulted.filter(|(failed, _)| *failed != volume);
                 // A flush that failed on the disk that is gone is the peer's to answer still.
                 let failed = primary.line.iter_mut().filter(|entry| {
                     entry.item.volume == volume

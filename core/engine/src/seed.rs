@@ -140,6 +140,10 @@ impl Engine {
             let text = format!("the metadata file of {group} on this node cannot be written");
             return Err(Refusal::new("metadata-failed", text, "mend it and restart the daemon"));
         }
+        // The marks say what is good at the peer alone, and a disk copied from here would be of the rest.
+        if self.is_lacking() {
+            return Err(self.lacks("seed begin"));
+        }
         let known = self.session.peer().is_some_and(|hello| !is_blank(hello));
         let Some(primary) = &mut self.primary else { return Err(self.not_primary("seed begin")) };
         if known || primary.flow.is_some() {
@@ -183,7 +187,7 @@ impl Engine {
         self.seed.beginning = false;
         if let Some(primary) = &mut self.primary {
             // What failed meanwhile is marked, and nobody knows what the store holds there.
-            if primary.faulted.is_none() {
+            if primary.faulted.is_none() && primary.lack.is_none() {
                 primary.mark_for_seed();
             }
             self.shared.cover.marks_moved();

@@ -4,7 +4,6 @@
 use super::device::{Device, Shown};
 use super::kept::Kept;
 use super::nbd::Connection;
-use helio_api::Via;
 use std::path::Path;
 
 /// An attached volume.
@@ -19,11 +18,6 @@ pub(super) enum Front {
 }
 
 impl Front {
-    /// The best way this machine has.
-    pub(super) fn best() -> Via {
-        if helio_attach::ublk::available().is_ok() { Via::Ublk } else { Via::Fuse }
-    }
-
     /// What to use.
     pub(super) fn path(&self) -> &Path {
         match self {

@@ -62,19 +62,22 @@ impl Daemon {
         left: Released,
         keep: bool,
     ) -> Result<Option<PathBuf>, ApiError> {
-        let was = self.config_mut().groups.remove(group);
+        let folder = self.config().groups.get(group).and_then(|group| group.safe_copy_dir.clone());
         let (state, name) = (self.state.clone(), group.to_owned());
-        let folder = was.and_then(|group| group.safe_copy_dir);
         let clearing = move || {
+            // Metadata that outlived the mark would be believed again one day, beside a disk that was written since.
             released::note(&state, &name)?;
+            let folder = folder.unwrap_or_else(|| state.join("groups"));
+            let kept = released::clear(&state, &name, &folder, keep)?;
             for (_, path) in &left.stores {
                 forget_name(path);
                 File::open(path)?.sync_all()?;
             }
-            released::clear(&state, &name, &folder.unwrap_or_else(|| state.join("groups")), keep)
+            Ok(kept)
         };
         let done = tokio::task::spawn_blocking(clearing).await;
         let done = done.unwrap_or_else(|error| Err(std::io::Error::other(error)));
+        self.config_mut().groups.remove(group);
         done.map_err(|error| {
             let text =
                 format!("{group} is released, but its metadata cannot be cleared away: {error}");

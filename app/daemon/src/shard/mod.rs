@@ -298,7 +298,7 @@ impl<D: Driver> Shard<D> {
         if group.stopped {
             return;
         }
-        if !self.stopping {
+        if !self.stopping || group.engine.stop_wants_peer() {
             group.link.dial_if_due(now, &mut self.driver);
         }
         if let Some(figures) = group.link.measure_if_due(now) {

@@ -26,6 +26,15 @@ impl<D: Driver> Shard<D> {
             let remedy = "unmount and disconnect them first, then try again";
             return Err(Refusal::later("in-use", text, remedy));
         }
+        let devices = self.attached.devices(index);
+        if !devices.is_empty() {
+            let text = format!(
+                "{} is attached as {}: what its users hold in their caches would be wrong",
+                group.name,
+                devices.join(", ")
+            );
+            return Err(Refusal::later("in-use", text, "unmount it and `helio detach` it first"));
+        }
         Ok(losing)
     }
 
