@@ -169,11 +169,7 @@ impl Backend for Daemon {
                     to_the_end(async move { me.release(group, wish).await }).await
                 }
                 Command::Attachments => Ok(Reply::Attachments(self.attaches.list().await)),
-                Command::Recorder { group } => {
-                    self.known(&group)?;
-                    let events = self.shard.answer(|reply| Ask::Recorder { group, reply }).await?;
-                    Ok(Reply::Recorder(RecorderDump { events }))
-                }
+                Command::Recorder { group } => self.recorded(group).await.map(Reply::Recorder),
             }
         })
     }
@@ -190,6 +186,12 @@ impl Backend for Daemon {
 }
 
 impl Daemon {
+    async fn recorded(&self, group: String) -> Result<RecorderDump, ApiError> {
+        self.known(&group)?;
+        let events = self.shard.answer(|reply| Ask::Recorder { group, reply }).await?;
+        Ok(RecorderDump { events })
+    }
+
     /// This daemon, for work that outlives who asked for it.
     fn myself(&self) -> Result<Arc<Self>, ApiError> {
         let gone = || ApiError::new("stopping", "the daemon is stopping", "start it again");

@@ -276,14 +276,14 @@ impl Primary {
         };
     }
 
-    /// The peer tells what it holds.
+    /// The peer tells what it holds. `pulls`: this node stays primary, and writes what it lacks.
     ///
     /// # Errors
     /// Nobody asked that; the connection must end.
     pub(crate) fn read_told(
         &mut self,
-        ticket: u64,
-        what: Told,
+        (ticket, what): (u64, Told),
+        pulls: bool,
         s: &mut Shared,
     ) -> Result<(), String> {
         let Some(ask) = self.lack.as_mut().and_then(|lack| lack.asked.remove(&ticket)) else {
@@ -304,6 +304,12 @@ impl Primary {
             }
             (For::Client(id), Told::Bytes(payload)) => s.reply(id, Answer::Read(payload)),
             (For::Client(id), _) => s.reply(id, Answer::Denied(Denial::Store(StoreFault::Io))),
+            (For::Pull(region), what) if !pulls => {
+                self.unclaim(region);
+                if let Told::Bytes(payload) = what {
+                    s.release(payload.id);
+                }
+            }
             (For::Pull(region), Told::Bytes(payload)) => {
                 self.fetched(ticket, Fetched { region, payload: Some(payload) }, s);
             }
@@ -401,7 +407,8 @@ impl Engine {
     pub(crate) fn peer_reading(&mut self, talk: Reading) -> Result<(), String> {
         let result = match (talk, &mut self.primary) {
             (Reading::Told { ticket, what }, Some(primary)) => {
-                primary.read_told(ticket, what, &mut self.shared)
+                let pulls = matches!(self.standing, Standing::Primary);
+                primary.read_told((ticket, what), pulls, &mut self.shared)
             }
             (talk, None) => self.peer_reads.ask(talk, &self.shared),
             (talk, Some(_)) => Err(crate::session::out_of_turn(&Message::Reading(talk))),

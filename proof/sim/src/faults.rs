@@ -427,12 +427,14 @@ impl Driver {
         };
         let serving = serving.unwrap_or(side);
         self.command(cluster, oracle, serving, command);
-        let next = match self.dice.below(3) {
-            0 => Fault::CleanStop(serving),
-            1 => Fault::CleanStop(serving.other()),
+        let next = match self.dice.below(6) {
+            0..4 => Fault::CleanStop(serving),
+            4 => Fault::CleanStop(serving.other()),
             _ => Fault::Cut(Breakage::Reset),
         };
-        let (least, most) = (Duration::from_micros(20), Duration::from_millis(60));
+        // A question is answered sooner than a queue is delivered.
+        let most = if command == Command::Switch { 80 } else { 12 };
+        let (least, most) = (Duration::from_micros(20), Duration::from_millis(most));
         let pause = span(&mut self.dice, least, most);
         self.at(cluster.now() + pause, Act::Break(next));
     }

@@ -110,7 +110,7 @@ const KINDS: [Row; 30] = [
     (Kind::Lease, "lease", 20, &["lease"]),
     (Kind::Seed, "seed", 10, &["seed"]),
     (Kind::Reverse, "reverse", 4, &["reverse"]),
-    (Kind::Haste, "haste", 6, &["haste"]),
+    (Kind::Haste, "haste", 12, &["haste"]),
     (Kind::Replace, "replace", 12, &["disk-replaced-leading", "disk-replaced-following"]),
 ];
 
