@@ -33,7 +33,7 @@ pub mod code {
 
     /// Every code a daemon may send, with the HTTP status it travels with and what it means. A client that meets
     /// another one treats it as "refused".
-    pub const ALL: [(&str, u16, &str); 62] = [
+    pub const ALL: [(&str, u16, &str); 64] = [
         (BAD_REQUEST, 400, "the request cannot be read"),
         (UNKNOWN_GROUP, 404, "no group of that name is configured on this node"),
         ("unknown-volume", 404, "the group has no volume of that name"),
@@ -74,6 +74,8 @@ pub mod code {
         ("not-added", 409, "a group that came into the file cannot be opened; the error says why"),
         ("not-alone", 409, "the volume's group has others, and ends as a whole"),
         ("not-consistent", 409, "what the group lies on here is not a whole and consistent copy"),
+        ("diverged", 409, "this node may hold writes that the other never saw"),
+        ("no-whole-copy", 409, "the other node was not met with a whole copy of its own"),
         ("not-level", 409, "the copies are not equal, or did not become so"),
         ("not-primary", 409, "this node is not primary for the group"),
         ("last-copy", 409, "this node's queue alone is sure to hold what was answered"),
