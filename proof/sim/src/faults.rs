@@ -429,6 +429,7 @@ impl Driver {
         self.command(cluster, oracle, serving, command);
         let next = match self.dice.below(6) {
             0..4 => Fault::CleanStop(serving),
+            _ if command != Command::Switch => Fault::CleanStop(serving),
             4 => Fault::CleanStop(serving.other()),
             _ => Fault::Cut(Breakage::Reset),
         };

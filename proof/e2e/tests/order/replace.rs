@@ -96,7 +96,7 @@ fn a_primary_gets_another_disk_under_its_clients_and_a_restart_opens_it() {
 fn a_primary_that_dies_while_its_new_disk_is_filled_serves_no_byte_of_it() {
     let dice =
         Dice::of_test("a_primary_that_dies_while_its_new_disk_is_filled_serves_no_byte_of_it");
-    let mut pair = serving_from_peer().group_line("resync = { max-rate = \"1MiB/s\" }").start();
+    let mut pair = serving_from_peer().group_line("resync = { max-rate = \"1MiB\" }").start();
     let book = Arc::new(Book::new(dice.seed()));
     begin(&pair, "paris");
     SOME.run(&pair, "paris", &dice.fork(1), &book);
