@@ -7,7 +7,7 @@ use super::{Asked, Key, Oracle, View};
 use crate::promise::{Promise, Violation, hold};
 use helio_engine::{Denial, Operation};
 use helio_twin::{Cluster, Replied, Side, Stamp, places};
-use helio_units::{Mode, RequestId, VolumeIndex};
+use helio_units::{Mode, Moment, RequestId, Sequence, VolumeIndex};
 
 const HERE: usize = 0;
 const THERE: usize = 1;
@@ -30,6 +30,12 @@ impl Oracle {
         hold(asked.side == side && cluster.node(side).is_up(), Promise::AnsweredOnce, || {
             format!("request {} was put to {} and {side} answers it", request.0, asked.side)
         })?;
+        let zeros = matches!(asked.operation, Operation::Zero { .. } | Operation::Discard { .. });
+        if zeros && asked.at_store && !asked.sent {
+            let engine = cluster.node(side).engine.as_ref();
+            let head = engine.map_or(Sequence::ZERO, |e| e.status(Moment::ZERO).cursors.head);
+            self.unsent.push((head, asked.clone()));
+        }
         let promised = Mode::ALL.into_iter().find(|m| before.promises(*m) && after.promises(*m));
         let mode = if self.lacks_regions(side) { Some(Mode::Sync) } else { promised };
         match (answer, asked.operation) {

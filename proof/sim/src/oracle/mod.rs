@@ -32,7 +32,7 @@ fn key(generation: Generation) -> Key {
 }
 
 /// A request that was put to a node and not answered.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Asked {
     side: Side,
     volume: VolumeIndex,
@@ -106,6 +106,8 @@ impl View {
 pub(crate) struct Oracle {
     serial: Serial,
     asked: BTreeMap<RequestId, Asked>,
+    /// Zeros that were answered before they were sent, each with the last item of its node's line then.
+    unsent: Vec<(Sequence, Asked)>,
     histories: BTreeMap<Key, History>,
     /// A primary that goes on in another generation goes on in the same history.
     same_history: BTreeMap<Key, Key>,
@@ -149,6 +151,7 @@ impl Oracle {
         let mut oracle = Self {
             serial: 0,
             asked: BTreeMap::new(),
+            unsent: Vec::new(),
             histories: BTreeMap::new(),
             same_history: BTreeMap::new(),
             copies: [Copy::default(), Copy::default()],
@@ -305,6 +308,27 @@ impl Oracle {
         }
         self.promoting[side.index()] = None;
         self.asked.retain(|_, asked| asked.side != side);
+        self.unsent.retain(|(_, asked)| asked.side != side);
+    }
+
+    /// Whether an item of zeros is of a request that was answered before it was sent, and not of one alike that waits.
+    fn was_answered(
+        &mut self,
+        side: Side,
+        (volume, first, stamps): (VolumeIndex, u32, &[Stamp]),
+        sent_as: Option<Sequence>,
+    ) -> bool {
+        let Some(at) = sent_as.filter(|_| stamps.first() == Some(&Stamp::ZEROS)) else {
+            return false;
+        };
+        let is_it = |(head, asked): &(Sequence, Asked)| {
+            at > asked.behind && at <= *head && asked.is_zero(side, volume, first, stamps.len())
+        };
+        let found = self.unsent.iter().position(is_it);
+        found.is_some_and(|n| {
+            self.unsent.remove(n);
+            true
+        })
     }
 
     /// A primary sends a change, or issues it to its own store, whichever comes first: that is the order of the bytes.
@@ -317,6 +341,9 @@ impl Oracle {
         sent_as: Option<Sequence>,
     ) -> Result<(), Violation> {
         let at_store = sent_as.is_none();
+        if self.was_answered(side, (volume, first, stamps), sent_as) {
+            return Ok(());
+        }
         let at = self.copies[side.index()].generation;
         let stamp = stamps.first().copied().unwrap_or_default();
         let asked = if stamp == Stamp::ZEROS {
