@@ -8,7 +8,6 @@ mod common;
 mod databases;
 mod ends;
 mod filesystems;
-mod freeze;
 mod hardships;
 mod images;
 mod lacking;
