@@ -6,8 +6,9 @@
                       flushes of either node's metadata file per 100 data writes, and of a primary that only logs
   restart             a 10 TiB sparse volume: from the start of the primary's daemon to the first read and write served,
                       its peer being there, after a clean stop and after SIGKILL
-  memory              the daemon of a primary that logs, alone: 10 TiB against 1 GiB, fresh and with a write in every
-                      2032 MiB, so that every page of marks has one of its own
+  memory              the daemon of a primary that logs, once its pair was level (before that one word stands for all
+                      marks): 10 TiB against 1 GiB, without a mark and with one in every 2032 MiB, so that every page
+                      of marks is there
 
 Metadata writes are what `helio status --json` counts (`metadata`). Where a sparse pair does not become level within
 --patience seconds, its figures are those of logging alone, and the table says so. Build first:
@@ -120,7 +121,10 @@ class Bench:
     def memory(self):
         figures = {}
         for name, size in (("small", GIB), ("large", LARGE)):
-            self.alone(size)
+            if not self.pair(size):
+                raise Failed(f"{size >> 30} GiB did not become level: give it more --patience")
+            self.helio.ask("log", "db")
+            self.control("paris").wait("logging", lambda group: group["state"] == "logging", 30)
             figures[f"{name} fresh"] = resident(self.paris)
             client = Nbd(self.stage.path("paris/nbd.sock"), "db/data")
             client.write_all((at, b"x" * 4096) for at in range(0, size, 2032 << 20))

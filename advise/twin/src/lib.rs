@@ -8,6 +8,8 @@
 //! Content is a [`Stamp`] per block of [`BLOCK`] bytes, so that "which write is this" is a comparison and never a
 //! guess. Everything is aligned to blocks; shorter requests are the business of the stores themselves.
 //!
+//! A [`Pair`] is the same without content, for forecasts: see `lean`.
+//!
 //! Absent on purpose: clocks, threads, files, sockets.
 
 mod before;
@@ -17,6 +19,7 @@ mod cluster;
 mod digest;
 mod disk;
 mod happening;
+mod lean;
 mod metadata;
 mod node;
 mod perform;
@@ -31,6 +34,10 @@ pub use clock::Clock;
 pub use cluster::Cluster;
 pub use disk::{Disk, Latency, StoreVerb};
 pub use happening::{Died, Happening, Replied};
+pub use lean::{
+    DiskModel, Figures, LinkModel, Outcome, Pair, PairConfig, Processor, Run, Sample, ServiceTime,
+    Spread, Stuck, Transport,
+};
 pub use metadata::{Metadata, MetadataBytes, MetadataFault};
 pub use node::{Node, Side};
 pub use pool::Pool;

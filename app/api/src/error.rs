@@ -33,7 +33,7 @@ pub mod code {
 
     /// Every code a daemon may send, with the HTTP status it travels with and what it means. A client that meets
     /// another one treats it as "refused".
-    pub const ALL: [(&str, u16, &str); 64] = [
+    pub const ALL: [(&str, u16, &str); 67] = [
         (BAD_REQUEST, 400, "the request cannot be read"),
         (UNKNOWN_GROUP, 404, "no group of that name is configured on this node"),
         ("unknown-volume", 404, "the group has no volume of that name"),
@@ -94,6 +94,9 @@ pub mod code {
         ("seeding", 409, "a disk is being shipped to the other node"),
         ("peer-is-primary", 409, "the other node is primary"),
         ("peer-refuses", 409, "the other node does not agree"),
+        ("tracing", 409, "what applications ask of the group is recorded already"),
+        ("not-tracing", 409, "what applications ask of the group is not recorded"),
+        ("bad-trace", 409, "the recording cannot have such a file or bound; the error says why"),
         ("verifying", 409, "the group is being verified already"),
         (
             "verify-stopped",

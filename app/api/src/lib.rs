@@ -18,6 +18,7 @@ mod queue;
 mod request;
 mod roles;
 mod status;
+mod trace;
 mod verify;
 mod wire;
 
@@ -39,4 +40,5 @@ pub use status::{
     GroupStatus, Io, LeaseStatus, ModeStatus, Protected, SafeCopyStatus, SeedingStatus, Status,
     VolumeStatus,
 };
+pub use trace::{TraceRequest, TraceStatus};
 pub use verify::{Verified, VerifyRequest, VerifyRun, VerifyStatus};

@@ -10,7 +10,7 @@ use crate::{
     Accepted, ApiError, ApplyReply, ApplyRequest, AttachRequest, Attachment, Attachments,
     DetachRequest, EventsRequest, Explanation, MemberReplaceRequest, ModeRequest, PromoteRequest,
     QueueReply, QueueRequest, RecorderDump, ReleaseRequest, ResolveRequest, ReverseRequest, Status,
-    SwitchRequest, UpdateRequest, VerifyRequest,
+    SwitchRequest, TraceRequest, UpdateRequest, VerifyRequest,
 };
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
@@ -142,6 +142,7 @@ fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
         Operation::Detach => types.request::<DetachRequest>(),
         Operation::Switch => types.request::<SwitchRequest>(),
         Operation::Release => types.request::<ReleaseRequest>(),
+        Operation::TraceStart => types.request::<TraceRequest>(),
         Operation::Apply => types.request::<ApplyRequest>(),
         Operation::Status
         | Operation::Group
@@ -156,6 +157,7 @@ fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
         | Operation::VerifyStop
         | Operation::SeedBegin
         | Operation::SeedEnd
+        | Operation::TraceStop
         | Operation::Attachments
         | Operation::Document => None,
     }
@@ -189,6 +191,8 @@ fn reply(operation: Operation, types: &mut Types) -> Value {
         | Operation::SeedBegin
         | Operation::SeedEnd
         | Operation::Detach
+        | Operation::TraceStart
+        | Operation::TraceStop
         | Operation::Release => types.reply::<Accepted>(),
         Operation::Attach => types.reply::<Attachment>(),
         Operation::Attachments => types.reply::<Attachments>(),

@@ -66,6 +66,10 @@ pub enum Operation {
     Detach,
     /// Give the stores of a group back.
     Release,
+    /// Record what applications ask.
+    TraceStart,
+    /// Record no more.
+    TraceStop,
     /// Show what is attached.
     Attachments,
     /// Read the file again.
@@ -76,7 +80,7 @@ pub enum Operation {
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 30] = [
         Self::Status,
         Self::Group,
         Self::Recorder,
@@ -102,6 +106,8 @@ impl Operation {
         Self::Attach,
         Self::Detach,
         Self::Release,
+        Self::TraceStart,
+        Self::TraceStop,
         Self::Attachments,
         Self::Apply,
         Self::Document,
@@ -136,6 +142,8 @@ impl Operation {
             Self::Attach => paths::ATTACH,
             Self::Detach => paths::DETACH,
             Self::Release => paths::RELEASE,
+            Self::TraceStart => paths::TRACE_START,
+            Self::TraceStop => paths::TRACE_STOP,
             Self::Attachments => paths::ATTACHMENTS,
             Self::Apply => paths::APPLY,
             Self::Document => paths::DOCUMENT,
@@ -173,6 +181,8 @@ impl Operation {
             | Self::Attach
             | Self::Detach
             | Self::Release
+            | Self::TraceStart
+            | Self::TraceStop
             | Self::Apply => Method::Post,
         }
     }
@@ -206,6 +216,8 @@ impl Operation {
             Self::Attach => "attach",
             Self::Detach => "detach",
             Self::Release => "release",
+            Self::TraceStart => "trace-start",
+            Self::TraceStop => "trace-stop",
             Self::Attachments => "attachments",
             Self::Apply => "apply",
             Self::Document => "document",
@@ -263,6 +275,10 @@ impl Operation {
             Self::Release => {
                 "End a group on this node and give its stores back as they are, without a trace of it."
             }
+            Self::TraceStart => {
+                "Record into a file what applications ask of the group's volumes, without their data."
+            }
+            Self::TraceStop => "End the recording; answered when its file is whole.",
             Self::Attachments => "Show the volumes that are devices of this machine, or are to be.",
             Self::Apply => {
                 "Read the configuration file again and change what can change while running."

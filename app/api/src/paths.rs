@@ -53,6 +53,10 @@ pub const ATTACH: &str = "/v1/groups/{group}/attach";
 pub const DETACH: &str = "/v1/groups/{group}/detach";
 /// POST [`ReleaseRequest`](crate::ReleaseRequest): give the stores of a group back; [`Accepted`](crate::Accepted).
 pub const RELEASE: &str = "/v1/groups/{group}/release";
+/// POST [`TraceRequest`](crate::TraceRequest): record what applications ask; [`Accepted`](crate::Accepted) when it began.
+pub const TRACE_START: &str = "/v1/groups/{group}/trace/start";
+/// POST without a body: record no more; [`Accepted`](crate::Accepted) when the file is whole.
+pub const TRACE_STOP: &str = "/v1/groups/{group}/trace/stop";
 /// GET: [`Attachments`](crate::Attachments) of every group.
 pub const ATTACHMENTS: &str = "/v1/attachments";
 /// POST [`ApplyRequest`](crate::ApplyRequest): read the file again; [`ApplyReply`](crate::ApplyReply).

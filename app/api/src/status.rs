@@ -5,6 +5,7 @@ use crate::flow::{
     CounterStatus, CursorStatus, LagStatus, MetadataStatus, QueueStatus, SyncStatus, ThrottleStatus,
 };
 use crate::peer::PeerStatus;
+use crate::trace::TraceStatus;
 use crate::verify::{Verified, VerifyStatus};
 use crate::wire;
 use helio_units::{Bytes, Items, Mode, Role, Sequence, State, WallTime};
@@ -93,6 +94,9 @@ pub struct GroupStatus {
     /// What is known of verifies.
     #[serde(default)]
     pub verify: VerifyStatus,
+    /// A recording of what applications ask, under way or ended.
+    #[serde(default)]
+    pub trace: Option<TraceStatus>,
     /// What was done since the daemon started.
     pub counters: CounterStatus,
     /// What keeping it durable cost.

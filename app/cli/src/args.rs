@@ -10,7 +10,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 mod adopt;
+mod forecast;
+mod lab;
+mod plan;
+mod trace;
 pub use adopt::Adoption;
+pub use forecast::Forecast;
+pub use lab::{Common, Link, Meeting, Primary, Search, Standby, Trial};
+pub use plan::{Calculator, MarksPlan, PlanVerb, QueuePlan, Window};
+pub use trace::{Trace, TraceFormat};
 
 /// Mirrors block volumes between two hosts, synchronously or not, over any distance, without a kernel module.
 #[derive(Debug, Parser)]
@@ -383,11 +391,30 @@ pub enum Verb {
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,
     },
+    /// Record what applications ask of volumes, and tell what a recording comes to.
+    Trace {
+        /// What to do.
+        #[command(subcommand)]
+        verb: Trace,
+    },
+    /// Plan a mirror: what links, disks, queues and maps come to, by the formulas of the systems it comes from.
+    Plan {
+        /// What to plan.
+        #[command(subcommand)]
+        verb: PlanVerb,
+    },
     /// Tools to try links.
     Lab {
         /// Which tool.
         #[command(subcommand)]
         tool: Lab,
+    },
+    /// Measure a link as IBM's HADR simulator does, with its options and its output; without any, all are listed.
+    #[command(disable_help_flag = true)]
+    Simhadr {
+        /// Its options, as in -role primary -lhost HOST -lport PORT -rhost HOST -rport PORT.
+        #[arg(value_name = "OPTION", trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<String>,
     },
 }
 
@@ -550,6 +577,14 @@ pub enum Lab {
     /// Lay a line between two network namespaces, below TCP, so that windows, loss and congestion show; needs root.
     /// Reads commands (cut, heal, rtt, rate, loss, stats, ...) on its input.
     Wan(Wan),
+    /// Measure a link with the traffic of a mode: rate, latency, jitter, loss, congestion; start both ends, either first.
+    Link {
+        /// Which end.
+        #[command(subcommand)]
+        end: Link,
+    },
+    /// Find the socket buffer a link needs, by doubling it until throughput no longer improves.
+    Search(Search),
 }
 
 /// What an emulated link is like.

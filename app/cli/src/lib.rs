@@ -11,12 +11,14 @@ mod key;
 mod lab;
 mod manual;
 mod metadata;
+mod plan;
 mod progress;
 mod queue;
 mod quickstart;
 mod render;
 mod roles;
 mod signals;
+mod trace;
 mod verbs;
 mod verify;
 mod wait;
@@ -30,6 +32,9 @@ use std::process::ExitCode;
 /// Runs the command line this process was given.
 #[must_use]
 pub fn main() -> ExitCode {
+    if let Some(code) = helio_daemon::settled() {
+        return code;
+    }
     match run(Cli::parse().verb) {
         Ok(code) => code,
         Err(error) => verbs::explain(&error),
@@ -100,8 +105,19 @@ fn run(verb: Verb) -> Result<ExitCode> {
         Verb::Key { verb: Key::New { out, state } } => key::new(out, &state),
         Verb::Key { verb: Key::Show { file, state } } => key::show(file, &state),
         Verb::Quickstart { from, keep } => quickstart::run(from.as_deref(), keep),
-        Verb::Lab { tool: Lab::Relay { listen, to, line } } => lab::relay(listen, to, line.into()),
-        Verb::Lab { tool: Lab::Wan(wan) } => lab::wan(wan),
+        Verb::Trace { verb } => trace::run(verb),
+        Verb::Plan { verb } => plan::run(verb),
+        Verb::Lab { tool } => of_lab(tool),
+        Verb::Simhadr { options } => lab::simhadr(&options),
+    }
+}
+
+fn of_lab(tool: Lab) -> Result<ExitCode> {
+    match tool {
+        Lab::Relay { listen, to, line } => lab::relay(listen, to, line.into()),
+        Lab::Wan(wan) => lab::wan(wan),
+        Lab::Link { end } => lab::link(end),
+        Lab::Search(search) => lab::search(search),
     }
 }
 

@@ -57,6 +57,7 @@ fn group(g: &GroupStatus, now: WallTime) -> String {
         line(&mut out, "seeding", &text);
     }
     verify::lines(&mut out, g);
+    trace(&mut out, g, now);
     peer(&mut out, g, now);
     lease(&mut out, g);
     for v in &g.volumes {
@@ -168,6 +169,27 @@ fn lease(out: &mut String, g: &GroupStatus) {
         format!("granted {ends}: until then nothing is answered without {}", g.peer.name)
     };
     line(out, "lease", &text);
+}
+
+fn trace(out: &mut String, g: &GroupStatus, now: WallTime) {
+    let Some(t) = &g.trace else { return };
+    let dropped = match t.dropped.0 {
+        0 => String::new(),
+        _ => format!(", {} not recorded", t.dropped),
+    };
+    let count = format!("{} requests{dropped}", t.requests);
+    let text = match &t.ended {
+        Some(why) => format!("ended, as {why}: {count}, {} in {}", t.bytes, t.file),
+        None => {
+            let until = t.until_ms.map(|at| format!(", until {at}")).unwrap_or_default();
+            let since = ago(t.since_ms, now);
+            format!(
+                "recording for {since}{until}: {count}, {} of {} in {}",
+                t.bytes, t.limit_bytes, t.file
+            )
+        }
+    };
+    line(out, "trace", &text);
 }
 
 fn buffer(b: BufferStatus) -> String {

@@ -7,6 +7,7 @@ mod member;
 mod queue;
 mod release;
 mod roles;
+mod trace;
 mod verify;
 
 use crate::attach::Attaches;
@@ -15,6 +16,7 @@ use crate::control::{Answering, Backend, Command, EventStream, Reply};
 use crate::errands::RunningErrands;
 use crate::events::Hub;
 use crate::shard::{Ask, Clock};
+use crate::trace::Traces;
 use crate::trust::Trusted;
 use helio_api::{Accepted, ApiError, EventsRequest, RecorderDump, Status, code};
 use helio_driver::Waker;
@@ -96,6 +98,7 @@ pub(crate) struct Daemon {
     pub(crate) shard: ShardHandle,
     pub(crate) hub: Arc<Hub>,
     pub(crate) attaches: Arc<Attaches>,
+    pub(crate) traces: Traces,
     pub(crate) started: Instant,
     /// What the shard runs on.
     pub(crate) driver: &'static str,
@@ -168,6 +171,8 @@ impl Backend for Daemon {
                     let me = self.myself()?;
                     to_the_end(async move { me.release(group, wish).await }).await
                 }
+                Command::TraceStart { group, wish } => self.start_trace(group, wish).await,
+                Command::TraceStop { group } => self.stop_trace(group).await,
                 Command::Attachments => Ok(Reply::Attachments(self.attaches.list().await)),
                 Command::Recorder { group } => self.recorded(group).await.map(Reply::Recorder),
             }
@@ -237,6 +242,7 @@ impl Daemon {
         }
         let mut groups = self.shard.answer(|reply| Ask::Status { reply }).await?;
         groups.retain(|g| group.as_ref().is_none_or(|wanted| *wanted == g.name));
+        groups.iter_mut().for_each(|g| g.trace = self.traces.status(&g.name));
         Ok(Status {
             node: self.node.clone(),
             version: env!("CARGO_PKG_VERSION").into(),

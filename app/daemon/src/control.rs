@@ -26,7 +26,7 @@ use helio_api::{
     Accepted, ApiError, ApplyReply, ApplyRequest, AttachRequest, Attachment, Attachments,
     DetachRequest, EventsRequest, Explanation, MemberReplaceRequest, ModeRequest, Operation,
     PromoteRequest, QueueReply, QueueRequest, RecorderDump, ReleaseRequest, ResolveRequest,
-    ReverseRequest, Status, SwitchRequest, UpdateRequest, VerifyRequest, code,
+    ReverseRequest, Status, SwitchRequest, TraceRequest, UpdateRequest, VerifyRequest, code,
 };
 use helio_units::Mode;
 pub(crate) use remote::Remote;
@@ -185,6 +185,18 @@ pub enum Command {
         /// What of it, and how firmly.
         wish: ReleaseRequest,
     },
+    /// Record what applications ask.
+    TraceStart {
+        /// Of which group.
+        group: String,
+        /// Where, and how much.
+        wish: TraceRequest,
+    },
+    /// Record no more.
+    TraceStop {
+        /// Of which group.
+        group: String,
+    },
     /// Show what is attached.
     Attachments,
     /// Read the configuration again.
@@ -304,6 +316,8 @@ fn handler(operation: Operation) -> MethodRouter<Arc<dyn Backend>> {
         Operation::Attach => post(attach),
         Operation::Detach => post(detach),
         Operation::Release => post(release),
+        Operation::TraceStart => post(start_trace),
+        Operation::TraceStop => post(|s, p| on_group(s, p, |group| Command::TraceStop { group })),
         Operation::Attachments => {
             get(|State(b): Shared| async move { ask(b, Command::Attachments).await })
         }
@@ -388,6 +402,10 @@ async fn detach(State(b): Shared, path: Named, Wish(wish): Wish<DetachRequest>) 
 
 async fn release(State(b): Shared, path: Named, Wish(wish): Wish<ReleaseRequest>) -> Answered {
     ask(b, Command::Release { group: named(path)?, wish }).await
+}
+
+async fn start_trace(State(b): Shared, path: Named, Wish(wish): Wish<TraceRequest>) -> Answered {
+    ask(b, Command::TraceStart { group: named(path)?, wish }).await
 }
 
 async fn apply(State(b): Shared, Wish(wish): Wish<ApplyRequest>) -> Answered {

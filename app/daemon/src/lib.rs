@@ -18,6 +18,7 @@ mod released;
 mod saved;
 pub mod sealed;
 mod shard;
+mod trace;
 mod trust;
 mod verified;
 
@@ -40,6 +41,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use trace::Traces;
 use trust::Trusted;
 
 /// How long a shard looks for work before it sleeps where the file names no time: see docs/design/driver.md.
@@ -124,6 +126,7 @@ pub fn run(options: &Options) -> Result<()> {
     let attaches = Attaches::new(&state.path, &view.node.devices, handle.clone())?;
     let backend = Arc::new_cyclic(|me| Daemon {
         attaches: Arc::new(attaches),
+        traces: Traces::default(),
         node: name.clone(),
         config_path: options.config.clone(),
         config: RwLock::new(config),
@@ -164,7 +167,7 @@ fn serve(
         let shard_ended = tokio::task::spawn_blocking(move || running.join());
         tokio::pin!(shard_ended);
         let (stop, stopping) = watch::channel(false);
-        let attaches = Arc::clone(&backend.attaches);
+        let (attaches, traces) = (Arc::clone(&backend.attaches), Arc::clone(&backend));
         let (limits, hub) = (control::Limits::default(), Arc::clone(&backend.hub));
         let mut serving = JoinSet::new();
         let daemon = errands::begin(errands, &backend);
@@ -186,6 +189,7 @@ fn serve(
             }
         };
         attaches.abandon().await;
+        traces.traces.end().await;
         hub.end(Clock::wall_now());
         drop(stop);
         errands::end(daemon).await;
@@ -209,6 +213,12 @@ fn serve(
             Err(anyhow!("the shard ended by a mistake of ours: {}", text.unwrap_or_default()))
         }
     }
+}
+
+/// Flushes a device, where a daemon started this process for that and nothing else.
+#[must_use]
+pub fn settled() -> Option<std::process::ExitCode> {
+    helio_attach::settle::asked()
 }
 
 /// Waits for SIGTERM or SIGINT.

@@ -24,6 +24,13 @@ pub const QUEUE_PRODUCTS: u64 = 4;
 /// A shorter round trip counts as this one: what is sent waits for the peer's store too, however near it is.
 pub(crate) const QUEUE_ROUND_TRIP_MIN: Duration = Duration::from_millis(10);
 
+/// The bound an automatic queue grows to on a link like that.
+#[must_use]
+pub fn automatic_bound(rate: Rate, round_trip: Duration) -> Bytes {
+    let products = rate.bytes_in(round_trip.max(QUEUE_ROUND_TRIP_MIN)) * QUEUE_PRODUCTS;
+    products.max(QUEUE_BYTES_SNDR).min(QUEUE_BYTES_MOST)
+}
+
 /// What happens to a write when the queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenFull {

@@ -3,8 +3,9 @@
 //!
 //! The source asks ahead, in a bounded window; the target reads without any gate and answers in the order it was
 //! asked, every question exactly once. So the source knows which answer belongs to which question, even where a
-//! stream ended between the two. Nothing is read before the stream is adopted: from then on only items of the line
-//! change the image, so that a digest that went stale can only make the source ship too much.
+//! stream ended between the two. Nothing is read before the stream is adopted and what was received before it is
+//! applied: from then on only its own items change the image, so that a digest that went stale can only make the source
+//! ship too much. (An item of before may have failed at the source: its image is the one without it.)
 
 use crate::effect::StoreOp;
 use crate::event::StoreOutcome;

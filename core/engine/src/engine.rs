@@ -260,15 +260,16 @@ impl Engine {
             (Purpose::Verify(check), Some(primary)) => primary.verify_done(check, outcome, s),
             (Purpose::Survey(id), Some(primary)) => primary.surveyed(id, outcome, s),
             (
-                Purpose::Local(_)
+                left @ (Purpose::Local(_)
                 | Purpose::Copy(_)
                 | Purpose::Survey(_)
                 | Purpose::Verify(_)
+                | Purpose::Compare(_)
                 | Purpose::Pull(_)
-                | Purpose::Pulled(..),
+                | Purpose::Pulled(..)),
                 None,
             ) => {
-                panic!("a primary left with work under way")
+                panic!("a primary left with work under way: {left:?}")
             }
             (Purpose::Apply(at), _) => self.follower.applied(at, outcome, s),
             (Purpose::Empty(ask), _) => self.teller.looked(ask, &outcome, s),
@@ -277,6 +278,7 @@ impl Engine {
             (Purpose::Flush(_), Some(_)) => self.leave_flushed(outcome),
             (Purpose::Cover(volume), _) => self.cover_flushed(volume, &outcome),
             (Purpose::PeerRead(read), _) => self.peer_reads.read(read, outcome, s),
+            (Purpose::Compare(claim), Some(primary)) => primary.compared(claim, outcome, s),
             (Purpose::Pull(ticket), Some(primary)) => primary.pull_written(ticket, outcome, s),
             (Purpose::Pulled(volume, round), Some(primary)) => {
                 primary.pulled_flushed((volume, round), outcome, s);
@@ -349,7 +351,9 @@ impl Engine {
         }
         let tells = self.follower.is_following() || self.is_blank();
         if tells && self.follower.failed.is_none() {
-            self.teller.serve(&mut self.shared);
+            if self.follower.is_settled() {
+                self.teller.serve(&mut self.shared);
+            }
             self.peer_reads.serve(self.follower.completed, &mut self.shared);
         } else if self.follower.is_deaf() {
             self.teller.decline(&mut self.shared);

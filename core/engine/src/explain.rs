@@ -79,7 +79,7 @@ const WORDS: [(&str, &str, &str, &str); 20] = [
     ),
     (
         "both-crashed",
-        "{target} was primary and crashed, and {source} had restarted before it took over: {source} may have lost what \
+        "{target} was primary, and {source} restarted before it took over: {source} may have lost what \
          it had confirmed and nobody had flushed",
         "nothing travels; {source} goes on serving",
         "`helio resolve {group} --discard {target}` on {target} shows, saves and gives up what only it holds; or promote {target} instead",

@@ -133,6 +133,8 @@ pub(crate) struct Follower {
     pub(crate) streaming: bool,
     /// A stream began on this connection. Before that our cursors may belong to another line than the peer's.
     begun: bool,
+    /// What was received before it is no part of it, whatever its source believes of that.
+    before: Sequence,
     /// A start was refused, or applying stopped for want of room: what is still on its way is not taken.
     deaf: bool,
 }
@@ -161,6 +163,7 @@ impl Follower {
             unsure: true,
             streaming: false,
             begun: false,
+            before: Sequence::ZERO,
             deaf: false,
         }
     }
@@ -176,6 +179,7 @@ impl Follower {
             && self.starting.is_none()
             && start.from == self.received.next()
         {
+            self.before = self.received;
             self.announce_all();
             return;
         }
@@ -245,6 +249,7 @@ impl Follower {
         let at = Sequence(start.from.0 - 1);
         self.adopting = false;
         self.streaming = true;
+        self.before = Sequence::ZERO;
         self.received = at;
         self.completed = at;
         self.durable = at;
@@ -350,6 +355,11 @@ impl Follower {
     /// A stream began on this connection.
     pub(crate) fn is_begun(&self) -> bool {
         self.begun
+    }
+
+    /// Only items of this stream change the image from here on: what was received before it is applied.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.completed >= self.before
     }
 
     /// Everything received is applied and durable.

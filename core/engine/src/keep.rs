@@ -313,6 +313,7 @@ impl Engine {
             Some(primary) => {
                 // What the store holds of what it had completed is unknown from here on.
                 primary.marks.stale_all();
+                primary.distrusted.insert(volume);
                 primary.flush_failed = true;
                 self.shared.cover.marks_moved();
                 primary.fault(volume, fault, &mut self.shared);

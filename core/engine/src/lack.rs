@@ -17,9 +17,11 @@
 //! for it fails at last; nothing is answered alone.
 
 use crate::ack::Local;
+use crate::compare::{Attempt, Claim};
 use crate::effect::{Answer, StoreOp};
 use crate::engine::Engine;
 use crate::event::{CommandId, StoreOutcome};
+use crate::guess::Guess;
 use crate::marks::Region;
 use crate::peer_read::{ASKED_BYTES_MAX, ASKED_MAX};
 use crate::primary::Primary;
@@ -52,7 +54,7 @@ pub(crate) enum For {
     /// A client reads.
     Client(RequestId),
     /// The puller.
-    Pull(Region),
+    Pull(Claim),
 }
 
 /// A question to the peer.
@@ -65,10 +67,12 @@ pub(crate) struct Ask {
     pub(crate) after: Sequence,
 }
 
-/// A region that the peer told: at the gate, or being written here.
+/// Bytes of a region that the peer told: at the gate, or being written here.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fetched {
-    pub(crate) region: Region,
+    pub(crate) claim: Claim,
+    pub(crate) volume: VolumeIndex,
+    pub(crate) extent: Extent,
     pub(crate) payload: Option<Payload>,
 }
 
@@ -85,6 +89,8 @@ pub(crate) struct Reversal {
 pub(crate) struct Lack {
     pub(crate) stage: Stage,
     pub(crate) reversal: Option<Reversal>,
+    /// It began with a reversal: the line before is nobody's.
+    pub(crate) reverses: bool,
     /// Volumes whose own store failed and is given up.
     pub(crate) lost: BTreeSet<VolumeIndex>,
     /// What became lacking last is not kept as marks yet.
@@ -101,8 +107,18 @@ pub(crate) struct Lack {
     pub(crate) next: Region,
     /// Counts how often everything was flushed.
     round: u32,
-    /// Regions being pulled, and whether a write touched them since they were asked for.
-    pub(crate) claims: BTreeMap<Region, bool>,
+    /// Flushes of any round that did not end.
+    flushes: u32,
+    /// Regions being pulled.
+    pub(crate) claims: BTreeMap<Region, Attempt>,
+    /// Of which the peer was asked for digests, in the order of its answers (`compare.rs`).
+    pub(crate) comparing: VecDeque<Claim>,
+    /// How many are being read here to compare.
+    pub(crate) reading: u32,
+    /// What was found to differ and was not asked for yet: no more than the regions being pulled hold.
+    pub(crate) pulls: VecDeque<Ask>,
+    /// Whether to compare at all.
+    pub(crate) guess: Guess,
     /// Pulling stopped at an error, until an operator says update.
     pub(crate) halted: bool,
     /// The peer could not read what was asked: not before then again.
@@ -117,6 +133,7 @@ impl Lack {
         Self {
             stage: Stage::Recording(false),
             reversal,
+            reverses: reversal.is_some(),
             lost: BTreeSet::new(),
             unkept: false,
             waiting: VecDeque::new(),
@@ -127,7 +144,12 @@ impl Lack {
             pulling: Bytes::ZERO,
             next: Region::default(),
             round: 0,
+            flushes: 0,
             claims: BTreeMap::new(),
+            comparing: VecDeque::new(),
+            reading: 0,
+            pulls: VecDeque::new(),
+            guess: Guess::default(),
             halted: false,
             rests_until: Moment::ZERO,
             parted_at: None,
@@ -148,9 +170,10 @@ impl Lack {
     /// No client waits for the peer's word about a read, and nothing is being written here.
     pub(crate) fn is_quiet(&self) -> bool {
         let reads = |ask: &Ask| matches!(ask.goal, For::Client(_));
-        let flushing = matches!(self.stage, Stage::Flushing(..));
+        // A store that is lost meanwhile ends the round, and not its flushes.
+        let flushing = self.flushes > 0;
         let reading = !self.waiting.is_empty() || self.asked.values().any(reads);
-        !reading && self.fetched.is_empty() && !flushing
+        !reading && self.reading == 0 && self.fetched.is_empty() && !flushing
     }
 }
 
@@ -231,11 +254,16 @@ impl Primary {
         let whole = self.marks.none_stale();
         match lack.stage {
             Stage::Serving
-                if whole && lack.is_quiet() && lack.asked.is_empty() && lack.claims.is_empty() =>
+                if whole
+                    && lack.is_quiet()
+                    && lack.asked.is_empty()
+                    && lack.claims.is_empty()
+                    && lack.comparing.is_empty() =>
             {
                 let volumes = s.config.volumes.len() as u16;
                 lack.round += 1;
                 lack.stage = Stage::Flushing(volumes, false);
+                lack.flushes += u32::from(volumes);
                 for volume in (0..volumes).map(VolumeIndex) {
                     s.store(volume, StoreOp::Flush, Purpose::Pulled(volume, lack.round));
                 }
@@ -258,11 +286,13 @@ impl Primary {
             // What the store holds of it is unknown from here on.
             let size = s.config.volumes[usize::from(volume.0)];
             self.marks.stale(volume, Extent::new(0, size.0));
+            self.distrusted.insert(volume);
             s.cover.marks_moved();
             self.fault(volume, fault, s);
         }
         let failed = matches!(outcome, StoreOutcome::Failed(_));
         let Some(lack) = &mut self.lack else { panic!("a pull ended that nobody began") };
+        lack.flushes -= 1;
         // Where a store was lost meanwhile, another round follows.
         let Stage::Flushing(left, failures) = lack.stage else { return };
         if round != lack.round {
@@ -292,6 +322,7 @@ impl Primary {
         if let Some(lack) = &mut self.lack {
             lack.open -= Bytes(ask.extent.length);
         }
+        let Ask { volume, extent, .. } = ask;
         let fits = match what {
             Told::Bytes(payload) => u64::from(payload.length) == ask.extent.length,
             Told::Zeros => matches!(ask.goal, For::Pull(_)),
@@ -304,19 +335,19 @@ impl Primary {
             }
             (For::Client(id), Told::Bytes(payload)) => s.reply(id, Answer::Read(payload)),
             (For::Client(id), _) => s.reply(id, Answer::Denied(Denial::Store(StoreFault::Io))),
-            (For::Pull(region), what) if !pulls => {
-                self.unclaim(region);
+            (For::Pull(claim), what) if !pulls => {
+                self.unclaim(claim);
                 if let Told::Bytes(payload) = what {
                     s.release(payload.id);
                 }
             }
-            (For::Pull(region), Told::Bytes(payload)) => {
-                self.fetched(ticket, Fetched { region, payload: Some(payload) }, s);
+            (For::Pull(claim), Told::Bytes(payload)) => {
+                self.fetched(ticket, Fetched { claim, volume, extent, payload: Some(payload) }, s);
             }
-            (For::Pull(region), Told::Zeros) => {
-                self.fetched(ticket, Fetched { region, payload: None }, s);
+            (For::Pull(claim), Told::Zeros) => {
+                self.fetched(ticket, Fetched { claim, volume, extent, payload: None }, s);
             }
-            (For::Pull(region), Told::Failed) => self.pull_failed(region, ask, s),
+            (For::Pull(claim), Told::Failed) => self.pull_failed(claim, ask, s),
         }
         Ok(())
     }
@@ -326,7 +357,7 @@ impl Primary {
         let Some(lack) = &mut self.lack else { return };
         match ask.goal {
             For::Client(_) => lack.waiting.push_front(ask),
-            For::Pull(region) => self.unclaim(region),
+            For::Pull(claim) => self.unclaim(claim),
         }
     }
 
@@ -334,9 +365,12 @@ impl Primary {
     pub(crate) fn unask(&mut self) {
         let Some(lack) = &mut self.lack else { return };
         lack.open = Bytes::ZERO;
+        lack.comparing.clear();
+        lack.pulls.clear();
         for (_, ask) in core::mem::take(&mut lack.asked).into_iter().rev() {
             self.take_back(ask);
         }
+        self.unclaim_all();
     }
 
     /// The peer stays away: what waits for it fails.
@@ -530,6 +564,7 @@ impl Engine {
             return;
         }
         primary.lack = None;
+        primary.distrusted.clear();
         s.info(format!("this node holds everything again; {} is not needed for it", s.config.peer));
         primary.mode_changed(s);
     }

@@ -7,7 +7,7 @@
 //!
 //! The rooms: `write` one write's life, with `ack` deciding its answer; `gate`, `queue`, `marks`, `line` what it
 //! passes and leaves; `primary`, `stream`, `resync` (with `copier`, `digest`, `guess`, `pace`, `progress`) what a primary
-//! owes its peer; `follower` the other side, `lack` (with `pull`, and `peer_read` at the peer) a primary that lacks what its peer holds, `before` what it keeps of its last consistent image and `restore` the way
+//! owes its peer; `follower` the other side, `lack` (with `pull`, `compare`, and `peer_read` at the peer) a primary that lacks what its peer holds, `before` what it keeps of its last consistent image and `restore` the way
 //! back to it; `session`
 //! the conversation; `recovery` the table of who is source; `meet` asks it; `role`, `promote`, `leave` and `save` changes of role,
 //! durable first, `lease` the one that asks nobody;
@@ -23,6 +23,7 @@ mod ack;
 mod alone;
 mod ask;
 mod before;
+mod compare;
 mod config;
 mod copier;
 mod cover;
@@ -81,7 +82,7 @@ pub use ack::AckProof;
 pub use before::{BeforeOp, BeforeOutcome, SafeCopy};
 pub use config::{
     Config, HOT_EXTENTS, ITEM_BYTES_MAX, OnError, QUEUE_BYTES_MOST, QUEUE_BYTES_SNDR,
-    QUEUE_ITEMS_SNDR, QUEUE_PRODUCTS, QueueConfig, REGION, ResyncConfig, WhenFull,
+    QUEUE_ITEMS_SNDR, QUEUE_PRODUCTS, QueueConfig, REGION, ResyncConfig, WhenFull, automatic_bound,
 };
 pub use digest::digest_piece;
 pub use effect::{Answer, Effect, Keep, Loudness, Note, StoreOp};

@@ -61,7 +61,7 @@ impl Primary {
         if matches!(lack.stage, Stage::Flushing(..) | Stage::Flushed) {
             lack.stage = Stage::Serving;
         }
-        lack.claims.values_mut().for_each(|touched| *touched = true);
+        lack.claims.values_mut().for_each(|attempt| attempt.touched = true);
         let size = s.config.volumes[usize::from(volume.0)];
         self.marks.stale(volume, Extent::new(0, size.0));
         s.cover.marks_moved();

@@ -103,8 +103,10 @@ impl Engine {
         facts.invalid = ours.doubts || peer.doubts && !self.metadata_failed;
         let on_line = peer.wrote || !peer.alone;
         facts.same_memory = on_line && primary.peer_incarnation == Some(peer.incarnation);
-        // One that has not taken up the reversal remembers another line.
-        let reversed = primary.lack.is_some() && peer.lineage.generation != ours.lineage.generation;
+        // One that has not taken up the reversal remembers another line. Where a store was lost it is the same line, in
+        // whichever generation the peer took it up.
+        let reverses = primary.lack.as_ref().is_some_and(|lack| lack.reverses);
+        let reversed = reverses && peer.lineage.generation != ours.lineage.generation;
         facts.same_memory &= !reversed;
         facts.equal = on_line && self.equal_at_start && primary.retaining;
         facts.line_from_received = on_line
@@ -222,6 +224,12 @@ impl Engine {
             {
                 self.teller.ask((volume, extent, Pieces::Whole), &self.shared)
             }
+            (Copying::Digests { volume, extent, coarse: false, list }, Some(primary))
+                if primary.is_comparing() =>
+            {
+                let pulls = matches!(self.standing, Standing::Primary);
+                primary.compare_told((volume, extent), list, pulls, &mut self.shared)
+            }
             (Copying::Digests { volume, extent, coarse, list }, Some(primary)) => {
                 primary.digests_told((volume, extent, coarse), &list)
             }
@@ -323,8 +331,9 @@ impl Engine {
             Relation::Same | Relation::Parent(_) | Relation::Older(_) if older => {
                 self.refuse_to_go_on("source-rolled-back");
             }
-            // It may have gone on since it said that: its answer to a ping tells.
-            _ if !self.session.proven => {}
+            // It may have gone on since it said that: its answer to a ping tells. Where this node agreed to that, its next
+            // hello does.
+            _ if !self.session.proven || self.session.agreed => {}
             Relation::New | Relation::Same | Relation::Parent(_) | Relation::Older(_) => {
                 self.go_on();
             }

@@ -23,6 +23,7 @@ use crate::refusal::StoreFault;
 use crate::shared::Shared;
 use crate::stream::{Cursors, Flow};
 use crate::write::{Slots, Ticket};
+use alloc::collections::BTreeSet;
 use alloc::format;
 use helio_format::message::ItemKind;
 use helio_units::{Bytes, Mode, Moment, Sequence, VolumeIndex};
@@ -70,6 +71,8 @@ pub(crate) struct Primary {
     pub(crate) copier: Copier,
     /// Regions of this node's own store are not good, and the peer's are.
     pub(crate) lack: Option<Lack>,
+    /// Volumes whose bytes prove nothing although they are read well: a flush failed, or the disk is another one.
+    pub(crate) distrusted: BTreeSet<VolumeIndex>,
     /// The metadata cannot be written: what fails for that is no fault of the store's.
     pub(crate) recordless: bool,
     /// The peer's image is known to keep the order promise.
@@ -120,6 +123,7 @@ impl Primary {
             flow: None,
             copier: Copier::default(),
             lack: None,
+            distrusted: BTreeSet::new(),
             recordless: false,
             peer_consistent: false,
             flush_failed: false,

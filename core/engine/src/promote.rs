@@ -143,6 +143,7 @@ impl Engine {
         if granted {
             // Who gave its word may not become primary unasked.
             self.return_lease();
+            self.session.agreed = true;
         }
         self.shared.send(Message::PromoteReply { granted, text: text.unwrap_or_default() });
     }
@@ -154,11 +155,17 @@ impl Engine {
         if !granted {
             let peer = self.shared.config.peer.clone();
             self.stand(self.resting());
-            let remedy = "if its writes may be given up, repeat with --force";
-            self.done(
-                command,
-                Err(Refusal::new("peer-refuses", format!("{peer} does not agree: {text}"), remedy)),
-            );
+            // Force would begin anew with a copy that never was one.
+            let remedy = if self.superblock.lineage.generation == Generation::NONE {
+                let group = &self.shared.config.group;
+                format!(
+                    "this node never took part: `helio promote {group}` on {peer}, which brings it level"
+                )
+            } else {
+                String::from("if its writes may be given up, repeat with --force")
+            };
+            let text = format!("{peer} does not agree: {text}");
+            self.done(command, Err(Refusal::new("peer-refuses", text, remedy)));
             return;
         }
         let ours = self.hello();

@@ -2,9 +2,9 @@
 //! The puller: brings regions that a primary lacks from its peer, in the background.
 //!
 //! ```text
-//!   lacking ──asked──> told ──gate──> written here ──> good
-//!      ^                 └─ a write touched it since it was asked: dropped ─┐
-//!      └─────────────────────────────────────────────────────────────────┘
+//!   lacking ──claimed──> compared ──asked──> told ──gate──> written here ──> good
+//!      ^                 (compare.rs)          └─ a write touched it since it was claimed: dropped ─┐
+//!      └────────────────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //! The peer reads a region once it has completed everything that was accepted when it was asked. A write that was
 //! accepted since counts the region as touched, behind the gate and before it is issued; so what is written here holds
@@ -12,6 +12,7 @@
 //! record ends like any other mark: its extent stays hot until it was flushed and its page was kept. How much is under way at
 //! once is the copier's pace to say.
 
+use crate::compare::{Attempt, Claim};
 use crate::effect::StoreOp;
 use crate::engine::Engine;
 use crate::event::{CommandId, StoreOutcome};
@@ -28,6 +29,7 @@ use crate::stream::Cursors;
 use crate::write::Ticket;
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::time::Duration;
 use helio_units::{Bytes, Extent, VolumeIndex};
 
@@ -39,48 +41,98 @@ const REST: Duration = Duration::from_secs(1);
 impl Primary {
     /// Asks for as many lacking regions as the bounds allow.
     pub(crate) fn pull_step(&mut self, s: &mut Shared) {
-        let (grain, head) = (self.marks.grain(), self.line.head);
+        let grain = self.marks.grain();
         let left = self.marks.stale_bytes();
         if self.copier.progress.is_due(s.now) {
             self.copier.progress.look(left, s.now);
         }
-        let Some(lack) = &mut self.lack else { return };
-        while lack.stage == Stage::Serving
-            && !lack.halted
-            && s.now >= lack.rests_until
-            && lack.asked.len() < ASKED_MAX / 2
-            && lack.open + grain <= PULLING_MAX
-            && self.copier.pace.allows(grain, lack.pulling, &s.config.resync)
-        {
-            let sound = (0..s.config.volumes.len() as u16)
-                .map(VolumeIndex)
-                .filter(|v| !lack.lost.contains(v));
-            let mut next = sound.filter_map(|v| self.marks.begin_copy_of(v, lack.next));
-            let Some(region) = next.next() else { return };
-            lack.next = Region(region.0 + 1);
-            if let Some(touched) = lack.claims.get_mut(&region) {
-                // It was marked anew while it is pulled: what is under way does not end that.
-                *touched = true;
+        self.ask_differing(s);
+        while let Some(claim) = self.claim_next(grain, s) {
+            let (volume, extent) = self.marks.place(claim.region);
+            let after = self.line.head;
+            let Some(lack) = &mut self.lack else { return };
+            if !lack.guess.is_raw() && !self.distrusted.contains(&volume) {
+                self.compare(claim, s);
                 continue;
             }
-            lack.claims.insert(region, false);
-            let (volume, extent) = self.marks.place(region);
+            lack.guess.count_raw(1);
+            lack.ask(Ask { goal: For::Pull(claim), volume, extent, after }, s);
+        }
+    }
+
+    /// Asks for what was found to differ.
+    fn ask_differing(&mut self, s: &mut Shared) {
+        while let Some(lack) = &mut self.lack
+            && let Some(ask) = lack.pulls.front().copied()
+            && lack.asked.len() < ASKED_MAX / 2
+            && (lack.open + Bytes(ask.extent.length) <= PULLING_MAX || lack.asked.is_empty())
+        {
+            lack.pulls.pop_front();
+            if let For::Pull(claim) = ask.goal
+                && self.is_touched(claim)
+            {
+                self.unclaim(claim);
+            } else if let Some(lack) = &mut self.lack {
+                lack.ask(ask, s);
+            }
+        }
+    }
+
+    /// The next lacking region, as far as the bounds allow.
+    fn claim_next(&mut self, grain: Bytes, s: &Shared) -> Option<Claim> {
+        let compares = self.may_compare();
+        let lack = self.lack.as_mut()?;
+        let allowed = lack.stage == Stage::Serving
+            && !lack.halted
+            && s.now >= lack.rests_until
+            && lack.asked.len() + lack.pulls.len() < ASKED_MAX / 2
+            && lack.pulling + grain <= PULLING_MAX
+            && lack.open + grain <= PULLING_MAX
+            && self.copier.pace.allows(grain, lack.pulling, &s.config.resync);
+        if !allowed {
+            return None;
+        }
+        loop {
+            let sound = (0..s.config.volumes.len() as u16)
+                .map(VolumeIndex)
+                .filter(|v| !lack.lost.contains(v))
+                .filter(|v| compares || lack.guess.is_raw() || self.distrusted.contains(v));
+            let mut next = sound.filter_map(|v| self.marks.begin_copy_of(v, lack.next));
+            let region = next.next()?;
+            lack.next = Region(region.0 + 1);
+            if let Some(attempt) = lack.claims.get_mut(&region) {
+                // It was marked anew while it is pulled: what is under way does not end that.
+                attempt.touched = true;
+                continue;
+            }
+            lack.tickets += 1;
+            let number = lack.tickets;
+            lack.claims.insert(region, Attempt { number, touched: false, pieces: 1 });
+            let (_, extent) = self.marks.place(region);
             let whole = Bytes(extent.length);
             lack.pulling += whole;
             self.copier.pace.took_up(whole, &s.config.resync);
-            lack.ask(Ask { goal: For::Pull(region), volume, extent, after: head }, s);
+            return Some(Claim { region, number });
         }
     }
 
     /// A region is pulled no more; where it is still lacking, its turn comes again.
-    pub(crate) fn unclaim(&mut self, region: Region) {
-        let (_, extent) = self.marks.place(region);
-        if let Some(lack) = &mut self.lack
-            && lack.claims.remove(&region).is_some()
-        {
+    pub(crate) fn unclaim(&mut self, claim: Claim) {
+        let (_, extent) = self.marks.place(claim.region);
+        let Some(lack) = &mut self.lack else { return };
+        if lack.claims.get(&claim.region).is_some_and(|attempt| attempt.number == claim.number) {
+            lack.claims.remove(&claim.region);
             lack.pulling -= Bytes(extent.length);
+            self.marks.abandon_copy(claim.region);
         }
-        self.marks.abandon_copy(region);
+    }
+
+    /// What is at the gate or written here by now ends nothing any more.
+    pub(crate) fn unclaim_all(&mut self) {
+        let Some(lack) = &self.lack else { return };
+        let all = lack.claims.iter().map(|(region, a)| Claim { region: *region, number: a.number });
+        let all: Vec<Claim> = all.collect();
+        all.into_iter().for_each(|claim| self.unclaim(claim));
     }
 
     /// An item that changes an extent is accepted: what was asked of it before lacks that.
@@ -88,16 +140,25 @@ impl Primary {
         let regions = self.marks.regions(volume, extent);
         let Some(lack) = &mut self.lack else { return };
         let touched = lack.claims.range_mut(Region(regions.start)..Region(regions.end));
-        touched.for_each(|(_, touched)| *touched = true);
+        touched.for_each(|(_, attempt)| attempt.touched = true);
     }
 
-    fn is_touched(&self, region: Region) -> bool {
-        self.lack.as_ref().and_then(|lack| lack.claims.get(&region)).is_none_or(|touched| *touched)
+    /// Whether what is fetched for it counts no more.
+    pub(crate) fn is_touched(&self, claim: Claim) -> bool {
+        let attempt = self.lack.as_ref().and_then(|lack| lack.claims.get(&claim.region));
+        attempt.is_none_or(|attempt| attempt.number != claim.number || attempt.touched)
     }
 
-    /// The peer told a region: through the gate with it, unless it was touched since.
+    /// This node holds the region as its peer does.
+    pub(crate) fn is_good(&mut self, claim: Claim) {
+        let (_, extent) = self.marks.place(claim.region);
+        self.marks.end_copy(claim.region);
+        self.copier.progress.copied += Bytes(extent.length);
+    }
+
+    /// The peer told bytes of a region: through the gate with it, unless it was touched since.
     pub(crate) fn fetched(&mut self, ticket: Pulled, fetched: Fetched, s: &mut Shared) {
-        let (volume, extent) = self.marks.place(fetched.region);
+        let Fetched { volume, extent, .. } = fetched;
         let Some(lack) = &mut self.lack else { return };
         lack.fetched.insert(ticket, fetched);
         if self.gate.enter(Ticket::Pull(ticket), volume, extent) {
@@ -107,13 +168,12 @@ impl Primary {
 
     /// The gate is ours.
     pub(crate) fn pull_write(&mut self, ticket: Pulled, s: &mut Shared) {
-        let Some(Fetched { region, payload }) =
+        let Some(Fetched { claim, volume, extent, payload }) =
             self.lack.as_ref().and_then(|lack| lack.fetched.get(&ticket).copied())
         else {
-            panic!("region {ticket} came through the gate and nobody fetched it")
+            panic!("pull {ticket} came through the gate and nobody fetched it")
         };
-        let (volume, extent) = self.marks.place(region);
-        if self.is_touched(region) && !planted(Plant::PullStale) {
+        if self.is_touched(claim) && !planted(Plant::PullStale) {
             self.pull_over(ticket, s);
             return;
         }
@@ -124,16 +184,17 @@ impl Primary {
         s.store(volume, op, Purpose::Pull(ticket));
     }
 
-    /// A region that was pulled is written, or could not be.
+    /// What was pulled is written, or could not be.
     pub(crate) fn pull_written(&mut self, ticket: Pulled, outcome: StoreOutcome, s: &mut Shared) {
         let fetched = self.lack.as_ref().and_then(|lack| lack.fetched.get(&ticket).copied());
-        let Some(Fetched { region, payload }) = fetched else {
+        let Some(Fetched { claim, volume, extent, payload }) = fetched else {
             panic!("pull {ticket} ended twice")
         };
-        let (volume, extent) = self.marks.place(region);
         if matches!(outcome, StoreOutcome::Failed(_)) && self.may_lose(volume, s) {
             self.lose(volume, &outcome, s);
+            self.unclaim(claim);
         } else if let StoreOutcome::Failed(fault) = outcome {
+            self.unclaim(claim);
             if let Some(lack) = &mut self.lack {
                 lack.halted = true;
             }
@@ -144,32 +205,49 @@ impl Primary {
             ));
             self.fault(volume, fault, s);
         } else {
-            if !self.is_touched(region) || planted(Plant::PullStale) {
-                self.marks.end_copy(region);
-            }
-            self.copier.progress.copied += Bytes(extent.length);
+            self.piece_written(claim);
             self.copier.progress.shipped +=
                 Bytes(payload.map_or(0, |payload| u64::from(payload.length)));
         }
         self.pull_over(ticket, s);
     }
 
-    /// A region leaves the gate.
+    /// A piece of a region is written; with the last one the region is good, unless a write touched it.
+    fn piece_written(&mut self, claim: Claim) {
+        let attempt = self.lack.as_mut().and_then(|lack| lack.claims.get_mut(&claim.region));
+        let Some(attempt) = attempt.filter(|attempt| attempt.number == claim.number) else {
+            return;
+        };
+        attempt.pieces -= 1;
+        if attempt.pieces > 0 {
+            return;
+        }
+        if !attempt.touched || planted(Plant::PullStale) {
+            self.is_good(claim);
+        }
+        self.unclaim(claim);
+    }
+
+    /// A piece of a region leaves the gate.
     fn pull_over(&mut self, ticket: Pulled, s: &mut Shared) {
         let Some(lack) = &mut self.lack else { return };
-        let Some(Fetched { region, payload }) = lack.fetched.remove(&ticket) else { return };
-        let (volume, extent) = self.marks.place(region);
+        let Some(Fetched { claim, volume, extent, payload }) = lack.fetched.remove(&ticket) else {
+            return;
+        };
         let_go(payload, s);
-        self.unclaim(region);
+        // The others of a region that was touched come too late as well.
+        if self.is_touched(claim) {
+            self.unclaim(claim);
+        }
         self.leave_gate(volume, extent, s);
     }
 
     /// The peer cannot read what this node lacks.
-    pub(crate) fn pull_failed(&mut self, region: Region, ask: Ask, s: &mut Shared) {
+    pub(crate) fn pull_failed(&mut self, claim: Claim, ask: Ask, s: &mut Shared) {
         if let Some(lack) = &mut self.lack {
             lack.rests_until = s.now + REST;
         }
-        self.unclaim(region);
+        self.unclaim(claim);
         s.warn(format!(
             "{} could not read {} of volume {}, which this node lacks; it is asked again",
             s.config.peer, ask.extent, ask.volume.0
@@ -281,7 +359,7 @@ impl Engine {
     #[must_use]
     pub fn is_pulling(&self, volume: VolumeIndex, extent: Extent) -> bool {
         let Some(primary) = &self.primary else { return false };
-        let pulled = |f: &Fetched| primary.marks.place(f.region) == (volume, extent);
+        let pulled = |f: &Fetched| (f.volume, f.extent) == (volume, extent);
         primary.lack.as_ref().is_some_and(|lack| lack.fetched.values().any(pulled))
     }
 

@@ -5,9 +5,7 @@
 //! at 85 % of its bound (the low mark of Sun's remote mirror), so that writers are not woken one by one. An item
 //! larger than the bound is admitted alone (rule 15).
 
-use crate::config::{
-    QUEUE_BYTES_MOST, QUEUE_BYTES_SNDR, QUEUE_PRODUCTS, QUEUE_ROUND_TRIP_MIN, QueueConfig,
-};
+use crate::config::{QUEUE_BYTES_SNDR, QUEUE_ROUND_TRIP_MIN, QueueConfig, automatic_bound};
 use crate::write::Part;
 use alloc::collections::VecDeque;
 use core::time::Duration;
@@ -94,8 +92,7 @@ impl Queue {
     /// Grows an automatic bound to four bandwidth-delay products; it never shrinks while running.
     pub(crate) fn measured(&mut self, round_trip: Duration, rate: Rate) {
         let round_trip = round_trip.max(QUEUE_ROUND_TRIP_MIN);
-        let products = rate.bytes_in(round_trip) * QUEUE_PRODUCTS;
-        let wanted = products.max(QUEUE_BYTES_SNDR).min(QUEUE_BYTES_MOST);
+        let wanted = automatic_bound(rate, round_trip);
         if self.config.memory.is_none() && wanted > self.bound {
             self.bound = wanted;
             self.source = BoundSource::Measured;

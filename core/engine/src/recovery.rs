@@ -141,8 +141,8 @@ const N: Option<bool> = Some(false);
 ///   hold answered writes that the source lost.
 /// * `newer-elsewhere`: the target's history continued beyond the source's; the source must not lead.
 /// * `split-brain`: both answered writes of their own since their histories parted.
-/// * `both-crashed`: the target was primary and crashed, and the source had restarted before it took over: it may have
-///   lost what it had confirmed and nobody had flushed.
+/// * `both-crashed`: the target was primary and crashed or left more than it knew delivered, and the source had restarted
+///   before it took over: it may have lost what it had confirmed and nobody had flushed.
 /// * `diverged`: the target was primary and may hold answered writes the source lacks; following would destroy them.
 /// * `seeded`: the target's image is the disk that was shipped; the source's marks tell what it may lack.
 /// * `seeding`: a disk is on its way to the target, or not yet said to be there; nothing travels.
@@ -327,7 +327,7 @@ pub fn explain(label: &str, us: &str, peer: &str) -> (String, String) {
         }
         "both-crashed" => (
             format!(
-                "{peer} was primary and crashed, and {us} had restarted before it took over: {us} may have lost what it \
+                "{peer} was primary, and {us} restarted before it took over: {us} may have lost what it \
                  had confirmed and nobody had flushed"
             ),
             resolve(peer),

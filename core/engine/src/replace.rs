@@ -236,6 +236,7 @@ impl Engine {
                     lack.lost.remove(&volume);
                     lack.halted = false;
                 }
+                primary.distrusted.insert(volume);
                 primary.copier.progress.begin(marked, self.shared.now);
                 format!(
                     "volume {} of {group} has another disk; {marked} are pulled from {peer}",

@@ -118,6 +118,8 @@ impl Engine {
         b.head = image.head;
         (b.consistent, b.clean) = (true, image.exact);
         (b.wrote, b.alone, b.equal) = (image.wrote, image.alone, false);
+        // Who goes on from here does so with another image than before, whatever the role was.
+        b.tenure = b.tenure.wrapping_add(1);
         // What was confirmed behind it is not in it.
         b.sure = false;
     }

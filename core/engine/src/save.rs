@@ -202,6 +202,10 @@ impl Engine {
                 Generation { number: b.lineage.generation.number + 1, tag: self.roll() };
             b.lineage = b.lineage.fork(generation, head);
             b.began = self.calendar.at(self.shared.now);
+            // Who was primary all along has the image he left; anybody else's may have been written by others.
+            if b.role == Role::Secondary {
+                b.tenure = generation.tag;
+            }
         }
         b.role = Role::Primary;
         b.wrote = true;
@@ -251,7 +255,8 @@ impl Engine {
             // answered without the peer.
             let number = b.lineage.generation.number + 1;
             b.head = reversal.head;
-            b.lineage = b.lineage.fork(Generation { number, tag: self.roll() }, b.head);
+            b.tenure = self.roll();
+            b.lineage = b.lineage.fork(Generation { number, tag: b.tenure }, b.head);
             b.alone = false;
         }
     }

@@ -57,6 +57,8 @@ pub(crate) struct Session {
     ping_sent: Option<(u64, Moment)>,
     /// The peer answered a ping on this connection: its hello is not one that waited in a connection it gave up since.
     pub(crate) proven: bool,
+    /// On this connection this node agreed that the peer becomes primary: what came of it, the next hello tells.
+    pub(crate) agreed: bool,
     pings: u64,
     pub(crate) hurry_sent: bool,
 }
@@ -78,6 +80,7 @@ impl Session {
             next_ping: Moment::NEVER,
             ping_sent: None,
             proven: false,
+            agreed: false,
             pings: 0,
             hurry_sent: false,
         }
@@ -87,6 +90,7 @@ impl Session {
         self.link = link;
         self.early = None;
         self.proven = false;
+        self.agreed = false;
         self.since = now;
         self.why = why;
     }
@@ -148,7 +152,8 @@ impl Engine {
             alone: b.alone,
             // While a disk is shipped the marks are those against it, and tell nothing of any other copy.
             trusted: !b.marks_void && !foreign && b.seeding == 0,
-            sure: b.sure,
+            // Of one that does not lead a generation begun from its image now would have to be so, too (`shape_promoted`).
+            sure: b.sure && (self.primary.is_some() || self.follower.streaming),
             doubts: self.doubts_peer(),
             lineage: b.lineage,
             head,

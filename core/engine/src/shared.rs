@@ -3,6 +3,7 @@
 //! names of operations under way.
 
 use crate::before::Keeper;
+use crate::compare::Claim;
 use crate::config::Config;
 use crate::copier::JobId;
 use crate::cover::{Change, Cover, Parked};
@@ -53,6 +54,8 @@ pub(crate) enum Purpose {
     SeedFlush(VolumeIndex),
     /// The primary reads here.
     PeerRead(PeerRead),
+    /// Bytes of a region that may be lacking here are read, to compare them with the peer's.
+    Compare(Claim),
     /// A region that was lacking here is written.
     Pull(Pulled),
     /// A flush behind the last of those.

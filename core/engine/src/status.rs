@@ -528,6 +528,12 @@ impl Engine {
         self.standing.name()
     }
 
+    /// Which of this node's times as primary this is, or was; another number whenever others may have written between.
+    #[must_use]
+    pub const fn tenure(&self) -> u64 {
+        self.superblock.tenure
+    }
+
     /// Whether this node serves as primary now.
     #[must_use]
     pub fn is_primary(&self) -> bool {

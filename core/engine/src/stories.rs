@@ -646,21 +646,8 @@ fn a_source_that_asks_for_too_much_at_once_breaks_the_protocol() {
     assert!(desk.accuses());
 }
 
-#[test]
-fn digests_are_read_only_once_the_stream_is_adopted() {
-    let mut desk = follower(generation(1), false);
-    let extent = Extent::new(0, SIZE.0);
-    let wanted = Copying::DigestsWanted { volume: VolumeIndex(0), extent, coarse: true };
-    desk.hear(Message::Copying(wanted));
-    assert!(desk.ios.is_empty(), "what an earlier stream left to apply would be missed");
-    desk.save(true);
-    assert_eq!(desk.ios.len(), 1);
-    desk.store();
-    let told = |m: &Message| matches!(m, Message::Copying(Copying::Digests { .. }));
-    assert!(desk.said.iter().any(told));
-}
-
 mod ask;
+mod digests;
 mod invalid;
 mod lack;
 mod lease;

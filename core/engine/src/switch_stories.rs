@@ -42,22 +42,18 @@ fn a_switch_is_over_when_the_peer_serves() {
 #[test]
 fn a_peer_that_did_not_take_over_gives_the_role_back() {
     let mut desk = handing();
-    let lineage = desk.lineage();
+    let (lineage, tenure) = (desk.lineage(), desk.engine.tenure());
     desk.lose_link();
     let head = Sequence(3);
     let level = Hello { head, received: head, durable: head, ..hello(lineage, true) };
     desk.meet_before_saving(level);
     assert_eq!(desk.results.len(), 1, "what it says may have waited in a connection of before");
-    let token = |m: &Message| match m {
-        Message::Ping(ping) => Some(ping.token),
-        _ => None,
-    };
-    let token = desk.said.iter().rev().find_map(token).expect("it is pinged");
-    desk.hear(Message::Pong { token, flushing: false, short: false, metadata: 0 });
+    answer_ping(&mut desk);
     assert_eq!(last_refusal(&desk), Some("not-switched"));
     let record = desk.save(true);
     assert_eq!(record.role, Role::Primary);
     assert_eq!(record.lineage, lineage, "nothing forked: nobody else wrote");
+    assert_eq!(record.tenure, tenure, "so what lies on the volumes may go on");
     assert!(desk.engine.is_primary());
 }
 
@@ -189,6 +185,58 @@ fn a_side_that_is_given_up_may_follow() {
     desk.meet(Hello { serving: true, role: Role::Primary, ..hello(rival, true) });
     assert_eq!(desk.engine.met().map(|met| met.label.as_str()), Some("update-marks"));
     assert!(!desk.engine.is_link_down());
+}
+
+#[test]
+fn a_primary_that_comes_back_and_agrees_to_its_peer_does_not_go_on_before_that_was_heard_of_again()
+{
+    let line = generation(1);
+    let new = Superblock::new("db", "paris", [SIZE.0].into());
+    let (role, marks_void) = (Role::Primary, false);
+    let record =
+        Superblock { role, lineage: line, consistent: true, wrote: true, marks_void, ..new };
+    let mut desk = Desk::new(config());
+    desk.engine = Engine::new(config(), durable(record), 1, 1, Moment::ZERO);
+    let at = Sequence(4);
+    let peer = Hello { head: at, received: at, durable: at, ..hello(line, true) };
+    desk.meet(peer.clone());
+    desk.hear(Message::PromoteRequest { generation: line.generation, durable: at });
+    let agrees = |m: &Message| matches!(m, Message::PromoteReply { granted: true, .. });
+    assert!(desk.said.iter().any(agrees));
+    answer_ping(&mut desk);
+    assert_eq!((desk.engine.standing(), desk.saves.len()), ("returning", 0));
+    desk.lose_link();
+    desk.meet(peer);
+    answer_ping(&mut desk);
+    assert_eq!(desk.save(true).role, Role::Primary, "the peer did not become primary");
+}
+
+fn answer_ping(desk: &mut Desk) {
+    let token = |m: &Message| match m {
+        Message::Ping(ping) => Some(ping.token),
+        _ => None,
+    };
+    let token = desk.said.iter().rev().find_map(token).expect("it is pinged");
+    desk.hear(Message::Pong { token, flushing: false, short: false, metadata: 0 });
+}
+
+#[test]
+fn a_node_that_never_took_part_is_told_who_did_and_not_to_use_force() {
+    for (line, advice) in
+        [(Lineage::default(), "`helio promote db` on lyon"), (generation(1), "--force")]
+    {
+        let record =
+            Superblock { lineage: line, ..Superblock::new("db", "paris", [SIZE.0].into()) };
+        let mut desk = Desk::new(config());
+        desk.engine = Engine::new(config(), durable(record), 1, 1, Moment::ZERO);
+        desk.meet(hello(generation(2), true));
+        desk.command(Command::Promote { force: false });
+        let text = String::from("unrelated: paris and lyon never shared a history");
+        desk.hear(Message::PromoteReply { granted: false, text });
+        let refusal = desk.results.pop().expect("it was asked").expect_err("lyon does not agree");
+        assert_eq!(refusal.code, "peer-refuses");
+        assert!(refusal.remedy.contains(advice), "{}", refusal.remedy);
+    }
 }
 
 #[test]
@@ -326,4 +374,25 @@ fn a_peer_does_not_take_the_role_from_who_is_served_here() {
     desk.hear(Message::Roles(Roles::SwitchWanted));
     desk.store_all();
     assert_eq!(desk.save(true).role, Role::Secondary);
+}
+
+#[test]
+fn a_tenure_lasts_until_others_may_have_written() {
+    let promoted = |record: Superblock, dice: u64| {
+        let mut desk = Desk::new(config());
+        desk.engine = Engine::new(config(), durable(record), 2, dice, Moment::ZERO);
+        desk.command(Command::Promote { force: true });
+        desk.save(true)
+    };
+    let first = promoted(Superblock::new("db", "paris", [SIZE.0].into()), 2);
+    assert_ne!(first.tenure, 0);
+    // It is killed and goes on by itself: its line forks, and the image is the one it left.
+    let next = promoted(first.clone(), 3);
+    assert_eq!((next.tenure, next.lineage == first.lineage), (first.tenure, false));
+    // It followed somebody in between.
+    let mut desk = Desk::new(config());
+    let record = Superblock { role: Role::Secondary, ..next.clone() };
+    desk.engine = Engine::new(config(), durable(record.clone()), 3, 3, Moment::ZERO);
+    assert_eq!(desk.engine.tenure(), first.tenure);
+    assert_ne!(promoted(record, 4).tenure, first.tenure);
 }

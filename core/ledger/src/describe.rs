@@ -351,6 +351,7 @@ pub fn fields(b: &Superblock) -> Vec<(&'static str, String)> {
         ("peer-invalid-since", peer_invalid),
         ("seeding-since", time(b.seeding, "no")),
         ("generation-began", time(b.began, "unknown")),
+        ("tenure", format!("{:016x}", b.tenure)),
     ])
 }
 

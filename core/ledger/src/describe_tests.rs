@@ -93,6 +93,7 @@ fn the_superblocks_fields_are_named() {
         (Some("7"), Some("true"), Some("never"))
     );
     assert_eq!(of("generation-began"), Some("unknown"));
+    assert_eq!(of("tenure"), Some("0000000000000000"));
 }
 
 #[test]

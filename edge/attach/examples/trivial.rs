@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let device = LoopDevice::on(mount.path(), 512, false)?;
     println!("{}", device.path().display());
     io::stdin().read_to_end(&mut Vec::new())?;
-    device.release()?;
+    device.abandon()?;
     mount.remove(true).map_err(|(_, error)| error)?;
     Ok(())
 }

@@ -18,6 +18,7 @@ mod mount;
 pub mod nbd;
 pub mod node;
 mod session;
+pub mod settle;
 pub mod ublk;
 mod users;
 mod wire;

@@ -7,7 +7,6 @@ use rustix::fs::{major, minor};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 const CONTROL: &str = "/dev/loop-control";
@@ -111,22 +110,6 @@ impl LoopDevice {
         Ok(format!("{}:{}", major(device), minor(device)))
     }
 
-    /// Gives it free, everything written to it durable. What somebody has claimed for himself alone stays: a mounted
-    /// file system, a mapping, swap, in whatever namespace. Who merely has it open keeps it until he closes it: then
-    /// [`LoopDevice::is_there`] still says so.
-    ///
-    /// # Errors
-    /// `EBUSY`: it is claimed. Or what is cached could not be written.
-    pub fn release(&self) -> io::Result<()> {
-        if !self.is_there() {
-            return Ok(());
-        }
-        let mut options = File::options();
-        let file = options.read(true).custom_flags(libc::O_EXCL).open(&self.path)?;
-        file.sync_all()?;
-        call(&file, CLEAR, 0).map(drop)
-    }
-
     /// Gives it free as soon as nobody has it open, whatever it is used for.
     ///
     /// # Errors
@@ -136,8 +119,13 @@ impl LoopDevice {
             return Ok(());
         }
         let file = File::options().read(true).open(&self.path)?;
-        call(&file, CLEAR, 0).map(drop)
+        clear(&file)
     }
+}
+
+/// Gives a loop device free that nobody else has open; who has keeps it until he closes it.
+pub(crate) fn clear(device: &File) -> io::Result<()> {
+    call(device, CLEAR, 0).map(drop)
 }
 
 /// The file behind a loop device, as the kernel names it now; none where the device is free.

@@ -16,13 +16,15 @@ pub fn numbers(node: &Path) -> io::Result<String> {
     Ok(format!("{}:{}", major(device), minor(device)))
 }
 
-/// Makes everything durable that was written to a device, if nobody has claimed it for himself alone: a mounted file
-/// system, a mapping, swap, in whatever namespace.
-///
-/// # Errors
-/// `EBUSY`: it is claimed. Or what is cached could not be written.
-pub fn settle(node: &Path) -> io::Result<()> {
-    let mut options = File::options();
-    let file = options.read(true).custom_flags(libc::O_EXCL).open(node)?;
-    file.sync_all()
+/// Opens a device that nobody has claimed for himself alone, and claims it so.
+pub(crate) fn claim(node: &Path) -> io::Result<File> {
+    File::options().read(true).custom_flags(libc::O_EXCL).open(node)
+}
+
+/// Has udev look at a device again, once it has the name that its rules look for.
+pub fn announce(node: &Path) {
+    let Some(name) = node.file_name() else { return };
+    // Without it units wait that name the device; the device itself works.
+    let _no_udev_here =
+        std::fs::write(Path::new("/sys/class/block").join(name).join("uevent"), "change");
 }

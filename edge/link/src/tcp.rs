@@ -85,10 +85,25 @@ pub struct Figures {
     pub peer_window: Bytes,
     /// Rate at which the kernel saw data delivered.
     pub delivery_rate: Rate,
+    /// How much the round trip varies.
+    pub round_trip_variance: Duration,
+    /// Segments sent since the connection began, those sent again included.
+    pub segments: u32,
+    /// By how many bits this end and the other shift the windows they offer (RFC 7323); none where scaling is off.
+    pub window_scale: Option<[u8; 2]>,
+    /// How long there was something to send.
+    pub busy: Duration,
+    /// How much of it the peer's window was the limit.
+    pub window_limited: Duration,
+    /// How much of it this end's send buffer was.
+    pub buffer_limited: Duration,
 }
 
 /// Length of the kernel's `struct tcp_info` that is read; older kernels fill less, and the rest stays zero.
 const INFO_BYTES: usize = 232;
+
+/// Among the options both ends agreed on.
+const WINDOW_SCALING: u8 = 4;
 
 impl Figures {
     /// Reads them.
@@ -112,6 +127,13 @@ impl Figures {
             window: Bytes(u64::from(mss) * u64::from(cwnd)),
             peer_window: Bytes(u64::from(u32_at(228))),
             delivery_rate: Rate(u64_at(160)),
+            round_trip_variance: Duration::from_micros(u64::from(u32_at(72))),
+            segments: u32_at(136),
+            // The low half is what the peer shifts, the high half what we do.
+            window_scale: (info[5] & WINDOW_SCALING != 0).then_some([info[6] >> 4, info[6] & 15]),
+            busy: Duration::from_micros(u64_at(168)),
+            window_limited: Duration::from_micros(u64_at(176)),
+            buffer_limited: Duration::from_micros(u64_at(184)),
         })
     }
 }

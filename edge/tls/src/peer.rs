@@ -23,6 +23,8 @@ pub enum Purpose {
     Peer,
     /// An operator's commands to a node.
     Control,
+    /// Measuring a link.
+    Lab,
 }
 
 impl Purpose {
@@ -31,6 +33,7 @@ impl Purpose {
         match self {
             Self::Peer => "heliograph-peer/1",
             Self::Control => "heliograph-control/1",
+            Self::Lab => "heliograph-lab/1",
         }
     }
 }

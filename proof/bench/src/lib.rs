@@ -20,6 +20,7 @@ pub mod handshake;
 pub mod intake;
 pub mod leg;
 pub mod load;
+pub mod replay;
 pub mod serve;
 pub mod slots;
 pub mod wire;

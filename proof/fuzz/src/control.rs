@@ -115,6 +115,7 @@ fn by_operation(mut data: &[u8]) {
             | Operation::Attach
             | Operation::Detach
             | Operation::Switch
+            | Operation::TraceStart
             | Operation::Apply
     );
     let nameless = name.is_empty() && operation.path().contains("{group}");
@@ -142,6 +143,8 @@ fn named(command: &Command) -> Option<&String> {
         | Command::VerifyStop { group }
         | Command::SeedBegin { group }
         | Command::SeedEnd { group }
+        | Command::TraceStart { group, .. }
+        | Command::TraceStop { group }
         | Command::MemberReplace { group, .. }
         | Command::Release { group, .. }
         | Command::Attach { group, .. }

@@ -17,6 +17,7 @@ mod nbd;
 mod pieces;
 mod sets;
 mod tls;
+mod traces;
 
 pub use kept::{Kept, Sort, kept};
 pub use mutate::mutate;
@@ -36,7 +37,7 @@ pub struct Target {
 }
 
 /// Every door.
-pub const TARGETS: [Target; 9] = [
+pub const TARGETS: [Target; 10] = [
     Target { name: "nbd", run: nbd::run, seeds: nbd::seeds },
     Target { name: "link", run: link::run, seeds: link::seeds },
     Target { name: "formats", run: formats::run, seeds: formats::seeds },
@@ -46,6 +47,7 @@ pub const TARGETS: [Target; 9] = [
     Target { name: "fuse", run: fuse::run, seeds: fuse::seeds },
     Target { name: "sets", run: sets::run, seeds: sets::seeds },
     Target { name: "tls", run: tls::run, seeds: tls::seeds },
+    Target { name: "traces", run: traces::run, seeds: traces::seeds },
 ];
 
 /// The target of that name.

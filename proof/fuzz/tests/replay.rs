@@ -104,6 +104,11 @@ fn tls_keeps_its_promises() {
 }
 
 #[test]
+fn traces_keep_their_promises() {
+    feed("traces");
+}
+
+#[test]
 fn every_target_can_be_fuzzed_with_coverage() {
     for target in TARGETS {
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/targets/");

@@ -105,6 +105,9 @@ fn is_covered(found: &Walk, require: Option<u64>) -> bool {
     for line in &short {
         eprintln!("not met often enough, or in no list: {line}");
     }
+    for (name, seed) in &found.unlisted {
+        eprintln!("{name}, which is in no list, is first met in seed {seed}");
+    }
     short.is_empty()
 }
 

@@ -225,13 +225,14 @@ impl Driver {
         if now - *self.orphaned.get_or_insert(now) < PATIENCE {
             return;
         }
-        // A node that took part before one that never did; the one that led before the one that followed.
+        // A node that took part before one that never did, older files or not; the one that led before the one that followed.
         let worth = |side: &Side| {
             let node = cluster.node(*side);
             let record = node.superblock().filter(|_| node.is_up() && !node.hangs(now));
             record.filter(|r| r.consistent && node.has_its_disk()).map_or((0, false, 0, 0), |r| {
                 let led = u64::from(r.role == Role::Primary);
-                (1, !oracle.is_restored(*side), r.lineage.generation.number, led)
+                let number = r.lineage.generation.number;
+                (1 + u64::from(number > 0), !oracle.is_restored(*side), number, led)
             })
         };
         let known = |side: &Side| {

@@ -39,12 +39,8 @@ impl Driver {
                     let engine = cluster.node(side).engine.as_ref();
                     engine.is_some_and(|e| e.is_primary() && e.state() == State::Syncing)
                 });
-                let wears_out = |side: Side| {
-                    let failing = gives_stores_up(cluster) && cluster.node(side).disk.is_failing();
-                    failing || lacks(cluster, side)
-                };
                 if copies
-                    || Side::BOTH.into_iter().any(wears_out)
+                    || Side::BOTH.into_iter().any(|side| wears_out(cluster, side))
                     || self.lied
                     || !only
                     || !Side::BOTH.into_iter().all(|side| is_sound(cluster, side))
@@ -81,8 +77,8 @@ impl Driver {
         if remembered <= snapshot.changes() || snapshot.changes() == 0 {
             return;
         }
-        // Where both nodes go back, nobody is left who remembers.
-        if *self.tampered.get_or_insert(side) != side {
+        // Where both nodes go back, nobody is left who remembers; nor where the other's disk is gone and nobody noticed yet.
+        if wears_out(cluster, side.other()) || *self.tampered.get_or_insert(side) != side {
             return;
         }
         self.kill(side, true, cluster);
@@ -97,6 +93,12 @@ impl Driver {
         let by = span(&mut self.dice, least, most);
         cluster.delay_acceptance(by);
     }
+}
+
+/// Whether a node is about to give its own disk up for its peer's copy, or has done so.
+fn wears_out(cluster: &Cluster, side: Side) -> bool {
+    let failing = gives_stores_up(cluster) && cluster.node(side).disk.is_failing();
+    failing || lacks(cluster, side)
 }
 
 /// Whether a node's record says that its copy is one, whichever of those it may find at its next start. What a failed

@@ -6,6 +6,7 @@ use crate::promise::{Promise, Violation};
 use crate::run::{Counts, Verdict, run};
 use crate::telling::Telling;
 use helio_units::Moment;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -17,6 +18,8 @@ pub struct Walk {
     pub counts: Counts,
     /// Where they went.
     pub coverage: Coverage,
+    /// What happened and is in no list of the report, and in which seed first.
+    pub unlisted: BTreeMap<String, u64>,
     /// How many it ran to their end.
     pub seeds: u64,
     /// Broken promises, by seed.
@@ -62,6 +65,10 @@ pub fn walk(
                     let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
                     total.counts.add(&verdict.counts);
                     total.coverage.add(&verdict.coverage);
+                    for line in verdict.coverage.lines().into_iter().filter(|line| !line.listed) {
+                        let first = total.unlisted.entry(line.name).or_insert(seed);
+                        *first = seed.min(*first);
+                    }
                     total.seeds += 1;
                     if let Some((violation, _)) = verdict.broken {
                         found(seed, &violation);

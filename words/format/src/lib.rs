@@ -21,6 +21,7 @@ pub mod page;
 pub mod reading;
 pub mod roles;
 pub mod superblock;
+pub mod trace;
 
 /// Computes the CRC-32C (Castagnoli) of some bytes.
 pub type Checksum = fn(&[u8]) -> u32;

@@ -72,7 +72,8 @@ pub struct Hello {
     pub alone: bool,
     /// The sender's marks and hot extents cover everything in which its image may differ from the other's.
     pub trusted: bool,
-    /// Its generation began from an image that lacked nothing the sender had ever confirmed.
+    /// Its generation began from an image that lacked nothing the sender had ever confirmed; where it does not lead,
+    /// one of its own would begin so now, too.
     pub sure: bool,
     /// The sender recorded that the receiver's metadata tells nothing of what it did last.
     pub doubts: bool,

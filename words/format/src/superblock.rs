@@ -34,7 +34,8 @@
 //! | 2684..3196 | differed: per volume, 8 each, the bytes in which that comparison found it to differ |
 //! | 3196..3204 | repaired: bit n where those of volume n were copied to the peer; zero behind the last volume |
 //! | 3204..3212 | began: when this node began its generation, in ms since 1970; 0 unknown, or it did not |
-//! | 3212..4096 | zero |
+//! | 3212..3220 | tenure: changes whenever this node takes the role of primary from being secondary; 0 it never did |
+//! | 3220..4096 | zero |
 //!
 //! A body is valid if and only if every zero, every enumerated byte and every bound in the table holds. Sizes,
 //! granularity and hot slots say where everything else in the file lies; they never change in one file.
@@ -139,6 +140,9 @@ pub struct Superblock {
     pub repaired: u64,
     /// When this node began its generation, in ms since 1970; 0 unknown, or it did not.
     pub began: u64,
+    /// Names this node's time as primary: another number whenever others may have written since it was primary last.
+    /// Devices that outlive the daemon carry it. 0 before the first.
+    pub tenure: u64,
 }
 
 impl Superblock {
@@ -171,6 +175,7 @@ impl Superblock {
             seeding: 0,
             repaired: 0,
             began: 0,
+            tenure: 0,
         }
     }
 
@@ -238,6 +243,7 @@ impl Superblock {
         w.0.resize(REPAIRED_AT, 0);
         w.u64(self.repaired);
         w.u64(self.began);
+        w.u64(self.tenure);
         let mut body = [0; BODY_BYTES];
         body[..out.len() - HEADER_BYTES].copy_from_slice(&out[HEADER_BYTES..]);
         body
@@ -299,7 +305,7 @@ impl Superblock {
         let (hold, peer_invalid) = (r.u32()?, r.generation()?);
         let seeding = r.u64()?;
         let (differed, repaired) = compared(&mut r, count)?;
-        let began = r.u64()?;
+        let (began, tenure) = (r.u64()?, r.u64()?);
         zeros_to(&mut r, PAGE_BYTES)?;
         Ok(Self {
             role,
@@ -327,6 +333,7 @@ impl Superblock {
             differed,
             repaired,
             began,
+            tenure,
         })
     }
 }

@@ -32,6 +32,7 @@ fn sample() -> Superblock {
         differed: [0, 0x0200_1000].into(),
         repaired: 2,
         began: 0x0908_0706,
+        tenure: 0x0D0C_0B0A,
     }
 }
 
@@ -71,7 +72,8 @@ fn the_fields_stand_where_the_table_says() {
     assert_eq!(&page[2692..2696], &[0, 0x10, 0, 2]);
     assert!(page[2696..3196].iter().all(|byte| *byte == 0));
     assert_eq!((page[3196], &page[3204..3208]), (2, &[6, 7, 8, 9][..]));
-    assert!(page[3208..].iter().all(|byte| *byte == 0));
+    assert_eq!((&page[3208..3212], &page[3212..3216]), (&[0; 4][..], &[10, 11, 12, 13][..]));
+    assert!(page[3216..].iter().all(|byte| *byte == 0));
 }
 
 /// Those bytes that mean nothing and those that only take some values.
@@ -80,7 +82,7 @@ fn a_byte_that_cannot_be_is_damage_even_with_the_right_checksum() {
     let body = sample().encode();
     let zeros = [
         200, 464, 470, 529, 540, 595, 599, 602, 607, 624, 1119, 1136, 1631, 1664, 2655, 2700, 3195,
-        3212, 4095,
+        3220, 4095,
     ];
     let picky = [32, 33, 34, 35, 36, 37, 38, 39, 56, 62, 80, 465, 601, 615, 3196];
     for at in zeros.into_iter().chain(picky) {

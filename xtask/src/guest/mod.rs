@@ -51,7 +51,7 @@ const VM: [Errand; 2] = [
         via: &["fuse", "ublk"],
         tests: &["pressure"],
         memory_mib: 512,
-        budget: Duration::from_secs(15 * MINUTE),
+        budget: Duration::from_secs(25 * MINUTE),
     },
 ];
 

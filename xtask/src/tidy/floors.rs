@@ -8,8 +8,14 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// The crates that are told and never look: `#![no_std]`.
-const PURE: [&str; 5] =
-    ["words/units", "words/format", "core/ledger", "core/engine", "advise/netmodel"];
+const PURE: [&str; 6] = [
+    "words/units",
+    "words/format",
+    "core/ledger",
+    "core/engine",
+    "advise/netmodel",
+    "advise/workload",
+];
 
 /// Third-party crates a pure crate may use, with the features it may ask for. `no_std` does not reach
 /// into dependencies, so each of these was read for clocks, seeds and threads.

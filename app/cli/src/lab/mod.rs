@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `helio lab`: lines to try things on, in the foreground, governed from standard input in one language.
+//! `helio lab`: lines to try things on, in the foreground, governed from standard input in one language; and the
+//! measurement of real ones.
 
+mod link;
 mod orders;
 mod relay;
+mod search;
 mod shape;
+mod simhadr;
+mod stopping;
 mod wan;
 
+pub(crate) use link::run as link;
 pub(crate) use relay::run as relay;
+pub(crate) use search::run as search;
 pub(crate) use shape::Shape;
+pub(crate) use simhadr::run as simhadr;
 pub(crate) use wan::run as wan;
 
 use std::io::{self, Write};

@@ -132,7 +132,7 @@ impl Device {
         }
     }
 
-    /// Takes it away if nobody uses it, everything written durable; says who does otherwise.
+    /// Takes it away if nobody uses it, who has given its loop device free; says who does otherwise.
     pub(super) fn give_free(mut self) -> Result<(), (Self, String)> {
         let users = self.clone_for_show().users();
         if !users.is_empty() {
@@ -140,13 +140,6 @@ impl Device {
             return Err((self, users.join(", ")));
         }
         if let Some((node, link)) = &self.node {
-            if let Err(error) = node.release() {
-                let why = match error.raw_os_error() {
-                    Some(libc::EBUSY) => String::from("claimed by somebody this daemon cannot see"),
-                    _ => format!("{} cannot be flushed: {error}", node.path().display()),
-                };
-                return Err((self, why));
-            }
             // Programs that look at every device that changes have it open for moments.
             let there = || if node.is_there() { Err(()) } else { Ok(()) };
             if once_let_go(there, |()| true).is_err() {

@@ -40,7 +40,7 @@ impl Front {
         }
     }
 
-    /// Takes it away if nobody uses it, everything written durable; says who does otherwise.
+    /// Takes it away if nobody uses it, once it was settled; says who does otherwise.
     pub(super) fn give_free(self) -> Result<(), (Self, String)> {
         match self {
             Self::Fuse(device) => device.give_free().map_err(|(d, why)| (Self::Fuse(d), why)),

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Devices the kernel keeps while there is no daemon: who uses one waits, and the next daemon finds it by its mark and
-//! goes on with it, if nobody else wrote the volume in between. What a file system remembers of a volume that others
-//! changed would destroy it.
+//! goes on with it, if nobody else wrote the volume in between: if it is of the tenure that this node has as primary,
+//! which the group's metadata names. What a file system remembers of a volume that others changed would destroy it.
 
 use super::device::{Places, Shown, remove_link};
+use super::mark::Mark;
 use super::record::Record;
 use super::{Attaches, Name, blocking};
 use crate::shard::Ask;
 use helio_api::{ApiError, Via};
 use helio_attach::{AttachError, nbd, node, ublk, users};
-use std::io;
 use std::path::{Path, PathBuf};
-use twox_hash::XxHash3_128;
 
 /// A device of one kind or the other.
 #[derive(Clone, Debug)]
@@ -35,13 +34,25 @@ impl Node {
         }
     }
 
-    /// Those an earlier daemon left of a volume.
-    fn left_behind(via: Via, mark: u64) -> Result<Vec<Self>, AttachError> {
+    /// Those an earlier daemon left of a volume, of whatever tenure.
+    pub(super) fn left_behind(via: Via, mark: Mark) -> Result<Vec<Self>, AttachError> {
+        let is_ours = |other: u64| mark.is_of_volume(other);
         Ok(match via {
-            Via::Ublk => ublk::Disk::left_behind(mark)?.into_iter().map(Self::Ublk).collect(),
-            Via::Nbd => nbd::Disk::left_behind(&backend(mark)).into_iter().map(Self::Nbd).collect(),
+            Via::Ublk => ublk::Disk::left_behind(is_ours)?.into_iter().map(Self::Ublk).collect(),
+            Via::Nbd => {
+                let is_ours = |name: &str| Mark::of_backend(name).is_some_and(is_ours);
+                nbd::Disk::left_behind(is_ours).into_iter().map(Self::Nbd).collect()
+            }
             Via::Auto | Via::Fuse => Vec::new(),
         })
+    }
+
+    /// Whether it is of the tenure that a mark names.
+    fn is_of(&self, mark: Mark) -> bool {
+        match self {
+            Self::Ublk(disk) => disk.mark() == mark.0,
+            Self::Nbd(disk) => disk.name().as_deref().and_then(Mark::of_backend) == Some(mark.0),
+        }
     }
 }
 
@@ -65,16 +76,7 @@ impl Kept {
 
     /// As [`super::front::Front::give_free`] says.
     pub(super) fn give_free(self) -> Result<(), (Self, String)> {
-        let why = self.users().or_else(|| match node::settle(self.node.path()) {
-            Ok(()) => self.users(),
-            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
-                Some(String::from("claimed by somebody this daemon cannot see"))
-            }
-            Err(error) => {
-                Some(format!("{} cannot be flushed: {error}", self.node.path().display()))
-            }
-        });
-        match why {
+        match self.users() {
             Some(why) => Err((self, why)),
             None => {
                 self.abandon();
@@ -83,7 +85,7 @@ impl Kept {
         }
     }
 
-    fn users(&self) -> Option<String> {
+    pub(super) fn users(&self) -> Option<String> {
         let users: Vec<String> =
             self.clone_for_show().users().iter().map(ToString::to_string).collect();
         if users.is_empty() { None } else { Some(users.join(", ")) }
@@ -96,27 +98,42 @@ impl Kept {
 }
 
 impl Attaches {
-    /// Whether what waits for a volume must not go on with it.
-    pub(super) async fn overtaken(&self, record: &Record) -> Result<bool, ApiError> {
+    /// A volume cannot be attached now: who waits for it since before is told so, if that is for good.
+    pub(super) async fn let_wait_or_fail(&self, record: &Record) {
         let group = record.group.clone();
         let asked = self.shard.answer(|reply| Ask::Overtaken { group, reply }).await;
         // Who only reads takes what there is, as on a secondary.
-        Ok(asked? && !record.read_only)
-    }
-
-    /// A volume cannot be attached now: who waits for it since before is told so, if that is for good.
-    pub(super) async fn let_wait_or_fail(&self, record: &Record) {
-        if let Ok(true) = self.overtaken(record).await {
-            self.forsake_all(record, "another node took the volume over").await;
+        if !record.read_only && matches!(asked, Ok(true)) {
+            let mark = self.mark(record, 0);
+            for node in self.left(record, mark).await.unwrap_or_default() {
+                self.forsake(record, node, "another node may write the volume").await;
+            }
         }
     }
 
-    pub(super) async fn forsake_all(&self, record: &Record, why: &str) {
-        let (name, via) = (record.name(), record.via);
-        let mark = mark(&self.places, &name);
-        for node in blocking(move || Node::left_behind(via, mark)).await.unwrap_or_default() {
-            forsake(&self.places, &name, node, why).await;
+    /// What an earlier daemon left of a volume and may be gone on with, in this tenure. What is of another is ended.
+    pub(super) async fn inherited(
+        &self,
+        record: &Record,
+        mark: Mark,
+    ) -> Result<Vec<Node>, AttachError> {
+        let (ours, strange): (Vec<Node>, Vec<Node>) =
+            self.left(record, mark).await?.into_iter().partition(|node| node.is_of(mark));
+        for node in strange {
+            self.forsake(record, node, "this node was not primary all the time since").await;
         }
+        Ok(ours)
+    }
+
+    /// What is called so in a tenure. Who only reads takes what there is, whoever wrote it.
+    pub(super) fn mark(&self, record: &Record, tenure: u64) -> Mark {
+        let tenure = if record.read_only { 0 } else { tenure };
+        Mark::new(&self.places, &record.name(), tenure)
+    }
+
+    async fn left(&self, record: &Record, mark: Mark) -> Result<Vec<Node>, AttachError> {
+        let via = record.via;
+        blocking(move || Node::left_behind(via, mark)).await
     }
 
     /// Takes away what an earlier daemon left of a volume that is to be attached no more.
@@ -124,10 +141,8 @@ impl Attaches {
     /// # Errors
     /// Who uses it.
     pub(super) async fn clear_left(&self, record: &Record, force: bool) -> Result<(), ApiError> {
-        let (name, via) = (record.name(), record.via);
-        let mark = mark(&self.places, &name);
-        let left = blocking(move || Node::left_behind(via, mark)).await.map_err(super::refused)?;
-        for node in left {
+        let name = record.name();
+        for node in self.left(record, self.mark(record, 0)).await.map_err(super::refused)? {
             let kept = Kept { node, link: self.places.link(&name) };
             let used = kept.clone();
             if let Some(why) = blocking(move || used.users()).await.filter(|_| !force) {
@@ -139,10 +154,15 @@ impl Attaches {
         }
         Ok(())
     }
+
+    /// Takes a device of an earlier daemon away, and says who uses it.
+    pub(super) async fn forsake(&self, record: &Record, node: Node, why: &str) {
+        forsake(&self.places, &record.name(), node, why).await;
+    }
 }
 
 /// Takes a device of an earlier daemon away, and says who uses it.
-pub(super) async fn forsake(places: &Places, name: &Name, node: Node, why: &str) {
+async fn forsake(places: &Places, name: &Name, node: Node, why: &str) {
     let kept = Kept { node, link: places.link(name) };
     let why = why.to_owned();
     blocking(move || {
@@ -156,22 +176,4 @@ pub(super) async fn forsake(places: &Places, name: &Name, node: Node, why: &str)
         kept.abandon();
     })
     .await;
-}
-
-/// What the kernel keeps with a device to know it by: the same for a volume as long as the state directory is there, and
-/// another one for whoever else runs on this kernel.
-pub(super) fn mark(places: &Places, (group, volume): &Name) -> u64 {
-    use std::os::unix::fs::MetadataExt;
-    let folder = places.files.parent().unwrap_or(&places.files);
-    let place = folder.metadata().map(|found| (found.dev(), found.ino()));
-    let place = place.unwrap_or_else(|error: io::Error| {
-        tracing::warn!(folder = %folder.display(), %error, "cannot be looked at");
-        (0, 0)
-    });
-    XxHash3_128::oneshot(format!("{place:?} {group}/{volume}").as_bytes()) as u64
-}
-
-/// A mark as the NBD client keeps it.
-pub(super) fn backend(mark: u64) -> String {
-    format!("helio-{mark:016x}")
 }

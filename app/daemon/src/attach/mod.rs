@@ -3,36 +3,41 @@
 //!
 //! What is to be attached is kept in `attach.json` of the state directory. A volume that cannot be served now (this
 //! node is not primary, say) waits there, and is attached when it can be. The shard does the work of a device's
-//! requests; here files are mounted, devices made, and cleared away. Under one lock, but for what may wait for the peer:
-//! a detach flushes the device, and others need not wait for that.
+//! requests; here files are mounted, devices made, and cleared away. Under one lock, but for what may wait for the
+//! kernel or the peer: while a device is made or flushed its entry is busy, and others need not wait for that.
 
+mod arrive;
 mod device;
 mod front;
 mod kept;
+mod leave;
+mod mark;
 mod nbd;
 mod record;
+mod refusal;
 mod ublk;
 
-use crate::backend::{ShardHandle, of_refusal};
-use crate::shard::{Ask, End, Plug};
+use crate::backend::ShardHandle;
 use anyhow::{Context, Result};
-use device::{Device, Places, clear};
+use device::{Places, clear};
 use front::Front;
-use helio_api::{
-    ApiError, AttachRequest, AttachState, Attachment, Attachments, DetachRequest, Via, code,
-};
+use helio_api::{ApiError, AttachRequest, AttachState, Attachment, Attachments, Via};
 use helio_attach::Shape;
 use helio_units::Bytes;
 use record::{Book, Record};
+use refusal::{failed, is_arriving, is_leaving, manner, refused};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Mutex, Notify, oneshot};
+use tokio::sync::{Mutex, MutexGuard, Notify, oneshot};
 use tokio::task::spawn_blocking;
+use tokio::time::Instant;
 
 /// How often what waits is tried again, and what works is looked after.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How long who wants something of a volume waits until it is attached, or that failed.
+const ARRIVES_WITHIN: Duration = Duration::from_secs(10);
 /// Volumes of this node that may be attached at once.
 const ATTACHED_MOST: usize = 256;
 
@@ -44,8 +49,8 @@ pub(crate) struct Attaches {
     places: Places,
     shard: ShardHandle,
     desk: Mutex<Desk>,
-    /// A detach has ended, one way or the other.
-    detached: Notify,
+    /// An entry is busy no more.
+    freed: Notify,
 }
 
 struct Desk {
@@ -59,10 +64,21 @@ struct Desk {
 struct Entry {
     record: Record,
     live: Option<Live>,
-    /// A detach has the device in its hands.
-    leaving: bool,
+    /// Somebody has it in his hands: nobody else touches it.
+    busy: Option<Busy>,
+    /// It is in the book, or is to be when that is written next.
+    kept: bool,
     /// Why it is not attached, as it was told last.
     why: Option<String>,
+}
+
+/// What is done to an entry without the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Busy {
+    Arriving,
+    Leaving,
+    /// Its device is taken away, since nobody serves it any more.
+    Ending,
 }
 
 /// One that is.
@@ -81,11 +97,11 @@ impl Attaches {
         let (book, records) = Book::open(&state.join("attach.json"))?;
         clear(&places, records.iter().map(Record::name));
         let entry = |record: Record| {
-            (record.name(), Entry { record, live: None, leaving: false, why: None })
+            (record.name(), Entry { record, live: None, busy: None, kept: true, why: None })
         };
         let entries = records.into_iter().map(entry).collect();
         let desk = Mutex::new(Desk { book, entries, stopping: false });
-        Ok(Self { places, shard, desk, detached: Notify::new() })
+        Ok(Self { places, shard, desk, freed: Notify::new() })
     }
 
     pub(crate) async fn attach(
@@ -94,17 +110,14 @@ impl Attaches {
         wish: AttachRequest,
     ) -> Result<Attachment, ApiError> {
         let AttachRequest { volume, read_only, via: wanted } = wish;
-        let via = if wanted == Via::Auto { Via::Fuse } else { wanted };
+        let via = if wanted == Via::Auto { blocking(arrive::best).await } else { wanted };
         let record = Record { group, volume, read_only, via };
         let name = record.name();
-        let mut desk = self.desk.lock().await;
+        let mut desk = self.desk_for(&name).await?;
         if desk.stopping {
             return Err(ApiError::new("stopping", "the daemon is stopping", "start it again"));
         }
         if let Some(entry) = desk.entries.get(&name) {
-            if entry.leaving {
-                return Err(is_leaving(&name));
-            }
             let other_way = wanted != Via::Auto && entry.record.via != via;
             if entry.record.read_only != read_only || other_way {
                 let text =
@@ -118,9 +131,26 @@ impl Attaches {
             let text = format!("{ATTACHED_MOST} volumes are attached already");
             return Err(ApiError::new("attach-failed", text, "detach one first"));
         }
-        let record = desk.entries.get(&name).map_or(record, |entry| entry.record.clone());
-        let live = self.bring_up(&record).await?;
-        let entry = Entry { record, live: Some(live), leaving: false, why: None };
+        let new = Entry { record, live: None, busy: None, kept: false, why: None };
+        let entry = desk.entries.entry(name.clone()).or_insert(new);
+        entry.busy = Some(Busy::Arriving);
+        let record = entry.record.clone();
+        drop(desk);
+        let brought = self.bring_up(&record).await;
+        let mut desk = self.desk.lock().await;
+        self.freed.notify_waiters();
+        let mut entry = desk.entries.remove(&name).ok_or_else(|| is_leaving(&name))?;
+        entry.busy = None;
+        match brought {
+            Ok(live) => entry.live = Some(live),
+            Err(error) => {
+                if entry.kept {
+                    desk.entries.insert(name, entry);
+                }
+                return Err(error);
+            }
+        }
+        entry.kept = true;
         let shown = self.show(&entry).await;
         desk.entries.insert(name.clone(), entry);
         if let Err(error) = desk.save() {
@@ -133,42 +163,23 @@ impl Attaches {
         Ok(shown)
     }
 
-    pub(crate) async fn detach(
-        &self,
-        group: &str,
-        wish: &DetachRequest,
-    ) -> Result<String, ApiError> {
-        let name = (group.to_owned(), wish.volume.clone());
-        let title = format!("{group}/{}", wish.volume);
-        let mut desk = self.desk.lock().await;
-        let Some(entry) = desk.entries.get_mut(&name) else {
-            let text = format!("{title} is not attached on this node");
-            return Err(ApiError::new("not-attached", text, "`helio attach --list` shows what is"));
-        };
-        if entry.leaving {
-            return Err(is_leaving(&name));
-        }
-        if let Some(live) = entry.live.take() {
-            entry.leaving = true;
-            drop(desk);
-            let Live { device, shape, gone } = live;
-            let freed = self.give_free(&name, device, wish.force).await;
-            desk = self.desk.lock().await;
-            self.detached.notify_waiters();
-            // Nobody else touches what is leaving.
-            if let Some(entry) = desk.entries.get_mut(&name) {
-                entry.leaving = false;
-                if let Err((device, error)) = freed {
-                    entry.live = Some(Live { device, shape, gone });
-                    return Err(error);
-                }
+    /// The desk, once nobody has that volume in his hands.
+    async fn desk_for(&self, name: &Name) -> Result<MutexGuard<'_, Desk>, ApiError> {
+        let until = Instant::now() + ARRIVES_WITHIN;
+        loop {
+            let freed = self.freed.notified();
+            tokio::pin!(freed);
+            freed.as_mut().enable();
+            let desk = self.desk.lock().await;
+            match desk.entries.get(name).and_then(|entry| entry.busy) {
+                None => return Ok(desk),
+                Some(Busy::Leaving) => return Err(is_leaving(name)),
+                Some(Busy::Arriving | Busy::Ending) => drop(desk),
             }
-        } else {
-            self.clear_left(&entry.record, wish.force).await?;
+            if tokio::time::timeout_at(until, freed).await.is_err() {
+                return Err(is_arriving(name));
+            }
         }
-        desk.entries.remove(&name);
-        desk.save().map_err(|error| failed(&error))?;
-        Ok(format!("{title} is detached"))
     }
 
     /// Ends a group's devices, whoever uses them; they are to be attached still.
@@ -197,181 +208,8 @@ impl Attaches {
         Attachments { attachments }
     }
 
-    /// Attaches what waits and can be, and clears away what the shard serves no more.
-    async fn look_after(&self) {
-        let mut desk = self.desk.lock().await;
-        if desk.stopping {
-            return;
-        }
-        for (name, entry) in desk.entries.iter_mut().filter(|(_, entry)| !entry.leaving) {
-            if let Some(live) = &mut entry.live {
-                live.device.look();
-                let Some(why) = ended(&mut live.gone) else { continue };
-                tracing::warn!(attached = %entry.record.title(), "the device is of no more use: {why}");
-                if let Some(Live { device, .. }) = entry.live.take() {
-                    self.tear_down(name, device).await;
-                }
-            }
-            match self.bring_up(&entry.record).await {
-                Ok(live) => {
-                    tracing::info!(attached = %entry.record.title(), path = %live.device.path().display(), "attached");
-                    (entry.live, entry.why) = (Some(live), None);
-                }
-                Err(error) => {
-                    if entry.why.as_ref() != Some(&error.error) {
-                        tracing::info!(attached = %entry.record.title(), "to be attached, but not yet: {}", error.error);
-                    }
-                    entry.why = Some(error.error);
-                    self.let_wait_or_fail(&entry.record).await;
-                }
-            }
-        }
-    }
-
-    /// The daemon is to stop: gives free what nobody uses, and says who uses the rest. Nothing is attached any more
-    /// from here on; what was is again after the next start.
-    pub(crate) async fn leave(&self) -> Vec<String> {
-        let mut desk = self.desk.lock().await;
-        desk.stopping = true;
-        let mut used = Vec::new();
-        for (name, entry) in &mut desk.entries {
-            if entry.leaving {
-                used.push(is_leaving(name).error);
-            }
-            let Some(Live { device, shape, gone }) = entry.live.take() else { continue };
-            if let Err((device, error)) = self.give_free(name, device, false).await {
-                if device.outlives_us() {
-                    tracing::info!("whoever uses it waits for the next daemon: {}", error.error);
-                } else {
-                    used.push(error.error);
-                }
-                entry.live = Some(Live { device, shape, gone });
-            }
-        }
-        used
-    }
-
-    /// The shard is gone: whoever still uses a device has errors from now on, unless the kernel lets him wait.
-    pub(crate) async fn abandon(&self) {
-        let mut desk = loop {
-            let ended = self.detached.notified();
-            tokio::pin!(ended);
-            ended.as_mut().enable();
-            let mut desk = self.desk.lock().await;
-            desk.stopping = true;
-            if desk.entries.values().all(|entry| !entry.leaving) {
-                break desk;
-            }
-            drop(desk);
-            // Its flush ends too, now that nobody serves the device.
-            ended.await;
-        };
-        for entry in desk.entries.values_mut() {
-            if let Some(Live { device, .. }) = entry.live.take()
-                && !device.outlives_us()
-            {
-                blocking(move || device.abandon()).await;
-            }
-        }
-    }
-
-    async fn bring_up(&self, record: &Record) -> Result<Live, ApiError> {
-        let Record { group, volume, read_only, .. } = record.clone();
-        let offer = |reply| Ask::Offer { group, volume, read_only, reply };
-        let shape = self.shard.answer(offer).await?.map_err(of_refusal)?;
-        let (gone, gone_told) = oneshot::channel();
-        let (device, shape) = match record.via {
-            Via::Ublk => self.bring_up_ublk(record, shape, gone).await?,
-            Via::Nbd => self.bring_up_nbd(record, shape, gone).await?,
-            Via::Auto | Via::Fuse => self.bring_up_fuse(record, gone).await?,
-        };
-        Ok(Live { device, shape, gone: gone_told })
-    }
-
-    async fn bring_up_fuse(
-        &self,
-        record: &Record,
-        gone: oneshot::Sender<String>,
-    ) -> Result<(Front, Shape), ApiError> {
-        let places = self.places.clone();
-        let (group, volume) = record.name();
-        let mounted = blocking(move || device::mount(&places, &group, &volume)).await;
-        let (mount, channel) = mounted.map_err(refused)?;
-        let shape = match self.plug(record, End::Fuse(channel), gone).await {
-            Ok(shape) => shape,
-            Err(error) => {
-                blocking(move || device::unmount(mount)).await;
-                return Err(error);
-            }
-        };
-        let (places, name) = (self.places.clone(), record.name());
-        let made = blocking(move || Device::new(&places, &name, mount, shape)).await;
-        match made {
-            Ok(device) => Ok((Front::Fuse(device), shape)),
-            Err((mount, error)) => {
-                self.unplug(&record.name()).await;
-                blocking(move || device::unmount(mount)).await;
-                Err(refused(error))
-            }
-        }
-    }
-
-    async fn plug(
-        &self,
-        record: &Record,
-        end: End,
-        gone: oneshot::Sender<String>,
-    ) -> Result<Shape, ApiError> {
-        let (group, volume) = record.name();
-        let name = self.places.link(&record.name()).display().to_string();
-        let plug = Plug { group, volume, read_only: record.read_only, name, end, gone };
-        let plug = Box::new(plug);
-        self.shard.answer(|reply| Ask::Plug { plug, reply }).await?.map_err(of_refusal)
-    }
-
-    async fn unplug(&self, name: &Name) {
-        let (group, volume) = name.clone();
-        let unplugged = self.shard.answer(|reply| Ask::Unplug { group, volume, reply }).await;
-        if let Err(error) = unplugged {
-            tracing::debug!(%error, "the shard lets go of devices by itself when it ends");
-        }
-    }
-
-    /// Takes a device away that nobody uses, or whoever uses it.
-    async fn give_free(
-        &self,
-        name: &Name,
-        device: Front,
-        force: bool,
-    ) -> Result<(), (Front, ApiError)> {
-        if force {
-            self.tear_down(name, device).await;
-            return Ok(());
-        }
-        let title = format!("{}/{}", name.0, name.1);
-        let freed = blocking(move || device.give_free()).await;
-        match freed {
-            Ok(()) => {
-                self.unplug(name).await;
-                Ok(())
-            }
-            Err((device, why)) => {
-                let path = device.path().display().to_string();
-                let text = format!("{title}, attached as {path}, is in use: {why}");
-                let remedy = "unmount it and close what has it open, or use --force: who uses it has errors then";
-                let error = ApiError { retry: true, ..ApiError::new("in-use", text, remedy) };
-                Err((device, error))
-            }
-        }
-    }
-
-    async fn tear_down(&self, name: &Name, device: Front) {
-        self.unplug(name).await;
-        blocking(move || device.abandon()).await;
-    }
-
     async fn show(&self, entry: &Entry) -> Attachment {
-        let Entry { record, live, leaving, why } = entry;
+        let Entry { record, live, busy, why, .. } = entry;
         let name = record.name();
         let live = live.as_ref().map(|live| (live.device.clone_for_show(), live.shape));
         let used_by = match live.clone() {
@@ -381,10 +219,15 @@ impl Attaches {
         let shape = live.as_ref().map(|(_, shape)| *shape);
         let device = live.map(|(device, _)| device);
         Attachment {
-            state: if device.is_some() { AttachState::Attached } else { AttachState::Waiting },
+            state: if device.is_some() || *busy == Some(Busy::Ending) {
+                AttachState::Attached
+            } else {
+                AttachState::Waiting
+            },
             reason: match &device {
                 Some(device) => device.note.clone(),
-                None if *leaving => Some(String::from("it is being detached")),
+                None if *busy == Some(Busy::Leaving) => Some(String::from("it is being detached")),
+                None if *busy == Some(Busy::Ending) => Some(String::from("it ends")),
                 None => why.clone(),
             },
             via: record.via,
@@ -413,7 +256,8 @@ impl Attaches {
 
 impl Desk {
     fn save(&self) -> std::io::Result<()> {
-        self.book.save(self.entries.values().map(|entry| &entry.record))
+        let kept = self.entries.values().filter(|entry| entry.kept);
+        self.book.save(kept.map(|entry| &entry.record))
     }
 }
 
@@ -425,11 +269,6 @@ pub(crate) async fn keep_up(attaches: Arc<Attaches>) {
         looks.tick().await;
         attaches.look_after().await;
     }
-}
-
-fn is_leaving((group, volume): &Name) -> ApiError {
-    let text = format!("{group}/{volume} is being detached already");
-    ApiError { retry: true, ..ApiError::new("busy", text, "wait for that to end") }
 }
 
 /// Why the shard serves a device no more, if it does not.
@@ -446,37 +285,5 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     match spawn_blocking(work).await {
         Ok(done) => done,
         Err(error) => std::panic::resume_unwind(error.into_panic()),
-    }
-}
-
-fn manner(record: &Record) -> String {
-    let manner = if record.read_only { "to be read only" } else { "to be read and written" };
-    format!("{manner}, via {}", record.via)
-}
-
-fn failed(error: &std::io::Error) -> ApiError {
-    let text = format!("what is attached cannot be kept in the state directory: {error}");
-    ApiError::new(code::INTERNAL, text, "see to the state directory's file system")
-}
-
-fn refused(error: helio_attach::AttachError) -> ApiError {
-    let remedy = "run the daemon as root where /dev/fuse is, or use the volume over NBD: nbd.sock of the state directory";
-    match error {
-        helio_attach::AttachError::NoFuse { .. } => {
-            ApiError::new("no-fuse", error.to_string(), remedy)
-        }
-        helio_attach::AttachError::NoNbd { .. } => {
-            let remedy =
-                "load the module (`modprobe nbd`) and run the daemon as root, or use --via fuse";
-            ApiError::new("no-nbd", error.to_string(), remedy)
-        }
-        helio_attach::AttachError::NoUblk { .. } => {
-            let remedy = "load the module (`modprobe ublk_drv`, Linux 6.5 or later) and run the daemon as root, or use --via fuse";
-            ApiError::new("no-ublk", error.to_string(), remedy)
-        }
-        other => {
-            let remedy = "see to what is named and attach again";
-            ApiError::new("attach-failed", other.to_string(), remedy)
-        }
     }
 }

@@ -4,12 +4,14 @@
 
 use super::device::make_link;
 use super::front::Front;
-use super::kept::{Kept, Node, backend, mark};
+use super::kept::{Kept, Node};
 use super::record::Record;
 use super::{Attaches, blocking, refused};
-use crate::shard::Ask;
+use crate::backend::of_refusal;
+use crate::shard::{Ask, Hold, Offer};
 use helio_api::ApiError;
 use helio_attach::nbd::Disk;
+use helio_attach::node::announce;
 use helio_attach::{AttachError, Shape};
 use helio_nbd::{Client, ClientError, ClientOptions, Contexts, Form};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -19,24 +21,48 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use tokio::sync::oneshot;
 
-/// Our handle on the connection the kernel has, to see when it is cut.
+/// How often the connection is given once more, at every look: the kernel sees the end of the one before within moments.
+const AGAIN: u8 = 60;
+
+/// Our handle on the connection the kernel has: to see when it is cut, and to give it once more.
 #[derive(Debug)]
 pub(super) struct Connection {
     stream: UnixStream,
+    disk: Disk,
+    shape: Shape,
+    /// How often it is given once more.
+    again: u8,
     gone: Option<oneshot::Sender<String>>,
 }
 
 impl Connection {
-    /// Tells once, if the shard let go of it.
+    fn new(stream: UnixStream, disk: Disk, shape: Shape, gone: oneshot::Sender<String>) -> Self {
+        Self { stream, disk, shape, again: AGAIN, gone: Some(gone) }
+    }
+
+    /// Tells once, if the shard let go of it. Gives it to the kernel again otherwise, which may have had another one
+    /// still when it was given it first, and does nothing where it has this one.
     pub(super) fn look(&mut self) {
         let mut set = [PollFd::new(&self.stream, PollFlags::RDHUP)];
         let cut = PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR;
         let looked = poll(&mut set, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
-        if looked.is_ok()
-            && set[0].revents().intersects(cut)
-            && let Some(gone) = self.gone.take()
-        {
-            let _nobody_listens = gone.send(String::from("the volume is not served here any more"));
+        if looked.is_ok() && set[0].revents().intersects(cut) {
+            self.end("the volume is not served here any more");
+        } else if let Some(name) = self.disk.name() {
+            let Some(left) = self.again.checked_sub(1) else { return };
+            self.again = left;
+            let again = self.disk.reconnect(self.shape, self.stream.as_fd(), &name);
+            if let Err(error) = again {
+                tracing::debug!(device = %self.disk.path().display(), %error, "cannot be given its connection again");
+            }
+        } else {
+            self.end("the kernel has taken the device away");
+        }
+    }
+
+    fn end(&mut self, why: &str) {
+        if let Some(gone) = self.gone.take() {
+            let _nobody_listens = gone.send(String::from(why));
         }
     }
 }
@@ -46,25 +72,41 @@ impl Attaches {
     pub(super) async fn bring_up_nbd(
         &self,
         record: &Record,
-        shape: Shape,
+        offer: Offer,
         gone: oneshot::Sender<String>,
     ) -> Result<(Front, Shape), ApiError> {
-        if self.overtaken(record).await? {
-            self.forsake_all(record, "the volume was written elsewhere meanwhile").await;
-        }
-        let name = record.name();
-        let (link, backend) = (self.places.link(&name), backend(mark(&self.places, &name)));
-        let (socket, export) = (self.places.nbd_socket(), export(record));
-        let at = link.clone();
-        let made = blocking(move || connect(&socket, &export, shape, &backend, &at)).await;
-        let (disk, stream) = made.map_err(refused)?;
+        let (name, shape) = (record.name(), offer.shape);
+        let mark = self.mark(record, offer.tenure);
+        let left = self.inherited(record, mark).await.map_err(refused)?;
+        let (socket, named, link) =
+            (self.places.nbd_socket(), export(record), self.places.link(&name));
+        let agreed = blocking(move || agree(&socket, &named)).await;
+        let (stream, flags) = agreed.map_err(refused)?;
+        // Behind the handshake: where the role changes from here on, the shard cuts the connection.
         if !record.read_only {
-            let (group, volume) = name;
-            let title = link.display().to_string();
-            self.shard.answer(|reply| Ask::Hold { group, volume, title, reply }).await?;
+            self.hold(record, offer.tenure, &link).await?;
         }
-        let connection = Connection { stream, gone: Some(gone) };
-        Ok((Front::Connected(Kept { node: Node::Nbd(disk), link }, connection), shape))
+        let at = link.clone();
+        let made = blocking(move || {
+            let disk = give(left, shape, flags, &stream, &mark.backend(), &at)?;
+            Ok((disk, stream))
+        });
+        match made.await {
+            Ok((disk, stream)) => {
+                let connection = Connection::new(stream, disk.clone(), shape, gone);
+                Ok((Front::Connected(Kept { node: Node::Nbd(disk), link }, connection), shape))
+            }
+            Err(error) => {
+                self.unplug(&name).await;
+                Err(refused(error))
+            }
+        }
+    }
+
+    async fn hold(&self, record: &Record, tenure: u64, link: &Path) -> Result<(), ApiError> {
+        let (group, volume) = record.name();
+        let hold = Hold { group, volume, tenure, title: link.display().to_string() };
+        self.shard.answer(|reply| Ask::Hold { hold, reply }).await?.map_err(of_refusal)
     }
 }
 
@@ -74,28 +116,35 @@ fn export(record: &Record) -> String {
     format!("{}{suffix}", record.title())
 }
 
-fn connect(
-    socket: &Path,
-    export: &str,
-    shape: Shape,
-    backend: &str,
-    link: &Path,
-) -> Result<(Disk, UnixStream), AttachError> {
-    let at = |path: &Path| {
-        let path: PathBuf = path.to_owned();
-        move |error: io::Error| AttachError::Io { path, error }
-    };
+fn at(path: &Path) -> impl FnOnce(io::Error) -> AttachError {
+    let path: PathBuf = path.to_owned();
+    move |error: io::Error| AttachError::Io { path, error }
+}
+
+/// A connection on which the export was agreed on, and what the server offers.
+fn agree(socket: &Path, export: &str) -> Result<(UnixStream, u16), AttachError> {
     let stream = UnixStream::connect(socket).map_err(at(socket))?;
     let twin = stream.try_clone().map_err(at(socket))?;
     let simple = ClientOptions { form: Form::Simple, contexts: Contexts::NONE };
     let client = Client::over_unix_with(twin, export, simple);
     let client = client.map_err(|error: ClientError| at(socket)(io::Error::other(error)))?;
-    let flags = client.flags().0;
     // Every answer of the handshake was read, and nothing is asked yet: the connection is as the kernel wants it.
-    drop(client);
+    Ok((stream, client.flags().0))
+}
+
+/// Gives the connection to a device that was left, or to a new one.
+fn give(
+    left: Vec<Node>,
+    shape: Shape,
+    flags: u16,
+    stream: &UnixStream,
+    name: &str,
+    link: &Path,
+) -> Result<Disk, AttachError> {
     let mut disk = None;
-    for left in Disk::left_behind(backend) {
-        match left.reconnect(shape, stream.as_fd(), backend) {
+    for node in left {
+        let Node::Nbd(left) = node else { continue };
+        match left.reconnect(shape, stream.as_fd(), name) {
             Ok(()) => {
                 disk = Some(left);
                 break;
@@ -109,10 +158,13 @@ fn connect(
     }
     let disk = match disk {
         Some(disk) => disk,
-        None => Disk::connect(shape, flags, stream.as_fd(), backend)?,
+        None => Disk::connect(shape, flags, stream.as_fd(), name)?,
     };
     match make_link(link, disk.path()) {
-        Ok(()) => Ok((disk, stream)),
+        Ok(()) => {
+            announce(disk.path());
+            Ok(disk)
+        }
         Err(error) => {
             disk.remove();
             Err(AttachError::Io { path: link.to_owned(), error })

@@ -3,11 +3,13 @@
 
 use super::device::make_link;
 use super::front::Front;
-use super::kept::{Kept, Node, forsake, mark};
+use super::kept::{Kept, Node};
+use super::mark::Mark;
 use super::record::Record;
 use super::{Attaches, blocking, refused};
-use crate::shard::End;
+use crate::shard::{End, Offer};
 use helio_api::ApiError;
+use helio_attach::node::announce;
 use helio_attach::ublk::{Disk, Server};
 use helio_attach::{AttachError, Shape};
 use std::path::Path;
@@ -18,23 +20,21 @@ impl Attaches {
     pub(super) async fn bring_up_ublk(
         &self,
         record: &Record,
-        shape: Shape,
+        offer: Offer,
         gone: oneshot::Sender<String>,
     ) -> Result<(Front, Shape), ApiError> {
         let name = record.name();
-        let (mark, link) = (mark(&self.places, &name), self.places.link(&name));
-        let left = blocking(move || Disk::left_behind(mark)).await.map_err(refused)?;
-        let kept = match left {
-            Some(disk) => self.retake(record, disk, shape).await?,
-            None => None,
-        };
+        let (mark, link) = (self.mark(record, offer.tenure), self.places.link(&name));
+        let shape = offer.shape;
+        let kept = self.retake(record, mark, shape).await?;
         let resumes = kept.is_some();
         let (disk, server) = match kept {
             Some(kept) => kept,
-            None => blocking(move || Disk::add(shape, mark)).await.map_err(refused)?,
+            None => blocking(move || Disk::add(shape, mark.0)).await.map_err(refused)?,
         };
         let kept = Kept { node: Node::Ublk(disk.clone()), link: link.clone() };
-        let shape = match self.plug(record, End::Ublk(Box::new(server)), gone).await {
+        let end = End::Ublk(Box::new(server));
+        let shape = match self.plug(record, offer.tenure, end, gone).await {
             Ok(shape) => shape,
             Err(error) => {
                 // Who waits for one that was left goes on waiting.
@@ -54,29 +54,27 @@ impl Attaches {
         }
     }
 
-    /// What serves a device that was left, if it may go on; takes it away otherwise.
+    /// What serves a device that was left, if it may go on; takes others away.
     async fn retake(
         &self,
         record: &Record,
-        disk: Disk,
+        mark: Mark,
         shape: Shape,
     ) -> Result<Option<(Disk, Server)>, ApiError> {
-        let why = if self.overtaken(record).await? {
-            String::from("the volume was written elsewhere meanwhile")
-        } else {
+        for node in self.inherited(record, mark).await.map_err(refused)? {
+            let Node::Ublk(disk) = &node else { continue };
             let left = disk.clone();
             match blocking(move || left.retake(shape)).await {
-                Ok(server) => return Ok(Some((disk, server))),
+                Ok(server) => return Ok(Some((disk.clone(), server))),
                 Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
                     let text =
                         format!("{} is still held by a daemon that ends", disk.path().display());
                     let error = ApiError::new("attach-failed", text, "wait a moment");
                     return Err(ApiError { retry: true, ..error });
                 }
-                Err(error) => error.to_string(),
+                Err(error) => self.forsake(record, node, &error.to_string()).await,
             }
-        };
-        forsake(&self.places, &record.name(), Node::Ublk(disk), &why).await;
+        }
         Ok(None)
     }
 }
@@ -85,5 +83,8 @@ impl Attaches {
 fn begin(disk: &Disk, link: &Path, resumes: bool) -> Result<(), AttachError> {
     let begun = if resumes { disk.resume() } else { disk.start() };
     begun.map_err(|error| AttachError::Io { path: disk.path().to_owned(), error })?;
-    make_link(link, disk.path()).map_err(|error| AttachError::Io { path: link.to_owned(), error })
+    let linked = make_link(link, disk.path());
+    linked.map_err(|error| AttachError::Io { path: link.to_owned(), error })?;
+    announce(disk.path());
+    Ok(())
 }

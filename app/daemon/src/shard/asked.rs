@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the control plane asks of a shard.
 
-use super::{Ask, Shard, attached, explain, payload_memory, show, unknown};
+use super::clients::Place;
+use super::{Ask, Begun, Offer, Shard, attached, explain, payload_memory, show, unknown};
 use helio_driver::Driver;
 use helio_units::Moment;
 
@@ -57,6 +58,7 @@ impl<D: Driver> Shard<D> {
                     self.pool.resize(payload_memory(self.groups.iter().map(|g| &g.config)));
                 }
             }
+            trace @ (Ask::Trace { .. } | Ask::TraceEnd { .. }) => self.asked_to_record(trace, now),
             device @ (Ask::Offer { .. }
             | Ask::Overtaken { .. }
             | Ask::Hold { .. }
@@ -104,6 +106,23 @@ impl<D: Driver> Shard<D> {
         }
     }
 
+    fn asked_to_record(&mut self, ask: Ask, now: Moment) {
+        match ask {
+            Ask::Trace { group, tap, reply } => {
+                if let Some(index) = self.find(&group) {
+                    let volumes = self.groups[index].record(*tap, now);
+                    let _gone = reply.send(Begun { at: self.clock.wall(now), volumes });
+                }
+            }
+            Ask::TraceEnd { group, id, why } => {
+                if let Some(index) = self.find(&group) {
+                    self.groups[index].record_no_more(id, why, now);
+                }
+            }
+            _ => {}
+        }
+    }
+
     fn asked_of_members(&mut self, ask: Ask, now: Moment) {
         match ask {
             Ask::Seat { group, volume, reply } => {
@@ -124,17 +143,20 @@ impl<D: Driver> Shard<D> {
         match ask {
             Ask::Offer { group, volume, read_only, reply } => {
                 let found = attached::open(&group, &volume, read_only, &self.groups);
-                let _gone = reply.send(found.map(|(shape, _)| shape));
+                let offer = |(shape, place): (_, Place)| {
+                    let tenure = self.groups[place.group].engine.tenure();
+                    Offer { shape, tenure }
+                };
+                let _gone = reply.send(found.map(offer));
             }
             Ask::Overtaken { group, reply } => {
+                // A group that is not served here, or not yet, tells nothing: who waits for it goes on waiting.
                 let found = self.find(&group);
-                let _gone = reply.send(found.is_none_or(|at| self.attached.is_overtaken(at)));
+                let others_write = |at: usize| attached::lets_others_write(&self.groups[at].engine);
+                let _gone = reply.send(found.is_some_and(others_write));
             }
-            Ask::Hold { group, volume, title, reply } => {
-                if let Some(at) = self.find(&group) {
-                    self.attached.hold(at, (group, volume), title);
-                }
-                let _gone = reply.send(());
+            Ask::Hold { hold, reply } => {
+                let _gone = reply.send(self.attached.hold(hold, &self.groups));
             }
             Ask::Plug { plug, reply } => {
                 let (attached, mut io) = self.attached_and_io(now);

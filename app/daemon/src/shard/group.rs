@@ -13,16 +13,18 @@ use crate::shard::payloads::Payloads;
 use crate::shard::plan::{GroupPlan, VolumePlan};
 use crate::shard::release::Releasing;
 use crate::shard::token::{Kind, token};
+use crate::trace::{Tap, Why};
 use crate::verified::Record;
 use helio_api::MetadataStatus;
 use helio_disk::StoreError;
 use helio_driver::{Buffer, Driver, Op, Outcome, Pool, Shared, Socket};
 use helio_engine::{
-    Answer, Command, CommandId, Effect, Engine, Event, Keep, Loudness, Refusal, Run, StoreFault,
-    StoreOp, StoreOutcome,
+    Answer, Command, CommandId, Effect, Engine, Event, Keep, Loudness, Refusal, Request, Run,
+    StoreFault, StoreOp, StoreOutcome,
 };
 use helio_format::copying::Digest;
 use helio_format::message::Message;
+use helio_format::trace::Volume;
 use helio_ledger::{Change, Kept};
 use helio_units::{Bytes, Extent, IoId, Moment, Payload, RequestId, VolumeIndex, WallTime};
 use std::collections::HashMap;
@@ -99,6 +101,8 @@ pub(crate) struct Group {
     parting: Vec<(Socket, Option<Op>)>,
     pub(crate) stopped: bool,
     pub(crate) releasing: Releasing,
+    /// Where requests are recorded, while they are.
+    pub(crate) tap: Option<Tap>,
 }
 
 impl Group {
@@ -153,12 +157,38 @@ impl Group {
             parting: Vec::new(),
             stopped: false,
             releasing: Releasing::default(),
+            tap: None,
         }
     }
 
     /// Tells the engine.
     pub(crate) fn tell(&mut self, now: Moment, event: Event) {
         self.engine.handle(now, event, &mut self.effects);
+    }
+
+    /// Tells it of a client's request.
+    pub(crate) fn request(&mut self, now: Moment, request: Request) {
+        if let Some(tap) = &mut self.tap
+            && !tap.take(now, request.volume, request.operation)
+        {
+            self.tap = None;
+        }
+        self.tell(now, Event::Request(request));
+    }
+
+    /// Records requests from now on; returns what they name by index.
+    pub(crate) fn record(&mut self, mut tap: Tap, now: Moment) -> Vec<Volume> {
+        tap.begin(now);
+        self.tap = Some(tap);
+        let volume = |v: &VolumePlan| Volume { name: v.name.clone(), size: v.size };
+        self.volumes.iter().map(volume).collect()
+    }
+
+    /// Ends that recording, where it runs still.
+    pub(crate) fn record_no_more(&mut self, id: u64, why: Why, now: Moment) {
+        if let Some(tap) = self.tap.take_if(|tap| tap.is(id)) {
+            tap.end(now, why);
+        }
     }
 
     /// Gives an operator's command to the engine.

@@ -36,8 +36,9 @@ mod token;
 use crate::config::{Running, Setting};
 use crate::events::Hub;
 use crate::patience::once_let_go;
+use crate::trace::{Begun, Tap, Why};
 use attached::Attached;
-pub(crate) use attached::{End, Plug};
+pub(crate) use attached::{End, Hold, Offer, Plug};
 pub(crate) use before::Before;
 pub(crate) use clients::Protection;
 use clients::{Clients, Io};
@@ -110,12 +111,12 @@ pub(crate) enum Ask {
         group: String,
         volume: String,
         read_only: bool,
-        reply: oneshot::Sender<Result<Shape, Refusal>>,
+        reply: oneshot::Sender<Result<Offer, Refusal>>,
     },
-    /// Whether others than this node may have written a group since the daemon began.
+    /// Whether others than this node may write a group now.
     Overtaken { group: String, reply: oneshot::Sender<bool> },
     /// Count an NBD client's export among the devices of the machine, until its volume is let go.
-    Hold { group: String, volume: String, title: String, reply: oneshot::Sender<()> },
+    Hold { hold: Hold, reply: oneshot::Sender<Result<(), Refusal>> },
     /// Serve a volume on the kernel's end of a device.
     Plug { plug: Box<Plug>, reply: oneshot::Sender<Result<Shape, Refusal>> },
     /// Let go of a volume's device, whoever uses it.
@@ -124,6 +125,10 @@ pub(crate) enum Ask {
     Serve { plan: Box<GroupPlan>, dice: (u64, u64), reply: CommandReply },
     /// Give a group up, and let go of its stores.
     Release { group: String, force: bool, reply: ReleaseReply },
+    /// Record what applications ask of a group; no answer where it is not there.
+    Trace { group: String, tap: Box<Tap>, reply: oneshot::Sender<Begun> },
+    /// End the recording of that name.
+    TraceEnd { group: String, id: u64, why: Why },
     /// Trust other keys: of every group, what its peer's connection must have.
     Trust { guards: Vec<(String, Guard)> },
     /// Stop cleanly; the shard's thread ends.

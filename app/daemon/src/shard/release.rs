@@ -103,6 +103,7 @@ impl<D: Driver> Shard<D> {
         else {
             return;
         };
+        group.tap = None;
         let words = group.engine.words();
         let (head, flushed) = group.engine.left_behind();
         let stores = std::mem::take(&mut group.volumes).into_iter();

@@ -71,6 +71,8 @@ pub(crate) fn group(
             kept_bytes: kept.bytes,
             sound: kept.sound,
         }),
+        // Known to whoever writes it.
+        trace: None,
         seeding: group.engine.seeding().map(|since| SeedingStatus {
             since_ms: WallTime(since),
             changed_bytes: status.marked.iter().fold(Bytes::ZERO, |sum, marked| sum + *marked),

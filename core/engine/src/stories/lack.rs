@@ -3,6 +3,7 @@
 
 use super::*;
 use alloc::format;
+use alloc::vec;
 use helio_format::reading::{Reading, Told};
 
 /// A primary in logging whose peer is consistent; the first region differs.
@@ -12,6 +13,8 @@ fn logging() -> Desk {
     desk.write(1);
     desk.store_all();
     desk.save_all();
+    // What the copier asked before is answered.
+    while desk.digests_wanted().is_some() {}
     desk
 }
 
@@ -38,8 +41,38 @@ impl Desk {
         self.tell(Event::Tick);
     }
 
+    /// The peer tells digests of every region it was asked about; nothing of it is as it is here.
+    fn all_differ(&mut self) {
+        while let Some((volume, extent)) = self.digests_wanted() {
+            self.tell_lacking(volume, extent);
+            let read =
+                self.ios.iter().rposition(|(_, op)| matches!(op, StoreOp::ReadDiffering { .. }));
+            let (io, _) = self.ios.remove(read.expect("compared")).expect("it is there");
+            let runs = [Run { extent, payload: None }].into();
+            self.tell(Event::StoreDone { io, outcome: StoreOutcome::Differing(runs) });
+        }
+    }
+
+    /// The oldest question about digests, taken out.
+    fn digests_wanted(&mut self) -> Option<(VolumeIndex, Extent)> {
+        let wanted = |m: &Message| match m {
+            Message::Copying(Copying::DigestsWanted { volume, extent, .. }) => {
+                Some((*volume, *extent))
+            }
+            _ => None,
+        };
+        let at = self.said.iter().position(|m| wanted(m).is_some())?;
+        wanted(&self.said.remove(at))
+    }
+
+    fn tell_lacking(&mut self, volume: VolumeIndex, extent: Extent) {
+        let list = vec![[7; 16]; extent.length.div_ceil(4096) as usize];
+        self.hear(Message::Copying(Copying::Digests { volume, extent, coarse: false, list }));
+    }
+
     /// The questions about its store that the peer was asked, oldest first.
     fn reads_wanted(&mut self) -> Vec<(u64, Sequence, Extent, bool)> {
+        self.all_differ();
         let wanted = self.said.iter().filter_map(|message| match message {
             Message::Reading(Reading::Wanted { ticket, after, extent, zeros, .. }) => {
                 Some((*ticket, *after, *extent, *zeros))
@@ -93,6 +126,60 @@ fn what_was_pulled_is_written_flushed_and_recorded_and_then_the_mode_is_as_it_wa
     assert!(record.consistent);
     assert_eq!(desk.engine.effective(), Some(Mode::Async));
     assert_eq!(desk.engine.state(), State::Replicating);
+}
+
+#[test]
+fn only_what_differs_is_asked_for_and_the_region_is_good_with_the_last_piece() {
+    let mut desk = reversed();
+    let (volume, region) = desk.digests_wanted().expect("it compares first");
+    desk.tell_lacking(volume, region);
+    let (io, op) = desk.ios.pop_front().expect("its own bytes are read");
+    assert!(matches!(op, StoreOp::ReadDiffering { extent, coarse: false, .. } if extent == region));
+    let pieces = [Extent::new(0, 4096), Extent::new(8192, 8192)];
+    let payload = desk.payload(4096);
+    let runs = [
+        Run { extent: pieces[0], payload: Some(payload) },
+        Run { extent: pieces[1], payload: None },
+    ];
+    desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Differing(runs.into()) });
+    let wanted = desk.reads_wanted();
+    assert_eq!(wanted.iter().map(|w| w.2).collect::<Vec<_>>(), pieces);
+    desk.told(wanted[1].0, Told::Zeros);
+    desk.store();
+    assert!(desk.ios.is_empty(), "half a region is not good");
+    desk.told(wanted[0].0, Told::Zeros);
+    desk.store();
+    assert!(matches!(desk.ios[0].1, StoreOp::Flush), "nothing is lacking any more");
+}
+
+#[test]
+fn a_region_that_is_as_the_peers_is_good_without_a_byte_of_it() {
+    let mut desk = reversed();
+    let (volume, region) = desk.digests_wanted().expect("it compares first");
+    desk.tell_lacking(volume, region);
+    let (io, _) = desk.ios.pop_front().expect("its own bytes are read");
+    desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Differing(Vec::new()) });
+    assert!(matches!(desk.ios[0].1, StoreOp::Flush), "nothing is lacking any more");
+    assert!(desk.reads_wanted().is_empty());
+}
+
+#[test]
+fn a_write_while_a_region_is_compared_has_it_compared_again() {
+    let mut desk = reversed();
+    let (volume, region) = desk.digests_wanted().expect("it compares first");
+    desk.write(2);
+    desk.store();
+    desk.tell_lacking(volume, region);
+    assert!(desk.ios.is_empty(), "what was told may lack the write");
+    assert_eq!(desk.digests_wanted(), Some((volume, region)));
+}
+
+#[test]
+fn digests_that_nobody_asked_for_end_the_connection() {
+    let mut desk = reversed();
+    let (volume, _) = desk.digests_wanted().expect("it compares first");
+    desk.tell_lacking(volume, Extent::new(65536, 65536));
+    assert!(desk.accuses());
 }
 
 #[test]

@@ -208,3 +208,51 @@ fn a_primary_that_left_for_its_heir_serves_again_where_it_is_forced_to() {
     assert_eq!(desk.engine.standing(), "primary", "the heir may be gone for good");
     assert_eq!(desk.answers, [(1, true)]);
 }
+
+/// Whether it says that a generation begun from its image would lack nothing it confirmed.
+fn is_sure(desk: &Desk) -> bool {
+    let sure = |m: &Message| match m {
+        Message::Hello(hello) => Some(hello.sure),
+        _ => None,
+    };
+    desk.said.iter().rev().find_map(sure).expect("it introduced itself")
+}
+
+#[test]
+fn a_secondary_that_restarted_is_not_sure_of_what_it_confirmed_whatever_it_was_as_primary() {
+    let line = generation(1);
+    let new = Superblock::new("db", "paris", [SIZE.0].into());
+    let record = Superblock { role: Role::Secondary, lineage: line, sure: true, ..new };
+    let mut desk = Desk::new(leasing(Mode::NearSync));
+    desk.engine = Engine::new(leasing(Mode::NearSync), durable(record), 1, 1, Moment::ZERO);
+    let primary = Hello { serving: true, role: Role::Primary, ..hello(line, true) };
+    desk.meet(primary.clone());
+    assert!(!is_sure(&desk), "what lay in the memory of the process before is gone");
+    desk.hear(Message::Start(start(line, 1, true)));
+    desk.store_all();
+    desk.save_all();
+    desk.lose_link();
+    desk.meet(primary);
+    assert!(is_sure(&desk), "what it receives from now on it has");
+}
+
+#[test]
+fn who_left_with_answers_that_its_peers_memory_held_agrees_to_no_peer_that_restarted() {
+    let mut desk = Desk::level(leasing(Mode::NearSync));
+    desk.write(1);
+    desk.store_all();
+    desk.hear(ack(4, 3));
+    assert_eq!(desk.answers, [(1, true)], "the peer received it");
+    desk.lose_link();
+    desk.command(Command::Demote);
+    desk.store_all();
+    let record = desk.save(true);
+    assert_eq!((record.wrote, record.alone, record.clean), (true, false, true));
+    let (head, durable) = (Sequence(3), Sequence(3));
+    let restarted =
+        Hello { incarnation: PEER + 1, sure: false, head, ..hello(record.lineage, true) };
+    desk.meet(restarted);
+    desk.hear(Message::PromoteRequest { generation: record.lineage.generation, durable });
+    let refused = |m: &Message| matches!(m, Message::PromoteReply { granted: false, text } if text.contains("both-crashed"));
+    assert!(desk.said.iter().any(refused));
+}

@@ -132,3 +132,46 @@ fn a_stop_waits_for_the_peer_that_is_to_flush_the_last_copy_and_not_for_ever() {
     desk.tell(Event::Tick);
     assert!(!desk.engine.is_primary(), "it leaves what the peer may have");
 }
+
+/// The peer has item 4 and did not flush it; the answer to it was given before, in a generation that the peer has not
+/// taken up. Then the own store is given up, and the link breaks.
+fn lost_in_a_generation_the_peer_does_not_know() -> (Desk, Hello) {
+    let mut desk = level();
+    let known = hello(desk.lineage_now(), true);
+    desk.write(1);
+    desk.lose_link();
+    desk.meet(Hello { received: Sequence(3), durable: Sequence(3), ..known.clone() });
+    desk.store();
+    desk.save_all();
+    assert_eq!(desk.answers, [(1, true)], "the stream is behind: the answer was given alone");
+    desk.hear(ack(4, 3));
+    assert_eq!(
+        (desk.last_start().lineage, desk.last_start().from),
+        (desk.lineage_now(), Sequence(5))
+    );
+    desk.write(2);
+    fail(&mut desk);
+    desk.now = desk.now + Duration::from_secs(2);
+    desk.tell(Event::Tick);
+    assert!(!desk.save(true).consistent);
+    desk.lose_link();
+    desk.said.clear();
+    (desk, Hello { received: Sequence(4), durable: Sequence(3), ..known })
+}
+
+#[test]
+fn a_lost_store_takes_nothing_off_the_line_that_the_peer_knows_in_its_old_generation() {
+    let (mut desk, known) = lost_in_a_generation_the_peer_does_not_know();
+    desk.meet(known);
+    assert_eq!(desk.engine.met().map(|met| met.label.as_str()), Some("resume-received"));
+    assert_eq!(desk.last_start().from, Sequence(5), "nothing is applied twice");
+}
+
+#[test]
+fn with_a_lost_store_a_peer_that_restarted_in_its_old_generation_is_out_of_order_until_it_has_all()
+{
+    let (mut desk, known) = lost_in_a_generation_the_peer_does_not_know();
+    desk.meet(Hello { incarnation: PEER + 1, received: Sequence(3), ..known });
+    let start = desk.last_start();
+    assert_eq!((start.from, start.consistent), (Sequence(4), false));
+}

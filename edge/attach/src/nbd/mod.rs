@@ -54,17 +54,26 @@ impl Disk {
         Ok(disk)
     }
 
-    /// Those of a name, which its last server left when it died, and those that only wait for their last user to go.
+    /// Those with names such as these, which their last servers left when they died, and those that only wait for their
+    /// last user to go.
     #[must_use]
-    pub fn left_behind(name: &str) -> Vec<Self> {
+    pub fn left_behind(is_ours: impl Fn(&str) -> bool) -> Vec<Self> {
         let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
         let numbers = names.filter_map(|name| name.strip_prefix("nbd")?.parse().ok());
         let disks = numbers.map(Self::of);
-        disks.filter(|disk| disk.told("backend").is_some_and(|told| told == name)).collect()
+        disks.filter(|disk| disk.name().is_some_and(|name| is_ours(&name))).collect()
     }
 
-    /// Gives one that was left behind a new connection, if it has the shape it had.
+    /// What it was called when it was made, as long as it is connected or waits to be.
+    #[must_use]
+    pub fn name(&self) -> Option<String> {
+        self.told("backend")
+    }
+
+    /// Gives one that was left behind a new connection, if it has the shape it had. The kernel says yes as well where it
+    /// did not take it, since it still has the connection of before, whose end it has not seen: so this is repeated
+    /// for as long as the connection lasts. One that was taken is not taken twice.
     ///
     /// # Errors
     /// `EINVAL`: it has another shape, or was given up. Or the kernel refuses.

@@ -25,6 +25,7 @@ pub fn available() -> Result<(), AttachError> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disk {
     number: u32,
+    mark: u64,
     path: PathBuf,
 }
 
@@ -52,7 +53,7 @@ impl Disk {
             let error = io::Error::other("the kernel's answer is cut short");
             return Err(AttachError::Io { path: "/dev/ublk-control".into(), error });
         };
-        let disk = Self::of(info.device);
+        let disk = Self::of(info.device, mark);
         let parameters = Parameters(shape).bytes();
         let told = desk.call(command::SET_PARAMETERS, info.device, 0, Told::Given(&parameters));
         match told.and_then(|()| Server::open(&info, shape)) {
@@ -64,24 +65,30 @@ impl Disk {
         }
     }
 
-    /// The device with a mark, which its last server left when it died.
+    /// The devices with marks such as these, which their last servers left when they died.
     ///
     /// # Errors
-    /// The kernel does not say; there may be one.
-    pub fn left_behind(mark: u64) -> Result<Option<Self>, AttachError> {
-        let numbers = numbers();
+    /// The kernel does not say; there may be some.
+    pub fn left_behind(is_ours: impl Fn(u64) -> bool) -> Result<Vec<Self>, AttachError> {
+        let (numbers, mut found) = (numbers(), Vec::new());
         if numbers.is_empty() {
-            return Ok(None);
+            return Ok(found);
         }
         let mut desk = Desk::open()?;
         for number in numbers {
             // It may have gone while we looked.
             let Ok(info) = desk.info(number) else { continue };
-            if info.mark == mark {
-                return Ok(Some(Self::of(number)));
+            if is_ours(info.mark) {
+                found.push(Self::of(number, info.mark));
             }
         }
-        Ok(None)
+        Ok(found)
+    }
+
+    /// What it was called by when it was made.
+    #[must_use]
+    pub const fn mark(&self) -> u64 {
+        self.mark
     }
 
     /// Begins to serve one again that was left behind, if it has the shape it had.
@@ -152,8 +159,8 @@ impl Disk {
         }
     }
 
-    fn of(number: u32) -> Self {
-        Self { number, path: PathBuf::from(format!("/dev/ublkb{number}")) }
+    fn of(number: u32, mark: u64) -> Self {
+        Self { number, mark, path: PathBuf::from(format!("/dev/ublkb{number}")) }
     }
 }
 

@@ -3,12 +3,12 @@
 
 use crate::common::{Stage, VOLUME, attachable, holding, on, via};
 use helio_e2e::{PATIENCE, wait, wait_level};
-use helio_testkit::say_skipped;
-use helio_testkit::{eventually, require};
+use helio_testkit::{Plan, eventually, helio_binary, require, say_skipped};
 use helio_units::{Bytes, Mode};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// Ends a test where devices outlive their daemon: `waits` tells of those.
@@ -125,6 +125,43 @@ fn a_daemon_killed_among_writes_again_and_again_leaves_nothing_behind() {
 }
 
 #[test]
+fn a_daemon_killed_while_it_flushes_a_device_dies_and_the_next_one_has_it() {
+    attachable!();
+    if via() == "fuse" {
+        say_skipped("a device that outlives its daemon (HELIO_VIA)");
+        return;
+    }
+    let plan = Plan::new("db").mode(Mode::Sync).volume("data", Bytes::mib(16));
+    let mut stage = Stage::with(plan.group_line("peer-timeout = \"60s\""), |_| ());
+    let device = stage.attach();
+    stage.pair.daemon("lyon").freeze();
+    let open = File::options().write(true).open(&device).expect("it can be opened");
+    std::os::unix::fs::FileExt::write_all_at(&open, &[7; 4096], 0).expect("it goes to memory");
+    // Who closes it writes what is in memory, and waits for the peer; so does the daemon's flush then.
+    let closing = std::thread::spawn(move || drop(open));
+    let mut detaching = eventually(PATIENCE, "a process that flushes it", || {
+        let mut detach = Command::new(helio_binary());
+        detach.args(["detach", VOLUME, "--state"]).arg(stage.pair.state("paris"));
+        let mut detach = detach.stderr(Stdio::null()).spawn().expect("it is there");
+        let flushed = eventually(PATIENCE, "a flush", || {
+            is_flushed(&device).or_else(|| detach.try_wait().expect("it is ours").map(|_| false))
+        });
+        flushed.then_some(detach)
+    });
+    stage.pair.daemon("paris").kill9();
+    stage.pair.daemon("lyon").thaw();
+    assert!(!detaching.wait().expect("it is ours").success(), "nobody is left to say it is done");
+    stage.pair.start("paris");
+    closing.join().expect("it ends");
+    eventually(PATIENCE, "its flush to end", || is_flushed(&device).is_none().then_some(()));
+    wait(&stage.pair, "paris", "the primary", |status| status["role"] == "primary");
+    assert_eq!(stage.attached("paris"), device);
+    stage.detach();
+    stage.assert_nothing_left("paris");
+    stage.assert_mirrored();
+}
+
+#[test]
 fn a_lost_role_ends_the_device_and_the_next_promotion_brings_it_back() {
     attachable!();
     let stage = Stage::new(Mode::Sync, Bytes::mib(16));
@@ -139,6 +176,15 @@ fn a_lost_role_ends_the_device_and_the_next_promotion_brings_it_back() {
     assert_eq!(stage.attached("paris"), device);
     stage.pair.helio("paris", &["detach", VOLUME]).expect_success();
     stage.assert_nothing_left("paris");
+}
+
+/// Whether a daemon's process flushes a device.
+fn is_flushed(device: &Path) -> Option<bool> {
+    let node = fs::canonicalize(device).ok()?;
+    let wanted = format!("helio-settle\0{}\0", node.display());
+    let processes = fs::read_dir("/proc").ok()?.flatten();
+    let mut words = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
+    words.any(|words| words == wanted.as_bytes()).then_some(true)
 }
 
 fn durable(path: &Path, text: &str) -> std::io::Result<()> {

@@ -4,7 +4,7 @@
 //! An ordinary run has every block size once, in modes that the seed chooses; `HELIO_ROUNDS=200` and more has every size
 //! in every mode. `HELIO_REQUESTS` makes the mixed load longer.
 
-use crate::common::{MODES, Stage, attachable, is_full, on};
+use crate::common::{MODES, Stage, attachable, is_full, on, via};
 use helio_driver::Buffer;
 use helio_testkit::{Dice, require, run, times};
 use helio_units::{Bytes, Mode};
@@ -155,7 +155,12 @@ impl<'a> Writer<'a> {
                     FallocateFlags::PUNCH_HOLE
                 };
                 let how = how | FallocateFlags::KEEP_SIZE;
-                fallocate(&self.file, how, offset, length).expect("the device does both");
+                let done = fallocate(&self.file, how, offset, length);
+                // The kernel's NBD client has no zeroes before Linux 6.10.
+                if via() == "nbd" && done == Err(rustix::io::Errno::OPNOTSUPP) {
+                    return;
+                }
+                done.expect("the device does both");
             }
             7 => return self.file.sync_data().expect("it is durable"),
             _ => return self.look(at, length),

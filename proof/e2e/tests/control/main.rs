@@ -5,3 +5,4 @@ mod common;
 mod events;
 mod failures;
 mod queue;
+mod trace;

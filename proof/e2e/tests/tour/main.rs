@@ -2,6 +2,7 @@
 //! What the pages tell a reader to type is typed here, and what they say comes out is what comes out.
 
 mod pages;
+mod plan;
 mod shell;
 mod words;
 

@@ -68,7 +68,8 @@ impl Oracle {
         let blocks: Vec<_> = places(asked.volume, extent).collect();
         let first = blocks.first().map_or(0, |place| place.block);
         if let Some(history) = self.histories.get_mut(&at) {
-            history.issue(asked.submitted, asked.volume, first, &vec![stamp; blocks.len()]);
+            let since = (asked.submitted, asked.behind);
+            history.issue(since, asked.volume, first, &vec![stamp; blocks.len()], None);
         }
     }
 

@@ -3,7 +3,7 @@
 //! in the order in which the primary issued them to its own store.
 
 use helio_twin::{Place, Side, Stamp};
-use helio_units::VolumeIndex;
+use helio_units::{Sequence, VolumeIndex};
 
 /// A moment of the story: counts everything that happens, so that no two are simultaneous.
 pub(crate) type Serial = u64;
@@ -12,6 +12,8 @@ pub(crate) type Serial = u64;
 #[derive(Debug)]
 pub(crate) struct Write {
     pub(crate) submitted: Serial,
+    /// The head of the line when it was asked for: it has a later position.
+    behind: Sequence,
     pub(crate) answered: Option<Serial>,
     pub(crate) volume: VolumeIndex,
     pub(crate) first: u32,
@@ -76,24 +78,36 @@ impl History {
         }
     }
 
-    /// Appends a write to the order of its blocks; returns its index.
+    /// Puts a write into the order of its blocks; returns its index.
+    ///
+    /// It is the last one, but for those asked for when its position had been given already: while the primary's own
+    /// disk is lost and the peer is away, a write shows nothing of itself, and a later one may reach a new disk first.
     pub(crate) fn issue(
         &mut self,
-        submitted: Serial,
+        (submitted, behind): (Serial, Sequence),
         volume: VolumeIndex,
         first: u32,
         stamps: &[Stamp],
+        sent_as: Option<Sequence>,
     ) -> u32 {
         let write = self.writes.len() as u32;
         let lists = &mut self.versions[usize::from(volume.0)][first as usize..];
-        let indices = lists.iter_mut().zip(stamps).map(|(list, stamp)| {
-            list.push(Version { stamp: *stamp, write });
-            list.len() as u32
-        });
-        let indices = indices.collect();
+        let mut indices = Vec::with_capacity(stamps.len());
+        for ((block, list), stamp) in (first..).zip(lists).zip(stamps) {
+            let is_later =
+                |v: &&Version| sent_as.is_some_and(|at| self.writes[v.write as usize].behind >= at);
+            let at = list.len() - list.iter().rev().take_while(is_later).count();
+            for later in &list[at..] {
+                let later = &mut self.writes[later.write as usize];
+                later.indices[(block - later.first) as usize] += 1;
+            }
+            list.insert(at, Version { stamp: *stamp, write });
+            indices.push(at as u32 + 1);
+        }
         let stamp = stamps.first().copied().unwrap_or_default();
         self.writes.push(Write {
             submitted,
+            behind,
             answered: None,
             volume,
             first,

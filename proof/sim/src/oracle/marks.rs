@@ -118,7 +118,9 @@ impl Oracle {
             })
         };
         let restored = self.copies.iter().any(|copy| copy.restored);
-        if self.differing_blocks == 0 || restored || !Side::BOTH.iter().all(proves) {
+        // Of one on another disk than its record is about, everything counts as marked once it starts.
+        let foreign = Side::BOTH.iter().any(|side| !cluster.node(*side).has_its_disk());
+        if self.differing_blocks == 0 || restored || foreign || !Side::BOTH.iter().all(proves) {
             return Ok(());
         }
         for (volume, regions) in (0u16..).map(VolumeIndex).zip(&self.differing) {

@@ -363,7 +363,8 @@ impl Oracle {
         asked.at_store |= at_store;
         asked.sent |= !at_store;
         if asked.issued.is_none() {
-            asked.issued = Some((at, history.issue(asked.submitted, volume, first, stamps)));
+            let since = (asked.submitted, asked.behind);
+            asked.issued = Some((at, history.issue(since, volume, first, stamps, sent_as)));
         }
         Ok(())
     }

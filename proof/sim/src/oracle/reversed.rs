@@ -53,7 +53,8 @@ impl Oracle {
         if let Some(given_up) = self.histories.get_mut(&old) {
             for (index, asked) in open {
                 let (volume, first, stamps) = given_up.bytes_of(index);
-                let index = history.issue(asked.submitted, volume, first, &stamps);
+                let since = (asked.submitted, asked.behind);
+                let index = history.issue(since, volume, first, &stamps, None);
                 asked.issued = Some((new, index));
             }
             given_up.give_up();

@@ -170,7 +170,9 @@ impl Oracle {
             return Ok(());
         }
         let image = &self.images[side.index()];
-        self.nothing_lost(side, own.generation, 0, force, image)?;
+        // The word of one without a copy brings nothing back: where both lost power, what was in caches is gone.
+        let unbacked = force.map(|force| force || !peer.consistent);
+        self.nothing_lost(side, own.generation, 0, unbacked, image)?;
         // Whoever forces a promotion while another is being asked for overrides the word that was given.
         let overridden =
             by_force(&peer.generation) && Some(self.histories[&peer.generation].born) > asked;
@@ -190,7 +192,8 @@ impl Oracle {
     fn begins(&mut self, side: Side, lineage: &Lineage, unasked: bool) {
         let old = self.copies[side.index()].generation;
         let new = self.history_of(lineage.generation);
-        if new != old {
+        // One that stopped in the moment of its promotion is in that generation already, and nobody saw it begin.
+        if new != old || !self.histories.contains_key(&new) {
             let base = self.images[side.index()].clone();
             self.histories.insert(new, History::new(side, base, self.serial, unasked));
         }

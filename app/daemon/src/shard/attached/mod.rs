@@ -14,7 +14,7 @@ use crate::shard::token::{Kind, token};
 use device::Device;
 use helio_attach::{Fault, Shape, Work};
 use helio_driver::{Driver, Op, Outcome, Shared};
-use helio_engine::{Answer, Denial, Engine, Event, Operation, Refusal, Request, StoreFault};
+use helio_engine::{Answer, Denial, Engine, Operation, Refusal, Request, StoreFault};
 use helio_nbd::{Exports, OpenRefusal};
 use helio_units::{Extent, RequestId, VolumeIndex};
 pub(crate) use line::End;
@@ -34,11 +34,32 @@ pub(crate) struct Plug {
     pub(crate) group: String,
     pub(crate) volume: String,
     pub(crate) read_only: bool,
+    /// The tenure the device is of; nothing of another one is served to be written.
+    pub(crate) tenure: u64,
     /// What operators know it as.
     pub(crate) name: String,
     pub(crate) end: End,
     /// Told why, at the end.
     pub(crate) gone: oneshot::Sender<String>,
+}
+
+/// What a volume would be as a device now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Offer {
+    pub(crate) shape: Shape,
+    /// Of this node as the group's primary.
+    pub(crate) tenure: u64,
+}
+
+/// An NBD client's export that is a device of this machine.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    pub(crate) group: String,
+    pub(crate) volume: String,
+    /// As [`Plug::tenure`].
+    pub(crate) tenure: u64,
+    /// What operators know it as.
+    pub(crate) title: String,
 }
 
 /// A request under way, found by its name.
@@ -66,8 +87,6 @@ pub(crate) struct Attached {
     changed: Vec<usize>,
     /// Devices that wait for memory.
     starving: Vec<usize>,
-    /// Of each group, whether others may have written it since the daemon began.
-    overtaken: Vec<bool>,
     /// Devices of the machine that NBD clients serve: the group, the volume's name, what operators know it as.
     held: Vec<(usize, (String, String), String)>,
 }
@@ -80,8 +99,9 @@ pub(crate) const fn is_ours(request: RequestId) -> bool {
 impl Attached {
     /// Serves a volume on the kernel's end, where an NBD client could have it now.
     pub(crate) fn plug(&mut self, plug: Plug, io: &mut Io<'_>) -> Result<Shape, Refusal> {
-        let Plug { group, volume, read_only, name, end, gone } = plug;
+        let Plug { group, volume, read_only, tenure, name, end, gone } = plug;
         let (shape, place) = open(&group, &volume, read_only, io.groups)?;
+        is_of_tenure(place, tenure, io.groups)?;
         let line = Line::begin(end, shape, &name).map_err(|error| {
             let text = format!("the kernel does not let {group}/{volume} be served: {error}");
             Refusal::later("attach-failed", text, "attach it another way: --via fuse")
@@ -112,20 +132,42 @@ impl Attached {
     }
 
     /// An NBD client's export is a device of the machine, until its volume is let go.
-    pub(crate) fn hold(&mut self, group: usize, name: (String, String), title: String) {
-        self.held.push((group, name, title));
+    pub(crate) fn hold(&mut self, hold: Hold, groups: &[Group]) -> Result<(), Refusal> {
+        let Hold { group, volume, tenure, title } = hold;
+        let (_, place) = open(&group, &volume, false, groups)?;
+        is_of_tenure(place, tenure, groups)?;
+        self.held.push((place.group, (group, volume), title));
+        self.changed.push(place.group);
+        Ok(())
     }
 
     /// Lets go of a volume's device, whoever uses it.
     pub(crate) fn unplug(&mut self, group: &str, volume: &str, io: &mut Io<'_>) {
-        self.held.retain(|(_, (g, v), _)| g != group || v != volume);
+        let ours = |(g, v): &(String, String)| g == group && v == volume;
+        self.changed.extend(self.held.iter().filter(|(_, name, _)| ours(name)).map(|(at, ..)| *at));
+        self.held.retain(|(_, name, _)| !ours(name));
         let named = |device: &Device| device.group == group && device.volume == volume;
         for slot in 0..self.slots.len() {
             if self.slots[slot].as_ref().is_some_and(named) {
+                self.deny(slot);
                 self.end(slot, "detached", io.driver);
                 self.slots[slot] = None;
             }
         }
+    }
+
+    /// Answers what a device has under way with an error: nobody will look for the answers any more, and the kernel may
+    /// wait for them before it takes the device away.
+    fn deny(&mut self, slot: usize) {
+        let Some(device) = &mut self.slots[slot] else { return };
+        let ours = |owner: &&Owner| owner.device == slot && owner.epoch == device.epoch;
+        for owner in self.owners.iter().flatten().filter(ours) {
+            device.line.failed(owner.unique, Fault::Io);
+        }
+        for (unique, ..) in std::mem::take(&mut device.unfinished) {
+            device.line.failed(unique, Fault::Io);
+        }
+        device.line.hand_over();
     }
 
     /// The devices of a group that can be written to, as operators know them.
@@ -172,23 +214,12 @@ impl Attached {
     /// How a group stands. Readers of what is another thing now are ended.
     pub(crate) fn role_seen(&mut self, group: usize, engine: &Engine, driver: &mut dyn Driver) {
         let primary = engine.is_primary();
-        if self.overtaken.len() <= group {
-            self.overtaken.resize(group + 1, false);
-        }
-        // Who is a secondary, or hands over, lets others write.
-        self.overtaken[group] |= matches!(engine.standing(), "secondary" | "handing" | "closing");
         for slot in 0..self.slots.len() {
             let place = self.slots[slot].as_ref().map(|device| device.place);
             if place.is_some_and(|p| p.group == group && p.read_only && p.aside == primary) {
                 self.end(slot, "the node's role changed", driver);
             }
         }
-    }
-
-    /// Whether others may have written a group since the daemon began. What waits since before it did may go on
-    /// otherwise, once this node is primary.
-    pub(crate) fn is_overtaken(&self, group: usize) -> bool {
-        self.overtaken.get(group).is_some_and(|overtaken| *overtaken)
     }
 
     /// There is a message, or none will come any more.
@@ -331,7 +362,7 @@ impl Attached {
     ) {
         self.told.push(group);
         let id = RequestId(OURS | at as u64);
-        io.groups[group].tell(io.now, Event::Request(Request { id, volume, operation }));
+        io.groups[group].request(io.now, Request { id, volume, operation });
     }
 
     /// Long zeroes of which a part was made.
@@ -396,6 +427,20 @@ impl Attached {
         }
         Some(owner)
     }
+}
+
+/// Whether others may write the volumes: who is a secondary, or hands over, lets them.
+pub(crate) fn lets_others_write(engine: &Engine) -> bool {
+    matches!(engine.standing(), "secondary" | "handing" | "closing")
+}
+
+/// A device remembers the volume as it was in the tenure it is of: it is not served to be written in another.
+fn is_of_tenure(place: Place, tenure: u64, groups: &[Group]) -> Result<(), Refusal> {
+    if place.read_only || groups[place.group].engine.tenure() == tenure {
+        return Ok(());
+    }
+    let text = "this node was secondary in between, and others may have written the volume";
+    Err(Refusal::later("attach-failed", text, "attach it again"))
 }
 
 /// What an NBD client would find under the volume's name.

@@ -14,7 +14,7 @@ use crate::shard::token::{Kind, token};
 pub(crate) use catalogue::{Catalogue, Place};
 use client::{Arriving, Client, plain};
 use helio_driver::{Buffer, Driver, Piece, Pool, Shared, Socket};
-use helio_engine::{Answer, Event, Operation, Request};
+use helio_engine::{Answer, Operation, Request};
 use helio_nbd::{Command, Step, TlsPolicy};
 use helio_tls::NbdTls;
 use helio_units::{Moment, RequestId, VolumeIndex};
@@ -425,7 +425,7 @@ impl Clients {
         let Some(place) = self.slots[slot].as_ref().and_then(|c| c.place) else { return };
         let Place { group, volume, .. } = place;
         self.told.push(group);
-        io.groups[group].tell(io.now, Event::Request(Request { id, volume, operation }));
+        io.groups[group].request(io.now, Request { id, volume, operation });
     }
 
     /// The engine answers a request. Returns the client's slot if it is still there.

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `helio lab search`: the socket buffer, by doubling.
+
+use super::link::{bare, meeting, tell};
+use super::stopping::Stopping;
+use crate::args::Search;
+use crate::verbs::print;
+use anyhow::{Context, Result, bail};
+use helio_lab::{Advice, Event, SYSCTL_HEAD, Stage, Waking, search, show};
+use std::fs;
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// The limits of what a socket may ask for, receive and send.
+const LIMITS: [&str; 2] = ["/proc/sys/net/core/rmem_max", "/proc/sys/net/core/wmem_max"];
+
+/// Searches, and writes what it was asked to.
+///
+/// # Errors
+/// Nobody is at the other end, a run breaks off, or a file cannot be written.
+pub(crate) fn run(it: Search) -> Result<ExitCode> {
+    let json = it.meeting.json;
+    if let Some(file) = it.write_config.as_ref().filter(|file| file.exists()) {
+        bail!(
+            "{} exists and is not replaced; remedy: another file for --write-config",
+            file.display()
+        );
+    }
+    let sysctl = it.write_sysctl.as_deref().map(Sysctl::check).transpose()?;
+    let mut place = meeting(bare(it.local, it.local), &it.meeting)?;
+    place.callers = it.remote.map(|remote| vec![remote.ip()]);
+    let stopping = Stopping::catch()?;
+    // Every run meets the standby anew; of all that, only what keeps it away is worth a line.
+    let watch = |event: &Event| {
+        if matches!(event, Event::Refused(_)) {
+            tell(event);
+        }
+    };
+    let stage = Stage { watch: &watch, stop: stopping.flag(), verbose: false };
+    let how = helio_lab::Search {
+        from: it.from.0,
+        most: it.most.0,
+        time: it.time,
+        flush: it.flush.0,
+        streams: it.streams,
+        exact: it.exact,
+        hiccup: it.workload.map(|rate| rate.0 as f64).zip(it.hiccup),
+    };
+    tell(&Event::Listening(it.local));
+    let mut printed = if json { Ok(()) } else { print(&show::heading(it.exact)) };
+    let advice = search(&place, &how, Waking::measured(), &stage, &mut |step| {
+        if !json && printed.is_ok() {
+            printed = print(&show::step(step, it.exact));
+        }
+    })?;
+    printed?;
+    if json {
+        print(&(serde_json::to_string_pretty(&advice)? + "\n"))?;
+    } else {
+        print(&show::advice(&advice))?;
+    }
+    if let Some((file, group)) = it.write_config.as_ref().zip(it.group.as_ref()) {
+        write_new(file, &advice.config(group))?;
+        eprintln!("{}: for the configuration file of both nodes", file.display());
+    }
+    if let Some(sysctl) = sysctl {
+        sysctl.write(&advice)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write_new(file: &Path, text: &str) -> Result<()> {
+    let failed = || format!("cannot write {}", file.display());
+    let mut made =
+        fs::OpenOptions::new().write(true).create_new(true).open(file).with_context(failed)?;
+    made.write_all(text.as_bytes()).and_then(|()| made.sync_all()).with_context(failed)
+}
+
+/// A file for sysctl.d, in the place of an earlier one of ours alone, with the limits as they are.
+struct Sysctl<'a> {
+    file: &'a Path,
+    limits: [u64; 2],
+}
+
+impl<'a> Sysctl<'a> {
+    /// Looks before the search whether it can be written after it.
+    fn check(file: &'a Path) -> Result<Self> {
+        let limit = |path| {
+            let text = fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
+            text.trim().parse().with_context(|| format!("{path} is no number"))
+        };
+        let [receive, send] = LIMITS.map(limit);
+        is_there(file)?;
+        Ok(Self { file, limits: [receive?, send?] })
+    }
+
+    fn write(&self, advice: &Advice) -> Result<()> {
+        let file = self.file;
+        if is_there(file)? {
+            fs::remove_file(file).with_context(|| format!("cannot replace {}", file.display()))?;
+        }
+        write_new(file, &advice.sysctl(self.limits))?;
+        eprintln!(
+            "{file}: read by the system when it starts; now: sysctl -p {file}",
+            file = file.display()
+        );
+        Ok(())
+    }
+}
+
+/// Whether an earlier file of ours is there; anybody else's is refused.
+fn is_there(file: &Path) -> Result<bool> {
+    match fs::read(file) {
+        Ok(text) if text.starts_with(SYSCTL_HEAD.as_bytes()) => Ok(true),
+        Ok(_) => {
+            bail!("{} is not one of ours and is not replaced; remedy: another name", file.display())
+        }
+        Err(why) if why.kind() == ErrorKind::NotFound => Ok(false),
+        Err(why) => Err(why).with_context(|| format!("cannot read {}", file.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn advice() -> Advice {
+        Advice {
+            exact: false,
+            steps: Vec::new(),
+            kernel: None,
+            bandwidth: 4.8e6,
+            rtt_us: 32_000,
+            plateau: Some(256 << 10),
+            computed: 307_200,
+            hiccup: None,
+            recommended: 512 << 10,
+            beyond: None,
+            capped: None,
+            scaling: true,
+        }
+    }
+
+    #[test]
+    fn a_file_of_ours_is_replaced_and_anybody_elses_stays() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("90-heliograph.conf");
+        for _ in 0..2 {
+            let sysctl = Sysctl::check(&file).expect("absent, or ours");
+            sysctl.write(&advice()).expect("written, and written again");
+        }
+        let text = fs::read_to_string(&file).expect("it is there");
+        assert!(text.starts_with(SYSCTL_HEAD) && text.contains("net.core.rmem_max = "), "{text}");
+        let before = Sysctl::check(&file).expect("it is ours still");
+        fs::write(&file, "vm.swappiness = 1\n").expect("written");
+        for why in [Sysctl::check(&file).err(), before.write(&advice()).err()] {
+            let why = why.expect("not ours").to_string();
+            assert!(why.contains("not one of ours"), "{why}");
+        }
+        assert_eq!(fs::read_to_string(&file).expect("it is there"), "vm.swappiness = 1\n");
+        let config = folder.path().join("link.toml");
+        write_new(&config, "a").expect("new");
+        assert!(write_new(&config, "b").is_err(), "it is not replaced");
+    }
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Signals as a flag, for those who look at it now and then.
+
+use crate::signals::Signals;
+use anyhow::Result;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+/// Set by the first signal.
+pub(super) struct Stopping(Arc<AtomicBool>);
+
+impl Stopping {
+    /// Catches SIGINT, SIGTERM and SIGHUP from now on.
+    pub(super) fn catch() -> Result<Self> {
+        let signals = Signals::catch()?;
+        let flag = Arc::new(AtomicBool::new(false));
+        let set = Arc::clone(&flag);
+        thread::Builder::new().name("helio-signals".to_owned()).spawn(move || {
+            signals.wait();
+            set.store(true, Ordering::Relaxed);
+        })?;
+        Ok(Self(flag))
+    }
+
+    pub(super) fn flag(&self) -> &AtomicBool {
+        &self.0
+    }
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The answer as configuration: the keys it is about, or a whole file with them changed.
+
+use anyhow::{Context, Result, bail};
+use helio_daemon::config::Config;
+use helio_forecast::{Buffer, Point, Queue};
+use helio_units::Bytes;
+use std::path::Path;
+use toml::{Table, Value};
+
+/// The keys the answer is about, as tables of a group.
+pub(super) fn fragment(group: &str, point: &Point) -> String {
+    let buffer = buffer(point);
+    format!(
+        "[group.{group}]\nmode = \"{}\"\n\n[group.{group}.queue]\nmemory = \"{}\"\n\n[group.{group}.link]\n\
+         send-buffer = \"{buffer}\"\nreceive-buffer = \"{buffer}\"\n",
+        point.mode,
+        queue(point),
+    )
+}
+
+fn size(bytes: Bytes) -> String {
+    format!("{}B", bytes.0)
+}
+
+fn queue(point: &Point) -> String {
+    match point.queue {
+        Queue::Auto => "auto".to_owned(),
+        Queue::Bytes(bytes) => size(bytes),
+    }
+}
+
+/// Linux grants twice what is asked for, and keeps half of that for itself: the window is what is asked.
+fn buffer(point: &Point) -> String {
+    match point.buffer {
+        Buffer::Auto => "auto".to_owned(),
+        Buffer::Bytes(bytes) => size(bytes),
+    }
+}
+
+/// Writes the configuration file `from` to `out` with the answer in its group. Comments are lost; what is written was
+/// read again as a daemon reads it.
+///
+/// # Errors
+/// The file cannot be read or written, or has no such group.
+pub(super) fn rewrite(from: &Path, group: &str, point: &Point, out: &Path) -> Result<()> {
+    let of = || from.display().to_string();
+    let text = std::fs::read_to_string(from).with_context(of)?;
+    let mut file: Table = text.parse().with_context(of)?;
+    let groups = file.get_mut("group").and_then(Value::as_table_mut);
+    let Some(table) = groups.and_then(|groups| groups.get_mut(group)).and_then(Value::as_table_mut)
+    else {
+        bail!("{} has no group {group}", of());
+    };
+    table.insert("mode".into(), point.mode.word().into());
+    let own = |table: &mut Table, name: &str, pairs: &[(&str, String)]| -> Result<()> {
+        let entry = table.entry(name).or_insert_with(|| Value::Table(Table::new()));
+        let Some(inner) = entry.as_table_mut() else {
+            bail!("{name} of group {group} is no table")
+        };
+        for (key, value) in pairs {
+            inner.insert((*key).into(), value.clone().into());
+        }
+        Ok(())
+    };
+    own(table, "queue", &[("memory", queue(point))])?;
+    if let Some(queue) = table.get_mut("queue").and_then(Value::as_table_mut) {
+        // It names a bound too, and a file may have only one.
+        queue.remove("preset");
+    }
+    own(table, "link", &[("send-buffer", buffer(point)), ("receive-buffer", buffer(point))])?;
+    let changed = toml::to_string(&file)?;
+    Config::parse(&changed, &out.display().to_string())
+        .context("the changed file would not be accepted")?;
+    std::fs::write(out, changed).with_context(|| format!("cannot write {}", out.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use helio_units::Mode;
+
+    const EXAMPLE: &str = include_str!("../../../../docs/example.toml");
+
+    fn point() -> Point {
+        Point {
+            mode: Mode::Sync,
+            queue: Queue::Bytes(Bytes::mib(48)),
+            buffer: Buffer::Bytes(Bytes::kib(768)),
+            link: "rtt=10ms".parse().expect("a link"),
+        }
+    }
+
+    #[test]
+    fn the_answer_in_a_file_is_what_a_daemon_reads() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (from, out) = (dir.path().join("old.toml"), dir.path().join("new.toml"));
+        std::fs::write(&from, EXAMPLE).expect("it is written");
+        rewrite(&from, "db", &point(), &out).expect("it is rewritten");
+        let text = std::fs::read_to_string(&out).expect("it is there");
+        let read = Config::parse(&text, "new.toml").expect("a daemon accepts it");
+        let group = &read.groups["db"];
+        assert_eq!(group.mode, Mode::Sync);
+        assert_eq!(group.queue.memory, Some(Bytes::mib(48)));
+        assert_eq!(group.link.send_buffer, Some(Bytes::kib(768)));
+        let none = rewrite(&from, "nobody", &point(), &out).expect_err("no such group");
+        assert!(none.to_string().contains("no group nobody"), "{none}");
+    }
+
+    #[test]
+    fn the_fragment_says_the_same() {
+        let table: Table = fragment("db", &point()).parse().expect("it is TOML");
+        assert_eq!(table["group"]["db"]["queue"]["memory"].as_str(), Some("50331648B"));
+    }
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What stands in the way of an attached volume, as operators are told.
+
+use super::Name;
+use super::record::Record;
+use helio_api::{ApiError, code};
+use std::path::Path;
+
+pub(super) fn is_leaving((group, volume): &Name) -> ApiError {
+    let text = format!("{group}/{volume} is being detached already");
+    ApiError { retry: true, ..ApiError::new("busy", text, "wait for that to end") }
+}
+
+pub(super) fn is_arriving((group, volume): &Name) -> ApiError {
+    let text = format!("{group}/{volume} is being attached still");
+    ApiError { retry: true, ..ApiError::new("busy", text, "wait for that to end") }
+}
+
+pub(super) fn in_use((group, volume): &Name, device: &Path, why: &str) -> ApiError {
+    let text = format!("{group}/{volume}, attached as {}, is in use: {why}", device.display());
+    let remedy =
+        "unmount it and close what has it open, or use --force: who uses it has errors then";
+    ApiError { retry: true, ..ApiError::new("in-use", text, remedy) }
+}
+
+/// A device that could not be made durable.
+pub(super) fn not_settled((group, volume): &Name, why: &std::io::Error) -> ApiError {
+    let text =
+        format!("{group}/{volume} went before all that was written to it was durable: {why}");
+    ApiError::new(
+        "attach-failed",
+        text,
+        "what was not flushed before may be lost: look at who wrote",
+    )
+}
+
+pub(super) fn manner(record: &Record) -> String {
+    let manner = if record.read_only { "to be read only" } else { "to be read and written" };
+    format!("{manner}, via {}", record.via)
+}
+
+pub(super) fn failed(error: &std::io::Error) -> ApiError {
+    let text = format!("what is attached cannot be kept in the state directory: {error}");
+    ApiError::new(code::INTERNAL, text, "see to the state directory's file system")
+}
+
+pub(super) fn refused(error: helio_attach::AttachError) -> ApiError {
+    let remedy = "run the daemon as root where /dev/fuse is, or use the volume over NBD: nbd.sock of the state directory";
+    match error {
+        helio_attach::AttachError::NoFuse { .. } => {
+            ApiError::new("no-fuse", error.to_string(), remedy)
+        }
+        helio_attach::AttachError::NoNbd { .. } => {
+            let remedy =
+                "load the module (`modprobe nbd`) and run the daemon as root, or use --via fuse";
+            ApiError::new("no-nbd", error.to_string(), remedy)
+        }
+        helio_attach::AttachError::NoUblk { .. } => {
+            let remedy = "load the module (`modprobe ublk_drv`, Linux 6.5 or later) and run the daemon as root, or use --via fuse";
+            ApiError::new("no-ublk", error.to_string(), remedy)
+        }
+        other => {
+            let remedy = "see to what is named and attach again";
+            ApiError::new("attach-failed", other.to_string(), remedy)
+        }
+    }
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The verbs that begin and end a recording of what applications ask.
+
+use super::{Daemon, to_the_end};
+use crate::control::Reply;
+use crate::shard::Ask;
+use crate::trace::{self, Why};
+use helio_api::{Accepted, ApiError, TraceRequest, code};
+use helio_units::Bytes;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a file may have where nothing else is said.
+const LIMIT: Bytes = Bytes::gib(1);
+/// A smaller one would end before it began to say something.
+const LEAST_LIMIT: Bytes = Bytes::kib(64);
+/// The longest time; what is longer has its unit wrong.
+const LONGEST: Duration = Duration::from_secs(366 * 86_400);
+
+impl Daemon {
+    pub(super) async fn start_trace(
+        &self,
+        group: String,
+        wish: TraceRequest,
+    ) -> Result<Reply, ApiError> {
+        self.known(&group)?;
+        let limit = wish.limit_bytes.unwrap_or(LIMIT);
+        if limit < LEAST_LIMIT {
+            let text = format!("a recording of at most {limit} says nothing");
+            return Err(bad(text, "allow at least 64 KiB"));
+        }
+        if wish.for_seconds.is_some_and(|span| span.is_zero() || span > LONGEST) {
+            return Err(bad("a recording cannot last so long", "say a time of up to a year"));
+        }
+        let me = self.myself()?;
+        to_the_end(async move { me.begin_trace(group, wish, limit).await }).await
+    }
+
+    async fn begin_trace(
+        self: Arc<Self>,
+        group: String,
+        wish: TraceRequest,
+        limit: Bytes,
+    ) -> Result<Reply, ApiError> {
+        let _one_at_a_time = self.traces.beginning.lock().await;
+        if self.traces.running(&group).is_some() {
+            let text = format!("what applications ask of {group} is recorded already");
+            let remedy =
+                format!("`helio status {group}` shows it, `helio trace stop {group}` ends it");
+            return Err(ApiError::new("tracing", text, remedy));
+        }
+        // The disk it lies on may hang, and the control plane must not hang with it.
+        let (me, of, wished, lasting) =
+            (Arc::clone(&self), group.clone(), wish.file, wish.for_seconds);
+        let made = tokio::task::spawn_blocking(move || {
+            let file = me.trace_file(&of, wished)?;
+            let prepared = me.traces.prepare(of, file.clone(), limit, lasting);
+            let (tap, coming) = prepared.map_err(|error| {
+                bad(format!("{}: {error}", file.display()), "name a file that is not there yet")
+            })?;
+            Ok::<_, ApiError>((file, tap, coming))
+        });
+        let (file, tap, coming) = made
+            .await
+            .map_err(|error| ApiError::new(code::INTERNAL, error.to_string(), "try again"))??;
+        let id = coming.id;
+        let plug = |reply| Ask::Trace { group: group.clone(), tap: Box::new(tap), reply };
+        let begun = self.shard.answer(plug).await.inspect_err(|_| {
+            // Nothing is in it.
+            let _ = std::fs::remove_file(&file);
+        })?;
+        let (shard, name) = (self.shard.clone(), group.clone());
+        let over = move || {
+            shard.ask(Ask::TraceEnd { group: name.clone(), id, why: Why::TimeOver }).is_ok()
+        };
+        let begun = self.traces.begin(coming, begun, over);
+        begun.map_err(|error| {
+            let _ = std::fs::remove_file(&file);
+            let _gone =
+                self.shard.ask(Ask::TraceEnd { group: group.clone(), id, why: Why::Stopped });
+            let text = format!("no thread could be started: {error}");
+            ApiError::new(code::INTERNAL, text, "raise the limit of threads")
+        })?;
+        let lasting = wish.for_seconds.map(|span| format!(" for {} s", span.as_secs_f64()));
+        let message = format!(
+            "what applications ask of {group} is recorded in {}, at most {limit}{}",
+            file.display(),
+            lasting.unwrap_or_default()
+        );
+        let primary = self.is_primary(&group).await?;
+        let warning = "this node is secondary: applications ask nothing of it until it is primary";
+        let warnings = if primary { Vec::new() } else { vec![warning.to_owned()] };
+        Ok(Reply::Accepted(Accepted { message, warnings }))
+    }
+
+    fn trace_file(&self, group: &str, wished: Option<String>) -> Result<PathBuf, ApiError> {
+        let Some(file) = wished.map(PathBuf::from) else {
+            return trace::own_file(&self.state, group).map_err(|error| {
+                let text = format!("{}: {error}", self.state.join("traces").display());
+                bad(text, "make room in the state directory, or name a file")
+            });
+        };
+        if file.is_absolute() {
+            Ok(file)
+        } else {
+            let text = format!("{} is not named from the root", file.display());
+            Err(bad(text, "begin it with a slash"))
+        }
+    }
+
+    pub(super) async fn stop_trace(&self, group: String) -> Result<Reply, ApiError> {
+        self.known(&group)?;
+        let Some((id, mut ended)) = self.traces.running(&group) else {
+            let last = self.traces.status(&group).and_then(|trace| trace.ended);
+            let last =
+                last.map_or(String::new(), |why| format!("; the last time it ended because {why}"));
+            let text = format!("what applications ask of {group} is not recorded{last}");
+            return Err(ApiError::new(
+                "not-tracing",
+                text,
+                format!("begin with `helio trace start {group}`"),
+            ));
+        };
+        self.shard.ask(Ask::TraceEnd { group: group.clone(), id, why: Why::Stopped })?;
+        // A writer that is gone without a word is told by what it left.
+        let _gone = ended.wait_for(Option::is_some).await;
+        let Some(trace) = self.traces.status(&group) else { return Err(self.unknown(&group)) };
+        let message =
+            format!("{} requests are recorded in {}, {}", trace.requests, trace.file, trace.bytes);
+        let dropped = (trace.dropped.0 > 0).then(|| {
+            format!(
+                "{} requests more came and were not recorded: the disk was slower; record to another one",
+                trace.dropped
+            )
+        });
+        Ok(Reply::Accepted(Accepted { message, warnings: dropped.into_iter().collect() }))
+    }
+}
+
+fn bad(text: impl Into<String>, remedy: &str) -> ApiError {
+    ApiError::new("bad-trace", text, remedy)
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Why a measurement does not come about, in the operator's terms.
+
+use crate::wire::WireError;
+use helio_tls::TlsError;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Why there is no result, or only half of one.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// The kernel refuses something.
+    #[error("cannot {doing}: {why}; remedy: {remedy}")]
+    System {
+        /// What was to be done.
+        doing: String,
+        /// What it said.
+        why: io::Error,
+        /// What may help.
+        remedy: &'static str,
+    },
+    /// Nobody came, or nobody was there.
+    #[error(
+        "{whom} within {limit:?}{last}; remedy: start the other end, check address and firewall, or wait longer"
+    )]
+    Nobody {
+        /// Who did not come, and where.
+        whom: String,
+        /// How long it was waited.
+        limit: Duration,
+        /// What the last attempt said.
+        last: String,
+    },
+    /// The other end is something else.
+    #[error("{peer} is no other end of this measurement: {why}")]
+    WrongPeer {
+        /// Who.
+        peer: SocketAddr,
+        /// Why.
+        why: WireError,
+    },
+    /// TLS ended the conversation.
+    #[error(
+        "TLS with {peer}: {why}; remedy: both ends need --key and the other's --peer-key, or neither"
+    )]
+    Tls {
+        /// With whom.
+        peer: SocketAddr,
+        /// Why.
+        why: TlsError,
+    },
+    /// The connection ended in the middle.
+    #[error(
+        "{peer} ended the connection while {doing}: {why}; remedy: look at its output, then start both again"
+    )]
+    Lost {
+        /// Who.
+        peer: SocketAddr,
+        /// What was under way.
+        doing: &'static str,
+        /// What the kernel said.
+        why: String,
+    },
+    /// Nothing went either way.
+    #[error(
+        "nothing passed between here and {peer} for {limit:?} while {doing}; remedy: mend the link, then start both again"
+    )]
+    Stalled {
+        /// Who is silent.
+        peer: SocketAddr,
+        /// What was under way.
+        doing: &'static str,
+        /// The limit that was reached.
+        limit: Duration,
+    },
+    /// What was under way when a signal came takes too long.
+    #[error(
+        "{doing} with {peer} did not end within {limit:?} after the signal; remedy: none is needed, what was counted holds"
+    )]
+    Unended {
+        /// Whom it waits for.
+        peer: SocketAddr,
+        /// What was under way.
+        doing: &'static str,
+        /// How long it had.
+        limit: Duration,
+    },
+    /// What was asked for makes no sense.
+    #[error("{0}")]
+    Asked(String),
+    /// A signal came before there was anything to measure.
+    #[error("interrupted before a connection was there")]
+    Interrupted,
+}
+
+impl LabError {
+    /// A refusal of the kernel's.
+    pub(crate) fn system(
+        doing: impl Into<String>,
+        remedy: &'static str,
+    ) -> impl FnOnce(io::Error) -> Self {
+        let doing = doing.into();
+        move |why| Self::System { doing, why, remedy }
+    }
+}
