@@ -180,10 +180,11 @@ impl Disk {
         self.full = full;
     }
 
-    /// Whether something it is asked for next will fail.
+    /// Whether something it is asked for next will fail, or something it was asked for and has not told yet.
     #[must_use]
     pub fn is_failing(&self) -> bool {
-        self.full || !self.failing.is_empty() || self.gone.contains(&true)
+        let untold = self.under_way.values().any(|work| work.fault.is_some());
+        untold || self.full || !self.failing.is_empty() || self.gone.contains(&true)
     }
 
     /// From now on flushes, and writes that must be durable, are called done and are not; or no more.

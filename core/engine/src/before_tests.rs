@@ -141,6 +141,7 @@ impl Desk {
             keep,
             whole: false,
             to_copy: 2 * CHUNK_BYTES,
+            stream: 1,
         };
         self.tell(Event::Message(Message::Start(start)));
     }

@@ -135,6 +135,8 @@ pub(crate) struct Follower {
     begun: bool,
     /// What was received before it is no part of it, whatever its source believes of that.
     before: Sequence,
+    /// The stream that was taken up last, as its source numbers them.
+    stream: u32,
     /// A start was refused, or applying stopped for want of room: what is still on its way is not taken.
     deaf: bool,
 }
@@ -164,12 +166,14 @@ impl Follower {
             streaming: false,
             begun: false,
             before: Sequence::ZERO,
+            stream: 0,
             deaf: false,
         }
     }
 
     /// The primary begins to stream. `continues`: same generation and consistency as the superblock says.
-    /// Where an earlier start is not adopted yet, this one takes its place, and what came behind it is forgotten.
+    /// Where an earlier start is not adopted yet, this one takes its place, and what came behind it is forgotten: its
+    /// source goes on in order only once it heard that a stream was taken up.
     pub(crate) fn start(&mut self, start: Start, continues: bool, s: &mut Shared) {
         self.begun = true;
         self.deaf = false;
@@ -180,6 +184,7 @@ impl Follower {
             && start.from == self.received.next()
         {
             self.before = self.received;
+            self.stream = start.stream;
             self.announce_all();
             return;
         }
@@ -250,6 +255,7 @@ impl Follower {
         self.adopting = false;
         self.streaming = true;
         self.before = Sequence::ZERO;
+        self.stream = start.stream;
         self.received = at;
         self.completed = at;
         self.durable = at;
@@ -629,8 +635,8 @@ impl Follower {
             }
         }
         self.ack_due = if left { Due::Now } else { Due::No };
-        let Self { received, completed, durable, .. } = *self;
-        s.send(Message::Ack(Ack { received, completed, durable, ranges }));
+        let Self { stream, received, completed, durable, .. } = *self;
+        s.send(Message::Ack(Ack { stream, received, completed, durable, ranges }));
     }
 
     /// Bytes received and not applied.

@@ -50,6 +50,8 @@ pub(crate) struct Primary {
     pub(crate) unrecorded: bool,
     /// The stream goes on in another generation, which the peer is yet to be told.
     pub(crate) tell_generation: bool,
+    /// Streams begun by this primary.
+    pub(crate) streams: u32,
     /// Everything was marked for this peer: the marks it kept itself are not needed.
     pub(crate) whole: bool,
     /// The peer began from a disk that was shipped: however much is marked, little differs.
@@ -112,6 +114,7 @@ impl Primary {
             wants_alone: false,
             unrecorded: false,
             tell_generation: false,
+            streams: 0,
             whole: false,
             seeded: false,
             answered: head,

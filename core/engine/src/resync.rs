@@ -15,7 +15,7 @@ use crate::effect::StoreOp;
 use crate::event::{Run, StoreOutcome};
 use crate::primary::Primary;
 use crate::shared::{Purpose, Shared};
-use crate::stream::{Cursors, Flow};
+use crate::stream::Cursors;
 use crate::write::{ITEM_COST, Ticket, WORK_COST};
 use alloc::format;
 use alloc::string::String;
@@ -43,7 +43,7 @@ impl Primary {
         self.peer_consistent = nothing_to_do;
         self.told_to_log = false;
         self.cursors = Cursors::all_at(head);
-        self.flow = Some(Flow::behind(head));
+        let stream = self.next_stream(head);
         s.verify.rewind();
         // What the local store is still busy with reaches the peer by its marks: the peer owes no word about it.
         self.line.iter_mut().for_each(|entry| entry.peer_completed = true);
@@ -61,6 +61,7 @@ impl Primary {
             keep,
             whole: self.whole,
             to_copy: to_copy.0,
+            stream,
         }));
     }
 

@@ -121,7 +121,12 @@ impl Desk {
         self.tell(Event::Command { id: CommandId(0), command });
     }
 
-    fn hear(&mut self, message: Message) {
+    fn hear(&mut self, mut message: Message) {
+        if let Message::Ack(ack) = &mut message
+            && ack.stream == LATEST
+        {
+            ack.stream = self.last_start().stream;
+        }
         self.tell(Event::Message(message));
     }
 
@@ -310,14 +315,16 @@ fn hello(lineage: Lineage, consistent: bool) -> Hello {
     }
 }
 
+/// In an acknowledgement: the stream that this node began last.
+const LATEST: u32 = u32::MAX;
+
 fn ack(received: u64, rest: u64) -> Message {
-    let (completed, durable) = (Sequence(rest), Sequence(rest));
-    Message::Ack(Ack {
-        received: Sequence(received),
-        completed,
-        durable,
-        ranges: Ranges::default(),
-    })
+    ack_of(LATEST, received, rest)
+}
+
+fn ack_of(stream: u32, received: u64, rest: u64) -> Message {
+    let (received, completed, durable) = (Sequence(received), Sequence(rest), Sequence(rest));
+    Message::Ack(Ack { stream, received, completed, durable, ranges: Ranges::default() })
 }
 
 fn generation(number: u64) -> Lineage {
@@ -340,7 +347,15 @@ fn item(sequence: u64) -> Message {
 
 /// A stream begins to one of whom nothing is known, and nothing is to be kept.
 fn start(lineage: Lineage, from: u64, consistent: bool) -> Start {
-    Start { lineage, from: Sequence(from), consistent, keep: false, whole: true, to_copy: 0 }
+    Start {
+        lineage,
+        from: Sequence(from),
+        consistent,
+        keep: false,
+        whole: true,
+        to_copy: 0,
+        stream: 1,
+    }
 }
 
 /// A follower that a primary streams to, from item 1 on.
@@ -393,13 +408,33 @@ fn word_about_the_stream_before_is_no_offence() {
     let mut desk = Desk::replicating(Mode::Async);
     desk.write(1);
     desk.store_all();
+    let before = desk.last_start().stream;
     desk.command(Command::Log);
     desk.command(Command::Update);
-    desk.hear(ack(3, 3));
+    desk.hear(ack_of(before, 3, 3));
     assert!(!desk.accuses(), "an acknowledgement that was on its way ended the connection");
     desk.store_all();
     desk.acked(5);
     assert_eq!(desk.engine.status(desk.now).cursors.peer_durable, Sequence(5));
+}
+
+#[test]
+fn a_generation_is_told_once_this_stream_is_taken_up_whatever_is_said_of_one_before() {
+    let starts = |desk: &Desk| desk.said.iter().filter(|m| matches!(m, Message::Start(_))).count();
+    let mut desk = Desk::replicating(Mode::Sync);
+    let (before, head) = (desk.last_start().stream, desk.engine.status(desk.now).cursors.head.0);
+    desk.command(Command::Log);
+    desk.command(Command::Full);
+    desk.save_all();
+    desk.write(1);
+    desk.store_all();
+    desk.save_all();
+    assert_eq!((starts(&desk), &desk.answers[..]), (2, &[(1, true)][..]));
+    desk.hear(ack_of(before, head, head));
+    assert_eq!(starts(&desk), 2, "it would forget the write, which it holds behind a start");
+    desk.acked(head);
+    assert_eq!(starts(&desk), 3);
+    assert_eq!(desk.last_start().from, desk.engine.status(desk.now).cursors.head.next());
 }
 
 #[test]
@@ -581,6 +616,7 @@ fn a_region_that_is_equal_is_told_so_and_its_mark_ends_when_that_is_durable() {
     }
     assert_eq!(kinds(&desk), [(ItemKind::Same, 65536), (ItemKind::Same, 65536)]);
     desk.hear(Message::Ack(Ack {
+        stream: LATEST,
         received: Sequence(2),
         completed: Sequence(2),
         durable: Sequence(1),

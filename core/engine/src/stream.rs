@@ -56,14 +56,16 @@ pub(crate) struct Flow {
     pub(crate) pace: Pace,
     /// Handed to the link, not yet taken by its socket.
     pub(crate) unsent: Bytes,
-    /// The peer spoke of this stream. Until then its word may be about the one before, on the same connection.
+    /// Its number, as its start names it.
+    pub(crate) number: u32,
+    /// The peer has taken it up.
     pub(crate) heard: bool,
 }
 
 impl Flow {
     /// A stream that begins while the line's head is `head`.
-    pub(crate) fn behind(head: Sequence) -> Self {
-        Self { pace: Pace::Behind { until: head }, unsent: Bytes::ZERO, heard: false }
+    pub(crate) fn behind(head: Sequence, number: u32) -> Self {
+        Self { pace: Pace::Behind { until: head }, unsent: Bytes::ZERO, number, heard: false }
     }
 
     /// Whether answers ask the peer's word.
@@ -82,16 +84,24 @@ impl Primary {
         s: &mut Shared,
     ) {
         self.tell_generation = false;
-        self.flow = Some(Flow::behind(self.line.head));
+        let stream = self.next_stream(self.line.head);
         s.verify.rewind();
         self.cursors.sent = Sequence(from.0 - 1);
         self.peer_consistent = consistent;
         let keep = self.peer_keeping.ask(from, consistent, s);
         let marked = self.marks.stale_bytes().0;
         let to_copy = if consistent { 0 } else { self.chunks_from(from) + marked };
-        let start = Start { lineage, from, consistent, keep, whole: false, to_copy };
+        let start = Start { lineage, from, consistent, keep, whole: false, to_copy, stream };
         s.send(Message::Start(start));
         self.keep_pace(s);
+    }
+
+    /// A stream flows from here on, behind a line whose head is `head`. Returns its number: the one before ends, and what
+    /// the peer still says of it counts no more.
+    pub(crate) fn next_stream(&mut self, head: Sequence) -> u32 {
+        self.streams += 1;
+        self.flow = Some(Flow::behind(head, self.streams));
+        self.streams
     }
 
     /// Bytes in the chunks that items from there on touch, one by one.
@@ -133,6 +143,16 @@ impl Primary {
     /// It claims what cannot be; the connection must end.
     pub(crate) fn acknowledged(&mut self, ack: Ack, s: &mut Shared) -> Result<bool, String> {
         let Some(flow) = &mut self.flow else { return Ok(false) };
+        if ack.stream > flow.number {
+            return Err(format!(
+                "the peer acknowledges stream {}, begun were {}",
+                ack.stream, flow.number
+            ));
+        }
+        // Of one before, on the same connection: its items are on the way again, or marked.
+        if ack.stream < flow.number {
+            return Ok(false);
+        }
         let old = self.cursors;
         if ack.received > old.sent {
             return Err(format!(
@@ -143,9 +163,6 @@ impl Primary {
         let backwards = ack.received < old.received
             || ack.completed < old.completed
             || ack.durable < old.durable;
-        if backwards && !flow.heard {
-            return Ok(false);
-        }
         if backwards {
             return Err(format!("the peer's cursors went backwards: {ack:?} after {old:?}"));
         }

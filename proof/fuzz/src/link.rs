@@ -176,11 +176,13 @@ pub(crate) fn messages() -> Vec<Message> {
             keep: false,
             whole: false,
             to_copy: 0,
+            stream: 1,
         }),
         item(ItemKind::Write, 512),
         item(ItemKind::Zero, 4096),
         item(ItemKind::Flush, 0),
         Message::Ack(Ack {
+            stream: 1,
             received: Sequence(20),
             completed: Sequence(6),
             durable: Sequence(5),

@@ -13,6 +13,7 @@ use crate::scenario::{Scenario, fair_weather, span};
 use crate::telling::Telling;
 use core::fmt;
 use core::time::Duration;
+use helio_engine::Engine;
 use helio_netmodel::Dice;
 use helio_twin::{Cluster, Happening, Side};
 use helio_units::{Moment, State};
@@ -323,15 +324,15 @@ impl Stage<'_> {
 
     /// Equal images, replicating, nobody waits, nothing is left over.
     fn is_settled(&self) -> bool {
-        let replicates = |side: &Side| {
-            let engine = self.cluster.node(*side).engine.as_ref();
-            engine.is_some_and(|e| e.is_primary() && e.state() == State::Replicating)
-        };
+        let engine = |side: &Side| self.cluster.node(*side).engine.as_ref();
+        // Of both: where a store fails at this very moment, its peer has not heard of it yet.
+        let replicates = |side| engine(side).is_some_and(|e| e.state() == State::Replicating);
         let quiet = |side: &Side| {
             let node = self.cluster.node(*side);
             node.pool.is_empty() && node.disk.under_way() == 0
         };
-        Side::BOTH.iter().any(replicates)
+        Side::BOTH.iter().all(replicates)
+            && Side::BOTH.iter().filter_map(engine).any(Engine::is_primary)
             && (self.oracle.images_equal() || self.oracle.expects_less())
             && self.oracle.waiting() == 0
             && Side::BOTH.iter().all(quiet)

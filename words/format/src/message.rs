@@ -7,9 +7,9 @@
 //! | kind | body, in order |
 //! |---|---|
 //! | 1 hello | group name, node name, incarnation u64, role u8, serving flag, clean flag, consistent flag, wrote flag, alone flag, trusted flag, sure flag, doubts flag, lineage, head u64, received u64, durable u64, granularity u32, metadata sequence u64, remembers u64, volumes u16, size u64 each |
-//! | 2 start | lineage, from u64, consistent flag, keep flag, whole flag, to copy u64 |
+//! | 2 start | lineage, from u64, consistent flag, keep flag, whole flag, to copy u64, stream u32 |
 //! | 3 item | sequence u64, after u64, kind u8, flags u8, volume u16, offset u64, length u64 (36 bytes; payload follows for writes and verifies) |
-//! | 4 ack | received u64, completed u64, durable u64, ranges u8, (first u64, last u64) each |
+//! | 4 ack | stream u32, received u64, completed u64, durable u64, ranges u8, (first u64, last u64) each |
 //! | 5 ping | token u64, accepted u64, completed u64, metadata sequence u64, backlog bytes u64, backlog items u64, hurry flag, state u8 and mode u8 (0 from a secondary, else 1 + index in the vocabulary's list) |
 //! | 6 pong | token u64, flushing flag, short flag, metadata sequence u64 |
 //! | 7 goodbye | reason u8, text (u16 length, UTF-8, at most 512 bytes) |
@@ -110,6 +110,8 @@ pub struct Start {
     pub whole: bool,
     /// Bytes in regions that will be copied.
     pub to_copy: u64,
+    /// Which of its sender's streams this is, counted from one: acknowledgements name it.
+    pub stream: u32,
 }
 
 /// What an item does.
@@ -246,6 +248,8 @@ impl Ranges {
 /// How far a receiver is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ack {
+    /// The stream that was taken up last, as its [`Start`] names it: what is told here is said of that one alone.
+    pub stream: u32,
     /// Every item up to here is in memory or further.
     pub received: Sequence,
     /// Every item up to here has completed.
@@ -429,9 +433,11 @@ impl Message {
                 w.flag(start.keep);
                 w.flag(start.whole);
                 w.u64(start.to_copy);
+                w.u32(start.stream);
             }
             Self::Item(item) => encode_item(item, &mut w),
             Self::Ack(ack) => {
+                w.u32(ack.stream);
                 w.sequence(ack.received);
                 w.sequence(ack.completed);
                 w.sequence(ack.durable);
@@ -503,6 +509,7 @@ impl Message {
                 keep: r.flag()?,
                 whole: r.flag()?,
                 to_copy: r.u64()?,
+                stream: r.u32()?,
             }),
             3 => Self::Item(decode_item(r, payload_length)?),
             4 => Self::Ack(decode_ack(r)?),
@@ -689,6 +696,7 @@ fn decode_item(r: &mut Reader<'_>, payload_length: u32) -> Result<Item, Short> {
 
 fn decode_ack(r: &mut Reader<'_>) -> Result<Ack, Short> {
     let mut ack = Ack {
+        stream: r.u32()?,
         received: r.sequence()?,
         completed: r.sequence()?,
         durable: r.sequence()?,

@@ -144,6 +144,7 @@ pub(crate) fn any_message() -> impl Strategy<Value = Message> {
                 keep,
                 whole: keep,
                 to_copy,
+                stream: to_copy as u32,
             })
         },
     );
@@ -156,6 +157,7 @@ pub(crate) fn any_message() -> impl Strategy<Value = Message> {
                 at += step + 2;
             }
             Message::Ack(Ack {
+                stream: gap as u32,
                 received: Sequence(at),
                 completed,
                 durable: Sequence(durable),

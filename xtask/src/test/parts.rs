@@ -16,7 +16,7 @@ const ALL: Duration = Duration::from_secs(24 * 60);
 #[derive(Clone, Copy)]
 pub(super) struct Part {
     pub(super) name: &'static str,
-    /// A hard limit: at it the part is stopped and has failed.
+    /// With what the parts before left of theirs, a hard limit: at it the part is stopped and has failed.
     pub(super) budget: Duration,
     /// In a few words, for `--list` and the headings.
     pub(super) checks: &'static str,

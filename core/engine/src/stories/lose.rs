@@ -85,6 +85,7 @@ fn answered_at_the_peer_alone() -> Desk {
     desk.save_all();
     let head = desk.engine.status(desk.now).cursors.head;
     desk.hear(Message::Ack(Ack {
+        stream: LATEST,
         received: head,
         completed: head,
         durable: Sequence(head.0 - 1),

@@ -211,7 +211,14 @@ fn a_peer_that_breaks_the_protocol_is_sent_away_and_the_real_one_is_welcome() {
     let before = members(&pair);
     assert!(pair.daemon("lyon").terminate().success());
     let ahead = Sequence(u64::MAX / 2);
-    let ack = Ack { received: ahead, completed: ahead, durable: ahead, ranges: Ranges::default() };
+    let stream = u32::MAX;
+    let ack = Ack {
+        stream,
+        received: ahead,
+        completed: ahead,
+        durable: ahead,
+        ranges: Ranges::default(),
+    };
     let payload = HEADER_BYTES + 40;
     let cases: [(Vec<u8>, &str); 8] = [
         (flipped(&ping(), 9), "a frame header arrived damaged"),
