@@ -60,12 +60,15 @@ pub(crate) struct Flow {
     pub(crate) number: u32,
     /// The peer has taken it up.
     pub(crate) heard: bool,
+    /// The peer has everything from before it, so its cursors count on from where the stream began.
+    caught_up: bool,
 }
 
 impl Flow {
     /// A stream that begins while the line's head is `head`.
     pub(crate) fn behind(head: Sequence, number: u32) -> Self {
-        Self { pace: Pace::Behind { until: head }, unsent: Bytes::ZERO, number, heard: false }
+        let pace = Pace::Behind { until: head };
+        Self { pace, unsent: Bytes::ZERO, number, heard: false, caught_up: false }
     }
 
     /// Whether answers ask the peer's word.
@@ -163,10 +166,14 @@ impl Primary {
         let backwards = ack.received < old.received
             || ack.completed < old.completed
             || ack.durable < old.durable;
+        flow.heard = true;
+        if backwards && !flow.caught_up {
+            return Ok(false);
+        }
         if backwards {
             return Err(format!("the peer's cursors went backwards: {ack:?} after {old:?}"));
         }
-        flow.heard = true;
+        flow.caught_up = true;
         self.cursors = Cursors {
             sent: old.sent,
             received: ack.received,
