@@ -249,6 +249,16 @@ impl Cover {
         }
     }
 
+    /// Whether a flush of the volume went well since this process began.
+    pub(crate) fn was_flushed(&self, volume: VolumeIndex) -> bool {
+        self.flushes[usize::from(volume.0)].ended > 0
+    }
+
+    /// Whether a flush of the volume is under way.
+    pub(crate) fn is_flushing(&self, volume: VolumeIndex) -> bool {
+        self.flushes[usize::from(volume.0)].running > 0
+    }
+
     /// What the ledger should keep now, if anything: extents that are wanted, as far as there is room, and those
     /// that may turn cold.
     pub(crate) fn change(&mut self) -> Option<Change> {

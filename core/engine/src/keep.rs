@@ -47,6 +47,8 @@ pub(crate) struct Keeping {
     pub(crate) pages: usize,
     /// When pages were kept last.
     pub(crate) pages_at: Moment,
+    /// When the first flush was begun that the end of a void record waits for.
+    pub(crate) flush_at: Option<Moment>,
     /// How often the metadata was durably changed.
     pub(crate) sequence: u64,
     /// The highest such count of the peer that was ever heard of.
@@ -163,8 +165,10 @@ impl Engine {
             self.give_order_up();
         }
         self.keep_hot();
-        let urgent =
-            self.shared.cover.is_short() || self.is_going_cold() || self.is_recording_lack();
+        let urgent = self.shared.cover.is_short()
+            || self.is_going_cold()
+            || self.is_recording_lack()
+            || self.seed_wants_marks_kept();
         self.keep_pages(urgent);
         if let Some(primary) = &mut self.primary
             && primary.marks.is_kept()
@@ -172,7 +176,8 @@ impl Engine {
             primary.failed_at = None;
         }
         let void = self.superblock.marks_void && self.primary.is_some();
-        if void && !self.is_saving() && self.marks().is_kept() && !self.is_going_cold() {
+        let kept = void && !self.is_saving() && self.marks().is_kept() && !self.is_going_cold();
+        if kept && self.is_flushed_once() {
             self.save(Goal::MarksKept);
         }
     }
@@ -211,6 +216,26 @@ impl Engine {
             self.keeping.pages_at = self.shared.now;
             self.shared.out.push(Effect::Keep(Keep::Marks { page, bits }));
         }
+    }
+
+    /// Whether this process has flushed every store, as it now begins to where it has not. What a process before wrote
+    /// may lie in a cache alone, and where the record is void no hot extent tells of that: a mark that ended because
+    /// both nodes read the same would be missing once the power failed.
+    fn is_flushed_once(&mut self) -> bool {
+        let all = (0..self.shared.config.volumes.len() as u16).map(VolumeIndex);
+        let lost = |volume| self.primary.as_ref().is_some_and(|p| p.is_lost(volume));
+        let owed = |volume: &VolumeIndex| !self.shared.cover.was_flushed(*volume) && !lost(*volume);
+        let owed: Vec<VolumeIndex> = all.filter(owed).collect();
+        let again = self.keeping.flush_at.is_none_or(|at| self.shared.now >= at + PAGES_EVERY);
+        if !owed.is_empty() && again {
+            self.keeping.flush_at = Some(self.shared.now);
+            for volume in &owed {
+                if !self.shared.cover.is_flushing(*volume) {
+                    self.shared.store(*volume, StoreOp::Flush, Purpose::Cover(*volume));
+                }
+            }
+        }
+        owed.is_empty()
     }
 
     /// When pages are due.

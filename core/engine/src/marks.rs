@@ -451,6 +451,13 @@ impl Marks {
         })
     }
 
+    /// The same, of all volumes, which have these sizes.
+    pub(crate) fn are_all_kept_since(&self, tick: u64, sizes: &[Bytes]) -> bool {
+        let volumes = (0..).map(VolumeIndex).zip(sizes).filter(|(_, size)| size.0 > 0);
+        let mut extents = volumes.map(|(volume, size)| (volume, Extent::new(0, size.0)));
+        extents.all(|(volume, extent)| self.is_kept_since(tick, volume, extent))
+    }
+
     /// The pages that cover an extent.
     fn pages_of(&self, volume: VolumeIndex, extent: Extent) -> core::ops::RangeInclusive<u32> {
         let regions = self.regions(volume, extent);

@@ -77,6 +77,9 @@ struct Check {
     /// Looked at, to be asked.
     ready: VecDeque<usize>,
     asked: VecDeque<usize>,
+    /// When everything was compared, in the cover's ticks. What was marked then, and was not compared for that, is to be
+    /// kept before the record says that the marks tell what differs.
+    compared: Option<u64>,
 }
 
 /// What was written before the marks were cleared is being flushed; then the command is answered.
@@ -279,7 +282,9 @@ impl Engine {
         let samples = primary.samples();
         self.seed.round += 1;
         let (ready, asked) = (VecDeque::new(), VecDeque::new());
-        self.seed.check = Some(Check { command: id, samples, next: 0, looking: 0, ready, asked });
+        let (next, looking, compared) = (0, 0, None);
+        let command = id;
+        self.seed.check = Some(Check { command, samples, next, looking, ready, asked, compared });
         Ok(None)
     }
 
@@ -366,6 +371,11 @@ impl Engine {
         }
         let all = check.next == check.samples.len() && check.looking == 0;
         if all && check.ready.is_empty() && check.asked.is_empty() {
+            let since = *check.compared.get_or_insert_with(|| s.cover.next_tick());
+            let kept = primary.marks.are_all_kept_since(since, &s.config.volumes);
+            if !kept && !self.metadata_failed {
+                return;
+            }
             let command = check.command;
             self.seed.check = None;
             let peer = self.session.peer().map(|hello| (hello.incarnation, hello.metadata));
@@ -374,6 +384,11 @@ impl Engine {
             self.keeping.heard = theirs;
             self.save(Goal::Seeded { command, incarnation });
         }
+    }
+
+    /// Everything is compared, and only marks are to be kept yet.
+    pub(crate) fn seed_wants_marks_kept(&self) -> bool {
+        self.seed.check.as_ref().is_some_and(|check| check.compared.is_some())
     }
 
     /// A look at a place here ended.

@@ -89,6 +89,8 @@ pub(crate) struct Driver {
     pub(crate) tampered: Option<Side>,
     /// A disk lied in this story.
     pub(crate) lied: bool,
+    /// The operator let a copy begin of which nothing is kept.
+    pub(crate) keeps_nothing: bool,
     /// What an administrator keeps of each node, and may put back one day.
     pub(crate) snapshots: [Option<Snapshot>; 2],
     pub(crate) coverage: Coverage,
@@ -115,6 +117,7 @@ impl Driver {
             scripted: 0,
             tampered: None,
             lied: false,
+            keeps_nothing: false,
             snapshots: [None, None],
             coverage: Coverage::default(),
             shipping: Shipping::default(),
@@ -178,6 +181,7 @@ impl Driver {
         };
         if command == Command::GiveUpSafeCopy {
             oracle.safe_copy_given_up();
+            self.keeps_nothing = true;
         }
         let id = CommandId(self.commands + u64::from(promotion.is_some()));
         if let Some(force) = promotion {

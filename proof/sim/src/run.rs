@@ -331,8 +331,13 @@ impl Stage<'_> {
             let node = self.cluster.node(*side);
             node.pool.is_empty() && node.disk.under_way() == 0
         };
+        // In async it is answered before it is there; where images may differ, they are the same as long as it is not.
+        let is_there = |e: &Engine| {
+            let cursors = e.status(self.cluster.now()).cursors;
+            cursors.peer_completed >= cursors.head
+        };
         Side::BOTH.iter().all(replicates)
-            && Side::BOTH.iter().filter_map(engine).any(Engine::is_primary)
+            && Side::BOTH.iter().filter_map(engine).any(|e| e.is_primary() && is_there(e))
             && (self.oracle.images_equal() || self.oracle.expects_less())
             && self.oracle.waiting() == 0
             && Side::BOTH.iter().all(quiet)

@@ -35,10 +35,13 @@ impl Driver {
                 // Where both nodes lose what they had, nobody is left who has it.
                 let only = *self.tampered.get_or_insert(side) == side;
                 // A peer that has just begun to be copied to has no image of its own any more, whatever its record says yet.
-                let copies = Side::BOTH.into_iter().any(|side| {
-                    let engine = cluster.node(side).engine.as_ref();
-                    engine.is_some_and(|e| e.is_primary() && e.state() == State::Syncing)
-                });
+                let serves_in = |state| {
+                    let engines = Side::BOTH.map(|side| cluster.node(side).engine.as_ref());
+                    engines.into_iter().flatten().any(|e| e.is_primary() && e.state() == state)
+                };
+                // So it is with one for whom nothing is kept: that it begins may still be on its way.
+                let copies = serves_in(State::Syncing)
+                    || self.keeps_nothing && !serves_in(State::Replicating);
                 if copies
                     || Side::BOTH.into_iter().any(|side| wears_out(cluster, side))
                     || self.lied

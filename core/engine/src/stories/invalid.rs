@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Stories of metadata that cannot be written.
 
+use super::lose::fail;
 use super::*;
 use helio_format::invalid::Invalid;
 
@@ -64,6 +65,28 @@ fn a_primary_that_restarted_compares_everything_where_its_peer_doubts_its_metada
     let record = desk.save(true);
     assert!(record.marks_void, "that everything is to be copied is durable first");
     assert!(desk.last_start().whole);
+}
+
+#[test]
+fn a_record_that_proves_nothing_ends_behind_a_flush_of_what_a_process_before_wrote() {
+    let mut desk = Desk::replicating(Mode::Async);
+    let kept = |desk: &mut Desk| {
+        desk.now = desk.now + Duration::from_secs(2);
+        desk.tell(Event::Tick);
+    };
+    kept(&mut desk);
+    assert!(desk.saves.is_empty(), "what both read the same may lie in a cache alone");
+    assert!(matches!(desk.ios.front(), Some((_, StoreOp::Flush))), "{:?}", desk.ios);
+    fail(&mut desk);
+    desk.save_all();
+    kept(&mut desk);
+    let again = desk.ios.iter().any(|(_, op)| matches!(op, StoreOp::Flush));
+    assert!(desk.engine.superblock.marks_void && again);
+    desk.store_all();
+    desk.acked(9);
+    kept(&mut desk);
+    desk.save_all();
+    assert!(!desk.engine.superblock.marks_void);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Stories of a first sync by a disk that is shipped.
 
+use super::lose::fail;
 use super::*;
 
 const BEGIN: Command = Command::SeedBegin { at: 7 };
@@ -75,6 +76,22 @@ fn what_was_under_way_when_the_seeding_began_is_marked() {
     desk.save(true);
     assert!(desk.engine.is_marked(VolumeIndex(0), 0), "the copy may miss it");
     assert!(!desk.engine.is_marked(VolumeIndex(0), REGION.0));
+}
+
+#[test]
+fn a_disk_is_taken_for_the_shipped_one_once_what_was_not_compared_is_marked_durably() {
+    let mut desk = seeding();
+    desk.write(0);
+    desk.store_all();
+    desk.now = desk.now + Duration::from_secs(2);
+    desk.tell(Event::Tick);
+    assert!(matches!(desk.ios.front(), Some((_, StoreOp::Flush))), "{:?}", desk.ios);
+    fail(&mut desk);
+    desk.meet(blank());
+    desk.command(Command::SeedEnd);
+    assert!(desk.engine.is_marked(VolumeIndex(0), REGION.0), "everything is: a flush failed");
+    assert!(desk.saves.is_empty() || desk.engine.marks().is_kept(), "in memory alone");
+    assert_eq!(desk.save(true).seeding, 0);
 }
 
 #[test]
