@@ -297,9 +297,9 @@ impl Driver {
     fn wear(&mut self, fault: Fault, cluster: &mut Cluster, oracle: &mut Oracle) {
         if let Fault::Disk { side, .. } | Fault::FullDisk(side) = fault
             && gives_stores_up(cluster)
-            && !cluster.node(side.other()).has_its_disk()
+            && (!cluster.node(side.other()).has_its_disk() || oracle.is_restored(side.other()))
         {
-            // Where both nodes lose what they had, nobody is left who has it.
+            // Where both nodes lose what they had, nobody is left who has it; an older disk is not what the peer had.
             return;
         }
         match fault {

@@ -63,7 +63,7 @@ fn perform(options: &Options) -> Result<bool, String> {
     } else {
         summary(&found, seconds, options.coverage);
     }
-    Ok(found.broken.is_empty() && is_covered(&found, options.require))
+    Ok(is_covered(&found, options.require) && found.broken.is_empty())
 }
 
 fn tell_or_shrink(options: &Options) -> bool {
