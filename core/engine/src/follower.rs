@@ -30,7 +30,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 use helio_format::message::{Ack, Item, ItemKind, Message, Ranges, Start};
-use helio_units::{Bytes, Mode, Moment, Sequence, VolumeIndex};
+use helio_units::{Bytes, Extent, Mode, Moment, Sequence, VolumeIndex};
 
 /// A completion waits at most this long to become durable.
 const FLUSH_AFTER: Duration = Duration::from_millis(50);
@@ -220,6 +220,17 @@ impl Follower {
     /// Nothing is under way.
     pub(crate) fn is_still(&self) -> bool {
         self.flush.running == 0 && self.slots.iter().all(|slot| slot.stage != Stage::Issued)
+    }
+
+    /// What items behind `at` will change that were received and are not issued yet.
+    pub(crate) fn waiting_behind(
+        &self,
+        at: Sequence,
+    ) -> impl Iterator<Item = (VolumeIndex, Extent)> {
+        let waiting = self.slots.iter().filter(|slot| slot.stage == Stage::Waiting);
+        let items = waiting.map(|slot| slot.item);
+        let behind = items.filter(move |item| item.sequence > at && item.kind.changes_data());
+        behind.map(|item| (item.volume, item.extent))
     }
 
     fn forget_held(&mut self, s: &mut Shared) {

@@ -102,9 +102,12 @@ impl Engine {
         }
     }
 
-    /// Where this node's image may hold what its peer's own records do not tell of, beside its marks.
+    /// Where this node's image may hold what its peer's own records do not tell of, beside its marks: now, or once what
+    /// was received is applied.
     pub(crate) fn unsettled(&self) -> Vec<(VolumeIndex, Extent)> {
-        self.shared.cover.touched(|slot| self.keeping.is_unsettled(slot))
+        let mut places = self.shared.cover.touched(|slot| self.keeping.is_unsettled(slot));
+        places.extend(self.follower.waiting_behind(self.keeping.primary_here));
+        places
     }
 
     /// Another line is followed: positions of the one before say nothing any more.

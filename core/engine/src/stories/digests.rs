@@ -35,3 +35,22 @@ fn digests_are_read_once_what_was_received_before_a_stream_that_goes_on_is_appli
     desk.store();
     assert!(matches!(desk.ios[0].1, StoreOp::Digest { .. }));
 }
+
+#[test]
+fn marks_tell_of_what_was_received_and_waits_to_be_applied() {
+    let mut desk = follower(generation(1), true);
+    desk.save_all();
+    desk.hear(item(1));
+    let Message::Item(later) = item(2) else { panic!("no item") };
+    let extent = Extent::new(REGION.0, 4096);
+    desk.hear(Message::Item(Item { extent, ..later }));
+    assert_eq!(desk.ios.len(), 1, "the second waits for the first");
+    desk.lose_link();
+    desk.meet(Hello { serving: true, role: Role::Primary, ..hello(generation(1), true) });
+    desk.hear(Message::Copying(Copying::MarksWanted));
+    let marked = desk.said.iter().find_map(|m| match m {
+        Message::Copying(Copying::Marks { page: 0, bits }) => bits.as_ref().map(|bits| bits[0]),
+        _ => None,
+    });
+    assert_eq!(marked, Some(0b11), "its source may have died before it had it itself");
+}

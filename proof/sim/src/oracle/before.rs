@@ -75,6 +75,8 @@ impl Oracle {
             {
                 self.judge_restored(side, &expected)?;
                 self.restored_tainted[side.index()] = expected.tainted;
+                // Also where the record says besides that the marks, or the peer's, prove nothing.
+                self.copies[side.index()].tainted |= expected.tainted;
                 self.restored_unknown[side.index()] = expected.unknown;
                 self.restores += 1;
             }
