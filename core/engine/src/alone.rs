@@ -100,7 +100,7 @@ impl Primary {
     /// Goes on in the generation that was recorded, once the peer has taken up the stream before it: a stream that
     /// begins twice would make it forget what came between.
     fn go_on_in(&mut self, lineage: Lineage, s: &mut Shared) {
-        if !self.flow.as_ref().is_some_and(|flow| flow.heard) {
+        if !self.is_taken_up() {
             return;
         }
         self.tell_generation = false;

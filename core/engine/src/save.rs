@@ -231,7 +231,9 @@ impl Engine {
                 && p.consistent_at.is_none()
                 && p.marks.none_stale()
                 && p.cursors.durable == p.line.head
-                && p.peer_incarnation.is_some();
+                && p.peer_incarnation.is_some()
+                // Whoever is to take over must follow this generation first.
+                && (to != Leave::Hand || p.is_taken_up());
         }
     }
 

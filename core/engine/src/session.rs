@@ -95,6 +95,13 @@ impl Session {
         self.why = why;
     }
 
+    /// What the peer answered so far proves nothing any more: the next ping does, which is due.
+    pub(crate) fn prove_anew(&mut self, now: Moment) {
+        self.proven = false;
+        self.ping_sent = None;
+        self.next_ping = now;
+    }
+
     /// The peer's hello, while the conversation stands.
     pub(crate) fn peer(&self) -> Option<&Hello> {
         match &self.link {

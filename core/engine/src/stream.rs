@@ -133,6 +133,11 @@ impl Primary {
         }
     }
 
+    /// The peer follows the stream that flows, in its generation.
+    pub(crate) fn is_taken_up(&self) -> bool {
+        self.flow.as_ref().is_some_and(|flow| flow.heard)
+    }
+
     /// The socket took bytes.
     pub(crate) fn link_took(&mut self, bytes: u64) {
         if let Some(flow) = &mut self.flow {

@@ -94,6 +94,7 @@ impl Engine {
             ));
         }
         let in_order = p.flow.as_ref().is_some_and(|f| !matches!(f.pace, Pace::Behind { .. }))
+            && p.is_taken_up()
             && !p.order_lost
             && p.consistent_at.is_none()
             && p.marks.none_stale();
@@ -154,6 +155,8 @@ impl Engine {
         if b.clean && b.equal && self.session.peer().is_some() {
             let (generation, head) = (b.lineage.generation, b.head);
             self.shared.send(Message::Roles(Roles::Invite { generation, head }));
+            // What it says from before that proves nothing of what it does then.
+            self.session.prove_anew(self.shared.now);
         } else {
             self.take_back("it was lost, or does not have everything");
         }

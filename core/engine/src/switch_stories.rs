@@ -58,6 +58,49 @@ fn a_peer_that_did_not_take_over_gives_the_role_back() {
 }
 
 #[test]
+fn what_a_peer_answered_before_it_was_invited_proves_nothing_of_what_it_did_then() {
+    let mut desk = Desk::replicating(Mode::Sync);
+    let (lineage, head) = (desk.lineage(), Sequence(3));
+    desk.lose_link();
+    let level = Hello { head, received: head, durable: head, ..hello(lineage, true) };
+    desk.meet_before_saving(level);
+    desk.acked(3);
+    desk.command(Command::Switch);
+    desk.store_all();
+    desk.save(true);
+    let pings = |desk: &Desk| {
+        let token = |m: &Message| match m {
+            Message::Ping(ping) => Some(ping.token),
+            _ => None,
+        };
+        desk.said.iter().filter_map(token).collect::<Vec<_>>()
+    };
+    let invited = desk.said.iter().rposition(|m| matches!(m, Message::Roles(Roles::Invite { .. })));
+    let asked = desk.said.iter().rposition(|m| matches!(m, Message::Ping(_)));
+    assert!(invited < asked, "it is asked again behind the invitation");
+    for token in pings(&desk).iter().rev().skip(1) {
+        let (flushing, short) = (false, false);
+        desk.hear(Message::Pong { token: *token, flushing, short, metadata: 0 });
+        assert_eq!(last_refusal(&desk), None, "it may take over yet");
+    }
+    answer_ping(&mut desk);
+    assert_eq!(last_refusal(&desk), Some("not-switched"));
+}
+
+#[test]
+fn a_role_is_not_handed_to_one_that_has_not_taken_the_newest_stream_up() {
+    let mut desk = Desk::replicating(Mode::Sync);
+    desk.command(Command::Log);
+    desk.command(Command::Update);
+    desk.command(Command::Switch);
+    assert_eq!(last_refusal(&desk), Some("not-level"));
+    desk.acked(3);
+    desk.command(Command::Switch);
+    desk.store_all();
+    assert!(desk.save(true).equal);
+}
+
+#[test]
 fn a_peer_that_is_not_heard_of_may_be_primary() {
     let mut desk = handing();
     desk.lose_link();

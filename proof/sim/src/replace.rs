@@ -27,9 +27,10 @@ impl Driver {
         if tries == 0 {
             let spares = cluster.node(side).config.on_error != OnError::ServeFromPeer;
             let serves = cluster.node(side).serves();
-            // Where both nodes lose what they had, nobody is left who has it.
+            // Where both nodes lose what they had, nobody is left who has it; an older disk is not what the peer had.
             let other = cluster.node(side.other());
-            let only = !spares && (!other.has_its_disk() || other.disk.is_failing());
+            let older = oracle.is_restored(side.other());
+            let only = !spares && (older || !other.has_its_disk() || other.disk.is_failing());
             let passes = serves == spares && self.dice.chance(7, 8);
             if only || !cluster.node(side).is_up() || passes {
                 return;
