@@ -42,6 +42,7 @@ const STATES: &[(State, State)] = {
         (N, S),
         (Q, C),
         (Q, L),
+        (Q, M),
         (Q, N),
         (Q, R),
         (Q, S),
@@ -93,6 +94,10 @@ const SELDOM: &[(&str, &str)] = &[
     (
         "needs-sync -> queuing",
         "power fails at a secondary between its last item of an update and its record of it",
+    ),
+    (
+        "queuing -> needs-room",
+        "a primary without its own disk whose peer has no room hangs up, leaves, and drops its queue",
     ),
     (
         "queuing -> needs-sync",

@@ -267,10 +267,11 @@ impl Driver {
             self.command(cluster, oracle, side, Command::Restore { force });
             return;
         }
-        // A primary that lacked regions crashed, and so did its peer before it was in order again: its copy is all there is.
+        // A primary that lacked regions crashed or laid its role down, and its peer crashed before it was in order again:
+        // its copy is all there is.
         let lacked = |side: &Side| {
             let record = cluster.node(*side).superblock();
-            record.is_some_and(|r| r.role == Role::Primary && !r.consistent)
+            record.is_some_and(|r| (r.role == Role::Primary || r.wrote) && !r.consistent)
         };
         let out_of_order = |side: &Side| {
             let record = cluster.node(side.other()).superblock();

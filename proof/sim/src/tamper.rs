@@ -34,15 +34,8 @@ impl Driver {
             Fault::WrongDisk(side) => {
                 // Where both nodes lose what they had, nobody is left who has it.
                 let only = *self.tampered.get_or_insert(side) == side;
-                // A peer that has just begun to be copied to has no image of its own any more, whatever its record says yet.
-                let serves_in = |state| {
-                    let engines = Side::BOTH.map(|side| cluster.node(side).engine.as_ref());
-                    engines.into_iter().flatten().any(|e| e.is_primary() && e.state() == state)
-                };
-                // So it is with one for whom nothing is kept: that it begins may still be on its way.
-                let copies = serves_in(State::Syncing)
-                    || self.keeps_nothing && !serves_in(State::Replicating);
-                if copies
+                // A peer that has just begun to be copied to has no image of its own any more, whatever its record says.
+                if self.copies(cluster)
                     || Side::BOTH.into_iter().any(|side| wears_out(cluster, side))
                     || self.lied
                     || !only
@@ -63,10 +56,25 @@ impl Driver {
         }
     }
 
+    /// Whether a copy out of order has begun, or may have: of one for whom nothing is kept, that it begins may still be
+    /// on its way.
+    fn copies(&self, cluster: &Cluster) -> bool {
+        let serves_in = |state| {
+            let engines = Side::BOTH.map(|side| cluster.node(side).engine.as_ref());
+            engines.into_iter().flatten().any(|e| e.is_primary() && e.state() == state)
+        };
+        serves_in(State::Syncing)
+            || serves_in(State::CatchingUp)
+            || self.keeps_nothing && !serves_in(State::Replicating)
+    }
+
     /// The first time a snapshot is taken, the second time it is put back while the node is down.
     fn put_back(&mut self, side: Side, what: Restore, fault: Fault, cluster: &mut Cluster) {
         // Whoever goes back to an image that was no consistent one, while the other is gone too, has lost all there was.
         if self.lied || !Side::BOTH.into_iter().all(|side| is_sound(cluster, side)) {
+            return;
+        }
+        if self.snapshots[side.index()].is_some() && self.copies(cluster) {
             return;
         }
         let Some(snapshot) = self.snapshots[side.index()].take() else {

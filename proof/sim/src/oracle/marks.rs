@@ -71,7 +71,10 @@ impl Oracle {
                 let record = cluster.node(side).superblock();
                 record.is_some_and(|record| record.peer_invalid != Generation::NONE)
             };
-            let remembers = engine.words().metadata_failed;
+            // Where it failed in this generation, in which this process leads, its memory tells.
+            let since = |side: Side| cluster.node(side).superblock().map(|r| r.peer_invalid);
+            let leads_in = cluster.node(side).superblock().map(|r| r.lineage.generation);
+            let remembers = engine.words().metadata_failed && since(side.other()) == leads_in;
             // Of one on another disk than its record is about, everything counts as marked as well.
             let foreign = !cluster.node(side.other()).has_its_disk();
             if own.restored

@@ -296,6 +296,9 @@ impl Oracle {
         copy.foreign = true;
         copy.watched = false;
         self.expected[side.index()] = None;
+        // It will never be seen to take up a reversal to what it held.
+        let taken_over = self.histories.values_mut().filter(|history| history.leader != side);
+        taken_over.for_each(|history| history.unsettled = false);
     }
 
     fn died(&mut self, side: Side, how: Died) {
