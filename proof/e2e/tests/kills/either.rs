@@ -156,8 +156,7 @@ impl Story {
         let lost = self.judge_secondary(held, &status);
         let covered = self.covered();
         self.pair.daemon(secondary).thaw();
-        if status["consistent"] == true && dice.chance(60) {
-            self.promote(secondary);
+        if status["consistent"] == true && dice.chance(60) && self.takes_over(secondary) {
             return (Heir::Secondary, lost, covered);
         }
         self.pair.start(primary);
@@ -199,6 +198,14 @@ impl Story {
             }
         }
         (heir, lost, covered)
+    }
+
+    /// The last that arrived may be that a copy begins, and was not recorded yet when its status was read.
+    fn takes_over(&self, node: &str) -> bool {
+        let told = self.pair.helio(node, &["promote", "db", "--force", "--yes"]);
+        let begins = told.stderr.contains("a copy to it was interrupted");
+        assert!(told.status.success() || begins, "{}", told.stderr);
+        told.status.success()
     }
 
     fn promote(&self, node: &str) {

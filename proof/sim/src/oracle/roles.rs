@@ -62,7 +62,9 @@ impl Oracle {
             self.nothing_discarded(cluster, side)?;
             // The two have come to terms: whoever was restored was told from the node it had been. One that goes back
             // to an image it kept comes to terms with nobody, nor does one that only writes down what it heard.
-            let met = cluster.node(side.other()).serves();
+            // A copy that became consistent did so by a stream to its end, whatever became of its source since.
+            let completed = record.consistent && !self.copies[side.index()].consistent;
+            let met = completed || cluster.node(side.other()).serves();
             let unknown = core::mem::take(&mut self.restored_unknown[side.index()]);
             if unknown {
                 self.copies[side.index()].restored = true;
