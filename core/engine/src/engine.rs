@@ -122,6 +122,7 @@ impl Engine {
         let keeping = Keeping {
             resting: Some(resting),
             sequence,
+            found: Some(sequence),
             heard: superblock.remembers,
             unremembered: true,
             ..Keeping::default()

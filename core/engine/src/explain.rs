@@ -299,7 +299,7 @@ impl Engine {
 
     /// Keeps the row that fired; a source tells it to the target.
     pub(crate) fn remember_row(&mut self, facts: Facts, label: &'static str, as_source: bool) {
-        let ours = self.hello();
+        let ours = self.hello_as_met();
         let Some(peer) = self.session.peer().cloned() else { return };
         let (source, target) = if as_source { (ours, peer) } else { (peer, ours) };
         let at = self.shared.now;
@@ -314,7 +314,7 @@ impl Engine {
         if self.primary.is_some() {
             return;
         }
-        let ours = self.hello();
+        let ours = self.hello_as_met();
         let Some(peer) = self.session.peer().cloned() else { return };
         let began = self.session.since;
         match self.met.as_mut().filter(|met| !met.as_source && met.at >= began) {
@@ -329,7 +329,7 @@ impl Engine {
 
     /// Two that do not serve met, and one of them must not go on.
     pub(crate) fn remember_refusal(&mut self, label: &'static str) {
-        let ours = self.hello();
+        let ours = self.hello_as_met();
         if let Some(peer) = self.session.peer() {
             self.remember_row(recovery::facts_of(&ours, peer), label, true);
         }

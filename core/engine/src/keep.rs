@@ -51,6 +51,9 @@ pub(crate) struct Keeping {
     pub(crate) flush_at: Option<Moment>,
     /// How often the metadata was durably changed.
     pub(crate) sequence: u64,
+    /// How often it had been when this process began, until the peer is told of a change since: what a start changes would
+    /// make an older file look as young as the one that the peer remembers.
+    pub(crate) found: Option<u64>,
     /// The highest such count of the peer that was ever heard of.
     pub(crate) heard: u64,
     /// When that was recorded last.
@@ -72,6 +75,11 @@ pub(crate) struct Keeping {
 }
 
 impl Keeping {
+    /// What the peer is told of the metadata's age in a hello.
+    pub(crate) fn age(&self) -> u64 {
+        self.found.unwrap_or(self.sequence)
+    }
+
     /// From then on a primary that has not come forward counts as one that does not.
     fn stuck_at(&self) -> Moment {
         self.here_at + STUCK_AFTER

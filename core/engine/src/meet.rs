@@ -68,7 +68,7 @@ impl Engine {
     /// this meeting. Refused, we would change it until it looks as young as what the peer remembers.
     fn doubt_marks(&mut self) {
         let Some(peer) = self.session.peer() else { return };
-        let older = recovery::is_older(self.keeping.sequence, peer.remembers);
+        let older = recovery::is_older(self.session.said, peer.remembers);
         if older && self.primary.is_none() && !self.superblock.marks_void && !self.metadata_failed {
             self.save(Goal::Void);
         }
@@ -91,7 +91,7 @@ impl Engine {
             // The generation that is met in is being recorded.
             return self.hang_up(Parting::RoleChanged, String::from("a reversal is recorded"));
         }
-        let ours = self.hello();
+        let ours = self.hello_as_met();
         let (Some(primary), Some(peer)) = (&mut self.primary, self.session.peer()) else { return };
         let mut facts = recovery::facts_of(&ours, peer);
         facts.source_lacks = primary.lack.is_some();
@@ -281,7 +281,7 @@ impl Engine {
     }
 
     pub(crate) fn meet_as_target(&mut self) {
-        let ours = self.hello();
+        let ours = self.hello_as_met();
         let Some(peer) = self.session.peer() else { return };
         let theirs = peer.metadata;
         let facts = recovery::facts_of(peer, &ours);
@@ -317,7 +317,7 @@ impl Engine {
     pub(crate) fn meet_without_primary(&mut self) {
         let Some(peer) = self.session.peer() else { return };
         let relation = self.superblock.lineage.relation_of(&peer.lineage);
-        let older = recovery::is_older(self.keeping.sequence, peer.remembers);
+        let older = recovery::is_older(self.session.said, peer.remembers);
         if !matches!(self.standing, Standing::Returning) {
             return self.lease_met();
         }

@@ -122,7 +122,7 @@ impl Engine {
     }
 
     pub(crate) fn peer_asks_promotion(&mut self, generation: Generation, durable: Sequence) {
-        let ours = self.hello();
+        let ours = self.hello_as_met();
         let Some(asker) = self.session.peer() else { return };
         let config = &self.shared.config;
         let refused = match asker.lineage.back_to(generation) {
@@ -168,7 +168,7 @@ impl Engine {
             self.done(command, Err(Refusal::new("peer-refuses", text, remedy)));
             return;
         }
-        let ours = self.hello();
+        let ours = self.hello_as_met();
         // A primary that left something undelivered or marked is not known to hold what its line says.
         let b = &self.superblock;
         let ours_is_proven = self.follower.streaming || (b.clean && (!b.wrote || b.equal));

@@ -48,6 +48,8 @@ pub(crate) struct Session {
     pub(crate) last_heard: Option<Moment>,
     /// The peer's hello, which came before ours could be said.
     pub(crate) early: Option<Hello>,
+    /// How old its metadata is, as this node told when it introduced itself.
+    pub(crate) said: u64,
     /// What the peer's last ping told.
     pub(crate) told: Option<Ping>,
     pub(crate) round_trip: Option<Duration>,
@@ -73,6 +75,7 @@ impl Session {
             remedy: String::new(),
             last_heard: None,
             early: None,
+            said: 0,
             told: None,
             round_trip: None,
             progress_at: now,
@@ -125,6 +128,7 @@ impl Engine {
         if self.session.link == (Link::Greeting { said: false }) && self.standing.is_settled() {
             self.session.link = Link::Greeting { said: true };
             let hello = self.hello();
+            self.session.said = hello.metadata;
             self.shared.send(Message::Hello(hello));
             if let Some(early) = self.session.early.take() {
                 self.peer_hello(early);
@@ -167,10 +171,15 @@ impl Engine {
             received: of_this(received),
             durable: of_this(durable),
             granularity: config.granularity.0 as u32,
-            metadata: self.keeping.sequence,
+            metadata: self.keeping.age(),
             remembers: self.keeping.heard,
             sizes: config.volumes.iter().map(|v| v.0).collect(),
         }
+    }
+
+    /// What this node is, as old as it told on this connection: the peer's word about its age was heard by then.
+    pub(crate) fn hello_as_met(&self) -> Hello {
+        Hello { metadata: self.session.said, ..self.hello() }
     }
 
     pub(crate) fn disconnected(&mut self, why: String) {
@@ -357,6 +366,7 @@ impl Engine {
         }
         let flushing = self.primary.is_none() && self.follower.is_flushing();
         let short = self.primary.is_none() && self.shared.cover.is_short();
+        self.keeping.found = None;
         let metadata = self.keeping.sequence;
         self.shared.send(Message::Pong { token: ping.token, flushing, short, metadata });
     }
@@ -445,6 +455,7 @@ impl Engine {
         let state = self.primary.as_ref().map(|_| self.state());
         self.told_state = state;
         let mode = self.primary.as_ref().map(|_| self.shared.config.mode);
+        self.keeping.found = None;
         let metadata = self.keeping.sequence;
         let mut ping = Ping { token, hurry, state, mode, metadata, ..Ping::default() };
         if let Some(primary) = &self.primary {
