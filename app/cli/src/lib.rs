@@ -2,6 +2,7 @@
 //! The `helio` command: the daemon's front door, the operator's verbs, the quickstart, the lab.
 
 mod adopt;
+mod advise;
 pub mod args;
 mod attach;
 mod before;
@@ -96,6 +97,7 @@ fn run(verb: Verb) -> Result<ExitCode> {
         Verb::Events { group, json, since, now, at } => {
             events::follow(&at, EventsRequest { group, since, now }, json)
         }
+        Verb::Advise(wish) => advise::run(&wish),
         Verb::Queue { group, json, verb: None, at } => queue::show(&at, &group, json),
         Verb::Queue { group, verb: Some(verb), at, .. } => of_queue(verb, &group, &at),
         Verb::Inspect { group, state, json } => metadata::inspect(&group, &state, json),

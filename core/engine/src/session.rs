@@ -51,6 +51,8 @@ pub(crate) struct Session {
     /// What the peer's last ping told.
     pub(crate) told: Option<Ping>,
     pub(crate) round_trip: Option<Duration>,
+    /// The least of this connection.
+    pub(crate) round_trip_least: Option<Duration>,
     pub(crate) progress_at: Moment,
     peer_flushing: bool,
     pub(crate) next_ping: Moment,
@@ -75,6 +77,7 @@ impl Session {
             early: None,
             told: None,
             round_trip: None,
+            round_trip_least: None,
             progress_at: now,
             peer_flushing: false,
             next_ping: Moment::NEVER,
@@ -108,6 +111,7 @@ impl Engine {
     pub(crate) fn connected(&mut self) {
         let now = self.shared.now;
         self.session.turn(Link::Greeting { said: false }, "greeting".to_string(), now);
+        self.session.round_trip_least = None;
         self.session.last_heard = Some(now);
         self.session.progress_at = now;
         self.greet();
@@ -365,7 +369,10 @@ impl Engine {
             && expected == token
         {
             self.session.ping_sent = None;
-            self.session.round_trip = Some(now - at);
+            let took = now - at;
+            self.session.round_trip = Some(took);
+            let least = self.session.round_trip_least.map_or(took, |least| least.min(took));
+            self.session.round_trip_least = Some(least);
             if !core::mem::replace(&mut self.session.proven, true) {
                 self.peer_proven();
             }
