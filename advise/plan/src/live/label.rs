@@ -101,9 +101,11 @@ impl Label {
             "HADR TCP tuning: \"use a single size for all 4\" buffers, at both ends";
         const OURS: &str = "ours: a forecast is right to a tenth at best";
         match self {
-            Self::QueueBytes => {
-                ["queue-bytes", "high water from 80 % of the bound on: watch; from 85 %: change", SUN]
-            }
+            Self::QueueBytes => [
+                "queue-bytes",
+                "high water from 80 % of the bound on: watch; from 85 %: change",
+                SUN,
+            ],
             Self::QueueItems => {
                 ["queue-items", "the same, in items", "Sun remote mirror 3.1: `async_item_hwm`"]
             }

@@ -37,7 +37,9 @@ fn unknown_there(seen: &Seen, link: &LinkSeen) -> String {
         return String::new();
     }
     let (peer, group) = (&seen.peer, &seen.group);
-    format!("; {peer}'s are not known: `--peer-status FILE` names what `helio status {group} --json` prints there")
+    format!(
+        "; {peer}'s are not known: `--peer-status FILE` names what `helio status {group} --json` prints there"
+    )
 }
 
 pub(super) fn capped(seen: &Seen) -> Judgement {
@@ -54,7 +56,8 @@ pub(super) fn capped(seen: &Seen) -> Judgement {
             .collect();
         let Some(&(_, _, _, requested, actual)) = capped.first() else {
             let asked = all.iter().any(|(.., buffer)| buffer.requested.is_some());
-            let told = if asked { "what was asked for is granted" } else { "all are left to the kernel" };
+            let told =
+                if asked { "what was asked for is granted" } else { "all are left to the kernel" };
             return Judgement::well(label, format!("{told}{}", unknown_there(seen, link)));
         };
         let told: Vec<_> = capped
@@ -64,8 +67,8 @@ pub(super) fn capped(seen: &Seen) -> Judgement {
             })
             .collect();
         let (value, threshold) = (actual.0 as f64, granted_by_linux(requested).0 as f64);
-        let mut judged = Judgement::change(label, told.join("; "))
-            .figure(Figure::of(value, threshold, "B"));
+        let mut judged =
+            Judgement::change(label, told.join("; ")).figure(Figure::of(value, threshold, "B"));
         for (node, _, limit, requested, _) in &capped {
             judged = judged.remedies([format!("on {node}: `sysctl -w {limit}={}`", requested.0)]);
         }
@@ -82,7 +85,8 @@ pub(super) fn unequal(seen: &Seen) -> Judgement {
         let asked = |requested: Option<Bytes>| requested.map_or_else(|| "auto".into(), exact);
         let first = all[0].3.requested;
         if all.iter().all(|(.., buffer)| buffer.requested == first) {
-            let told = format!("{} is asked for everywhere{}", asked(first), unknown_there(seen, link));
+            let told =
+                format!("{} is asked for everywhere{}", asked(first), unknown_there(seen, link));
             return Judgement::well(label, told);
         }
         let told: Vec<_> = all
@@ -108,7 +112,8 @@ fn one_size(group: &str, size: &str) -> String {
 pub(super) fn limit(seen: &Seen, promise: Option<&Promise>) -> Judgement {
     let label = Label::BuffersLimit;
     of_link(label, seen, |link| {
-        let share = |part: Duration, whole: Duration| 100.0 * part.as_secs_f64() / whole.as_secs_f64();
+        let share =
+            |part: Duration, whole: Duration| 100.0 * part.as_secs_f64() / whole.as_secs_f64();
         if link.busy.is_zero() || share(link.busy, seen.span) < BUSY_PERCENT {
             return Judgement::unknown(label, "hardly anything was sent meanwhile");
         }

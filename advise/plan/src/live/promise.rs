@@ -72,13 +72,17 @@ pub(super) fn held(label: Label, seen: &Seen, promise: &Promise) -> Judgement {
 fn rate(seen: &Seen, promise: &Promise) -> Judgement {
     let label = Label::LinkRate;
     let Some(planned) = promise.rate else {
-        return Judgement::unknown(label, format!("the forecast's link {} has no rate", promise.link));
+        return Judgement::unknown(
+            label,
+            format!("the forecast's link {} has no rate", promise.link),
+        );
     };
     if let Err(why) = &seen.link {
         return Judgement::unknown(label, why.clone());
     }
     if !seen.queue.pressed {
-        let told = format!("the link was not full meanwhile: {} went out and nothing waited", seen.sent);
+        let told =
+            format!("the link was not full meanwhile: {} went out and nothing waited", seen.sent);
         return Judgement::unknown(label, told);
     }
     let told = format!("{} went out while more waited; the forecast has {planned}", seen.sent);
@@ -119,9 +123,8 @@ fn mode(seen: &Seen, promise: &Promise) -> Judgement {
     if seen.mode == planned {
         return Judgement::well(label, format!("{planned}, as forecast"));
     }
-    Judgement::change(label, format!("{}; the forecast has {planned}", seen.mode)).remedies([
-        format!("`helio mode {group} {planned}`, or a forecast of {}", seen.mode),
-    ])
+    Judgement::change(label, format!("{}; the forecast has {planned}", seen.mode))
+        .remedies([format!("`helio mode {group} {planned}`, or a forecast of {}", seen.mode)])
 }
 
 fn queue(seen: &Seen, promise: &Promise) -> Judgement {
@@ -130,7 +133,10 @@ fn queue(seen: &Seen, promise: &Promise) -> Judgement {
     let figure = Figure::of(queue.bound.0 as f64, promise.bound.0 as f64, "B");
     let judged = match (queue.bound >= promise.bound, queue.automatic) {
         (true, _) => return Judgement::well(label, told).figure(figure),
-        (false, true) => Judgement::watch(label, format!("{told}; it grows by itself with what the link carries")),
+        (false, true) => Judgement::watch(
+            label,
+            format!("{told}; it grows by itself with what the link carries"),
+        ),
         (false, false) => Judgement::change(label, told),
     };
     let size = exact(promise.bound);
@@ -181,7 +187,11 @@ fn latency(seen: &Seen, promise: &Promise) -> Judgement {
     if seen.mode != promise.mode {
         return Judgement::unknown(label, format!("the forecast is of {}", promise.mode));
     }
-    let told = format!("{} on average; the forecast has {} for 99 of 100", millis(mean), millis(promise.answers));
+    let told = format!(
+        "{} on average; the forecast has {} for 99 of 100",
+        millis(mean),
+        millis(promise.answers)
+    );
     let figure = Figure::of(mean.as_secs_f64() * 1e3, promise.answers.as_secs_f64() * 1e3, "ms");
     if mean <= promise.answers {
         return Judgement::well(label, told).figure(figure);

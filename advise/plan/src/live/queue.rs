@@ -25,7 +25,9 @@ fn enlarge(group: &str, bound: Bytes) -> [String; 2] {
 }
 
 fn anew(group: &str) -> String {
-    format!("`helio queue {group} reset` lets the marks begin anew; look again after the busiest hour")
+    format!(
+        "`helio queue {group} reset` lets the marks begin anew; look again after the busiest hour"
+    )
 }
 
 fn marked(label: Label, mark: u64, bound: u64, told: String) -> Judgement {
@@ -127,7 +129,8 @@ pub(super) fn waits(seen: &Seen) -> Judgement {
 }
 
 pub(super) fn refused(seen: &Seen) -> Judgement {
-    let judged = met(Label::WritesRefused, seen.queue.refused, "writes failed for want of room", "");
+    let judged =
+        met(Label::WritesRefused, seen.queue.refused, "writes failed for want of room", "");
     let block = format!("`helio queue {} set --when-full block` lets them wait", seen.group);
     with(with(judged, || larger(seen)), || [block])
 }
@@ -135,7 +138,10 @@ pub(super) fn refused(seen: &Seen) -> Judgement {
 pub(super) fn dropped(seen: &Seen) -> Judgement {
     let what = "times the queue was given up for want of room, and only marks were kept";
     let judged = met(Label::QueueDropped, seen.queue.dropped, what, "");
-    let block = format!("`helio queue {} set --when-full block/log` keeps order at writers' cost", seen.group);
+    let block = format!(
+        "`helio queue {} set --when-full block/log` keeps order at writers' cost",
+        seen.group
+    );
     with(with(judged, || larger(seen)), || [block])
 }
 

@@ -104,7 +104,8 @@ fn assert_mode(verdict: Verdict, words: &str, change: impl FnOnce(&mut Seen)) {
     let mut seen = seen();
     change(&mut seen);
     let all = judge(&seen, None);
-    let judged = all.iter().find(|judged| judged.label == Label::ModeUnsuited).expect("it is there");
+    let judged =
+        all.iter().find(|judged| judged.label == Label::ModeUnsuited).expect("it is there");
     let text = format!("{} {}", judged.told, judged.remedies.join(" "));
     assert_eq!(judged.verdict, verdict, "{text}");
     assert!(text.contains(words), "it should say `{words}`: {text}");
@@ -165,9 +166,14 @@ fn what_happens_at_the_bound_is_to_be_changed_of_late_and_to_be_known_before() {
         assert_said(label, Watch, "3 ", |s, _| place(&mut s.queue).before = 3);
         assert_said(label, Change, remedy, |s, _| place(&mut s.queue).meanwhile = 1);
     }
-    assert_said(Label::WritesWait, Change, "7 writes waited for room in the queue meanwhile, 1.5 s", |s, _| {
-        (s.queue.waited.meanwhile, s.queue.wait_time) = (7, ms(1500));
-    });
+    assert_said(
+        Label::WritesWait,
+        Change,
+        "7 writes waited for room in the queue meanwhile, 1.5 s",
+        |s, _| {
+            (s.queue.waited.meanwhile, s.queue.wait_time) = (7, ms(1500));
+        },
+    );
 }
 
 fn asked(size: Bytes) -> BufferSeen {
@@ -180,12 +186,22 @@ fn a_buffer_is_capped_below_twice_what_was_asked_for_at_either_end() {
     let less = BufferSeen { actual: Bytes(MIB.0 * 2 - 1), ..asked(MIB) };
     assert_said(Label::BuffersCapped, Well, "left to the kernel", |_, _| {});
     assert_said(Label::BuffersCapped, Well, "--peer-status", |s, _| link(s).here = both);
-    assert_said(Label::BuffersCapped, Change, "on paris: `sysctl -w net.core.wmem_max=1048576`", |s, _| {
-        link(s).here = Buffers { send: less, ..both };
-    });
-    assert_said(Label::BuffersCapped, Change, "on lyon: `sysctl -w net.core.rmem_max=1048576`", |s, _| {
-        (link(s).here, link(s).there) = (both, Some(Buffers { receive: less, ..both }));
-    });
+    assert_said(
+        Label::BuffersCapped,
+        Change,
+        "on paris: `sysctl -w net.core.wmem_max=1048576`",
+        |s, _| {
+            link(s).here = Buffers { send: less, ..both };
+        },
+    );
+    assert_said(
+        Label::BuffersCapped,
+        Change,
+        "on lyon: `sysctl -w net.core.rmem_max=1048576`",
+        |s, _| {
+            (link(s).here, link(s).there) = (both, Some(Buffers { receive: less, ..both }));
+        },
+    );
 }
 
 #[test]
@@ -196,7 +212,9 @@ fn one_size_is_asked_for_everywhere_or_it_is_told() {
         (link(s).here, link(s).there) = (both, Some(both));
     });
     let larger = Buffers { receive: asked(MIB * 2), ..both };
-    assert_said(Label::BuffersUnequal, Change, "receive-buffer = \"2MiB\"", |s, _| link(s).here = larger);
+    assert_said(Label::BuffersUnequal, Change, "receive-buffer = \"2MiB\"", |s, _| {
+        link(s).here = larger
+    });
     assert_said(Label::BuffersUnequal, Change, "lyon receive 2MiB", |s, _| {
         (link(s).here, link(s).there) = (both, Some(larger));
     });
@@ -251,7 +269,9 @@ fn the_mode_is_held_against_table_2() {
     });
     assert_mode(Change, "`helio update db` afterwards", |s| s.work = Work::Loading);
     // Who forecast it so meant it so.
-    assert_said(Label::ModeUnsuited, Well, "the forecast has sync", |s, _| link(s).round_trip = SECOND);
+    assert_said(Label::ModeUnsuited, Well, "the forecast has sync", |s, _| {
+        link(s).round_trip = SECOND
+    });
 }
 
 #[test]
@@ -284,7 +304,9 @@ fn mode_and_bound_are_the_forecasts() {
     assert_said(Label::PlanMode, Change, "helio mode db async", |_, p| p.mode = Mode::Async);
     assert_said(Label::PlanQueue, Well, "1000 B", |_, _| {});
     let fewer = |automatic: bool| {
-        move |s: &mut Seen, _: &mut Promise| (s.queue.bound, s.queue.automatic) = (Bytes(999), automatic)
+        move |s: &mut Seen, _: &mut Promise| {
+            (s.queue.bound, s.queue.automatic) = (Bytes(999), automatic)
+        }
     };
     assert_said(Label::PlanQueue, Change, "--memory 1000B", fewer(false));
     assert_said(Label::PlanQueue, Watch, "grows by itself", fewer(true));
@@ -309,7 +331,9 @@ fn what_comes_out_is_held_against_the_forecast_with_a_tenth_to_spare() {
     assert_said(Label::PlanLatency, Well, "for 99 of 100", answers(Some(ms(2))));
     assert_said(Label::PlanLatency, Change, "--disk", answers(Some(ms(2) + NANO)));
     assert_said(Label::PlanLatency, Unknown, "no write was answered", answers(None));
-    assert_said(Label::PlanLatency, Unknown, "the forecast is of async", |_, p| p.mode = Mode::Async);
+    assert_said(Label::PlanLatency, Unknown, "the forecast is of async", |_, p| {
+        p.mode = Mode::Async
+    });
 }
 
 #[test]
@@ -331,7 +355,8 @@ fn without_a_link_or_a_forecast_the_rules_that_need_them_say_so() {
         assert_eq!(told, of_link.contains(&label), "{judged:?}");
     }
     let plain = judge(&seen(), None);
-    let lacking: Vec<_> = plain.iter().filter(|judged| judged.told.contains("--forecast")).collect();
+    let lacking: Vec<_> =
+        plain.iter().filter(|judged| judged.told.contains("--forecast")).collect();
     assert_eq!(lacking.len(), 8, "{lacking:?}");
     assert!(lacking.iter().all(|judged| judged.verdict == Unknown));
 }

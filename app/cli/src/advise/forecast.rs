@@ -30,7 +30,9 @@ pub(super) fn read(file: &Path) -> Result<Forecast> {
 
 fn of_text(file: String, text: &str) -> Result<Forecast> {
     let json: Value = serde_json::from_str(text).with_context(|| {
-        format!("{file}: no JSON, or not all of it; write it anew with `helio plan forecast --json`")
+        format!(
+            "{file}: no JSON, or not all of it; write it anew with `helio plan forecast --json`"
+        )
     })?;
     let Some(cells) = json.get("cells").and_then(Value::as_array) else {
         bail!("{file}: it has no `cells`, so it is not what `helio plan forecast --json` writes");
@@ -49,7 +51,8 @@ impl Forecast {
         };
         let (file, count) = (&self.file, self.cells.len());
         let cell = self.cells.get(at);
-        let cell = cell.ok_or_else(|| anyhow!("{file}: there is no run {at}, only {count}, counted from 0"))?;
+        let cell = cell
+            .ok_or_else(|| anyhow!("{file}: there is no run {at}, only {count}, counted from 0"))?;
         let field = Field { file, at, cell };
         if let Some(stuck) = cell.get("stuck").and_then(Value::as_str) {
             bail!("{file}: run {at} came to no figures: {stuck}; name another with --cell");
@@ -66,12 +69,18 @@ impl Forecast {
             [] => (self.cells.iter().enumerate().collect(), format!("no run is in {mode}")),
             _ => (fits, format!("several runs are in {mode}")),
         };
-        let word = |cell: &Value, key| cell.get(key).and_then(Value::as_str).unwrap_or("?").to_owned();
+        let word =
+            |cell: &Value, key| cell.get(key).and_then(Value::as_str).unwrap_or("?").to_owned();
         let list: Vec<_> = list
             .iter()
             .take(20)
             .map(|(at, cell)| {
-                format!("{at}: {}, queue {}, {}", word(cell, "mode"), word(cell, "queue"), word(cell, "link"))
+                format!(
+                    "{at}: {}, queue {}, {}",
+                    word(cell, "mode"),
+                    word(cell, "queue"),
+                    word(cell, "link")
+                )
             })
             .collect();
         bail!("{file}: {what}\n  remedy: name one with --cell NUMBER: {}", list.join("; "));
@@ -89,7 +98,10 @@ impl Field<'_> {
     fn wrong(&self, path: &str, what: &str) -> anyhow::Error {
         let (file, at) = (self.file, self.at);
         let found = self.cell.pointer(path).map_or("nothing".to_owned(), Value::to_string);
-        anyhow!("{file}: cells[{at}]{}: {found} is {what}; write it anew with `helio plan forecast --json`", path.replace('/', "."))
+        anyhow!(
+            "{file}: cells[{at}]{}: {found} is {what}; write it anew with `helio plan forecast --json`",
+            path.replace('/', ".")
+        )
     }
 
     fn whole(&self, path: &str) -> Result<u64> {
@@ -105,7 +117,11 @@ impl Field<'_> {
     fn number(&self, path: &str, most: f64) -> Result<f64> {
         let found = self.cell.pointer(path).and_then(Value::as_f64);
         let found = found.ok_or_else(|| self.wrong(path, "no number"))?;
-        if (0.0..=most).contains(&found) { Ok(found) } else { Err(self.wrong(path, "out of all bounds")) }
+        if (0.0..=most).contains(&found) {
+            Ok(found)
+        } else {
+            Err(self.wrong(path, "out of all bounds"))
+        }
     }
 
     fn time(&self, path: &str) -> Result<Duration> {
@@ -166,15 +182,22 @@ mod tests {
 
     #[test]
     fn a_run_is_found_by_its_mode_its_number_or_as_the_answer() {
-        let cells = json!({ "cells": [cell("sync", "auto"), cell("async", "8 MiB")], "answer": null });
-        let promise = forecast(&cells).and_then(|f| f.promise(None, Mode::Async)).expect("it is there");
-        assert_eq!((promise.mode, promise.bound, promise.lag), (Mode::Async, Bytes::mib(8), Bytes::kib(4)));
+        let cells =
+            json!({ "cells": [cell("sync", "auto"), cell("async", "8 MiB")], "answer": null });
+        let promise =
+            forecast(&cells).and_then(|f| f.promise(None, Mode::Async)).expect("it is there");
+        assert_eq!(
+            (promise.mode, promise.bound, promise.lag),
+            (Mode::Async, Bytes::mib(8), Bytes::kib(4))
+        );
         assert_eq!((promise.rate, promise.answers.as_nanos()), (Some(Rate(1_000_000)), 300_500));
         assert_eq!((promise.round_trip.as_millis(), promise.behind.as_millis()), (40, 21));
-        let first = forecast(&cells).and_then(|f| f.promise(Some(0), Mode::Async)).expect("there too");
+        let first =
+            forecast(&cells).and_then(|f| f.promise(Some(0), Mode::Async)).expect("there too");
         assert_eq!(first.mode, Mode::Sync);
         let answered = json!({ "cells": cells["cells"], "answer": { "cell": 0 } });
-        let answer = forecast(&answered).and_then(|f| f.promise(None, Mode::Async)).expect("and there");
+        let answer =
+            forecast(&answered).and_then(|f| f.promise(None, Mode::Async)).expect("and there");
         assert_eq!(answer.mode, Mode::Sync);
     }
 
@@ -182,10 +205,17 @@ mod tests {
     fn who_could_mean_several_runs_is_asked_which() {
         let two = json!({ "cells": [cell("async", "1 MiB"), cell("sync", "auto"), cell("async", "8 MiB")] });
         let told = refused(&two);
-        assert!(told.contains("0: async, queue 1 MiB") && told.contains("2: async, queue 8 MiB"), "{told}");
+        assert!(
+            told.contains("0: async, queue 1 MiB") && told.contains("2: async, queue 8 MiB"),
+            "{told}"
+        );
         assert!(told.contains("--cell") && !told.contains("sync, queue auto"), "{told}");
-        assert!(refused(&json!({ "cells": [cell("sync", "auto")] })).contains("no run is in async"));
-        let far = forecast(&two).and_then(|f| f.promise(Some(3), Mode::Async)).expect_err("there are three");
+        assert!(
+            refused(&json!({ "cells": [cell("sync", "auto")] })).contains("no run is in async")
+        );
+        let far = forecast(&two)
+            .and_then(|f| f.promise(Some(3), Mode::Async))
+            .expect_err("there are three");
         assert!(far.to_string().contains("no run 3, only 3"), "{far}");
     }
 

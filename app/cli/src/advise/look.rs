@@ -22,7 +22,9 @@ pub(super) fn seen(
     };
     if last.role == Role::Secondary {
         let peer = &last.peer.name;
-        return Err(format!("{node} is secondary, and who is primary has the queue: ask on {peer}"));
+        return Err(format!(
+            "{node} is secondary, and who is primary has the queue: ask on {peer}"
+        ));
     }
     let queues: Vec<&QueueStatus> = all.iter().filter_map(|of| of.queue.as_ref()).collect();
     let (Some(queue), true) = (queues.last(), queues.len() == looks.len()) else {
@@ -122,7 +124,8 @@ fn link(
 
 /// The buffers of one end.
 pub(super) fn buffers(link: &LinkStatus) -> Buffers {
-    let one = |of: BufferStatus| BufferSeen { requested: of.requested_bytes, actual: of.actual_bytes };
+    let one =
+        |of: BufferStatus| BufferSeen { requested: of.requested_bytes, actual: of.actual_bytes };
     Buffers { send: one(link.send_buffer), receive: one(link.receive_buffer) }
 }
 
@@ -152,7 +155,10 @@ mod tests {
     #[test]
     fn what_grew_between_the_looks_is_told_by_the_second() {
         let seen = seen_of(&looks(|_| {})).expect("it is a primary");
-        assert_eq!((seen.written, seen.sent, seen.span), (Rate(1000), Rate(500), Duration::from_secs(2)));
+        assert_eq!(
+            (seen.written, seen.sent, seen.span),
+            (Rate(1000), Rate(500), Duration::from_secs(2))
+        );
         assert_eq!(seen.answers, Some(Duration::from_millis(2)));
         assert_eq!(seen.queue.waited, Counted { meanwhile: 2, before: 3 });
         assert!(seen.queue.pressed && !seen.queue.automatic);

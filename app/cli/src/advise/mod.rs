@@ -47,9 +47,13 @@ pub(crate) fn run(wish: &Advise) -> Result<ExitCode> {
         pause(wish.over / (LOOKS - 1));
         looks.push(client.get(&path)?);
     }
-    let (Some(first), Some(last)) = (looks.first(), looks.last()) else { bail!("nothing was seen") };
+    let (Some(first), Some(last)) = (looks.first(), looks.last()) else {
+        bail!("nothing was seen")
+    };
     let Some(span) = last.daemon_uptime_seconds.checked_sub(first.daemon_uptime_seconds) else {
-        bail!("the daemon was started anew meanwhile\n  remedy: ask again\n  retry: may help after a while");
+        bail!(
+            "the daemon was started anew meanwhile\n  remedy: ask again\n  retry: may help after a while"
+        );
     };
     let told: Vec<Told> = last
         .groups
@@ -87,13 +91,18 @@ fn peer_buffers(file: &Path, group: &str, peer: &str) -> Result<Buffers> {
     let status: Status = serde_json::from_str(&text_of(file)?)
         .with_context(|| format!("{name}: this is not what `helio status --json` says"))?;
     if status.node != peer {
-        bail!("{name}: this is what {} says; name what `helio status {group} --json` says on {peer}", status.node);
+        bail!(
+            "{name}: this is what {} says; name what `helio status {group} --json` says on {peer}",
+            status.node
+        );
     }
     let Some(there) = status.groups.iter().find(|of| of.name == group) else {
         bail!("{name}: {peer} says nothing of group {group} there");
     };
     match &there.peer.link {
         Some(link) => Ok(look::buffers(link)),
-        None => bail!("{name}: {peer} had no connection when it said that; ask it again while it has one"),
+        None => bail!(
+            "{name}: {peer} had no connection when it said that; ask it again while it has one"
+        ),
     }
 }

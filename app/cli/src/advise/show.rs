@@ -78,8 +78,11 @@ fn unknown(out: &mut String, of: &[&Judgement]) {
         }
     }
     for reason in reasons {
-        let labels: Vec<_> =
-            of.iter().filter(|judged| judged.told == reason).map(|judged| judged.label.word()).collect();
+        let labels: Vec<_> = of
+            .iter()
+            .filter(|judged| judged.told == reason)
+            .map(|judged| judged.label.word())
+            .collect();
         line(out, Verdict::Unknown.word(), &format!("{}: {reason}", labels.join(", ")));
     }
 }
@@ -135,7 +138,10 @@ mod tests {
         let lines: Vec<&str> = shown.lines().collect();
         assert_eq!(lines[0], "db  1 to change, 0 to watch; on paris, looked at for 2.0 s");
         assert_eq!(lines[1], "  change     queue-bytes: 99 % of it");
-        assert!(lines[2].starts_with("    rule     high water") && lines[2].contains("(Sun remote mirror"));
+        assert!(
+            lines[2].starts_with("    rule     high water")
+                && lines[2].contains("(Sun remote mirror")
+        );
         assert_eq!((lines[3], lines[4]), ("    do       first", "             second"));
         assert_eq!(lines[5], "  well       queue-items: few");
         assert_eq!(lines[6], "  unknown    link-rate, plan-lag: no forecast");
@@ -146,7 +152,10 @@ mod tests {
     fn programs_get_label_number_and_threshold() {
         let json = json("paris", Duration::from_secs(2), &told());
         let finding = &json["groups"][0]["findings"][1];
-        assert_eq!((&finding["label"], &finding["verdict"]), (&json!("queue-bytes"), &json!("change")));
+        assert_eq!(
+            (&finding["label"], &finding["verdict"]),
+            (&json!("queue-bytes"), &json!("change"))
+        );
         assert_eq!((&finding["value"], &finding["threshold"]), (&json!(99.0), &json!(85.0)));
         assert_eq!(json["groups"][1]["not_judged"], "paris is secondary");
     }

@@ -21,7 +21,8 @@ fn advise(pair: &Pair, node: &str, more: &[&str]) -> Told {
 /// What a rule says.
 #[track_caller]
 fn finding(told: &Told, label: &str) -> Value {
-    let json: Value = serde_json::from_str(&told.stdout).unwrap_or_else(|why| panic!("{why}: {told}"));
+    let json: Value =
+        serde_json::from_str(&told.stdout).unwrap_or_else(|why| panic!("{why}: {told}"));
     let findings = json["groups"][0]["findings"].as_array().expect("a group has findings");
     let found = findings.iter().find(|finding| finding["label"] == label);
     found.unwrap_or_else(|| panic!("nothing is said of {label}: {told}")).clone()
@@ -39,7 +40,8 @@ fn assert_verdict(told: &Told, label: &str, verdict: &str, words: &str) -> Value
 fn forecast(pair: &Pair) -> String {
     let work = "rate=50,size=4KiB,for=2s,volume=4MiB";
     let link = "rtt=1ms,rate=1Gbit/s";
-    let words = ["plan", "forecast", "--synthetic", work, "--link", link, "--modes", "async", "--json"];
+    let words =
+        ["plan", "forecast", "--synthetic", work, "--link", link, "--modes", "async", "--json"];
     let json = helio(&words).expect_success();
     pair.scratch().write("forecast.json", &json).display().to_string()
 }
@@ -53,7 +55,8 @@ fn a_tiny_queue_on_a_slow_link_is_advised_and_a_forecast_of_a_faster_one_is_held
     begin(&pair, "paris");
     let planned = forecast(&pair);
     let (dice, book) = (Dice::new(1), Arc::new(Book::new(1)));
-    let load = Load { depth: 64, blocks: (4, 4), ..Load::PLAIN }.start(&pair, "paris", &dice, &book);
+    let load =
+        Load { depth: 64, blocks: (4, 4), ..Load::PLAIN }.start(&pair, "paris", &dice, &book);
 
     // The link is full for as long as somebody writes.
     let told = advise(&pair, "paris", &["--json", "--forecast", &planned]);
@@ -65,14 +68,21 @@ fn a_tiny_queue_on_a_slow_link_is_advised_and_a_forecast_of_a_faster_one_is_held
     let rtt = assert_verdict(&told, "link-round-trip", "change", "the forecast has 1 ms");
     assert!(rtt["value"].as_f64().is_some_and(|ms| (40.0..400.0).contains(&ms)), "{rtt:#}");
     let rate = assert_verdict(&told, "link-rate", "change", "helio lab link");
-    assert!(rate["value"].as_f64().is_some_and(|rate| rate < 2.2e6), "16 Mbit/s are 2 MB/s: {rate:#}");
+    assert!(
+        rate["value"].as_f64().is_some_and(|rate| rate < 2.2e6),
+        "16 Mbit/s are 2 MB/s: {rate:#}"
+    );
     assert_verdict(&told, "plan-queue", "change", "--memory 8MiB");
     assert_verdict(&told, "plan-mode", "well", "as forecast");
     load.stop();
 
     // Whoever does as advised is told so.
     let text = advise(&pair, "paris", &[]);
-    assert_ended(&text, TO_CHANGE, &["change     queue-bytes: at most", "Sun remote mirror 3.1", "do "]);
+    assert_ended(
+        &text,
+        TO_CHANGE,
+        &["change     queue-bytes: at most", "Sun remote mirror 3.1", "do "],
+    );
     pair.helio("paris", &["queue", "db", "set", "--memory", "512KiB"]).expect_success();
     pair.helio("paris", &["queue", "db", "reset"]).expect_success();
     let after = advise(&pair, "paris", &["--json"]);
@@ -89,10 +99,18 @@ fn a_pair_that_does_well_is_left_alone_and_what_cannot_be_judged_is_told() {
     let (dice, book) = (Dice::new(2), Arc::new(Book::new(2)));
     Load { count: Some(50), ..Load::PLAIN }.run(&pair, "paris", &dice, &book);
     let told = advise(&pair, "paris", &[]);
-    let lines = ["db  nothing to change, 0 to watch; on paris", "well       queue-bytes: ", "--forecast FILE"];
+    let lines = [
+        "db  nothing to change, 0 to watch; on paris",
+        "well       queue-bytes: ",
+        "--forecast FILE",
+    ];
     assert_ended(&told, 0, &lines);
     assert!(!told.stdout.contains("\n  change") && !told.stdout.contains("\n  watch"), "{told}");
-    assert_ended(&advise(&pair, "lyon", &[]), 0, &["db  not judged: lyon is secondary", "ask on paris"]);
+    assert_ended(
+        &advise(&pair, "lyon", &[]),
+        0,
+        &["db  not judged: lyon is secondary", "ask on paris"],
+    );
 
     // The other end's buffers are known once it said so itself.
     let theirs = pair.helio("lyon", &["status", "db", "--json"]).expect_success();
@@ -112,7 +130,12 @@ fn buffers_that_are_capped_and_unequal_are_told_with_the_limit_to_raise() {
     begin(&pair, "paris");
     let told = advise(&pair, "paris", &["--json"]);
     assert_eq!(told.status.code(), Some(TO_CHANGE), "{told}");
-    assert_verdict(&told, "buffers-capped", "change", "on paris: `sysctl -w net.core.wmem_max=536870912`");
+    assert_verdict(
+        &told,
+        "buffers-capped",
+        "change",
+        "on paris: `sysctl -w net.core.wmem_max=536870912`",
+    );
     assert_verdict(&told, "buffers-unequal", "change", "paris send 512MiB, paris receive 64KiB");
 }
 
@@ -128,11 +151,19 @@ fn a_forecast_that_is_damaged_or_none_is_refused_by_what_is_wrong_with_it() {
     };
     let half = whole.get(..whole.len() / 2).expect("a forecast is plain text");
     assert_ended(&with("cut.json", half), 1, &["cut.json: no JSON, or not all of it", " line "]);
-    assert_ended(&with("status.json", "{\"node\": \"paris\"}"), 1, &["status.json: it has no `cells`"]);
+    assert_ended(
+        &with("status.json", "{\"node\": \"paris\"}"),
+        1,
+        &["status.json: it has no `cells`"],
+    );
     let mut json: Value = serde_json::from_str(&whole).expect("it is JSON");
     json["cells"][0]["figures"]["queue_high"] = "much".into();
     let told = with("wrong.json", &json.to_string());
-    assert_ended(&told, 1, &["wrong.json: cells[0].figures.queue_high: \"much\" is no whole number"]);
+    assert_ended(
+        &told,
+        1,
+        &["wrong.json: cells[0].figures.queue_high: \"much\" is no whole number"],
+    );
     pair.helio("paris", &["mode", "db", "sync"]).expect_success();
     assert_ended(&with("whole.json", &whole), 1, &["no run is in sync", "--cell NUMBER: 0: async"]);
     assert_ended(&pair.helio("paris", &["advise", "--forecast", &path]), 2, &["<GROUP>"]);

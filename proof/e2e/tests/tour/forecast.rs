@@ -12,7 +12,8 @@ const QUEUES: [&str; 2] = ["--queues", "1MiB,8MiB"];
 
 /// Two hundred writes in two seconds, and a flush behind each tenth.
 fn workload() -> String {
-    let mut csv = String::from("#volume,data,1048576\ntime_ms,volume,kind,offset_bytes,length_bytes,fua\n");
+    let mut csv =
+        String::from("#volume,data,1048576\ntime_ms,volume,kind,offset_bytes,length_bytes,fua\n");
     for n in 0..200_u64 {
         let _infallible = writeln!(csv, "{},data,write,{},4096,0", n * 10, n * 37 % 256 * 4096);
         if n % 10 == 9 {
@@ -63,7 +64,10 @@ fn a_recorded_workload_becomes_a_table_json_and_a_page() {
             found.unwrap_or_else(|| panic!("no number at {path}: {cell:#}"))
         };
         assert_eq!((number("/round_trip_us"), number("/rate")), (20_000.0, 6_250_000.0));
-        assert_eq!((number("/figures/writes/count"), number("/figures/flushes/count")), (200.0, 20.0));
+        assert_eq!(
+            (number("/figures/writes/count"), number("/figures/flushes/count")),
+            (200.0, 20.0)
+        );
         assert!(number("/figures/writes/p50") <= number("/figures/writes/p99"));
         // A megabyte of writes went over; a write that waits for the peer takes a round trip.
         assert!(number("/figures/sent") >= f64::from(200 * 4096), "{cell:#}");
@@ -75,7 +79,10 @@ fn a_recorded_workload_becomes_a_table_json_and_a_page() {
         assert_eq!(cell["figures"]["ended"], "level");
     }
     // The same seed says the same.
-    assert_eq!(forecast(&file, &[&QUEUES[..], &["--json"]].concat()).json()["cells"], json["cells"]);
+    assert_eq!(
+        forecast(&file, &[&QUEUES[..], &["--json"]].concat()).json()["cells"],
+        json["cells"]
+    );
 
     let page = std::fs::read_to_string(page).expect("it was written");
     assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</html>"));
@@ -98,7 +105,11 @@ fn the_answer_is_a_configuration_that_a_daemon_takes() {
     let change = ["--config", &config, "--group", "db", "--out", &new];
     let told = forecast(&file, &[&words[..], &change, &["--json"]].concat());
     let answer = told.json()["answer"].take();
-    assert_eq!((&answer["mode"], &answer["queue"]), (&json!("async"), &json!("1 MiB")), "{answer:#}");
+    assert_eq!(
+        (&answer["mode"], &answer["queue"]),
+        (&json!("async"), &json!("1 MiB")),
+        "{answer:#}"
+    );
     let fragment = answer["config"].as_str().expect("it is text").to_owned();
     assert!(fragment.contains("[group.GROUP.queue]\nmemory = \"1048576B\""), "{fragment}");
     assert!(answer["reasons"].to_string().contains("not sync: "), "{answer:#}");
@@ -119,7 +130,11 @@ fn the_answer_is_a_configuration_that_a_daemon_takes() {
     assert_eq!(shown["mode"]["requested"], "async", "{shown:#}");
 
     let most = ["--goal", "latency-p99=1us"];
-    assert_eq!(forecast(&file, &[&QUEUES[..], &most].concat()).status.code(), Some(1), "nothing meets it");
+    assert_eq!(
+        forecast(&file, &[&QUEUES[..], &most].concat()).status.code(),
+        Some(1),
+        "nothing meets it"
+    );
 }
 
 #[test]
@@ -132,7 +147,11 @@ fn a_wrong_line_is_named_with_its_field() {
         ("word", format!("{head}1,wrote,0,4096\n"), "line 3, field 2 (kind)"),
         ("text", format!("{head}soon,write,0,4096\n"), "line 3, field 1 (time_ms)"),
         ("year", format!("{head}99999999999,write,0,4096\n"), "line 3, field 1 (time_ms)"),
-        ("far", format!("{head}1,write,18446744073709551000,4096\n"), "line 3, field 3 (offset_bytes)"),
+        (
+            "far",
+            format!("{head}1,write,18446744073709551000,4096\n"),
+            "line 3, field 3 (offset_bytes)",
+        ),
         ("cut", format!("{head}1,write,40"), "line 3"),
     ];
     for (name, text, place) in cases {
@@ -152,12 +171,17 @@ fn a_recording_that_was_cut_off_is_read_as_far_as_it_goes_and_says_so() {
     let csv = written(&pair, "work.csv", &workload());
     let whole = pair.scratch().join("work.trace").display().to_string();
     helio(&["trace", "convert", &csv, &whole]).expect_success();
-    assert!(forecast(&whole, &["--modes", "async"]).expect_success().contains("200 of them writes"));
+    assert!(
+        forecast(&whole, &["--modes", "async"]).expect_success().contains("200 of them writes")
+    );
     let bytes = std::fs::read(&whole).expect("it was written");
     let cut = pair.scratch().join("cut.trace");
     std::fs::write(&cut, &bytes[..bytes.len() - 7]).expect("it can be written");
     let told = forecast(&cut.display().to_string(), &["--modes", "async"]).expect_success();
-    assert!(told.contains("it is cut off within a block") && told.contains("200 of them"), "{told}");
+    assert!(
+        told.contains("it is cut off within a block") && told.contains("200 of them"),
+        "{told}"
+    );
     // Its only block of requests is gone.
     std::fs::write(&cut, &bytes[..bytes.len() / 2]).expect("it can be written");
     let told = forecast(&cut.display().to_string(), &["--modes", "async"]);
