@@ -104,13 +104,19 @@ fn run(verb: Verb) -> Result<ExitCode> {
         Verb::Metadata { verb } => of_metadata(verb),
         Verb::Completions { shell } => manual::completions(shell),
         Verb::Man { dir } => manual::write(dir.as_deref()),
-        Verb::Key { verb: Key::New { out, state } } => key::new(out, &state),
-        Verb::Key { verb: Key::Show { file, state } } => key::show(file, &state),
+        Verb::Key { verb } => of_key(verb),
         Verb::Quickstart { from, keep } => quickstart::run(from.as_deref(), keep),
         Verb::Trace { verb } => trace::run(verb),
         Verb::Plan { verb } => plan::run(verb),
         Verb::Lab { tool } => of_lab(tool),
         Verb::Simhadr { options } => lab::simhadr(&options),
+    }
+}
+
+fn of_key(verb: Key) -> Result<ExitCode> {
+    match verb {
+        Key::New { out, state } => key::new(out, &state),
+        Key::Show { file, state } => key::show(file, &state),
     }
 }
 

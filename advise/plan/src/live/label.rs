@@ -45,6 +45,76 @@ pub enum Label {
     PlanLoad,
 }
 
+const SUN: &str =
+    "Sun remote mirror 3.1: \"frequently reaches 80 to 85 percent, then increase the queue size\"";
+const HADR_SIZE: &str = "HADR TCP tuning: \"use a single size for all 4\" buffers, at both ends";
+const OURS: &str = "ours: a forecast is right to a tenth at best";
+
+/// Of every rule, in the order of [`Label::ALL`]: its word, what it says, and who says so.
+const WORDS: [[&str; 3]; Label::ALL.len()] = [
+    ["queue-bytes", "high water from 80 % of the bound on: watch; from 85 %: change", SUN],
+    ["queue-items", "the same, in items", "Sun remote mirror 3.1: `async_item_hwm`"],
+    [
+        "queue-fills",
+        "the queue was pressed, and more came than was sent: watch, with the time until it is full",
+        "Sun remote mirror 3.1, appendix A: bound ÷ (fill − drain)",
+    ],
+    [
+        "writes-wait",
+        "a write waited for room meanwhile: change; since this node became primary: watch",
+        "Sun remote mirror 3.1: `async_throttle_delay`",
+    ],
+    [
+        "writes-refused",
+        "a write failed at the bound meanwhile: change; since this node became primary: watch",
+        "ours: the policy `fail`",
+    ],
+    [
+        "queue-dropped",
+        "the queue was dropped at the bound meanwhile: change; since this node became primary: \
+         watch",
+        "ours: the policy `log`",
+    ],
+    [
+        "buffers-capped",
+        "a socket buffer is less than twice what was asked for, which Linux grants: change",
+        "HADR TCP tuning: \"verify the actual size against the requested size\"",
+    ],
+    ["buffers-unequal", "not one size is asked for: change", HADR_SIZE],
+    [
+        "buffers-limit",
+        "for half of the time there was something to send, a socket buffer was the limit: change",
+        "ours, by the kernel's TCP_INFO; what is right for them is Sun's 2 × bandwidth × delay",
+    ],
+    [
+        "mode-unsuited",
+        "writers wait for a peer 10 ms and more away, or no queue lasts: change; a nearer one \
+         could be waited for: watch",
+        "Sun remote mirror 3.1, TABLE 2",
+    ],
+    [
+        "link-rate",
+        "the queue was pressed, and less than 90 % of the rate that was planned was sent: change",
+        "ours: what protocols add is 4 to 6 %",
+    ],
+    [
+        "link-round-trip",
+        "the least round trip is more than a tenth and 1 ms above the one that was planned: change",
+        OURS,
+    ],
+    ["plan-mode", "another mode than the forecast's: change", "ours"],
+    ["plan-queue", "a bound below the forecast's: change; an automatic one: watch", "ours"],
+    ["plan-high-water", "more than a tenth above the forecast's: watch", OURS],
+    [
+        "plan-lag",
+        "at every look more than a tenth, 64 KiB and 10 ms above what 99 % of the moments were \
+         forecast: change",
+        OURS,
+    ],
+    ["plan-latency", "answers take longer on average than 99 of 100 were forecast: change", "ours"],
+    ["plan-load", "more than a tenth above what was forecast is written: watch", OURS],
+];
+
 /// What a rule says of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -94,93 +164,8 @@ impl Label {
         Self::PlanLoad,
     ];
 
-    /// Its word, what it says, and who says so.
     const fn words(self) -> [&'static str; 3] {
-        const SUN: &str = "Sun remote mirror 3.1: \"frequently reaches 80 to 85 percent, then increase the queue size\"";
-        const HADR_SIZE: &str =
-            "HADR TCP tuning: \"use a single size for all 4\" buffers, at both ends";
-        const OURS: &str = "ours: a forecast is right to a tenth at best";
-        match self {
-            Self::QueueBytes => [
-                "queue-bytes",
-                "high water from 80 % of the bound on: watch; from 85 %: change",
-                SUN,
-            ],
-            Self::QueueItems => {
-                ["queue-items", "the same, in items", "Sun remote mirror 3.1: `async_item_hwm`"]
-            }
-            Self::QueueFills => [
-                "queue-fills",
-                "the queue was pressed, and more came than was sent: watch, with the time until it is full",
-                "Sun remote mirror 3.1, appendix A: bound ÷ (fill − drain)",
-            ],
-            Self::WritesWait => [
-                "writes-wait",
-                "a write waited for room meanwhile: change; since this node became primary: watch",
-                "Sun remote mirror 3.1: `async_throttle_delay`",
-            ],
-            Self::WritesRefused => [
-                "writes-refused",
-                "a write failed at the bound meanwhile: change; since this node became primary: watch",
-                "ours: the policy `fail`",
-            ],
-            Self::QueueDropped => [
-                "queue-dropped",
-                "the queue was dropped at the bound meanwhile: change; since this node became primary: watch",
-                "ours: the policy `log`",
-            ],
-            Self::BuffersCapped => [
-                "buffers-capped",
-                "a socket buffer is less than twice what was asked for, which Linux grants: change",
-                "HADR TCP tuning: \"verify the actual size against the requested size\"",
-            ],
-            Self::BuffersUnequal => {
-                ["buffers-unequal", "not one size is asked for: change", HADR_SIZE]
-            }
-            Self::BuffersLimit => [
-                "buffers-limit",
-                "for half of the time there was something to send, a socket buffer was the limit: change",
-                "ours, by the kernel's TCP_INFO; what is right for them is Sun's 2 × bandwidth × delay",
-            ],
-            Self::ModeUnsuited => [
-                "mode-unsuited",
-                "writers wait for a peer 10 ms and more away, or no queue lasts: change; a nearer one could be waited for: \
-                 watch",
-                "Sun remote mirror 3.1, TABLE 2",
-            ],
-            Self::LinkRate => [
-                "link-rate",
-                "the queue was pressed, and less than 90 % of the rate that was planned was sent: change",
-                "ours: what protocols add is 4 to 6 %",
-            ],
-            Self::LinkRoundTrip => [
-                "link-round-trip",
-                "the least round trip is more than a tenth and 1 ms above the one that was planned: change",
-                OURS,
-            ],
-            Self::PlanMode => ["plan-mode", "another mode than the forecast's: change", "ours"],
-            Self::PlanQueue => [
-                "plan-queue",
-                "a bound below the forecast's: change; an automatic one: watch",
-                "ours",
-            ],
-            Self::PlanHighWater => {
-                ["plan-high-water", "more than a tenth above the forecast's: watch", OURS]
-            }
-            Self::PlanLag => [
-                "plan-lag",
-                "at every look more than a tenth, 64 KiB and 10 ms above what 99 % of the moments were forecast: change",
-                OURS,
-            ],
-            Self::PlanLatency => [
-                "plan-latency",
-                "answers take longer on average than 99 of 100 were forecast: change",
-                "ours",
-            ],
-            Self::PlanLoad => {
-                ["plan-load", "more than a tenth above what was forecast is written: watch", OURS]
-            }
-        }
+        WORDS[self as usize]
     }
 
     /// Its word.
