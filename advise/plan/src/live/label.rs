@@ -83,7 +83,8 @@ const WORDS: [[&str; 3]; Label::ALL.len()] = [
     ["buffers-unequal", "not one size is asked for: change", HADR_SIZE],
     [
         "buffers-limit",
-        "for half of the time there was something to send, a socket buffer was the limit: change",
+        "for half of the time there was something to send, a socket buffer was full that carries \
+         no more than twice what went out: change; one that carries more: watch",
         "ours, by the kernel's TCP_INFO; what is right for them is Sun's 2 × bandwidth × delay",
     ],
     [

@@ -2,9 +2,9 @@
 //! The rules of the connection's socket buffers.
 
 use super::{BufferSeen, Buffers, Figure, Judgement, Label, LinkSeen, Promise, Seen, exact};
-use crate::{buffer, doubled, granted_by_linux};
+use crate::{buffer, doubled, granted_by_linux, throughput};
 use core::time::Duration;
-use helio_units::Bytes;
+use helio_units::{Bytes, Rate};
 
 /// From this share on of the time in which there was something to send, buffers are what holds it up.
 const LIMIT_PERCENT: f64 = 50.0;
@@ -126,23 +126,64 @@ pub(super) fn limit(seen: &Seen, promise: Option<&Promise>) -> Judgement {
         if limited < LIMIT_PERCENT {
             return Judgement::well(label, told).figure(figure);
         }
-        let (whose, buffer_of) = if link.limited_here > link.limited_by_peer {
-            (&seen.node, "send")
-        } else {
-            (&seen.peer, "receive")
+        let told = format!(
+            "{told} {}",
+            if here(link) {
+                "this end's send buffer was full"
+            } else {
+                "the other end's receive buffer was"
+            }
+        );
+        let Some(size) = fullest(link) else {
+            let (peer, group) = (&seen.peer, &seen.group);
+            let told = format!(
+                "{told}; how large that is, `helio status {group} --json` on {peer} says: --peer-status FILE"
+            );
+            return Judgement::unknown(label, told);
         };
-        let told = format!("{told}, most of it {whose}'s {buffer_of} buffer");
-        Judgement::change(label, told).figure(figure).remedies([
-            one_size(&seen.group, &exact(wanted(seen, link, promise))),
+        let carries = throughput(Bytes(size.0 / 2), link.tcp_round_trip, Rate(u64::MAX));
+        if carries.0 / 2 > seen.sent.0 {
+            let told = format!(
+                "{told}, but {size} are not too small: they carry more than twice the {} that went out",
+                seen.sent
+            );
+            return Judgement::watch(label, told).figure(figure).remedies([format!(
+                "something takes no more: {}'s disk (`helio lab link write FILE` there), or a relay or proxy on the way",
+                seen.peer
+            )]);
+        }
+        Judgement::change(label, format!("{told}, {size}")).figure(figure).remedies([
+            larger(seen, link, promise),
             "`helio lab search` finds the size this link needs".into(),
         ])
     })
 }
 
-/// Twice the bandwidth-delay product, and more than there is.
-fn wanted(seen: &Seen, link: &LinkSeen, promise: Option<&Promise>) -> Bytes {
+/// It was rather this end's buffer than the other's.
+fn here(link: &LinkSeen) -> bool {
+    link.limited_here > link.limited_by_peer
+}
+
+/// The buffer that was full, by its size; of the other end's nothing is known unless it was told, or asked for in the file
+/// that both share.
+fn fullest(link: &LinkSeen) -> Option<Bytes> {
+    if here(link) {
+        return Some(link.here.send.actual);
+    }
+    let asked = || link.here.receive.requested.map(granted_by_linux);
+    link.there.map(|there| there.receive.actual).or_else(asked)
+}
+
+/// Twice the bandwidth-delay product, and more than there is; where the kernel chooses, what it may choose.
+fn larger(seen: &Seen, link: &LinkSeen, promise: Option<&Promise>) -> String {
     let rate = promise.and_then(|promise| promise.rate).unwrap_or(seen.sent);
-    let here = [link.here.send, link.here.receive];
-    let asked = here.iter().filter_map(|buffer| buffer.requested).max().unwrap_or_default();
-    doubled(buffer(rate, link.round_trip).max(asked * 2))
+    let asked = [link.here.send.requested, link.here.receive.requested].into_iter().flatten().max();
+    let least = asked.or(fullest(link)).unwrap_or_default();
+    let size = doubled(buffer(rate, link.round_trip).max(least * 2));
+    if asked.is_some() {
+        return one_size(&seen.group, &exact(size));
+    }
+    let (node, limit) =
+        if here(link) { (&seen.node, "tcp_wmem") } else { (&seen.peer, "tcp_rmem") };
+    format!("on {node}: raise the last number of `sysctl net.ipv4.{limit}` to {} at least", size.0)
 }

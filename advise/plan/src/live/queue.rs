@@ -99,7 +99,7 @@ pub(super) fn fills(seen: &Seen) -> Judgement {
 fn met(label: Label, counted: Counted, what: &str, more: &str) -> Judgement {
     let figure = Figure::of(counted.meanwhile as f64, 0.0, "times");
     match counted {
-        Counted { meanwhile: 0, before: 0 } => Judgement::well(label, format!("none {what}")),
+        Counted { meanwhile: 0, before: 0 } => Judgement::well(label, format!("0 {what}")),
         Counted { meanwhile: 0, before } => Judgement::watch(
             label,
             format!("{before} {what} since this node became primary, none meanwhile"),

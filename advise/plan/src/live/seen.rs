@@ -75,8 +75,10 @@ pub struct Counted {
 /// A connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkSeen {
-    /// The least round trip.
+    /// The least round trip, all the way.
     pub round_trip: Duration,
+    /// TCP's own, which ends where a relay does.
+    pub tcp_round_trip: Duration,
     /// How long there was something to send meanwhile.
     pub busy: Duration,
     /// How much of that the peer's receive buffer was the limit.

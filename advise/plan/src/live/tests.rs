@@ -31,6 +31,7 @@ fn seen() -> Seen {
     };
     let link = LinkSeen {
         round_trip: ms(1),
+        tcp_round_trip: ms(1),
         busy: SECOND,
         limited_by_peer: Duration::ZERO,
         limited_here: Duration::ZERO,
@@ -162,7 +163,7 @@ fn what_happens_at_the_bound_is_to_be_changed_of_late_and_to_be_known_before() {
         (Label::QueueDropped, |q| &mut q.dropped, "--when-full block/log"),
     ];
     for (label, place, remedy) in rules {
-        assert_said(label, Well, "none", |_, _| {});
+        assert_said(label, Well, "0 ", |_, _| {});
         assert_said(label, Watch, "3 ", |s, _| place(&mut s.queue).before = 3);
         assert_said(label, Change, remedy, |s, _| place(&mut s.queue).meanwhile = 1);
     }
@@ -224,20 +225,49 @@ fn one_size_is_asked_for_everywhere_or_it_is_told() {
 
 #[test]
 fn buffers_are_the_limit_from_half_of_the_busy_time_on() {
-    let limited = |by_peer: Duration, here: Duration| {
-        move |s: &mut Seen, _: &mut Promise| {
+    // What went out is what the half of 64 KiB carries in each millisecond.
+    let full = (32 << 10) * 1000;
+    let buffers = Buffers {
+        send: BufferSeen { requested: None, actual: Bytes::kib(64) },
+        receive: BufferSeen { requested: None, actual: Bytes::kib(64) },
+    };
+    let limited = move |by_peer: Duration, here: Duration, sent: u64| {
+        move |s: &mut Seen, p: &mut Promise| {
+            (s.sent, p.rate) = (Rate(sent), None);
             (link(s).limited_by_peer, link(s).limited_here) = (by_peer, here);
+            (link(s).here, link(s).there) = (buffers, Some(buffers));
         }
     };
-    assert_said(Label::BuffersLimit, Well, "of the 1.0 s", limited(ms(250), ms(250) - NANO));
-    assert_said(Label::BuffersLimit, Change, "lyon's receive buffer", limited(ms(250), ms(250)));
-    assert_said(Label::BuffersLimit, Change, "paris's send buffer", limited(ms(100), ms(800)));
-    assert_said(Label::BuffersLimit, Change, "send-buffer = \"4MiB\"", |s, p| {
-        p.rate = Some(Rate::mbit(100));
-        (link(s).round_trip, link(s).limited_here) = (ms(100), SECOND);
+    let label = Label::BuffersLimit;
+    assert_said(label, Well, "of the 1.0 s", limited(ms(250), ms(250) - NANO, full));
+    let there = "on lyon: raise the last number of `sysctl net.ipv4.tcp_rmem` to 131072";
+    assert_said(label, Change, there, limited(ms(250), ms(250), full));
+    assert_said(
+        label,
+        Change,
+        "on paris: raise the last number of `sysctl net.ipv4.tcp_wmem`",
+        limited(ms(100), ms(800), full),
+    );
+    // Half of what it carries is not little; less is, and then it is no buffer that is too small.
+    assert_said(label, Change, "64 KiB", limited(SECOND, Duration::ZERO, full / 2));
+    assert_said(label, Watch, "lyon's disk", limited(SECOND, Duration::ZERO, full / 2 - 1));
+    assert_said(label, Unknown, "--peer-status", |s, p| {
+        limited(SECOND, Duration::ZERO, full)(s, p);
+        link(s).there = None;
     });
-    assert_said(Label::BuffersLimit, Unknown, "hardly anything", |s, p| {
-        limited(SECOND, SECOND)(s, p);
+    // Who asked for a size is told a larger one: twice the product, or twice of what it was.
+    assert_said(label, Change, "send-buffer = \"4MiB\"", |s, p| {
+        limited(Duration::ZERO, SECOND, full)(s, p);
+        p.rate = Some(Rate::mbit(100));
+        (link(s).round_trip, link(s).here.send.requested) = (ms(100), Some(Bytes::kib(32)));
+    });
+    assert_said(label, Change, "receive-buffer = \"128KiB\"", |s, p| {
+        limited(SECOND, Duration::ZERO, full)(s, p);
+        (link(s).here, link(s).there) =
+            (Buffers { send: asked(Bytes::kib(64)), receive: asked(Bytes::kib(64)) }, None);
+    });
+    assert_said(label, Unknown, "hardly anything", |s, p| {
+        limited(SECOND, SECOND, full)(s, p);
         link(s).busy = ms(100) - NANO;
     });
 }

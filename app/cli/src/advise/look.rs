@@ -110,6 +110,7 @@ fn link(
     Ok(LinkSeen {
         // TCP's own ends where a relay or a proxy does; a heartbeat goes all the way.
         round_trip: peer.heartbeat_least_us.unwrap_or(link.rtt_least_us),
+        tcp_round_trip: link.rtt_us,
         busy: link.busy_seconds.saturating_sub(before.busy_seconds),
         limited_by_peer: link
             .peer_buffer_limited_seconds
