@@ -2,7 +2,7 @@
 //! `helio advise`: what a pair does wrong is told with its number and its remedy, and a pair that does well is left alone.
 
 use crate::common::assert_ended;
-use helio_e2e::{Book, Load, begin, relayed};
+use helio_e2e::{Book, Load, begin, number, relayed, wait};
 use helio_testkit::{Dice, Pair, Plan, Told, helio};
 use helio_units::{Bytes, Mode};
 use serde_json::Value;
@@ -58,7 +58,8 @@ fn a_tiny_queue_on_a_slow_link_is_advised_and_a_forecast_of_a_faster_one_is_held
     let load =
         Load { depth: 64, blocks: (4, 4), ..Load::PLAIN }.start(&pair, "paris", &dice, &book);
 
-    // The link is full for as long as somebody writes.
+    // From then on the link is full for as long as somebody writes.
+    wait(&pair, "paris", "a full queue", |status| number(status, "/throttle/waiting") > 0);
     let told = advise(&pair, "paris", &["--json", "--forecast", &planned]);
     assert_eq!(told.status.code(), Some(TO_CHANGE), "{told}");
     let high = assert_verdict(&told, "queue-bytes", "change", "helio queue db set --memory 512KiB");
