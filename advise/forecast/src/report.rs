@@ -106,6 +106,7 @@ pub fn cell_json(cell: &Cell) -> Value {
     let mut told = json!({
         "link": point.link.name,
         "round_trip_us": point.link.round_trip.as_micros() as u64,
+        "rate": point.link.rate.map(|rate| rate.0),
         "buffer": point.buffer.window().0,
         "queue": point.queue.to_string(),
         "mode": point.mode.word(),

@@ -7,7 +7,7 @@
 use core::time::Duration;
 use helio_twin::{Figures, Outcome, Pair, PairConfig, Run, Stuck};
 use helio_units::{Bytes, Items, Moment};
-use helio_workload::{Kind, Workload};
+use helio_workload::{Kind, Request, Workload};
 
 /// Samples of a run: as many as a plot can show, and percentiles of lag need.
 const SAMPLES: u32 = 20_000;
@@ -39,6 +39,16 @@ struct Window {
     end: Moment,
     /// Whether its distributions count; the busiest window's count for extremes alone.
     counts: bool,
+}
+
+impl Window {
+    /// What is asked for within it; what comes as the workload ends belongs to the last.
+    fn requests(self, workload: &Workload) -> &[Request] {
+        let all = workload.requests();
+        let at = |moment| all.partition_point(|request| request.at < moment);
+        let last = self.end >= Moment::ZERO + workload.span();
+        &all[at(self.begin)..if last { all.len() } else { at(self.end) }]
+    }
 }
 
 impl Sampling {
@@ -86,10 +96,10 @@ impl Sampling {
                 Ok(pair) => pair,
                 Err(stuck) => return (Err(stuck), Duration::ZERO),
             };
-            let at = |moment| workload.requests().partition_point(|r| r.at < moment);
+            let requests = window.requests(workload);
             let span = window.end.since(window.measured);
             let figures = pair.run(&Run {
-                requests: &workload.requests()[at(window.begin)..at(window.end)],
+                requests,
                 begin: window.begin,
                 measured: window.measured,
                 end: window.end,
@@ -196,6 +206,19 @@ pub fn deviations(sampled: &Figures, whole: &Figures) -> Vec<Deviation> {
 mod tests {
     use super::*;
     use crate::synthetic;
+
+    #[test]
+    fn every_request_of_a_whole_workload_is_run_the_last_one_too() {
+        let work = synthetic("rate=100,for=10s,even").expect("fields").draw().expect("fine");
+        let last = work.requests().last().expect("there are some").at;
+        let span = last.since(Moment::ZERO);
+        let cut = Workload::new(work.volumes().to_vec(), work.requests().to_vec(), span);
+        let cut = cut.expect("it lasts as long as its last request");
+        assert_eq!(cut.span(), span, "the last request comes as it ends");
+        let windows = Sampling::Whole.windows(&cut);
+        let run: usize = windows.iter().map(|window| window.requests(&cut).len()).sum();
+        assert_eq!(run, cut.requests().len());
+    }
 
     #[test]
     fn windows_are_spread_and_the_busiest_is_among_them() {

@@ -2,7 +2,8 @@
 //! The closed formulas of planning, and every number of the sources computed by them.
 //!
 //! What a link, a disk and a workload come to without running anything: windows, flush times, queues, maps, and the
-//! mode that suits. [`examples()`] holds the formulas against what the sources state.
+//! mode that suits. [`examples()`] holds the formulas against what the sources state; [`live`] holds what runs against
+//! their rules.
 //!
 //! Absent on purpose: clocks, dice, I/O, and whatever takes more than arithmetic; forecasts run the engine in the twin.
 
@@ -10,6 +11,7 @@ mod advice;
 mod calculator;
 mod examples;
 mod flush;
+pub mod live;
 mod marks;
 mod queue;
 mod response;

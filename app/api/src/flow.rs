@@ -210,4 +210,11 @@ pub struct CounterStatus {
     pub received_bytes: Bytes,
     /// Client requests answered, whatever the answer.
     pub answered: u64,
+    /// Of these, writes, zeroes, discards and flushes on a primary.
+    #[serde(default)]
+    pub timed: u64,
+    /// How long those took from acceptance to answer, added up.
+    #[serde(default, with = "wire::seconds")]
+    #[schemars(with = "f64")]
+    pub timed_seconds: Duration,
 }

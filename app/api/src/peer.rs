@@ -64,6 +64,14 @@ pub struct PeerStatus {
     /// The public key it proved to hold, where the connection to it is under TLS.
     #[serde(default)]
     pub key: Option<String>,
+    /// Round trip of the last heartbeat, its wait behind data included; none before the first was answered.
+    #[serde(default, with = "wire::micros_or_null")]
+    #[schemars(with = "Option<u64>")]
+    pub heartbeat_us: Option<Duration>,
+    /// The least round trip of a heartbeat on this connection.
+    #[serde(default, with = "wire::micros_or_null")]
+    #[schemars(with = "Option<u64>")]
+    pub heartbeat_least_us: Option<Duration>,
     /// The TCP connection, while there is one.
     #[serde(default)]
     pub link: Option<LinkStatus>,
@@ -76,6 +84,10 @@ pub struct LinkStatus {
     #[serde(with = "wire::micros")]
     #[schemars(with = "u64")]
     pub rtt_us: Duration,
+    /// The least round trip the kernel saw of late.
+    #[serde(default, with = "wire::micros")]
+    #[schemars(with = "u64")]
+    pub rtt_least_us: Duration,
     /// Segments sent again since the connection began.
     pub retransmits: u64,
     /// The kernel's congestion control in use, such as `cubic`.
@@ -92,6 +104,18 @@ pub struct LinkStatus {
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub delivery_rate_bytes_per_second: Rate,
+    /// How long there was something to send since the connection began.
+    #[serde(default, with = "wire::seconds")]
+    #[schemars(with = "f64")]
+    pub busy_seconds: Duration,
+    /// How much of that the peer's receiving buffer was the limit.
+    #[serde(default, with = "wire::seconds")]
+    #[schemars(with = "f64")]
+    pub peer_buffer_limited_seconds: Duration,
+    /// How much of it this end's sending buffer was.
+    #[serde(default, with = "wire::seconds")]
+    #[schemars(with = "f64")]
+    pub send_buffer_limited_seconds: Duration,
 }
 
 /// A socket buffer: asked for, and got (Linux grants twice what is asked, up to a limit).

@@ -106,6 +106,24 @@ pub(crate) mod micros {
     }
 }
 
+/// A span as whole microseconds, or null where it is not known.
+pub(crate) mod micros_or_null {
+    use super::{Deserialize, Deserializer, Duration, Serialize, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(
+        value: &Option<Duration>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        value.map(|span| u64::try_from(span.as_micros()).unwrap_or(u64::MAX)).serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        Ok(Option::<u64>::deserialize(from)?.map(Duration::from_micros))
+    }
+}
+
 /// Seconds with a fraction as a span; refuses what no clock can show.
 fn to_span<E: de::Error>(seconds: f64) -> Result<Duration, E> {
     Duration::try_from_secs_f64(seconds).map_err(E::custom)

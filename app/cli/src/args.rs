@@ -10,11 +10,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 mod adopt;
+mod advise;
 mod forecast;
 mod lab;
 mod plan;
 mod trace;
 pub use adopt::Adoption;
+pub use advise::Advise;
 pub use forecast::Forecast;
 pub use lab::{Common, Link, Meeting, Primary, Search, Standby, Trial};
 pub use plan::{Calculator, MarksPlan, PlanVerb, QueuePlan, Window};
@@ -334,6 +336,8 @@ pub enum Verb {
         #[command(flatten)]
         at: At,
     },
+    /// Look at groups for a while, and say what to change: queue, buffers, mode, link, each with its number and rule.
+    Advise(Advise),
     /// Show a group's queue, or change it while it runs.
     Queue {
         /// Which group's.

@@ -2,6 +2,7 @@
 //! The `helio` command: the daemon's front door, the operator's verbs, the quickstart, the lab.
 
 mod adopt;
+mod advise;
 pub mod args;
 mod attach;
 mod before;
@@ -96,19 +97,26 @@ fn run(verb: Verb) -> Result<ExitCode> {
         Verb::Events { group, json, since, now, at } => {
             events::follow(&at, EventsRequest { group, since, now }, json)
         }
+        Verb::Advise(wish) => advise::run(&wish),
         Verb::Queue { group, json, verb: None, at } => queue::show(&at, &group, json),
         Verb::Queue { group, verb: Some(verb), at, .. } => of_queue(verb, &group, &at),
         Verb::Inspect { group, state, json } => metadata::inspect(&group, &state, json),
         Verb::Metadata { verb } => of_metadata(verb),
         Verb::Completions { shell } => manual::completions(shell),
         Verb::Man { dir } => manual::write(dir.as_deref()),
-        Verb::Key { verb: Key::New { out, state } } => key::new(out, &state),
-        Verb::Key { verb: Key::Show { file, state } } => key::show(file, &state),
+        Verb::Key { verb } => of_key(verb),
         Verb::Quickstart { from, keep } => quickstart::run(from.as_deref(), keep),
         Verb::Trace { verb } => trace::run(verb),
         Verb::Plan { verb } => plan::run(verb),
         Verb::Lab { tool } => of_lab(tool),
         Verb::Simhadr { options } => lab::simhadr(&options),
+    }
+}
+
+fn of_key(verb: Key) -> Result<ExitCode> {
+    match verb {
+        Key::New { out, state } => key::new(out, &state),
+        Key::Show { file, state } => key::show(file, &state),
     }
 }
 

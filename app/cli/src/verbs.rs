@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The operator's verbs. Exit codes tell the truth: 0 done, 1 refused or failed, 2 usage (clap's), 3 no daemon that
-//! could be asked, 4 needs confirmation, 5 asked, but no answer came.
+//! could be asked, 4 needs confirmation, 5 asked, but no answer came, 6 `advise` found something to change.
 
 use crate::args::At;
 use crate::client::{Client, ClientError};
@@ -21,6 +21,8 @@ const REFUSED: u8 = 1;
 const NO_DAEMON: u8 = 3;
 const UNCONFIRMED: u8 = 4;
 const UNANSWERED: u8 = 5;
+/// What `helio advise` ends with where something should be changed.
+pub(crate) const TO_CHANGE: u8 = 6;
 
 /// Tells why something was not done, on standard error, and with which code to end.
 pub(crate) fn explain(error: &anyhow::Error) -> ExitCode {
@@ -44,7 +46,7 @@ pub(crate) fn pause(span: Duration) {
 }
 
 /// Where status of one group, or of all, is asked.
-fn status_path(group: Option<&str>) -> String {
+pub(crate) fn status_path(group: Option<&str>) -> String {
     group.map_or_else(|| paths::STATUS.to_owned(), |group| paths::of_group(paths::GROUP, group))
 }
 

@@ -53,6 +53,8 @@ pub(crate) struct Session {
     /// What the peer's last ping told.
     pub(crate) told: Option<Ping>,
     pub(crate) round_trip: Option<Duration>,
+    /// The least of this connection.
+    pub(crate) round_trip_least: Option<Duration>,
     pub(crate) progress_at: Moment,
     peer_flushing: bool,
     pub(crate) next_ping: Moment,
@@ -78,6 +80,7 @@ impl Session {
             said: 0,
             told: None,
             round_trip: None,
+            round_trip_least: None,
             progress_at: now,
             peer_flushing: false,
             next_ping: Moment::NEVER,
@@ -118,6 +121,7 @@ impl Engine {
     pub(crate) fn connected(&mut self) {
         let now = self.shared.now;
         self.session.turn(Link::Greeting { said: false }, "greeting".to_string(), now);
+        self.session.round_trip_least = None;
         self.session.last_heard = Some(now);
         self.session.progress_at = now;
         self.greet();
@@ -382,7 +386,10 @@ impl Engine {
             && expected == token
         {
             self.session.ping_sent = None;
-            self.session.round_trip = Some(now - at);
+            let took = now - at;
+            self.session.round_trip = Some(took);
+            let least = self.session.round_trip_least.map_or(took, |least| least.min(took));
+            self.session.round_trip_least = Some(least);
             if !core::mem::replace(&mut self.session.proven, true) {
                 self.peer_proven();
             }

@@ -17,6 +17,7 @@ use crate::survey::StretchId;
 use crate::verify::{Check, Verify};
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::time::Duration;
 use helio_format::message::Message;
 use helio_units::{Bytes, Extent, IoId, Moment, PayloadId, RequestId, Sequence, VolumeIndex};
 
@@ -81,6 +82,10 @@ pub struct Counters {
     pub write_bytes: u64,
     /// Requests answered.
     pub answered: u64,
+    /// Of these, writes, zeroes, discards and flushes that took their way over the line.
+    pub timed: u64,
+    /// How long those took from acceptance to answer, added up.
+    pub time: Duration,
 }
 
 /// An operation on the store that was asked for and has not ended.

@@ -186,6 +186,8 @@ pub struct LinkStatus {
     pub last_heard: Option<Moment>,
     /// Round trip of the last ping, its wait behind data included.
     pub round_trip: Option<Duration>,
+    /// The least of this connection.
+    pub round_trip_least: Option<Duration>,
     /// The peer's role, as it said.
     pub peer_role: Option<Role>,
     /// The group's state, as the peer said.
@@ -492,6 +494,7 @@ impl Engine {
             remedy: session.refused.map(|_| session.remedy.clone()).filter(|r| !r.is_empty()),
             last_heard: session.last_heard,
             round_trip: session.round_trip,
+            round_trip_least: session.round_trip_least,
             peer_role: self.peer_role(),
             peer_state: session.told.and_then(|p| p.state),
         }

@@ -404,40 +404,6 @@ fn a_write_in_sync_is_answered_when_the_peer_completed_it() {
 }
 
 #[test]
-fn word_about_the_stream_before_is_no_offence() {
-    let mut desk = Desk::replicating(Mode::Async);
-    desk.write(1);
-    desk.store_all();
-    let before = desk.last_start().stream;
-    desk.command(Command::Log);
-    desk.command(Command::Update);
-    desk.hear(ack_of(before, 3, 3));
-    assert!(!desk.accuses(), "an acknowledgement that was on its way ended the connection");
-    desk.store_all();
-    desk.acked(5);
-    assert_eq!(desk.engine.status(desk.now).cursors.peer_durable, Sequence(5));
-}
-
-#[test]
-fn a_generation_is_told_once_this_stream_is_taken_up_whatever_is_said_of_one_before() {
-    let starts = |desk: &Desk| desk.said.iter().filter(|m| matches!(m, Message::Start(_))).count();
-    let mut desk = Desk::replicating(Mode::Sync);
-    let (before, head) = (desk.last_start().stream, desk.engine.status(desk.now).cursors.head.0);
-    desk.command(Command::Log);
-    desk.command(Command::Full);
-    desk.save_all();
-    desk.write(1);
-    desk.store_all();
-    desk.save_all();
-    assert_eq!((starts(&desk), &desk.answers[..]), (2, &[(1, true)][..]));
-    desk.hear(ack_of(before, head, head));
-    assert_eq!(starts(&desk), 2, "it would forget the write, which it holds behind a start");
-    desk.acked(head);
-    assert_eq!(starts(&desk), 3);
-    assert_eq!(desk.last_start().from, desk.engine.status(desk.now).cursors.head.next());
-}
-
-#[test]
 fn a_flush_that_an_update_overtakes_is_answered() {
     let mut desk = Desk::replicating(Mode::Sync);
     desk.command(Command::Log);
@@ -684,12 +650,14 @@ fn a_source_that_asks_for_too_much_at_once_breaks_the_protocol() {
 
 mod ask;
 mod digests;
+mod figures;
 mod invalid;
 mod lack;
 mod lease;
 mod lose;
 mod replace;
 mod seed;
+mod streams;
 mod survey;
 #[path = "switch_stories.rs"]
 mod switch_stories;

@@ -24,6 +24,7 @@ use crate::shared::{Purpose, Shared};
 use crate::survey::StretchId;
 use crate::verify::Check;
 use alloc::vec::Vec;
+use core::time::Duration;
 use helio_format::message::{Item, ItemKind};
 use helio_units::{Bytes, Extent, Mode, Moment, Payload, RequestId, Sequence, VolumeIndex};
 
@@ -462,7 +463,9 @@ impl Primary {
         let slot = *slot;
         self.slots.free.push(at);
         self.answered = self.answered.max(slot.last);
-        self.copier.pace.answered(s.now - slot.since);
+        let took = s.now - slot.since;
+        self.copier.pace.answered(took);
+        s.counters.took(took);
         s.reply(slot.request, slot.denied.map_or(answer, Answer::Denied));
     }
 
@@ -583,6 +586,11 @@ impl crate::shared::Counters {
             Operation::Discard { .. } => self.discards += 1,
             Operation::Flush => self.flushes += 1,
         }
+    }
+
+    fn took(&mut self, time: Duration) {
+        self.timed += 1;
+        self.time += time;
     }
 }
 

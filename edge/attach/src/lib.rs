@@ -10,6 +10,7 @@
 //! ```
 //! Where the kernel has them, [`ublk`] and [`nbd`] are other ways, with neither file nor loop device.
 
+mod beneath;
 mod channel;
 mod error;
 mod loopdev;
@@ -23,6 +24,7 @@ pub mod ublk;
 mod users;
 mod wire;
 
+pub use beneath::{Ground, beneath};
 pub use channel::{Arrival, Channel, HEAD_BYTES, MESSAGE_BYTES};
 pub use error::AttachError;
 pub use loopdev::{LoopDevice, backing_file};

@@ -236,7 +236,7 @@ fn number(text: &str) -> Result<f64, String> {
     }
 }
 
-fn work(word: &str) -> Result<Work, String> {
+pub(super) fn work(word: &str) -> Result<Work, String> {
     let known = || Work::ALL.map(Work::word).join(", ");
     Work::ALL
         .into_iter()

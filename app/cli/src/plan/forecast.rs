@@ -24,7 +24,9 @@ pub(super) fn run(asked: &Forecast) -> Result<ExitCode> {
     let threads = threads.unwrap_or(NonZeroUsize::MIN);
     let grid = grid(asked, asked.sample.unwrap_or(Sampling::Whole));
     let began = Instant::now();
-    let cells = grid.run(&workload, threads)?;
+    // Which workload it is, and what its file lacks, is said before what it comes to: that is the last line.
+    let of = || about[..about.len() - 1].join("; ");
+    let cells = grid.run(&workload, threads).with_context(of)?;
     let took = began.elapsed();
     let checked =
         if asked.check_sample { check(asked, &workload, threads, &cells)? } else { Vec::new() };

@@ -22,7 +22,7 @@ use anyhow::{Context, Result};
 use device::{Places, clear};
 use front::Front;
 use helio_api::{ApiError, AttachRequest, AttachState, Attachment, Attachments, Via};
-use helio_attach::Shape;
+use helio_attach::{Ground, Shape};
 use helio_units::Bytes;
 use record::{Book, Record};
 use refusal::{failed, is_arriving, is_leaving, manner, refused};
@@ -197,6 +197,18 @@ impl Attaches {
         let desk = self.desk.lock().await;
         let names = desk.entries.keys().filter(|(of, _)| of == group);
         names.map(|(group, volume)| format!("{group}/{volume}")).collect()
+    }
+
+    /// The devices there are, for who must not lie on one.
+    pub(crate) async fn grounds(&self) -> Vec<Ground> {
+        let desk = self.desk.lock().await;
+        let live =
+            desk.entries.iter().filter_map(|(name, entry)| Some((name, entry.live.as_ref()?)));
+        live.map(|((group, volume), live)| {
+            let shown = live.device.clone_for_show();
+            Ground { name: format!("{group}/{volume}"), numbers: shown.numbers, file: shown.file }
+        })
+        .collect()
     }
 
     pub(crate) async fn list(&self) -> Attachments {

@@ -6,8 +6,9 @@ use crate::control::Reply;
 use crate::shard::Ask;
 use crate::trace::{self, Why};
 use helio_api::{Accepted, ApiError, TraceRequest, code};
+use helio_attach::{Ground, beneath};
 use helio_units::Bytes;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,8 +54,10 @@ impl Daemon {
         // The disk it lies on may hang, and the control plane must not hang with it.
         let (me, of, wished, lasting) =
             (Arc::clone(&self), group.clone(), wish.file, wish.for_seconds);
+        let grounds = self.attaches.grounds().await;
         let made = tokio::task::spawn_blocking(move || {
             let file = me.trace_file(&of, wished)?;
+            lies_elsewhere(&file, &grounds)?;
             let prepared = me.traces.prepare(of, file.clone(), limit, lasting);
             let (tap, coming) = prepared.map_err(|error| {
                 bad(format!("{}: {error}", file.display()), "name a file that is not there yet")
@@ -135,6 +138,25 @@ impl Daemon {
             )
         });
         Ok(Reply::Accepted(Accepted { message, warnings: dropped.into_iter().collect() }))
+    }
+}
+
+/// A file on a device that this daemon serves would record itself, and its writer could wait for the daemon that waits
+/// for it.
+fn lies_elsewhere(file: &Path, grounds: &[Ground]) -> Result<(), ApiError> {
+    let folder = file.parent().unwrap_or(Path::new("/"));
+    let on = beneath(folder, grounds).map_err(|error| {
+        bad(format!("{}: {error}", folder.display()), "name a file in a folder that is there")
+    })?;
+    match on {
+        None => Ok(()),
+        Some(Ground { name, .. }) => {
+            let text = format!(
+                "{} lies on {name}, which is attached by this daemon: what is recorded would be written through it",
+                file.display()
+            );
+            Err(bad(text, "name a file on a disk that is no volume of this node"))
+        }
     }
 }
 

@@ -260,8 +260,11 @@ fn peer(status: &Status, group: &Group, clock: &Clock) -> PeerStatus {
         role: link.peer_role,
         state: link.peer_state,
         key: group.link.peer_key().map(|key| key.to_string()),
+        heartbeat_us: link.round_trip,
+        heartbeat_least_us: link.round_trip_least,
         link: group.link.figures.as_ref().map(|f| LinkStatus {
             rtt_us: f.round_trip,
+            rtt_least_us: f.round_trip_min,
             retransmits: u64::from(f.retransmits),
             congestion_control: f.congestion.clone(),
             send_buffer: BufferStatus {
@@ -274,6 +277,9 @@ fn peer(status: &Status, group: &Group, clock: &Clock) -> PeerStatus {
             },
             window_bytes: f.window,
             delivery_rate_bytes_per_second: f.delivery_rate,
+            busy_seconds: f.busy,
+            peer_buffer_limited_seconds: f.window_limited,
+            send_buffer_limited_seconds: f.buffer_limited,
         }),
     }
 }
@@ -305,6 +311,8 @@ fn counters(status: &Status, traffic: Traffic) -> CounterStatus {
         sent_bytes: traffic.sent,
         received_bytes: traffic.received,
         answered: c.answered,
+        timed: c.timed,
+        timed_seconds: c.time,
     }
 }
 

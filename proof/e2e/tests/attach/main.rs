@@ -15,6 +15,7 @@ mod load;
 mod powercut;
 mod pressure;
 mod recorder;
+mod recording;
 mod secondary;
 mod systemd;
 mod waits;

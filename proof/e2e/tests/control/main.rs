@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The control API as operators and their programs meet it: what is told, what can be set, and how it fails.
 
+mod advise;
 mod common;
 mod events;
 mod failures;

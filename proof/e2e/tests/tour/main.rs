@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the pages tell a reader to type is typed here, and what they say comes out is what comes out.
 
+mod forecast;
 mod pages;
 mod plan;
 mod shell;

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The rules of the queue: how full it was, whether it fills, and what writes met at its bound.
+
+use super::{Counted, Figure, Judgement, Label, Seen, Verdict, exact};
+use crate::{ENLARGE_PERCENT, Flow, HighWater, WATCH_PERCENT, high_water};
+use core::time::Duration;
+use helio_units::Bytes;
+
+/// The first bound, by doubling, that a mark is below [`WATCH_PERCENT`] of.
+pub(super) fn enlarged(bound: u64, mark: u64) -> u64 {
+    let mut larger = bound.max(1).saturating_mul(2);
+    while high_water(Bytes(mark), Bytes(larger)) != HighWater::Fine {
+        larger = larger.saturating_mul(2);
+    }
+    larger
+}
+
+/// The commands that make a queue so large, and keep it so.
+fn enlarge(group: &str, bound: Bytes) -> [String; 2] {
+    let size = exact(bound);
+    [
+        format!("`helio queue {group} set --memory {size}`"),
+        format!("in the file, so that it stays: [group.{group}.queue] memory = \"{size}\""),
+    ]
+}
+
+fn anew(group: &str) -> String {
+    format!(
+        "`helio queue {group} reset` lets the marks begin anew; look again after the busiest hour"
+    )
+}
+
+fn marked(label: Label, mark: u64, bound: u64, told: String) -> Judgement {
+    let verdict = match high_water(Bytes(mark), Bytes(bound)) {
+        HighWater::Fine => Verdict::Well,
+        HighWater::Watch => Verdict::Watch,
+        HighWater::Enlarge => Verdict::Change,
+    };
+    let threshold = if verdict == Verdict::Change { ENLARGE_PERCENT } else { WATCH_PERCENT };
+    let share = mark as f64 * 100.0 / bound as f64;
+    let told = format!("{told}, {share:.0} %");
+    Judgement::new(label, verdict, told).figure(Figure::of(share, threshold as f64, "%"))
+}
+
+pub(super) fn bytes(seen: &Seen) -> Judgement {
+    let (queue, group) = (&seen.queue, &seen.group);
+    let told = format!("at most {} of {} were held", queue.high, queue.bound);
+    let judged = marked(Label::QueueBytes, queue.high.0, queue.bound.0, told);
+    match judged.verdict {
+        Verdict::Change => {
+            let larger = Bytes(enlarged(queue.bound.0, queue.high.0));
+            judged.remedies(enlarge(group, larger)).remedies([anew(group)])
+        }
+        Verdict::Watch => judged.remedies([anew(group)]),
+        Verdict::Well | Verdict::Unknown => judged,
+    }
+}
+
+pub(super) fn items(seen: &Seen) -> Judgement {
+    let (queue, group) = (&seen.queue, &seen.group);
+    let told = format!("at most {} of {} items were held", queue.high_items, queue.bound_items);
+    let judged = marked(Label::QueueItems, queue.high_items, queue.bound_items, told);
+    match judged.verdict {
+        Verdict::Change => {
+            let larger = enlarged(queue.bound_items, queue.high_items);
+            judged.remedies([
+                format!("`helio queue {group} set --items {larger}`"),
+                format!("in the file, so that it stays: [group.{group}.queue] items = {larger}"),
+                anew(group),
+            ])
+        }
+        Verdict::Watch => judged.remedies([anew(group)]),
+        Verdict::Well | Verdict::Unknown => judged,
+    }
+}
+
+pub(super) fn fills(seen: &Seen) -> Judgement {
+    let (label, queue) = (Label::QueueFills, &seen.queue);
+    let flow = Flow { fill: seen.written, drain: seen.sent };
+    let figure = Figure::of(flow.fill.0 as f64, flow.drain.0 as f64, "B/s");
+    if !queue.pressed {
+        let told = format!("{} came, and nothing piled up for longer", flow.fill);
+        return Judgement::well(label, told).figure(figure);
+    }
+    let told = format!("{} came and {} was sent", flow.fill, flow.drain);
+    match flow.time_to_full(queue.bound.saturating_sub(queue.held)) {
+        None => Judgement::well(label, told).figure(figure),
+        Some(left) => {
+            let told = format!("{told}: if it goes on, the queue is full in {}", brief(left));
+            Judgement::watch(label, told).figure(figure).remedies([
+                "a larger queue carries a longer peak; where this is no peak, only a faster link or less to write helps"
+                    .into(),
+            ])
+        }
+    }
+}
+
+/// What happened at the bound: of late it is to be changed, before it is to be known.
+fn met(label: Label, counted: Counted, what: &str, more: &str) -> Judgement {
+    let figure = Figure::of(counted.meanwhile as f64, 0.0, "times");
+    match counted {
+        Counted { meanwhile: 0, before: 0 } => Judgement::well(label, format!("0 {what}")),
+        Counted { meanwhile: 0, before } => Judgement::watch(
+            label,
+            format!("{before} {what} since this node became primary, none meanwhile"),
+        ),
+        Counted { meanwhile, .. } => {
+            Judgement::change(label, format!("{meanwhile} {what} meanwhile{more}"))
+        }
+    }
+    .figure(figure)
+}
+
+/// Remedies for what is to be changed.
+fn with<const N: usize>(judged: Judgement, remedies: impl FnOnce() -> [String; N]) -> Judgement {
+    if judged.verdict == Verdict::Change { judged.remedies(remedies()) } else { judged }
+}
+
+fn larger(seen: &Seen) -> [String; 2] {
+    enlarge(&seen.group, Bytes(enlarged(seen.queue.bound.0, seen.queue.high.0)))
+}
+
+pub(super) fn waits(seen: &Seen) -> Judgement {
+    let queue = &seen.queue;
+    let more = format!(", {} in all", brief(queue.wait_time));
+    with(met(Label::WritesWait, queue.waited, "writes waited for room in the queue", &more), || {
+        larger(seen)
+    })
+}
+
+pub(super) fn refused(seen: &Seen) -> Judgement {
+    let judged =
+        met(Label::WritesRefused, seen.queue.refused, "writes failed for want of room", "");
+    let block = format!("`helio queue {} set --when-full block` lets them wait", seen.group);
+    with(with(judged, || larger(seen)), || [block])
+}
+
+pub(super) fn dropped(seen: &Seen) -> Judgement {
+    let what = "times the queue was given up for want of room, and only marks were kept";
+    let judged = met(Label::QueueDropped, seen.queue.dropped, what, "");
+    let block = format!(
+        "`helio queue {} set --when-full block/log` keeps order at writers' cost",
+        seen.group
+    );
+    with(with(judged, || larger(seen)), || [block])
+}
+
+/// A span in the unit that suits it.
+pub(super) fn brief(span: Duration) -> String {
+    match span.as_secs_f64() {
+        s if s >= 120.0 => format!("{:.1} min", s / 60.0),
+        s if s >= 1.0 => format!("{s:.1} s"),
+        s => format!("{:.1} ms", s * 1e3),
+    }
+}

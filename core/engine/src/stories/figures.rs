@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stories of figures that only grow, or only shrink, and that advice is given by.
+
+use super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// The pings that were said, by their tokens.
+fn pings(desk: &Desk) -> Vec<u64> {
+    let token = |m: &Message| match m {
+        Message::Ping(ping) => Some(ping.token),
+        _ => None,
+    };
+    desk.said.iter().filter_map(token).collect()
+}
+
+/// The peer answers every ping that was said, so much later.
+fn answer_pings(desk: &mut Desk, later: Duration) {
+    desk.now = desk.now + later;
+    for token in pings(desk) {
+        desk.hear(Message::Pong { token, flushing: false, short: false, metadata: 0 });
+    }
+}
+
+/// The next ping is said, and answered so much later.
+fn heartbeat(desk: &mut Desk, later: Duration) {
+    let before = pings(desk).len();
+    while pings(desk).len() == before {
+        desk.now = desk.now + SECOND / 10;
+        desk.tell(Event::Tick);
+    }
+    answer_pings(desk, later);
+}
+
+#[test]
+fn the_least_heartbeat_is_kept_for_as_long_as_its_connection() {
+    let mut desk = Desk::replicating(Mode::Async);
+    let told = |desk: &Desk| desk.engine.status(desk.now).link;
+    // The first answer proves the peer, which is told in a ping of its own.
+    answer_pings(&mut desk, SECOND);
+    answer_pings(&mut desk, SECOND);
+    assert!(told(&desk).round_trip_least.is_some_and(|least| least >= SECOND));
+    heartbeat(&mut desk, SECOND / 10);
+    let least = told(&desk).round_trip_least.expect("it was answered");
+    assert!(least >= SECOND / 10 && least < SECOND / 5, "{least:?}");
+    heartbeat(&mut desk, SECOND / 5);
+    let now = told(&desk);
+    assert_eq!(now.round_trip_least, Some(least), "what came later took longer");
+    assert!(now.round_trip.is_some_and(|last| last >= SECOND / 5), "{now:?}");
+    desk.lose_link();
+    desk.meet_before_saving(hello(Lineage::default(), true));
+    assert_eq!(told(&desk).round_trip_least, None, "another connection may go another way");
+}
+
+#[test]
+fn how_long_a_write_took_is_counted_once_it_is_answered() {
+    let mut desk = Desk::replicating(Mode::Sync);
+    let counters = |desk: &Desk| desk.engine.status(desk.now).counters;
+    let before = counters(&desk);
+    desk.write(1);
+    desk.store_all();
+    assert_eq!(counters(&desk).timed, before.timed, "the peer has not said a word");
+    desk.now = desk.now + SECOND;
+    let head = desk.engine.status(desk.now).cursors.head.0;
+    desk.acked(head);
+    let after = counters(&desk);
+    assert_eq!(after.timed, before.timed + 1);
+    let took = after.time - before.time;
+    assert!(took >= SECOND && took < SECOND * 2, "{took:?}");
+}
