@@ -2,9 +2,13 @@
 //! `helio lab`: lines to try things on, in the foreground, governed from standard input in one language; and the
 //! measurement of real ones.
 
+mod agenda;
+mod govern;
 mod link;
 mod orders;
+mod record;
 mod relay;
+mod schedule;
 mod search;
 mod shape;
 mod simhadr;
@@ -12,9 +16,9 @@ mod stopping;
 mod wan;
 
 pub(crate) use link::run as link;
+pub(crate) use record::{answer, record};
 pub(crate) use relay::run as relay;
 pub(crate) use search::run as search;
-pub(crate) use shape::Shape;
 pub(crate) use simhadr::run as simhadr;
 pub(crate) use wan::run as wan;
 
