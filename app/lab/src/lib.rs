@@ -31,6 +31,7 @@ pub mod simhadr;
 mod socket;
 mod standby;
 mod store;
+pub mod strangers;
 mod watch;
 mod wire;
 

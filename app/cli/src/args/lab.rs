@@ -229,7 +229,7 @@ pub struct Record {
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10ms")]
     pub probe: Duration,
     /// Measure the rate so often, by bursts of at most 720 kB; in between it holds.
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s")]
     pub rate_every: Duration,
     /// Send no bursts: the file tells no rates, and its replay has no limit.
     #[arg(long, conflicts_with = "rate_every")]

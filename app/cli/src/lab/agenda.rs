@@ -3,6 +3,7 @@
 
 use super::orders::Order;
 use super::schedule::{self, MOST_LINE, MOST_LINES, Obeys};
+use super::seconds;
 use super::shape::Change;
 use crate::args::Course;
 use anyhow::{Context, Result, anyhow, bail};
@@ -128,9 +129,9 @@ impl Agenda {
         }
         self.first = weather.rows().first().map(|row| Change::Weather(*row));
         self.plans.push(format!(
-            "weather {shown}: {} rows, {:?}, {}",
+            "weather {shown}: {} rows, {}, {}",
             weather.rows().len(),
-            weather.lasts(),
+            seconds(weather.lasts()),
             if repeat { "again and again" } else { "once" }
         ));
         self.tracks.push(Track::weather(&weather, repeat));
@@ -140,7 +141,7 @@ impl Agenda {
     fn add(&mut self, name: &str, track: Track) {
         let again = track
             .period
-            .map_or_else(|| "once".to_owned(), |every| format!("again every {every:?}"));
+            .map_or_else(|| "once".to_owned(), |every| format!("again every {}", seconds(every)));
         self.plans.push(format!("{name}: {} orders, {again}", track.entries.len()));
         self.tracks.push(track);
     }

@@ -3,8 +3,8 @@
 
 use super::agenda::Agenda;
 use super::orders::{Order, parse};
-use super::say;
 use super::schedule::Obeys;
+use super::{say, seconds};
 use crate::signals::Signals;
 use anyhow::Result;
 use std::io::{self, BufRead};
@@ -79,9 +79,10 @@ pub(super) fn govern<L: Governed>(line: &mut L, ear: &Ear, mut agenda: Agenda) -
     loop {
         while let Some((at, entry)) = agenda.due(begun.elapsed()) {
             if entry.order == Order::Quit {
-                return say(&format!("at {at:?}, quit")).map_err(Into::into);
+                return say(&format!("at {}, quit", seconds(at))).map_err(Into::into);
             }
-            say(&format!("at {at:?}, {}: {}", entry.said, answer(line, entry.order)?))?;
+            let answer = answer(line, entry.order)?;
+            say(&format!("at {}, {}: {answer}", seconds(at), entry.said))?;
         }
         let until = agenda.next_at().and_then(|at| begun.checked_add(at));
         let said = match ear.hear(until) {

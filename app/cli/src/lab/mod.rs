@@ -23,10 +23,21 @@ pub(crate) use simhadr::run as simhadr;
 pub(crate) use wan::run as wan;
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 /// Says it at once: a program may be reading.
 fn say(line: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{line}")?;
     out.flush()
+}
+
+/// A moment in seconds, to the millisecond.
+fn seconds(span: Duration) -> String {
+    format!("{}s", (span.as_secs_f64() * 1e3).round() / 1e3)
+}
+
+/// A delay in milliseconds, to the microsecond.
+fn millis(span: Duration) -> String {
+    format!("{} ms", (span.as_secs_f64() * 1e6).round() / 1e3)
 }

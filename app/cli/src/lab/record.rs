@@ -2,9 +2,9 @@
 //! `helio lab record` and `helio lab answer`: what a real link is like, into a file.
 
 use super::link::tell;
-use super::say;
 use super::shape::{Change, Shape};
 use super::stopping::Stopping;
+use super::{say, seconds};
 use crate::args::{Answer, Record};
 use anyhow::{Context, Result, bail};
 use helio_lab::{Asking, Listen, Stage, run_answer, run_record};
@@ -53,21 +53,22 @@ pub(crate) fn record(it: Record) -> Result<ExitCode> {
         let way = WayWeather::default();
         let mut shape = Shape { rtt: Duration::ZERO, there: way, back: way, queue: None };
         shape.change(Change::Weather(*row));
-        say(&format!("at {:.1}s: {shape}", row.at.as_secs_f64()))
+        say(&format!("at {}: {shape}", seconds(row.at)))
     });
     // What was recorded before it broke off is whole, too.
     let Some(mut file) = file else {
         lasts?;
         bail!("interrupted before anything was recorded");
     };
-    let until = *lasts.as_ref().unwrap_or(&(last + it.every));
+    // A signal may come at once behind the beginning of a row.
+    let least = last + Duration::from_millis(1);
+    let until = lasts.as_ref().map_or(least, |lasts| least.max(*lasts));
     let end = writer.end(until);
     let written = file.write_all(end.as_bytes()).and_then(|()| file.sync_all());
     written.with_context(|| format!("cannot write {shown}"))?;
     lasts?;
-    say(&format!(
-        "{shown}: {rows} rows, {until:.1?}; to replay it: helio lab wan --weather {shown}"
-    ))?;
+    let long = seconds(until);
+    say(&format!("{shown}: {rows} rows, {long}; to replay it: helio lab wan --weather {shown}"))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a line is like, each way.
 
+use super::millis;
 use crate::args;
 use helio_netmodel::{Ppm, Preset, Profile, WayWeather, WeatherRow};
 use helio_units::{Bytes, Rate};
@@ -82,7 +83,7 @@ impl From<args::Line> for Shape {
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [there, back] = self.profiles();
-        write!(f, "round trip {} ms, ", self.rtt.as_secs_f64() * 1e3)?;
+        write!(f, "round trip {}, ", millis(self.rtt))?;
         if self.there == self.back {
             return way(f, &there, " each way");
         }
@@ -99,7 +100,7 @@ fn way(f: &mut fmt::Formatter<'_>, way: &Profile, each: &str) -> fmt::Result {
         None => f.write_str("no limit to the rate")?,
     }
     if !way.jitter.is_zero() {
-        write!(f, ", up to {} ms of jitter{each}", way.jitter.as_secs_f64() * 1e3)?;
+        write!(f, ", up to {} of jitter{each}", millis(way.jitter))?;
     }
     match way.loss {
         Ppm::NONE => {}

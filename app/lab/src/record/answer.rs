@@ -76,7 +76,10 @@ struct Session {
     top: u32,
     /// and the others.
     came: Arrivals,
+    /// What comes of the last burst,
     meter: BurstMeter,
+    /// and how many it has.
+    burst: u32,
     /// When a burst was sent last.
     sent: Option<Instant>,
 }
@@ -107,6 +110,11 @@ impl Answerer {
             }
             return;
         }
+        if heard.kind == Kind::Bye {
+            let ours = |session: &Session| (session.peer, session.run) == (from, heard.run);
+            self.session.take_if(|session| ours(session));
+            return;
+        }
         if !self.admits(stage, from, heard.run, now) {
             self.post.send(Datagram { kind: Kind::Busy, ..answer }, from);
             return;
@@ -124,10 +132,11 @@ impl Answerer {
                 if session.meter.id != heard.first {
                     session.meter = BurstMeter::new(heard.first);
                 }
+                session.burst = heard.second as u32;
                 session.meter.heard(heard.number, now);
             }
             Kind::Ask if session.meter.id == heard.first => {
-                let (number, second) = (session.meter.pairs, session.meter.nanos);
+                let (number, second) = session.meter.served(session.burst);
                 let kind = Kind::Told;
                 let first = heard.first;
                 self.post.send(Datagram { kind, number, first, second, ..answer }, from);
@@ -137,7 +146,6 @@ impl Answerer {
                 self.post.burst(Datagram { kind: Kind::Burst, first, second, ..answer }, from);
                 session.sent = Some(Instant::now());
             }
-            Kind::Bye => self.session = None,
             _ => {}
         }
     }
@@ -156,8 +164,9 @@ impl Answerer {
             return false;
         }
         (stage.watch)(&Event::Connected(peer));
-        let (top, came, meter) = (0, Arrivals::default(), BurstMeter::default());
-        self.session = Some(Session { peer, run, heard: now, top, came, meter, sent: None });
+        let (came, meter) = (Arrivals::default(), BurstMeter::default());
+        self.session =
+            Some(Session { peer, run, heard: now, top: 0, came, meter, burst: 0, sent: None });
         self.busy = None;
         true
     }

@@ -24,13 +24,13 @@ const BACK: usize = 1;
 const BATCH: usize = 1024;
 /// How often the other end is called.
 const CALL: Duration = Duration::from_millis(200);
-/// How often it is asked again for what did not come.
-const AGAIN: Duration = Duration::from_millis(500);
+/// It is asked again for what did not come after two round trips and this: twice what a burst takes.
+const AGAIN: Duration = Duration::from_millis(100);
 /// A burst is over when nothing came for so long.
 const TAIL: Duration = Duration::from_millis(200);
-/// The bursts a rate is the middle of, and the most that are sent for it, since the first ones only find their size.
-const BURSTS: usize = 3;
-const MOST_BURSTS: usize = 8;
+/// The bursts a rate is taken of, and the most that are sent for it, since the first ones only find their size.
+const BURSTS: usize = 5;
+const MOST_BURSTS: usize = 10;
 
 /// What is recorded.
 #[derive(Clone, Copy, Debug)]
@@ -127,7 +127,7 @@ struct Asker<'s> {
     number: u32,
     /// The bursts back, as they come.
     meter: BurstMeter,
-    /// What was told of a burst there: which, pairs, nanoseconds.
+    /// What was told of a burst there: which, how many were served, in how many nanoseconds.
     told: Option<(u64, u32, u64)>,
     burst: u64,
     /// Datagrams of the next burst, there and back.
@@ -332,9 +332,14 @@ impl<'s> Asker<'s> {
             if !waited && !complete {
                 break;
             }
+            // A signal came before its first probe.
+            let empty = phase.probes.is_empty();
             let row = row(phase, self.round_trip);
             self.round_trip = row.round_trip;
             self.phases.pop_front();
+            if empty {
+                continue;
+            }
             let failed = LabError::system("write what was recorded", "look at the file's disk");
             each(&row).map_err(failed)?;
         }
@@ -366,20 +371,26 @@ impl<'s> Asker<'s> {
         for bursts in 1..=MOST_BURSTS {
             let count = self.counts[way];
             let told = if way == THERE { self.there(count)? } else { self.back(count)? };
-            let Some((pairs, nanos)) = told else {
+            let Some((served, nanos)) = told else {
                 // It may be too much for a line that has become slow.
                 self.counts[way] = (count / 8).max(LEAST_BURST);
                 return Ok(None);
             };
-            self.counts[way] = next_burst(count, pairs, nanos);
+            self.counts[way] = next_burst(count, served, nanos);
             let fits = self.counts[way] == count || bursts + BURSTS > MOST_BURSTS;
-            rates.extend(rate(count, pairs, nanos, BURST as u64 + header).filter(|_| fits));
+            rates.extend(rate(count, served, nanos, BURST as u64 + header).filter(|_| fits));
             if rates.len() == BURSTS {
                 break;
             }
         }
         rates.sort_unstable();
-        Ok(rates.get(rates.len() / 2).copied())
+        // What holds up sender or packets makes a burst slower; the fastest may be one whose listener woke late.
+        Ok(rates.get(rates.len().saturating_sub(2)).copied())
+    }
+
+    /// When to ask again.
+    fn again(&self) -> Instant {
+        Instant::now() + 2 * self.round_trip + AGAIN
     }
 
     /// Sends a burst; what the other end saw of it.
@@ -393,9 +404,9 @@ impl<'s> Asker<'s> {
         while Instant::now() < deadline && !self.stage.stopped() {
             self.send(Datagram { first, ..Datagram::new(Kind::Ask, 0, 0) });
             let told = |end: &Self| end.told.filter(|(id, ..)| *id == first);
-            self.listen((Instant::now() + AGAIN).min(deadline), |end| told(end).is_some())?;
-            if let Some((_, pairs, nanos)) = told(self) {
-                return Ok(Some((pairs, nanos)));
+            self.listen(self.again().min(deadline), |end| told(end).is_some())?;
+            if let Some((_, served, nanos)) = told(self) {
+                return Ok(Some((served, nanos)));
             }
         }
         Ok(None)
@@ -407,21 +418,26 @@ impl<'s> Asker<'s> {
         self.meter = BurstMeter::new(self.burst);
         let (first, second) = (self.burst, u64::from(count));
         let deadline = Instant::now() + GRACE;
-        while Instant::now() < deadline && self.meter.last.is_none() && !self.stage.stopped() {
+        while Instant::now() < deadline && self.meter.last().is_none() && !self.stage.stopped() {
             self.send(Datagram { first, second, ..Datagram::new(Kind::Want, 0, 0) });
-            self.listen((Instant::now() + AGAIN).min(deadline), |end| end.meter.last.is_some())?;
+            self.listen(self.again().min(deadline), |end| end.meter.last().is_some())?;
         }
-        while let Some((number, at)) = self.meter.last {
+        while let Some((number, at)) = self.meter.last() {
             let over = number + 1 >= count || at.elapsed() >= TAIL || Instant::now() >= deadline;
             if over || self.stage.stopped() {
-                return Ok(Some((self.meter.pairs, self.meter.nanos)));
+                return Ok(Some(self.meter.served(count)));
             }
             self.listen((at + TAIL).min(deadline), |end| {
-                end.meter.last.is_some_and(|(number, _)| number + 1 >= count)
+                end.meter.last().is_some_and(|(number, _)| number + 1 >= count)
             })?;
         }
         Ok(None)
     }
+}
+
+/// As exactly as it means something.
+fn micros(span: Duration) -> Duration {
+    Duration::from_micros(u64::try_from(span.as_micros()).unwrap_or(u64::MAX))
 }
 
 /// What a row's probes come to; where none came back, the last round trip stands.
@@ -434,7 +450,7 @@ fn row(phase: &Phase, before: Duration) -> WeatherRow {
     let times = there.least_and_jitter().zip(back.least_and_jitter());
     let (round_trip, jitters) = times.map_or((before, [Duration::ZERO; 2]), |(there, back)| {
         let sum = there.0.wrapping_add(back.0).max(0).unsigned_abs();
-        (Duration::from_nanos(sum).min(Weather::MOST_DELAY), [there.1, back.1])
+        (Duration::from_nanos(sum).min(Weather::MOST_DELAY), [there.1, back.1].map(micros))
     });
     let count = |what: fn(&&Probe) -> bool| phase.probes.iter().filter(what).count();
     let (sent, came, heard) = (phase.probes.len(), count(|p| p.came), count(|p| p.back));
@@ -445,8 +461,8 @@ fn row(phase: &Phase, before: Duration) -> WeatherRow {
     // Where nothing came, nothing is known of the way back: it is taken to be the same.
     let loss_back = if came == 0 { lost(sent, 0) } else { lost(came, heard) };
     WeatherRow {
-        at: phase.at,
-        round_trip,
+        at: Duration::from_millis(u64::try_from(phase.at.as_millis()).unwrap_or(u64::MAX)),
+        round_trip: micros(round_trip),
         there: way(THERE, lost(sent, came)),
         back: way(BACK, loss_back),
     }

@@ -5,37 +5,59 @@ use super::wire::MOST_BURST;
 use helio_netmodel::{Ppm, Weather};
 use std::time::{Duration, Instant};
 
-/// A burst takes about so long on the line: enough for the clocks of both hosts, little for whoever else is there.
-const AIM: u64 = 30_000_000;
+/// A burst takes about so long on the line: enough for jitter and hosts that are busy, little for whoever else is there.
+const AIM: u64 = 50_000_000;
 /// The fewest datagrams in a burst, and what the first one has.
 pub(crate) const LEAST_BURST: u32 = 8;
 
 /// What comes of a burst where it arrives.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct BurstMeter {
     /// Which burst.
     pub(crate) id: u64,
-    /// The last that came, and when.
-    pub(crate) last: Option<(u32, Instant)>,
-    /// How many followed each other,
-    pub(crate) pairs: u32,
-    /// and the time between those, in nanoseconds.
-    pub(crate) nanos: u64,
+    /// Which of it came, in their order, and when.
+    came: Vec<(u32, Instant)>,
 }
 
 impl BurstMeter {
     pub(crate) fn new(id: u64) -> Self {
-        Self { id, ..Self::default() }
+        Self { id, came: Vec::new() }
     }
 
-    /// One came. Where one between two was lost, at a queue or on the way, their time says nothing.
+    /// One came.
     pub(crate) fn heard(&mut self, number: u32, now: Instant) {
-        if let Some((_, before)) = self.last.filter(|(last, _)| last.checked_add(1) == Some(number))
-        {
-            self.pairs = self.pairs.saturating_add(1);
-            self.nanos = self.nanos.saturating_add(nanos(now.duration_since(before)));
+        let next = self.came.last().is_none_or(|(last, _)| *last < number);
+        if next && number < MOST_BURST {
+            self.came.push((number, now));
         }
-        self.last = Some((number, now));
+    }
+
+    /// The last that came, and when.
+    pub(crate) fn last(&self) -> Option<(u32, Instant)> {
+        self.came.last().copied()
+    }
+
+    /// How many datagrams of `count` the line served between the first and the last, and in how many nanoseconds. Those
+    /// that were lost on the way took their time on the line, those that found a full queue did not: the time between
+    /// their neighbours tells. The first quarter does not count: who waits for it wakes late, and on a line that keeps
+    /// order a late one holds up the others, which only evens out after a while.
+    pub(crate) fn served(&self, count: u32) -> (u32, u64) {
+        let gaps = |(one, other): (&(u32, Instant), &(u32, Instant))| {
+            (other.0 - one.0, nanos(other.1.duration_since(one.1)))
+        };
+        let settled = self.came.partition_point(|(number, _)| *number < count / 4);
+        let came = &self.came[settled..];
+        let gaps: Vec<(u32, u64)> = came.iter().zip(came.iter().skip(1)).map(gaps).collect();
+        let pairs = gaps.iter().filter(|(ahead, _)| *ahead == 1);
+        let (pairs, between) = pairs.fold((0, 0), |(n, sum), (_, gap)| (n + 1, sum + gap));
+        let Some(each) = u64::checked_div(between, pairs).filter(|each| *each > 0) else {
+            return (0, 0);
+        };
+        let served = |&(ahead, gap): &(u32, u64)| {
+            let fit = (gap + each / 2) / each;
+            u32::try_from(fit).unwrap_or(ahead).clamp(1, ahead)
+        };
+        (gaps.iter().map(served).sum(), gaps.iter().map(|(_, gap)| gap).sum())
     }
 }
 
@@ -44,9 +66,9 @@ pub(crate) fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// How many datagrams the next burst has, after one of `count` of which so many pairs took so long.
-pub(crate) fn next_burst(count: u32, pairs: u32, nanos: u64) -> u32 {
-    let each = (nanos / u64::from(pairs.max(1))).max(1);
+/// How many datagrams the next burst has, after one of `count` of which so many were served in so long.
+pub(crate) fn next_burst(count: u32, served: u32, nanos: u64) -> u32 {
+    let each = (nanos / u64::from(served.max(1))).max(1);
     if (AIM / 2..=AIM * 2).contains(&each.saturating_mul(count.into())) {
         return count;
     }
@@ -55,10 +77,10 @@ pub(crate) fn next_burst(count: u32, pairs: u32, nanos: u64) -> u32 {
     u32::try_from(fits).unwrap_or(MOST_BURST).min(count.saturating_mul(8))
 }
 
-/// What pairs of datagrams of so many bytes say of the rate, in bytes per second; none where they are too few.
-pub(crate) fn rate(count: u32, pairs: u32, nanos: u64, size: u64) -> Option<u64> {
-    let enough = pairs >= (count / 4).max(4);
-    let bytes = u128::from(pairs) * u128::from(size) * 1_000_000_000;
+/// What datagrams of so many bytes say of the rate, in bytes per second; none where they are too few.
+pub(crate) fn rate(count: u32, served: u32, nanos: u64, size: u64) -> Option<u64> {
+    let enough = served >= (count / 8).max(3);
+    let bytes = u128::from(served) * u128::from(size) * 1_000_000_000;
     // A clock that stood still tells nothing.
     let rate = (enough && nanos > 0).then(|| bytes / u128::from(nanos))?;
     u64::try_from(rate).ok().filter(|rate| *rate > 0)
@@ -105,18 +127,27 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_told_by_those_that_follow_each_other() {
+    fn what_was_lost_on_the_way_took_its_time_and_what_found_a_full_queue_did_not() {
         let begun = Instant::now();
         let mut meter = BurstMeter::new(1);
-        // A millisecond each; 3 was lost on the way and 6 to 8 never got into the queue.
-        for (number, at) in [(0, 0), (1, 1), (2, 2), (4, 4), (5, 5), (9, 6), (10, 7)] {
+        // A millisecond each; 3 was lost on the way and 6 to 8 never got into the queue; the first woke somebody late.
+        for (number, at) in
+            [(0, 9), (1, 10), (2, 11), (4, 13), (5, 14), (9, 15), (10, 16), (10, 17)]
+        {
             meter.heard(number, begun + millis(at));
         }
-        assert_eq!((meter.pairs, meter.nanos), (4, 4_000_000));
-        assert_eq!(rate(11, meter.pairs, meter.nanos, 1400), Some(1_400_000));
-        assert_eq!(rate(11, 3, 3_000_000, 1400), None, "too few");
-        assert_eq!(rate(20, 4, 4_000_000, 1400), None, "most are missing");
+        assert_eq!(meter.last(), Some((10, begun + millis(16))), "one that comes twice came once");
+        assert_eq!(meter.served(0), (7, 7_000_000));
+        assert_eq!(meter.served(8), (5, 5_000_000), "behind the first quarter");
+        assert_eq!(rate(11, 7, 7_000_000, 1400), Some(1_400_000));
+        assert_eq!(rate(11, 2, 3_000_000, 1400), None, "too few");
+        assert_eq!(rate(40, 4, 4_000_000, 1400), None, "most are missing");
         assert_eq!(rate(8, 7, 0, 1400), None);
+        let mut apart = BurstMeter::new(2);
+        [0, 2, 4].iter().for_each(|number| apart.heard(*number, begun));
+        assert_eq!((apart.served(5), BurstMeter::default().served(8)), ((0, 0), (0, 0)));
+        (0..2 * MOST_BURST).for_each(|number| apart.heard(number, begun));
+        assert!(apart.came.len() <= MOST_BURST as usize, "it is bounded");
     }
 
     #[test]
@@ -129,8 +160,8 @@ mod tests {
         assert_eq!(next_burst(512, 30, 30 * 7_254_000), 8);
         assert_eq!(next_burst(8, 7, 7 * 7_254_000), 8);
         // 20 Mbit/s: 0.56 ms each, and then it stays.
-        assert_eq!(next_burst(8, 7, 7 * 560_000), 54);
-        assert_eq!(next_burst(54, 53, 53 * 560_000), 54);
+        assert_eq!(next_burst(8, 7, 7 * 560_000), 64);
+        assert_eq!(next_burst(64, 63, 63 * 560_000), 64);
         assert_eq!(next_burst(8, 0, 0), 64, "nothing known");
     }
 

@@ -25,7 +25,7 @@
 //! | 5 | answerer | *echo*, the answer to it | the same | when the probe came | the highest number that came; map: which of the 256 up to there came, the highest in bit 0 |
 //! | 6 | both | *burst* | place in it, from 0 | which burst | datagrams in it |
 //! | 7 | asker | *ask*: what came of a burst | | which burst | |
-//! | 8 | answerer | *told*, the answer to it | pairs | which burst | nanoseconds of all pairs |
+//! | 8 | answerer | *told*, the answer to it | datagrams that the line served | which burst | nanoseconds that took |
 //! | 9 | asker | *want*: send a burst | | which burst | datagrams in it |
 //! | 10 | asker | *bye*: nothing more comes | | | |
 //!
@@ -107,6 +107,13 @@ impl Datagram {
         let words = words.iter().chain(&self.map.0);
         words.enumerate().for_each(|(n, word)| put(&mut bytes, 16 + 8 * n, word.to_le_bytes()));
         seal(bytes)
+    }
+
+    /// All of it, as long as it is on its way.
+    pub(crate) fn packed(&self) -> Vec<u8> {
+        let mut bytes = self.encode().to_vec();
+        bytes.resize(if self.kind == Kind::Burst { BURST } else { SMALL }, 0);
+        bytes
     }
 
     /// What a datagram says, however long it is.
@@ -198,10 +205,7 @@ mod tests {
                 map,
                 ..Datagram::new(kind, 1, 2)
             };
-            let mut bytes = datagram.encode().to_vec();
-            if kind == Kind::Burst {
-                bytes.resize(BURST, 0);
-            }
+            let mut bytes = datagram.packed();
             assert_eq!(Datagram::decode(&bytes), Ok(datagram));
             for at in 0..SMALL {
                 let mut damaged = bytes.clone();
