@@ -3,7 +3,7 @@
 //! address.
 
 use super::meter::BurstMeter;
-use super::socket::Post;
+use super::socket::{Post, When};
 use super::wire::{Arrivals, Datagram, Kind};
 use crate::error::LabError;
 use crate::meet::Stage;
@@ -46,11 +46,11 @@ pub fn run_answer(listen: Listen, stage: &Stage<'_>) -> Result<(), LabError> {
     let mut end = Answerer { post, secret: RandomState::new(), session: None, busy: None };
     while !stage.stopped() {
         for _ in 0..BATCH {
-            let Some((from, now, heard)) = end.post.take() else { break };
+            let Some((from, when, heard)) = end.post.take() else { break };
             let known =
                 listen.remote.is_none_or(|ip| ip.to_canonical() == from.ip().to_canonical());
             if known {
-                end.hear(stage, from, now, heard);
+                end.hear(stage, from, when, heard);
             }
         }
         end.post.wait_in(SLICE);
@@ -89,9 +89,10 @@ impl Answerer {
         &mut self,
         stage: &Stage<'_>,
         from: SocketAddr,
-        now: Instant,
+        when: When,
         heard: Result<Datagram, WireError>,
     ) {
+        let now = when.at;
         let heard = match heard {
             Ok(heard) => heard,
             // Another version of us may ask: it is to know which this is.
@@ -133,7 +134,7 @@ impl Answerer {
                     session.meter = BurstMeter::new(heard.first);
                 }
                 session.burst = heard.second as u32;
-                session.meter.heard(heard.number, now);
+                session.meter.heard(heard.number, when);
             }
             Kind::Ask if session.meter.id == heard.first => {
                 let (number, second) = session.meter.served(session.burst);

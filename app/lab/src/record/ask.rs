@@ -3,7 +3,7 @@
 
 use super::GRACE;
 use super::meter::{BurstMeter, LEAST_BURST, Times, lost, next_burst, rate};
-use super::socket::Post;
+use super::socket::{Post, When};
 use super::wire::{BURST, Datagram, Kind};
 use crate::error::LabError;
 use crate::meet::Stage;
@@ -28,7 +28,7 @@ const CALL: Duration = Duration::from_millis(200);
 const AGAIN: Duration = Duration::from_millis(100);
 /// A burst is over when nothing came for so long.
 const TAIL: Duration = Duration::from_millis(200);
-/// The bursts a rate is taken of, and the most that are sent for it, since the first ones only find their size.
+/// The bursts a rate is the middle of, and the most that are sent for it, since the first ones only find their size.
 const BURSTS: usize = 5;
 const MOST_BURSTS: usize = 10;
 
@@ -197,11 +197,11 @@ impl<'s> Asker<'s> {
     fn listen(&mut self, until: Instant, enough: impl Fn(&Self) -> bool) -> Result<(), LabError> {
         loop {
             for _ in 0..BATCH {
-                let Some((from, now, heard)) = self.post.take() else { break };
+                let Some((from, when, heard)) = self.post.take() else { break };
                 if from.ip().to_canonical() == self.asking.remote.ip().to_canonical()
                     && from.port() == self.asking.remote.port()
                 {
-                    self.hear(now, heard);
+                    self.hear(when, heard);
                 }
             }
             if let Some(why) = self.failure.take() {
@@ -215,7 +215,7 @@ impl<'s> Asker<'s> {
         }
     }
 
-    fn hear(&mut self, now: Instant, heard: Result<Datagram, WireError>) {
+    fn hear(&mut self, when: When, heard: Result<Datagram, WireError>) {
         let peer = self.asking.remote;
         let heard = match heard {
             Ok(heard) => heard,
@@ -232,9 +232,9 @@ impl<'s> Asker<'s> {
             Kind::Welcome => self.welcome(heard.token),
             _ if heard.token != self.token => {}
             Kind::Busy => self.failure = Some(LabError::Busy { peer }),
-            Kind::Echo => self.echo(now, &heard),
+            Kind::Echo => self.echo(when.at, &heard),
             Kind::Told => self.told = Some((heard.first, heard.number, heard.second)),
-            Kind::Burst if heard.first == self.meter.id => self.meter.heard(heard.number, now),
+            Kind::Burst if heard.first == self.meter.id => self.meter.heard(heard.number, when),
             _ => {}
         }
     }
@@ -376,6 +376,9 @@ impl<'s> Asker<'s> {
                 self.counts[way] = (count / 8).max(LEAST_BURST);
                 return Ok(None);
             };
+            if served == 0 {
+                continue;
+            }
             self.counts[way] = next_burst(count, served, nanos);
             let fits = self.counts[way] == count || bursts + BURSTS > MOST_BURSTS;
             rates.extend(rate(count, served, nanos, BURST as u64 + header).filter(|_| fits));
@@ -384,8 +387,7 @@ impl<'s> Asker<'s> {
             }
         }
         rates.sort_unstable();
-        // What holds up sender or packets makes a burst slower; the fastest may be one whose listener woke late.
-        Ok(rates.get(rates.len().saturating_sub(2)).copied())
+        Ok(rates.get(rates.len() / 2).copied())
     }
 
     /// When to ask again.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The arithmetic of a recording: what bursts say of a rate, and probes of everything else.
 
+use super::socket::When;
 use super::wire::MOST_BURST;
 use helio_netmodel::{Ppm, Weather};
 use std::time::{Duration, Instant};
@@ -10,13 +11,16 @@ const AIM: u64 = 50_000_000;
 /// The fewest datagrams in a burst, and what the first one has.
 pub(crate) const LEAST_BURST: u32 = 8;
 
+/// So often nothing was there yet in the course of a burst that tells something.
+const LEAST_WAITS: usize = 3;
+
 /// What comes of a burst where it arrives.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BurstMeter {
     /// Which burst.
     pub(crate) id: u64,
     /// Which of it came, in their order, and when.
-    came: Vec<(u32, Instant)>,
+    came: Vec<(u32, When)>,
 }
 
 impl BurstMeter {
@@ -25,28 +29,32 @@ impl BurstMeter {
     }
 
     /// One came.
-    pub(crate) fn heard(&mut self, number: u32, now: Instant) {
+    pub(crate) fn heard(&mut self, number: u32, when: When) {
         let next = self.came.last().is_none_or(|(last, _)| *last < number);
         if next && number < MOST_BURST {
-            self.came.push((number, now));
+            self.came.push((number, when));
         }
     }
 
     /// The last that came, and when.
     pub(crate) fn last(&self) -> Option<(u32, Instant)> {
-        self.came.last().copied()
+        self.came.last().map(|(number, when)| (*number, when.at))
     }
 
     /// How many datagrams of `count` the line served between the first and the last, and in how many nanoseconds. Those
     /// that were lost on the way took their time on the line, those that found a full queue did not: the time between
     /// their neighbours tells. The first quarter does not count: who waits for it wakes late, and on a line that keeps
-    /// order a late one holds up the others, which only evens out after a while.
+    /// order a late one holds up the others, which only evens out after a while. Nothing is told where this end was
+    /// away meanwhile: how fast it took what had come is not how fast that came.
     pub(crate) fn served(&self, count: u32) -> (u32, u64) {
-        let gaps = |(one, other): (&(u32, Instant), &(u32, Instant))| {
-            (other.0 - one.0, nanos(other.1.duration_since(one.1)))
+        let gaps = |(one, other): (&(u32, When), &(u32, When))| {
+            (other.0 - one.0, nanos(other.1.at.duration_since(one.1.at)))
         };
         let settled = self.came.partition_point(|(number, _)| *number < count / 4);
         let came = &self.came[settled..];
+        if came.iter().filter(|(_, when)| when.waited_for).count() < LEAST_WAITS {
+            return (0, 0);
+        }
         let gaps: Vec<(u32, u64)> = came.iter().zip(came.iter().skip(1)).map(gaps).collect();
         let pairs = gaps.iter().filter(|(ahead, _)| *ahead == 1);
         let (pairs, between) = pairs.fold((0, 0), |(n, sum), (_, gap)| (n + 1, sum + gap));
@@ -134,7 +142,7 @@ mod tests {
         for (number, at) in
             [(0, 9), (1, 10), (2, 11), (4, 13), (5, 14), (9, 15), (10, 16), (10, 17)]
         {
-            meter.heard(number, begun + millis(at));
+            meter.heard(number, When { at: begun + millis(at), waited_for: true });
         }
         assert_eq!(meter.last(), Some((10, begun + millis(16))), "one that comes twice came once");
         assert_eq!(meter.served(0), (7, 7_000_000));
@@ -144,10 +152,17 @@ mod tests {
         assert_eq!(rate(40, 4, 4_000_000, 1400), None, "most are missing");
         assert_eq!(rate(8, 7, 0, 1400), None);
         let mut apart = BurstMeter::new(2);
-        [0, 2, 4].iter().for_each(|number| apart.heard(*number, begun));
+        let now = When { at: begun, waited_for: true };
+        [0, 2, 4].iter().for_each(|number| apart.heard(*number, now));
         assert_eq!((apart.served(5), BurstMeter::default().served(8)), ((0, 0), (0, 0)));
-        (0..2 * MOST_BURST).for_each(|number| apart.heard(number, begun));
+        (0..2 * MOST_BURST).for_each(|number| apart.heard(number, now));
         assert!(apart.came.len() <= MOST_BURST as usize, "it is bounded");
+        let mut away = BurstMeter::new(3);
+        for number in 0..64_u32 {
+            let at = begun + Duration::from_micros(number.into());
+            away.heard(number, When { at, waited_for: number < 17 });
+        }
+        assert_eq!(away.served(64), (0, 0), "all of it was there when this end looked");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::pause::timespec;
 use crate::wire::WireError;
 use rustix::event::{PollFd, PollFlags, poll};
 use socket2::SockRef;
+use std::cell::Cell;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -16,11 +17,24 @@ const BUFFER: usize = 4 << 20;
 /// How long a burst may wait for the host's own queue.
 const SENDING: Duration = Duration::from_secs(1);
 
+/// When a datagram was taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct When {
+    pub(crate) at: Instant,
+    /// Nothing was there before: it came now, and not while this end did something else.
+    pub(crate) waited_for: bool,
+}
+
+/// From whom, when, and what it says.
+pub(crate) type Taken = (SocketAddr, When, Result<Datagram, WireError>);
+
 /// A socket for datagrams. Those that cannot be sent are lost, as on the way.
 #[derive(Debug)]
 pub(crate) struct Post {
     socket: UdpSocket,
     begun: Instant,
+    /// Nothing was there at the last look.
+    empty: Cell<bool>,
 }
 
 impl Post {
@@ -36,7 +50,7 @@ impl Post {
             socket.set_nonblocking(true)?;
             Ok(socket)
         });
-        Ok(Self { socket: made.map_err(failed)?, begun: Instant::now() })
+        Ok(Self { socket: made.map_err(failed)?, begun: Instant::now(), empty: Cell::new(true) })
     }
 
     pub(crate) fn local(&self) -> Option<SocketAddr> {
@@ -73,12 +87,16 @@ impl Post {
     }
 
     /// What came, from whom and when; none while nothing is there. What says nothing of ours is told as that.
-    pub(crate) fn take(&self) -> Option<(SocketAddr, Instant, Result<Datagram, WireError>)> {
+    pub(crate) fn take(&self) -> Option<Taken> {
         // One more, or a datagram too long would look like one that fits.
         let mut bytes = [0; BURST + 1];
         // An error is of one that was sent before: nothing came.
-        let (length, from) = self.socket.recv_from(&mut bytes).ok()?;
-        Some((from, Instant::now(), Datagram::decode(&bytes[..length])))
+        let Ok((length, from)) = self.socket.recv_from(&mut bytes) else {
+            self.empty.set(true);
+            return None;
+        };
+        let when = When { at: Instant::now(), waited_for: self.empty.replace(false) };
+        Some((from, when, Datagram::decode(&bytes[..length])))
     }
 
     /// Waits until something came, or for so long.
