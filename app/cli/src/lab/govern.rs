@@ -8,7 +8,7 @@ use super::{say, seconds};
 use crate::signals::Signals;
 use anyhow::Result;
 use std::io::{self, BufRead};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Instant;
 
@@ -63,10 +63,8 @@ impl Ear {
     /// What is heard until then; nothing where that comes first.
     fn hear(&self, until: Option<Instant>) -> Option<Heard> {
         let Some(until) = until else { return self.heard.recv().ok() };
-        match self.heard.recv_timeout(until.saturating_duration_since(Instant::now())) {
-            Ok(heard) => Some(heard),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-        }
+        // The channel is held open: no word is that the time has come.
+        self.heard.recv_timeout(until.saturating_duration_since(Instant::now())).ok()
     }
 }
 

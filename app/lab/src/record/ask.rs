@@ -355,17 +355,17 @@ impl<'s> Asker<'s> {
             return Ok(());
         }
         for way in [THERE, BACK] {
-            match self.rate(way)? {
-                Some(rate) => self.rates[way] = Some(rate),
-                None => return Ok(()),
+            if !self.look_at_rate(way)? {
+                return Ok(());
             }
         }
         self.rated = Some(Instant::now());
         Ok(())
     }
 
-    /// The rate of a way; none where nothing is told in time, or a signal comes.
-    fn rate(&mut self, way: usize) -> Result<Option<u64>, LabError> {
+    /// Looks at the rate of a way; where bursts do not tell one, the last holds. False where nothing comes of a burst,
+    /// or a signal comes.
+    fn look_at_rate(&mut self, way: usize) -> Result<bool, LabError> {
         let header = if self.asking.remote.ip().to_canonical().is_ipv4() { 28 } else { 48 };
         let mut rates = Vec::new();
         for bursts in 1..=MOST_BURSTS {
@@ -374,7 +374,7 @@ impl<'s> Asker<'s> {
             let Some((served, nanos)) = told else {
                 // It may be too much for a line that has become slow.
                 self.counts[way] = (count / 8).max(LEAST_BURST);
-                return Ok(None);
+                return Ok(false);
             };
             if served == 0 {
                 continue;
@@ -387,7 +387,8 @@ impl<'s> Asker<'s> {
             }
         }
         rates.sort_unstable();
-        Ok(rates.get(rates.len() / 2).copied())
+        self.rates[way] = rates.get(rates.len() / 2).copied().or(self.rates[way]);
+        Ok(true)
     }
 
     /// When to ask again.

@@ -88,7 +88,7 @@ impl Figures {
                 round_trip: rows.iter().map(|row| row.round_trip).min().expect("a row"),
                 jitter: ways.iter().map(|way| way.jitter).min().expect("a row"),
                 loss: ways.iter().map(|way| way.loss.0).sum::<u32>() / ways.len() as u32,
-                rate: rates[rates.len() / 2],
+                rate: rates.get(rates.len() / 2).copied().unwrap_or(0),
             }
         })
     }
