@@ -4,20 +4,9 @@
 use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
-use helio_netmodel::{Ppm, Profile};
+use helio_netmodel::{Ppm, Preset, Profile};
 use helio_twin::{LinkModel, Transport};
 use helio_units::{Bytes, Rate, parse_bytes, parse_duration, parse_rate};
-
-/// Lines with a name: their rates in bits per second are those of the standards (DS1, DS3, IEEE 802.3u and z, OC-12),
-/// and Portland to San Francisco is the one measured in IBM's HADR tutorial, 4.8 MB/s at 32 ms.
-const NAMED: [(&str, u64, Option<Duration>); 6] = [
-    ("t1", 1_544_000 / 8, None),
-    ("t3", 44_736_000 / 8, None),
-    ("100baset", 100_000_000 / 8, None),
-    ("atm622", 622_080_000 / 8, None),
-    ("gigabit", 1_000_000_000 / 8, None),
-    ("portland", 4_800_000, Some(Duration::from_millis(32))),
-];
 
 /// A link to forecast for, the same both ways.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,10 +73,10 @@ impl FromStr for Link {
         };
         let mut told = false;
         for field in text.split(',') {
-            if let Some((_, rate, round_trip)) = NAMED.iter().find(|(name, ..)| *name == field) {
-                link.rate = Some(Rate(*rate));
-                told |= round_trip.is_some();
-                link.round_trip = round_trip.unwrap_or(link.round_trip);
+            if let Ok(preset) = field.parse::<Preset>() {
+                link.rate = Some(preset.rate);
+                told |= preset.round_trip.is_some();
+                link.round_trip = preset.round_trip.unwrap_or(link.round_trip);
                 continue;
             }
             let time = |text| parse_duration(text).map_err(|error| wrong(field, error.to_string()));
@@ -118,12 +107,11 @@ impl FromStr for Link {
                 }
                 ("relay", "") => link.relay = true,
                 _ => {
-                    let names: Vec<&str> = NAMED.iter().map(|(name, ..)| *name).collect();
                     return Err(wrong(
                         field,
                         format!(
                             "write rtt=, rate=, jitter=, loss=, queue= or relay, or one of {}",
-                            names.join(", ")
+                            Preset::names()
                         ),
                     ));
                 }

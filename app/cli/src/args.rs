@@ -13,12 +13,14 @@ mod adopt;
 mod advise;
 mod forecast;
 mod lab;
+mod line;
 mod plan;
 mod trace;
 pub use adopt::Adoption;
 pub use advise::Advise;
 pub use forecast::Forecast;
-pub use lab::{Common, Link, Meeting, Primary, Search, Standby, Trial};
+pub use lab::{Answer, Common, Link, Meeting, Primary, Record, Search, Standby, Trial};
+pub use line::{Course, Line, Relay, Wan};
 pub use plan::{Calculator, MarksPlan, PlanVerb, QueuePlan, Window};
 pub use trace::{Trace, TraceFormat};
 
@@ -567,17 +569,7 @@ pub enum Queue {
 #[derive(Debug, Subcommand)]
 pub enum Lab {
     /// Carry TCP connections through a slow link; reads commands (cut, heal, rtt, rate, stats, ...) on its input.
-    Relay {
-        /// Where to listen.
-        #[arg(long, value_name = "IP:PORT")]
-        listen: SocketAddr,
-        /// Where connections go.
-        #[arg(long, value_name = "IP:PORT")]
-        to: SocketAddr,
-        /// What the link is like.
-        #[command(flatten)]
-        line: Line,
-    },
+    Relay(Relay),
     /// Lay a line between two network namespaces, below TCP, so that windows, loss and congestion show; needs root.
     /// Reads commands (cut, heal, rtt, rate, loss, stats, ...) on its input.
     Wan(Wan),
@@ -589,47 +581,11 @@ pub enum Lab {
     },
     /// Find the socket buffer a link needs, by doubling it until throughput no longer improves.
     Search(Search),
-}
-
-/// What an emulated link is like.
-#[derive(Clone, Debug, Args)]
-pub struct Line {
-    /// Round trip.
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "0ms")]
-    pub rtt: Duration,
-    /// Rate each way; without it, no limit.
-    #[arg(long, value_name = "RATE", value_parser = rate)]
-    pub rate: Option<Rate>,
-    /// The most that is added to the delay, each way, by chance; order is kept.
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "0ms")]
-    pub jitter: Duration,
-    /// What waits at most for a limited rate, each way; without it, rate times round trip, at least 256 KiB.
-    #[arg(long, value_name = "SIZE", value_parser = bytes)]
-    pub queue: Option<Bytes>,
-}
-
-/// A line below TCP.
-#[derive(Clone, Debug, Args)]
-pub struct Wan {
-    /// What it is like.
-    #[command(flatten)]
-    pub line: Line,
-    /// Share of the packets that are lost, each way.
-    #[arg(long, value_name = "PERCENT", default_value = "0%")]
-    pub loss: helio_wan::Ppm,
-    /// Largest packet, in bytes.
-    #[arg(long, value_name = "BYTES", default_value_t = 1500,
-          value_parser = clap::value_parser!(u16).range(i64::from(helio_wan::Emulator::LEAST_MTU)..))]
-    pub mtu: u16,
-    /// Network namespace of the left end; without it, a new one.
-    #[arg(long, value_name = "NAME")]
-    pub left: Option<String>,
-    /// Network namespace of the right end; without it, a new one.
-    #[arg(long, value_name = "NAME")]
-    pub right: Option<String>,
-    /// Decides loss and jitter.
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
-    pub seed: u64,
+    /// Record what a real link is like over time: round trip, jitter, loss and rate, into a file that `relay` and `wan`
+    /// replay; at the other end runs `helio lab answer`.
+    Record(Record),
+    /// Answer `helio lab record` from another host, one recording after the other, until a signal.
+    Answer(Answer),
 }
 
 /// Shells that completions are made for.

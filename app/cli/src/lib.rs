@@ -122,10 +122,12 @@ fn of_key(verb: Key) -> Result<ExitCode> {
 
 fn of_lab(tool: Lab) -> Result<ExitCode> {
     match tool {
-        Lab::Relay { listen, to, line } => lab::relay(listen, to, line.into()),
+        Lab::Relay(relay) => lab::relay(relay),
         Lab::Wan(wan) => lab::wan(wan),
         Lab::Link { end } => lab::link(end),
         Lab::Search(search) => lab::search(search),
+        Lab::Record(record) => lab::record(record),
+        Lab::Answer(answer) => lab::answer(answer),
     }
 }
 

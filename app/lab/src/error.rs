@@ -86,6 +86,14 @@ pub enum LabError {
         /// How long it had.
         limit: Duration,
     },
+    /// The other end is busy.
+    #[error(
+        "{peer} is recording with somebody else; remedy: wait until that has ended, then try again"
+    )]
+    Busy {
+        /// Who.
+        peer: SocketAddr,
+    },
     /// What was asked for makes no sense.
     #[error("{0}")]
     Asked(String),

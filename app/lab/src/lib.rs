@@ -10,7 +10,9 @@
 //! ```
 //!
 //! Threads that block and deadlines in poll: what is measured is the link, and a runtime would stand in between.
-//! Absent on purpose: volumes, the engine, the link model.
+//! `record` is another measurement: what a link is like by itself, over time, as weather that can be replayed.
+//!
+//! Absent on purpose: volumes, the engine, and of the link model all but the weather it replays.
 
 mod channel;
 mod distribution;
@@ -21,6 +23,7 @@ mod outcome;
 mod pause;
 mod payload;
 mod primary;
+mod record;
 mod search;
 mod series;
 pub mod show;
@@ -28,6 +31,7 @@ pub mod simhadr;
 mod socket;
 mod standby;
 mod store;
+pub mod strangers;
 mod watch;
 mod wire;
 
@@ -38,10 +42,11 @@ pub use meet::{Keys, Place, Stage};
 pub use outcome::{Counts, End, Jitter, Latencies, Outcome, Told, Wire, per_second};
 pub use pause::Waking;
 pub use primary::{Job, MOST_STANDBYS, run_primary};
+pub use record::{Asking, GRACE, Listen, run_answer, run_record};
 pub use search::{Advice, SYSCTL_HEAD, Search, Step, follow, search};
 pub use series::{Point, Series};
 pub use socket::{Ask, Properties};
 pub use standby::{Duty, MOST_BUFFER, run_standby};
 pub use store::{Disk, DiskResult, DiskTest, Trial, test_disk};
 pub use watch::{Event, Watch};
-pub use wire::{Granted, Mode, WireError};
+pub use wire::{Granted, Mode, WireError, checksum};

@@ -92,7 +92,7 @@
 //! | 88 | 36 | 0 |
 //! | 124 | 4 | CRC-32C |
 
-use crc_fast::{CrcAlgorithm, checksum};
+use crc_fast::CrcAlgorithm;
 use std::time::Duration;
 
 const MAGIC: [u8; 8] = *b"HELIOLAB";
@@ -270,31 +270,36 @@ pub(crate) enum Frame {
     Report(Report),
 }
 
-fn seal<const N: usize>(mut bytes: [u8; N]) -> [u8; N] {
-    let crc = checksum(CrcAlgorithm::Crc32Iscsi, &bytes[..N - 4]) as u32;
+/// CRC-32C.
+#[must_use]
+pub fn checksum(bytes: &[u8]) -> u32 {
+    crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
+}
+
+pub(crate) fn seal<const N: usize>(mut bytes: [u8; N]) -> [u8; N] {
+    let crc = checksum(&bytes[..N - 4]);
     bytes[N - 4..].copy_from_slice(&crc.to_le_bytes());
     bytes
 }
 
-fn check(bytes: &[u8]) -> Result<(), WireError> {
+pub(crate) fn check(bytes: &[u8]) -> Result<(), WireError> {
     let (body, crc) = bytes.split_at(bytes.len() - 4);
-    let true_crc = checksum(CrcAlgorithm::Crc32Iscsi, body) as u32;
-    if crc == true_crc.to_le_bytes() { Ok(()) } else { Err(WireError::Damaged) }
+    if crc == checksum(body).to_le_bytes() { Ok(()) } else { Err(WireError::Damaged) }
 }
 
-fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
+pub(crate) fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
     bytes[at..at + N].copy_from_slice(&value);
 }
 
-fn u16_at(bytes: &[u8], at: usize) -> u16 {
+pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from(u16_at(bytes, at)) | u32::from(u16_at(bytes, at + 2)) << 16
 }
 
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
 }
 

@@ -11,6 +11,7 @@ mod control;
 mod formats;
 mod fuse;
 mod kept;
+mod lab;
 mod link;
 mod mutate;
 mod nbd;
@@ -37,7 +38,7 @@ pub struct Target {
 }
 
 /// Every door.
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 11] = [
     Target { name: "nbd", run: nbd::run, seeds: nbd::seeds },
     Target { name: "link", run: link::run, seeds: link::seeds },
     Target { name: "formats", run: formats::run, seeds: formats::seeds },
@@ -48,6 +49,7 @@ pub const TARGETS: [Target; 10] = [
     Target { name: "sets", run: sets::run, seeds: sets::seeds },
     Target { name: "tls", run: tls::run, seeds: tls::seeds },
     Target { name: "traces", run: traces::run, seeds: traces::seeds },
+    Target { name: "lab", run: lab::run, seeds: lab::seeds },
 ];
 
 /// The target of that name.

@@ -109,6 +109,11 @@ fn traces_keep_their_promises() {
 }
 
 #[test]
+fn lab_keeps_its_promises() {
+    feed("lab");
+}
+
+#[test]
 fn every_target_can_be_fuzzed_with_coverage() {
     for target in TARGETS {
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/targets/");

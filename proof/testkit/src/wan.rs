@@ -106,6 +106,18 @@ impl Wan {
         }
     }
 
+    /// What it says next by itself.
+    ///
+    /// # Panics
+    /// Where it says nothing.
+    #[track_caller]
+    pub fn hear(&mut self) -> String {
+        match self.answers.recv_timeout(PATIENCE) {
+            Ok(said) => said,
+            Err(why) => panic!("helio lab wan says nothing by itself: {why}"),
+        }
+    }
+
     /// The address of an end.
     #[must_use]
     pub fn address(&self, side: Side) -> Ipv4Addr {

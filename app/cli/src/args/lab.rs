@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What `helio lab link` and `helio lab search` are told.
+//! What `helio lab link`, `search`, `record` and `answer` are told.
 
 use super::{bytes, duration, rate};
 use clap::{Args, Subcommand};
 use helio_lab::Mode;
 use helio_tls::PublicKey;
 use helio_units::{Bytes, Rate};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -206,4 +206,46 @@ pub struct Search {
     /// How to reach each other.
     #[command(flatten)]
     pub meeting: Meeting,
+}
+
+/// A recording of a link.
+#[derive(Clone, Debug, Args)]
+pub struct Record {
+    /// The file to write; one that exists is never replaced.
+    pub file: PathBuf,
+    /// The other end, where `helio lab answer` runs.
+    #[arg(long, value_name = "IP:PORT")]
+    pub remote: SocketAddr,
+    /// Call from this address; without it, from the one the host chooses.
+    #[arg(long, value_name = "IP:PORT")]
+    pub local: Option<SocketAddr>,
+    /// How long; Ctrl-C ends it earlier, with a whole file.
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1min")]
+    pub time: Duration,
+    /// Write a row so often: 100ms to 1min.
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s")]
+    pub every: Duration,
+    /// Time between two probes: 1ms to 1s; loss is told as exactly as there are probes in a row.
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10ms")]
+    pub probe: Duration,
+    /// Measure the rate so often, by bursts of at most 720 kB; in between it holds.
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s")]
+    pub rate_every: Duration,
+    /// Send no bursts: the file tells no rates, and its replay has no limit.
+    #[arg(long, conflicts_with = "rate_every")]
+    pub no_rate: bool,
+    /// How long the other end may take to come.
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10min")]
+    pub wait: Duration,
+}
+
+/// The end that answers.
+#[derive(Clone, Debug, Args)]
+pub struct Answer {
+    /// Where to listen.
+    #[arg(long, value_name = "IP:PORT")]
+    pub local: SocketAddr,
+    /// Who may ask: nobody else is heard; without it, --local is on loopback.
+    #[arg(long, value_name = "IP")]
+    pub remote: Option<IpAddr>,
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The language of standard input: one order a line.
+//! The language of standard input, and of schedules: one order a line.
 
 use super::shape::Change;
+use helio_netmodel::{NoPreset, NoShare};
 use helio_units::{parse_bytes, parse_duration, parse_rate};
 use helio_wan::Ways;
 
-/// One line of standard input. Not every line obeys every order.
+/// One order. Not every line obeys every order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     Cut(Ways),
@@ -50,10 +51,9 @@ fn change(what: &str, amount: &str) -> Option<Result<Change, String>> {
         "rtt" => parse_duration(amount).map(Change::Rtt).map_err(|why| why.to_string()),
         "rate" => parse_rate(amount).map(Change::Rate).map_err(|why| why.to_string()),
         "jitter" => parse_duration(amount).map(Change::Jitter).map_err(|why| why.to_string()),
+        "link" => amount.parse().map(Change::Link).map_err(|why: NoPreset| why.to_string()),
         "queue" => parse_bytes(amount).map(Change::Queue).map_err(|why| why.to_string()),
-        "loss" => {
-            amount.parse().map(Change::Loss).map_err(|why: helio_netmodel::NoShare| why.to_string())
-        }
+        "loss" => amount.parse().map(Change::Loss).map_err(|why: NoShare| why.to_string()),
         _ => return None,
     })
 }
@@ -61,7 +61,7 @@ fn change(what: &str, amount: &str) -> Option<Result<Change, String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use helio_netmodel::Ppm;
+    use helio_netmodel::{Ppm, Preset};
     use helio_units::{Bytes, Rate};
     use std::time::Duration;
 
@@ -85,6 +85,7 @@ mod tests {
         assert_eq!(change("jitter 300us"), Change::Jitter(Duration::from_micros(300)));
         assert_eq!(change("queue 1MB"), Change::Queue(Bytes(1_000_000)));
         assert_eq!(change("loss 0.1%"), Change::Loss(Ppm(1_000)));
+        assert_eq!(change("link t1"), Change::Link(Preset::ALL[0]));
     }
 
     #[test]
@@ -95,5 +96,6 @@ mod tests {
         assert!(says("heal it now please").contains("no command"));
         assert_eq!(says("rtt 20"), "`20` needs a unit: us, ms, s, min or h");
         assert!(says("loss 1").starts_with("`1` is no share"));
+        assert!(says("link t2").starts_with("`t2` is no line with a name; there are t1, "));
     }
 }

@@ -1,71 +1,109 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `helio lab relay`: a long line for real connections, without any privilege.
 
-use super::orders::{Order, parse};
-use super::shape::Change;
-use super::{Shape, say};
+use super::agenda::Agenda;
+use super::govern::{Ear, Governed, govern};
+use super::orders::Order;
+use super::say;
+use super::schedule::Obeys;
+use super::shape::{Change, Shape};
+use crate::args;
 use anyhow::{Context, Result};
+use helio_netmodel::{Ppm, Profile, WayWeather, WeatherRow};
+use helio_units::Rate;
 use helio_wan::{Cut, Relay, RelayConfig, RelayControl, Ways};
-use std::io::{self, BufRead};
-use std::net::SocketAddr;
 use std::process::ExitCode;
 
-const HELP: &str =
-    "commands: cut, reset, heal, rtt TIME, rate RATE, jitter TIME, queue SIZE, stats, quit";
+const HELP: &str = "commands: cut, reset, heal, rtt TIME, rate RATE, jitter TIME, queue SIZE, link NAME, stats, quit";
 /// What is said of orders that only a line below TCP can obey.
 const BELOW_TCP: &str = "a relay ends TCP on both sides, where nothing is lost and no way goes alone: see helio lab wan";
 
-/// Relays from `listen` to `to` until told to quit. Where standard input ends, it goes on until a signal ends
-/// it. Port 0 lets the kernel choose.
+/// Relays until told to quit. Where standard input ends, it goes on until a signal ends it. Port 0 lets the kernel
+/// choose.
 ///
 /// # Errors
-/// Where it cannot listen, or nobody reads what it says.
-pub(crate) fn run(listen: SocketAddr, to: SocketAddr, mut shape: Shape) -> Result<ExitCode> {
-    let (there, back) = (shape.profile(), shape.profile());
+/// Where it cannot listen, the course cannot be read, or nobody reads what it says.
+pub(crate) fn run(relay: args::Relay) -> Result<ExitCode> {
+    let args::Relay { listen, to, line, course } = relay;
+    let agenda = Agenda::read(&course, Line::OBEYS)?;
+    let mut shape = Shape::from(line);
+    agenda.first.into_iter().for_each(|first| shape.change(carried(first)));
+    let [there, back] = profiles(shape);
     let relay = Relay::start(RelayConfig { listen, target: to, there, back, seed: 1 })
         .with_context(|| format!("cannot relay on {listen}"))?;
     say(&format!("listening on {}, relaying to {to}", relay.local_addr()))?;
     say(&shape.to_string())?;
-    say(HELP)?;
-    let control = relay.control();
-    for line in io::stdin().lock().lines() {
-        let answer = match parse(&line?, HELP) {
-            Ok(None) => continue,
-            Ok(Some(Order::Quit)) => return Ok(ExitCode::SUCCESS),
-            Ok(Some(order)) => obey(order, &mut shape, &control),
-            Err(why) => why,
-        };
-        say(&answer)?;
+    for plan in &agenda.plans {
+        say(plan)?;
     }
-    // Nobody gives orders any more, as with `</dev/null`; the line stays.
-    loop {
-        std::thread::park();
+    say(HELP)?;
+    // A signal may end it at once: nothing is left behind.
+    let ear = Ear::listen(None)?;
+    govern(&mut Line { shape, control: relay.control() }, &ear, agenda)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+struct Line {
+    shape: Shape,
+    control: RelayControl,
+}
+
+impl Governed for Line {
+    const OBEYS: Obeys = Obeys {
+        help: HELP,
+        refuses: |order| match order {
+            Order::Cut(Ways::Both) | Order::Heal(Ways::Both) => None,
+            Order::Cut(_) | Order::Heal(_) | Order::Change(Change::Loss(_)) => Some(BELOW_TCP),
+            _ => None,
+        },
+    };
+
+    fn obey(&mut self, order: Order) -> Result<String> {
+        Ok(match order {
+            Order::Cut(_) => {
+                self.control.cut(Cut::Freeze);
+                cut_text(Some(Cut::Freeze)).to_owned()
+            }
+            Order::Reset => {
+                self.control.cut(Cut::Reset);
+                cut_text(Some(Cut::Reset)).to_owned()
+            }
+            Order::Heal(_) => {
+                self.control.heal();
+                cut_text(None).to_owned()
+            }
+            Order::Change(change) => {
+                self.shape.change(carried(change));
+                let [there, back] = profiles(self.shape);
+                self.control.set_profile(there, back);
+                self.shape.to_string()
+            }
+            Order::Stats | Order::Quit => stats(&self.control),
+        })
     }
 }
 
-/// Carries out an order, and says what came of it.
-fn obey(order: Order, shape: &mut Shape, control: &RelayControl) -> String {
-    match order {
-        Order::Cut(Ways::Both) => {
-            control.cut(Cut::Freeze);
-            cut_text(Some(Cut::Freeze)).to_owned()
+/// A change as far as a relay can carry it out: of weather, packets that were lost are nothing to it, but where all of
+/// them were, nothing passes.
+fn carried(change: Change) -> Change {
+    let way = |way: WayWeather| match way.loss {
+        Ppm::ALL => way,
+        _ => WayWeather { loss: Ppm::NONE, ..way },
+    };
+    match change {
+        Change::Weather(row) => {
+            Change::Weather(WeatherRow { there: way(row.there), back: way(row.back), ..row })
         }
-        Order::Reset => {
-            control.cut(Cut::Reset);
-            cut_text(Some(Cut::Reset)).to_owned()
-        }
-        Order::Heal(Ways::Both) => {
-            control.heal();
-            cut_text(None).to_owned()
-        }
-        Order::Cut(_) | Order::Heal(_) | Order::Change(Change::Loss(_)) => BELOW_TCP.to_owned(),
-        Order::Change(change) => {
-            shape.change(change);
-            control.set_profile(shape.profile(), shape.profile());
-            shape.to_string()
-        }
-        Order::Stats | Order::Quit => stats(control),
+        other => other,
     }
+}
+
+/// Both ways, of which one that loses everything carries nothing.
+fn profiles(shape: Shape) -> [Profile; 2] {
+    shape.profiles().map(|profile| match profile.loss {
+        Ppm::ALL => Profile { rate: Some(Rate(0)), ..profile },
+        _ => profile,
+    })
 }
 
 fn cut_text(cut: Option<Cut>) -> &'static str {
@@ -89,4 +127,37 @@ fn stats(control: &RelayControl) -> String {
         stats.back.queued,
         cut_text(stats.cut)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn weather_that_loses_everything_stops_a_way_and_lesser_loss_is_nothing_to_it() {
+        let lossy = |loss| WayWeather { loss, ..WayWeather::default() };
+        let (there, back) = (lossy(Ppm::ALL), lossy(Ppm(20_000)));
+        let change = Change::Weather(WeatherRow {
+            at: Duration::ZERO,
+            round_trip: Duration::from_millis(8),
+            there,
+            back,
+        });
+        let mut shape = Shape { rtt: Duration::ZERO, there: back, back, queue: None };
+        shape.change(carried(change));
+        let [there, back] = profiles(shape);
+        assert_eq!((there.rate, back.rate, back.loss), (Some(Rate(0)), None, Ppm::NONE));
+        assert!(shape.to_string().contains("nothing passes; back no limit to the rate"), "{shape}");
+    }
+
+    #[test]
+    fn what_only_a_line_below_tcp_obeys_is_refused() {
+        let refused = |line: &str| {
+            let order = crate::lab::orders::parse(line, HELP).expect(line).expect("an order");
+            (Line::OBEYS.refuses)(&order).is_some()
+        };
+        assert!(["cut there", "heal back", "loss 1%"].into_iter().all(refused));
+        assert!(!["cut", "heal", "reset", "rtt 1ms", "link t1", "stats"].into_iter().any(refused));
+    }
 }

@@ -2,48 +2,45 @@
 //! `helio lab wan`: a line below TCP between two network namespaces. Whatever runs in them meets the kernel's own
 //! TCP at both ends, with the line's delay, rate and loss between.
 
-use super::orders::{Order, parse};
-use super::{Shape, say};
+use super::agenda::Agenda;
+use super::govern::{Ear, Governed, govern};
+use super::orders::Order;
+use super::say;
+use super::schedule::Obeys;
+use super::shape::{Change, Shape};
 use crate::args;
 use crate::signals::Signals;
 use anyhow::{Result, bail};
-use helio_wan::{Emulator, EmulatorConfig, EmulatorControl, EmulatorError, WayTally};
-use std::io::{self, BufRead};
+use helio_wan::{Emulator, EmulatorConfig, EmulatorError, WayTally};
 use std::process::ExitCode;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread;
 use std::time::Duration;
 
 const HELP: &str = "commands: cut [there|back], heal [there|back], rtt TIME, rate RATE, loss PERCENT, jitter TIME, \
-                    queue SIZE, stats, quit";
-/// Lines of standard input that may wait to be obeyed.
-const MOST_WAITING: usize = 16;
+                    queue SIZE, link NAME, stats, quit";
 /// How many datagrams take a first look at the line.
 const PROBES: u32 = 5;
 /// What that look may take beside two round trips.
 const PROBE_TIME: Duration = Duration::from_secs(1);
 
-/// What the verb waits for.
-enum Heard {
-    Line(io::Result<String>),
-    Signal,
-}
-
 /// Lays a line and keeps it until told to quit, or until a signal. Where standard input ends, it goes on until a
 /// signal ends it.
 ///
 /// # Errors
-/// Where the line cannot be laid, or nobody reads what it says.
+/// Where the line cannot be laid, the course cannot be read, or nobody reads what it says.
 pub(crate) fn run(wan: args::Wan) -> Result<ExitCode> {
+    let agenda = Agenda::read(&wan.course, Line::OBEYS)?;
     // Before anything is made, so that nothing is left behind.
-    let heard = listen(Signals::catch()?)?;
-    let mut shape = Shape { loss: wan.loss, ..wan.line.into() };
+    let ear = Ear::listen(Some(Signals::catch()?))?;
+    let mut shape = Shape::from(wan.line);
+    shape.change(Change::Loss(wan.loss));
+    agenda.first.into_iter().for_each(|first| shape.change(first));
+    let [there, back] = shape.profiles();
     let emulator = match Emulator::start(EmulatorConfig {
         left: wan.left,
         right: wan.right,
         mtu: wan.mtu,
-        there: shape.profile(),
-        back: shape.profile(),
+        there,
+        back,
         seed: wan.seed,
     }) {
         Ok(emulator) => emulator,
@@ -53,38 +50,46 @@ pub(crate) fn run(wan: args::Wan) -> Result<ExitCode> {
         Err(why) => return Err(why.into()),
     };
     introduce(&emulator, &shape, wan.mtu)?;
-    let control = emulator.control();
-    while let Ok(Heard::Line(line)) = heard.recv() {
-        let answer = match parse(&line?, HELP) {
-            Ok(None) => continue,
-            Ok(Some(Order::Quit)) => break,
-            Ok(Some(Order::Stats)) => stats(&emulator)?,
-            Ok(Some(order)) => obey(order, &mut shape, &control),
-            Err(why) => why,
-        };
-        say(&answer)?;
+    for plan in &agenda.plans {
+        say(plan)?;
     }
+    say(HELP)?;
+    govern(&mut Line { shape, emulator }, &ear, agenda)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whatever is heard first, signal or line, comes out of one channel.
-fn listen(signals: Signals) -> Result<Receiver<Heard>> {
-    let (lines, heard) = sync_channel(MOST_WAITING);
-    let signal: SyncSender<Heard> = lines.clone();
-    let spawn = |name: &str| thread::Builder::new().name(name.to_owned());
-    spawn("helio-signals").spawn(move || {
-        signals.wait();
-        // Nobody listens to a process that is ending already.
-        let _ = signal.send(Heard::Signal);
-    })?;
-    spawn("helio-orders").spawn(move || {
-        for line in io::stdin().lock().lines() {
-            if lines.send(Heard::Line(line)).is_err() {
-                return;
+struct Line {
+    shape: Shape,
+    emulator: Emulator,
+}
+
+impl Governed for Line {
+    const OBEYS: Obeys = Obeys {
+        help: HELP,
+        refuses: |order| match order {
+            Order::Reset => Some("packets know no connections to reset: see helio lab relay"),
+            _ => None,
+        },
+    };
+
+    fn obey(&mut self, order: Order) -> Result<String> {
+        let control = self.emulator.control();
+        match order {
+            Order::Cut(ways) => control.cut(ways),
+            Order::Heal(ways) => control.heal(ways),
+            Order::Change(change) => {
+                self.shape.change(change);
+                let [there, back] = self.shape.profiles();
+                control.set_profile(there, back);
+                return Ok(self.shape.to_string());
             }
+            Order::Stats | Order::Reset | Order::Quit => return stats(&self.emulator),
         }
-    })?;
-    Ok(heard)
+        Ok(match control.stats() {
+            Some(stats) => cut_text(stats.there.down, stats.back.down).to_owned(),
+            None => GONE.to_owned(),
+        })
+    }
 }
 
 /// Says where the ends are, what the kernel is set to, and what a first look at the line shows.
@@ -99,7 +104,8 @@ fn introduce(emulator: &Emulator, shape: &Shape, mtu: u16) -> Result<()> {
     let available = congestion.available.join(", ");
     say(&format!("congestion control: {} unless asked, of {available}", congestion.default))?;
     say(&format!("{shape}, MTU {mtu}"))?;
-    let limit = PROBE_TIME + 2 * (shape.rtt + 2 * shape.jitter);
+    let jitter = shape.there.jitter + shape.back.jitter;
+    let limit = PROBE_TIME + 2 * (shape.rtt + jitter);
     let probe = emulator.probe(PROBES, limit)?;
     let ms = |span: Duration| span.as_secs_f64() * 1e3;
     say(&match probe.back {
@@ -112,29 +118,7 @@ fn introduce(emulator: &Emulator, shape: &Shape, mtu: u16) -> Result<()> {
         ),
     })?;
     say(&format!("try: ip netns exec {} ping {}", left.namespace, right.address))?;
-    say(HELP)?;
     Ok(())
-}
-
-/// Carries out an order that changes the line, and says what came of it.
-fn obey(order: Order, shape: &mut Shape, control: &EmulatorControl) -> String {
-    match order {
-        Order::Cut(ways) => control.cut(ways),
-        Order::Heal(ways) => control.heal(ways),
-        Order::Change(change) => {
-            shape.change(change);
-            control.set_profile(shape.profile(), shape.profile());
-            return shape.to_string();
-        }
-        Order::Reset => {
-            return "packets know no connections to reset: see helio lab relay".to_owned();
-        }
-        Order::Stats | Order::Quit => {}
-    }
-    match control.stats() {
-        Some(stats) => cut_text(stats.there.down, stats.back.down).to_owned(),
-        None => GONE.to_owned(),
-    }
 }
 
 const GONE: &str = "the line is gone: somebody took its devices away; end this and start again";
@@ -188,7 +172,7 @@ mod tests {
 
     #[test]
     fn the_help_names_orders_that_are_understood() {
-        for line in ["cut there", "heal back", "loss 1%", "queue 1MB", "stats", "quit"] {
+        for line in ["cut there", "heal back", "loss 1%", "queue 1MB", "link t3", "stats", "quit"] {
             let word = line.split(' ').next().expect("it has a first word");
             assert!(HELP.contains(word), "{word}");
             assert!(orders::parse(line, HELP).is_ok_and(|order| order.is_some()), "{line}");

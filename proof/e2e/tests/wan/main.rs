@@ -7,3 +7,4 @@ mod ends;
 mod line;
 mod quality;
 mod tcp;
+mod weather;

@@ -4,6 +4,8 @@
 //! `cargo test -p helio-e2e --test wan -- --ignored --nocapture --test-threads=1`
 
 use crate::common::*;
+use crate::weather::{Figures, record};
+use helio_testkit::TempDir;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
@@ -70,6 +72,21 @@ fn without_a_limit() {
     let [left, right] = datagrams(&line.wan);
     println!("datagrams of 64 bytes: {:.0} /s heard", flood(&left, &right, span));
     println!("  {}", line.wan.tell("stats"));
+}
+
+#[test]
+#[ignore = "measures; see the head of the file"]
+fn recordings_of_named_lines() {
+    for link in ["t1", "portland", "t3", "100baset", "atm622", "gigabit"] {
+        let Some(line) = lay(&["--link", link, "--rtt", "32ms"]) else { return };
+        let folder = TempDir::new();
+        let told = ["--time", "10s", "--rate-every", "1s"];
+        let weather = record(&line, &folder.path().join("line.csv"), &told);
+        for (way, of) in ["there", "back"].iter().zip(Figures::of(&weather)) {
+            let Figures { round_trip, jitter, rate, .. } = of;
+            println!("{link} {way}: {round_trip:?}, {jitter:?}, {:.3} MB/s", rate as f64 / 1e6);
+        }
+    }
 }
 
 /// Sends small datagrams as fast as possible; returns how many per second are heard.
