@@ -75,6 +75,7 @@ const STANDINGS: &[Change] = &[
     ("leaving", "returning"),
     ("leaving", "secondary"),
     ("primary", "leaving"),
+    ("promoting", "closing"),
     ("promoting", "leaving"),
     ("promoting", "primary"),
     ("promoting", "returning"),
@@ -88,7 +89,7 @@ const STANDINGS: &[Change] = &[
     ("secondary", "promoting"),
 ];
 
-/// Changes of state that take several misfortunes within one round trip, each with which. They are counted and told, and
+/// Changes of state or standing that take several misfortunes within one round trip, each with which. They are counted and told, and
 /// no walk is asked for a number of them.
 const SELDOM: &[(&str, &str)] = &[
     (
@@ -103,6 +104,7 @@ const SELDOM: &[(&str, &str)] = &[
         "queuing -> needs-sync",
         "a primary without its own disk leaves while neither node's metadata can be written",
     ),
+    ("promoting -> closing", "a stop waits for a promotion, whose record then cannot be written"),
     ("replicating -> needs-sync", "the same, and its peer has just said that it has everything"),
 ];
 
