@@ -212,7 +212,12 @@ impl Engine {
     pub(crate) fn stop_now(&mut self, command: Option<CommandId>) {
         self.stand(Standing::Stopped);
         self.to_save.clear();
-        self.finish(command, Ok(String::from("stopped cleanly")));
+        let text = if self.metadata_failed {
+            "stopped; that could not be recorded, so the next start counts as one after a crash"
+        } else {
+            "stopped cleanly"
+        };
+        self.finish(command, Ok(String::from(text)));
         self.shared.out.push(Effect::Stopped);
     }
 }

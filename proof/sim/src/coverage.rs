@@ -89,9 +89,10 @@ const STANDINGS: &[Change] = &[
     ("secondary", "promoting"),
 ];
 
-/// Changes of state or standing that take several misfortunes within one round trip, each with which. They are counted and told, and
-/// no walk is asked for a number of them.
+/// Changes of state or standing that take several misfortunes within one round trip, each with which. They are counted
+/// and told, and no walk is asked for a number of them.
 const SELDOM: &[(&str, &str)] = &[
+    ("promoting -> closing", "a stop waits for a promotion, whose record then cannot be written"),
     (
         "needs-sync -> queuing",
         "power fails at a secondary between its last item of an update and its record of it",
