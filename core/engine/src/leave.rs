@@ -6,6 +6,7 @@ use crate::effect::{Effect, StoreOp};
 use crate::engine::Engine;
 use crate::event::{CommandId, StoreOutcome};
 use crate::follower::Follower;
+use crate::primary::Primary;
 use crate::refusal::Refusal;
 use crate::role::{Leave, LeaveStage, Standing, busy};
 use crate::save::Goal;
@@ -147,6 +148,11 @@ impl Engine {
                     until,
                     stage: LeaveStage::Draining,
                 });
+            }
+            // Whoever is to take over follows the newest generation first.
+            let told = |p: &Primary| p.is_taken_up() && !p.tell_generation;
+            if self.is_saving() || !self.primary.as_ref().is_some_and(told) {
+                return;
             }
         }
         if let Some(p) = &mut self.primary

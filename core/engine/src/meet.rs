@@ -21,6 +21,7 @@ use helio_units::{Bytes, Generation};
 impl Engine {
     /// The peer introduces itself: check that it is the right one, then ask the table.
     pub(crate) fn peer_hello(&mut self, hello: Hello) {
+        self.session.remembered = self.keeping.heard;
         let config = &self.shared.config;
         let sizes: Vec<u64> = config.volumes.iter().map(|v| v.0).collect();
         let wrong = if hello.group != config.group {

@@ -100,9 +100,10 @@ impl Engine {
     fn yielded_lineage(&self) -> Lineage {
         let other =
             self.met.as_ref().map(|met| if met.as_source { &met.target } else { &met.source });
+        let ours = if self.session.peer().is_some() { self.hello_as_met() } else { self.hello() };
         let Some(other) = self.session.peer().or(other) else { return Lineage::default() };
         let lineage = self.common(&other.lineage);
-        let given_up = Hello { lineage, wrote: false, alone: true, clean: false, ..self.hello() };
+        let given_up = Hello { lineage, wrote: false, alone: true, clean: false, ..ours };
         let facts = recovery::facts_of(other, &given_up);
         match recovery::decide(&facts).verdict {
             Verdict::Refuse => Lineage::default(),

@@ -384,6 +384,7 @@ impl Engine {
     pub(crate) fn role_deadline(&self) -> Moment {
         let due = match self.standing {
             Standing::Leaving { until, stage: LeaveStage::Draining, .. } => until,
+            Standing::Leaving { until, to: Leave::Hand, stage: LeaveStage::Cooling, .. } => until,
             Standing::Handing { until, .. } => until,
             _ => self.switch_wanted.map_or(Moment::NEVER, |(_, until)| until),
         };

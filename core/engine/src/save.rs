@@ -233,7 +233,7 @@ impl Engine {
                 && p.cursors.durable == p.line.head
                 && p.peer_incarnation.is_some()
                 // Whoever is to take over must follow this generation first.
-                && (to != Leave::Hand || p.is_taken_up());
+                && (to != Leave::Hand || p.is_taken_up() && !p.tell_generation);
         }
     }
 

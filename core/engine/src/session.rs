@@ -50,6 +50,8 @@ pub(crate) struct Session {
     pub(crate) early: Option<Hello>,
     /// How old its metadata is, as this node told when it introduced itself.
     pub(crate) said: u64,
+    /// How old the peer's metadata was at most, as this node knew when the peer introduced itself.
+    pub(crate) remembered: u64,
     /// What the peer's last ping told.
     pub(crate) told: Option<Ping>,
     pub(crate) round_trip: Option<Duration>,
@@ -78,6 +80,7 @@ impl Session {
             last_heard: None,
             early: None,
             said: 0,
+            remembered: 0,
             told: None,
             round_trip: None,
             round_trip_least: None,
@@ -181,9 +184,13 @@ impl Engine {
         }
     }
 
-    /// What this node is, as old as it told on this connection: the peer's word about its age was heard by then.
+    /// What this node is, as old as it told on this connection, and with what it remembered of the peer then: of the peer's
+    /// age that is to be compared with, its hello tells alone, and pings have told of later ones since.
     pub(crate) fn hello_as_met(&self) -> Hello {
-        Hello { metadata: self.session.said, ..self.hello() }
+        let metadata = self.session.said;
+        // Less, where its count began anew since.
+        let remembers = self.session.remembered.min(self.keeping.heard);
+        Hello { metadata, remembers, ..self.hello() }
     }
 
     pub(crate) fn disconnected(&mut self, why: String) {

@@ -95,6 +95,7 @@ impl Engine {
         }
         let in_order = p.flow.as_ref().is_some_and(|f| !matches!(f.pace, Pace::Behind { .. }))
             && p.is_taken_up()
+            && !p.tell_generation
             && !p.order_lost
             && p.consistent_at.is_none()
             && p.marks.none_stale();

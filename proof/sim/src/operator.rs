@@ -111,7 +111,8 @@ impl Driver {
             let status = engine.status(node.clock.read(now));
             let leading = status.role == Role::Primary;
             let awaits = engine.is_primary() && engine.seeding().is_some();
-            let unrecorded = status.fault.as_ref().is_some_and(|text| text.contains("metadata"));
+            // Where a volume failed, too, that is the fault that is told.
+            let unrecorded = engine.words().metadata_failed;
             let mended = status.fault.as_ref().is_some_and(|text| !text.contains("another disk"));
             let restarts = mended && (!leading || unrecorded);
             if restarts && (self.healing || self.dice.chance(1, 2)) {
