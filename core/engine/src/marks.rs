@@ -50,6 +50,8 @@ pub(crate) struct Marks {
     stale_count: u64,
     /// Pages that say something else than the ones kept.
     dirty: BTreeSet<u32>,
+    /// Behind the page that was taken to be kept last: every dirty page has its turn, however fast the first ones change.
+    next: u32,
     /// For each page, the tick its last keeping was taken at, and whether that one is under way.
     kept: Vec<(u64, bool)>,
     /// Being copied, and still stale: cleared when durable at the peer, unless staled again meanwhile. As few as are
@@ -72,6 +74,7 @@ impl Marks {
             pages: vec![Page::Clear; pages],
             stale_count: 0,
             dirty: BTreeSet::new(),
+            next: 0,
             kept: vec![(0, false); pages],
             copying: BTreeSet::new(),
             pending: Counts::default(),
@@ -418,7 +421,9 @@ impl Marks {
 
     /// A dirty page that is not being kept already, to be kept as it is now, at `tick`.
     pub(crate) fn take_dirty(&mut self, tick: u64) -> Option<u32> {
-        let page = self.dirty.iter().copied().find(|page| !self.kept[*page as usize].1)?;
+        let mut turns = self.dirty.range(self.next..).chain(self.dirty.range(..self.next));
+        let page = turns.copied().find(|page| !self.kept[*page as usize].1)?;
+        self.next = page + 1;
         self.dirty.remove(&page);
         self.kept[page as usize] = (tick, true);
         Some(page)
