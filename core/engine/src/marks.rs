@@ -421,7 +421,7 @@ impl Marks {
 
     /// A dirty page that is not being kept already, to be kept as it is now, at `tick`.
     pub(crate) fn take_dirty(&mut self, tick: u64) -> Option<u32> {
-        let mut turns = self.dirty.range(self.next..).chain(self.dirty.range(..self.next));
+        let turns = self.dirty.range(self.next..).chain(self.dirty.range(..self.next));
         let page = turns.copied().find(|page| !self.kept[*page as usize].1)?;
         self.next = page + 1;
         self.dirty.remove(&page);
@@ -604,6 +604,23 @@ mod tests {
         assert_eq!(marks.begin_copy(Region(0)), None);
         marks.abandon_copy(region);
         assert_eq!(marks.begin_copy(Region(0)), Some(region));
+    }
+
+    #[test]
+    fn every_dirty_page_has_its_turn_however_often_the_first_one_changes() {
+        let sizes = [Bytes(REGION.0 * 3 * PAGE_REGIONS)];
+        let mut marks = Marks::new(&sizes, REGION);
+        marks.stale_all();
+        let mut turns = Vec::new();
+        while let Some(page) = marks.take_dirty(1) {
+            marks.page_kept(page, true);
+            turns.push(page);
+            if turns.len() < 4 {
+                marks.clear();
+                marks.stale_all();
+            }
+        }
+        assert_eq!(turns[..4], [0, 1, 2, 0]);
     }
 
     #[test]
