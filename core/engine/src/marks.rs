@@ -52,8 +52,10 @@ pub(crate) struct Marks {
     dirty: BTreeSet<u32>,
     /// Behind the page that was taken to be kept last: every dirty page has its turn, however fast the first ones change.
     next: u32,
-    /// For each page, the tick its last keeping was taken at, and whether that one is under way.
-    kept: Vec<(u64, bool)>,
+    /// For each page, the tick its last keeping was taken at; zero where that failed.
+    kept: Vec<u64>,
+    /// Pages whose keeping is under way; few, where there are millions in `kept`.
+    keeping: BTreeSet<u32>,
     /// Being copied, and still stale: cleared when durable at the peer, unless staled again meanwhile. As few as are
     /// in flight.
     copying: BTreeSet<u64>,
@@ -75,7 +77,8 @@ impl Marks {
             stale_count: 0,
             dirty: BTreeSet::new(),
             next: 0,
-            kept: vec![(0, false); pages],
+            kept: vec![0; pages],
+            keeping: BTreeSet::new(),
             copying: BTreeSet::new(),
             pending: Counts::default(),
         }
@@ -422,18 +425,19 @@ impl Marks {
     /// A dirty page that is not being kept already, to be kept as it is now, at `tick`.
     pub(crate) fn take_dirty(&mut self, tick: u64) -> Option<u32> {
         let turns = self.dirty.range(self.next..).chain(self.dirty.range(..self.next));
-        let page = turns.copied().find(|page| !self.kept[*page as usize].1)?;
+        let page = turns.copied().find(|page| !self.keeping.contains(page))?;
         self.next = page + 1;
         self.dirty.remove(&page);
-        self.kept[page as usize] = (tick, true);
+        self.keeping.insert(page);
+        self.kept[page as usize] = tick;
         Some(page)
     }
 
     /// The keeping of a page ended.
     pub(crate) fn page_kept(&mut self, page: u32, ok: bool) {
-        let (tick, _) = self.kept[page as usize];
-        self.kept[page as usize] = (if ok { tick } else { 0 }, false);
+        self.keeping.remove(&page);
         if !ok {
+            self.kept[page as usize] = 0;
             self.dirty.insert(page);
         }
     }
@@ -445,14 +449,14 @@ impl Marks {
 
     /// Whether every page says what was kept of it.
     pub(crate) fn is_kept(&self) -> bool {
-        self.dirty.is_empty() && self.kept.iter().all(|(_, under_way)| !under_way)
+        self.dirty.is_empty() && self.keeping.is_empty()
     }
 
     /// Whether the marks of an extent, as they were at `tick`, are kept.
     pub(crate) fn is_kept_since(&self, tick: u64, volume: VolumeIndex, extent: Extent) -> bool {
-        self.pages_of(volume, extent).all(|page| match self.kept[page as usize] {
-            (_, false) if !self.dirty.contains(&page) => true,
-            (at, under_way) => !under_way && at >= tick,
+        self.pages_of(volume, extent).all(|page| {
+            let as_now = !self.dirty.contains(&page) || self.kept[page as usize] >= tick;
+            as_now && !self.keeping.contains(&page)
         })
     }
 

@@ -3,7 +3,7 @@
 
 use crate::process::Group;
 use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, SystemTime};
@@ -125,13 +125,16 @@ pub fn helio_binary() -> PathBuf {
         assert!(path.is_file(), "HELIO_BIN is {}, and there is no such file", path.display());
         return path;
     }
-    // A test stands in target/debug/deps or target/release/deps.
+    // A test stands in target/debug/deps or target/release/deps, a program of the bench beside `helio`.
     let own = std::env::current_exe().unwrap_or_default();
-    let target = own.ancestors().nth(3).unwrap_or(Path::new("target"));
-    match newest(["release", "debug"].map(|profile| target.join(profile).join("helio"))) {
+    let profiles = own.ancestors().skip(1).take(3);
+    let found = profiles.filter_map(|folder| {
+        newest(["release", "debug"].map(|profile| folder.join(profile).join("helio")))
+    });
+    match found.last() {
         Some(path) => path,
         None => {
-            panic!("no helio in {}: `cargo build --release -p helio` builds it", target.display())
+            panic!("no helio beside {}: `cargo build --release -p helio` builds it", own.display())
         }
     }
 }
