@@ -12,7 +12,17 @@ const bytes = (n) => {
 };
 const micros = (n) =>
   n < 1000 ? n.toFixed(0) + " µs" : n < 1e6 ? +(n / 1e3).toPrecision(3) + " ms" : +(n / 1e6).toPrecision(3) + " s";
-const seconds = (ms) => (ms < 1e4 ? +(ms / 1e3).toPrecision(3) + " s" : ms < 6e5 ? (ms / 1e3).toFixed(0) + " s" : (ms / 6e4).toFixed(0) + " min");
+const seconds = (ms) => (ms < 1e3 && ms > 0 ? ms.toFixed(0) + " ms" : ms < 1e4 ? +(ms / 1e3).toPrecision(3) + " s" : ms < 6e5 ? (ms / 1e3).toFixed(0) + " s" : (ms / 6e4).toFixed(0) + " min");
+
+// Steps between ticks that people count in.
+const powers = (base, of, most) => Array.from({ length: most }, (_, n) => of.map((k) => k * base ** n)).flat();
+const BYTES = powers(1024, [1, 2, 5, 10, 20, 50, 100, 200, 500], 5);
+const clock = (second) => [...powers(10, [1, 2, 5], 8).filter((n) => n < 60 * second && n !== 50 * second), ...[1, 2, 5, 10, 15, 30, 60, 120, 360, 720, 1440].map((n) => n * 60 * second)];
+const MICROS = clock(1e6), MILLIS = clock(1e3);
+const ticksTo = (most, steps) => {
+  const step = steps.find((n) => most / n <= 6) || steps[steps.length - 1];
+  return Array.from({ length: Math.floor(most / step) + 1 }, (_, n) => n * step);
+};
 
 function element(name, attributes, text) {
   const made = document.createElementNS(SVG, name);
@@ -23,7 +33,7 @@ function element(name, attributes, text) {
 
 // A plot of curves [{mode, points: [[x, y]]}] with ticks and words for both axes.
 function plot(title, curves, options) {
-  const [W, H, L, R, T, B] = [560, 260, 62, 12, 8, 26];
+  const [W, H, L, R, T, B] = [560, 260, 62, 22, 8, 26];
   const figure = document.createElement("figure");
   const head = document.createElement("h2");
   head.textContent = title;
@@ -46,14 +56,21 @@ function plot(title, curves, options) {
     return H - B - ((at - y0) / (y1 - y0 || 1)) * (H - T - B);
   };
   const svg = element("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": title });
+  for (const [from, to] of options.outages || []) {
+    const [left, right] = [px(Math.max(from, x0)), px(Math.min(to, x1))];
+    if (right <= left) continue;
+    const shade = element("rect", { class: "outage", x: left, y: T, width: right - left, height: H - T - B });
+    shade.append(element("title", {}, "the link is down"));
+    svg.append(shade);
+  }
   const ticks = options.log
     ? Array.from({ length: 12 }, (_, n) => 10 ** n).flatMap((t) => [t, 3 * t]).filter((t) => Math.log10(t) >= y0 && Math.log10(t) <= y1)
-    : [0, 1, 2, 3, 4].map((n) => (y1 * n) / 4);
+    : ticksTo(y1, options.ysteps);
   for (const tick of ticks) {
     svg.append(element("line", { class: "grid", x1: L, x2: W - R, y1: py(tick), y2: py(tick) }));
     svg.append(element("text", { x: L - 6, y: py(tick) + 4, "text-anchor": "end" }, options.y(tick)));
   }
-  const marks = options.xticks || [0, 1, 2, 3, 4, 5].map((n) => x0 + ((x1 - x0) * n) / 5);
+  const marks = options.xticks || ticksTo(x1, MILLIS).filter((mark) => mark >= x0);
   for (const mark of marks) svg.append(element("text", { x: px(mark), y: H - 8, "text-anchor": "middle" }, options.x(mark)));
   if (options.bound) {
     svg.append(element("line", { class: "bound", x1: L, x2: W - R, y1: py(options.bound), y2: py(options.bound) }));
@@ -85,15 +102,16 @@ function draw() {
   const percentiles = (name) => (f) => f[name].curve.map(([p, v]) => [nines(p), v]);
   const over = (name) => (f) => f.series.map((s) => [s.at_ms, s[name]]);
   const bound = Math.max(0, ...shown.map((cell) => cell.figures.queue_bound));
+  const time = { x: seconds, outages: DATA.outages };
   const xp = [0.301, 1, 2, 3, 4, 4.5];
   const wordp = (x) => ({ 0.301: "50 %", 1: "90 %", 2: "99 %", 3: "99.9 %", 4: "99.99 %", 4.5: "most" })[x];
   document.getElementById("plots").replaceChildren(
     plot("Writes: so many are answered within", curves(percentiles("writes"), (f) => "p50 " + micros(f.writes.p50) + ", p99 " + micros(f.writes.p99)), { log: true, y: micros, x: wordp, xticks: xp }),
     plot("Flushes: so many are answered within", curves(percentiles("flushes")), { log: true, y: micros, x: wordp, xticks: xp }),
-    plot("99th percentile of writes over time", curves(over("p99_us")), { y: micros, x: seconds }),
-    plot("Lag over time: accepted, not at the peer", curves(over("lag")), { y: bytes, x: seconds }),
-    plot("Queue over time, and its bound", curves(over("queue"), (f) => "at most " + bytes(f.queue_high)), { y: bytes, x: seconds, bound }),
-    plot("Age of the peer's image over time", curves(over("behind_ms"), (f) => "p99 " + micros(f.behind.p99)), { y: seconds, x: seconds }),
+    plot("99th percentile of writes over time", curves(over("p99_us")), { ...time, y: micros, ysteps: MICROS }),
+    plot("Lag over time: accepted, not at the peer", curves(over("lag")), { ...time, y: bytes, ysteps: BYTES }),
+    plot("Queue over time, and its bound", curves(over("queue"), (f) => "at most " + bytes(f.queue_high)), { ...time, y: bytes, ysteps: BYTES, bound }),
+    plot("Age of the peer's image over time", curves(over("behind_ms"), (f) => "p99 " + micros(f.behind.p99)), { ...time, y: seconds, ysteps: MILLIS }),
   );
 }
 

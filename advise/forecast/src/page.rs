@@ -8,14 +8,21 @@ use crate::answer::Answer;
 use crate::grid::Cell;
 use crate::report::{cell_json, table_rows};
 use core::fmt::Write;
+use helio_netmodel::Outage;
+use helio_units::Moment;
 use serde_json::{Value, json};
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// The page. `about` is a few lines of what was run.
+/// The page. `about` is a few lines of what was run, `outages` when the link was down meanwhile.
 #[must_use]
-pub fn page(about: &[String], cells: &[Cell], answer: Option<&Answer>) -> String {
+pub fn page(
+    about: &[String],
+    outages: &[Outage],
+    cells: &[Cell],
+    answer: Option<&Answer>,
+) -> String {
     let mut out =
         String::from("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n");
     let _infallible = write!(
@@ -31,6 +38,7 @@ pub fn page(about: &[String], cells: &[Cell], answer: Option<&Answer>) -> String
     out.push_str("<form id=\"choice\"></form>\n<div id=\"plots\"></div>\n<h2>Every run</h2>\n<div class=\"wide\"><table>\n");
     let rows = table_rows(cells);
     let chosen = answer.and_then(|answer| answer.cell);
+    let millis = |at: Moment| at.since(Moment::ZERO).as_millis() as u64;
     for (at, row) in rows.iter().enumerate() {
         let tag = if at == 0 { "th" } else { "td" };
         let mark = if chosen.is_some_and(|cell| cell + 1 == at) { " class=\"chosen\"" } else { "" };
@@ -42,6 +50,7 @@ pub fn page(about: &[String], cells: &[Cell], answer: Option<&Answer>) -> String
     let data = json!({
         "cells": cells.iter().map(cell_json).collect::<Vec<Value>>(),
         "chosen": chosen,
+        "outages": outages.iter().map(|o| [o.from, o.to].map(millis)).collect::<Vec<_>>(),
     });
     // Nothing in a string may end the script.
     let data = data.to_string().replace('<', "\\u003c");
@@ -85,7 +94,7 @@ mod tests {
     fn a_page_needs_nothing_beside_itself_and_nothing_in_it_breaks_out() {
         let wicked = ["</script><script>alert(1)</script>".to_owned()];
         let answer = Answer { cell: None, reasons: wicked.to_vec(), remedies: Vec::new() };
-        let page = page(&wicked, &[], Some(&answer));
+        let page = page(&wicked, &[], &[], Some(&answer));
         assert_eq!(page.matches("<script").count(), 1);
         for outside in ["http:", "https:", "src=", "href=", "@import", "url("] {
             // The name of SVG is no address that anybody fetches.

@@ -50,7 +50,7 @@ const fn between(median_us: u64, p99_us: u64) -> ServiceTime {
 }
 
 /// A disk by its name. These are orders of magnitude to begin with, and no measurement: a forecast is as good as the
-/// times of the disk at hand, which `fio` tells.
+/// times of the disk at hand, which `helio lab disk` tells.
 #[must_use]
 pub fn disk_called(name: &str) -> Option<DiskModel> {
     let (read, write, flush, lanes, rate) = match name {

@@ -19,7 +19,7 @@ mod trace;
 pub use adopt::Adoption;
 pub use advise::Advise;
 pub use forecast::Forecast;
-pub use lab::{Answer, Common, Link, Meeting, Primary, Record, Search, Standby, Trial};
+pub use lab::{Answer, Common, DiskOf, Link, Meeting, Primary, Record, Search, Standby, Trial};
 pub use line::{Course, Line, Relay, Wan};
 pub use plan::{Calculator, MarksPlan, PlanVerb, QueuePlan, Window};
 pub use trace::{Trace, TraceFormat};
@@ -581,6 +581,9 @@ pub enum Lab {
     },
     /// Find the socket buffer a link needs, by doubling it until throughput no longer improves.
     Search(Search),
+    /// Measure a disk as a forecast wants it told: short reads, writes and flushes, how many of them it does at once, and
+    /// its rate; through the driver daemons use.
+    Disk(DiskOf),
     /// Record what a real link is like over time: round trip, jitter, loss and rate, into a file that `relay` and `wan`
     /// replay; at the other end runs `helio lab answer`.
     Record(Record),

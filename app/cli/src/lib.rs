@@ -126,6 +126,7 @@ fn of_lab(tool: Lab) -> Result<ExitCode> {
         Lab::Wan(wan) => lab::wan(wan),
         Lab::Link { end } => lab::link(end),
         Lab::Search(search) => lab::search(search),
+        Lab::Disk(disk) => lab::disk(&disk),
         Lab::Record(record) => lab::record(record),
         Lab::Answer(answer) => lab::answer(answer),
     }

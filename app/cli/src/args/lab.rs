@@ -7,6 +7,7 @@ use helio_lab::Mode;
 use helio_tls::PublicKey;
 use helio_units::{Bytes, Rate};
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -156,6 +157,19 @@ pub struct Trial {
     /// Through the page cache; otherwise direct.
     #[arg(long)]
     pub cached: bool,
+    /// As JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A measurement of a disk.
+#[derive(Clone, Debug, Args)]
+pub struct DiskOf {
+    /// A folder on it; 64 MiB there are used meanwhile, and nothing stays.
+    pub folder: PathBuf,
+    /// How many members lie on it and are written at once: what is told is one's share.
+    #[arg(long, value_name = "NUMBER", default_value = "1")]
+    pub members: NonZeroU32,
     /// As JSON.
     #[arg(long)]
     pub json: bool,

@@ -3,6 +3,7 @@
 //! measurement of real ones.
 
 mod agenda;
+mod disk;
 mod govern;
 mod link;
 mod orders;
@@ -15,6 +16,7 @@ mod simhadr;
 mod stopping;
 mod wan;
 
+pub(crate) use disk::run as disk;
 pub(crate) use link::run as link;
 pub(crate) use record::{answer, record};
 pub(crate) use relay::run as relay;

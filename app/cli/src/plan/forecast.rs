@@ -38,7 +38,7 @@ pub(super) fn run(asked: &Forecast) -> Result<ExitCode> {
         asked.seed
     ));
     if let Some(file) = &asked.html {
-        std::fs::write(file, page(&about, &cells, answer.as_ref()))
+        std::fs::write(file, page(&about, &grid.outages, &cells, answer.as_ref()))
             .with_context(|| format!("cannot write {}", file.display()))?;
     }
     let chosen = answer.as_ref().and_then(|answer| answer.cell);

@@ -2,8 +2,8 @@
 //! Forecast against reality: each scenario is forecast first, then run by two daemons over an emulated link.
 //!
 //! `cargo run --release -p helio-bench --bin reality` prints the table that docs/reference/forecast.md keeps. The
-//! disk's times are measured on the file system the members lie on; everything else is what `helio plan forecast`
-//! takes by itself.
+//! disk is measured on the file system the members lie on; everything else is what `helio plan forecast` takes by
+//! itself.
 
 mod disk;
 mod run;
@@ -43,11 +43,8 @@ impl Row {
 
 fn main() -> Result<()> {
     let Asked { only } = Asked::parse();
-    let disk = disk::measure()?;
-    println!(
-        "disk: write {:?}..{:?}, flush {:?}..{:?}\n",
-        disk.write.median, disk.write.p99, disk.flush.median, disk.flush.p99
-    );
+    let (told, disk) = disk::measure()?;
+    println!("disk: {told}\n");
     println!("| scenario | figure | forecast | measured | off | |");
     println!("|---|---|---|---|---|---|");
     let (mut held, mut bound) = (0, 0);

@@ -9,12 +9,18 @@ use helio_units::Bytes;
 use helio_wan::{Cut, Relay, RelayConfig};
 use helio_workload::Workload;
 use serde_json::Value;
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Between two looks at the primary: often enough for a tenth of what is timed, seldom enough not to disturb it.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+const NODES: [&str; 2] = ["paris", "lyon"];
+const VOLUME: Bytes = Bytes::mib(256);
 
 /// What was measured.
 pub(crate) struct Measured {
@@ -29,7 +35,7 @@ pub(crate) fn run(scenario: &Scenario, workload: &Workload) -> Result<Measured> 
     let plan = Plan::new("db")
         .mode(scenario.mode)
         .group_line(&format!("queue = {{ memory = \"{}B\" }}", scenario.queue.0))
-        .volume("data", Bytes::mib(256));
+        .volume("data", VOLUME);
     let model = scenario.link().model(Bytes::mib(1));
     let relay = Relay::start(RelayConfig {
         listen: free_port(),
@@ -38,7 +44,11 @@ pub(crate) fn run(scenario: &Scenario, workload: &Workload) -> Result<Measured> 
         back: model.back,
         seed: 1,
     })?;
-    let pair = plan.relay(relay.local_addr()).start();
+    let mut pair = plan.relay(relay.local_addr()).prepare();
+    for node in NODES {
+        fill(&pair.member(node, "data"))?;
+        pair.start(node);
+    }
     let promote = || pair.helio("paris", &["promote", "db", "--yes"]);
     promote().expect_success();
     eventually(PATIENCE, "the pair to mirror", || (state(&pair)? == "replicating").then_some(()));
@@ -82,6 +92,16 @@ pub(crate) fn run(scenario: &Scenario, workload: &Workload) -> Result<Measured> 
             level_after,
         })
     })
+}
+
+/// Gives a member the blocks it will have: what a write to a hole costs is in no forecast, and devices have none.
+fn fill(member: &Path) -> Result<()> {
+    let mut file = File::options().write(true).open(member)?;
+    let piece = vec![0; 1 << 20];
+    for _ in 0..VOLUME.0 >> 20 {
+        file.write_all(&piece)?;
+    }
+    Ok(file.sync_all()?)
 }
 
 fn group(pair: &Pair) -> Option<Value> {

@@ -65,6 +65,14 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
             ..one("async, Portland, full queue", Mode::Async, portland, surge)
         },
         Scenario {
+            queue: Bytes::mib(1),
+            ..one("sync, far, full queue", Mode::Sync, far, surge)
+        },
+        Scenario {
+            queue: Bytes::mib(1),
+            ..one("nearsync, Portland, full queue", Mode::NearSync, portland, surge)
+        },
+        Scenario {
             queue: Bytes::mib(64),
             outage: Some((4, 3)),
             ..one("async, far, outage kept in the queue", Mode::Async, far, steady)

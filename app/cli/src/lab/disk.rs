@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `helio lab disk`: the times of a disk, as a forecast wants them told.
+
+use super::link::tell;
+use super::stopping::Stopping;
+use crate::args::DiskOf;
+use crate::render::line;
+use crate::verbs::print;
+use anyhow::Result;
+use helio_lab::{Stage, Times, gauge};
+use serde_json::json;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Measures, and prints.
+///
+/// # Errors
+/// No file can be made there, the disk fails, or a signal came.
+pub(crate) fn run(it: &DiskOf) -> Result<ExitCode> {
+    let stopping = Stopping::catch()?;
+    let stage = Stage { watch: &tell, stop: stopping.flag(), verbose: false };
+    let found = gauge(&it.folder, &stage)?.shared_by(it.members);
+    let micros = |time: Duration| (time.as_secs_f64() * 1e7).round() / 10.0;
+    if it.json {
+        let times = |of: Times| json!({ "median_us": micros(of.median), "p99_us": micros(of.p99) });
+        let told = json!({
+            "driver": found.driver,
+            "direct": found.direct,
+            "read": times(found.read),
+            "write": times(found.write),
+            "flush": times(found.flush),
+            "lanes": found.lanes,
+            "bytes_per_second": found.rate.0,
+            "disk": found.to_string(),
+        });
+        print(&(serde_json::to_string_pretty(&told)? + "\n"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut out =
+        format!("{}, past the page cache, driver {}\n", it.folder.display(), found.driver);
+    let times = |of: Times| format!("median {} us, p99 {} us", micros(of.median), micros(of.p99));
+    line(&mut out, "read", &format!("{}; 4 KiB, one at a time", times(found.read)));
+    line(&mut out, "write", &format!("{}; 4 KiB, one at a time", times(found.write)));
+    line(&mut out, "flush", &format!("{}; behind 20 writes", times(found.flush)));
+    line(&mut out, "lanes", &format!("{}; what it does in the time of one write", found.lanes));
+    let rate = found.rate.0 as f64 / 1e6;
+    line(&mut out, "rate", &format!("{rate:.1} MB/s; writes of 1 MiB"));
+    line(&mut out, "forecast", &format!("--disk {found}"));
+    print(&out)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is measured of a disk is what a forecast takes.
+
+use helio_testkit::{TempDir, helio};
+
+#[test]
+fn a_forecast_takes_what_was_measured() {
+    let folder = TempDir::new();
+    let path = folder.path().to_string_lossy().into_owned();
+    let whole = helio(&["lab", "disk", &path, "--json"]).json();
+    let disk = whole["disk"].as_str().expect("it tells the fields");
+    assert!(whole["lanes"].as_u64() >= Some(1) && whole["bytes_per_second"].as_u64() > Some(0));
+    let mut plan = vec!["plan", "forecast", "--synthetic", "rate=200,size=4KiB,for=2s"];
+    plan.extend(["--link", "rtt=5ms", "--modes", "sync", "--disk", disk, "--peer-disk", disk]);
+    helio(&plan).expect_success();
+    // People are told the same, of one's share; nothing stays in the folder.
+    let text = helio(&["lab", "disk", &path, "--members", "2"]).expect_success();
+    let told = text.lines().last().unwrap_or_default();
+    assert!(told.contains("forecast") && told.contains("--disk read="), "{text}");
+    assert_eq!(std::fs::read_dir(folder.path()).expect("it is there").count(), 0);
+    for (folder, word) in [("none", "none"), ("/proc", "/proc")] {
+        let why = helio(&["lab", "disk", folder]).expect_failure();
+        assert!(why.contains(word) && why.contains("remedy"), "{why}");
+    }
+    assert!(helio(&["lab", "disk", &path, "--members", "0"]).expect_failure().contains("members"));
+}
