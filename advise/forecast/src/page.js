@@ -18,7 +18,7 @@ const seconds = (ms) => (ms < 1e3 && ms > 0 ? ms.toFixed(0) + " ms" : ms < 1e4 ?
 const powers = (base, of, most) => Array.from({ length: most }, (_, n) => of.map((k) => k * base ** n)).flat();
 const BYTES = powers(1024, [1, 2, 5, 10, 20, 50, 100, 200, 500], 5);
 const clock = (second) => [...powers(10, [1, 2, 5], 8).filter((n) => n < 60 * second && n !== 50 * second), ...[1, 2, 5, 10, 15, 30, 60, 120, 360, 720, 1440].map((n) => n * 60 * second)];
-const MICROS = clock(1e6), MILLIS = clock(1e3);
+const MILLIS = clock(1e3);
 const ticksTo = (most, steps) => {
   const step = steps.find((n) => most / n <= 6) || steps[steps.length - 1];
   return Array.from({ length: Math.floor(most / step) + 1 }, (_, n) => n * step);
@@ -108,7 +108,7 @@ function draw() {
   document.getElementById("plots").replaceChildren(
     plot("Writes: so many are answered within", curves(percentiles("writes"), (f) => "p50 " + micros(f.writes.p50) + ", p99 " + micros(f.writes.p99)), { log: true, y: micros, x: wordp, xticks: xp }),
     plot("Flushes: so many are answered within", curves(percentiles("flushes")), { log: true, y: micros, x: wordp, xticks: xp }),
-    plot("99th percentile of writes over time", curves(over("p99_us")), { ...time, y: micros, ysteps: MICROS }),
+    plot("99th percentile of writes over time", curves(over("p99_us")), { ...time, y: micros, log: true }),
     plot("Lag over time: accepted, not at the peer", curves(over("lag")), { ...time, y: bytes, ysteps: BYTES }),
     plot("Queue over time, and its bound", curves(over("queue"), (f) => "at most " + bytes(f.queue_high)), { ...time, y: bytes, ysteps: BYTES, bound }),
     plot("Age of the peer's image over time", curves(over("behind_ms"), (f) => "p99 " + micros(f.behind.p99)), { ...time, y: seconds, ysteps: MILLIS }),

@@ -68,7 +68,7 @@ fn verdict(out: &mut String, cells: &[Cell], answer: &Answer) {
             "<b>{}</b>, queue {}, buffers {}, one stream, no compression",
             point.mode, point.queue, point.buffer
         ),
-        None => "No combination meets every goal".into(),
+        None => "Nothing that was run is good enough".into(),
     };
     let _infallible = write!(out, "<section class=\"answer\"><p class=\"title\">{title}</p><ul>");
     list(out, &answer.reasons);
