@@ -64,10 +64,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
             depth: 64,
             ..one("async, Portland, full queue", Mode::Async, portland, surge)
         },
-        Scenario {
-            queue: Bytes::mib(1),
-            ..one("sync, far, full queue", Mode::Sync, far, surge)
-        },
+        Scenario { queue: Bytes::mib(1), ..one("sync, far, full queue", Mode::Sync, far, surge) },
         Scenario {
             queue: Bytes::mib(1),
             ..one("nearsync, Portland, full queue", Mode::NearSync, portland, surge)
