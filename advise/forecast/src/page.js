@@ -16,9 +16,10 @@ const seconds = (ms) => (ms < 1e3 && ms > 0 ? ms.toFixed(0) + " ms" : ms < 1e4 ?
 
 // Steps between ticks that people count in.
 const powers = (base, of, most) => Array.from({ length: most }, (_, n) => of.map((k) => k * base ** n)).flat();
-const BYTES = powers(1024, [1, 2, 5, 10, 20, 50, 100, 200, 500], 5);
+const BYTES = powers(1024, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512], 5);
 const clock = (second) => [...powers(10, [1, 2, 5], 8).filter((n) => n < 60 * second && n !== 50 * second), ...[1, 2, 5, 10, 15, 30, 60, 120, 360, 720, 1440].map((n) => n * 60 * second)];
 const MILLIS = clock(1e3);
+const LOGS = powers(10, [1, 3], 12);
 const ticksTo = (most, steps) => {
   const step = steps.find((n) => most / n <= 6) || steps[steps.length - 1];
   return Array.from({ length: Math.floor(most / step) + 1 }, (_, n) => n * step);
@@ -38,21 +39,25 @@ function plot(title, curves, options) {
   const head = document.createElement("h2");
   head.textContent = title;
   figure.append(head);
-  const all = curves.flatMap((curve) => curve.points);
+  // A logarithm has no zero: where nothing was answered there is no point.
+  if (options.log) curves = curves.map((curve) => ({ ...curve, points: curve.points.map(([x, y]) => [x, y > 0 ? y : NaN]) }));
+  const all = curves.flatMap((curve) => curve.points).filter(([, y]) => !Number.isNaN(y));
   if (all.length === 0) {
     figure.append("nothing to show");
     return figure;
   }
-  const xs = all.map((p) => p[0]), ys = all.map((p) => p[1]).filter((y) => !options.log || y > 0);
+  const xs = all.map((p) => p[0]), ys = all.map((p) => p[1]);
   const [x0, x1] = [Math.min(...xs), Math.max(...xs) || 1];
   let [y0, y1] = [0, Math.max(...ys, options.bound || 0) * 1.05 || 1];
   if (options.log) {
-    y0 = Math.log10(Math.min(...ys)) - 0.08;
-    y1 = Math.log10(Math.max(...ys)) + 0.08;
+    // From a tick to a tick.
+    const [least, most] = [Math.min(...ys), Math.max(...ys)];
+    y0 = Math.log10(LOGS.filter((t) => t <= least).pop() || least);
+    y1 = Math.log10(LOGS.find((t) => t > least && t >= most) || most);
   }
   const px = (x) => L + ((x - x0) / (x1 - x0 || 1)) * (W - L - R);
   const py = (y) => {
-    const at = options.log ? Math.log10(Math.max(y, 10 ** y0)) : y;
+    const at = options.log ? Math.log10(y) : y;
     return H - B - ((at - y0) / (y1 - y0 || 1)) * (H - T - B);
   };
   const svg = element("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": title });
@@ -64,7 +69,7 @@ function plot(title, curves, options) {
     svg.append(shade);
   }
   const ticks = options.log
-    ? Array.from({ length: 12 }, (_, n) => 10 ** n).flatMap((t) => [t, 3 * t]).filter((t) => Math.log10(t) >= y0 && Math.log10(t) <= y1)
+    ? LOGS.filter((t) => Math.log10(t) >= y0 && Math.log10(t) <= y1)
     : ticksTo(y1, options.ysteps);
   for (const tick of ticks) {
     svg.append(element("line", { class: "grid", x1: L, x2: W - R, y1: py(tick), y2: py(tick) }));
@@ -76,7 +81,17 @@ function plot(title, curves, options) {
     svg.append(element("line", { class: "bound", x1: L, x2: W - R, y1: py(options.bound), y2: py(options.bound) }));
   }
   for (const curve of curves) {
-    const d = curve.points.map(([x, y], n) => (n ? "L" : "M") + px(x).toFixed(1) + " " + py(y).toFixed(1)).join("");
+    // A new stretch behind each gap: where there is no point, and between the windows of a sample.
+    const steps = curve.points.slice(1).map((p, n) => p[0] - curve.points[n][0]).sort((a, b) => a - b);
+    const usual = steps[steps.length >> 1] || 0;
+    let pen = null;
+    const d = curve.points.map(([x, y]) => {
+      if (Number.isNaN(y)) { pen = null; return ""; }
+      const on = pen !== null && (options.xticks || (x > pen && x - pen <= 4 * usual));
+      pen = x;
+      const to = px(x).toFixed(1) + " " + py(y).toFixed(1);
+      return on ? "L" + to : "M" + to + "h0";
+    }).join("");
     const line = element("path", { class: "curve", d, stroke: COLOURS[curve.mode] });
     line.append(element("title", {}, curve.mode));
     svg.append(line);

@@ -82,6 +82,8 @@ pub(crate) struct Parked {
 struct Flushes {
     begun: u64,
     ended: u64,
+    /// The last one that had begun when one failed: whichever the device told, the fault may be another's.
+    failed: u64,
     running: u32,
 }
 
@@ -246,12 +248,15 @@ impl Cover {
         flushes.running -= 1;
         if ok {
             flushes.ended = flushes.ended.max(number);
+        } else {
+            flushes.failed = flushes.begun;
         }
     }
 
-    /// Whether a flush of the volume went well since this process began.
+    /// Whether a flush of the volume went well since this process began, and since the last one that did not.
     pub(crate) fn was_flushed(&self, volume: VolumeIndex) -> bool {
-        self.flushes[usize::from(volume.0)].ended > 0
+        let Flushes { ended, failed, .. } = self.flushes[usize::from(volume.0)];
+        ended > failed
     }
 
     /// Whether a flush of the volume is under way.

@@ -276,7 +276,7 @@ impl Engine {
             (Purpose::Empty(ask), _) => self.teller.looked(ask, &outcome, s),
             (Purpose::Digest { ask, length }, _) => self.teller.read(ask, length, outcome, s),
             (Purpose::Flush(volume), None) => self.follower.flushed(volume, outcome, s),
-            (Purpose::Flush(_), Some(_)) => self.leave_flushed(outcome),
+            (Purpose::Flush(volume), Some(_)) => self.leave_flushed(volume, &outcome),
             (Purpose::Cover(volume), _) => self.cover_flushed(volume, &outcome),
             (Purpose::PeerRead(read), _) => self.peer_reads.read(read, outcome, s),
             (Purpose::Compare(claim), Some(primary)) => primary.compared(claim, outcome, s),

@@ -186,7 +186,13 @@ impl Engine {
         {
             primary.failed_at = None;
         }
-        let void = self.superblock.marks_void && self.primary.is_some();
+        let failed = self.primary.as_ref().is_some_and(|primary| primary.flush_failed);
+        // A record that says seeding proves nothing either.
+        let sure = !self.superblock.marks_void && self.superblock.seeding == 0;
+        if failed && sure && !self.is_saving() {
+            self.save(Goal::Void);
+        }
+        let void = self.superblock.marks_void && self.primary.is_some() && !failed;
         let kept = void && !self.is_saving() && self.marks().is_kept() && !self.is_going_cold();
         if kept && self.is_flushed_once() {
             self.save(Goal::MarksKept);
@@ -346,14 +352,7 @@ impl Engine {
             Some(primary) if primary.may_lose(volume, &self.shared) => {
                 primary.lose(volume, outcome, &mut self.shared);
             }
-            Some(primary) => {
-                // What the store holds of what it had completed is unknown from here on.
-                primary.marks.stale_all();
-                primary.distrusted.insert(volume);
-                primary.flush_failed = true;
-                self.shared.cover.marks_moved();
-                primary.fault(volume, fault, &mut self.shared);
-            }
+            Some(primary) => primary.doubt(volume, fault, &mut self.shared),
             None => self.follower.failed = Some((volume, fault)),
         }
     }

@@ -103,17 +103,16 @@ impl Engine {
     }
 
     /// One of the local flushes before leaving ended.
-    pub(crate) fn leave_flushed(&mut self, outcome: StoreOutcome) {
+    pub(crate) fn leave_flushed(&mut self, volume: VolumeIndex, outcome: &StoreOutcome) {
         let Standing::Leaving { command, to, until, stage: LeaveStage::Flushing(left) } =
             self.standing
         else {
             panic!("a flush ended that nobody asked for")
         };
-        if let StoreOutcome::Failed(fault) = outcome {
+        if let StoreOutcome::Failed(fault) = *outcome {
             self.shared.warn(format!("the last flush before leaving failed: {fault}"));
             if let Some(primary) = &mut self.primary {
-                primary.marks.stale_all();
-                primary.flush_failed = true;
+                primary.doubt(volume, fault, &mut self.shared);
             }
         }
         let stage = match left {

@@ -149,8 +149,30 @@ impl Marks {
 
     /// Marks the regions of an extent until the copier has been there.
     pub(crate) fn stale(&mut self, volume: VolumeIndex, extent: Extent) {
-        for region in self.regions(volume, extent) {
-            self.stale_one(region);
+        let regions = self.regions(volume, extent);
+        let mut at = regions.start;
+        while at < regions.end {
+            let page = (at / PAGE_REGIONS) as usize;
+            let behind = at + self.page_regions(page);
+            if at.is_multiple_of(PAGE_REGIONS) && behind <= regions.end {
+                self.stale_page(page);
+                at = behind;
+            } else {
+                self.stale_one(at);
+                at += 1;
+            }
+        }
+    }
+
+    /// Marks every region of a page at once.
+    fn stale_page(&mut self, page: usize) {
+        let begin = page as u64 * PAGE_REGIONS;
+        let end = begin + self.page_regions(page);
+        self.copying.retain(|region| !(begin..end).contains(region));
+        if self.pages[page] != Page::Full {
+            self.stale_count += end - begin - self.stale_between(begin..end);
+            self.pages[page] = Page::Full;
+            self.dirty.insert(page as u32);
         }
     }
 
@@ -523,6 +545,8 @@ mod tests {
             for (what, at, n) in steps {
                 match what {
                     0 | 1 => {
+                        // Whole pages are marked at once.
+                        let n = if what == 1 { (n * 200).min(70_300 - at) } else { n };
                         marks.stale(volume, Extent::new(at * grain.0, n * grain.0));
                         twin.extend(at..at + n);
                     }

@@ -26,7 +26,7 @@ use crate::write::{Slots, Ticket};
 use alloc::collections::BTreeSet;
 use alloc::format;
 use helio_format::message::ItemKind;
-use helio_units::{Bytes, Mode, Moment, Sequence, VolumeIndex};
+use helio_units::{Bytes, Extent, Mode, Moment, Sequence, VolumeIndex};
 
 /// See the drawing above.
 #[derive(Debug)]
@@ -193,6 +193,24 @@ impl Primary {
         if self.faulted.is_none() {
             s.warn(format!(
                 "volume {} failed on this node: {fault}; its region is marked",
+                volume.0
+            ));
+        }
+        self.faulted = Some((volume, fault));
+    }
+
+    /// A flush of a store failed: what it holds of what it had completed is unknown, and a later flush that goes well
+    /// says nothing of that. All of the volume is marked, its bytes prove nothing, and neither does the record from then
+    /// on (`keep.rs`), whatever becomes of this process.
+    pub(crate) fn doubt(&mut self, volume: VolumeIndex, fault: StoreFault, s: &mut Shared) {
+        let size = s.config.volumes[usize::from(volume.0)];
+        self.marks.stale(volume, Extent::new(0, size.0));
+        s.cover.marks_moved();
+        self.distrusted.insert(volume);
+        self.flush_failed = true;
+        if self.faulted.is_none() {
+            s.warn(format!(
+                "a flush of volume {} failed on this node: {fault}; what it holds is unknown, and all of it is marked",
                 volume.0
             ));
         }

@@ -651,6 +651,7 @@ fn a_source_that_asks_for_too_much_at_once_breaks_the_protocol() {
 mod ask;
 mod digests;
 mod figures;
+mod flush;
 mod invalid;
 mod lack;
 mod lease;

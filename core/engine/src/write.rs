@@ -378,10 +378,15 @@ impl Primary {
             self.failed_at.get_or_insert(item.sequence);
             self.copier.unsure_upto = item.sequence.max(self.copier.unsure_upto);
         }
+        let flush = item.kind == ItemKind::Flush && !self.is_lost(item.volume);
         if let (Some(SlotId(slot)), false) = (slot, self.absolves(&item)) {
             self.slots.slots[slot as usize].denied = Some(Denial::Store(fault));
         }
-        self.fault(item.volume, fault, s);
+        if flush {
+            self.doubt(item.volume, fault, s);
+        } else {
+            self.fault(item.volume, fault, s);
+        }
     }
 
     /// Gives an extent back to the gate and lets its next users through.

@@ -343,9 +343,10 @@ impl Pair {
         }
         figures.lag.add(status.lag.bytes.0);
         figures.behind.add_time(behind);
+        let at = self.now.since(begun) + work.run.begin.since(Moment::ZERO);
         let writes = core::mem::take(&mut work.since.writes);
         figures.samples.push(Sample {
-            at: self.now.since(begun),
+            at,
             lag: status.lag.bytes,
             behind,
             queue: queue.bytes,

@@ -20,7 +20,7 @@ struct Open {
 /// The application of one run.
 #[derive(Debug)]
 pub(super) struct Work<'a> {
-    run: &'a Run<'a>,
+    pub(super) run: &'a Run<'a>,
     /// The pair's clock when the workload's stood at the beginning of the run.
     begun: Moment,
     next: usize,

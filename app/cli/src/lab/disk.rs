@@ -26,6 +26,7 @@ pub(crate) fn run(it: &DiskOf) -> Result<ExitCode> {
         let told = json!({
             "driver": found.driver,
             "direct": found.direct,
+            "direct": found.direct,
             "read": times(found.read),
             "write": times(found.write),
             "flush": times(found.flush),
@@ -36,8 +37,9 @@ pub(crate) fn run(it: &DiskOf) -> Result<ExitCode> {
         print(&(serde_json::to_string_pretty(&told)? + "\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut out =
-        format!("{}, past the page cache, driver {}\n", it.folder.display(), found.driver);
+    let way = if found.direct { "past" } else { "through" };
+    let folder = it.folder.display();
+    let mut out = format!("{folder}, {way} the page cache, driver {}\n", found.driver);
     let times = |of: Times| format!("median {} us, p99 {} us", micros(of.median), micros(of.p99));
     line(&mut out, "read", &format!("{}; 4 KiB, one at a time", times(found.read)));
     line(&mut out, "write", &format!("{}; 4 KiB, one at a time", times(found.write)));
