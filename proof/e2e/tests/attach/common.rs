@@ -228,7 +228,8 @@ fn mounts_below(folder: &Path) -> Vec<PathBuf> {
     places.filter(|place| place.starts_with(folder)).collect()
 }
 
-fn loops_below(folder: &Path) -> Vec<PathBuf> {
+/// Loop devices on files below a folder.
+pub(crate) fn loops_below(folder: &Path) -> Vec<PathBuf> {
     let blocks = fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let ours = blocks.filter(|block| {
         let file = fs::read_to_string(block.path().join("loop/backing_file"));

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The daemon under an attached volume ends: in order, by force, and comes back.
 
-use crate::common::{Stage, VOLUME, attachable, holding, on, via};
-use helio_e2e::{PATIENCE, wait, wait_level};
+use crate::common::{Stage, VOLUME, attachable, holding, loops_below, on, via};
+use helio_e2e::{PATIENCE, halt, wait, wait_level};
 use helio_testkit::{Plan, eventually, helio_binary, require, say_skipped};
 use helio_units::{Bytes, Mode};
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
@@ -52,9 +53,7 @@ fn a_daemon_that_is_to_stop_waits_for_who_uses_its_device() {
     let device = stage.attach();
     let open = File::options().read(true).write(true).open(&device).expect("it can be opened");
     let mut user = holding(open.try_clone().expect("a handle"));
-    let id = stage.pair.daemon("paris").id();
-    let id = rustix::process::Pid::from_raw(id.cast_signed()).expect("a process");
-    rustix::process::kill_process(id, rustix::process::Signal::TERM).expect("it runs");
+    signal(&mut stage, "paris", Signal::TERM);
     eventually(PATIENCE, "the daemon to say whom it waits for", || {
         stage.pair.daemon("paris").log().contains("waiting for devices in use").then_some(())
     });
@@ -127,35 +126,45 @@ fn a_daemon_killed_among_writes_again_and_again_leaves_nothing_behind() {
 #[test]
 fn a_daemon_killed_while_it_flushes_a_device_dies_and_the_next_one_has_it() {
     attachable!();
-    if via() == "fuse" {
-        say_skipped("a device that outlives its daemon (HELIO_VIA)");
-        return;
-    }
     let plan = Plan::new("db").mode(Mode::Sync).volume("data", Bytes::mib(16));
     let mut stage = Stage::with(plan.group_line("peer-timeout = \"60s\""), |_| ());
     let device = stage.attach();
-    stage.pair.daemon("lyon").freeze();
+    halt(&mut stage.pair, "lyon");
     let open = File::options().write(true).open(&device).expect("it can be opened");
     std::os::unix::fs::FileExt::write_all_at(&open, &[7; 4096], 0).expect("it goes to memory");
+    let node = fs::canonicalize(&device).expect("a device");
     // Who closes it writes what is in memory, and waits for the peer; so does the daemon's flush then.
     let closing = std::thread::spawn(move || drop(open));
+    // A process that is started before has it open as well, and waits in its place.
+    eventually(PATIENCE, "its user to be closing it", || (!have_open(&node)).then_some(()));
     let mut detaching = eventually(PATIENCE, "a process that flushes it", || {
         let mut detach = Command::new(helio_binary());
         detach.args(["detach", VOLUME, "--state"]).arg(stage.pair.state("paris"));
         let mut detach = detach.stderr(Stdio::null()).spawn().expect("it is there");
         let flushed = eventually(PATIENCE, "a flush", || {
-            is_flushed(&device).or_else(|| detach.try_wait().expect("it is ours").map(|_| false))
+            is_flushed(&node).or_else(|| detach.try_wait().expect("it is ours").map(|_| false))
         });
         flushed.then_some(detach)
     });
-    stage.pair.daemon("paris").kill9();
+    // Not collected before it has died: who waits for ever would keep it from that.
+    signal(&mut stage, "paris", Signal::KILL);
+    assert!(!stage.pair.daemon("paris").wait_exit(PATIENCE).success());
+    if via() == "fuse" {
+        // Nobody will serve it any more: who waits has errors, with no daemon there to say so.
+        eventually(PATIENCE, "its flush to fail", || is_flushed(&node).is_none().then_some(()));
+        eventually(PATIENCE, "its user to go", || closing.is_finished().then_some(()));
+    }
     stage.pair.daemon("lyon").thaw();
     assert!(!detaching.wait().expect("it is ours").success(), "nobody is left to say it is done");
     stage.pair.start("paris");
     closing.join().expect("it ends");
-    eventually(PATIENCE, "its flush to end", || is_flushed(&device).is_none().then_some(()));
+    eventually(PATIENCE, "its flush to end", || is_flushed(&node).is_none().then_some(()));
     wait(&stage.pair, "paris", "the primary", |status| status["role"] == "primary");
     assert_eq!(stage.attached("paris"), device);
+    if via() == "fuse" {
+        let new = fs::canonicalize(&device).expect("a device");
+        assert_eq!(loops_below(&stage.pair.state("paris")), [new], "the old one went");
+    }
     stage.detach();
     stage.assert_nothing_left("paris");
     stage.assert_mirrored();
@@ -178,9 +187,19 @@ fn a_lost_role_ends_the_device_and_the_next_promotion_brings_it_back() {
     stage.assert_nothing_left("paris");
 }
 
+fn signal(stage: &mut Stage, node: &str, signal: Signal) {
+    let id = Pid::from_raw(stage.pair.daemon(node).id().cast_signed()).expect("a process");
+    kill_process(id, signal).expect("it runs");
+}
+
+/// Whether this process has a file open.
+fn have_open(path: &Path) -> bool {
+    let open = fs::read_dir("/proc/self/fd").expect("proc is mounted").flatten();
+    open.filter_map(|entry| fs::read_link(entry.path()).ok()).any(|target| target == path)
+}
+
 /// Whether a daemon's process flushes a device.
-fn is_flushed(device: &Path) -> Option<bool> {
-    let node = fs::canonicalize(device).ok()?;
+fn is_flushed(node: &Path) -> Option<bool> {
     let wanted = format!("helio-settle\0{}\0", node.display());
     let processes = fs::read_dir("/proc").ok()?.flatten();
     let mut words = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
