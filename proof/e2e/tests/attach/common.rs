@@ -217,7 +217,8 @@ impl Drop for Clear {
             let _ends_with_its_last_user = Command::new("losetup").arg("-d").arg(device).status();
         }
         for place in mounts_below(&below) {
-            let _gone_already = unmount(place, UnmountFlags::DETACH);
+            // By force: who waits for a daemon that cannot die is told that there is none.
+            let _gone_already = unmount(place, UnmountFlags::FORCE | UnmountFlags::DETACH);
         }
     }
 }

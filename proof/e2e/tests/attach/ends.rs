@@ -8,8 +8,8 @@ use helio_units::{Bytes, Mode};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::io::Write;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// Ends a test where devices outlive their daemon: `waits` tells of those.
@@ -171,6 +171,40 @@ fn a_daemon_killed_while_it_flushes_a_device_dies_and_the_next_one_has_it() {
 }
 
 #[test]
+fn a_daemon_killed_while_it_makes_a_device_dies_and_the_next_one_has_it() {
+    attachable!();
+    fused!();
+    require!("strace");
+    let mut stage = Stage::new(Mode::Sync, Bytes::mib(16));
+    let device = stage.attach();
+    stage.detach();
+    let Some((mut strace, told)) = slow_answers(&mut stage) else {
+        say_skipped("strace that may look at a daemon");
+        return;
+    };
+    let mut attach = Command::new(helio_binary());
+    attach.args(["attach", VOLUME, "--via", "fuse", "--state"]).arg(stage.pair.state("paris"));
+    let mut attach =
+        attach.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it is there");
+    eventually(PATIENCE, "an answer that is late", || {
+        // The first one is to the greeting, the second to who opens the file.
+        let said = fs::read_to_string(&told).unwrap_or_default();
+        (said.matches("writev(").count() == 2).then_some(())
+    });
+    signal(&mut stage, "paris", Signal::KILL);
+    // Who is looked at has not ended before who looks has seen that, or is gone himself.
+    strace.kill().and_then(|()| strace.wait()).expect("it is ours");
+    assert!(!stage.pair.daemon("paris").wait_exit(PATIENCE).success());
+    assert!(!attach.wait().expect("it is ours").success(), "nobody is left to say it is done");
+    stage.pair.start("paris");
+    wait(&stage.pair, "paris", "the primary", |status| status["role"] == "primary");
+    stage.assert_nothing_left("paris");
+    assert_eq!(stage.attach(), device);
+    stage.detach();
+    stage.assert_nothing_left("paris");
+}
+
+#[test]
 fn a_lost_role_ends_the_device_and_the_next_promotion_brings_it_back() {
     attachable!();
     let stage = Stage::new(Mode::Sync, Bytes::mib(16));
@@ -185,6 +219,61 @@ fn a_lost_role_ends_the_device_and_the_next_promotion_brings_it_back() {
     assert_eq!(stage.attached("paris"), device);
     stage.pair.helio("paris", &["detach", VOLUME]).expect_success();
     stage.assert_nothing_left("paris");
+}
+
+#[test]
+fn a_loop_device_that_others_give_free_is_made_anew_and_its_number_is_not_touched() {
+    attachable!();
+    fused!();
+    require!("losetup");
+    let stage = Stage::new(Mode::Sync, Bytes::mib(16));
+    let device = stage.attach();
+    let taken = fs::canonicalize(&device).expect("a device");
+    on("losetup", &["-d"], &taken).expect_success();
+    // Somebody else's now, if nobody was quicker.
+    let foreign = stage.pair.scratch().join("foreign");
+    File::create(&foreign).and_then(|file| file.set_len(1 << 20)).expect("room");
+    let mut losetup = Command::new("losetup");
+    let _quicker = losetup.arg(&taken).arg(&foreign).stderr(Stdio::null()).status();
+    eventually(PATIENCE, "a new device", || {
+        let now = fs::canonicalize(&device).ok()?;
+        (loops_below(&stage.pair.state("paris")) == [now]).then_some(())
+    });
+    let file = File::options().read(true).write(true).open(stage.attached("paris"));
+    let file = file.expect("it can be opened");
+    std::os::unix::fs::FileExt::write_all_at(&file, &[5; 4096], 0).expect("it is served");
+    drop(file);
+    stage.detach();
+    stage.assert_nothing_left("paris");
+    for left in loops_below(&foreign) {
+        assert_eq!(left, taken, "the foreign one is where it was");
+        on("losetup", &["-d"], &left).expect_success();
+    }
+    stage.assert_mirrored();
+}
+
+/// Has every answer to the kernel be late on paris, but the first; none where that may not be done. What was answered
+/// is written to a file.
+fn slow_answers(stage: &mut Stage) -> Option<(Child, PathBuf)> {
+    let told = stage.pair.scratch().join("answers");
+    let threads = format!("/proc/{}/task", stage.pair.daemon("paris").id());
+    let mut threads = fs::read_dir(threads).expect("it runs").flatten();
+    let shard = threads.find(|thread| {
+        fs::read_to_string(thread.path().join("comm")).is_ok_and(|name| name == "shard-0\n")
+    });
+    let shard = shard.expect("there is a shard").path();
+    let mut strace = Command::new("strace");
+    strace.args(["-e", "trace=writev", "-e", "inject=writev:delay_enter=60000000:when=2+", "-o"]);
+    strace.arg(&told).arg("-p").arg(shard.file_name().expect("a number")).stderr(Stdio::null());
+    let mut strace = strace.spawn().expect("it was there");
+    let looks = eventually(PATIENCE, "strace to look", || {
+        if strace.try_wait().expect("it is ours").is_some() {
+            return Some(false);
+        }
+        let status = fs::read_to_string(shard.join("status")).unwrap_or_default();
+        status.lines().any(|line| line == format!("TracerPid:\t{}", strace.id())).then_some(true)
+    });
+    looks.then_some((strace, told))
 }
 
 fn signal(stage: &mut Stage, node: &str, signal: Signal) {
