@@ -33,7 +33,7 @@ use std::process::ExitCode;
 /// Runs the command line this process was given.
 #[must_use]
 pub fn main() -> ExitCode {
-    if let Some(code) = helio_daemon::settled() {
+    if let Some(code) = helio_daemon::did_apart() {
         return code;
     }
     match run(Cli::parse().verb) {

@@ -215,10 +215,10 @@ fn serve(
     }
 }
 
-/// Flushes a device, where a daemon started this process for that and nothing else.
+/// Does something to a device, where a daemon started this process for that and nothing else.
 #[must_use]
-pub fn settled() -> Option<std::process::ExitCode> {
-    helio_attach::settle::asked()
+pub fn did_apart() -> Option<std::process::ExitCode> {
+    helio_attach::apart::asked()
 }
 
 /// Waits for SIGTERM or SIGINT.

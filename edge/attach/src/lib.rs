@@ -10,6 +10,7 @@
 //! ```
 //! Where the kernel has them, [`ublk`] and [`nbd`] are other ways, with neither file nor loop device.
 
+pub mod apart;
 mod beneath;
 mod channel;
 mod error;
@@ -19,7 +20,6 @@ mod mount;
 pub mod nbd;
 pub mod node;
 mod session;
-pub mod settle;
 pub mod ublk;
 mod users;
 mod wire;

@@ -56,8 +56,7 @@ impl LoopDevice {
             let config = config(file.as_raw_fd(), backing, block, read_only);
             match call(&device, CONFIGURE, config.as_ptr() as usize) {
                 Ok(_) => {
-                    let made = Self { path, backing: backing.to_owned() };
-                    return made.checked(&device);
+                    return Self::at(path, backing).checked(&device);
                 }
                 Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {}
                 Err(error) => return Err(AttachError::Io { path, error }),
@@ -65,6 +64,11 @@ impl LoopDevice {
         }
         let error = io::Error::other("every free loop device was taken before we had it");
         Err(AttachError::Io { path: control.to_owned(), error })
+    }
+
+    /// One that was made on a file.
+    pub(crate) fn at(path: PathBuf, backing: &Path) -> Self {
+        Self { path, backing: backing.to_owned() }
     }
 
     /// Those on files below a folder, which their daemon may have left behind when it died.

@@ -36,10 +36,9 @@ pub(super) fn command(run: &Run<'_>) -> Result<Command, String> {
     ]);
     qemu.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(initrd);
     let script = run.script.display();
-    qemu.args([
-        "-append",
-        &format!("console=ttyS0 panic=-1 quiet mitigations=off script={script}"),
-    ]);
+    // What the kernel warns of is seen, and one that has made a mistake goes no further.
+    let speech = "console=ttyS0 loglevel=5 oops=panic panic=-1 mitigations=off";
+    qemu.arg("-append").arg(format!("{speech} script={script}"));
     let host = "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap";
     qemu.args(["-virtfs", host]);
     let disk = format!("file={},if=virtio,format=raw,cache=unsafe", run.disk.display());

@@ -34,7 +34,8 @@ impl Attaches {
         for (name, entry) in desk.entries.iter_mut().filter(|(_, entry)| entry.busy.is_none()) {
             if let Some(live) = &mut entry.live {
                 live.device.look();
-                let Some(why) = ended(&mut live.gone) else { continue };
+                let why = ended(&mut live.gone).or_else(|| live.device.lost());
+                let Some(why) = why else { continue };
                 tracing::warn!(attached = %entry.record.title(), "the device is of no more use: {why}");
             }
             let over = entry.live.take().map(|live| live.device);

@@ -4,7 +4,7 @@
 
 use super::Name;
 use crate::patience::once_let_go;
-use helio_attach::{AttachError, Channel, LoopDevice, Mount, Shape, User, users};
+use helio_attach::{AttachError, Channel, LoopDevice, Mount, Shape, User, apart, users};
 use std::fs;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, symlink};
@@ -98,7 +98,7 @@ impl Device {
         mount: Mount,
         shape: Shape,
     ) -> Result<Self, (Mount, AttachError)> {
-        let node = match LoopDevice::on(mount.path(), shape.block, shape.read_only) {
+        let node = match apart::loop_device(mount.path(), shape.block, shape.read_only) {
             Ok(node) => node,
             Err(error @ AttachError::NoLoop { .. }) => {
                 let note = Some(format!("{error}; the file can be used itself"));
@@ -130,6 +130,12 @@ impl Device {
             numbers: node.and_then(|node| node.numbers().ok()),
             note: self.note.clone(),
         }
+    }
+
+    /// Others may give a loop device free as well. Its number is anybody's then, and must not keep the volume's name.
+    pub(super) fn lost(&self) -> Option<String> {
+        let (node, _) = self.node.as_ref().filter(|(node, _)| !node.is_there())?;
+        Some(format!("{} was given free by somebody else", node.path().display()))
     }
 
     /// Takes it away if nobody uses it, who has given its loop device free; says who does otherwise.

@@ -40,6 +40,14 @@ impl Front {
         }
     }
 
+    /// Why it is not what it was any more, where somebody else saw to that.
+    pub(super) fn lost(&self) -> Option<String> {
+        match self {
+            Self::Fuse(device) => device.lost(),
+            Self::Kept(_) | Self::Connected(..) => None,
+        }
+    }
+
     /// Takes it away if nobody uses it, once it was settled; says who does otherwise.
     pub(super) fn give_free(self) -> Result<(), (Self, String)> {
         match self {

@@ -6,7 +6,7 @@ use super::refusal::{failed, in_use, is_arriving, is_leaving, not_settled};
 use super::{Attaches, Busy, Live, Name, blocking, ended};
 use crate::shard::Ask;
 use helio_api::{ApiError, DetachRequest};
-use helio_attach::settle;
+use helio_attach::apart;
 use std::io;
 use std::path::Path;
 use std::process::Stdio;
@@ -131,6 +131,11 @@ impl Attaches {
             self.tear_down(name, device).await;
             return Ok(());
         }
+        // Nor may one be flushed and cleared whose number is somebody else's by now.
+        if let Some(why) = device.lost() {
+            self.tear_down(name, device).await;
+            return Err((None, not_settled(name, &io::Error::other(why))));
+        }
         let (shown, path) = (device.clone_for_show(), device.path().to_owned());
         let node = shown.node.clone();
         let users = blocking(move || shown.users()).await;
@@ -186,7 +191,7 @@ enum Settled {
 
 /// The device is looked at meanwhile: a kernel that would wait long for somebody to serve it is told that nobody does.
 async fn settled(node: &Path, device: &mut Front, gone: &mut oneshot::Receiver<String>) -> Settled {
-    let child = Command::from(settle::command(node)).kill_on_drop(true).spawn();
+    let child = Command::from(apart::settle(node)).kill_on_drop(true).spawn();
     let mut child = match child {
         Ok(child) => child,
         Err(error) => return Settled::Refused(error),
@@ -199,7 +204,7 @@ async fn settled(node: &Path, device: &mut Front, gone: &mut oneshot::Receiver<S
                 let why = why.unwrap_or_else(|_| String::from("the shard let it go"));
                 return Settled::Unserved(io::Error::other(why));
             }
-            ended = child.wait() => return match ended.and_then(settle::told) {
+            ended = child.wait() => return match ended.and_then(apart::settled) {
                 Ok(()) => Settled::Done,
                 Err(error) => Settled::Refused(error),
             },

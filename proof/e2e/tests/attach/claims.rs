@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Who has a device in use is named, and nothing is taken from him but by force.
 
-use crate::common::{Stage, VOLUME, attachable, holding, on, queue};
+use crate::common::{Stage, VOLUME, attachable, holding, on, queue, via};
 use helio_e2e::PATIENCE;
 use helio_testkit::{Plan, eventually, require};
 use helio_units::{Bytes, Mode};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 #[test]
 fn a_device_has_the_volumes_size_and_says_what_it_can() {
@@ -111,6 +113,66 @@ fn a_detach_that_waits_for_the_peer_keeps_nobody_waiting() {
         rustix::process::kill_process(peer, rustix::process::Signal::CONT).expect("it is there");
         detaching.join().expect("no panic").expect_success();
     });
+    stage.assert_nothing_left("paris");
+}
+
+#[test]
+fn what_cannot_be_served_yet_says_why_and_a_wait_ends_when_it_can() {
+    attachable!();
+    let stage = Stage::new(Mode::Sync, Bytes::mib(16));
+    let device = stage.attach();
+    stage.pair.helio("paris", &["switch", "db", "--force"]).expect_success();
+    eventually(PATIENCE, "the device to end", || {
+        let told = stage.pair.helio("paris", &["attach", "--list"]).expect_success();
+        (told.contains("db/data: not yet") && told.contains("not primary")).then_some(())
+    });
+    stage.pair.helio("paris", &["detach", VOLUME]).expect_success();
+    stage.assert_nothing_left("paris");
+    let attach = ["attach", VOLUME, "--via", &via(), "--wait", "60s"];
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| stage.pair.helio("paris", &attach));
+        stage.pair.helio("paris", &attach[..4]).expect_failure();
+        assert!(!waiting.is_finished(), "it waits for the role");
+        stage.pair.helio("paris", &["switch", "db"]).expect_success();
+        let path = waiting.join().expect("no panic").expect_success();
+        assert_eq!(Path::new(path.trim_end()), device);
+    });
+    stage.detach();
+    stage.assert_nothing_left("paris");
+}
+
+#[test]
+fn what_is_mounted_where_others_do_not_see_it_or_is_swap_is_in_use() {
+    attachable!();
+    require!("mke2fs", "mkswap", "swapon", "unshare");
+    let stage = Stage::new(Mode::Async, Bytes::mib(32));
+    let device = stage.attach();
+    on("mke2fs", &["-q", "-t", "ext4"], &device).expect_success();
+    let place = stage.pair.scratch().join("hidden");
+    std::fs::create_dir(&place).expect("a folder of our own");
+    let mut hidden = Command::new("unshare");
+    hidden.args([
+        "--mount",
+        "--propagation=private",
+        "sh",
+        "-c",
+        "mount $0 $1 && echo && exec cat",
+    ]);
+    hidden.arg(&device).arg(&place).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut hidden = hidden.spawn().expect("unshare is everywhere");
+    let mut told = [0];
+    let mounted = hidden.stdout.take().expect("a pipe").read_exact(&mut told);
+    let said = stage.pair.helio("paris", &["detach", VOLUME]).expect_failure();
+    drop(hidden.stdin.take());
+    hidden.wait().expect("it ends with its input");
+    mounted.expect("it was mounted");
+    assert!(said.contains(&format!("mounted at {}", place.display())), "{said}");
+    on("mkswap", &["-q"], &device).expect_success();
+    on("swapon", &[], &device).expect_success();
+    let said = stage.pair.helio("paris", &["detach", VOLUME]).expect_failure();
+    on("swapoff", &[], &device).expect_success();
+    assert!(said.contains("used as swap"), "{said}");
+    stage.detach();
     stage.assert_nothing_left("paris");
 }
 

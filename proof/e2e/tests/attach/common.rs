@@ -217,7 +217,8 @@ impl Drop for Clear {
             let _ends_with_its_last_user = Command::new("losetup").arg("-d").arg(device).status();
         }
         for place in mounts_below(&below) {
-            let _gone_already = unmount(place, UnmountFlags::DETACH);
+            // By force: who waits for a daemon that cannot die is told that there is none.
+            let _gone_already = unmount(place, UnmountFlags::FORCE | UnmountFlags::DETACH);
         }
     }
 }
@@ -228,7 +229,8 @@ fn mounts_below(folder: &Path) -> Vec<PathBuf> {
     places.filter(|place| place.starts_with(folder)).collect()
 }
 
-fn loops_below(folder: &Path) -> Vec<PathBuf> {
+/// Loop devices on files below a folder.
+pub(crate) fn loops_below(folder: &Path) -> Vec<PathBuf> {
     let blocks = fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let ours = blocks.filter(|block| {
         let file = fs::read_to_string(block.path().join("loop/backing_file"));

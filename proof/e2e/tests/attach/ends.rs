@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The daemon under an attached volume ends: in order, by force, and comes back.
 
-use crate::common::{Stage, VOLUME, attachable, holding, on, via};
-use helio_e2e::{PATIENCE, wait, wait_level};
+use crate::common::{Stage, VOLUME, attachable, holding, loops_below, on, via};
+use helio_e2e::{PATIENCE, halt, wait, wait_level};
 use helio_testkit::{Plan, eventually, helio_binary, require, say_skipped};
 use helio_units::{Bytes, Mode};
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::io::Write;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// Ends a test where devices outlive their daemon: `waits` tells of those.
@@ -52,9 +53,7 @@ fn a_daemon_that_is_to_stop_waits_for_who_uses_its_device() {
     let device = stage.attach();
     let open = File::options().read(true).write(true).open(&device).expect("it can be opened");
     let mut user = holding(open.try_clone().expect("a handle"));
-    let id = stage.pair.daemon("paris").id();
-    let id = rustix::process::Pid::from_raw(id.cast_signed()).expect("a process");
-    rustix::process::kill_process(id, rustix::process::Signal::TERM).expect("it runs");
+    signal(&mut stage, "paris", Signal::TERM);
     eventually(PATIENCE, "the daemon to say whom it waits for", || {
         stage.pair.daemon("paris").log().contains("waiting for devices in use").then_some(())
     });
@@ -127,38 +126,82 @@ fn a_daemon_killed_among_writes_again_and_again_leaves_nothing_behind() {
 #[test]
 fn a_daemon_killed_while_it_flushes_a_device_dies_and_the_next_one_has_it() {
     attachable!();
-    if via() == "fuse" {
-        say_skipped("a device that outlives its daemon (HELIO_VIA)");
-        return;
-    }
     let plan = Plan::new("db").mode(Mode::Sync).volume("data", Bytes::mib(16));
     let mut stage = Stage::with(plan.group_line("peer-timeout = \"60s\""), |_| ());
     let device = stage.attach();
-    stage.pair.daemon("lyon").freeze();
+    halt(&mut stage.pair, "lyon");
     let open = File::options().write(true).open(&device).expect("it can be opened");
     std::os::unix::fs::FileExt::write_all_at(&open, &[7; 4096], 0).expect("it goes to memory");
+    let node = fs::canonicalize(&device).expect("a device");
     // Who closes it writes what is in memory, and waits for the peer; so does the daemon's flush then.
     let closing = std::thread::spawn(move || drop(open));
+    // A process that is started before has it open as well, and waits in its place.
+    eventually(PATIENCE, "its user to be closing it", || (!have_open(&node)).then_some(()));
     let mut detaching = eventually(PATIENCE, "a process that flushes it", || {
         let mut detach = Command::new(helio_binary());
         detach.args(["detach", VOLUME, "--state"]).arg(stage.pair.state("paris"));
         let mut detach = detach.stderr(Stdio::null()).spawn().expect("it is there");
         let flushed = eventually(PATIENCE, "a flush", || {
-            is_flushed(&device).or_else(|| detach.try_wait().expect("it is ours").map(|_| false))
+            is_flushed(&node).or_else(|| detach.try_wait().expect("it is ours").map(|_| false))
         });
         flushed.then_some(detach)
     });
-    stage.pair.daemon("paris").kill9();
+    // Not collected before it has died: who waits for ever would keep it from that.
+    signal(&mut stage, "paris", Signal::KILL);
+    assert!(!stage.pair.daemon("paris").wait_exit(PATIENCE).success());
+    if via() == "fuse" {
+        // Nobody will serve it any more: who waits has errors, with no daemon there to say so.
+        eventually(PATIENCE, "its flush to fail", || is_flushed(&node).is_none().then_some(()));
+        eventually(PATIENCE, "its user to go", || closing.is_finished().then_some(()));
+    }
     stage.pair.daemon("lyon").thaw();
     assert!(!detaching.wait().expect("it is ours").success(), "nobody is left to say it is done");
     stage.pair.start("paris");
     closing.join().expect("it ends");
-    eventually(PATIENCE, "its flush to end", || is_flushed(&device).is_none().then_some(()));
+    eventually(PATIENCE, "its flush to end", || is_flushed(&node).is_none().then_some(()));
     wait(&stage.pair, "paris", "the primary", |status| status["role"] == "primary");
     assert_eq!(stage.attached("paris"), device);
+    if via() == "fuse" {
+        let new = fs::canonicalize(&device).expect("a device");
+        assert_eq!(loops_below(&stage.pair.state("paris")), [new], "the old one went");
+    }
     stage.detach();
     stage.assert_nothing_left("paris");
     stage.assert_mirrored();
+}
+
+#[test]
+fn a_daemon_killed_while_it_makes_a_device_dies_and_the_next_one_has_it() {
+    attachable!();
+    fused!();
+    require!("strace");
+    let mut stage = Stage::new(Mode::Sync, Bytes::mib(16));
+    let device = stage.attach();
+    stage.detach();
+    let Some((mut strace, told)) = slow_answers(&mut stage) else {
+        say_skipped("strace that may look at a daemon");
+        return;
+    };
+    let mut attach = Command::new(helio_binary());
+    attach.args(["attach", VOLUME, "--via", "fuse", "--state"]).arg(stage.pair.state("paris"));
+    let mut attach =
+        attach.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it is there");
+    eventually(PATIENCE, "an answer that is late", || {
+        // The first one is to the greeting, the second to who opens the file.
+        let said = fs::read_to_string(&told).unwrap_or_default();
+        (said.matches("writev(").count() == 2).then_some(())
+    });
+    signal(&mut stage, "paris", Signal::KILL);
+    // Who is looked at has not ended before who looks has seen that, or is gone himself.
+    strace.kill().and_then(|()| strace.wait()).expect("it is ours");
+    assert!(!stage.pair.daemon("paris").wait_exit(PATIENCE).success());
+    assert!(!attach.wait().expect("it is ours").success(), "nobody is left to say it is done");
+    stage.pair.start("paris");
+    wait(&stage.pair, "paris", "the primary", |status| status["role"] == "primary");
+    stage.assert_nothing_left("paris");
+    assert_eq!(stage.attach(), device);
+    stage.detach();
+    stage.assert_nothing_left("paris");
 }
 
 #[test]
@@ -178,9 +221,74 @@ fn a_lost_role_ends_the_device_and_the_next_promotion_brings_it_back() {
     stage.assert_nothing_left("paris");
 }
 
+#[test]
+fn a_loop_device_that_others_give_free_is_made_anew_and_its_number_is_not_touched() {
+    attachable!();
+    fused!();
+    require!("losetup");
+    let stage = Stage::new(Mode::Sync, Bytes::mib(16));
+    let device = stage.attach();
+    let taken = fs::canonicalize(&device).expect("a device");
+    on("losetup", &["-d"], &taken).expect_success();
+    // Somebody else's now, if nobody was quicker.
+    let foreign = stage.pair.scratch().join("foreign");
+    File::create(&foreign).and_then(|file| file.set_len(1 << 20)).expect("room");
+    let mut losetup = Command::new("losetup");
+    let _quicker = losetup.arg(&taken).arg(&foreign).stderr(Stdio::null()).status();
+    eventually(PATIENCE, "a new device", || {
+        let now = fs::canonicalize(&device).ok()?;
+        (loops_below(&stage.pair.state("paris")) == [now]).then_some(())
+    });
+    let file = File::options().read(true).write(true).open(stage.attached("paris"));
+    let file = file.expect("it can be opened");
+    std::os::unix::fs::FileExt::write_all_at(&file, &[5; 4096], 0).expect("it is served");
+    drop(file);
+    stage.detach();
+    stage.assert_nothing_left("paris");
+    for left in loops_below(&foreign) {
+        assert_eq!(left, taken, "the foreign one is where it was");
+        on("losetup", &["-d"], &left).expect_success();
+    }
+    stage.assert_mirrored();
+}
+
+/// Has every answer to the kernel be late on paris, but the first; none where that may not be done. What was answered
+/// is written to a file.
+fn slow_answers(stage: &mut Stage) -> Option<(Child, PathBuf)> {
+    let told = stage.pair.scratch().join("answers");
+    let threads = format!("/proc/{}/task", stage.pair.daemon("paris").id());
+    let mut threads = fs::read_dir(threads).expect("it runs").flatten();
+    let shard = threads.find(|thread| {
+        fs::read_to_string(thread.path().join("comm")).is_ok_and(|name| name == "shard-0\n")
+    });
+    let shard = shard.expect("there is a shard").path();
+    let mut strace = Command::new("strace");
+    strace.args(["-e", "trace=writev", "-e", "inject=writev:delay_enter=60000000:when=2+", "-o"]);
+    strace.arg(&told).arg("-p").arg(shard.file_name().expect("a number")).stderr(Stdio::null());
+    let mut strace = strace.spawn().expect("it was there");
+    let looks = eventually(PATIENCE, "strace to look", || {
+        if strace.try_wait().expect("it is ours").is_some() {
+            return Some(false);
+        }
+        let status = fs::read_to_string(shard.join("status")).unwrap_or_default();
+        status.lines().any(|line| line == format!("TracerPid:\t{}", strace.id())).then_some(true)
+    });
+    looks.then_some((strace, told))
+}
+
+fn signal(stage: &mut Stage, node: &str, signal: Signal) {
+    let id = Pid::from_raw(stage.pair.daemon(node).id().cast_signed()).expect("a process");
+    kill_process(id, signal).expect("it runs");
+}
+
+/// Whether this process has a file open.
+fn have_open(path: &Path) -> bool {
+    let open = fs::read_dir("/proc/self/fd").expect("proc is mounted").flatten();
+    open.filter_map(|entry| fs::read_link(entry.path()).ok()).any(|target| target == path)
+}
+
 /// Whether a daemon's process flushes a device.
-fn is_flushed(device: &Path) -> Option<bool> {
-    let node = fs::canonicalize(device).ok()?;
+fn is_flushed(node: &Path) -> Option<bool> {
     let wanted = format!("helio-settle\0{}\0", node.display());
     let processes = fs::read_dir("/proc").ok()?.flatten();
     let mut words = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
