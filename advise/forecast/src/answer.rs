@@ -219,7 +219,8 @@ fn nothing(cells: &[Cell], goals: &Goals) -> Answer {
             "nearest: {mode}, queue {queue}, buffers {buffer}, {}: {misses}",
             link.name
         ));
-        if goals.latency_p99.is_some_and(|goal| goal < link.round_trip) && *mode != Mode::Async {
+        let untried = cells.iter().all(|cell| cell.point.mode != Mode::Async);
+        if goals.latency_p99.is_some_and(|goal| goal < link.round_trip) && untried {
             remedies.push(format!(
                 "sync and nearsync cost a round trip of {:?}; let async be run too",
                 link.round_trip

@@ -19,7 +19,7 @@ mod setting;
 pub use answer::{Answer, Goals, answer};
 pub use grid::{Buffer, Cell, CellError, Grid, Point, Queue};
 pub use link::{LineError, Link};
-pub use page::page;
+pub use page::{PAGE_HEAD, page};
 pub use pairs::{PairsError, disk, synthetic};
 pub use report::{cell_json, table_rows};
 pub use sampling::{Deviation, Sampling, deviations};

@@ -15,6 +15,10 @@ use serde_json::{Value, json};
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
+/// How every page begins.
+pub const PAGE_HEAD: &str =
+    "<!doctype html>\n<html lang=\"en\"><head><title>Heliograph forecast</title>";
+
 /// The page. `about` is a few lines of what was run, `outages` when the link was down meanwhile.
 #[must_use]
 pub fn page(
@@ -23,11 +27,8 @@ pub fn page(
     cells: &[Cell],
     answer: Option<&Answer>,
 ) -> String {
-    let mut out =
-        String::from("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n");
-    let _infallible = write!(
-        out,
-        "<meta name=\"viewport\" content=\"width=device-width\">\n<title>Heliograph forecast</title>\n\
+    let mut out = format!(
+        "{PAGE_HEAD}\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n\
          <style>\n{STYLE}</style></head><body><main>\n<h1>Forecast</h1>\n<ul class=\"about\">"
     );
     list(&mut out, about);

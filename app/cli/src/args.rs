@@ -675,8 +675,29 @@ fn duration(text: &str) -> Result<Duration, String> {
     helio_units::parse_duration(text).map_err(|error| error.to_string())
 }
 
+/// A time in which something can happen.
+fn some_time(text: &str) -> Result<Duration, String> {
+    duration(text).and_then(|time| match time {
+        Duration::ZERO => Err("is no time in which anything could be measured".to_owned()),
+        time => Ok(time),
+    })
+}
+
 fn rate(text: &str) -> Result<Rate, String> {
     helio_units::parse_rate(text).map_err(|error| error.to_string())
+}
+
+/// A rate at which something passes.
+fn some_rate(text: &str) -> Result<Rate, String> {
+    rate(text).and_then(|rate| match rate {
+        Rate(0) => Err("carries nothing; the order `cut` stops a line".to_owned()),
+        rate => Ok(rate),
+    })
+}
+
+fn group_name(text: &str) -> Result<String, String> {
+    use helio_daemon::config::{NAME_RULE, is_name};
+    if is_name(text) { Ok(text.to_owned()) } else { Err(format!("a group's name is {NAME_RULE}")) }
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ mod key;
 mod lab;
 mod manual;
 mod metadata;
+mod newfile;
 mod plan;
 mod progress;
 mod queue;

@@ -21,6 +21,7 @@ mod tests;
 pub use diff::{Change, Changes, Running, Setting, diff};
 pub use error::{ConfigError, Place};
 pub use hooks::HooksConfig;
+pub use table::{NAME_RULE, is_name};
 
 use error::Source;
 use helio_driver::DriverChoice;

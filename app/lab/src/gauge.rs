@@ -68,9 +68,10 @@ pub struct Gauge {
 impl Gauge {
     /// What one of so many members has of it that lie on this disk and are written at once.
     #[must_use]
-    pub fn shared_by(self, members: NonZeroU32) -> Self {
+    pub fn shared_by(self, members: u32) -> Self {
+        let members = members.max(1);
         let lanes = NonZeroU32::new(self.lanes.get() / members).unwrap_or(NonZeroU32::MIN);
-        Self { lanes, rate: Rate(self.rate.0 / u64::from(members.get())), ..self }
+        Self { lanes, rate: Rate(self.rate.0 / u64::from(members)), ..self }
     }
 }
 

@@ -381,7 +381,7 @@ pub fn heading(exact: bool) -> String {
     let what = if exact { "window" } else { "buffer" };
     format!(
         "{what:<10}{:>12}  {}\n",
-        "throughput", "granted here and there, and what was the limit"
+        "throughput", "granted here/at the standby, and what was the limit"
     )
 }
 
@@ -409,9 +409,11 @@ pub fn step(it: &Step, exact: bool) -> String {
         String::new()
     };
     format!(
-        "{asked:<10}{:>12}  send {}, receive {}{limit}{lost}\n",
+        "{asked:<10}{:>12}  send {}/{}, receive {}/{}{limit}{lost}\n",
         rate(it.rate),
         Bytes(it.here[0].actual),
+        Bytes(it.there[0].actual),
+        Bytes(it.here[1].actual),
         Bytes(it.there[1].actual)
     )
 }
@@ -444,7 +446,9 @@ pub fn advice(it: &Advice) -> String {
             Bytes(asked)
         );
     }
-    if !it.scaling {
+    if it.scaling {
+        text += "window scaling is on at both ends\n";
+    } else {
         text += "window scaling is off at one end: no window beyond 64 KiB (net.ipv4.tcp_window_scaling)\n";
     }
     if it.kernel.as_ref().is_some_and(|own| own.rate >= 0.95 * it.bandwidth) {

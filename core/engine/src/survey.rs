@@ -187,7 +187,8 @@ impl Primary {
             return Err(format!("it told whether {extent} is empty, which nobody asked"));
         };
         let of_this_round = stretch.round == self.copier.round;
-        if !of_this_round || !empty {
+        // A primary that leaves begins nothing more: it has flushed, or is about to.
+        if !of_this_round || !empty || !self.copier.running {
             self.copier.survey.end(id);
             if of_this_round {
                 self.copier.hand_over(&stretch);

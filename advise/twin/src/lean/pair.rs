@@ -12,7 +12,7 @@ use core::fmt;
 use core::time::Duration;
 use helio_engine::{Command, CommandId, Config, Effect, Event, Status};
 use helio_netmodel::{Dice, Outage, Profile};
-use helio_units::{Extent, Items, Moment, State, VolumeIndex};
+use helio_units::{Extent, Items, Moment, Sequence, State, VolumeIndex};
 use helio_workload::Request;
 use std::collections::VecDeque;
 
@@ -68,6 +68,13 @@ pub struct Run<'a> {
     pub patience: Duration,
     /// From one sample to the next.
     pub every: Duration,
+}
+
+/// The end of the last outage, and what had been accepted by then: the copies are level once the peer has it.
+#[derive(Clone, Copy, Debug)]
+struct Healing {
+    at: Moment,
+    upto: Option<Sequence>,
 }
 
 /// The two did not come to mirror each other.
@@ -262,6 +269,7 @@ impl Pair {
         self.lay(run.begin);
         let outages = &self.ways[0].outages();
         let healed = outages.iter().map(|outage| outage.to).max();
+        let mut healing = healed.map(|at| Healing { at, upto: None });
         let (begun, carried) = (self.now, self.carried());
         let mut work = Work::new(run, begun, self.config.depth, self.config.client);
         let end = begun + run.end.since(run.begin);
@@ -278,7 +286,7 @@ impl Pair {
                 self.look(&mut work, begun);
                 sample = sample + run.every;
                 let over = self.now >= end && work.is_over() && self.is_level();
-                if over && healed.is_none_or(|healed| self.now > healed) {
+                if over && (healed.is_none() || work.figures.level_after.is_some()) {
                     break;
                 }
                 continue;
@@ -289,7 +297,7 @@ impl Pair {
             } else {
                 self.step(until);
             }
-            self.reap(&mut work, healed);
+            self.reap(&mut work, healing.as_mut());
         }
         self.sum_up(work, before.map_or(0, |queue| queue.throttled), carried)
     }
@@ -312,18 +320,21 @@ impl Pair {
     }
 
     /// Counts what was answered.
-    fn reap(&mut self, work: &mut Work<'_>, healed: Option<Moment>) {
+    fn reap(&mut self, work: &mut Work<'_>, healing: Option<&mut Healing>) {
         let at = self.nodes[0].busy.max(self.now);
         for (id, denied) in self.replies.drain(..) {
             work.answered(at, id, denied);
         }
         work.count(core::mem::take(&mut self.handled));
-        if let Some(healed) = healed
-            && self.now >= healed
+        if let Some(Healing { at, upto }) = healing
+            && self.now >= *at
             && work.figures.level_after.is_none()
-            && self.is_level()
         {
-            work.figures.level_after = Some(self.now.since(healed));
+            let cursors = self.nodes[0].engine.status(self.now).cursors;
+            let upto = *upto.get_or_insert(cursors.head);
+            if self.is_level() && cursors.peer_completed >= upto {
+                work.figures.level_after = Some(self.now.since(*at));
+            }
         }
     }
 

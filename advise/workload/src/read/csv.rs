@@ -90,6 +90,15 @@ impl Csv {
                 self.gather.volume(name).map_err(|what| wrong(2, "name", name, what))?;
                 self.sizes.insert(name.into(), Bytes(size));
             }
+            ["span_s", ..] => return Err(wrong(1, "header", text, "needs one number of seconds")),
+            ["volume", ..] => {
+                return Err(wrong(
+                    1,
+                    "header",
+                    text,
+                    "needs a name, without commas, and its bytes",
+                ));
+            }
             _ => {}
         }
         Ok(())
@@ -178,6 +187,12 @@ impl Csv {
             let at = found(place).field();
             LineError::new(number, place, at.map_or(text, |at| fields[at - 1]), what)
         };
+        if self.sizes.get(volume).is_some_and(|size| extent.end() > size.0) {
+            return Err(wrong(places[1], "and its length reach beyond the end of the volume"));
+        }
+        if self.span.is_some_and(|span| Duration::from_nanos(at) > span) {
+            return Err(wrong(places[0], "is behind the end of the workload (#span_s)"));
+        }
         let volume = self.gather.volume(volume).map_err(|what| wrong(places[3], what))?;
         let request = Request { at: Moment(at), extent, volume, kind, fua };
         self.gather.add(request).map_err(|(field, what)| match field {
@@ -194,16 +209,17 @@ impl Csv {
     }
 }
 
-/// The workload as CSV, a line at a time; what [`super::TextReader`] reads from it is the workload again, where names
-/// of volumes have neither commas nor spaces at their ends.
+/// The workload as CSV, a line at a time; what [`super::TextReader`] reads from it is the workload again, but for names of
+/// volumes with what CSV cannot have in one: `8,0`, as blkparse calls a disk, becomes `8:0`.
 pub fn write_csv<E>(
     workload: &Workload,
     mut line: impl FnMut(&str) -> Result<(), E>,
 ) -> Result<(), E> {
     let seconds = |span: Duration| format!("{}.{:09}", span.as_secs(), span.subsec_nanos());
     line(&format!("#span_s,{}", seconds(workload.span())))?;
-    for volume in workload.volumes() {
-        line(&format!("#volume,{},{}", volume.name, volume.size.0))?;
+    let names = plain_names(workload);
+    for (name, volume) in names.iter().zip(workload.volumes()) {
+        line(&format!("#volume,{name},{}", volume.size.0))?;
     }
     line("time_s,volume,kind,offset_bytes,length_bytes,fua")?;
     for request in workload.requests() {
@@ -211,11 +227,24 @@ pub fn write_csv<E>(
         line(&format!(
             "{},{},{kind},{},{},{}",
             seconds(at - Moment::ZERO),
-            workload.volumes()[usize::from(volume.0)].name,
+            names[usize::from(volume.0)],
             extent.offset,
             extent.length,
             u8::from(fua)
         ))?;
     }
     Ok(())
+}
+
+/// Names that hold no comma, nor spaces at their ends, and are still different.
+fn plain_names(workload: &Workload) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for volume in workload.volumes() {
+        let mut name = volume.name.trim().replace([',', '\n', '\r'], ":");
+        while names.contains(&name) {
+            name.push('+');
+        }
+        names.push(name);
+    }
+    names
 }

@@ -126,8 +126,14 @@ const WRONG: &[(Format, &str, &str)] = &[
     (
         Format::Csv,
         "#volume,a,512\n{csv}0,a,read,512,512",
-        "request 1 reaches beyond the end of its volume",
+        "line 3, field 4 (offset_bytes): \"512\" and its length reach beyond the end of the volume",
     ),
+    (
+        Format::Csv,
+        "#span_s,0.05\n{csv}0.06,a,read,512,512",
+        "line 3, field 1 (time_s): \"0.06\" is behind the end of the workload",
+    ),
+    (Format::Csv, "#volume,a\n{csv}0,a,read,512,512", "line 1, field 1 (header): \"volume,a\""),
     (Format::Fio, "fio version 1 iolog", "line 1: \"fio version 1 iolog\" is not how"),
     (
         Format::Fio,

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What `helio lab link`, `search`, `record` and `answer` are told.
 
-use super::{bytes, duration, rate};
+use super::{bytes, duration, group_name, rate, some_time};
 use clap::{Args, Subcommand};
 use helio_lab::Mode;
 use helio_tls::PublicKey;
 use helio_units::{Bytes, Rate};
 use std::net::{IpAddr, SocketAddr};
-use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -43,7 +42,7 @@ pub struct Primary {
     #[arg(long, value_name = "SIZE", value_parser = bytes, default_value = "64KiB")]
     pub flush: Bytes,
     /// Length of the run; without it, 4s, or until --flushes are sent.
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub time: Option<Duration>,
     /// End after so many flushes.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
@@ -149,7 +148,7 @@ pub struct Trial {
     #[arg(long, value_name = "SIZE", value_parser = bytes, default_value = "64KiB")]
     pub flush: Bytes,
     /// How long; without it, 4s, or until there were as many as --flushes says.
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub time: Option<Duration>,
     /// End after so many operations.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
@@ -168,8 +167,8 @@ pub struct DiskOf {
     /// A folder on it; 64 MiB there are used meanwhile, and nothing stays.
     pub folder: PathBuf,
     /// How many members lie on it and are written at once: what is told is one's share.
-    #[arg(long, value_name = "NUMBER", default_value = "1")]
-    pub members: NonZeroU32,
+    #[arg(long, value_name = "NUMBER", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub members: u32,
     /// As JSON.
     #[arg(long)]
     pub json: bool,
@@ -191,7 +190,7 @@ pub struct Search {
     #[arg(long, value_name = "SIZE", value_parser = bytes, default_value = "32MiB")]
     pub most: Bytes,
     /// How long each run is; 60s is more exact.
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s")]
+    #[arg(long, value_name = "TIME", value_parser = some_time, default_value = "10s")]
     pub time: Duration,
     /// Size of a flush.
     #[arg(long, value_name = "SIZE", value_parser = bytes, default_value = "64KiB")]
@@ -212,7 +211,7 @@ pub struct Search {
     #[arg(long, value_name = "FILE", requires = "group")]
     pub write_config: Option<PathBuf>,
     /// For which group that is.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = group_name)]
     pub group: Option<String>,
     /// Write a file for /etc/sysctl.d that lets sockets have the recommended buffers, also after a restart.
     #[arg(long, value_name = "FILE")]
@@ -234,7 +233,7 @@ pub struct Record {
     #[arg(long, value_name = "IP:PORT")]
     pub local: Option<SocketAddr>,
     /// How long; Ctrl-C ends it earlier, with a whole file.
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1min")]
+    #[arg(long, value_name = "TIME", value_parser = some_time, default_value = "1min")]
     pub time: Duration,
     /// Write a row so often: 100ms to 1min.
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s")]

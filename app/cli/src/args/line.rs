@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What `helio lab relay` and `helio lab wan` are told.
 
-use super::{bytes, duration, rate};
+use super::{bytes, duration, some_rate};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use helio_netmodel::Preset;
@@ -37,7 +37,7 @@ pub struct Line {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub rtt: Option<Duration>,
     /// Rate each way; without it, the named line's, or no limit.
-    #[arg(long, value_name = "RATE", value_parser = rate)]
+    #[arg(long, value_name = "RATE", value_parser = some_rate)]
     pub rate: Option<Rate>,
     /// The most that is added to the delay, each way, by chance; order is kept.
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "0ms")]

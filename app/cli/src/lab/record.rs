@@ -6,6 +6,7 @@ use super::shape::{Change, Shape};
 use super::stopping::Stopping;
 use super::{say, seconds};
 use crate::args::{Answer, Record};
+use crate::newfile;
 use anyhow::{Context, Result, bail};
 use helio_lab::{Asking, Listen, Stage, run_answer, run_record};
 use helio_netmodel::{WayWeather, WeatherWriter};
@@ -20,9 +21,7 @@ use std::time::Duration;
 /// The file is there or cannot be written, or nobody is at the other end.
 pub(crate) fn record(it: Record) -> Result<ExitCode> {
     let shown = it.file.display();
-    if it.file.exists() {
-        bail!("{shown} exists and is not replaced; remedy: another file");
-    }
+    newfile::check(&it.file, "the recording")?;
     let asking = Asking {
         remote: it.remote,
         local: it.local,

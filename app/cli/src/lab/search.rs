@@ -4,11 +4,11 @@
 use super::link::{bare, meeting, tell};
 use super::stopping::Stopping;
 use crate::args::Search;
+use crate::newfile;
 use crate::verbs::print;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use helio_lab::{Advice, Event, SYSCTL_HEAD, Stage, Waking, search, show};
 use std::fs;
-use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -21,11 +21,8 @@ const LIMITS: [&str; 2] = ["/proc/sys/net/core/rmem_max", "/proc/sys/net/core/wm
 /// Nobody is at the other end, a run breaks off, or a file cannot be written.
 pub(crate) fn run(it: Search) -> Result<ExitCode> {
     let json = it.meeting.json;
-    if let Some(file) = it.write_config.as_ref().filter(|file| file.exists()) {
-        bail!(
-            "{} exists and is not replaced; remedy: another file for --write-config",
-            file.display()
-        );
+    if let Some(file) = &it.write_config {
+        newfile::check(file, "--write-config")?;
     }
     let sysctl = it.write_sysctl.as_deref().map(Sysctl::check).transpose()?;
     let mut place = meeting(bare(it.local, it.local), &it.meeting)?;
@@ -61,20 +58,13 @@ pub(crate) fn run(it: Search) -> Result<ExitCode> {
         print(&show::advice(&advice))?;
     }
     if let Some((file, group)) = it.write_config.as_ref().zip(it.group.as_ref()) {
-        write_new(file, &advice.config(group))?;
+        newfile::write(file, &advice.config(group))?;
         eprintln!("{}: for the configuration file of both nodes", file.display());
     }
     if let Some(sysctl) = sysctl {
         sysctl.write(&advice)?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn write_new(file: &Path, text: &str) -> Result<()> {
-    let failed = || format!("cannot write {}", file.display());
-    let mut made =
-        fs::OpenOptions::new().write(true).create_new(true).open(file).with_context(failed)?;
-    made.write_all(text.as_bytes()).and_then(|()| made.sync_all()).with_context(failed)
 }
 
 /// A file for sysctl.d, in the place of an earlier one of ours alone, with the limits as they are.
@@ -91,33 +81,18 @@ impl<'a> Sysctl<'a> {
             text.trim().parse().with_context(|| format!("{path} is no number"))
         };
         let [receive, send] = LIMITS.map(limit);
-        is_there(file)?;
+        newfile::check_ours(file, "--write-sysctl", Some(SYSCTL_HEAD))?;
         Ok(Self { file, limits: [receive?, send?] })
     }
 
     fn write(&self, advice: &Advice) -> Result<()> {
         let file = self.file;
-        if is_there(file)? {
-            fs::remove_file(file).with_context(|| format!("cannot replace {}", file.display()))?;
-        }
-        write_new(file, &advice.sysctl(self.limits))?;
+        newfile::replace(file, "--write-sysctl", SYSCTL_HEAD, &advice.sysctl(self.limits))?;
         eprintln!(
             "{file}: read by the system when it starts; now: sysctl -p {file}",
             file = file.display()
         );
         Ok(())
-    }
-}
-
-/// Whether an earlier file of ours is there; anybody else's is refused.
-fn is_there(file: &Path) -> Result<bool> {
-    match fs::read(file) {
-        Ok(text) if text.starts_with(SYSCTL_HEAD.as_bytes()) => Ok(true),
-        Ok(_) => {
-            bail!("{} is not one of ours and is not replaced; remedy: another name", file.display())
-        }
-        Err(why) if why.kind() == ErrorKind::NotFound => Ok(false),
-        Err(why) => Err(why).with_context(|| format!("cannot read {}", file.display())),
     }
 }
 
@@ -156,11 +131,17 @@ mod tests {
         fs::write(&file, "vm.swappiness = 1\n").expect("written");
         for why in [Sysctl::check(&file).err(), before.write(&advice()).err()] {
             let why = why.expect("not ours").to_string();
-            assert!(why.contains("not one of ours"), "{why}");
+            assert!(why.contains("is not replaced"), "{why}");
         }
         assert_eq!(fs::read_to_string(&file).expect("it is there"), "vm.swappiness = 1\n");
         let config = folder.path().join("link.toml");
-        write_new(&config, "a").expect("new");
-        assert!(write_new(&config, "b").is_err(), "it is not replaced");
+        newfile::write(&config, "a").expect("new");
+        assert!(newfile::write(&config, "b").is_err(), "it is not replaced");
+        let why =
+            newfile::check(&folder.path().join("no/link.toml"), "--out").expect_err("nowhere");
+        assert!(
+            why.to_string().contains("no folder") && why.to_string().contains("--out"),
+            "{why}"
+        );
     }
 }

@@ -5,10 +5,12 @@ use super::fragment;
 use super::load::load;
 use super::table::table;
 use crate::args::Forecast;
+use crate::newfile;
 use crate::verbs::print;
 use anyhow::{Context, Result, bail};
 use helio_forecast::{
-    Answer, Cell, Deviation, Grid, Sampling, answer, cell_json, deviations, page, table_rows,
+    Answer, Cell, Deviation, Grid, PAGE_HEAD, Sampling, answer, cell_json, deviations, page,
+    table_rows,
 };
 use helio_workload::Workload;
 use serde_json::json;
@@ -22,6 +24,12 @@ pub(super) fn run(asked: &Forecast) -> Result<ExitCode> {
     let (workload, mut about) = workload(asked)?;
     let threads = asked.threads.or_else(|| std::thread::available_parallelism().ok());
     let threads = threads.unwrap_or(NonZeroUsize::MIN);
+    if let Some(file) = &asked.html {
+        newfile::check_ours(file, "--html", Some(PAGE_HEAD))?;
+    }
+    if let Some(file) = &asked.out {
+        newfile::check(file, "--out")?;
+    }
     let grid = grid(asked, asked.sample.unwrap_or(Sampling::Whole));
     let began = Instant::now();
     // Which workload it is, and what its file lacks, is said before what it comes to: that is the last line.
@@ -38,8 +46,8 @@ pub(super) fn run(asked: &Forecast) -> Result<ExitCode> {
         asked.seed
     ));
     if let Some(file) = &asked.html {
-        std::fs::write(file, page(&about, &grid.outages, &cells, answer.as_ref()))
-            .with_context(|| format!("cannot write {}", file.display()))?;
+        let page = page(&about, &grid.outages, &cells, answer.as_ref());
+        newfile::replace(file, "--html", PAGE_HEAD, &page)?;
     }
     let chosen = answer.as_ref().and_then(|answer| answer.cell);
     if let (Some(file), Some(group), Some(out), Some(at)) =

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The answer as configuration: the keys it is about, or a whole file with them changed.
 
+use crate::newfile;
 use anyhow::{Context, Result, bail};
 use helio_daemon::config::Config;
 use helio_forecast::{Buffer, Point, Queue};
@@ -72,7 +73,7 @@ pub(super) fn rewrite(from: &Path, group: &str, point: &Point, out: &Path) -> Re
     let changed = toml::to_string(&file)?;
     Config::parse(&changed, &out.display().to_string())
         .context("the changed file would not be accepted")?;
-    std::fs::write(out, changed).with_context(|| format!("cannot write {}", out.display()))
+    newfile::write(out, &changed)
 }
 
 #[cfg(test)]

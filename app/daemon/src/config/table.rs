@@ -221,16 +221,8 @@ impl<'a> Table<'a> {
 
     /// Names become export names, words of the command line and words in messages.
     fn check_name(&self, kind: &str, name: &str, at: usize) -> Result<(), ConfigError> {
-        const LONGEST: usize = 63;
-        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        if name.is_empty()
-            || name.len() > LONGEST
-            || !name.chars().all(plain)
-            || name.starts_with(['-', '.'])
-        {
-            let remedy = format!(
-                "use up to {LONGEST} letters, digits, `-`, `_` and `.`, beginning with neither `-` nor `.`"
-            );
+        if !is_name(name) {
+            let remedy = format!("use {NAME_RULE}");
             return Err(self.refuse(
                 at,
                 format!("{kind} name `{}` is not allowed", name.escape_debug()),
@@ -239,4 +231,15 @@ impl<'a> Table<'a> {
         }
         Ok(())
     }
+}
+
+/// What names of nodes, groups and volumes may be.
+pub const NAME_RULE: &str =
+    "up to 63 letters, digits, `-`, `_` and `.`, beginning with neither `-` nor `.`";
+
+/// Whether it is such a name.
+#[must_use]
+pub fn is_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    (1..=63).contains(&name.len()) && name.chars().all(plain) && !name.starts_with(['-', '.'])
 }

@@ -71,3 +71,16 @@ fn a_connection_lost_in_the_middle_of_a_survey_leaves_its_marks() {
     told_empty(&mut desk, true);
     assert_eq!(kinds(&desk), [(ItemKind::Same, SIZE.0)]);
 }
+
+#[test]
+fn a_primary_that_leaves_looks_no_more_whatever_the_target_found() {
+    let mut desk = hollow(&[true, true]);
+    desk.command(Command::Demote);
+    let flushing = desk.ios.iter().any(|(_, op)| matches!(op, StoreOp::Flush));
+    assert!(flushing, "it begins to leave");
+    told_empty(&mut desk, true);
+    assert!(desk.hollow.len() == 1, "the store is asked again");
+    desk.store_all();
+    desk.save_all();
+    assert!(!desk.engine.is_primary());
+}

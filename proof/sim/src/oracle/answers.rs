@@ -40,8 +40,10 @@ impl Oracle {
         let mode = if self.lacks_regions(side) { Some(Mode::Sync) } else { promised };
         match (answer, asked.operation) {
             (Replied::Denied(denial), _) => {
-                if matches!(denial, Denial::Store(_)) && asked.issued.is_none() {
-                    self.may_appear(&asked, request);
+                match (denial, asked.issued) {
+                    (Denial::Store(_), None) => self.may_appear(&asked, request),
+                    (_, Some(_)) => self.denied.push(asked.clone()),
+                    _ => {}
                 }
                 Ok(())
             }

@@ -108,6 +108,8 @@ pub(crate) struct Oracle {
     asked: BTreeMap<RequestId, Asked>,
     /// Zeros that were answered before they were sent, each with the last item of its node's line then.
     unsent: Vec<(Sequence, Asked)>,
+    /// Writes that were denied and stand on their node's line all the same.
+    denied: Vec<Asked>,
     histories: BTreeMap<Key, History>,
     /// A primary that goes on in another generation goes on in the same history.
     same_history: BTreeMap<Key, Key>,
@@ -152,6 +154,7 @@ impl Oracle {
             serial: 0,
             asked: BTreeMap::new(),
             unsent: Vec::new(),
+            denied: Vec::new(),
             histories: BTreeMap::new(),
             same_history: BTreeMap::new(),
             copies: [Copy::default(), Copy::default()],

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The operator takes the secondary's copy over the primary's own: from the record on, the truth is the peer's image as
 //! it is once that one follows, and what was answered before and is not in it was given up. What was asked and not answered meanwhile
-//! belongs to the new truth.
+//! belongs to the new truth, if only as what may be in it.
 //!
 //! While the primary lacks regions its record says that its image is not consistent: then every answer is held to what
 //! sync promises of the peer, whatever mode is asked for, and what is durable is durable there.
 
 use super::history::History;
-use super::{Key, Oracle, key};
+use super::{Asked, Key, Oracle, key};
 use helio_format::superblock::Superblock;
 use helio_twin::Side;
 
@@ -49,6 +49,14 @@ impl Oracle {
                 _ => None,
             })
             .collect();
+        // So does what was denied meanwhile: the peer may have it yet.
+        let meanwhile = |asked: &Asked| asked.side == side && asked.behind >= record.head;
+        let denied = core::mem::take(&mut self.denied);
+        let mut denied: Vec<_> = denied.into_iter().filter(meanwhile).collect();
+        open.extend(denied.iter_mut().filter_map(|asked| match asked.issued {
+            Some((at, index)) if at == old => Some((index, asked)),
+            _ => None,
+        }));
         open.sort_by_key(|(index, _)| *index);
         if let Some(given_up) = self.histories.get_mut(&old) {
             for (index, asked) in open {

@@ -63,7 +63,11 @@ pub(crate) fn run(scenario: &Scenario, workload: &Workload) -> Result<Measured> 
             wait_until(began + Duration::from_secs(at + lasting));
             control.heal();
             let healed = Instant::now();
-            eventually(PATIENCE, "level copies", || (state(&pair)? == "replicating").then_some(()));
+            let cursor = |name: &str| group(&pair)?["cursors"][name].as_u64();
+            let upto = eventually(PATIENCE, "the primary's cursors", || cursor("accepted"));
+            eventually(PATIENCE, "level copies", || {
+                (state(&pair)? == "replicating" && cursor("peer_completed")? >= upto).then_some(())
+            });
             Some(healed.elapsed())
         });
         let looks = scope.spawn(|| {

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Files that a verb makes at its end: looked at before its work begins, and never put in the place of somebody else's.
+
+use anyhow::{Context, Result, bail};
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+
+/// Refuses a path where nothing can be made, or something is.
+pub(crate) fn check(file: &Path, option: &str) -> Result<()> {
+    check_ours(file, option, None)
+}
+
+/// The same, but for an earlier file of ours, which begins so.
+pub(crate) fn check_ours(file: &Path, option: &str, head: Option<&str>) -> Result<()> {
+    let shown = file.display();
+    match fs::read(file) {
+        Ok(text) if head.is_some_and(|head| text.starts_with(head.as_bytes())) => {}
+        Ok(_) => bail!("{shown} exists and is not replaced; remedy: another file for {option}"),
+        Err(why) if why.kind() == ErrorKind::NotFound => {
+            let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+            let folder = folder.unwrap_or(Path::new("."));
+            if !folder.is_dir() {
+                let folder = folder.display();
+                bail!("there is no folder {folder}; remedy: make it, or another file for {option}");
+            }
+        }
+        Err(why) => {
+            let remedy = format!("{shown} cannot be written; remedy: another file for {option}");
+            return Err(why).context(remedy);
+        }
+    }
+    Ok(())
+}
+
+/// Makes the file, durably.
+pub(crate) fn write(file: &Path, text: &str) -> Result<()> {
+    let failed = || format!("cannot write {}", file.display());
+    let mut made =
+        OpenOptions::new().write(true).create_new(true).open(file).with_context(failed)?;
+    made.write_all(text.as_bytes()).and_then(|()| made.sync_all()).with_context(failed)
+}
+
+/// Makes it, in the place of an earlier one of ours.
+pub(crate) fn replace(file: &Path, option: &str, head: &str, text: &str) -> Result<()> {
+    check_ours(file, option, Some(head))?;
+    if file.exists() {
+        fs::remove_file(file).with_context(|| format!("cannot replace {}", file.display()))?;
+    }
+    write(file, text)
+}
