@@ -10,6 +10,7 @@ use helio_lab::{
     test_disk,
 };
 use helio_tls::NodeKey;
+use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -32,7 +33,8 @@ pub(crate) fn run(link: Link) -> Result<ExitCode> {
 
 /// What is said meanwhile goes to standard error, so that standard output is the result.
 pub(super) fn tell(event: &helio_lab::Event) {
-    eprint!("{}", show::event(event));
+    // Whoever closed it, as `head` does, hears no more; the measurement goes on.
+    let _closed = std::io::stderr().lock().write_all(show::event(event).as_bytes());
 }
 
 fn primary(it: Primary) -> Result<ExitCode> {

@@ -8,7 +8,7 @@ use super::say;
 use super::schedule::Obeys;
 use super::shape::{Change, Shape};
 use crate::args;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use helio_netmodel::{Ppm, Profile, WayWeather, WeatherRow};
 use helio_units::Rate;
 use helio_wan::{Cut, Relay, RelayConfig, RelayControl, Ways};
@@ -25,6 +25,9 @@ const BELOW_TCP: &str = "a relay ends TCP on both sides, where nothing is lost a
 /// Where it cannot listen, the course cannot be read, or nobody reads what it says.
 pub(crate) fn run(relay: args::Relay) -> Result<ExitCode> {
     let args::Relay { listen, to, line, course } = relay;
+    if listen == to {
+        bail!("{listen} is where it listens: it would carry to itself; remedy: another --to");
+    }
     let agenda = Agenda::read(&course, Line::OBEYS)?;
     let mut shape = Shape::from(line);
     agenda.first.into_iter().for_each(|first| shape.change(carried(first)));
