@@ -27,6 +27,8 @@ const SIZE: Bytes = Bytes::mib(64);
 /// How many short operations of a kind go one at a time, at most, and for how long.
 const ONE_BY_ONE: u64 = 2000;
 const LONGEST: Duration = Duration::from_secs(5);
+/// Between two of them: most requests come to a machine at rest, and waking it is a part of their time.
+const REST: Duration = Duration::from_millis(1);
 /// As many writes as a daemon's shard has under way where its queue has room again.
 const AT_ONCE: usize = 64;
 const MANY: u64 = 20_000;
@@ -49,7 +51,7 @@ pub struct Times {
 /// What was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gauge {
-    /// Reads of 4 KiB, one at a time.
+    /// Reads of 4 KiB, one at a time, at rest in between.
     pub read: Times,
     /// Writes of 4 KiB, one at a time.
     pub write: Times,
@@ -146,13 +148,16 @@ impl Bench<'_> {
             if begun.elapsed() > 2 * LONGEST {
                 break;
             }
+            self.rest()?;
             writes.push(self.one(|file, at| write(file, at, SHORT))?);
+            self.rest()?;
             reads.push(self.one(|file, at| Op::Read {
                 file,
                 extent: Extent::new(at, SHORT),
                 buffer: Buffer::zeroed(SHORT as usize),
             })?);
             if n % FLUSH_EVERY == FLUSH_EVERY - 1 {
+                self.rest()?;
                 flushes.push(self.one(|file, _| Op::SyncData { file })?);
             }
         }
@@ -175,6 +180,17 @@ impl Bench<'_> {
     fn place(&mut self, length: u64) -> u64 {
         self.taken += 1;
         self.taken * STRIDE % (SIZE.0 / length) * length
+    }
+
+    /// Sleeps in the driver, as a shard does that has nothing to do.
+    fn rest(&mut self) -> std::io::Result<()> {
+        let until = Instant::now() + REST;
+        while let Some(left) = until.checked_duration_since(Instant::now()).filter(|l| !l.is_zero())
+        {
+            self.driver.wait(Some(left), &mut self.out)?;
+            self.out.clear();
+        }
+        Ok(())
     }
 
     /// One operation, and how long it took.
