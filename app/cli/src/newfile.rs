@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result, bail};
 use std::fs::{self, OpenOptions};
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::path::Path;
 
 /// Refuses a path where nothing can be made, or something is.
@@ -14,9 +14,15 @@ pub(crate) fn check(file: &Path, option: &str) -> Result<()> {
 /// The same, but for an earlier file of ours, which begins so.
 pub(crate) fn check_ours(file: &Path, option: &str, head: Option<&str>) -> Result<()> {
     let shown = file.display();
-    match fs::read(file) {
-        Ok(text) if head.is_some_and(|head| text.starts_with(head.as_bytes())) => {}
-        Ok(_) => bail!("{shown} exists and is not replaced; remedy: another file for {option}"),
+    // Not all of it: it may be a device.
+    let begin = |head: &str| -> std::io::Result<bool> {
+        let mut found = Vec::new();
+        fs::File::open(file)?.take(head.len() as u64).read_to_end(&mut found)?;
+        Ok(!head.is_empty() && found == head.as_bytes())
+    };
+    match begin(head.unwrap_or_default()) {
+        Ok(true) => {}
+        Ok(false) => bail!("{shown} exists and is not replaced; remedy: another file for {option}"),
         Err(why) if why.kind() == ErrorKind::NotFound => {
             let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
             let folder = folder.unwrap_or(Path::new("."));

@@ -240,7 +240,7 @@ pub fn write_csv<E>(
 fn plain_names(workload: &Workload) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for volume in workload.volumes() {
-        let mut name = volume.name.trim().replace([',', '\n', '\r'], ":");
+        let mut name = volume.name.trim().replace([',', '\n'], ":");
         while names.contains(&name) {
             name.push('+');
         }
