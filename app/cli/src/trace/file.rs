@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Files of traces, read and written.
 
+use crate::newfile;
 use anyhow::{Context, Result, anyhow};
 use crc_fast::CrcAlgorithm;
 use helio_workload::{Format, Reading, TextReader, read_recorded, write_csv, write_recorded};
@@ -57,6 +58,7 @@ fn lines(mut source: impl BufRead, mut reader: TextReader) -> Result<Reading> {
 /// Writes a new file: CSV where its name ends so, otherwise a trace of our own.
 pub(super) fn write(path: &Path, reading: &Reading) -> Result<()> {
     let name = || path.display().to_string();
+    newfile::check(path, "what is converted")?;
     let file = File::create_new(path).with_context(name)?;
     let mut to = BufWriter::with_capacity(PIECE, file);
     let csv = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("csv"));
