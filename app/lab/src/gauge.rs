@@ -12,6 +12,7 @@ use core::num::NonZeroU32;
 use helio_driver::{
     AnyDriver, Buffer, Completion, Driver, DriverChoice, File, Op, Outcome, Piece, Token,
 };
+use helio_netmodel::Dice;
 use helio_units::{Bytes, Extent, Rate};
 use rustix::fs::{Mode, OFlags, open, unlink};
 use rustix::io::Errno;
@@ -22,8 +23,8 @@ use std::time::{Duration, Instant};
 const SHORT: u64 = 4096;
 /// A long one.
 const LONG: u64 = 1 << 20;
-/// The file; written whole first, so that no write finds space that was never given.
-const SIZE: Bytes = Bytes::mib(64);
+/// The least that is worth a measurement: a few long writes at once, and short ones that are no neighbours.
+pub const LEAST_SPAN: Bytes = Bytes::mib(16);
 /// How many short operations of a kind go one at a time, at most, and for how long.
 const ONE_BY_ONE: u64 = 2000;
 const LONGEST: Duration = Duration::from_secs(5);
@@ -36,8 +37,8 @@ const MANY: u64 = 20_000;
 const LONG_AT_ONCE: usize = 8;
 /// A flush behind so many writes.
 const FLUSH_EVERY: u64 = 20;
-/// A prime, so that neighbours in time are none on the disk.
-const STRIDE: u64 = 7919;
+/// Chooses where operations go: random places, as a database's are.
+const SEED: u64 = 1;
 
 /// Half of the operations took at most the median, 99 of 100 the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,14 +91,16 @@ impl fmt::Display for Gauge {
     }
 }
 
-/// Measures the disk a folder lies on; takes up to half a minute, and 64 MiB there meanwhile.
+/// Measures the disk a folder lies on with operations all over `span` bytes of it, whole MiB and [`LEAST_SPAN`] at least:
+/// what is written in the time that counts, since most disks are quicker over little. Takes up to half a minute beside
+/// writing the span twice.
 ///
 /// # Errors
 /// No file can be made there, the disk fails, or the measurement was stopped.
-pub fn gauge(folder: &Path, stage: &Stage<'_>) -> Result<Gauge, LabError> {
+pub fn gauge(folder: &Path, span: Bytes, stage: &Stage<'_>) -> Result<Gauge, LabError> {
     let path = folder.join(format!(".helio-lab-disk-{}", std::process::id()));
     let doing = |what: &str| format!("{what} {}", path.display());
-    let remedy = "a folder on the disk in question that can be written, with 64 MiB free";
+    let remedy = "a folder on the disk in question that can be written, with room for what is measured (--size)";
     let make = |how: OFlags| {
         let access = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         open(&path, access | how, Mode::RUSR | Mode::WUSR)
@@ -117,7 +120,9 @@ pub fn gauge(folder: &Path, stage: &Stage<'_>) -> Result<Gauge, LabError> {
     let (driver, _) = AnyDriver::open(DriverChoice::Auto, Duration::ZERO)
         .map_err(|why| system("open a driver for", why))?;
     let name = driver.name();
-    let mut bench = Bench { driver, file, out: Vec::new(), taken: 0, stage };
+    let span = span.max(LEAST_SPAN);
+    let dice = Dice::new(SEED);
+    let mut bench = Bench { driver, file, span, out: Vec::new(), dice, stage };
     let measured = bench.all(name, direct).map_err(|why| system("measure", why))?;
     measured.ok_or_else(|| LabError::Asked("stopped before everything was measured".to_owned()))
 }
@@ -125,8 +130,9 @@ pub fn gauge(folder: &Path, stage: &Stage<'_>) -> Result<Gauge, LabError> {
 struct Bench<'a> {
     driver: AnyDriver,
     file: File,
+    span: Bytes,
     out: Vec<Completion>,
-    taken: u64,
+    dice: Dice,
     stage: &'a Stage<'a>,
 }
 
@@ -135,9 +141,10 @@ impl Bench<'_> {
     fn all(&mut self, driver: &'static str, direct: bool) -> std::io::Result<Option<Gauge>> {
         // The first round gives the file its blocks, however long that takes; what it left is flushed before anything is
         // timed, and so is what the second one leaves.
-        self.many(LONG, SIZE.0 / LONG, LONG_AT_ONCE, Duration::MAX)?;
+        let pieces = self.span.0 / LONG;
+        self.many(LONG, pieces, LONG_AT_ONCE, Duration::MAX, |_, n| n % pieces * LONG)?;
         self.one(|file, _| Op::SyncData { file })?;
-        let long = self.many(LONG, 2 * SIZE.0 / LONG, LONG_AT_ONCE, LONGEST)?;
+        let long = self.many(LONG, 2 * pieces, LONG_AT_ONCE, LONGEST, |_, n| n % pieces * LONG)?;
         self.one(|file, _| Op::SyncData { file })?;
         let (mut reads, mut writes, mut flushes) = (Vec::new(), Vec::new(), Vec::new());
         let begun = Instant::now();
@@ -162,7 +169,7 @@ impl Bench<'_> {
             }
         }
         let mean = writes.iter().sum::<Duration>().as_secs_f64() / writes.len() as f64;
-        let short = self.many(SHORT, MANY, AT_ONCE, LONGEST)?;
+        let short = self.many(SHORT, MANY, AT_ONCE, LONGEST, |it, _| it.place())?;
         let (Some(short), Some(long)) = (short, long) else { return Ok(None) };
         let lanes = (short / SHORT as f64 * mean).round().clamp(1.0, 4096.0) as u32;
         Ok(Some(Gauge {
@@ -177,9 +184,8 @@ impl Bench<'_> {
     }
 
     /// Where the next short operation goes.
-    fn place(&mut self, length: u64) -> u64 {
-        self.taken += 1;
-        self.taken * STRIDE % (SIZE.0 / length) * length
+    fn place(&mut self) -> u64 {
+        self.dice.below(self.span.0 / SHORT) * SHORT
     }
 
     /// Sleeps in the driver, as a shard does that has nothing to do.
@@ -195,7 +201,7 @@ impl Bench<'_> {
 
     /// One operation, and how long it took.
     fn one(&mut self, op: impl FnOnce(File, u64) -> Op) -> std::io::Result<Duration> {
-        let at = self.place(SHORT);
+        let at = self.place();
         let op = op(self.file.clone(), at);
         let begun = Instant::now();
         self.driver.submit(Token(0), op);
@@ -203,13 +209,14 @@ impl Bench<'_> {
         Ok(begun.elapsed())
     }
 
-    /// So many writes, as many at once; bytes a second. None where it was stopped.
+    /// So many writes, as many at once, each at its place; bytes a second. None where it was stopped.
     fn many(
         &mut self,
         length: u64,
         count: u64,
         at_once: usize,
         longest: Duration,
+        place: impl Fn(&mut Self, u64) -> u64,
     ) -> std::io::Result<Option<f64>> {
         let (begun, mut begins, mut ended) = (Instant::now(), 0, 0);
         while ended < begins || (begins < count && begun.elapsed() < longest) {
@@ -217,7 +224,7 @@ impl Bench<'_> {
                 return Ok(None);
             }
             while begins < count && begins - ended < at_once as u64 {
-                let at = self.place(length);
+                let at = place(self, begins);
                 self.driver.submit(Token(begins), write(self.file.clone(), at, length));
                 begins += 1;
             }
@@ -262,15 +269,15 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let stop = AtomicBool::new(false);
         let stage = Stage { watch: &|_| {}, stop: &stop, verbose: false };
-        let found = gauge(folder.path(), &stage).expect("measured");
+        let found = gauge(folder.path(), LEAST_SPAN, &stage).expect("measured");
         for times in [found.read, found.write, found.flush] {
             assert!(!times.median.is_zero() && times.p99 >= times.median, "{found:?}");
         }
         assert!(found.rate.0 > 0, "{found:?}");
         assert_eq!(std::fs::read_dir(folder.path()).expect("it is there").count(), 0);
         stop.store(true, Ordering::Relaxed);
-        assert!(matches!(gauge(folder.path(), &stage), Err(LabError::Asked(_))));
-        let none = gauge(&folder.path().join("none"), &stage).expect_err("no folder");
+        assert!(matches!(gauge(folder.path(), LEAST_SPAN, &stage), Err(LabError::Asked(_))));
+        let none = gauge(&folder.path().join("none"), LEAST_SPAN, &stage).expect_err("no folder");
         assert!(none.to_string().contains("none") && none.to_string().contains("remedy"), "{none}");
     }
 }

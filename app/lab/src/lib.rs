@@ -39,7 +39,7 @@ mod wire;
 pub use channel::Tally;
 pub use distribution::{Distribution, Line, Summary};
 pub use error::LabError;
-pub use gauge::{Gauge, Times, gauge};
+pub use gauge::{Gauge, LEAST_SPAN, Times, gauge};
 pub use meet::{Keys, Place, Stage};
 pub use outcome::{Counts, End, Jitter, Latencies, Outcome, Told, Wire, per_second};
 pub use pause::Waking;

@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Replays a workload on an NBD export: each request at its moment, so many under way at most.
 //!
-//! What is late is asked as soon as it may be, as the forecast's application does: one thread asks, another hears.
+//! What is late is asked as soon as it may be, as the forecast's application does. One thread asks and hears, and takes
+//! whatever is due or there at once: in a burst the application must not be what is measured.
 
 use crate::handshake;
+use crate::wire::{Gather, Wire};
 use anyhow::{Context, Result, bail};
 use helio_nbd::codec::{Cookie, RequestHeader, SimpleReply, command, magic};
 use helio_twin::Spread;
 use helio_workload::{Kind, Request, Workload};
-use std::io::{BufReader, Read, Write};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 /// The longest wait for an answer: longer than any outage of a scenario.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// NBD's flag for FUA.
 const FUA: u16 = 1;
+/// Bytes heard at once at most, but for the data of a longer read.
+const HEARD: usize = 1 << 16;
 
 /// What the clients saw.
 #[derive(Debug, Default)]
@@ -30,12 +33,6 @@ pub struct Seen {
     pub answered: u64,
     /// From the beginning to the last answer.
     pub took: Duration,
-}
-
-/// When each slot was asked, and which are free.
-struct Table {
-    free: Vec<usize>,
-    asked: Vec<(Instant, Request)>,
 }
 
 /// Returns at that moment: a workload's requests come by the clock, and a schedule's outages too.
@@ -54,100 +51,152 @@ pub fn wait_until(due: Instant) {
 pub fn replay(socket: &Path, export: &str, workload: &Workload, depth: usize) -> Result<Seen> {
     let mut stream = UnixStream::connect(socket).context("no server listens")?;
     handshake::connect(&mut stream, export)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    let hears = stream.try_clone()?;
     let Some(first) = workload.requests().first() else { bail!("nothing is asked") };
-    let began = Instant::now();
-    let table = Table { free: (0..depth).collect(), asked: vec![(began, *first); depth] };
-    let shared = (Mutex::new(table), Condvar::new());
-    std::thread::scope(|scope| {
-        let asker = scope.spawn(|| ask(stream, workload, began, &shared));
-        let seen = hear(hears, workload.requests().len(), began, &shared);
-        asker.join().expect("the asker does not panic")?;
-        seen
-    })
-}
-
-fn ask(
-    mut stream: UnixStream,
-    workload: &Workload,
-    began: Instant,
-    shared: &(Mutex<Table>, Condvar),
-) -> Result<()> {
     let longest = workload.requests().iter().map(|request| request.extent.length).max();
-    let payload: Vec<u8> = (0..longest.unwrap_or(0)).map(|at| ((at * 31) >> 3) as u8 | 1).collect();
-    for request in workload.requests() {
-        let due = began + Duration::from_nanos(request.at.0);
-        wait_until(due);
-        let (table, freed) = shared;
-        let mut table = freed
-            .wait_while(table.lock().expect("nobody panics"), |table| table.free.is_empty())
-            .expect("nobody panics");
-        let Some(slot) = table.free.pop() else { bail!("a slot was free and is not") };
-        table.asked[slot] = (Instant::now(), *request);
-        drop(table);
-        let (command, length) = match request.kind {
-            Kind::Read => (command::READ, request.extent.length),
-            Kind::Write => (command::WRITE, request.extent.length),
-            Kind::Flush => (command::FLUSH, 0),
-            Kind::Zero | Kind::Discard => bail!("only reads, writes and flushes are replayed"),
-        };
-        let flags = if request.fua { FUA } else { 0 };
-        let header = RequestHeader {
-            flags,
-            command,
-            cookie: Cookie(slot as u64),
-            offset: request.extent.offset,
-            length,
-        };
-        stream.write_all(&header.encode())?;
-        if request.kind == Kind::Write {
-            stream.write_all(&payload[..length as usize])?;
-        }
-    }
-    Ok(())
+    let began = Instant::now();
+    let replay = Replay {
+        wire: Wire::new(stream.into()),
+        left: workload.requests(),
+        began,
+        payload: (0..longest.unwrap_or(0)).map(|at| ((at * 31) >> 3) as u8 | 1).collect(),
+        free: (0..depth).rev().collect(),
+        asked: vec![(began, *first); depth],
+        headers: vec![[0; RequestHeader::LENGTH]; depth],
+        gather: Gather::new(depth),
+        heard: vec![0; HEARD],
+        filled: 0,
+        seen: Seen::default(),
+    };
+    replay.run()
 }
 
-fn hear(
-    stream: UnixStream,
-    count: usize,
+struct Replay<'a> {
+    wire: Wire,
+    /// What was not asked yet.
+    left: &'a [Request],
     began: Instant,
-    shared: &(Mutex<Table>, Condvar),
-) -> Result<Seen> {
-    let mut stream = BufReader::with_capacity(1 << 16, stream);
-    let mut seen = Seen::default();
-    let mut data = Vec::new();
-    for _ in 0..count {
-        let mut reply = [0; SimpleReply::LENGTH];
-        stream.read_exact(&mut reply).context("no answer comes")?;
-        let now = Instant::now();
-        let (word, rest) = reply.split_first_chunk::<4>().context("a reply cut short")?;
-        if u32::from_be_bytes(*word) != magic::SIMPLE_REPLY {
-            bail!("the server sent something else than a simple reply");
-        }
-        let reply = SimpleReply::decode_after_magic(rest.try_into()?);
-        if reply.error != 0 {
-            bail!("the server answered with error {}", reply.error);
-        }
-        let slot = reply.cookie.0 as usize;
-        let mut table = shared.0.lock().expect("nobody panics");
-        let (asked, request) = table.asked[slot];
-        table.free.push(slot);
-        drop(table);
-        shared.1.notify_one();
-        let took = now - asked;
-        match request.kind {
-            Kind::Flush => seen.flushes.add_time(took),
-            Kind::Read => {
-                data.resize(request.extent.length as usize, 0);
-                stream.read_exact(&mut data)?;
-            }
-            Kind::Write | Kind::Zero | Kind::Discard => {
-                seen.writes.add_time(took);
-                seen.answered += request.extent.length;
+    payload: Vec<u8>,
+    free: Vec<usize>,
+    /// When each slot was asked, and for what.
+    asked: Vec<(Instant, Request)>,
+    headers: Vec<[u8; RequestHeader::LENGTH]>,
+    gather: Gather,
+    heard: Vec<u8>,
+    filled: usize,
+    seen: Seen,
+}
+
+impl Replay<'_> {
+    fn run(mut self) -> Result<Seen> {
+        while !self.left.is_empty() || self.free.len() < self.asked.len() {
+            let due = self.ask()?;
+            self.send()?;
+            self.wait(due)?;
+            if self.wire.readable {
+                self.filled += self.wire.receive(&mut self.heard[self.filled..])?;
+                self.hear(Instant::now())?;
             }
         }
-        seen.took = now - began;
+        Ok(self.seen)
     }
-    Ok(seen)
+
+    /// Asks whatever is due, as far as there are slots. Returns when the next one is.
+    fn ask(&mut self) -> Result<Option<Instant>> {
+        while let Some((request, rest)) = self.left.split_first() {
+            let (now, due) = (Instant::now(), self.began + Duration::from_nanos(request.at.0));
+            if due > now {
+                return Ok(Some(due));
+            }
+            let Some(slot) = self.free.pop() else { return Ok(None) };
+            self.left = rest;
+            self.asked[slot] = (now, *request);
+            let command = match request.kind {
+                Kind::Read => command::READ,
+                Kind::Write => command::WRITE,
+                Kind::Flush => command::FLUSH,
+                Kind::Zero | Kind::Discard => {
+                    bail!("only reads, writes and flushes are replayed")
+                }
+            };
+            let header = RequestHeader {
+                flags: if request.fua { FUA } else { 0 },
+                command,
+                cookie: Cookie(slot as u64),
+                offset: request.extent.offset,
+                length: if request.kind == Kind::Flush { 0 } else { request.extent.length },
+            };
+            self.headers[slot] = header.encode();
+            self.gather.put(slot);
+        }
+        Ok(None)
+    }
+
+    fn send(&mut self) -> Result<()> {
+        let (headers, asked, payload) = (&self.headers, &self.asked, &self.payload);
+        self.gather.flush(&mut self.wire, |slot| {
+            let request = &asked[slot].1;
+            let length = if request.kind == Kind::Write { request.extent.length } else { 0 };
+            (headers[slot].as_slice(), &payload[..length as usize])
+        })?;
+        Ok(())
+    }
+
+    /// Waits until something is there, until there is room for what is left to send, or until a request is due.
+    fn wait(&mut self, due: Option<Instant>) -> Result<()> {
+        let now = Instant::now();
+        let left = due.map_or(PATIENCE, |due| due.saturating_duration_since(now));
+        let room = if self.gather.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
+        let mut ready = [PollFd::from_borrowed_fd(self.wire.socket(), PollFlags::IN | room)];
+        let limit = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+        let some = poll(&mut ready, Some(&limit))? > 0;
+        if !some && due.is_none() {
+            bail!("no answer comes within {} s", PATIENCE.as_secs());
+        }
+        let told = ready[0].revents();
+        self.wire.blocked = false;
+        self.wire.readable = !told.difference(PollFlags::OUT).is_empty();
+        Ok(())
+    }
+
+    /// Takes the replies that are there whole.
+    fn hear(&mut self, now: Instant) -> Result<()> {
+        let mut at = 0;
+        while let Some(reply) = self.heard[at..self.filled].first_chunk::<{ SimpleReply::LENGTH }>()
+        {
+            let (word, rest) = reply.split_first_chunk::<4>().context("a reply cut short")?;
+            if u32::from_be_bytes(*word) != magic::SIMPLE_REPLY {
+                bail!("the server sent something else than a simple reply");
+            }
+            let reply = SimpleReply::decode_after_magic(rest.try_into()?);
+            if reply.error != 0 {
+                bail!("the server answered with error {}", reply.error);
+            }
+            let slot = reply.cookie.0 as usize;
+            let (asked, request) = self.asked[slot];
+            let data = if request.kind == Kind::Read { request.extent.length as usize } else { 0 };
+            let whole = SimpleReply::LENGTH + data;
+            if self.filled - at < whole {
+                self.heard.resize(self.heard.len().max(whole), 0);
+                break;
+            }
+            at += whole;
+            self.free.push(slot);
+            self.count(request, now - asked);
+            self.seen.took = now - self.began;
+        }
+        self.heard.copy_within(at..self.filled, 0);
+        self.filled -= at;
+        Ok(())
+    }
+
+    fn count(&mut self, request: Request, took: Duration) {
+        match request.kind {
+            Kind::Flush => self.seen.flushes.add_time(took),
+            Kind::Read => {}
+            Kind::Write | Kind::Zero | Kind::Discard => {
+                self.seen.writes.add_time(took);
+                self.seen.answered += request.extent.length;
+            }
+        }
+    }
 }

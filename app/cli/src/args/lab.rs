@@ -164,14 +164,25 @@ pub struct Trial {
 /// A measurement of a disk.
 #[derive(Clone, Debug, Args)]
 pub struct DiskOf {
-    /// A folder on it; 64 MiB there are used meanwhile, and nothing stays.
+    /// A folder on it; what is measured lies there meanwhile, and nothing stays.
     pub folder: PathBuf,
+    /// How much of it is measured: as much as is written in the time that counts, since disks are quicker over little.
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = disk_span)]
+    pub size: Bytes,
     /// How many members lie on it and are written at once: what is told is one's share.
     #[arg(long, value_name = "NUMBER", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub members: u32,
     /// As JSON.
     #[arg(long)]
     pub json: bool,
+}
+
+fn disk_span(text: &str) -> Result<Bytes, String> {
+    let (least, most) = (helio_lab::LEAST_SPAN, Bytes::gib(1024));
+    match bytes(text)? {
+        size if size < least || size > most => Err(format!("from {least} to {most}")),
+        size => Ok(size),
+    }
 }
 
 /// A search for the socket buffer.

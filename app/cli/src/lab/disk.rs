@@ -19,14 +19,14 @@ use std::time::Duration;
 pub(crate) fn run(it: &DiskOf) -> Result<ExitCode> {
     let stopping = Stopping::catch()?;
     let stage = Stage { watch: &tell, stop: stopping.flag(), verbose: false };
-    let found = gauge(&it.folder, &stage)?.shared_by(it.members);
+    let found = gauge(&it.folder, it.size, &stage)?.shared_by(it.members);
     let micros = |time: Duration| (time.as_secs_f64() * 1e7).round() / 10.0;
     if it.json {
         let times = |of: Times| json!({ "median_us": micros(of.median), "p99_us": micros(of.p99) });
         let told = json!({
             "driver": found.driver,
             "direct": found.direct,
-            "direct": found.direct,
+            "size": it.size.0,
             "read": times(found.read),
             "write": times(found.write),
             "flush": times(found.flush),
@@ -39,7 +39,8 @@ pub(crate) fn run(it: &DiskOf) -> Result<ExitCode> {
     }
     let way = if found.direct { "past" } else { "through" };
     let folder = it.folder.display();
-    let mut out = format!("{folder}, {way} the page cache, driver {}\n", found.driver);
+    let mut out =
+        format!("{folder}, {} of it, {way} the page cache, driver {}\n", it.size, found.driver);
     let times = |of: Times| format!("median {} us, p99 {} us", micros(of.median), micros(of.p99));
     line(&mut out, "read", &format!("{}; 4 KiB, one at a time", times(found.read)));
     line(&mut out, "write", &format!("{}; 4 KiB, one at a time", times(found.write)));

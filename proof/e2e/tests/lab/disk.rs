@@ -7,7 +7,7 @@ use helio_testkit::{TempDir, helio};
 fn a_forecast_takes_what_was_measured() {
     let folder = TempDir::new();
     let path = folder.path().to_string_lossy().into_owned();
-    let whole = helio(&["lab", "disk", &path, "--json"]).json();
+    let whole = helio(&["lab", "disk", &path, "--size", "32MiB", "--json"]).json();
     let disk = whole["disk"].as_str().expect("it tells the fields");
     assert!(whole["lanes"].as_u64() >= Some(1) && whole["bytes_per_second"].as_u64() > Some(0));
     let mut plan = vec!["plan", "forecast", "--synthetic", "rate=200,size=4KiB,for=2s"];
@@ -23,4 +23,6 @@ fn a_forecast_takes_what_was_measured() {
         assert!(why.contains(word) && why.contains("remedy"), "{why}");
     }
     assert!(helio(&["lab", "disk", &path, "--members", "0"]).expect_failure().contains("members"));
+    let small = helio(&["lab", "disk", &path, "--size", "1MiB"]).expect_failure();
+    assert!(small.contains("--size") && small.contains("16 MiB"), "{small}");
 }

@@ -14,7 +14,7 @@ pub(crate) fn measure() -> Result<(String, DiskModel)> {
     let scratch = TempDir::new();
     let stop = AtomicBool::new(false);
     let stage = Stage { watch: &|_| {}, stop: &stop, verbose: false };
-    let told = gauge(scratch.path(), &stage)?.to_string();
+    let told = gauge(scratch.path(), crate::run::VOLUME, &stage)?.to_string();
     let model = disk(&told)?;
     Ok((told, model))
 }

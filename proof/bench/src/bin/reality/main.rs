@@ -2,10 +2,11 @@
 //! Forecast against reality: each scenario is forecast first, then run by two daemons over an emulated link.
 //!
 //! `cargo run --release -p helio-bench --bin reality` prints the table that docs/reference/forecast.md keeps. The
-//! disk is measured on the file system the members lie on; everything else is what `helio plan forecast` takes by
-//! itself.
+//! disk is measured on the file system the members lie on, and each line through the relay; everything else is what
+//! `helio plan forecast` takes by itself.
 
 mod disk;
+mod line;
 mod run;
 mod scenario;
 
@@ -15,6 +16,8 @@ use core::num::NonZeroUsize;
 use helio_twin::Figures;
 use run::Measured;
 use scenario::{Scenario, scenarios};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::time::Duration;
 
 /// Forecast against reality.
@@ -48,12 +51,24 @@ fn main() -> Result<()> {
     println!("| scenario | figure | forecast | measured | off | |");
     println!("|---|---|---|---|---|---|");
     let (mut held, mut bound) = (0, 0);
+    let mut lines = BTreeMap::new();
     for scenario in scenarios() {
         if only.as_ref().is_some_and(|only| !scenario.name.contains(only.as_str())) {
             continue;
         }
+        let link = match lines.entry(scenario.line) {
+            Entry::Occupied(found) => found.into_mut(),
+            Entry::Vacant(new) => {
+                let found = line::measured(&scenario.link())?;
+                eprintln!(
+                    "line {}: rtt={:?},jitter={:?}",
+                    found.name, found.round_trip, found.jitter
+                );
+                new.insert(found)
+            }
+        };
         let workload = scenario.workload()?;
-        let cells = scenario.grid(disk).run(&workload, NonZeroUsize::MIN)?;
+        let cells = scenario.grid(disk, link.clone()).run(&workload, NonZeroUsize::MIN)?;
         let Some(Ok(figures)) = cells.into_iter().next().map(|cell| cell.figures) else {
             anyhow::bail!("{}: the forecast does not come up", scenario.name);
         };

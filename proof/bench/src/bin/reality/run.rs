@@ -20,7 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 const NODES: [&str; 2] = ["paris", "lyon"];
-const VOLUME: Bytes = Bytes::mib(256);
+/// As large as the scenarios' workloads have it.
+pub(crate) const VOLUME: Bytes = Bytes::mib(256);
 
 /// What was measured.
 pub(crate) struct Measured {

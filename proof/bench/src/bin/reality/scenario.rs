@@ -13,7 +13,7 @@ use helio_workload::Workload;
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     pub(crate) mode: Mode,
-    link: &'static str,
+    pub(crate) line: &'static str,
     pub(crate) queue: Bytes,
     work: &'static str,
     /// After so many seconds, for so many.
@@ -23,10 +23,10 @@ pub(crate) struct Scenario {
 
 /// Modes, links and workloads, with full queues and outages among them.
 pub(crate) fn scenarios() -> Vec<Scenario> {
-    let one = |name, mode, link, work| Scenario {
+    let one = |name, mode, line, work| Scenario {
         name,
         mode,
-        link,
+        line,
         queue: Bytes::mib(8),
         work,
         outage: None,
@@ -58,6 +58,16 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         Scenario {
             queue: Bytes::mib(24),
             ..one("async, far, full queue", Mode::Async, far, surge)
+        },
+        Scenario {
+            queue: Bytes::mib(24),
+            depth: 1024,
+            ..one("async, far, full queue, 1024 at once", Mode::Async, far, surge)
+        },
+        Scenario {
+            queue: Bytes::mib(16),
+            depth: 1024,
+            ..one("async, Portland, full queue, 1024 at once", Mode::Async, portland, surge)
         },
         Scenario {
             queue: Bytes::mib(16),
@@ -96,17 +106,18 @@ impl Scenario {
     }
 
     pub(crate) fn link(&self) -> Link {
-        self.link.parse().expect("the scenarios' links are links")
+        self.line.parse().expect("the scenarios' links are links")
     }
 
-    pub(crate) fn grid(&self, disk: DiskModel) -> Grid {
+    /// The grid of one cell, over these disks and that line.
+    pub(crate) fn grid(&self, disk: DiskModel, link: Link) -> Grid {
         let second = |at| Moment::ZERO + Duration::from_secs(at);
         let outage = |(at, lasting)| Outage { from: second(at), to: second(at + lasting) };
         Grid {
             modes: vec![self.mode],
             queues: vec![Queue::Bytes(self.queue)],
             buffers: vec![Buffer::Auto],
-            links: vec![self.link()],
+            links: vec![link],
             outages: self.outage.map(outage).into_iter().collect(),
             disks: [disk, disk],
             depth: self.depth,
