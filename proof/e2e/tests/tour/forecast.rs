@@ -138,6 +138,46 @@ fn the_answer_is_a_configuration_that_a_daemon_takes() {
 }
 
 #[test]
+fn files_of_others_are_left_alone_before_anything_runs_and_an_own_page_is_replaced() {
+    let pair = pair();
+    let file = written(&pair, "work.csv", &workload());
+    let theirs = written(&pair, "notes.html", "<!-- somebody's notes -->\n");
+    let (empty, toml) = (written(&pair, "empty", ""), written(&pair, "old.toml", "# by hand\n"));
+    let config = pair.config().display().to_string();
+    let to = |out: &str| {
+        let words = ["--goal", "rpo=5s", "--config", &config, "--group", "db", "--out", out];
+        forecast(&file, &words)
+    };
+    let of = |path: &str| std::fs::read_to_string(path).expect("it is there");
+    for kept in [&theirs, &empty, &config] {
+        let (before, told) = (of(kept), forecast(&file, &["--html", kept]));
+        assert_refused(&told, 1, &[kept, "exists and is not replaced", "another file for --html"]);
+        assert_eq!((of(kept), told.stdout.as_str()), (before, ""), "nothing ran");
+    }
+    for kept in [&toml, &config] {
+        let (before, told) = (of(kept), to(kept));
+        assert_refused(&told, 1, &[kept, "exists and is not replaced", "another file for --out"]);
+        assert_eq!((of(kept), told.stdout.as_str()), (before, ""), "nothing ran");
+    }
+    let nowhere = pair.scratch().join("none/page").display().to_string();
+    let told = forecast(&file, &["--html", &nowhere]);
+    assert_refused(&told, 1, &["there is no folder", "another file for --html"]);
+    assert_refused(&forecast(&file, &["--html", "/proc/self"]), 1, &["/proc/self", "--html"]);
+
+    // A page of an earlier forecast is replaced; a configuration never is, whoever wrote it.
+    let html = pair.scratch().join("page.html").display().to_string();
+    forecast(&file, &["--modes", "sync", "--html", &html]).expect_success();
+    let first = of(&html);
+    forecast(&file, &["--modes", "async", "--html", &html]).expect_success();
+    let second = of(&html);
+    assert!(first.contains(">sync<") && !second.contains(">sync<"), "another page");
+    assert!(second.starts_with("<!doctype html>") && second.trim_end().ends_with("</html>"));
+    let new = pair.scratch().join("new.toml").display().to_string();
+    to(&new).expect_success();
+    assert_refused(&to(&new), 1, &["new.toml exists and is not replaced"]);
+}
+
+#[test]
 fn a_wrong_line_is_named_with_its_field() {
     let pair = pair();
     let head = "time_ms,kind,offset_bytes,length_bytes\n0,write,0,4096\n";
