@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What `helio plan forecast` is told.
 
+use super::number::{size, whole};
 use clap::{ArgGroup, Args};
 use core::time::Duration;
 use helio_forecast::{Buffer, Goals, Link, Queue, Sampling};
@@ -45,7 +46,7 @@ pub struct Forecast {
     pub peer_disk: Option<DiskModel>,
     /// Requests the application has under way at most.
     #[arg(long, value_name = "NUMBER", default_value_t = helio_forecast::DEPTH,
-          value_parser = clap::value_parser!(u32).range(1..=65536))]
+          value_parser = whole::<u32>(1, 65536))]
     pub depth: u32,
     /// Run so many windows of the workload and the busiest, not all of it: 6x5min.
     #[arg(long, value_name = "COUNTxTIME", value_parser = sampling)]
@@ -75,7 +76,7 @@ pub struct Forecast {
     #[arg(long, value_name = "TIME", value_parser = super::duration, default_value = "10min")]
     pub patience: Duration,
     /// Threads that run combinations; without it, one per processor.
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = super::number::threads)]
     pub threads: Option<NonZeroUsize>,
     /// Decides what is left to chance.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
@@ -90,8 +91,9 @@ fn disk(text: &str) -> Result<DiskModel, String> {
     helio_forecast::disk(text).map_err(|error| error.to_string())
 }
 
+/// At least one sector, as of a daemon.
 fn queue(text: &str) -> Result<Queue, String> {
-    if text == "auto" { Ok(Queue::Auto) } else { super::bytes(text).map(Queue::Bytes) }
+    if text == "auto" { Ok(Queue::Auto) } else { size(512, u64::MAX)(text).map(Queue::Bytes) }
 }
 
 fn buffer(text: &str) -> Result<Buffer, String> {

@@ -26,7 +26,6 @@ pub(crate) fn run(it: &DiskOf) -> Result<ExitCode> {
         let told = json!({
             "driver": found.driver,
             "direct": found.direct,
-            "direct": found.direct,
             "read": times(found.read),
             "write": times(found.write),
             "flush": times(found.flush),
