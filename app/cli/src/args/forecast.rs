@@ -10,7 +10,7 @@ use helio_twin::DiskModel;
 use helio_units::{Mode, Moment};
 use helio_workload::Synthetic;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What is run, and what of it is varied.
 #[derive(Clone, Debug, Args)]
@@ -22,8 +22,9 @@ pub struct Forecast {
     /// A drawn one: rate=2000,size=4KiB,for=1h and more.
     #[arg(long, value_name = "FIELDS", group = "requests", value_parser = synthetic)]
     pub synthetic: Option<Synthetic>,
-    /// The link: rtt=32ms,rate=4.8MB/s, or t3,rtt=40ms; several times for several.
-    #[arg(long, value_name = "FIELDS", required = true)]
+    /// The link: rtt=32ms,rate=4.8MB/s, or t3,rtt=40ms, or weather=FILE as `helio lab record` wrote it; several times for
+    /// several.
+    #[arg(long, value_name = "FIELDS", required = true, value_parser = link)]
     pub link: Vec<Link>,
     /// Modes to run.
     #[arg(long, value_name = "MODE,...", value_delimiter = ',', value_parser = super::mode,
@@ -85,6 +86,18 @@ pub struct Forecast {
 
 fn synthetic(text: &str) -> Result<Synthetic, String> {
     helio_forecast::synthetic(text).map_err(|error| error.to_string())
+}
+
+fn link(text: &str) -> Result<Link, String> {
+    let file = text.split(',').find_map(|field| field.strip_prefix("weather="));
+    let link = match file {
+        Some(file) => {
+            let weather = crate::lab::weather_of(Path::new(file));
+            Link::replaying(text, weather.map_err(|why| format!("{why:#}"))?)
+        }
+        None => text.parse(),
+    };
+    link.map_err(|why| why.to_string())
 }
 
 fn disk(text: &str) -> Result<DiskModel, String> {

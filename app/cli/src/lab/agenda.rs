@@ -127,9 +127,7 @@ impl Agenda {
 
     fn add_weather(&mut self, path: &Path, repeat: bool) -> Result<()> {
         let shown = path.display();
-        let bytes = read_within(path, MOST_WEATHER)?;
-        let weather = Weather::read(&bytes, helio_lab::checksum);
-        let weather = weather.map_err(|why| anyhow!("{shown}, {why}"))?;
+        let weather = weather_of(path)?;
         if repeat && weather.lasts() < LEAST_PERIOD {
             bail!(
                 "{shown} lasts {:?}: too short; remedy: leave out --repeat, or record for longer",
@@ -166,6 +164,15 @@ impl Agenda {
         let track = self.tracks.iter_mut().find(|track| track.next_at() == Some(at))?;
         Some((at, track.take()?))
     }
+}
+
+/// Weather from a file.
+///
+/// # Errors
+/// It cannot be read, or is none; names line and field.
+pub(crate) fn weather_of(path: &Path) -> Result<Weather> {
+    let bytes = read_within(path, MOST_WEATHER)?;
+    Weather::read(&bytes, helio_lab::checksum).map_err(|why| anyhow!("{}, {why}", path.display()))
 }
 
 /// A file of a bounded size.
