@@ -562,7 +562,7 @@ pub enum Queue {
         #[arg(long, value_name = "WORD", value_parser = when_full, group = "what")]
         when_full: Option<(WhenFull, WhenFull)>,
     },
-    /// Let a queue's high-water marks begin anew.
+    /// Let a queue's high-water marks, the counts of what happened at its bound, and the times of answers begin anew.
     Reset,
 }
 
