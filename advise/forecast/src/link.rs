@@ -4,9 +4,10 @@
 use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
-use helio_netmodel::{Ppm, Preset, Profile};
-use helio_twin::{LinkModel, Transport};
+use helio_netmodel::{Ppm, Preset, Profile, Weather};
+use helio_twin::{Course, LinkModel, Transport};
 use helio_units::{Bytes, Rate, parse_bytes, parse_duration, parse_rate};
+use std::sync::Arc;
 
 /// A link to forecast for, the same both ways.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,20 +26,88 @@ pub struct Link {
     pub queue: Option<Bytes>,
     /// A relay ends TCP on both sides, as `helio lab relay` does: no window, no loss.
     pub relay: bool,
+    /// It is as it was recorded; what is said above is then the recording's least round trip and mean rate.
+    pub course: Option<Course>,
 }
 
 impl Link {
     /// As the twin takes it, with an exact window.
     #[must_use]
     pub fn model(&self, window: Bytes) -> LinkModel {
+        let transport = if self.relay { Transport::Relay } else { Transport::Tcp { window } };
+        if let Some(course) = &self.course {
+            let course = Some(course.clone());
+            let fair = self.fair();
+            let [forth, back] = fair.unwrap_or_else(|| [Profile::ideal(), Profile::ideal()]);
+            return LinkModel { forth, back, transport, course };
+        }
         let mut line = Profile { delay: self.round_trip / 2, ..Profile::ideal() };
         if let Some(rate) = self.rate {
             line = Profile::wan(self.round_trip, rate);
         }
         line.queue = self.queue.unwrap_or(line.queue);
         (line.jitter, line.loss) = (self.jitter, self.loss);
-        let transport = if self.relay { Transport::Relay } else { Transport::Tcp { window } };
-        LinkModel { forth: line.clone(), back: line, transport }
+        LinkModel { forth: line.clone(), back: line, transport, course: None }
+    }
+
+    /// Weather in which something passes both ways: the two nodes meet before a workload begins.
+    fn fair(&self) -> Option<[Profile; 2]> {
+        let course = self.course.iter();
+        let rows =
+            course.flat_map(|course| course.weather.rows().iter().map(|row| course.profiles(row)));
+        let mut fair = rows.filter_map(|[forth, back]| forth.zip(back));
+        fair.next().map(|(forth, back)| [forth, back])
+    }
+
+    /// A link that is as it was recorded. `text` may say `queue=`, `relay` and `repeat` besides.
+    ///
+    /// # Errors
+    /// It says something else, or nothing ever passes both ways.
+    pub fn replaying(text: &str, weather: Weather) -> Result<Self, LineError> {
+        let wrong =
+            |field: &str, why: &str| LineError { field: field.to_owned(), why: why.to_owned() };
+        let (mut queue, mut relay, mut repeat) = (None, false, false);
+        for field in text.split(',') {
+            match field.split_once('=').unwrap_or((field, "")) {
+                ("weather", _) => {}
+                ("queue", size) => {
+                    let size = parse_bytes(size).map_err(|why| wrong(field, &why.to_string()))?;
+                    queue = Some(size);
+                }
+                ("relay", "") => relay = true,
+                ("repeat", "") => repeat = true,
+                _ => {
+                    return Err(wrong(
+                        field,
+                        "the weather says what the link is like; besides it, write queue=, relay or repeat",
+                    ));
+                }
+            }
+        }
+        let rows = weather.rows();
+        let ends = rows.iter().skip(1).map(|row| row.at).chain([weather.lasts()]);
+        let bytes = rows.iter().zip(ends).map(|(row, end)| {
+            row.there.rate.map(|rate| u128::from(rate.bytes_in(end.saturating_sub(row.at)).0))
+        });
+        let bytes = bytes.sum::<Option<u128>>();
+        let rate = bytes.map(|bytes| bytes * 1_000_000_000 / weather.lasts().as_nanos().max(1));
+        let link = Self {
+            name: text.to_owned(),
+            round_trip: rows.iter().map(|row| row.round_trip).min().unwrap_or_default(),
+            rate: rate.map(|rate| Rate(u64::try_from(rate).unwrap_or(u64::MAX))),
+            jitter: Duration::ZERO,
+            loss: Ppm::NONE,
+            queue,
+            relay,
+            course: Some(Course { weather: Arc::new(weather), repeat, queue }),
+        };
+        if link.fair().is_none() {
+            return Err(wrong(
+                text,
+                "nothing ever passes both ways in this weather; record the link while it carries",
+            ));
+        }
+        Ok(link)
     }
 }
 
@@ -70,6 +139,7 @@ impl FromStr for Link {
             loss: Ppm::NONE,
             queue: None,
             relay: false,
+            course: None,
         };
         let mut told = false;
         for field in text.split(',') {
@@ -110,7 +180,7 @@ impl FromStr for Link {
                     return Err(wrong(
                         field,
                         format!(
-                            "write rtt=, rate=, jitter=, loss=, queue= or relay, or one of {}",
+                            "write rtt=, rate=, jitter=, loss=, queue= or relay, one of {}, or weather=FILE",
                             Preset::names()
                         ),
                     ));
@@ -130,6 +200,34 @@ impl FromStr for Link {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use helio_netmodel::{WayWeather, WeatherRow, WeatherWriter};
+
+    /// Two seconds of weather, each with its round trip in ms and its loss.
+    fn weather(rows: [(u64, Ppm); 2]) -> Weather {
+        let (mut writer, mut text) = WeatherWriter::begin(|_| 0);
+        for ((ms, loss), at) in rows.into_iter().zip([0, 1]) {
+            let way = WayWeather { loss, rate: Some(Rate::mbit(8 << at)), ..WayWeather::default() };
+            let (at, round_trip) = (Duration::from_secs(at), Duration::from_millis(ms));
+            text += &writer.row(&WeatherRow { at, round_trip, there: way, back: way });
+        }
+        text += &writer.end(Duration::from_secs(2));
+        Weather::read(text.as_bytes(), |_| 0).expect("it was written so")
+    }
+
+    #[test]
+    fn weather_says_what_the_link_is_like_and_the_nodes_meet_while_it_carries() {
+        let storm = weather([(10, Ppm::ALL), (30, Ppm::NONE)]);
+        let link = Link::replaying("weather=x.csv,queue=1MiB,repeat", storm).expect("it carries");
+        assert_eq!((link.round_trip.as_millis(), link.rate), (10, Some(Rate(1_500_000))));
+        let model = link.model(Bytes::mib(1));
+        assert_eq!((model.forth.delay.as_millis(), model.forth.queue), (15, Bytes::mib(1)));
+        assert!(model.course.is_some_and(|course| course.repeat));
+        let calm = || weather([(10, Ppm::NONE); 2]);
+        let more = Link::replaying("weather=x.csv,rtt=5ms", calm()).expect_err("it is said there");
+        assert!(more.to_string().starts_with("rtt=5ms: the weather says"), "{more}");
+        let never = Link::replaying("weather=x.csv", weather([(10, Ppm::ALL); 2]));
+        assert!(never.is_err_and(|why| why.to_string().contains("nothing ever passes")));
+    }
 
     #[test]
     fn links_are_named_or_told_field_by_field() {

@@ -35,8 +35,8 @@ pub use cluster::Cluster;
 pub use disk::{Disk, Latency, StoreVerb};
 pub use happening::{Died, Happening, Replied};
 pub use lean::{
-    DiskModel, Figures, LinkModel, Outcome, Pair, PairConfig, Processor, Run, Sample, ServiceTime,
-    Spread, Stuck, Transport,
+    Course, DiskModel, Figures, LinkModel, Outcome, Pair, PairConfig, Processor, Run, Sample,
+    ServiceTime, Spread, Stuck, Transport,
 };
 pub use metadata::{Metadata, MetadataBytes, MetadataFault};
 pub use node::{Node, Side};

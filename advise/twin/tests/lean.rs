@@ -46,7 +46,7 @@ fn config(mode: Mode, queue: Bytes, line: &Profile) -> PairConfig {
     let back = Profile { outages: line.outages.clone(), ..line.clone() };
     PairConfig {
         settings: settings(mode, queue),
-        link: LinkModel { forth: line.clone(), back, transport: Transport::Relay },
+        link: LinkModel { forth: line.clone(), back, transport: Transport::Relay, course: None },
         disks: [disk, disk],
         processor: Processor { turn: Duration::ZERO, event: Duration::ZERO, kib: Duration::ZERO },
         client: Duration::ZERO,

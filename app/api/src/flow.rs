@@ -34,7 +34,7 @@ pub struct QueueStatus {
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub items_high_water_at_ms: WallTime,
-    /// When this node became primary, or the high-water marks were reset; in milliseconds since 1970-01-01 UTC.
+    /// When this node became primary, or its queue was reset; in milliseconds since 1970-01-01 UTC.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub high_water_since_ms: WallTime,
@@ -63,7 +63,8 @@ pub struct ThrottleStatus {
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub waiting: Items,
-    /// Writes that ever waited since this node became primary.
+    /// Writes that waited, the ones waiting now among them. This and what follows is counted since the queue's
+    /// `high_water_since_ms`.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub count: Items,
@@ -78,6 +79,38 @@ pub struct ThrottleStatus {
     /// How often the queue was dropped at the bound, where the policy is `log`.
     #[serde(default)]
     pub dropped: u64,
+}
+
+/// How long answers took from acceptance on, what was done alone, since this node became primary or its queue was reset.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AnswersStatus {
+    /// Since when, in milliseconds since 1970-01-01 UTC.
+    #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
+    pub since_ms: WallTime,
+    /// Of writes, zeroes and discards.
+    pub writes: TimesStatus,
+    /// Of flushes.
+    pub flushes: TimesStatus,
+}
+
+/// Times by their distribution, told right to a thirty-second and to a microsecond.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TimesStatus {
+    /// How many there are.
+    pub count: u64,
+    /// What half of them do not exceed, in microseconds; 0 where there are none.
+    #[serde(with = "wire::micros")]
+    #[schemars(with = "u64")]
+    pub p50_us: Duration,
+    /// What 99 of 100 do not exceed, in microseconds; 0 where there are none.
+    #[serde(with = "wire::micros")]
+    #[schemars(with = "u64")]
+    pub p99_us: Duration,
+    /// The longest, in microseconds; 0 where there are none.
+    #[serde(with = "wire::micros")]
+    #[schemars(with = "u64")]
+    pub most_us: Duration,
 }
 
 /// How far the peer is behind what was answered here.

@@ -25,7 +25,8 @@ mod wire;
 pub use attach::{AttachRequest, AttachState, Attachment, Attachments, DetachRequest, Via};
 pub use error::{ApiError, AtStake, code};
 pub use flow::{
-    CounterStatus, CursorStatus, LagStatus, MetadataStatus, QueueStatus, SyncStatus, ThrottleStatus,
+    AnswersStatus, CounterStatus, CursorStatus, LagStatus, MetadataStatus, QueueStatus, SyncStatus,
+    ThrottleStatus, TimesStatus,
 };
 pub use openapi::document;
 pub use operation::{Method, Operation};

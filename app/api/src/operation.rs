@@ -50,7 +50,7 @@ pub enum Operation {
     Queue,
     /// Change the queue.
     QueueSet,
-    /// Let the queue's high-water marks begin anew.
+    /// Let the queue's high-water marks and counts, and the times of answers, begin anew.
     QueueReset,
     /// Compare the two copies.
     Verify,
@@ -259,7 +259,9 @@ impl Operation {
             Self::QueueSet => {
                 "Change the queue's bound and policies while it runs; the file is not changed."
             }
-            Self::QueueReset => "Let the queue's high-water marks begin anew.",
+            Self::QueueReset => {
+                "Let the queue's high-water marks and counts, and the times of answers, begin anew."
+            }
             Self::Verify => "Compare the two copies while they are in use; answered when it began.",
             Self::VerifyStop => "Compare no more; the place is kept.",
             Self::SeedBegin => {

@@ -37,7 +37,7 @@ pub const MODE: &str = "/v1/groups/{group}/mode";
 pub const QUEUE: &str = "/v1/groups/{group}/queue";
 /// POST [`QueueRequest`](crate::QueueRequest): change the queue while it runs; [`Accepted`](crate::Accepted).
 pub const QUEUE_SET: &str = "/v1/groups/{group}/queue/set";
-/// POST without a body: let the high-water marks begin anew; [`Accepted`](crate::Accepted).
+/// POST without a body: let marks, counts at the bound and answers' times begin anew; [`Accepted`](crate::Accepted).
 pub const QUEUE_RESET: &str = "/v1/groups/{group}/queue/reset";
 /// POST [`VerifyRequest`](crate::VerifyRequest): compare the two copies; [`Accepted`](crate::Accepted) when it began.
 pub const VERIFY: &str = "/v1/groups/{group}/verify";

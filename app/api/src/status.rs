@@ -2,7 +2,8 @@
 //! What a daemon tells about itself and its groups.
 
 use crate::flow::{
-    CounterStatus, CursorStatus, LagStatus, MetadataStatus, QueueStatus, SyncStatus, ThrottleStatus,
+    AnswersStatus, CounterStatus, CursorStatus, LagStatus, MetadataStatus, QueueStatus, SyncStatus,
+    ThrottleStatus,
 };
 use crate::peer::PeerStatus;
 use crate::trace::TraceStatus;
@@ -79,6 +80,9 @@ pub struct GroupStatus {
     pub queue: Option<QueueStatus>,
     /// Writes that wait because the queue is full.
     pub throttle: ThrottleStatus,
+    /// How long answers took; none on a secondary, which answers no writes.
+    #[serde(default)]
+    pub answers: Option<AnswersStatus>,
     /// How far the peer is behind.
     pub lag: LagStatus,
     /// Where everyone is on the group's line.

@@ -14,6 +14,7 @@ mod advise;
 mod forecast;
 mod lab;
 mod line;
+mod number;
 mod plan;
 mod trace;
 pub use adopt::Adoption;
@@ -85,7 +86,7 @@ pub enum Verb {
         /// Show again every so many seconds.
         #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true,
               default_missing_value = "1",
-              value_parser = clap::value_parser!(u64).range(1..=3600))]
+              value_parser = number::whole::<u64>(1, 3600))]
         watch: Option<u64>,
         /// The daemon to ask.
         #[command(flatten)]
@@ -555,13 +556,13 @@ pub enum Queue {
         #[arg(long, value_name = "SIZE", value_parser = memory, group = "what")]
         memory: Option<Memory>,
         /// Most items.
-        #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..), group = "what")]
+        #[arg(long, value_name = "NUMBER", value_parser = number::whole::<u64>(1, u64::MAX), group = "what")]
         items: Option<u64>,
         /// What a write meets at the bound: block, log or fail; or two of them, CONNECTED/DISCONNECTED.
         #[arg(long, value_name = "WORD", value_parser = when_full, group = "what")]
         when_full: Option<(WhenFull, WhenFull)>,
     },
-    /// Let a queue's high-water marks begin anew.
+    /// Let a queue's high-water marks, the counts of what happened at its bound, and the times of answers begin anew.
     Reset,
 }
 

@@ -39,19 +39,47 @@ pub(crate) fn check_ours(file: &Path, option: &str, head: Option<&str>) -> Resul
     Ok(())
 }
 
-/// Makes the file, durably.
+/// Makes the file, durably; what could not be written whole is not left there.
 pub(crate) fn write(file: &Path, text: &str) -> Result<()> {
     let failed = || format!("cannot write {}", file.display());
     let mut made =
         OpenOptions::new().write(true).create_new(true).open(file).with_context(failed)?;
-    made.write_all(text.as_bytes()).and_then(|()| made.sync_all()).with_context(failed)
+    let written = made.write_all(text.as_bytes()).and_then(|()| made.sync_all());
+    if written.is_err() {
+        // What is wrong is said; that its beginning could not be removed either adds nothing.
+        let _left = fs::remove_file(file);
+    }
+    written.with_context(failed)
 }
 
-/// Makes it, in the place of an earlier one of ours.
+/// Makes it, in the place of an earlier one of ours, which stays until there is a new one.
 pub(crate) fn replace(file: &Path, option: &str, head: &str, text: &str) -> Result<()> {
     check_ours(file, option, Some(head))?;
-    if file.exists() {
-        fs::remove_file(file).with_context(|| format!("cannot replace {}", file.display()))?;
+    if !file.exists() {
+        return write(file, text);
     }
-    write(file, text)
+    let mut name = file.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    let new = file.with_file_name(name);
+    write(&new, text)?;
+    fs::rename(&new, file).with_context(|| format!("cannot replace {}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_written_whole_is_not_left_there() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let file = dir.path().join("page");
+        replace(&file, "--html", "<!", "<!one").expect("there is nothing");
+        replace(&file, "--html", "<!", "<!two").expect("it is ours");
+        assert_eq!(fs::read_to_string(&file).expect("it is there"), "<!two");
+        assert_eq!(fs::read_dir(dir.path()).expect("a folder").count(), 1, "and nothing beside it");
+        // A folder of that name takes the place of a disk without room.
+        fs::create_dir(dir.path().join("page.new")).expect("it can be made");
+        replace(&file, "--html", "<!", "<!three").expect_err("there is no place for it");
+        assert_eq!(fs::read_to_string(&file).expect("it is there"), "<!two", "the old one stays");
+    }
 }

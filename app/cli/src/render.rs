@@ -3,7 +3,7 @@
 
 use crate::progress;
 use crate::verify;
-use helio_api::{BufferStatus, GroupStatus, Status};
+use helio_api::{BufferStatus, GroupStatus, Status, TimesStatus};
 use helio_units::WallTime;
 use std::fmt::Write;
 use std::time::Duration;
@@ -120,6 +120,16 @@ fn queue(out: &mut String, g: &GroupStatus) {
         t.waiting
     );
     line(out, "throttle", &text);
+    let Some(a) = &g.answers else { return };
+    let of = |what: &str, t: &TimesStatus| match t.count {
+        0 => format!("no {what}"),
+        count => {
+            let [half, most] = [t.p50_us, t.p99_us].map(|time| time.as_secs_f64() * 1e3);
+            format!("{count} {what}, half within {half:.2} ms, 99 % within {most:.2} ms")
+        }
+    };
+    let (writes, flushes) = (of("writes", &a.writes), of("flushes", &a.flushes));
+    line(out, "answers", &format!("{writes}; {flushes}; since {}", a.since_ms));
 }
 
 fn peer(out: &mut String, g: &GroupStatus, now: WallTime) {

@@ -6,13 +6,14 @@ use crate::args::At;
 use crate::client::{Client, ClientError};
 use crate::render;
 use crate::wait;
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use helio_api::{
     Accepted, ApiError, ApplyReply, ApplyRequest, GroupStatus, ModeRequest, PromoteRequest,
     RecorderDump, Status, UpdateRequest, code, paths,
 };
 use helio_units::Mode;
-use std::io::{IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -23,6 +24,14 @@ const UNCONFIRMED: u8 = 4;
 const UNANSWERED: u8 = 5;
 /// What `helio advise` ends with where something should be changed.
 pub(crate) const TO_CHANGE: u8 = 6;
+
+/// What is said of a file that cannot be read.
+pub(crate) fn unreadable(file: &Path) -> impl FnOnce(io::Error) -> anyhow::Error {
+    let shown = file.display().to_string();
+    move |why| {
+        anyhow!("cannot read {shown}: {why}\n  remedy: name a file that is there and may be read")
+    }
+}
 
 /// Tells why something was not done, on standard error, and with which code to end.
 pub(crate) fn explain(error: &anyhow::Error) -> ExitCode {

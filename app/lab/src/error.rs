@@ -33,7 +33,9 @@ pub enum LabError {
         last: String,
     },
     /// The other end is something else.
-    #[error("{peer} is no other end of this measurement: {why}")]
+    #[error(
+        "{peer} is no other end of this measurement: {why}; remedy: look whether both addresses are those of the two ends, and both run the same version"
+    )]
     WrongPeer {
         /// Who.
         peer: SocketAddr,

@@ -10,7 +10,7 @@ const PIECE: usize = 4096;
 /// LZ4 says a run of one byte in one byte for each 255.
 const RUN: f64 = 255.0;
 /// How far it can be asked to compress.
-const RATIOS: std::ops::RangeInclusive<f64> = 1.0..=20.0;
+pub const RATIOS: std::ops::RangeInclusive<f64> = 1.0..=20.0;
 
 /// One flush after the other.
 #[derive(Debug)]

@@ -109,11 +109,11 @@ pub(crate) const ACK: usize = 48;
 /// Bytes of a report.
 pub(crate) const REPORT: usize = 128;
 /// The largest flush; what an end asks another to hold is bounded by it.
-pub(crate) const MOST_FLUSH: u64 = 64 << 20;
+pub const MOST_FLUSH: u64 = 64 << 20;
 /// The smallest flush: its head, and something.
-pub(crate) const LEAST_FLUSH: u64 = 64;
+pub const LEAST_FLUSH: u64 = 64;
 /// The most connections between a primary and one standby.
-pub(crate) const MOST_STREAMS: u16 = 64;
+pub const MOST_STREAMS: u16 = 64;
 
 /// When a flush is over, in HADR's words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -139,7 +139,7 @@ pub enum Command {
     GiveUpSafeCopy,
     /// Ask for another mode.
     Mode(Mode),
-    /// Let the queue's high-water marks begin anew.
+    /// Let the queue's high-water marks and counts begin anew, and the times of answers.
     ResetQueueMarks,
     /// Stop cleanly; the daemon ends behind it.
     Stop,

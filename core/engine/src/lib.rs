@@ -11,7 +11,7 @@
 //! back to it; `session`
 //! the conversation; `recovery` the table of who is source; `meet` asks it; `role`, `promote`, `leave` and `save` changes of role,
 //! durable first, `lease` the one that asks nobody;
-//! `verify` compares the copies; `seed` lets a shipped disk stand for the first copy; `ask` asks the operator's hook; `status`, `recorder`, `invariants` what is shown and checked. One engine has one peer and one member today:
+//! `verify` compares the copies; `seed` lets a shipped disk stand for the first copy; `ask` asks the operator's hook; `status`, `times`, `recorder`, `invariants` what is shown and checked. One engine has one peer and one member today:
 //! several peers become a vector of what `primary` keeps per peer (cursors, marks, flow), several members a vector
 //! of local legs in `line::Entry`, the disk queue and the logged secondary tiers behind `queue` and `follower`,
 //! point-in-time copies another kind of item.
@@ -74,6 +74,7 @@ mod stories;
 mod stream;
 mod survey;
 mod switch;
+mod times;
 mod verified;
 mod verify;
 mod write;
@@ -102,6 +103,7 @@ pub use shared::Counters;
 pub use status::{
     CursorStatus, LinkStatus, QueueStatus, SafeCopyStatus, Status, SyncStatus, Words,
 };
+pub use times::{AnswerTimes, TimesStatus};
 pub use verified::Verified;
 pub use verify::{
     LISTED_MAX, RunStatus, VerifyMemory, VerifyPass, VerifyStatus, VerifyWish, VolumeVerify,

@@ -22,6 +22,7 @@ use crate::queue::Queue;
 use crate::refusal::StoreFault;
 use crate::shared::Shared;
 use crate::stream::{Cursors, Flow};
+use crate::times::Answers;
 use crate::write::{Slots, Ticket};
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -36,6 +37,8 @@ pub(crate) struct Primary {
     pub(crate) queue: Queue,
     pub(crate) marks: Marks,
     pub(crate) slots: Slots,
+    /// How long they took.
+    pub(crate) answers: Answers,
     /// Every item up to here has ended on the local store.
     pub(crate) here: Sequence,
     /// Up to here, what the peer has durable was taken note of.
@@ -107,6 +110,7 @@ impl Primary {
             queue: Queue::new(config.queue, now),
             marks,
             slots: Slots::default(),
+            answers: Answers::default(),
             here: head,
             settled: head,
             failed_at: None,

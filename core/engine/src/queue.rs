@@ -39,7 +39,7 @@ pub(crate) struct Queue {
     pub(crate) items_high: Items,
     pub(crate) bytes_high_at: Moment,
     pub(crate) items_high_at: Moment,
-    /// Since when the high-water marks count.
+    /// Since when the high-water marks count, and what happened at the bound.
     pub(crate) marks_since: Moment,
     /// The round trip and the rate that an automatic bound was chosen by.
     pub(crate) chosen_by: Option<(Duration, Rate)>,
@@ -135,8 +135,10 @@ impl Queue {
         }
     }
 
-    /// The high-water marks begin anew, at what is in the queue now.
+    /// The high-water marks and what happened at the bound begin anew, at what is in the queue and before it now.
     pub(crate) fn reset_marks(&mut self, now: Moment) {
+        (self.throttled, self.throttle_time) = (self.waiting.len() as u64, Duration::ZERO);
+        (self.refused, self.dropped) = (0, 0);
         (self.bytes_high, self.bytes_high_at) = (self.bytes, now);
         (self.items_high, self.items_high_at) = (self.items, now);
         self.marks_since = now;
@@ -168,7 +170,7 @@ impl Queue {
 
     pub(crate) fn take_waiting(&mut self, now: Moment) -> Option<Part> {
         let (part, since) = self.waiting.pop_front()?;
-        self.throttle_time += now - since;
+        self.throttle_time += now - since.max(self.marks_since);
         Some(part)
     }
 }
@@ -239,5 +241,27 @@ mod tests {
         assert_eq!(q.marks_since, Moment(4));
         q.enter(Bytes(100), Moment(5));
         assert_eq!(marks(&q), (Bytes(500), Moment(5), Items(3), Moment(5)));
+    }
+
+    #[test]
+    fn a_write_that_waits_while_the_marks_are_reset_is_the_first_that_is_counted_anew() {
+        let mut q = queue(1000);
+        let second = Duration::from_secs(1);
+        let at = |n: u32| Moment::ZERO + second * n;
+        let part = || Part::of_a_write(Bytes(600));
+        q.enter(Bytes(600), at(0));
+        q.wait(part(), at(0));
+        q.wait(part(), at(0));
+        assert!(q.take_waiting(at(2)).is_some());
+        (q.refused, q.dropped) = (1, 1);
+        assert_eq!((q.throttled, q.throttle_time), (2, second * 2));
+        q.reset_marks(at(3));
+        assert_eq!((q.throttled, q.throttle_time, q.refused, q.dropped), (1, Duration::ZERO, 0, 0));
+        assert!(q.take_waiting(at(4)).is_some());
+        assert_eq!(
+            (q.throttled, q.throttle_time),
+            (1, second),
+            "what it waited before is forgotten"
+        );
     }
 }

@@ -304,7 +304,11 @@ impl Engine {
     fn reset_queue_marks(&mut self) -> Result<Option<String>, Refusal> {
         let Some(primary) = &mut self.primary else { return Err(self.not_primary("queue")) };
         primary.queue.reset_marks(self.shared.now);
-        Ok(Some(format!("the high-water marks of {} begin anew", self.shared.config.group)))
+        primary.answers.clear();
+        Ok(Some(format!(
+            "the marks and counts of the queue of {}, and the times of its answers, begin anew",
+            self.shared.config.group
+        )))
     }
 
     /// Moves a change of role on as far as it can go now.

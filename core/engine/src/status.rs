@@ -142,13 +142,13 @@ pub struct QueueStatus {
     pub chosen_by: Option<(Duration, Rate)>,
     /// Writes waiting for room now.
     pub waiting: u64,
-    /// Writes that had to wait.
+    /// Writes that had to wait since `marks_since`.
     pub throttled: u64,
-    /// How long they waited, together.
+    /// How long they waited since then, together.
     pub throttle_time: Duration,
-    /// Writes refused for want of room.
+    /// Writes refused for want of room since `marks_since`.
     pub refused: u64,
-    /// How often it was dropped for want of room.
+    /// How often it was dropped for want of room since `marks_since`.
     pub dropped: u64,
 }
 

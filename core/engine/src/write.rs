@@ -42,6 +42,7 @@ pub(crate) struct SlotId(u32);
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     request: RequestId,
+    kind: ItemKind,
     parts: u32,
     last: Sequence,
     denied: Option<Denial>,
@@ -56,8 +57,8 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    fn open(&mut self, request: RequestId, parts: u32, since: Moment) -> SlotId {
-        let slot = Slot { request, parts, last: Sequence::ZERO, denied: None, since };
+    fn open(&mut self, request: RequestId, kind: ItemKind, parts: u32, since: Moment) -> SlotId {
+        let slot = Slot { request, kind, parts, last: Sequence::ZERO, denied: None, since };
         if let Some(at) = self.free.pop() {
             self.slots[at as usize] = slot;
             return SlotId(at);
@@ -92,6 +93,14 @@ impl Part {
             ItemKind::Zero | ItemKind::Discard => WORK_COST,
             ItemKind::Flush | ItemKind::Consistent | ItemKind::Same | ItemKind::Verify => ITEM_COST,
         }
+    }
+
+    /// A part for stories of what parts wait in.
+    #[cfg(test)]
+    pub(crate) fn of_a_write(length: Bytes) -> Self {
+        let extent = Extent::new(0, length.0);
+        let (kind, volume, payload) = (ItemKind::Write, VolumeIndex(0), None);
+        Self { slot: SlotId(0), kind, volume, extent, payload, fua: false, punch: false }
     }
 
     fn store_op(&self) -> StoreOp {
@@ -170,21 +179,23 @@ impl Primary {
                 self.read(id, volume, extent, s);
             }
             Operation::Write { fua, .. } => {
-                let slot = self.slots.open(id, 1, s.now);
+                let slot = self.slots.open(id, ItemKind::Write, 1, s.now);
                 self.arrive(part(slot, ItemKind::Write, extent, fua, false), s);
             }
             Operation::Flush => {
-                let slot = self.slots.open(id, 1, s.now);
+                let slot = self.slots.open(id, ItemKind::Flush, 1, s.now);
                 self.arrive(part(slot, ItemKind::Flush, Extent::default(), false, false), s);
             }
             Operation::Zero { punch, fua, .. } => {
-                let slot = self.slots.open(id, pieces(extent).count() as u32, s.now);
+                let parts = pieces(extent).count() as u32;
+                let slot = self.slots.open(id, ItemKind::Zero, parts, s.now);
                 for piece in pieces(extent) {
                     self.arrive(part(slot, ItemKind::Zero, piece, fua, punch), s);
                 }
             }
             Operation::Discard { fua, .. } => {
-                let slot = self.slots.open(id, pieces(extent).count() as u32, s.now);
+                let parts = pieces(extent).count() as u32;
+                let slot = self.slots.open(id, ItemKind::Discard, parts, s.now);
                 for piece in pieces(extent) {
                     self.arrive(part(slot, ItemKind::Discard, piece, fua, true), s);
                 }
@@ -471,7 +482,11 @@ impl Primary {
         let took = s.now - slot.since;
         self.copier.pace.answered(took);
         s.counters.took(took);
-        s.reply(slot.request, slot.denied.map_or(answer, Answer::Denied));
+        let answer = slot.denied.map_or(answer, Answer::Denied);
+        if matches!(answer, Answer::Done(_)) {
+            self.answers.add(slot.kind, took);
+        }
+        s.reply(slot.request, answer);
     }
 
     /// Answers with an error a part that never got a position.

@@ -39,8 +39,12 @@ pub enum Label {
     PlanHighWater,
     /// Further behind than planned.
     PlanLag,
-    /// Slower answers than planned.
+    /// Slower answers than planned, of the slowest.
     PlanLatency,
+    /// The same in the middle.
+    PlanMedian,
+    /// The slowest flushes.
+    PlanFlushLatency,
     /// More is written than planned.
     PlanLoad,
 }
@@ -49,6 +53,7 @@ const SUN: &str =
     "Sun remote mirror 3.1: \"frequently reaches 80 to 85 percent, then increase the queue size\"";
 const HADR_SIZE: &str = "HADR TCP tuning: \"use a single size for all 4\" buffers, at both ends";
 const OURS: &str = "ours: a forecast is right to a tenth at best";
+const OURS_P99: &str = "ours: of 99th percentiles a forecast is right to a quarter";
 
 /// Of every rule, in the order of [`Label::ALL`]: its word, what it says, and who says so.
 const WORDS: [[&str; 3]; Label::ALL.len()] = [
@@ -61,17 +66,17 @@ const WORDS: [[&str; 3]; Label::ALL.len()] = [
     ],
     [
         "writes-wait",
-        "a write waited for room meanwhile: change; since this node became primary: watch",
+        "a write waited for room meanwhile: change; since the queue was reset: watch",
         "Sun remote mirror 3.1: `async_throttle_delay`",
     ],
     [
         "writes-refused",
-        "a write failed at the bound meanwhile: change; since this node became primary: watch",
+        "a write failed at the bound meanwhile: change; since the queue was reset: watch",
         "ours: the policy `fail`",
     ],
     [
         "queue-dropped",
-        "the queue was dropped at the bound meanwhile: change; since this node became primary: \
+        "the queue was dropped at the bound meanwhile: change; since the queue was reset: \
          watch",
         "ours: the policy `log`",
     ],
@@ -112,7 +117,21 @@ const WORDS: [[&str; 3]; Label::ALL.len()] = [
          forecast: change",
         OURS,
     ],
-    ["plan-latency", "answers take longer on average than 99 of 100 were forecast: change", "ours"],
+    [
+        "plan-latency",
+        "99 of 100 writes take more than a quarter and 1 ms above what was forecast for 99: change",
+        OURS_P99,
+    ],
+    [
+        "plan-median",
+        "half of the writes take more than a tenth and 1 ms above what was forecast for half: watch",
+        OURS,
+    ],
+    [
+        "plan-flush-latency",
+        "99 of 100 flushes take more than a quarter and 1 ms above what was forecast for 99: change",
+        OURS_P99,
+    ],
     ["plan-load", "more than a tenth above what was forecast is written: watch", OURS],
 ];
 
@@ -144,7 +163,7 @@ impl Verdict {
 
 impl Label {
     /// Every rule, in the order they are told.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::QueueBytes,
         Self::QueueItems,
         Self::QueueFills,
@@ -162,6 +181,8 @@ impl Label {
         Self::PlanHighWater,
         Self::PlanLag,
         Self::PlanLatency,
+        Self::PlanMedian,
+        Self::PlanFlushLatency,
         Self::PlanLoad,
     ];
 

@@ -18,7 +18,7 @@ mod tests;
 
 pub use label::{Label, Verdict};
 pub use promise::{Promise, TOLERANCE_PERCENT};
-pub use seen::{BufferSeen, Buffers, Counted, LinkSeen, QueueSeen, Seen};
+pub use seen::{AnswersSeen, BufferSeen, Buffers, Counted, LinkSeen, QueueSeen, Seen, Times};
 
 use helio_units::Bytes;
 
@@ -107,6 +107,8 @@ pub fn judge(seen: &Seen, promise: Option<&Promise>) -> Vec<Judgement> {
         | Label::PlanHighWater
         | Label::PlanLag
         | Label::PlanLatency
+        | Label::PlanMedian
+        | Label::PlanFlushLatency
         | Label::PlanLoad => match promise {
             Some(promise) => promise::held(label, seen, promise),
             None => Judgement::unknown(

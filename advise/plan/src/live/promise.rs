@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a forecast promised, and whether it holds.
 
-use super::queue::brief;
-use super::{Figure, Judgement, Label, Seen, exact, millis};
+use super::queue::{anew, brief};
+use super::{AnswersSeen, Figure, Judgement, Label, Seen, Times, exact, millis};
 use core::time::Duration;
 use helio_units::{Bytes, Mode, Rate};
 
 /// What may be more than was forecast, in percent, before it is told.
 pub const TOLERANCE_PERCENT: u64 = 10;
+/// What the 99th percentile of answers may be more: what a busy machine adds to every hundredth is in no forecast.
+const P99_TOLERANCE_PERCENT: u64 = 25;
+/// Answers may take so much longer besides: the machine wakes threads.
+const ANSWER_SLACK: Duration = Duration::from_millis(1);
 /// A round trip may be longer by so much besides: the peer takes its turn.
 const ROUND_TRIP_SLACK: Duration = Duration::from_millis(1);
 /// The peer may be so much further behind besides.
@@ -34,8 +38,10 @@ pub struct Promise {
     pub lag: Bytes,
     /// The same as an age.
     pub behind: Duration,
-    /// What 99 of 100 writes take, or flushes where they take longer.
-    pub answers: Duration,
+    /// What half of the writes take, and 99 of 100; none where there are none.
+    pub writes: Option<[Duration; 2]>,
+    /// The same of flushes.
+    pub flushes: Option<[Duration; 2]>,
     /// What is written.
     pub throughput: Rate,
 }
@@ -45,7 +51,12 @@ const fn tolerated(value: u64) -> u64 {
 }
 
 fn tolerated_time(time: Duration) -> Duration {
-    time + time.mul_f64(TOLERANCE_PERCENT as f64 / 100.0)
+    more(time, TOLERANCE_PERCENT)
+}
+
+/// So many percent longer.
+fn more(time: Duration, percent: u64) -> Duration {
+    time + time.mul_f64(percent as f64 / 100.0)
 }
 
 /// What helps where it is not the link: another forecast, of what there is.
@@ -64,7 +75,9 @@ pub(super) fn held(label: Label, seen: &Seen, promise: &Promise) -> Judgement {
         Label::PlanQueue => queue(seen, promise),
         Label::PlanHighWater => high(seen, promise),
         Label::PlanLag => lag(seen, promise),
-        Label::PlanLatency => latency(seen, promise),
+        Label::PlanLatency | Label::PlanMedian | Label::PlanFlushLatency => {
+            answers(label, seen, promise)
+        }
         _ => load(seen, promise),
     }
 }
@@ -179,27 +192,84 @@ fn lag(seen: &Seen, promise: &Promise) -> Judgement {
         .remedies(again(seen))
 }
 
-fn latency(seen: &Seen, promise: &Promise) -> Judgement {
-    let label = Label::PlanLatency;
-    let Some(mean) = seen.answers else {
-        return Judgement::unknown(label, "no write was answered meanwhile");
+/// How many times there must be for one in a hundred of them to say something.
+const ENOUGH: u64 = 100;
+
+/// Times that are held against a forecast's.
+#[derive(Clone, Copy)]
+struct Held {
+    label: Label,
+    /// What they are times of.
+    what: &'static str,
+    /// Who of them they are told of, and for whom the forecast is.
+    share: [&'static str; 2],
+    count: u64,
+    found: Duration,
+    /// None where the forecast has none of these.
+    planned: Option<Duration>,
+    tolerance_percent: u64,
+}
+
+fn answers(label: Label, seen: &Seen, promise: &Promise) -> Judgement {
+    let times = match &seen.answers {
+        Ok(times) => times,
+        Err(why) => return Judgement::unknown(label, why.clone()),
     };
     if seen.mode != promise.mode {
         return Judgement::unknown(label, format!("the forecast is of {}", promise.mode));
     }
+    let AnswersSeen { writes, flushes } = times;
+    let slowest = |what, of: &Times, planned: Option<[Duration; 2]>| Held {
+        label,
+        what,
+        share: ["99 of 100", "for 99"],
+        count: of.count,
+        found: of.p99,
+        planned: planned.map(|[_, p99]| p99),
+        tolerance_percent: P99_TOLERANCE_PERCENT,
+    };
+    let of_writes = slowest("writes", writes, promise.writes);
+    let held = match label {
+        Label::PlanLatency => of_writes,
+        Label::PlanMedian => Held {
+            share: ["half", "for half"],
+            found: writes.median,
+            planned: promise.writes.map(|[median, _]| median),
+            tolerance_percent: TOLERANCE_PERCENT,
+            ..of_writes
+        },
+        _ => slowest("flushes", flushes, promise.flushes),
+    };
+    took(held, seen)
+}
+
+fn took(held: Held, seen: &Seen) -> Judgement {
+    let Held { label, what, share: [share, whom], count, found, planned, tolerance_percent } = held;
+    let Some(planned) = planned else {
+        return Judgement::unknown(label, format!("the forecast has no {what}"));
+    };
+    if count < ENOUGH {
+        let told = format!(
+            "{count} {what} were answered since the queue was reset; it takes {ENOUGH} to say something"
+        );
+        return Judgement::unknown(label, told);
+    }
+    let most = more(planned, tolerance_percent) + ANSWER_SLACK;
     let told = format!(
-        "{} on average; the forecast has {} for 99 of 100",
-        millis(mean),
-        millis(promise.answers)
+        "{share} of {count} {what} were answered within {}; the forecast has {} {whom}",
+        millis(found),
+        millis(planned)
     );
-    let figure = Figure::of(mean.as_secs_f64() * 1e3, promise.answers.as_secs_f64() * 1e3, "ms");
-    if mean <= promise.answers {
+    let figure = Figure::of(found.as_secs_f64() * 1e3, most.as_secs_f64() * 1e3, "ms");
+    if found <= most {
         return Judgement::well(label, told).figure(figure);
     }
-    Judgement::change(label, told).figure(figure).remedies([
+    let judged = if label == Label::PlanMedian { Judgement::watch } else { Judgement::change };
+    judged(label, told).figure(figure).remedies([
         "link-round-trip, link-rate and writes-wait say whether it is the link or the queue; where they are well, it is \
-         the disk or the machine: forecast again with `--disk` as it is"
+         the disk or the machine: forecast again with `--disk` as `helio lab disk` measures it"
             .into(),
+        anew(&seen.group),
     ])
 }
 

@@ -24,9 +24,9 @@ fn enlarge(group: &str, bound: Bytes) -> [String; 2] {
     ]
 }
 
-fn anew(group: &str) -> String {
+pub(super) fn anew(group: &str) -> String {
     format!(
-        "`helio queue {group} reset` lets the marks begin anew; look again after the busiest hour"
+        "`helio queue {group} reset` lets marks, counts and times begin anew; look again after the busiest hour"
     )
 }
 
@@ -102,7 +102,9 @@ fn met(label: Label, counted: Counted, what: &str, more: &str) -> Judgement {
         Counted { meanwhile: 0, before: 0 } => Judgement::well(label, format!("0 {what}")),
         Counted { meanwhile: 0, before } => Judgement::watch(
             label,
-            format!("{before} {what} since this node became primary, none meanwhile"),
+            format!(
+                "{before} {what} since it was reset or this node became primary, none meanwhile"
+            ),
         ),
         Counted { meanwhile, .. } => {
             Judgement::change(label, format!("{meanwhile} {what} meanwhile{more}"))
@@ -111,9 +113,17 @@ fn met(label: Label, counted: Counted, what: &str, more: &str) -> Judgement {
     .figure(figure)
 }
 
-/// Remedies for what is to be changed.
-fn with<const N: usize>(judged: Judgement, remedies: impl FnOnce() -> [String; N]) -> Judgement {
-    if judged.verdict == Verdict::Change { judged.remedies(remedies()) } else { judged }
+/// Remedies for what is to be changed; what is to be watched can be forgotten.
+fn with<const N: usize>(
+    judged: Judgement,
+    seen: &Seen,
+    remedies: impl FnOnce() -> [String; N],
+) -> Judgement {
+    match judged.verdict {
+        Verdict::Change => judged.remedies(remedies()),
+        Verdict::Watch => judged.remedies([anew(&seen.group)]),
+        Verdict::Well | Verdict::Unknown => judged,
+    }
 }
 
 fn larger(seen: &Seen) -> [String; 2] {
@@ -123,26 +133,29 @@ fn larger(seen: &Seen) -> [String; 2] {
 pub(super) fn waits(seen: &Seen) -> Judgement {
     let queue = &seen.queue;
     let more = format!(", {} in all", brief(queue.wait_time));
-    with(met(Label::WritesWait, queue.waited, "writes waited for room in the queue", &more), || {
-        larger(seen)
-    })
+    let what = "writes waited for room in the queue";
+    with(met(Label::WritesWait, queue.waited, what, &more), seen, || larger(seen))
 }
 
 pub(super) fn refused(seen: &Seen) -> Judgement {
-    let judged =
-        met(Label::WritesRefused, seen.queue.refused, "writes failed for want of room", "");
+    let what = "writes failed for want of room in the queue";
     let block = format!("`helio queue {} set --when-full block` lets them wait", seen.group);
-    with(with(judged, || larger(seen)), || [block])
+    with(met(Label::WritesRefused, seen.queue.refused, what, ""), seen, || {
+        let [now, file] = larger(seen);
+        [now, file, block]
+    })
 }
 
 pub(super) fn dropped(seen: &Seen) -> Judgement {
     let what = "times the queue was given up for want of room, and only marks were kept";
-    let judged = met(Label::QueueDropped, seen.queue.dropped, what, "");
     let block = format!(
         "`helio queue {} set --when-full block/log` keeps order at writers' cost",
         seen.group
     );
-    with(with(judged, || larger(seen)), || [block])
+    with(met(Label::QueueDropped, seen.queue.dropped, what, ""), seen, || {
+        let [now, file] = larger(seen);
+        [now, file, block]
+    })
 }
 
 /// A span in the unit that suits it.

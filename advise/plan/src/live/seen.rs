@@ -30,8 +30,8 @@ pub struct Seen {
     pub lag: Bytes,
     /// The least age of what it lacked at any look.
     pub behind: Duration,
-    /// What writes and flushes took on average; none where none was answered meanwhile.
-    pub answers: Option<Duration>,
+    /// How long answers took, or why that is not known.
+    pub answers: Result<AnswersSeen, String>,
     /// The connection, or why nothing can be said of it.
     pub link: Result<LinkSeen, String>,
 }
@@ -68,8 +68,28 @@ pub struct QueueSeen {
 pub struct Counted {
     /// Between the first look and the last.
     pub meanwhile: u64,
-    /// Before the first, since the node became primary.
+    /// Before the first, since the queue was reset, or the node became primary.
     pub before: u64,
+}
+
+/// How long answers took since the queue was reset, or the node became primary.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AnswersSeen {
+    /// Of writes, zeroes and discards.
+    pub writes: Times,
+    /// Of flushes.
+    pub flushes: Times,
+}
+
+/// Times by their distribution.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// How many there are.
+    pub count: u64,
+    /// What half of them do not exceed.
+    pub median: Duration,
+    /// What 99 of 100 do not exceed.
+    pub p99: Duration,
 }
 
 /// A connection.

@@ -15,6 +15,7 @@
 //! applied; and flushes do not make a disk's writes slower.
 
 mod content;
+mod course;
 mod disk;
 mod figures;
 mod node;
@@ -24,6 +25,7 @@ mod records;
 mod socket;
 mod work;
 
+pub use course::Course;
 pub use disk::{DiskModel, ServiceTime};
 pub use figures::{Figures, Outcome, Sample, Spread};
 pub use pair::{Pair, PairConfig, Processor, Run, Stuck};

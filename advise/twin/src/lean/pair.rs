@@ -114,6 +114,10 @@ pub struct Pair {
     /// When a side hears that the other one hung up.
     pub(super) parted: [Moment; 2],
     pub(super) measure: Moment,
+    /// When the run began, and at which moment of the workload.
+    laid: [Moment; 2],
+    /// When the link becomes another.
+    turn: Moment,
     pub(super) differing: Differing,
     /// What the primary wrote and its peer has not, while order is kept.
     pub(super) owed: VecDeque<(VolumeIndex, Extent)>,
@@ -157,6 +161,8 @@ impl Pair {
             stands: Moment::NEVER,
             parted: [Moment::NEVER; 2],
             measure: Moment::NEVER,
+            laid: [Moment::ZERO; 2],
+            turn: Moment::NEVER,
             differing: Differing::default(),
             owed: VecDeque::new(),
             order_lost: true,
@@ -231,7 +237,7 @@ impl Pair {
         let nodes = self.nodes[0].next().min(self.nodes[1].next());
         let ways = self.ways.iter().map(|way| way.next_arrival().min(way.next_pump()));
         let parted = self.parted[0].min(self.parted[1]);
-        let link = self.dial.min(self.stands).min(parted).min(self.measure);
+        let link = self.dial.min(self.stands).min(parted).min(self.measure).min(self.turn);
         ways.fold(nodes.min(link), Moment::min)
     }
 
@@ -242,6 +248,9 @@ impl Pair {
             return false;
         }
         self.now = self.now.max(at);
+        if self.turn <= self.now {
+            self.lay();
+        }
         self.link_due();
         for side in Side::BOTH {
             self.way_due(side);
@@ -252,23 +261,41 @@ impl Pair {
         true
     }
 
-    /// Gives the link the outages of a run that begins now.
-    fn lay(&mut self, begin: Moment) {
-        for (way, profile) in
-            self.ways.iter_mut().zip([&self.config.link.forth, &self.config.link.back])
-        {
-            let shifted = |at: Moment| self.now + at.since(begin);
+    /// Gives the link what holds now: the outages of the run, and the weather of its moment.
+    fn lay(&mut self) {
+        let [now, begin] = self.laid;
+        let link = &self.config.link;
+        let mut lines = [&link.forth, &link.back].map(|profile| {
+            let shifted = |at: Moment| now + at.since(begin);
             let of_run = profile.outages.iter().filter(|outage| outage.to > begin);
             let outages = of_run.map(|o| Outage { from: shifted(o.from), to: shifted(o.to) });
-            way.set_profile(&Profile { outages: outages.collect(), ..profile.clone() });
+            Profile { outages: outages.collect(), ..profile.clone() }
+        });
+        if let Some(course) = &link.course {
+            let (row, ends) = course.at(begin.since(Moment::ZERO) + self.now.since(now));
+            let begun = begin.since(Moment::ZERO);
+            self.turn = ends.map_or(Moment::NEVER, |at| now + at.saturating_sub(begun));
+            for (line, profile) in lines.iter_mut().zip(course.profiles(row)) {
+                let mut outages = core::mem::take(&mut line.outages);
+                match profile {
+                    Some(profile) => *line = profile,
+                    None => outages.push(Outage { from: self.now, to: self.turn }),
+                }
+                line.outages = outages;
+            }
         }
+        let [there, back] = lines;
+        self.ways[0].set_profile(&there, back.delay);
+        self.ways[1].set_profile(&back, there.delay);
     }
 
     /// Runs a part of a workload.
     pub fn run(&mut self, run: &Run<'_>) -> Figures {
-        self.lay(run.begin);
-        let outages = &self.ways[0].outages();
-        let healed = outages.iter().map(|outage| outage.to).max();
+        self.laid = [self.now, run.begin];
+        self.lay();
+        let shifted = |at: Moment| self.now + at.since(run.begin);
+        let outages = self.config.link.forth.outages.iter().filter(|outage| outage.to > run.begin);
+        let healed = outages.map(|outage| shifted(outage.to)).max();
         let mut healing = healed.map(|at| Healing { at, upto: None });
         let (begun, carried) = (self.now, self.carried());
         let mut work = Work::new(run, begun, self.config.depth, self.config.client);

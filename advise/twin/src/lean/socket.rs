@@ -5,9 +5,10 @@
 //!   send ─> backlog ─(less than the low-water mark unsent: took)─> unsent ─(window, line)─> flight ─> arrives
 //! ```
 
+use super::course::Course;
 use core::time::Duration;
 use helio_format::message::Message;
-use helio_netmodel::{Dice, Direction, DropReason, Outage, Ppm, Profile, Verdict};
+use helio_netmodel::{Dice, Direction, DropReason, Ppm, Profile, Verdict};
 use helio_units::{Bytes, Moment, Rate};
 use std::collections::VecDeque;
 
@@ -35,6 +36,8 @@ pub struct LinkModel {
     pub back: Profile,
     /// What repairs loss, and bounds what is unacknowledged.
     pub transport: Transport,
+    /// What becomes of it; none stays as it is.
+    pub course: Option<Course>,
 }
 
 /// What repairs loss, and bounds what is unacknowledged.
@@ -117,13 +120,13 @@ impl Way {
             dice,
             carried: Bytes::ZERO,
         };
-        way.set_profile(there);
+        way.set_profile(there, back.delay);
         way
     }
 
     /// Gives the line another profile. Loss is rolled here, by segments, and not by the line.
-    pub(super) fn set_profile(&mut self, profile: &Profile) {
-        self.loss = profile.loss;
+    pub(super) fn set_profile(&mut self, profile: &Profile, echo: Duration) {
+        (self.loss, self.echo) = (profile.loss, echo);
         self.direction.set_profile(Profile { loss: Ppm::NONE, ..profile.clone() });
     }
 
@@ -146,11 +149,6 @@ impl Way {
     /// From when on anything gets through.
     pub(super) fn up_at(&self, now: Moment) -> Moment {
         self.direction.profile().next_up(now)
-    }
-
-    /// The outages in force.
-    pub(super) fn outages(&self) -> &[Outage] {
-        &self.direction.profile().outages
     }
 
     /// From here to there, without waiting.

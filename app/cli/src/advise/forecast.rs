@@ -128,6 +128,12 @@ impl Field<'_> {
         Ok(Duration::from_secs_f64(self.number(path, LONGEST_US)? / 1e6))
     }
 
+    /// What half and 99 of 100 of them take; none where there are none.
+    fn times(&self, path: &str) -> Result<Option<[Duration; 2]>> {
+        let percentiles = [self.time(&format!("{path}/p50"))?, self.time(&format!("{path}/p99"))?];
+        Ok((self.whole(&format!("{path}/count"))? > 0).then_some(percentiles))
+    }
+
     fn rate(&self) -> Result<Option<Rate>> {
         match self.cell.get("rate") {
             None | Some(Value::Null) => Ok(None),
@@ -147,7 +153,8 @@ impl Field<'_> {
             high: Bytes(self.whole("/figures/queue_high")?),
             lag: self.bytes("/figures/lag_bytes/p99")?,
             behind: self.time("/figures/behind/p99")?,
-            answers: self.time("/figures/writes/p99")?.max(self.time("/figures/flushes/p99")?),
+            writes: self.times("/figures/writes")?,
+            flushes: self.times("/figures/flushes")?,
             throughput: Rate(self.whole("/figures/throughput")?),
         })
     }
@@ -164,7 +171,7 @@ mod tests {
             "link": "rtt=40ms,rate=8Mbit/s", "round_trip_us": 40_000, "rate": 1_000_000,
             "buffer": 1, "queue": queue, "mode": mode,
             "figures": {
-                "writes": times(300.5), "flushes": times(0.0), "lag_bytes": times(4096.0),
+                "writes": times(300.5), "flushes": { "count": 0, "p50": 0, "p99": 0 }, "lag_bytes": times(4096.0),
                 "behind": times(21_000.0), "throughput": 5000, "queue_bound": 8_388_608, "queue_high": 65_536,
             },
         })
@@ -190,7 +197,9 @@ mod tests {
             (promise.mode, promise.bound, promise.lag),
             (Mode::Async, Bytes::mib(8), Bytes::kib(4))
         );
-        assert_eq!((promise.rate, promise.answers.as_nanos()), (Some(Rate(1_000_000)), 300_500));
+        assert_eq!((promise.rate, promise.flushes), (Some(Rate(1_000_000)), None));
+        let writes = [1000, 300_500].map(Duration::from_nanos);
+        assert_eq!(promise.writes, Some(writes));
         assert_eq!((promise.round_trip.as_millis(), promise.behind.as_millis()), (40, 21));
         let first =
             forecast(&cells).and_then(|f| f.promise(Some(0), Mode::Async)).expect("there too");

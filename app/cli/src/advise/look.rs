@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Several looks at a group, as what the rules want to know of it.
 
-use helio_api::{BufferStatus, Connection, GroupStatus, LinkStatus, QueueStatus, Status};
+use helio_api::{
+    BufferStatus, Connection, GroupStatus, LinkStatus, QueueStatus, Status, TimesStatus,
+};
 use helio_plan::Work;
-use helio_plan::live::{BufferSeen, Buffers, Counted, LinkSeen, QueueSeen, Seen};
+use helio_plan::live::{
+    AnswersSeen, BufferSeen, Buffers, Counted, LinkSeen, QueueSeen, Seen, Times,
+};
 use helio_units::{Bytes, Rate, Role};
 use std::time::Duration;
 
@@ -39,8 +43,6 @@ pub(super) fn seen(
         let more = of(last).saturating_sub(of(first));
         Rate((more.0 as f64 / span.as_secs_f64()).round() as u64)
     };
-    let timed = last.counters.timed.saturating_sub(first.counters.timed);
-    let time = last.counters.timed_seconds.saturating_sub(first.counters.timed_seconds);
     Ok(Seen {
         group: group.to_owned(),
         node: node.to_owned(),
@@ -53,9 +55,21 @@ pub(super) fn seen(
         sent: rate(|of| of.counters.sent_bytes),
         lag: all.iter().map(|of| of.lag.bytes).min().unwrap_or_default(),
         behind: all.iter().map(|of| of.lag.seconds).min().unwrap_or_default(),
-        answers: (timed > 0).then(|| time.div_f64(timed as f64)),
+        answers: answers(last),
         link: link(first, last, there),
     })
+}
+
+/// How long answers took, as the daemon counted them.
+fn answers(group: &GroupStatus) -> Result<AnswersSeen, String> {
+    let times = |of: TimesStatus| Times { count: of.count, median: of.p50_us, p99: of.p99_us };
+    match &group.answers {
+        Some(of) => Ok(AnswersSeen { writes: times(of.writes), flushes: times(of.flushes) }),
+        None => {
+            Err("the daemon does not tell how long answers took: it is older than this program"
+                .into())
+        }
+    }
 }
 
 /// Something waits for the socket, or the queue is half full.
@@ -72,10 +86,14 @@ fn queue(
     first: &GroupStatus,
     last: &GroupStatus,
 ) -> QueueSeen {
+    let since = |of: &GroupStatus| of.queue.as_ref().map(|queue| queue.high_water_since_ms);
+    // What was counted before somebody reset it is not what was counted last.
+    let anew = since(first) != since(last);
     let counted = |of: fn(&GroupStatus) -> u64| {
-        let before = of(first);
+        let before = if anew { 0 } else { of(first) };
         Counted { meanwhile: of(last).saturating_sub(before), before }
     };
+    let waited = if anew { Duration::ZERO } else { first.throttle.total_seconds };
     QueueSeen {
         held: queue.bytes,
         pressed: all.iter().all(|look| pressed(look)),
@@ -86,7 +104,7 @@ fn queue(
         // As the API says it: these two are the ones nobody set.
         automatic: !matches!(queue.bound_source.as_str(), "file" | "operator" | "preset sndr"),
         waited: counted(|of| of.throttle.count.0),
-        wait_time: last.throttle.total_seconds.saturating_sub(first.throttle.total_seconds),
+        wait_time: last.throttle.total_seconds.saturating_sub(waited),
         refused: counted(|of| of.throttle.refused.0),
         dropped: counted(|of| of.throttle.dropped),
     }
@@ -143,7 +161,6 @@ mod tests {
         let group = &mut later.groups[0];
         group.counters.write_bytes += Bytes(2000);
         group.counters.sent_bytes += Bytes(1000);
-        (group.counters.timed, group.counters.timed_seconds) = (4, Duration::from_millis(8));
         group.throttle.count.0 += 2;
         change(group);
         vec![sample, later]
@@ -160,7 +177,8 @@ mod tests {
             (seen.written, seen.sent, seen.span),
             (Rate(1000), Rate(500), Duration::from_secs(2))
         );
-        assert_eq!(seen.answers, Some(Duration::from_millis(2)));
+        let writes = seen.answers.expect("the sample tells them").writes;
+        assert_eq!((writes.count, writes.p99), (9000, Duration::from_micros(7512)));
         assert_eq!(seen.queue.waited, Counted { meanwhile: 2, before: 3 });
         assert!(seen.queue.pressed && !seen.queue.automatic);
         assert!(seen.link.expect_err("the sample's is down").contains("lyon is not connected"));
@@ -178,6 +196,18 @@ mod tests {
         let half = 33_554_432;
         assert!(seen_of(&level(half)).is_ok_and(|seen| seen.queue.pressed));
         assert!(seen_of(&level(half - 1)).is_ok_and(|seen| !seen.queue.pressed));
+    }
+
+    #[test]
+    fn what_was_counted_before_a_reset_meanwhile_is_not_subtracted() {
+        let seen = seen_of(&looks(|group| {
+            group.queue.as_mut().expect("the sample has one").high_water_since_ms.0 += 1;
+            group.throttle.count.0 = 2;
+        }));
+        let waited = seen.expect("it is a primary").queue.waited;
+        assert_eq!(waited, Counted { meanwhile: 2, before: 0 });
+        let older = seen_of(&looks(|group| group.answers = None)).expect("all else is there");
+        assert!(older.answers.expect_err("nobody told them").contains("older than"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ mod show;
 
 use crate::args::Advise;
 use crate::client::Client;
-use crate::verbs::{TO_CHANGE, pause, print, status_path};
+use crate::verbs::{TO_CHANGE, pause, print, status_path, unreadable};
 use anyhow::{Context, Result, bail};
 use helio_api::Status;
 use helio_plan::live::{Buffers, Judgement, Verdict, judge};
@@ -77,12 +77,14 @@ pub(crate) fn run(wish: &Advise) -> Result<ExitCode> {
 
 /// A file that is no longer than any that makes sense.
 fn text_of(file: &Path) -> Result<String> {
-    let of = || file.display().to_string();
-    let size = std::fs::metadata(file).with_context(of)?.len();
+    let size = std::fs::metadata(file).map_err(unreadable(file))?.len();
     if size > FILE_BYTES_MAX {
-        bail!("{}: {size} bytes are more than any such file has", of());
+        let file = file.display();
+        bail!(
+            "{file}: {size} bytes are more than any such file has; remedy: look whether it is the right file"
+        );
     }
-    std::fs::read_to_string(file).with_context(of)
+    std::fs::read_to_string(file).map_err(unreadable(file))
 }
 
 /// The socket buffers of the other end, as its own status says.

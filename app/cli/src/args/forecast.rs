@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What `helio plan forecast` is told.
 
+use super::number::{size, whole};
 use clap::{ArgGroup, Args};
 use core::time::Duration;
 use helio_forecast::{Buffer, Goals, Link, Queue, Sampling};
@@ -9,7 +10,7 @@ use helio_twin::DiskModel;
 use helio_units::{Mode, Moment};
 use helio_workload::Synthetic;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What is run, and what of it is varied.
 #[derive(Clone, Debug, Args)]
@@ -21,8 +22,9 @@ pub struct Forecast {
     /// A drawn one: rate=2000,size=4KiB,for=1h and more.
     #[arg(long, value_name = "FIELDS", group = "requests", value_parser = synthetic)]
     pub synthetic: Option<Synthetic>,
-    /// The link: rtt=32ms,rate=4.8MB/s, or t3,rtt=40ms; several times for several.
-    #[arg(long, value_name = "FIELDS", required = true)]
+    /// The link: rtt=32ms,rate=4.8MB/s, or t3,rtt=40ms, or weather=FILE as `helio lab record` wrote it; several times for
+    /// several.
+    #[arg(long, value_name = "FIELDS", required = true, value_parser = link)]
     pub link: Vec<Link>,
     /// Modes to run.
     #[arg(long, value_name = "MODE,...", value_delimiter = ',', value_parser = super::mode,
@@ -45,7 +47,7 @@ pub struct Forecast {
     pub peer_disk: Option<DiskModel>,
     /// Requests the application has under way at most.
     #[arg(long, value_name = "NUMBER", default_value_t = helio_forecast::DEPTH,
-          value_parser = clap::value_parser!(u32).range(1..=65536))]
+          value_parser = whole::<u32>(1, 65536))]
     pub depth: u32,
     /// Run so many windows of the workload and the busiest, not all of it: 6x5min.
     #[arg(long, value_name = "COUNTxTIME", value_parser = sampling)]
@@ -75,7 +77,7 @@ pub struct Forecast {
     #[arg(long, value_name = "TIME", value_parser = super::duration, default_value = "10min")]
     pub patience: Duration,
     /// Threads that run combinations; without it, one per processor.
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = super::number::threads)]
     pub threads: Option<NonZeroUsize>,
     /// Decides what is left to chance.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
@@ -86,12 +88,25 @@ fn synthetic(text: &str) -> Result<Synthetic, String> {
     helio_forecast::synthetic(text).map_err(|error| error.to_string())
 }
 
+fn link(text: &str) -> Result<Link, String> {
+    let file = text.split(',').find_map(|field| field.strip_prefix("weather="));
+    let link = match file {
+        Some(file) => {
+            let weather = crate::lab::weather_of(Path::new(file));
+            Link::replaying(text, weather.map_err(|why| format!("{why:#}"))?)
+        }
+        None => text.parse(),
+    };
+    link.map_err(|why| why.to_string())
+}
+
 fn disk(text: &str) -> Result<DiskModel, String> {
     helio_forecast::disk(text).map_err(|error| error.to_string())
 }
 
+/// At least one sector, as of a daemon.
 fn queue(text: &str) -> Result<Queue, String> {
-    if text == "auto" { Ok(Queue::Auto) } else { super::bytes(text).map(Queue::Bytes) }
+    if text == "auto" { Ok(Queue::Auto) } else { size(512, u64::MAX)(text).map(Queue::Bytes) }
 }
 
 fn buffer(text: &str) -> Result<Buffer, String> {

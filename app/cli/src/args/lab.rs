@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What `helio lab link`, `search`, `record` and `answer` are told.
 
-use super::{bytes, duration, group_name, rate, some_time};
+use super::number::{address, more_than_nothing, size, whole};
+use super::{bytes, duration, group_name, some_time};
 use clap::{Args, Subcommand};
-use helio_lab::Mode;
+use helio_lab::{LEAST_FLUSH, MOST_BUFFER, MOST_FLUSH, MOST_STREAMS, Mode, RATIOS};
 use helio_tls::PublicKey;
 use helio_units::{Bytes, Rate};
 use std::net::{IpAddr, SocketAddr};
@@ -27,34 +28,34 @@ pub enum Link {
 #[derive(Clone, Debug, Args)]
 pub struct Primary {
     /// Where to listen.
-    #[arg(long, value_name = "IP:PORT")]
+    #[arg(long, value_name = "IP:PORT", value_parser = address)]
     pub local: SocketAddr,
     /// A standby's address, of which only the IP counts: nobody else is let in; repeat it for several standbys.
-    #[arg(long, value_name = "IP:PORT")]
+    #[arg(long, value_name = "IP:PORT", value_parser = address)]
     pub remote: Vec<SocketAddr>,
     /// How many standbys; without it, as many as there are --remote, at least one.
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=helio_lab::MOST_STANDBYS as i64))]
+    #[arg(long, value_name = "NUMBER", value_parser = whole::<u16>(1, helio_lab::MOST_STANDBYS as u64))]
     pub standbys: Option<u16>,
     /// When a flush is over: sync, nearsync, async or superasync.
     #[arg(long, value_name = "MODE", value_parser = helio_lab::show::mode, default_value = "nearsync")]
     pub mode: Mode,
     /// Size of a flush.
-    #[arg(long, value_name = "SIZE", value_parser = bytes, default_value = "64KiB")]
+    #[arg(long, value_name = "SIZE", value_parser = size(LEAST_FLUSH, MOST_FLUSH), default_value = "64KiB")]
     pub flush: Bytes,
     /// Length of the run; without it, 4s, or until --flushes are sent.
     #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub time: Option<Duration>,
     /// End after so many flushes.
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "NUMBER", value_parser = whole::<u64>(1, u64::MAX))]
     pub flushes: Option<u64>,
     /// Most that is sent a second.
-    #[arg(long, value_name = "RATE", value_parser = rate)]
+    #[arg(long, value_name = "RATE", value_parser = more_than_nothing)]
     pub target: Option<Rate>,
     /// Connections to each standby, each with flushes of its own.
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = whole::<u16>(1, u64::from(MOST_STREAMS)))]
     pub streams: u16,
     /// Make flushes that can be compressed so many times, and compress them.
-    #[arg(long, value_name = "TIMES")]
+    #[arg(long, value_name = "TIMES", value_parser = ratio)]
     pub compress: Option<f64>,
     /// Most bytes of a stream that may be sent and not acknowledged: an exact window, in any mode.
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
@@ -68,19 +69,19 @@ pub struct Primary {
 #[derive(Clone, Debug, Args)]
 pub struct Standby {
     /// The primary's address.
-    #[arg(long, value_name = "IP:PORT")]
+    #[arg(long, value_name = "IP:PORT", value_parser = address)]
     pub remote: SocketAddr,
     /// This end's own address, for --bind.
-    #[arg(long, value_name = "IP:PORT")]
+    #[arg(long, value_name = "IP:PORT", value_parser = address)]
     pub local: Option<SocketAddr>,
     /// Call from the IP of --local, not from the one the host would choose.
     #[arg(long, requires = "local")]
     pub bind: bool,
     /// How fast what was received is applied; without it, at once.
-    #[arg(long, value_name = "RATE", value_parser = rate)]
+    #[arg(long, value_name = "RATE", value_parser = more_than_nothing)]
     pub apply: Option<Rate>,
     /// Most a stream holds that was received and not applied, and takes at once; without it, four flushes.
-    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = size(1, MOST_BUFFER))]
     pub room: Option<Bytes>,
     /// What both ends have in common.
     #[command(flatten)]
@@ -97,7 +98,7 @@ pub struct Common {
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     pub receive_buffer: Option<Bytes>,
     /// Rate of a disk that is thought up, which every flush is written to; without it, writing takes no time.
-    #[arg(long, value_name = "RATE", value_parser = rate)]
+    #[arg(long, value_name = "RATE", value_parser = more_than_nothing)]
     pub disk: Option<Rate>,
     /// What every write to it takes besides.
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "0ms", requires = "disk")]
@@ -145,13 +146,13 @@ pub struct Trial {
     /// A file on it.
     pub file: PathBuf,
     /// Bytes of each operation.
-    #[arg(long, value_name = "SIZE", value_parser = bytes, default_value = "64KiB")]
+    #[arg(long, value_name = "SIZE", value_parser = size(1, MOST_FLUSH), default_value = "64KiB")]
     pub flush: Bytes,
     /// How long; without it, 4s, or until there were as many as --flushes says.
     #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub time: Option<Duration>,
     /// End after so many operations.
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "NUMBER", value_parser = whole::<u64>(1, u64::MAX))]
     pub flushes: Option<u64>,
     /// Through the page cache; otherwise direct.
     #[arg(long)]
@@ -170,7 +171,7 @@ pub struct DiskOf {
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = disk_span)]
     pub size: Bytes,
     /// How many members lie on it and are written at once: what is told is one's share.
-    #[arg(long, value_name = "NUMBER", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "NUMBER", default_value = "1", value_parser = whole::<u32>(1, 64))]
     pub members: u32,
     /// As JSON.
     #[arg(long)]
@@ -189,13 +190,13 @@ fn disk_span(text: &str) -> Result<Bytes, String> {
 #[derive(Clone, Debug, Args)]
 pub struct Search {
     /// Where to listen; at the other end runs `helio lab link standby`.
-    #[arg(long, value_name = "IP:PORT")]
+    #[arg(long, value_name = "IP:PORT", value_parser = address)]
     pub local: SocketAddr,
     /// The standby's address, of which only the IP counts: nobody else is let in.
-    #[arg(long, value_name = "IP:PORT")]
+    #[arg(long, value_name = "IP:PORT", value_parser = address)]
     pub remote: Option<SocketAddr>,
     /// The first size.
-    #[arg(long, value_name = "SIZE", value_parser = bytes, default_value = "64KiB")]
+    #[arg(long, value_name = "SIZE", value_parser = size(1024, u64::MAX), default_value = "64KiB")]
     pub from: Bytes,
     /// The last one at most.
     #[arg(long, value_name = "SIZE", value_parser = bytes, default_value = "32MiB")]
@@ -204,10 +205,10 @@ pub struct Search {
     #[arg(long, value_name = "TIME", value_parser = some_time, default_value = "10s")]
     pub time: Duration,
     /// Size of a flush.
-    #[arg(long, value_name = "SIZE", value_parser = bytes, default_value = "64KiB")]
+    #[arg(long, value_name = "SIZE", value_parser = size(LEAST_FLUSH, MOST_FLUSH), default_value = "64KiB")]
     pub flush: Bytes,
     /// Connections, each with buffers of its own.
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = whole::<u16>(1, u64::from(MOST_STREAMS)))]
     pub streams: u16,
     /// Double an exact window in place of the buffers, of which Linux grants twice what is asked for.
     #[arg(long)]
@@ -216,7 +217,7 @@ pub struct Search {
     #[arg(long, value_name = "TIME", value_parser = duration, requires = "workload")]
     pub hiccup: Option<Duration>,
     /// ... while so much is written a second.
-    #[arg(long, value_name = "RATE", value_parser = rate, requires = "hiccup")]
+    #[arg(long, value_name = "RATE", value_parser = more_than_nothing, requires = "hiccup")]
     pub workload: Option<Rate>,
     /// Write what a configuration needs into a new file.
     #[arg(long, value_name = "FILE", requires = "group")]
@@ -238,10 +239,10 @@ pub struct Record {
     /// The file to write; one that exists is never replaced.
     pub file: PathBuf,
     /// The other end, where `helio lab answer` runs.
-    #[arg(long, value_name = "IP:PORT")]
+    #[arg(long, value_name = "IP:PORT", value_parser = address)]
     pub remote: SocketAddr,
     /// Call from this address; without it, from the one the host chooses.
-    #[arg(long, value_name = "IP:PORT")]
+    #[arg(long, value_name = "IP:PORT", value_parser = address)]
     pub local: Option<SocketAddr>,
     /// How long; Ctrl-C ends it earlier, with a whole file.
     #[arg(long, value_name = "TIME", value_parser = some_time, default_value = "1min")]
@@ -267,9 +268,16 @@ pub struct Record {
 #[derive(Clone, Debug, Args)]
 pub struct Answer {
     /// Where to listen.
-    #[arg(long, value_name = "IP:PORT")]
+    #[arg(long, value_name = "IP:PORT", value_parser = address)]
     pub local: SocketAddr,
     /// Who may ask: nobody else is heard; without it, --local is on loopback.
     #[arg(long, value_name = "IP")]
     pub remote: Option<IpAddr>,
+}
+
+/// How many times smaller compression makes a flush.
+fn ratio(text: &str) -> Result<f64, String> {
+    let (least, most) = (RATIOS.start(), RATIOS.end());
+    let found = text.parse().ok().filter(|ratio| RATIOS.contains(ratio));
+    found.ok_or_else(|| format!("write a number from {least} to {most}"))
 }

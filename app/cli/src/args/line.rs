@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What `helio lab relay` and `helio lab wan` are told.
 
+use super::number::{address, whole};
 use super::{bytes, duration, some_rate};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -14,10 +15,10 @@ use std::time::Duration;
 #[derive(Clone, Debug, Args)]
 pub struct Relay {
     /// Where to listen.
-    #[arg(long, value_name = "IP:PORT")]
+    #[arg(long, value_name = "IP:PORT", value_parser = address)]
     pub listen: SocketAddr,
     /// Where connections go.
-    #[arg(long, value_name = "IP:PORT")]
+    #[arg(long, value_name = "IP:PORT", value_parser = address)]
     pub to: SocketAddr,
     /// What the link is like.
     #[command(flatten)]
@@ -79,7 +80,7 @@ pub struct Wan {
     pub course: Course,
     /// Largest packet, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = 1500,
-          value_parser = clap::value_parser!(u16).range(i64::from(helio_wan::Emulator::LEAST_MTU)..))]
+          value_parser = whole::<u16>(u64::from(helio_wan::Emulator::LEAST_MTU), u64::from(u16::MAX)))]
     pub mtu: u16,
     /// Network namespace of the left end; without it, a new one.
     #[arg(long, value_name = "NAME")]

@@ -109,7 +109,7 @@ pub struct QueuePlan {
     #[arg(long, value_name = "SIZE", value_parser = queued)]
     pub bound: Option<Bytes>,
     /// How many threads of Sun's remote mirror drain a queue: one in 3.1, two in 4.0.
-    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=16))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = super::number::whole::<u64>(1, 16))]
     pub flushers: u64,
     /// How long the link is away.
     #[arg(long, value_name = "TIME", value_parser = span)]
@@ -132,13 +132,13 @@ pub struct MarksPlan {
     #[arg(long, value_name = "SIZE", value_parser = volume)]
     pub volume: Bytes,
     /// How many such volumes there are.
-    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = super::number::whole::<u64>(1, 1_000_000))]
     pub volumes: u64,
     /// Bytes one mark covers, a power of two from 4KiB to 1MiB; otherwise the usual ones are compared.
     #[arg(long, value_name = "SIZE", value_parser = granularity)]
     pub granularity: Option<Bytes>,
     /// How many scattered writes a link misses.
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "NUMBER", value_parser = super::number::whole::<u64>(1, u64::MAX))]
     pub writes: Option<u64>,
     /// What the link carries, to tell how long their copy takes.
     #[arg(long, value_name = "RATE", value_parser = carried, requires = "writes")]

@@ -6,6 +6,7 @@ use super::schedule::{self, MOST_LINE, MOST_LINES, Obeys};
 use super::seconds;
 use super::shape::Change;
 use crate::args::Course;
+use crate::verbs::unreadable;
 use anyhow::{Context, Result, anyhow, bail};
 use helio_netmodel::{Weather, WeatherRow};
 use std::fs::File;
@@ -105,13 +106,18 @@ impl Agenda {
         if let Some(path) = &course.schedule {
             let shown = path.display();
             let bytes = read_within(path, MOST_LINES * (MOST_LINE + 1))?;
-            let text = String::from_utf8(bytes).with_context(|| format!("{shown} is no text"))?;
+            let text = String::from_utf8(bytes).with_context(|| {
+                format!("{shown} is no schedule; remedy: lines of TIME COMMAND, as `10s cut`")
+            })?;
             let track = Track::schedule(&text, obeys, |line| format!("{shown}, line {line}"))?;
             agenda.add(&format!("schedule {shown}"), track);
         }
         if !course.at.is_empty() {
             if let Some(number) = course.at.iter().position(|line| line.contains('\n')) {
-                bail!("--at number {}: it is more than one line", number + 1);
+                bail!(
+                    "--at number {}: it is more than one line; remedy: an --at for each",
+                    number + 1
+                );
             }
             let text = course.at.join("\n");
             agenda.add("--at", Track::schedule(&text, obeys, |n| format!("--at number {n}"))?);
@@ -121,11 +127,12 @@ impl Agenda {
 
     fn add_weather(&mut self, path: &Path, repeat: bool) -> Result<()> {
         let shown = path.display();
-        let bytes = read_within(path, MOST_WEATHER)?;
-        let weather = Weather::read(&bytes, helio_lab::checksum);
-        let weather = weather.map_err(|why| anyhow!("{shown}, {why}"))?;
+        let weather = weather_of(path)?;
         if repeat && weather.lasts() < LEAST_PERIOD {
-            bail!("{shown} lasts {:?}: too short to --repeat", weather.lasts());
+            bail!(
+                "{shown} lasts {:?}: too short; remedy: leave out --repeat, or record for longer",
+                weather.lasts()
+            );
         }
         self.first = weather.rows().first().map(|row| Change::Weather(*row));
         self.plans.push(format!(
@@ -159,14 +166,21 @@ impl Agenda {
     }
 }
 
+/// Weather from a file.
+///
+/// # Errors
+/// It cannot be read, or is none; names line and field.
+pub(crate) fn weather_of(path: &Path) -> Result<Weather> {
+    let bytes = read_within(path, MOST_WEATHER)?;
+    Weather::read(&bytes, helio_lab::checksum).map_err(|why| anyhow!("{}, {why}", path.display()))
+}
+
 /// A file of a bounded size.
 fn read_within(path: &Path, most: usize) -> Result<Vec<u8>> {
     let shown = path.display();
     let mut bytes = Vec::new();
-    let file = File::open(path).with_context(|| format!("cannot read {shown}"))?;
-    file.take(most as u64 + 1)
-        .read_to_end(&mut bytes)
-        .with_context(|| format!("cannot read {shown}"))?;
+    let file = File::open(path).map_err(unreadable(path))?;
+    file.take(most as u64 + 1).read_to_end(&mut bytes).map_err(unreadable(path))?;
     if bytes.len() > most {
         bail!("{shown} is larger than {most} bytes; remedy: look whether it is the right file");
     }
@@ -254,7 +268,10 @@ mod tests {
             why(&course(&["1s cut", "2s"])),
             "--at number 2, order: it is missing behind the time"
         );
-        assert_eq!(why(&course(&["1s cut\n2s heal"])), "--at number 1: it is more than one line");
+        assert_eq!(
+            why(&course(&["1s cut\n2s heal"])),
+            "--at number 1: it is more than one line; remedy: an --at for each"
+        );
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("storm");
         let absent = Course { weather: Some(file.clone()), ..course(&[]) };

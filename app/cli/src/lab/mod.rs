@@ -16,6 +16,7 @@ mod simhadr;
 mod stopping;
 mod wan;
 
+pub(crate) use agenda::weather_of;
 pub(crate) use disk::run as disk;
 pub(crate) use link::run as link;
 pub(crate) use record::{answer, record};

@@ -33,7 +33,11 @@ pub(crate) fn run(relay: args::Relay) -> Result<ExitCode> {
     agenda.first.into_iter().for_each(|first| shape.change(carried(first)));
     let [there, back] = profiles(shape);
     let relay = Relay::start(RelayConfig { listen, target: to, there, back, seed: 1 })
-        .with_context(|| format!("cannot relay on {listen}"))?;
+        .with_context(|| {
+            format!(
+                "cannot relay on {listen}; remedy: an address of this host and a port nobody uses"
+            )
+        })?;
     say(&format!("listening on {}, relaying to {to}", relay.local_addr()))?;
     say(&shape.to_string())?;
     for plan in &agenda.plans {

@@ -6,7 +6,7 @@ use super::stopping::Stopping;
 use crate::args::Search;
 use crate::newfile;
 use crate::verbs::print;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use helio_lab::{Advice, Event, SYSCTL_HEAD, Stage, Waking, search, show};
 use std::fs;
 use std::path::Path;
@@ -21,6 +21,13 @@ const LIMITS: [&str; 2] = ["/proc/sys/net/core/rmem_max", "/proc/sys/net/core/wm
 /// Nobody is at the other end, a run breaks off, or a file cannot be written.
 pub(crate) fn run(it: Search) -> Result<ExitCode> {
     let json = it.meeting.json;
+    if it.from > it.most {
+        bail!(
+            "--from {} is above --most {}: there is nothing to try; remedy: a smaller --from, or a larger --most",
+            it.from,
+            it.most
+        );
+    }
     if let Some(file) = &it.write_config {
         newfile::check(file, "--write-config")?;
     }

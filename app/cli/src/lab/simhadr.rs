@@ -21,6 +21,7 @@ pub(crate) fn run(options: &[String]) -> Result<ExitCode> {
         // Nobody who reads is no reason to end: the other end prints its side, too.
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     };
-    simhadr::run(options, &say, stopping.flag())?;
+    let warn = |text: &str| eprintln!("warning: {text}");
+    simhadr::run(options, &say, &warn, stopping.flag())?;
     Ok(ExitCode::SUCCESS)
 }

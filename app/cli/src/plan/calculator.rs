@@ -61,7 +61,9 @@ fn read(path: &Path) -> Result<Scan> {
             .and_then(|file| file.take(MOST_SCAN).read_to_string(&mut text)),
     };
     let name = path.display();
-    read.with_context(|| format!("--scan {name} cannot be read as text"))?;
+    read.with_context(|| {
+        format!("--scan {name} cannot be read; remedy: a text file, what db2logscan prints")
+    })?;
     let found = scan(&text).map_err(|why| anyhow!("--scan {name}, {why}"))?;
     if found.samples.is_empty() {
         return Err(anyhow!(

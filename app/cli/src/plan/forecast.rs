@@ -30,6 +30,9 @@ pub(super) fn run(asked: &Forecast) -> Result<ExitCode> {
     if let Some(file) = &asked.out {
         newfile::check(file, "--out")?;
     }
+    if let (Some(file), Some(group)) = (&asked.config, &asked.group) {
+        fragment::check(file, group)?;
+    }
     let grid = grid(asked, asked.sample.unwrap_or(Sampling::Whole));
     let began = Instant::now();
     // Which workload it is, and what its file lacks, is said before what it comes to: that is the last line.

@@ -2,6 +2,7 @@
 //! The answer as configuration: the keys it is about, or a whole file with them changed.
 
 use crate::newfile;
+use crate::verbs::unreadable;
 use anyhow::{Context, Result, bail};
 use helio_daemon::config::Config;
 use helio_forecast::{Buffer, Point, Queue};
@@ -39,25 +40,43 @@ fn buffer(point: &Point) -> String {
     }
 }
 
+fn read(from: &Path) -> Result<Table> {
+    let text = std::fs::read_to_string(from).map_err(unreadable(from))?;
+    let remedy = || format!("{} is no configuration; remedy: mend it", from.display());
+    text.parse().with_context(remedy)
+}
+
+fn table<'a>(file: &'a mut Table, from: &Path, group: &str) -> Result<&'a mut Table> {
+    let from = from.display();
+    let groups = file.get_mut("group").and_then(Value::as_table_mut);
+    let Some(groups) = groups else {
+        bail!("{from} has no groups; remedy: name the file that a daemon reads with --config")
+    };
+    let names = groups.keys().cloned().collect::<Vec<_>>().join(", ");
+    let table = groups.get_mut(group).and_then(Value::as_table_mut);
+    table.with_context(|| {
+        format!("{from} has no group {group}; remedy: --group with one of: {names}")
+    })
+}
+
+/// Refuses a file that has no such group, before anything is run for it.
+pub(super) fn check(from: &Path, group: &str) -> Result<()> {
+    table(&mut read(from)?, from, group).map(drop)
+}
+
 /// Writes the configuration file `from` to `out` with the answer in its group. Comments are lost; what is written was
 /// read again as a daemon reads it.
 ///
 /// # Errors
 /// The file cannot be read or written, or has no such group.
 pub(super) fn rewrite(from: &Path, group: &str, point: &Point, out: &Path) -> Result<()> {
-    let of = || from.display().to_string();
-    let text = std::fs::read_to_string(from).with_context(of)?;
-    let mut file: Table = text.parse().with_context(of)?;
-    let groups = file.get_mut("group").and_then(Value::as_table_mut);
-    let Some(table) = groups.and_then(|groups| groups.get_mut(group)).and_then(Value::as_table_mut)
-    else {
-        bail!("{} has no group {group}", of());
-    };
+    let mut file = read(from)?;
+    let table = table(&mut file, from, group)?;
     table.insert("mode".into(), point.mode.word().into());
     let own = |table: &mut Table, name: &str, pairs: &[(&str, String)]| -> Result<()> {
         let entry = table.entry(name).or_insert_with(|| Value::Table(Table::new()));
         let Some(inner) = entry.as_table_mut() else {
-            bail!("{name} of group {group} is no table")
+            bail!("{name} of group {group} is no table; remedy: write it as [group.{group}.{name}]")
         };
         for (key, value) in pairs {
             inner.insert((*key).into(), value.clone().into());

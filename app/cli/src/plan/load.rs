@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A workload from a file, whatever tool wrote it.
 
-use anyhow::{Context, Result, anyhow};
+use crate::verbs::unreadable;
+use anyhow::{Result, anyhow};
 use helio_workload::{Format, Reading, TextReader, read_recorded};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -13,11 +14,11 @@ const BEGINNING: usize = 4096;
 /// Reads a file.
 pub(super) fn load(path: &Path) -> Result<Reading> {
     let of = || path.display().to_string();
-    let file = File::open(path).with_context(of)?;
+    let file = File::open(path).map_err(unreadable(path))?;
     let mut file = BufReader::with_capacity(1 << 20, file);
-    let beginning = file.fill_buf().with_context(of)?;
+    let beginning = file.fill_buf().map_err(unreadable(path))?;
     let format = Format::guess(&beginning[..beginning.len().min(BEGINNING)])
-        .ok_or_else(|| anyhow!("{}: no format of a workload is like this; helio's own, blkparse, fio's iolog and CSV are read", of()))?;
+        .ok_or_else(|| anyhow!("{}: it does not begin as any workload does\n  remedy: a trace of ours, or what blkparse prints, an iolog of fio, or CSV", of()))?;
     let Some(mut reader) = TextReader::new(format) else {
         let checksum =
             |bytes: &[u8]| crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32;
@@ -26,7 +27,7 @@ pub(super) fn load(path: &Path) -> Result<Reading> {
     };
     let mut line = Vec::new();
     // A line that never ends is cut where no line of a trace is that long; the reader then names it.
-    while file.by_ref().take(1 << 16).read_until(b'\n', &mut line).with_context(of)? > 0 {
+    while file.by_ref().take(1 << 16).read_until(b'\n', &mut line).map_err(unreadable(path))? > 0 {
         reader.line(&line).map_err(|error| anyhow!("{}: {error}", of()))?;
         line.clear();
     }

@@ -2,6 +2,7 @@
 //! Files of traces, read and written.
 
 use crate::newfile;
+use crate::verbs::unreadable;
 use anyhow::{Context, Result, anyhow};
 use crc_fast::CrcAlgorithm;
 use helio_workload::{Format, Reading, TextReader, read_recorded, write_csv, write_recorded};
@@ -24,10 +25,10 @@ pub(super) fn read(path: &Path, format: Option<Format>) -> Result<(Format, Readi
     let source: Box<dyn Read> = if path == Path::new("-") {
         Box::new(io::stdin())
     } else {
-        Box::new(File::open(path).with_context(name)?)
+        Box::new(File::open(path).map_err(unreadable(path))?)
     };
     let mut source = BufReader::with_capacity(PIECE, source);
-    let guessed = Format::guess(source.fill_buf().with_context(name)?);
+    let guessed = Format::guess(source.fill_buf().map_err(unreadable(path))?);
     let format = format.or(guessed).ok_or_else(|| {
         anyhow!("does not begin as any trace does\n  remedy: say what it is with --format")
     });
@@ -67,5 +68,10 @@ pub(super) fn write(path: &Path, reading: &Reading) -> Result<()> {
     } else {
         write_recorded(reading, checksum, |bytes| to.write_all(bytes))
     };
-    written.and_then(|()| to.flush()).with_context(name)
+    let written = written.and_then(|()| to.flush());
+    if written.is_err() {
+        // Half a trace is none.
+        let _left = std::fs::remove_file(path);
+    }
+    written.with_context(|| format!("cannot write {}; remedy: room on its disk", path.display()))
 }

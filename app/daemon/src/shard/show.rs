@@ -8,9 +8,10 @@ use crate::shard::clock::Clock;
 use crate::shard::group::Group;
 use crate::shard::link::Traffic;
 use helio_api::{
-    AtStake, BufferStatus, Connection, CounterStatus, CursorStatus, GroupStatus, Io, LagStatus,
-    LeaseStatus, LinkStatus, ModeStatus, PeerStatus, Protected, QueueStatus, RecorderEvent,
-    SafeCopyStatus, SeedingStatus, SyncStatus, ThrottleStatus, VolumeStatus,
+    AnswersStatus, AtStake, BufferStatus, Connection, CounterStatus, CursorStatus, GroupStatus, Io,
+    LagStatus, LeaseStatus, LinkStatus, ModeStatus, PeerStatus, Protected, QueueStatus,
+    RecorderEvent, SafeCopyStatus, SeedingStatus, SyncStatus, ThrottleStatus, TimesStatus,
+    VolumeStatus,
 };
 use helio_engine::{BoundSource, QUEUE_BYTES_MOST, QUEUE_PRODUCTS, Status, WhenFull};
 use helio_units::{Bytes, Items, Mode, Moment, Role, State, VolumeIndex, WallTime};
@@ -56,6 +57,7 @@ pub(crate) fn group(
         volumes: volumes.collect(),
         queue: status.queue.map(|queue| self::queue(&queue, group, clock)),
         throttle: throttle(&status),
+        answers: answers(group, &status, clock),
         lag: LagStatus {
             bytes: status.lag.bytes,
             seconds: status.lag.oldest,
@@ -101,6 +103,18 @@ fn throttle(status: &Status) -> ThrottleStatus {
         refused: Items(queue.refused),
         dropped: queue.dropped,
     })
+}
+
+fn answers(group: &Group, status: &Status, clock: &Clock) -> Option<AnswersStatus> {
+    let times = |of: helio_engine::TimesStatus| TimesStatus {
+        count: of.count,
+        p50_us: of.median,
+        p99_us: of.p99,
+        most_us: of.most,
+    };
+    let told = group.engine.answer_times()?;
+    let since_ms = clock.wall(status.queue?.marks_since);
+    Some(AnswersStatus { since_ms, writes: times(told.writes), flushes: times(told.flushes) })
 }
 
 fn cursors(status: &Status) -> CursorStatus {

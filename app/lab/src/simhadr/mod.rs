@@ -55,13 +55,14 @@ Disk and timing, without a network:
 Options may be written in any case. Ctrl-C on the primary ends a run; both sides print what they counted.
 ";
 
-/// Runs a command line of simhadr's. `say` prints.
+/// Runs a command line of simhadr's. `say` prints what the sample does; `warn` tells what it does not.
 ///
 /// # Errors
 /// The command line is wrong, nobody is at the other end, or the run breaks off; what was counted is printed then, too.
 pub fn run(
     words: &[String],
     say: &(dyn Fn(&str) + Sync),
+    warn: &dyn Fn(&str),
     stop: &AtomicBool,
 ) -> Result<(), LabError> {
     if words.is_empty() {
@@ -69,6 +70,7 @@ pub fn run(
         return Ok(());
     }
     let options = Options::parse(words).map_err(LabError::Asked)?;
+    options.ignored().iter().for_each(|option| warn(option));
     say(&format!("+ simhadr {}\n\n", words.join(" ")));
     let watch = |event: &Event| say(&print::event(event));
     let stage = Stage { watch: &watch, stop, verbose: options.verbose };
@@ -191,7 +193,7 @@ fn place(options: &Options, role: Role, say: &(dyn Fn(&str) + Sync)) -> Result<P
         remote.iter().find(|other| own.is_ipv4() == other.is_ipv4()).map(|other| (*own, *other))
     });
     let (own, other) = pair.ok_or_else(|| {
-        LabError::Asked("one host has only IPv4 addresses, the other only IPv6 ones".to_owned())
+        LabError::Asked("one host has only IPv4 addresses, the other only IPv6 ones; remedy: IP addresses of one kind as -lhost and -rhost".to_owned())
     })?;
     Ok(Place {
         local: SocketAddr::new(own, options.lport.unwrap_or(0)),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! simhadr's command line: options with one dash, in any case, each with its values behind it.
 
-use crate::wire::Mode;
+use crate::wire::{MOST_FLUSH, Mode};
 use std::str::FromStr;
 
 /// Bytes of a log page.
@@ -71,6 +71,23 @@ impl<'a> Values<'a> {
         }
     }
 
+    /// Pages of a flush.
+    fn pages(&mut self) -> Result<u64, String> {
+        const MOST: u64 = MOST_FLUSH / PAGE;
+        match self.count("a number of pages")? {
+            n if n > MOST => Err(format!("{} is at most {MOST} pages, not {n}", self.option)),
+            n => Ok(n),
+        }
+    }
+
+    /// A rate that is ever reached.
+    fn target(&mut self) -> Result<f64, String> {
+        match self.measure("MBytes/sec")? {
+            0.0 => Err(format!("{} is above 0; without it there is no limit", self.option)),
+            rate => Ok(rate),
+        }
+    }
+
     /// A measure: finite, and not negative.
     fn measure(&mut self, what: &str) -> Result<f64, String> {
         match self.parsed::<f64>(what)? {
@@ -126,9 +143,9 @@ impl Options {
             "-t" => self.seconds = Some(values.measure("seconds")?),
             "-syncmode" => self.mode = Some(values.mode()?),
             "-rcu" => self.mode = Some(Mode::SuperAsync),
-            "-flushsize" => self.flush_pages = Some(values.count("a number of pages")?),
+            "-flushsize" => self.flush_pages = Some(values.pages()?),
             "-hadrbufsize" => self.buffer_pages = Some(values.count("a number of pages")?),
-            "-target" => self.target = Some(values.measure("MBytes/sec")?),
+            "-target" => self.target = Some(values.target()?),
             "-verbose" => self.verbose = true,
             "-socksndbuf" => self.send_buffer = Some(values.count("a number of bytes")?),
             "-sockrcvbuf" => self.receive_buffer = Some(values.count("a number of bytes")?),
@@ -178,6 +195,42 @@ impl Options {
             Some((option, _)) => Err(format!("{option} is the primary's: it tells the standby")),
             None => Ok(()),
         }
+    }
+
+    /// What was said and changes nothing here, a sentence each: simhadr passes it over, too.
+    pub(crate) fn ignored(&self) -> Vec<String> {
+        let tests = self.write.is_some() || self.read.is_some();
+        let sleeps = self.test_sleep.is_some();
+        let (alone, primary) = (tests || sleeps, self.role == Some(Role::Primary));
+        let ends = "an option of the two ends, which this test has not";
+        let said = |there: bool, option: &'static str, why| there.then_some((option, why));
+        [
+            said(sleeps && tests, "a -write or -read", "not done together with -testSleep"),
+            said(self.cache && (!tests || sleeps), "-cache", "an option of -write and -read"),
+            said(!alone && primary && self.buffer_pages.is_some(), "-hadrBufSize", "the standby's"),
+            said(!alone && primary && self.bind, "-bind", "the standby's"),
+            said(sleeps && self.flushes.is_some(), "-n", "no option of -testSleep"),
+            said(sleeps && self.seconds.is_some(), "-t", "no option of -testSleep"),
+            said(sleeps && self.flush_pages.is_some(), "-flushSize", "no option of -testSleep"),
+            said(alone && self.role.is_some(), "-role", ends),
+            said(alone && self.lhost.is_some(), "-lhost", ends),
+            said(alone && self.lport.is_some(), "-lport", ends),
+            said(alone && self.rhost.is_some(), "-rhost", ends),
+            said(alone && self.rport.is_some(), "-rport", ends),
+            said(alone && self.mode.is_some(), "-syncmode", ends),
+            said(alone && self.buffer_pages.is_some(), "-hadrBufSize", ends),
+            said(alone && self.target.is_some(), "-target", ends),
+            said(alone && self.send_buffer.is_some(), "-sockSndBuf", ends),
+            said(alone && self.receive_buffer.is_some(), "-sockRcvBuf", ends),
+            said(alone && self.nagle, "-nagle", ends),
+            said(alone && self.block, "-block", ends),
+            said(alone && self.bind, "-bind", ends),
+            said(alone && self.disk.is_some(), "-disk", ends),
+        ]
+        .into_iter()
+        .flatten()
+        .map(|(option, why)| format!("{option} changes nothing here: it is {why}"))
+        .collect()
     }
 
     /// Pages of a flush.
@@ -252,6 +305,29 @@ mod tests {
     }
 
     #[test]
+    fn what_changes_nothing_is_told_and_accepted() {
+        let told = |line: &str| parse(line).expect("it is accepted").ignored().join("\n");
+        let ends = "-lhost a -lport 1 -rhost b -rport 2";
+        let primary = told(&format!("-role primary {ends} -hadrBufSize 64 -bind -cache"));
+        assert_eq!(
+            primary,
+            "-cache changes nothing here: it is an option of -write and -read\n\
+             -hadrBufSize changes nothing here: it is the standby's\n\
+             -bind changes nothing here: it is the standby's"
+        );
+        let standby = format!("-role standby {ends} -hadrBufSize 64 -bind -disk 50 0.001 -spin 0");
+        assert_eq!(told(&standby), "");
+        assert_eq!(told("-write trial -flushSize 1000 -cache -n 5"), "");
+        let trial = told("-read trial -role standby -syncmode SYNC -disk 5 0");
+        assert_eq!(trial.lines().count(), 3, "{trial}");
+        let sleep = told("-testSleep 0.01 -t 4 -write trial");
+        assert!(
+            sleep.starts_with("a -write or -read") && sleep.contains("\n-t changes"),
+            "{sleep}"
+        );
+    }
+
+    #[test]
     fn what_is_wrong_is_named() {
         let says = |line: &str| parse(line).expect_err("it is wrong");
         let ends = "-lhost a -lport 1 -rhost b -rport 2";
@@ -261,6 +337,8 @@ mod tests {
         assert!(says("-lport http").contains("http"));
         assert!(says("-lport 70000").contains("70000") && says("-lport 0").contains("from 1"));
         assert!(says("-t").contains("-t needs seconds") && says("-t -1").contains("-1"));
+        assert!(says("-flushSize 16385").contains("at most 16384 pages, not 16385"));
+        assert!(says("-target 0").contains("above 0"));
         assert!(says("-t NaN").contains("NaN") && says("-target inf").contains("inf"));
         assert!(
             says("-disk 50").contains("overhead") && says("-flushSize 0").contains("0 is none")

@@ -67,4 +67,11 @@ fn how_long_a_write_took_is_counted_once_it_is_answered() {
     assert_eq!(after.timed, before.timed + 1);
     let took = after.time - before.time;
     assert!(took >= SECOND && took < SECOND * 2, "{took:?}");
+    let times = |desk: &Desk| desk.engine.answer_times().expect("it is a primary");
+    let told = times(&desk).writes;
+    assert_eq!((told.count, told.median, told.p99), (1, took, took), "nothing took longer");
+    assert_eq!(times(&desk).flushes.count, 0, "nobody flushed");
+
+    desk.tell(Event::Command { id: CommandId(9), command: Command::ResetQueueMarks });
+    assert_eq!(times(&desk), AnswerTimes::default());
 }

@@ -2,10 +2,12 @@
 //! `helio queue`: the bound changes under way, and `helio apply` knows what runs.
 
 use crate::common::{assert_ended, change};
-use helio_e2e::{begin, group, number, wait};
-use helio_testkit::{Pair, Plan};
+use helio_e2e::{Book, Load, begin, group, number, relayed, wait};
+use helio_testkit::{Dice, Pair, Plan};
 use helio_units::{Bytes, Mode};
 use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
 
 fn pair() -> Pair {
     let line = "queue = { memory = \"1MiB\", items = 1000 }";
@@ -78,6 +80,34 @@ fn high_water_marks_begin_anew_at_what_is_there() {
     let since = |status: &Value| number(status, "/queue/high_water_since_ms");
     assert!(since(&after) > since(&before), "{after:#}");
     assert!(number(&after, "/queue/bytes_high_water_at_ms") >= since(&after), "{after:#}");
+}
+
+#[test]
+fn what_happened_at_the_bound_and_how_long_answers_took_begin_anew_too() {
+    let line = "queue = { memory = \"256KiB\" }";
+    let plan = Plan::new("db").mode(Mode::Async).volume("data", Bytes::mib(4)).group_line(line);
+    let (plan, _relay) = relayed(plan, Duration::from_millis(40), 16, 1);
+    let pair = plan.start();
+    begin(&pair, "paris");
+    let (dice, book) = (Dice::new(1), Arc::new(Book::new(1)));
+    Load { depth: 64, blocks: (4, 4), count: Some(400), ..Load::PLAIN }
+        .run(&pair, "paris", &dice, &book);
+    let before = group(&pair, "paris");
+    assert!(number(&before, "/throttle/count") > 0, "{before:#}");
+    let [writes, p50, p99, most] = ["count", "p50_us", "p99_us", "most_us"]
+        .map(|of| number(&before, &format!("/answers/writes/{of}")));
+    assert!(writes >= 100 && 0 < p50 && p50 <= p99 && p99 <= most, "{before:#}");
+    let shown = pair.helio("paris", &["status", "db"]).expect_success();
+    assert!(shown.contains(&format!("answers    {writes} writes, half within ")), "{shown}");
+
+    assert_ended(&pair.helio("paris", &["queue", "db", "reset"]), 0, &["counts", "begin anew"]);
+    let after = group(&pair, "paris");
+    for of in ["/throttle/count", "/throttle/total_seconds", "/answers/writes/count"] {
+        assert_eq!(after.pointer(of).and_then(Value::as_f64), Some(0.0), "{of} of {after:#}");
+    }
+    let since = |status: &Value| number(status, "/answers/since_ms");
+    assert!(since(&after) > since(&before), "{after:#}");
+    assert_eq!(group(&pair, "lyon")["answers"], Value::Null, "a secondary answers no writes");
 }
 
 #[test]

@@ -204,3 +204,30 @@ fn an_end_that_nobody_calls_ends_on_a_signal() {
     let status = primary.wait(Duration::from_secs(20)).expect("it ends");
     assert_eq!(status.code(), Some(1));
 }
+
+#[test]
+fn an_option_that_changes_nothing_here_is_told_beside_the_samples_blocks() {
+    let told = helio(&["simhadr", "-testSleep", "0.001", "-bind", "-hadrBufSize", "4"]);
+    assert_eq!(told.status.code(), Some(0), "{told}");
+    for option in ["-bind", "-hadrBufSize"] {
+        let line = format!("warning: {option} changes nothing here: ");
+        assert!(told.stderr.contains(&line) && !told.stdout.contains(&line), "{told}");
+    }
+}
+
+#[test]
+fn a_value_out_of_bounds_is_told_with_its_option_and_what_to_write() {
+    let primary = ["lab", "link", "primary", "--local", "127.0.0.1:1"];
+    for (option, value, words) in [
+        ("--flush", "0B", "write a size from 64 B to 64 MiB"),
+        ("--streams", "0", "write a whole number from 1 to 64"),
+        ("--flushes", "0", "write a whole number from 1 on"),
+        ("--compress", "0.5", "write a number from 1 to 20"),
+        ("--target", "0MB/s", "is nothing"),
+        ("--remote", "lyon:7000", "write IP:PORT"),
+    ] {
+        let told = helio(&[&primary[..], &[option, value]].concat());
+        assert_eq!(told.status.code(), Some(2), "{told}");
+        assert!(told.stderr.contains(option) && told.stderr.contains(words), "{told}");
+    }
+}

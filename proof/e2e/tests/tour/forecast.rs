@@ -138,6 +138,84 @@ fn the_answer_is_a_configuration_that_a_daemon_takes() {
 }
 
 #[test]
+fn files_of_others_are_left_alone_before_anything_runs_and_an_own_page_is_replaced() {
+    let pair = pair();
+    let file = written(&pair, "work.csv", &workload());
+    let theirs = written(&pair, "notes.html", "<!-- somebody's notes -->\n");
+    let (empty, toml) = (written(&pair, "empty", ""), written(&pair, "old.toml", "# by hand\n"));
+    let config = pair.config().display().to_string();
+    let to = |out: &str| {
+        let words = ["--goal", "rpo=5s", "--config", &config, "--group", "db", "--out", out];
+        forecast(&file, &words)
+    };
+    let of = |path: &str| std::fs::read_to_string(path).expect("it is there");
+    for kept in [&theirs, &empty, &config] {
+        let (before, told) = (of(kept), forecast(&file, &["--html", kept]));
+        assert_refused(&told, 1, &[kept, "exists and is not replaced", "another file for --html"]);
+        assert_eq!((of(kept), told.stdout.as_str()), (before, ""), "nothing ran");
+    }
+    for kept in [&toml, &config] {
+        let (before, told) = (of(kept), to(kept));
+        assert_refused(&told, 1, &[kept, "exists and is not replaced", "another file for --out"]);
+        assert_eq!((of(kept), told.stdout.as_str()), (before, ""), "nothing ran");
+    }
+    let nowhere = pair.scratch().join("none/page").display().to_string();
+    let told = forecast(&file, &["--html", &nowhere]);
+    assert_refused(&told, 1, &["there is no folder", "another file for --html"]);
+    assert_refused(&forecast(&file, &["--html", "/proc/self"]), 1, &["/proc/self", "--html"]);
+
+    // A page of an earlier forecast is replaced; a configuration never is, whoever wrote it.
+    let html = pair.scratch().join("page.html").display().to_string();
+    forecast(&file, &["--modes", "sync", "--html", &html]).expect_success();
+    let first = of(&html);
+    forecast(&file, &["--modes", "async", "--html", &html]).expect_success();
+    let second = of(&html);
+    assert!(first.contains(">sync<") && !second.contains(">sync<"), "another page");
+    assert!(second.starts_with("<!doctype html>") && second.trim_end().ends_with("</html>"));
+    let new = pair.scratch().join("new.toml").display().to_string();
+    to(&new).expect_success();
+    assert_refused(&to(&new), 1, &["new.toml exists and is not replaced"]);
+}
+
+#[test]
+fn recorded_weather_is_the_link_of_a_forecast_row_by_row() {
+    let pair = pair();
+    let file = written(&pair, "work.csv", &workload());
+    let head = "#helio-weather,1\nat_s,rtt_ms,there_jitter_ms,there_loss_percent,there_rate_kbit,\
+                back_jitter_ms,back_loss_percent,back_rate_kbit\n";
+    // The later half of the two seconds of writes is twice as far.
+    let rows = "0,20,0,0,50000,0,0,50000\n1,40,0,0,50000,0,0,50000\n";
+    let weather = written(&pair, "link.csv", &format!("{head}{rows}#end,2,2\n"));
+    let of = |link: &str| {
+        let words = ["plan", "forecast", &file, "--modes", "sync", "--json", "--link", link];
+        helio(&words).json()["cells"][0].take()
+    };
+    let micros = |cell: &Value, of: &str| {
+        let found = cell["figures"]["writes"][of].as_f64();
+        found.unwrap_or_else(|| panic!("no {of} in {cell:#}"))
+    };
+    let told = of(&format!("weather={weather}"));
+    assert_eq!((&told["round_trip_us"], &told["rate"]), (&json!(20_000), &json!(6_250_000)));
+    let (near, far) = (of("rtt=20ms,rate=50Mbit/s"), of("rtt=40ms,rate=50Mbit/s"));
+    assert!(micros(&near, "p99") < 30_000.0 && micros(&far, "p50") > 40_000.0);
+    assert!((20_000.0..40_000.0).contains(&micros(&told, "p50")), "half of it is near: {told:#}");
+    assert!(micros(&told, "p99") > 40_000.0, "and half of it far: {told:#}");
+
+    // Nothing passes for half of each second: what is written meanwhile waits.
+    let rows = "0,20,0,0,50000,0,0,50000\n0.5,20,0,100,50000,0,0,50000\n";
+    let storm = written(&pair, "storm.csv", &format!("{head}{rows}#end,2,1\n"));
+    let told = of(&format!("weather={storm},relay,repeat"));
+    assert!(micros(&told, "p50") < 510_000.0 && micros(&told, "p99") > 400_000.0, "{told:#}");
+    assert_eq!(told["figures"]["ended"], "level", "{told:#}");
+
+    let asked = |link: &str| helio(&["plan", "forecast", &file, "--link", link]);
+    assert_refused(&asked("weather=/no/such/file"), 2, &["--link", "cannot read /no/such/file"]);
+    assert_refused(&asked(&format!("weather={file}")), 2, &["work.csv, line 1", "is no weather"]);
+    let more = format!("weather={weather},rtt=5ms");
+    assert_refused(&asked(&more), 2, &["rtt=5ms", "the weather says what the link is like"]);
+}
+
+#[test]
 fn a_wrong_line_is_named_with_its_field() {
     let pair = pair();
     let head = "time_ms,kind,offset_bytes,length_bytes\n0,write,0,4096\n";
