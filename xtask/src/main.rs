@@ -32,6 +32,7 @@ The project's chores.
   cargo xtask uml nbd        attached volumes through the kernel's NBD client, in User-Mode Linux
       pressure               instead, a writer that dirties twice the guest's memory, on every attach
       TEST…                  behind either, only tests with that in their names
+  cargo xtask uml units      the units for systemd and the rule for udev, in a guest that boots into systemd
 ";
 
 fn main() -> ExitCode {

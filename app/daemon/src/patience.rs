@@ -14,10 +14,19 @@ const EVERY: Duration = Duration::from_millis(10);
 
 /// Tries until it works, or fails with something else than `held`, or the patience ends.
 pub(crate) fn once_let_go<T, E>(
+    attempt: impl FnMut() -> Result<T, E>,
+    held: impl Fn(&E) -> bool,
+) -> Result<T, E> {
+    once_let_go_within(LIMIT, attempt, held)
+}
+
+/// The same, with a patience of one's own.
+pub(crate) fn once_let_go_within<T, E>(
+    limit: Duration,
     mut attempt: impl FnMut() -> Result<T, E>,
     held: impl Fn(&E) -> bool,
 ) -> Result<T, E> {
-    let end = Instant::now() + LIMIT;
+    let end = Instant::now() + limit;
     loop {
         match attempt() {
             Err(error) if held(&error) && Instant::now() < end => thread::park_timeout(EVERY),

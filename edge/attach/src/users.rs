@@ -8,6 +8,9 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// What the processes of udev are called that look at devices, by its version.
+const UDEV: [&str; 3] = ["(udev-worker)", "systemd-udevd", "udevd"];
+
 /// Somebody who uses it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum User {
@@ -24,6 +27,14 @@ pub enum User {
         /// What it is called.
         name: String,
     },
+}
+
+impl User {
+    /// Whether it is udev, which opens every device that changed for a moment, to see what is on it.
+    #[must_use]
+    pub fn only_looks(&self) -> bool {
+        matches!(self, Self::Process { name, .. } if UDEV.contains(&name.as_str()))
+    }
 }
 
 impl fmt::Display for User {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `cargo xtask vm` and `cargo xtask uml`: the end-to-end tests of attached volumes under another kernel than this
-//! machine's, for what only that one has.
+//! machine's, for what only that one has; and the units for systemd, in a guest that boots into it.
 //!
 //! The guest's root is this machine's own, as it is and not to be written, so that every program is there; what the
 //! tests write lies on a disk made for the run. Nothing of the machine is changed but `target/guest`.
 
 mod initrd;
 mod kernel;
+mod udev;
 mod uml;
 mod vm;
 
@@ -21,16 +22,26 @@ const ENDED: &str = "the tests ended with";
 /// What is on the scratch disk, before file systems are made on volumes of members on it.
 const DISK_BYTES: u64 = 6 << 30;
 
-/// What can be asked for: a way to attach, the tests that are run, and how large the machine is.
+/// What can be asked for, and how large the machine is.
 #[derive(Clone, Copy, Debug)]
 struct Errand {
     name: &'static str,
-    /// Each way in turn.
-    via: &'static [&'static str],
-    /// Parts of names of tests.
-    tests: &'static [&'static str],
+    task: Task,
     memory_mib: u32,
     budget: Duration,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Task {
+    /// The guest runs tests of attached volumes.
+    Tests {
+        /// Each way to attach in turn.
+        via: &'static [&'static str],
+        /// Parts of names of tests.
+        tests: &'static [&'static str],
+    },
+    /// The guest boots into systemd with the units that are shipped, again and again: `proof/units`.
+    Units,
 }
 
 const MINUTE: u64 = 60;
@@ -41,33 +52,35 @@ const DISK: [&str; 5] = ["waits::", "filesystems::", "load::", "hardships::", "e
 const VM: [Errand; 2] = [
     Errand {
         name: "ublk",
-        via: &["ublk"],
-        tests: &DISK,
+        task: Task::Tests { via: &["ublk"], tests: &DISK },
         memory_mib: 2048,
         budget: Duration::from_secs(40 * MINUTE),
     },
     Errand {
         name: "pressure",
-        via: &["fuse", "ublk"],
-        tests: &["pressure"],
+        task: Task::Tests { via: &["fuse", "ublk"], tests: &["pressure"] },
         memory_mib: 512,
         budget: Duration::from_secs(25 * MINUTE),
     },
 ];
 
-const UML: [Errand; 2] = [
+const UML: [Errand; 3] = [
     Errand {
         name: "nbd",
-        via: &["nbd"],
-        tests: &DISK,
+        task: Task::Tests { via: &["nbd"], tests: &DISK },
         memory_mib: 1024,
         budget: Duration::from_secs(20 * MINUTE),
     },
     Errand {
         name: "pressure",
-        via: &["fuse", "nbd"],
-        tests: &["pressure"],
+        task: Task::Tests { via: &["fuse", "nbd"], tests: &["pressure"] },
         memory_mib: 256,
+        budget: Duration::from_secs(15 * MINUTE),
+    },
+    Errand {
+        name: "units",
+        task: Task::Units,
+        memory_mib: 1024,
         budget: Duration::from_secs(15 * MINUTE),
     },
 ];
@@ -103,15 +116,23 @@ fn run(
     let usage = || format!("say `cargo xtask {chore} {}` [TEST…]", names.join("` or `"));
     let (name, tests) = arguments.split_first().ok_or_else(usage)?;
     let errand = errands.iter().find(|errand| errand.name == name).ok_or_else(usage)?;
+    if matches!(errand.task, Task::Units) && !tests.is_empty() {
+        return Err(format!("`{name}` is proven as a whole, without names of tests"));
+    }
     let folder = repo::root().join("target/guest");
     std::fs::create_dir_all(&folder).map_err(|why| format!("{}: {why}", folder.display()))?;
     let (script, disk) = (folder.join(format!("{chore}.sh")), folder.join(format!("{chore}.img")));
     let run = Run { errand, folder, script, disk };
     // What is missing is told before anything is built.
     let command = command(&run)?;
-    build()?;
-    let text = script_text(errand, tests, &tests_program()?);
-    std::fs::write(&run.script, text).map_err(|why| format!("{}: {why}", run.script.display()))?;
+    build(&["build", "--release", "-p", "helio"])?;
+    if let Task::Tests { via, tests: all } = errand.task {
+        build(&["test", "--no-run", "-p", "helio-e2e", "--test", "attach"])?;
+        let chosen = if tests.is_empty() { all.join(" ") } else { tests.join(" ") };
+        let text = script_text(errand.name, via, &chosen, &tests_program()?);
+        std::fs::write(&run.script, text)
+            .map_err(|why| format!("{}: {why}", run.script.display()))?;
+    }
     empty(&run.disk)?;
     let mut told = None;
     let ending = limit::run(command, errand.budget, |line| {
@@ -131,18 +152,15 @@ fn run(
     }
 }
 
-fn build() -> Result<(), String> {
-    for arguments in [
-        &["build", "--release", "-p", "helio"][..],
-        &["test", "--no-run", "-p", "helio-e2e", "--test", "attach"],
-    ] {
-        let status = Command::new(repo::cargo()).current_dir(repo::root()).args(arguments).status();
-        let status = status.map_err(|why| format!("cannot start cargo: {why}"))?;
-        if !status.success() {
-            return Err(format!("cargo {} failed", arguments.join(" ")));
-        }
-    }
-    Ok(())
+fn build(arguments: &[&str]) -> Result<(), String> {
+    let status = Command::new(repo::cargo()).current_dir(repo::root()).args(arguments).status();
+    let status = status.map_err(|why| format!("cannot start cargo: {why}"))?;
+    if status.success() { Ok(()) } else { Err(format!("cargo {} failed", arguments.join(" "))) }
+}
+
+/// Where the first process of a guest with systemd is.
+fn units() -> PathBuf {
+    repo::root().join("proof/units/boot.sh")
 }
 
 /// Where cargo put the tests.
@@ -161,10 +179,8 @@ fn tests_program() -> Result<PathBuf, String> {
 }
 
 /// What the guest runs: the scratch disk is made and mounted, then the tests run, one at a time.
-fn script_text(errand: &Errand, tests: &[String], program: &Path) -> String {
-    let root = repo::root().display();
-    let filters = if tests.is_empty() { errand.tests.join(" ") } else { tests.join(" ") };
-    let ways = errand.via.join(" ");
+fn script_text(name: &str, via: &[&str], tests: &str, program: &Path) -> String {
+    let (root, ways) = (repo::root().display(), via.join(" "));
     format!(
         "export PATH=/usr/sbin:/usr/bin:/sbin:/bin TMPDIR=/mnt/scratch HELIO_GUEST={}\n\
          cd {root} || exit 1\n\
@@ -173,10 +189,10 @@ fn script_text(errand: &Errand, tests: &[String], program: &Path) -> String {
          code=0\n\
          for way in {ways}; do\n\
          echo \"=== $way ===\"\n\
-         HELIO_VIA=$way {} --test-threads=1 {filters} || code=$?\n\
+         HELIO_VIA=$way {} --test-threads=1 {tests} || code=$?\n\
          done\n\
          echo \"{ENDED} $code\"\n",
-        errand.name,
+        name,
         program.display()
     )
 }
@@ -221,12 +237,10 @@ mod tests {
 
     #[test]
     fn the_guest_is_told_what_to_run_and_says_how_it_ended() {
-        let text = script_text(&VM[0], &[], Path::new("/target/attach"));
+        let text = script_text("ublk", &["ublk"], "waits:: load::", Path::new("/target/attach"));
         assert!(text.contains("for way in ublk; do"), "{text}");
-        assert!(text.contains("/target/attach --test-threads=1 waits:: filesystems::"), "{text}");
+        assert!(text.contains("/target/attach --test-threads=1 waits:: load:: ||"), "{text}");
         assert!(text.ends_with(&format!("echo \"{ENDED} $code\"\n")), "{text}");
-        let one = script_text(&VM[0], &["some_test".to_owned()], Path::new("/target/attach"));
-        assert!(one.contains("--test-threads=1 some_test ||"), "{one}");
     }
 
     #[test]

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Debian's User-Mode Linux: a kernel that is a program of this machine, and quick.
 
-use super::{Run, require, told_by};
+use super::{Run, Task, require, told_by, udev, units};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 const NEEDED: [(&str, &str); 4] =
     [("linux.uml", "user-mode-linux"), ("gcc", "gcc"), ("mke2fs", "e2fsprogs"), ("fio", "fio")];
+
+/// What a guest with systemd needs besides.
+const UNITS: [(&str, &str); 3] =
+    [("systemctl", "systemd"), ("apt-get", "apt"), ("dpkg-deb", "dpkg")];
 
 pub(super) fn command(run: &Run<'_>) -> Result<Command, String> {
     require(&NEEDED)?;
@@ -24,9 +28,20 @@ pub(super) fn command(run: &Run<'_>) -> Result<Command, String> {
     uml.arg(format!("mem={}M", run.errand.memory_mib));
     uml.args(["rootfstype=hostfs", "rootflags=/", "ro", "quiet"]);
     uml.args(["con=null", "con0=null,fd:1", "con1=null"]);
-    uml.arg(format!("init={}", init.display()));
-    uml.arg(format!("script={}", run.script.display()));
     uml.arg(format!("ubdb={}", run.disk.display()));
+    match run.errand.task {
+        Task::Tests { .. } => {
+            uml.arg(format!("init={}", init.display()));
+            uml.arg(format!("script={}", run.script.display()));
+        }
+        Task::Units => {
+            require(&UNITS)?;
+            udev::get(&run.folder)?;
+            // What the kernel does not know becomes the first process's environment.
+            uml.arg(format!("init={}", units().display()));
+            uml.args(["SCRATCH=/dev/ubdb", &format!("GUEST={}", run.folder.display())]);
+        }
+    }
     Ok(uml)
 }
 

@@ -3,12 +3,16 @@
 //! wait for the kernel.
 
 use super::Name;
-use crate::patience::once_let_go;
+use crate::patience::{once_let_go, once_let_go_within};
 use helio_attach::{AttachError, Channel, LoopDevice, Mount, Shape, User, apart, users};
 use std::fs;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long udev may look at a device that is to go; measured in tenths of a second.
+const LOOKED_AT: Duration = Duration::from_secs(10);
 
 /// Where things are.
 #[derive(Clone, Debug)]
@@ -59,6 +63,16 @@ impl Shown {
         let paths = [Some(&self.path), self.node.as_ref(), self.file.as_ref()];
         let paths: Vec<&Path> = paths.into_iter().flatten().map(PathBuf::as_path).collect();
         users(&paths, self.numbers.as_deref())
+    }
+
+    /// Who is in the way of taking it away: udev is not, which looks at whatever was unmounted and is gone soon.
+    pub(super) fn in_the_way(&self) -> Vec<User> {
+        let nobody = || match self.users() {
+            users if users.is_empty() => Ok(()),
+            users => Err(users),
+        };
+        let looked_at = |users: &Vec<User>| users.iter().all(User::only_looks);
+        once_let_go_within(LOOKED_AT, nobody, looked_at).err().unwrap_or_default()
     }
 }
 
@@ -140,7 +154,7 @@ impl Device {
 
     /// Takes it away if nobody uses it, who has given its loop device free; says who does otherwise.
     pub(super) fn give_free(mut self) -> Result<(), (Self, String)> {
-        let users = self.clone_for_show().users();
+        let users = self.clone_for_show().in_the_way();
         if !users.is_empty() {
             let users: Vec<String> = users.iter().map(ToString::to_string).collect();
             return Err((self, users.join(", ")));

@@ -87,7 +87,7 @@ impl Kept {
 
     pub(super) fn users(&self) -> Option<String> {
         let users: Vec<String> =
-            self.clone_for_show().users().iter().map(ToString::to_string).collect();
+            self.clone_for_show().in_the_way().iter().map(ToString::to_string).collect();
         if users.is_empty() { None } else { Some(users.join(", ")) }
     }
 

@@ -138,7 +138,7 @@ impl Attaches {
         }
         let (shown, path) = (device.clone_for_show(), device.path().to_owned());
         let node = shown.node.clone();
-        let users = blocking(move || shown.users()).await;
+        let users = blocking(move || shown.in_the_way()).await;
         let mut why = (!users.is_empty())
             .then(|| users.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "));
         if why.is_none()

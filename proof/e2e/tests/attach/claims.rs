@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Who has a device in use is named, and nothing is taken from him but by force.
 
-use crate::common::{Stage, VOLUME, attachable, holding, on, queue, via};
+use crate::common::{Stage, VOLUME, attachable, holding, holding_as, on, queue, via};
 use helio_e2e::PATIENCE;
 use helio_testkit::{Plan, eventually, require};
 use helio_units::{Bytes, Mode};
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
 
 #[test]
 fn a_device_has_the_volumes_size_and_says_what_it_can() {
@@ -51,6 +52,30 @@ fn who_has_it_open_is_named_and_the_group_cannot_be_demoted() {
     stage.detach();
     stage.assert_nothing_left("paris");
     stage.pair.helio("paris", &["demote", "db"]).expect_success();
+}
+
+#[test]
+fn udev_which_looks_at_a_device_is_no_user_and_a_detach_waits_until_it_has_looked() {
+    attachable!();
+    let stage = Stage::new(Mode::Sync, Bytes::mib(16));
+    let device = stage.attach();
+    let program = stage.pair.scratch().join("(udev-worker)");
+    symlink("/bin/cat", &program).expect("a folder of our own");
+    let mut worker = holding_as(&program, File::open(&device).expect("it can be opened"));
+    let (tell, told) = mpsc::sync_channel(2);
+    std::thread::scope(|scope| {
+        let pair = &stage.pair;
+        for tell in [tell.clone(), tell] {
+            scope.spawn(move || tell.send(pair.helio("paris", &["detach", VOLUME])));
+        }
+        // Of two at once the later one is told, which shows that the other one waits.
+        let said = told.recv().expect("an answer").expect_failure();
+        drop(worker.stdin.take());
+        worker.wait().expect("it ends with its input");
+        assert!(said.contains("is being detached already"), "{said}");
+        told.recv().expect("an answer").expect_success();
+    });
+    stage.assert_nothing_left("paris");
 }
 
 #[test]

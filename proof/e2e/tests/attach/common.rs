@@ -241,7 +241,12 @@ pub(crate) fn loops_below(folder: &Path) -> Vec<PathBuf> {
 
 /// A process called `cat` that has a file open until its standard input ends.
 pub(crate) fn holding(open: fs::File) -> Child {
-    let mut cat = Command::new("cat");
+    holding_as(Path::new("cat"), open)
+}
+
+/// The same, called otherwise.
+pub(crate) fn holding_as(program: &Path, open: fs::File) -> Child {
+    let mut cat = Command::new(program);
     cat.stdin(Stdio::piped()).stderr(open).spawn().expect("cat is everywhere")
 }
 

@@ -14,6 +14,10 @@ fn packaging() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd")
 }
 
+fn shipped(unit: &str) -> String {
+    fs::read_to_string(packaging().join(unit)).expect("it is shipped")
+}
+
 #[test]
 fn systemd_accepts_the_units() {
     if !have("systemd-analyze") {
@@ -21,7 +25,7 @@ fn systemd_accepts_the_units() {
     }
     let folder = helio_testkit::TempDir::new();
     for unit in ["helio.service", "helio-attach@.service"] {
-        let text = fs::read_to_string(packaging().join(unit)).expect("it is shipped");
+        let text = shipped(unit);
         // The programs must be there to be accepted.
         let text = text.replace("/usr/bin/helio", &helio_binary().display().to_string());
         fs::write(folder.join(unit), text).expect("a folder of our own");
@@ -41,6 +45,16 @@ fn systemd_accepts_the_units() {
     let said = told.to_string();
     told.expect_success();
     assert!(!said.contains("Unknown") && !said.contains("ignoring"), "{said}");
+}
+
+/// systemd stops what is bound to a daemon before it starts a dead one again; who waits for that daemon cannot be stopped.
+/// `cargo xtask uml units` shows it.
+#[test]
+fn a_device_is_not_taken_down_where_its_daemon_is_started_again() {
+    for line in shipped("helio-attach@.service").lines() {
+        let binds = ["Requires=", "Requisite=", "BindsTo=", "PartOf="];
+        assert!(!binds.iter().any(|bond| line.starts_with(bond)), "{line}");
+    }
 }
 
 /// The word the service manager hears next.
