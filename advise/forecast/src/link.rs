@@ -55,8 +55,8 @@ impl Link {
         let course = self.course.iter();
         let rows =
             course.flat_map(|course| course.weather.rows().iter().map(|row| course.profiles(row)));
-        let mut fair = rows.filter_map(|[forth, back]| forth.zip(back));
-        fair.next().map(|(forth, back)| [forth, back])
+        let mut fair = rows.filter(|ways| ways.iter().all(|(_, passes)| *passes));
+        fair.next().map(|ways| ways.map(|(way, _)| way))
     }
 
     /// A link that is as it was recorded. `text` may say `queue=`, `relay` and `repeat` besides.
@@ -67,9 +67,13 @@ impl Link {
         let wrong =
             |field: &str, why: &str| LineError { field: field.to_owned(), why: why.to_owned() };
         let (mut queue, mut relay, mut repeat) = (None, false, false);
+        let mut files = 0;
         for field in text.split(',') {
             match field.split_once('=').unwrap_or((field, "")) {
-                ("weather", _) => {}
+                ("weather", _) if files == 0 => files += 1,
+                ("weather", _) => {
+                    return Err(wrong(field, "a link has one weather; leave one out"));
+                }
                 ("queue", size) => {
                     let size = parse_bytes(size).map_err(|why| wrong(field, &why.to_string()))?;
                     queue = Some(size);
@@ -83,6 +87,12 @@ impl Link {
                     ));
                 }
             }
+        }
+        if repeat && weather.lasts() < Weather::LEAST_PERIOD {
+            let least = Weather::LEAST_PERIOD.as_millis();
+            let why =
+                format!("it lasts less than {least} ms; leave out repeat, or record for longer");
+            return Err(LineError { field: text.to_owned(), why });
         }
         let rows = weather.rows();
         let ends = rows.iter().skip(1).map(|row| row.at).chain([weather.lasts()]);

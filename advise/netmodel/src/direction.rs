@@ -2,6 +2,7 @@
 //! The state of one direction of a link.
 
 use crate::{Dice, Ppm, Profile};
+use alloc::vec::Vec;
 use core::time::Duration;
 use helio_units::{Bytes, Items, Moment, Rate};
 
@@ -123,6 +124,34 @@ impl Direction {
         self.profile = profile;
         // The remainder is in units of the old rate; it is less than a nanosecond.
         self.carry = 0;
+    }
+
+    /// The direction that goes on with `profile` from `now`, for whom the link changes under what is on it. `promised` is
+    /// all of that, in order of arrival, with its size: each is sent again through the new profile and arrives when
+    /// that says or when it was promised before, whichever is earlier. Otherwise a link that was once slow would stay slow until
+    /// its old queue is through. What was counted begins anew.
+    #[must_use]
+    pub fn changed<'a>(
+        profile: Profile,
+        now: Moment,
+        dice: &mut Dice,
+        promised: impl Iterator<Item = (&'a mut Moment, Bytes)>,
+    ) -> Self {
+        // They were admitted once, and not lost: no queue, outage or roll may refuse them now.
+        let open = Profile {
+            queue: Bytes(u64::MAX),
+            outages: Vec::new(),
+            loss: Ppm::NONE,
+            ..profile.clone()
+        };
+        let mut direction = Self::new(open);
+        for (at, size) in promised {
+            if let Verdict::Deliver { at: sooner } = direction.offer(now, size, dice) {
+                *at = (*at).min(sooner);
+            }
+        }
+        direction.set_profile(profile);
+        direction
     }
 
     /// The profile in force.

@@ -119,6 +119,8 @@ impl core::error::Error for WeatherError {}
 impl Weather {
     /// The most rows: a week of seconds.
     pub const MOST_ROWS: usize = 604_800;
+    /// The least it lasts where it is replayed again and again.
+    pub const LEAST_PERIOD: Duration = Duration::from_millis(100);
     /// The longest it lasts.
     pub const MOST_LASTS: Duration = Duration::from_secs(366 * 86_400);
     /// The longest round trip and jitter.

@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, bail};
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Refuses a path where nothing can be made, or something is.
 pub(crate) fn check(file: &Path, option: &str) -> Result<()> {
@@ -58,11 +58,20 @@ pub(crate) fn replace(file: &Path, option: &str, head: &str, text: &str) -> Resu
     if !file.exists() {
         return write(file, text);
     }
-    let mut name = file.file_name().unwrap_or_default().to_owned();
-    name.push(".new");
-    let new = file.with_file_name(name);
+    let new = beside(file);
     write(&new, text)?;
-    fs::rename(&new, file).with_context(|| format!("cannot replace {}", file.display()))
+    let replaced = fs::rename(&new, file);
+    if replaced.is_err() {
+        let _left = fs::remove_file(&new);
+    }
+    replaced.with_context(|| format!("cannot replace {}", file.display()))
+}
+
+/// A name that no other process has, so that what one that was killed has left is in nobody's way.
+fn beside(file: &Path) -> PathBuf {
+    let mut name = file.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.new", std::process::id()));
+    file.with_file_name(name)
 }
 
 #[cfg(test)]
@@ -78,7 +87,7 @@ mod tests {
         assert_eq!(fs::read_to_string(&file).expect("it is there"), "<!two");
         assert_eq!(fs::read_dir(dir.path()).expect("a folder").count(), 1, "and nothing beside it");
         // A folder of that name takes the place of a disk without room.
-        fs::create_dir(dir.path().join("page.new")).expect("it can be made");
+        fs::create_dir(beside(&file)).expect("it can be made");
         replace(&file, "--html", "<!", "<!three").expect_err("there is no place for it");
         assert_eq!(fs::read_to_string(&file).expect("it is there"), "<!two", "the old one stays");
     }

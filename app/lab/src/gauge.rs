@@ -91,7 +91,7 @@ impl fmt::Display for Gauge {
     }
 }
 
-/// Measures the disk a folder lies on with operations all over `span` bytes of it, whole MiB and [`LEAST_SPAN`] at least:
+/// Measures the disk a folder lies on with operations all over `span` bytes of it, rounded down to whole MiB and [`LEAST_SPAN`] at least:
 /// what is written in the time that counts, since most disks are quicker over little. Takes up to half a minute beside
 /// writing the span twice.
 ///
@@ -120,7 +120,7 @@ pub fn gauge(folder: &Path, span: Bytes, stage: &Stage<'_>) -> Result<Gauge, Lab
     let (driver, _) = AnyDriver::open(DriverChoice::Auto, Duration::ZERO)
         .map_err(|why| system("open a driver for", why))?;
     let name = driver.name();
-    let span = span.max(LEAST_SPAN);
+    let span = Bytes(span.max(LEAST_SPAN).0 / LONG * LONG);
     let dice = Dice::new(SEED);
     let mut bench = Bench { driver, file, span, out: Vec::new(), dice, stage };
     let measured = bench.all(name, direct).map_err(|why| system("measure", why))?;
@@ -269,7 +269,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let stop = AtomicBool::new(false);
         let stage = Stage { watch: &|_| {}, stop: &stop, verbose: false };
-        let found = gauge(folder.path(), LEAST_SPAN, &stage).expect("measured");
+        let span = LEAST_SPAN + Bytes(1_000_000);
+        let found = gauge(folder.path(), span, &stage).expect("measured");
         for times in [found.read, found.write, found.flush] {
             assert!(!times.median.is_zero() && times.p99 >= times.median, "{found:?}");
         }

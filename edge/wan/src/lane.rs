@@ -2,7 +2,6 @@
 //! One direction of the link, as all connections of a relay share it.
 
 use crate::flow::Parcel;
-use crate::weather;
 use helio_netmodel::{Dice, Direction, Ppm, Profile, Verdict};
 use helio_units::{Bytes, Moment};
 use std::time::Duration;
@@ -73,7 +72,7 @@ impl Lane {
             let size = parcel.size();
             (&mut parcel.at, size)
         });
-        self.direction = weather::changed(profile, now, &mut self.dice, promised);
+        self.direction = Direction::changed(profile, now, &mut self.dice, promised);
     }
 }
 

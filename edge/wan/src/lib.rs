@@ -51,7 +51,6 @@ mod serve;
 mod socket;
 mod steer;
 mod tun;
-mod weather;
 
 pub use control::{Cut, RelayControl, RelayStats, WayStats};
 pub use emulator::{Congestion, Emulator, EmulatorConfig, EmulatorError, End};

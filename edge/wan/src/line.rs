@@ -4,7 +4,6 @@
 use crate::belt::Belt;
 use crate::steer::WayTally;
 use crate::tun::Tun;
-use crate::weather;
 use helio_netmodel::{Dice, Direction, DropReason, Profile, Tally, Verdict};
 use helio_units::{Bytes, Items, Moment};
 use rustix::io::Errno;
@@ -104,7 +103,7 @@ impl Line {
     /// Goes on like this; what is under way arrives as the new profile says or as it was promised, whichever is
     /// earlier.
     pub(crate) fn set_profile(&mut self, profile: Profile, now: Moment) {
-        self.direction = weather::changed(profile, now, &mut self.dice, self.belt.promises());
+        self.direction = Direction::changed(profile, now, &mut self.dice, self.belt.promises());
         self.set_down(self.down);
     }
 

@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 use helio_netmodel::{Ppm, Profile, WayWeather, Weather, WeatherRow};
-use helio_units::{Bytes, Rate};
+use helio_units::Bytes;
 use std::sync::Arc;
 
 /// Where more is lost, nothing gets through.
@@ -31,15 +31,15 @@ impl Course {
         (&rows[next - 1], ends.map(|at| begun + at))
     }
 
-    /// Both ways as a row has them; none of one where nothing passes.
+    /// Both ways as a row has them, and whether anything passes there.
     #[must_use]
-    pub fn profiles(&self, row: &WeatherRow) -> [Option<Profile>; 2] {
+    pub fn profiles(&self, row: &WeatherRow) -> [(Profile, bool); 2] {
         [row.there, row.back].map(|WayWeather { jitter, loss, rate }| {
-            let passes = loss <= MOST_LOSS && rate != Some(Rate(0));
+            let passes = loss <= MOST_LOSS;
             let plain = Profile { delay: row.round_trip / 2, ..Profile::ideal() };
             let line = rate.map_or(plain, |rate| Profile::wan(row.round_trip, rate));
             let queue = self.queue.unwrap_or(line.queue);
-            passes.then_some(Profile { jitter, loss, queue, ..line })
+            (Profile { jitter, loss, queue, ..line }, passes)
         })
     }
 }
@@ -86,7 +86,7 @@ mod tests {
     fn where_more_than_half_is_lost_nothing_passes_that_way() {
         let course = course(false);
         let (row, _) = course.at(Duration::from_secs(4));
-        let [there, back] = course.profiles(row);
-        assert_eq!((there, back.map(|way| way.delay.as_micros())), (None, Some(6500)));
+        let told = course.profiles(row).map(|(way, passes)| (way.delay.as_micros(), passes));
+        assert_eq!(told, [(6500, false), (6500, true)]);
     }
 }

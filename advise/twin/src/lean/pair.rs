@@ -275,18 +275,17 @@ impl Pair {
             let (row, ends) = course.at(begin.since(Moment::ZERO) + self.now.since(now));
             let begun = begin.since(Moment::ZERO);
             self.turn = ends.map_or(Moment::NEVER, |at| now + at.saturating_sub(begun));
-            for (line, profile) in lines.iter_mut().zip(course.profiles(row)) {
+            for (line, (profile, passes)) in lines.iter_mut().zip(course.profiles(row)) {
                 let mut outages = core::mem::take(&mut line.outages);
-                match profile {
-                    Some(profile) => *line = profile,
-                    None => outages.push(Outage { from: self.now, to: self.turn }),
+                if !passes {
+                    outages.push(Outage { from: self.now, to: self.turn });
                 }
-                line.outages = outages;
+                *line = Profile { outages, ..profile };
             }
         }
         let [there, back] = lines;
-        self.ways[0].set_profile(&there, back.delay);
-        self.ways[1].set_profile(&back, there.delay);
+        self.ways[0].set_profile(&there, back.delay, self.now);
+        self.ways[1].set_profile(&back, there.delay, self.now);
     }
 
     /// Runs a part of a workload.

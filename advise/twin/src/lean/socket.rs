@@ -120,14 +120,34 @@ impl Way {
             dice,
             carried: Bytes::ZERO,
         };
-        way.set_profile(there, back.delay);
+        way.set_profile(there, back.delay, Moment::ZERO);
         way
     }
 
-    /// Gives the line another profile. Loss is rolled here, by segments, and not by the line.
-    pub(super) fn set_profile(&mut self, profile: &Profile, echo: Duration) {
+    /// Gives the line another profile. Loss is rolled here, by segments, and not by the line. What is under way arrives as
+    /// the new line says or as was promised, whichever is earlier, as in the relay and the emulator.
+    pub(super) fn set_profile(&mut self, profile: &Profile, echo: Duration, now: Moment) {
         (self.loss, self.echo) = (profile.loss, echo);
-        self.direction.set_profile(Profile { loss: Ppm::NONE, ..profile.clone() });
+        let line = Profile { loss: Ppm::NONE, ..profile.clone() };
+        let was = self.direction.profile();
+        if (was.delay, was.jitter, was.rate, was.queue)
+            == (line.delay, line.jitter, line.rate, line.queue)
+        {
+            self.direction.set_profile(line);
+            return;
+        }
+        let transport = self.transport;
+        let promised = self.flight.iter_mut().map(|flying| {
+            let bytes = flying.bytes + headers(transport, flying.bytes);
+            (&mut flying.at, Bytes(bytes))
+        });
+        self.direction = Direction::changed(line, now, &mut self.dice, promised);
+        self.last_arrival = self.flight.back().map_or(self.last_arrival, |last| last.at);
+        // Who waits for room sees the line as it is now; TCP that met silence tries again when its own time has come.
+        if self.resume > self.last_sent && (self.tries == 0 || transport == Transport::Relay) {
+            let soon = now.max(self.last_sent + Duration::from_nanos(1));
+            self.resume = self.resume.min(soon);
+        }
     }
 
     /// A new connection: nothing of the one before arrives any more.
@@ -264,15 +284,15 @@ impl Way {
         }
         let Some(chunk) = self.chunk(now) else { return false };
         let segments = chunk.div_ceil(SEGMENT);
-        let headers = if self.transport == Transport::Relay { 0 } else { segments * HEADERS };
-        let at = match self.direction.offer(now, Bytes(chunk + headers), &mut self.dice) {
+        let size = Bytes(chunk + headers(self.transport, chunk));
+        let at = match self.direction.offer(now, size, &mut self.dice) {
             Verdict::Deliver { at } => at,
             Verdict::Drop(DropReason::Down) => {
                 self.resume = self.after_silence(now);
                 return false;
             }
             Verdict::Drop(_) => {
-                self.resume = self.direction.room_at(now, Bytes(chunk + headers));
+                self.resume = self.direction.room_at(now, size);
                 return false;
             }
         };
@@ -334,6 +354,11 @@ impl Way {
     }
 }
 
+/// What TCP adds to a chunk; a relay's line carries bytes alone.
+fn headers(transport: Transport, chunk: u64) -> u64 {
+    if transport == Transport::Relay { 0 } else { chunk.div_ceil(SEGMENT) * HEADERS }
+}
+
 fn per_second(window: u64, round_trip: Duration) -> Option<Rate> {
     let nanos = round_trip.as_nanos();
     (nanos > 0).then(|| Rate((u128::from(window) * 1_000_000_000 / nanos) as u64))
@@ -390,6 +415,32 @@ mod tests {
         let took = carry(&mut way(Some(rate), Transport::Relay), 100, 100_000);
         let ideal = Duration::from_secs(10) + Duration::from_millis(10);
         assert!(took.abs_diff(ideal) < Duration::from_millis(1), "{took:?}");
+    }
+
+    #[test]
+    fn what_a_slow_moment_promised_does_not_outlast_it() {
+        for transport in [Transport::Relay, Transport::Tcp { window: Bytes::mib(4) }] {
+            let mut way = way(Some(Rate(1000)), transport);
+            for _ in 0..400 {
+                way.send(Message::Ack(Ack::default()), 4096);
+            }
+            way.pump(Moment::ZERO);
+            let second = Moment::ZERO + Duration::from_secs(1);
+            assert!(way.next_arrival() > second, "1000 bytes a second");
+            let fast = Profile { rate: Some(Rate::mbit(100)), ..way.direction.profile().clone() };
+            way.set_profile(&fast, fast.delay, second);
+            let (mut now, mut arrived) = (second, 0);
+            while arrived < 400 {
+                way.pump(now);
+                now = way.next_arrival().min(way.next_pump()).max(now);
+                assert_ne!(now, Moment::NEVER, "{transport:?}: {arrived} arrived");
+                while way.next_arrival() <= now {
+                    arrived += u32::from(way.arrive(false).is_some_and(|(m, _)| m.is_some()));
+                }
+            }
+            let took = now.since(second);
+            assert!(took < Duration::from_secs(1), "{transport:?}: {took:?} for 1.6 MB");
+        }
     }
 
     #[test]

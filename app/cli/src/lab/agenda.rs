@@ -15,7 +15,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Nothing begins again sooner.
-pub(super) const LEAST_PERIOD: Duration = Duration::from_millis(100);
+pub(super) const LEAST_PERIOD: Duration = Weather::LEAST_PERIOD;
 /// The most bytes of a file with weather: a week of seconds, generously.
 const MOST_WEATHER: usize = 128 << 20;
 

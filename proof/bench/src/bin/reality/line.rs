@@ -11,7 +11,7 @@ use helio_testkit::free_port;
 use helio_units::Bytes;
 use helio_wan::{Relay, RelayConfig};
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 /// From one message to the next, and how many.
@@ -34,9 +34,10 @@ pub(crate) fn measured(link: &Link) -> Result<Link> {
         back: model.back,
         seed: 1,
     })?;
-    let near = relay.local_addr();
+    let near = TcpStream::connect(relay.local_addr())?;
+    let (far, _) = far.accept()?;
     let mut times = std::thread::scope(|scope| {
-        let echo = scope.spawn(|| echo(&far));
+        let echo = scope.spawn(|| echo(far));
         let times = ask(near);
         echo.join().expect("an echo does not panic")?;
         times
@@ -48,8 +49,7 @@ pub(crate) fn measured(link: &Link) -> Result<Link> {
 }
 
 /// Messages that say when they left, each at its moment, whatever became of those before.
-fn ask(near: SocketAddr) -> Result<Vec<Duration>> {
-    let mut stream = TcpStream::connect(near)?;
+fn ask(mut stream: TcpStream) -> Result<Vec<Duration>> {
     stream.set_nodelay(true)?;
     let mut hears = stream.try_clone()?;
     let begun = Instant::now();
@@ -76,8 +76,7 @@ fn ask(near: SocketAddr) -> Result<Vec<Duration>> {
     })
 }
 
-fn echo(far: &TcpListener) -> Result<()> {
-    let (mut stream, _) = far.accept()?;
+fn echo(mut stream: TcpStream) -> Result<()> {
     stream.set_nodelay(true)?;
     let mut message = [0; SHORT];
     loop {
