@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The daemon is killed under its users, then restarted by its operator; sourced by prove.sh.
+# The daemon is killed under its users, then restarted, stopped and started by its operator; sourced by prove.sh.
 
 kill_daemon() {
   local before waited base
