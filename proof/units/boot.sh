@@ -2,10 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 # First process of the guest of `cargo xtask uml units`. Over this machine's files, which stay as they are, it lays a
 # disk that takes what is written; what is on it survives a reboot. Then it goes on as systemd.
-# The kernel's command line gives SCRATCH, the disk, and GUEST, the folder with what was fetched for guests.
+# The kernel's command line gives SCRATCH, the disk with an ext4 on it, and GUEST, the folder with what was fetched for
+# guests.
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 here=$(dirname "$0")
 version=$(uname -r)
+
+# Ends the guest.
+give_up() {
+  echo "FAIL: $1"
+  poweroff -f
+  exit 1
+}
 
 mount -t proc proc /proc
 mount -t sysfs sys /sys
@@ -14,16 +22,19 @@ modules=/usr/lib/uml/modules/$version
 insmod "$modules/kernel/fs/overlayfs/overlay.ko"
 
 mkdir /run/disk /run/root
-# The first boot finds an empty disk.
-mount -t ext4 "$SCRATCH" /run/disk 2> /dev/null ||
-  { mke2fs -q -t ext4 -F "$SCRATCH" && mount -t ext4 "$SCRATCH" /run/disk; }
+# A damaged one is not made anew: the proof would begin again, and never end.
+mount -t ext4 "$SCRATCH" /run/disk || give_up "the disk is mounted"
 mkdir -p /run/disk/upper /run/disk/work
-mount -t overlay root -o lowerdir=/,upperdir=/run/disk/upper,workdir=/run/disk/work /run/root || exit 1
-cd /run/root || exit 1
+mount -t overlay root -o lowerdir=/,upperdir=/run/disk/upper,workdir=/run/disk/work /run/root ||
+  give_up "the disk is laid over this machine's files"
+cd /run/root || give_up "the files can be entered"
 
 if [ ! -e etc/systemd/system/prove.service ]; then
   # udev as it is packaged, where this machine does without.
-  [ -e usr/bin/udevadm ] || for place in bin lib usr etc; do cp -a "$GUEST/udev/$place/." "$place/"; done
+  [ -e usr/bin/udevadm ] || [ -e bin/udevadm ] || for place in bin lib usr etc; do
+    # Releases of Debian differ in which of them there are.
+    [ ! -d "$GUEST/udev/$place" ] || cp -a "$GUEST/udev/$place/." "$place/"
+  done
   # It is a machine of its own, and it is called as its node is.
   rm -rf .dockerenv etc/postgresql/*
   echo paris > etc/hostname

@@ -76,14 +76,20 @@ look_at_last_stop() {
     check "$volume: application, mount, device, daemon were stopped in this order" stopped_in_order "$volume"
   done
   check "the daemon said goodbye to the other node, which was stopped last" stopped_before helio.service lyon.service
-  check "nothing had to be killed or given up" not said_last_boot 'timed out|Killing process|Failed with result|Failed unmounting|target is busy'
-  check "no device had an error" not said_last_boot 'I/O error|EXT4-fs error|Aborting journal'
-  check "the daemon was not left waiting for users" not said_last_boot 'waiting for devices in use|waits for the next daemon'
+  check "nothing had to be killed or given up" silent_at_last_stop 'timed out|Killing process|Failed with result|Failed unmounting|target is busy'
+  check "no device had an error" silent_at_last_stop 'I/O error|EXT4-fs error|Aborting journal'
+  check "the daemon was not left waiting for users" silent_at_last_stop 'waiting for devices in use|waits for the next daemon'
 }
 
-said_last_boot() {
-  # From where the stop began: before it the daemon may have been killed.
-  sed '1,/Stopping prove.service\|Stopped prove.service/d' $memory/journal-1 | grep -E "$1"
+# What stop_machine writes into the journal.
+stop_begins="the proof asks for the reboot"
+
+# Looks from where the stop began: before it the daemon was killed.
+silent_at_last_stop() {
+  local said
+  said=$(sed -n "/$stop_begins/,\$p" $memory/journal-1)
+  [ -n "$said" ] || { echo "the journal of the last boot does not say \"$stop_begins\""; return 1; }
+  ! grep -E "$1" <<< "$said"
 }
 
 stopped_in_order() {
@@ -103,7 +109,13 @@ stop_machine() {
   write_database
   # The applications go on meanwhile: what they were told by now is the least that is to be found.
   for volume in waits fails; do cp "$memory/$volume" "$memory/$volume.stopped"; done
+  systemd-cat -t prove echo "$stop_begins"
+  check "the journal has where the stop begins" eventually 30 journal_has "$stop_begins"
   systemctl --no-block --job-mode=replace-irreversibly start reboot.target
+}
+
+journal_has() {
+  journalctl -q -b 0 -t prove -o cat --no-pager | grep -F "$1"
 }
 
 write_database() {

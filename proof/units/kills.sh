@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The daemon is killed under its users, then restarted by its operator; sourced by prove.sh.
+# The daemon is killed under its users, then restarted, stopped and started by its operator; sourced by prove.sh.
 
 kill_daemon() {
   local before waited base
@@ -56,19 +56,24 @@ another_device() {
   [ -b "$now" ] && [ "$now" != "$(findmnt -no SOURCE "$(where "$1")")" ]
 }
 
-# What an operator does to a daemon that works. Who uses a device through FUSE is stopped for it.
+# What an operator does to a daemon that works, by the words for systemctl behind the name of it. Who uses a device
+# through FUSE is stopped for it, and started after the daemon: the unit of the device stays, and does not start it.
 restart_daemon() {
-  local waited
+  local how=$1 word waited
+  shift
   waited=$(property writer@waits.service MainPID)
-  check "restarted: fails: application and mount are stopped" systemctl stop "$(mount_of fails)"
-  check "restarted: the daemon" systemctl restart helio.service
-  check "restarted: waits: it goes on" eventually 60 goes_on waits
-  check "restarted: waits: the application only waited" is "its process" "$(property writer@waits.service MainPID)" "$waited"
-  check "restarted: fails: the application is started, and its mount with it" systemctl start writer@fails.service
-  check "restarted: fails: it goes on" eventually 60 goes_on fails
-  check "restarted: nothing had an error" not errors_since_restart
-  [ -z "$version" ] || check "restarted: base: the database answers" write_database
-  check "restarted: no unit has failed" nothing_failed
+  check "$how: fails: application and mount are stopped" systemctl stop "$(mount_of fails)"
+  for word in "$@"; do
+    check "$how: the daemon: systemctl $word" systemctl "$word" helio.service
+    check "$how: fails: the unit of its device stays" state "$(attach_of fails)" active
+  done
+  check "$how: waits: it goes on" eventually 60 goes_on waits
+  check "$how: waits: the application only waited" is "its process" "$(property writer@waits.service MainPID)" "$waited"
+  check "$how: fails: the application is started, and its mount with it" systemctl start writer@fails.service
+  check "$how: fails: it goes on" eventually 60 goes_on fails
+  check "$how: nothing had an error" not errors_since_restart
+  [ -z "$version" ] || check "$how: base: the database answers" write_database
+  check "$how: no unit has failed" nothing_failed
 }
 
 # What the kernel and systemd said since the last time that somebody asked systemd to stop the daemon.

@@ -34,7 +34,8 @@ case $boot in
     look_at_last_stop
     look_at_start
     kill_daemon
-    restart_daemon
+    restart_daemon restarted restart
+    restart_daemon stopped stop start
     stop_machine
     ;;
   *)

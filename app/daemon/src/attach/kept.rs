@@ -9,7 +9,7 @@ use super::record::Record;
 use super::{Attaches, Name, blocking};
 use crate::shard::Ask;
 use helio_api::{ApiError, Via};
-use helio_attach::{AttachError, nbd, node, ublk, users};
+use helio_attach::{AttachError, User, nbd, node, ublk, users};
 use std::path::{Path, PathBuf};
 
 /// A device of one kind or the other.
@@ -76,19 +76,13 @@ impl Kept {
 
     /// As [`super::front::Front::give_free`] says.
     pub(super) fn give_free(self) -> Result<(), (Self, String)> {
-        match self.users() {
+        match told(&self.clone_for_show().in_the_way()) {
             Some(why) => Err((self, why)),
             None => {
                 self.abandon();
                 Ok(())
             }
         }
-    }
-
-    pub(super) fn users(&self) -> Option<String> {
-        let users: Vec<String> =
-            self.clone_for_show().in_the_way().iter().map(ToString::to_string).collect();
-        if users.is_empty() { None } else { Some(users.join(", ")) }
     }
 
     pub(super) fn abandon(&self) {
@@ -144,8 +138,10 @@ impl Attaches {
         let name = record.name();
         for node in self.left(record, self.mark(record, 0)).await.map_err(super::refused)? {
             let kept = Kept { node, link: self.places.link(&name) };
-            let used = kept.clone();
-            if let Some(why) = blocking(move || used.users()).await.filter(|_| !force) {
+            // Nobody serves it: who looks at it now, as udev does, waits as well, and to wait for him never helps.
+            let shown = kept.clone_for_show();
+            let why = if force { None } else { blocking(move || told(&shown.users())).await };
+            if let Some(why) = why {
                 let text = format!("{} is in use, and waits: {why}", record.title());
                 let remedy = "unmount it once the volume is served again, or use --force: who uses it has errors then";
                 return Err(ApiError { retry: true, ..ApiError::new("in-use", text, remedy) });
@@ -159,6 +155,12 @@ impl Attaches {
     pub(super) async fn forsake(&self, record: &Record, node: Node, why: &str) {
         forsake(&self.places, &record.name(), node, why).await;
     }
+}
+
+/// Who they are, if there is anybody.
+fn told(users: &[User]) -> Option<String> {
+    let users: Vec<String> = users.iter().map(ToString::to_string).collect();
+    if users.is_empty() { None } else { Some(users.join(", ")) }
 }
 
 /// Takes a device of an earlier daemon away, and says who uses it.
