@@ -8,8 +8,10 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What the processes of udev are called that look at devices, by its version.
-const UDEV: [&str; 3] = ["(udev-worker)", "systemd-udevd", "udevd"];
+/// Programs that open devices for a moment, to see what is on them or whether they are free: udev's, by its version; and
+/// those that look through all loop devices, as `mount` does that makes one. What a `mount` leaves is a mount, and told as such.
+const LOOKERS: [&str; 7] =
+    ["(udev-worker)", "systemd-udevd", "udevd", "blkid", "losetup", "lsblk", "mount"];
 
 /// Somebody who uses it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,10 +32,10 @@ pub enum User {
 }
 
 impl User {
-    /// Whether it is udev, which opens every device that changed for a moment, to see what is on it.
+    /// Whether it only looks: udev, say, opens every device that changed for a moment, to see what is on it.
     #[must_use]
     pub fn only_looks(&self) -> bool {
-        matches!(self, Self::Process { name, .. } if UDEV.contains(&name.as_str()))
+        matches!(self, Self::Process { name, .. } if LOOKERS.contains(&name.as_str()))
     }
 }
 

@@ -11,7 +11,7 @@ use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long udev may look at a device that is to go; measured in tenths of a second.
+/// How long udev and its like may look at a device that is to go; measured in tenths of a second.
 const LOOKED_AT: Duration = Duration::from_secs(10);
 
 /// Where things are.
@@ -65,7 +65,7 @@ impl Shown {
         users(&paths, self.numbers.as_deref())
     }
 
-    /// Who is in the way of taking it away: udev is not, which looks at whatever was unmounted and is gone soon.
+    /// Who is in the way of taking it away: not udev, which looks at whatever was unmounted and is gone soon, and its like.
     pub(super) fn in_the_way(&self) -> Vec<User> {
         let nobody = || match self.users() {
             users if users.is_empty() => Ok(()),
