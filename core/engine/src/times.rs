@@ -24,7 +24,7 @@ struct Times {
     most: Duration,
 }
 
-/// What of [`Times`] is told.
+/// What is told of times that were counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimesStatus {
     /// How many there are.
