@@ -5,9 +5,9 @@
 //! whatever is due or there at once: in a burst the application must not be what is measured.
 
 use crate::handshake;
-use crate::wire::{Gather, Wire};
+use crate::wire::{Gather, Wire, answered};
 use anyhow::{Context, Result, bail};
-use helio_nbd::codec::{Cookie, RequestHeader, SimpleReply, command, magic};
+use helio_nbd::codec::{Cookie, RequestHeader, SimpleReply, command};
 use helio_twin::Spread;
 use helio_workload::{Kind, Request, Workload};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -163,15 +163,7 @@ impl Replay<'_> {
         let mut at = 0;
         while let Some(reply) = self.heard[at..self.filled].first_chunk::<{ SimpleReply::LENGTH }>()
         {
-            let (word, rest) = reply.split_first_chunk::<4>().context("a reply cut short")?;
-            if u32::from_be_bytes(*word) != magic::SIMPLE_REPLY {
-                bail!("the server sent something else than a simple reply");
-            }
-            let reply = SimpleReply::decode_after_magic(rest.try_into()?);
-            if reply.error != 0 {
-                bail!("the server answered with error {}", reply.error);
-            }
-            let slot = reply.cookie.0 as usize;
+            let slot = answered(reply)?;
             let (asked, request) = self.asked[slot];
             let data = if request.kind == Kind::Read { request.extent.length as usize } else { 0 };
             let whole = SimpleReply::LENGTH + data;

@@ -2,6 +2,8 @@
 //! A stream socket that is tried and not waited for. It remembers what the last try told, so that a try that must
 //! fail is left out.
 
+use anyhow::{Context, Result, bail};
+use helio_nbd::codec::{SimpleReply, magic};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg};
 use std::collections::VecDeque;
@@ -83,6 +85,22 @@ impl Wire {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// The slot that a simple reply without an error answers: its request's cookie.
+///
+/// # Errors
+/// It is something else, or tells an error.
+pub fn answered(reply: &[u8; SimpleReply::LENGTH]) -> Result<usize> {
+    let (word, rest) = reply.split_first_chunk::<4>().context("a reply cut short")?;
+    if u32::from_be_bytes(*word) != magic::SIMPLE_REPLY {
+        bail!("the server sent something else than a simple reply");
+    }
+    let reply = SimpleReply::decode_after_magic(rest.try_into()?);
+    if reply.error != 0 {
+        bail!("the server answered with error {}", reply.error);
+    }
+    Ok(reply.cookie.0 as usize)
 }
 
 /// Bytes on their way to a socket.

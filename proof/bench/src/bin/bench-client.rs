@@ -7,8 +7,8 @@ use helio_bench::closed::{Closed, Shape, Step, payload};
 use helio_bench::disk::{self, Completion, Disk};
 use helio_bench::handshake;
 use helio_bench::slots::Slots;
-use helio_bench::wire::{Gather, Wire};
-use helio_nbd::codec::{Cookie, RequestHeader, SimpleReply, command, magic};
+use helio_bench::wire::{Gather, Wire, answered};
+use helio_nbd::codec::{Cookie, RequestHeader, SimpleReply, command};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
@@ -181,15 +181,7 @@ impl Client {
     }
 
     fn answered(&mut self, reply: &[u8; SimpleReply::LENGTH], now: Instant) -> Result<()> {
-        let Some((word, rest)) = reply.split_first_chunk::<4>() else { bail!("a reply cut short") };
-        if u32::from_be_bytes(*word) != magic::SIMPLE_REPLY {
-            bail!("the server sent something else than a simple reply");
-        }
-        let reply = SimpleReply::decode_after_magic(rest.try_into()?);
-        if reply.error != 0 {
-            bail!("the server answered with error {}", reply.error);
-        }
-        let slot = reply.cookie.0 as usize;
+        let slot = answered(reply)?;
         let step = self.closed.ended(slot, now);
         self.step(slot, step);
         Ok(())
