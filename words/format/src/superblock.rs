@@ -35,7 +35,8 @@
 //! | 3196..3204 | repaired: bit n where those of volume n were copied to the peer; zero behind the last volume |
 //! | 3204..3212 | began: when this node began its generation, in ms since 1970; 0 unknown, or it did not |
 //! | 3212..3220 | tenure: changes whenever this node takes the role of primary from being secondary; 0 it never did |
-//! | 3220..4096 | zero |
+//! | 3220..3228 | suspect: bit n where a flush of volume n failed and its blocks were not written again since; zero behind the last volume |
+//! | 3228..4096 | zero |
 //!
 //! A body is valid if and only if every zero, every enumerated byte and every bound in the table holds. Sizes,
 //! granularity and hot slots say where everything else in the file lies; they never change in one file.
@@ -143,6 +144,10 @@ pub struct Superblock {
     /// Names this node's time as primary: another number whenever others may have written since it was primary last.
     /// Devices that outlive the daemon carry it. 0 before the first.
     pub tenure: u64,
+    /// Bit n where this node's copy of volume n is suspect: a flush or FUA failed, so a block may read as it was written
+    /// last and not be durable, and no later flush makes it so. The bit ends when the blocks were written again and
+    /// flushed.
+    pub suspect: u64,
 }
 
 impl Superblock {
@@ -176,6 +181,7 @@ impl Superblock {
             repaired: 0,
             began: 0,
             tenure: 0,
+            suspect: 0,
         }
     }
 
@@ -244,6 +250,7 @@ impl Superblock {
         w.u64(self.repaired);
         w.u64(self.began);
         w.u64(self.tenure);
+        w.u64(self.suspect);
         let mut body = [0; BODY_BYTES];
         body[..out.len() - HEADER_BYTES].copy_from_slice(&out[HEADER_BYTES..]);
         body
@@ -305,7 +312,7 @@ impl Superblock {
         let (hold, peer_invalid) = (r.u32()?, r.generation()?);
         let seeding = r.u64()?;
         let (differed, repaired) = compared(&mut r, count)?;
-        let (began, tenure) = (r.u64()?, r.u64()?);
+        let (began, tenure, suspect) = (r.u64()?, r.u64()?, volume_bits(&mut r, count)?);
         zeros_to(&mut r, PAGE_BYTES)?;
         Ok(Self {
             role,
@@ -334,6 +341,7 @@ impl Superblock {
             repaired,
             began,
             tenure,
+            suspect,
         })
     }
 }
@@ -351,9 +359,14 @@ fn safe_copy(r: &mut Reader<'_>) -> Result<SafeCopy, Short> {
 fn compared(r: &mut Reader<'_>, count: usize) -> Result<(Vec<u64>, u64), Short> {
     let differed = (0..count).map(|_| r.u64()).collect::<Result<Vec<_>, _>>()?;
     zeros_to(r, REPAIRED_AT)?;
-    let repaired = r.u64()?;
-    let beyond = repaired.checked_shr(count as u32).unwrap_or_default();
-    if beyond == 0 { Ok((differed, repaired)) } else { Err(Short) }
+    Ok((differed, volume_bits(r, count)?))
+}
+
+/// A bit per volume, and none beyond the last one.
+fn volume_bits(r: &mut Reader<'_>, count: usize) -> Result<u64, Short> {
+    let bits = r.u64()?;
+    let beyond = bits.checked_shr(count as u32).unwrap_or_default();
+    if beyond == 0 { Ok(bits) } else { Err(Short) }
 }
 
 /// Everything from the reader's place to byte `at` of the page must be zero.

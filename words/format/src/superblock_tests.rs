@@ -33,6 +33,7 @@ fn sample() -> Superblock {
         repaired: 2,
         began: 0x0908_0706,
         tenure: 0x0D0C_0B0A,
+        suspect: 2,
     }
 }
 
@@ -73,7 +74,9 @@ fn the_fields_stand_where_the_table_says() {
     assert!(page[2696..3196].iter().all(|byte| *byte == 0));
     assert_eq!((page[3196], &page[3204..3208]), (2, &[6, 7, 8, 9][..]));
     assert_eq!((&page[3208..3212], &page[3212..3216]), (&[0; 4][..], &[10, 11, 12, 13][..]));
-    assert!(page[3216..].iter().all(|byte| *byte == 0));
+    assert!(page[3216..3220].iter().all(|byte| *byte == 0));
+    assert_eq!(page[3220], 2);
+    assert!(page[3221..].iter().all(|byte| *byte == 0));
 }
 
 /// Those bytes that mean nothing and those that only take some values.
@@ -82,9 +85,9 @@ fn a_byte_that_cannot_be_is_damage_even_with_the_right_checksum() {
     let body = sample().encode();
     let zeros = [
         200, 464, 470, 529, 540, 595, 599, 602, 607, 624, 1119, 1136, 1631, 1664, 2655, 2700, 3195,
-        3220, 4095,
+        3228, 4095,
     ];
-    let picky = [32, 33, 34, 35, 36, 37, 38, 39, 56, 62, 80, 465, 601, 615, 3196];
+    let picky = [32, 33, 34, 35, 36, 37, 38, 39, 56, 62, 80, 465, 601, 615, 3196, 3220];
     for at in zeros.into_iter().chain(picky) {
         let mut damaged = body;
         damaged[at - HEADER_BYTES] = 0xF7;
