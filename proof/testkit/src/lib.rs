@@ -29,6 +29,7 @@ mod port;
 mod process;
 mod program;
 mod scratch;
+mod store;
 mod wait;
 mod wan;
 
@@ -40,5 +41,8 @@ pub use port::free_port;
 pub use process::Group;
 pub use program::{PYTHON, Told, have, helio, helio_binary, lacking, run, run_within, say_skipped};
 pub use scratch::TempDir;
+pub use store::{
+    Counts, Failing, FaultyStore, Fua, Loss, Shows, StorePlan, faulty_stores_possible,
+};
 pub use wait::eventually;
 pub use wan::{Side, Wan, in_namespace};

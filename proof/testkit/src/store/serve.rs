@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The thread that serves a faulty store: FUSE messages in, answers out, in the order they came except for what waits.
+
+use super::State;
+use super::fault::Fua;
+use helio_attach::{
+    Arrival, Channel, Fault, HEAD_BYTES, MESSAGE_BYTES, Session, Shape, Step, Work,
+};
+use helio_driver::Buffer;
+use helio_units::{Bytes, Extent};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::SeekFrom;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// FUSE's numbers of requests that a [`Session`] does not answer as a file that grows needs it.
+const SETATTR: u32 = 4;
+const GETATTR: u32 = 3;
+const OPEN: u32 = 14;
+const WRITE: u32 = 16;
+const FALLOCATE: u32 = 43;
+const LSEEK: u32 = 46;
+/// The bytes before a request's own fields.
+const HEADER: usize = 40;
+/// SETATTR's flag for a new size, and where that lies.
+const NEW_SIZE: u32 = 1 << 3;
+const NEW_SIZE_AT: usize = HEADER + 16;
+/// Room behind the end for discards alone: a daemon asks there whether the file system makes holes.
+const BEHIND: u64 = 1 << 20;
+/// How often it looks whether something that waits is due, in nanoseconds.
+const LOOK: i64 = 2_000_000;
+/// The longest that a flush is held. A killed daemon ends only after its last operation did.
+const LONGEST_HOLD: Duration = Duration::from_secs(20);
+
+pub(super) struct Served {
+    channel: Channel,
+    state: Arc<Mutex<State>>,
+    block: u32,
+    grows: bool,
+    waiting: Vec<Request>,
+}
+
+/// A request under way.
+struct Request {
+    unique: u64,
+    work: Work,
+    body: Buffer,
+    came: Instant,
+}
+
+impl Served {
+    pub(super) fn new(channel: Channel, state: Arc<Mutex<State>>, block: u32, grows: bool) -> Self {
+        Self { channel, state, block, grows, waiting: Vec::new() }
+    }
+
+    pub(super) fn run(mut self) -> io::Result<()> {
+        let mut spare: Vec<Buffer> = Vec::new();
+        loop {
+            let look = Timespec { tv_sec: 0, tv_nsec: LOOK };
+            let mut set = [PollFd::from_borrowed_fd(self.channel.socket().as_fd(), PollFlags::IN)];
+            poll(&mut set, (!self.waiting.is_empty()).then_some(&look))?;
+            let mut head = [0; HEAD_BYTES];
+            let mut body = spare.pop().unwrap_or_else(|| Buffer::zeroed(MESSAGE_BYTES));
+            match self.channel.receive(&mut head, &mut body, &mut [])? {
+                Arrival::Message(length) => self.take(&head, length, body)?,
+                Arrival::Over => return Ok(()),
+                Arrival::Nothing => spare.push(body),
+            }
+            self.serve_due(&mut spare)?;
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Serves what need not wait any longer.
+    fn serve_due(&mut self, spare: &mut Vec<Buffer>) -> io::Result<()> {
+        let mut at = 0;
+        while at < self.waiting.len() {
+            if self.is_due(&self.waiting[at]) {
+                let mut request = self.waiting.remove(at);
+                self.serve(&mut request)?;
+                spare.push(request.body);
+            } else {
+                at += 1;
+            }
+        }
+        let flushes = self.waiting.iter().filter(|request| request.work == Work::Flush).count();
+        self.state().control.counts.waiting = flushes;
+        Ok(())
+    }
+
+    fn is_due(&self, request: &Request) -> bool {
+        let (state, waited) = (self.state(), request.came.elapsed());
+        let control = &state.control;
+        match request.work {
+            Work::Read { .. } => true,
+            Work::Write { .. } | Work::Zero { .. } => waited >= control.write_delay,
+            Work::Flush if waited >= LONGEST_HOLD => true,
+            Work::Flush => !control.holds && waited >= control.flush_delay,
+        }
+    }
+
+    /// Answers a message, or puts its work into the queue.
+    fn take(&mut self, head: &[u8], length: usize, body: Buffer) -> io::Result<()> {
+        let opcode = word(head, 4);
+        let unique = long(head, 8);
+        match opcode {
+            OPEN => self.state().cache.show_lost()?,
+            SETATTR if self.grows && word(head, HEADER) & NEW_SIZE != 0 => {
+                self.state().cache.set_size(long(head, NEW_SIZE_AT))?;
+                return self.answer_with_attributes(head);
+            }
+            WRITE | FALLOCATE if self.grows => {
+                // WRITE names a length of 32 bits.
+                let span = long(head, HEADER + 16);
+                let span = if opcode == WRITE { span & 0xffff_ffff } else { span };
+                let end = long(head, HEADER + 8) + span;
+                let mode = if opcode == FALLOCATE { word(head, HEADER + 24) } else { 0 };
+                let mut state = self.state();
+                if mode == 0 && end > state.cache.size() {
+                    state.cache.set_size(end)?;
+                }
+                drop(state);
+                if opcode == FALLOCATE && mode == 0 {
+                    return self.done(&Session::done(unique, &Work::Flush), &[]);
+                }
+            }
+            LSEEK => return self.seek(unique, head),
+            _ => {}
+        }
+        let room = if opcode == FALLOCATE { BEHIND } else { 0 };
+        match self.session(room).consume(&head[..length.min(HEAD_BYTES)], length) {
+            Step::Answer(answer) => self.done(&answer, &[]),
+            Step::Silent => Ok(()),
+            Step::Work { unique, work } => {
+                self.waiting.push(Request { unique, work, body, came: Instant::now() });
+                Ok(())
+            }
+        }
+    }
+
+    fn session(&self, room: u64) -> Session {
+        let size = Bytes(self.state().cache.size() + room);
+        // What grows is no member, and is written in any lengths.
+        Session::new(Shape { size, block: self.block, read_only: false, trims: true })
+    }
+
+    fn answer_with_attributes(&self, head: &[u8]) -> io::Result<()> {
+        let mut ask = head.to_vec();
+        ask[4..8].copy_from_slice(&GETATTR.to_ne_bytes());
+        match self.session(0).consume(&ask, ask.len()) {
+            Step::Answer(answer) => self.done(&answer, &[]),
+            Step::Silent | Step::Work { .. } => Ok(()),
+        }
+    }
+
+    /// Where data or a hole begins.
+    fn seek(&self, unique: u64, head: &[u8]) -> io::Result<()> {
+        let offset = long(head, HEADER + 8);
+        let to = match word(head, HEADER + 16) {
+            3 => SeekFrom::Data(offset),
+            4 => SeekFrom::Hole(offset),
+            _ => return self.done(&Session::failed(unique, Fault::Invalid), &[]),
+        };
+        let (error, found) = match self.state().cache.seek(to) {
+            Ok(found) => (0, Some(found)),
+            Err(errno) => (-errno.raw_os_error(), None),
+        };
+        let found = found.map(u64::to_ne_bytes);
+        let found = found.as_ref().map_or(&[][..], |found| &found[..]);
+        let mut answer = (16 + found.len() as u32).to_ne_bytes().to_vec();
+        answer.extend_from_slice(&error.to_ne_bytes());
+        answer.extend_from_slice(&unique.to_ne_bytes());
+        self.done(&answer, found)
+    }
+
+    fn done(&self, head: &[u8], payload: &[u8]) -> io::Result<()> {
+        match self.channel.answer(head, payload) {
+            // The file was unmounted by force.
+            Err(helio_driver::Errno::NODEV) => Ok(()),
+            other => Ok(other?),
+        }
+    }
+
+    fn serve(&self, request: &mut Request) -> io::Result<()> {
+        let done = Session::done(request.unique, &request.work);
+        let ok = perform(&mut self.state(), &request.work, &mut request.body)?;
+        let payload = match request.work {
+            Work::Read { skip, length, .. } => &request.body[skip..skip + length],
+            _ => &[],
+        };
+        match ok {
+            true => self.done(&done, payload),
+            false => self.done(&Session::failed(request.unique, Fault::Io), &[]),
+        }
+    }
+}
+
+/// Does the work; false if it fails on demand.
+fn perform(state: &mut State, work: &Work, body: &mut Buffer) -> io::Result<bool> {
+    let State { cache, control } = state;
+    match *work {
+        Work::Read { extent, .. } => {
+            if control.is_bad(extent, false) {
+                return Ok(false);
+            }
+            cache.read(extent, &mut body[..extent.length as usize])?;
+        }
+        Work::Write { extent, durable } => {
+            if control.is_bad(extent, true) {
+                return Ok(false);
+            }
+            control.counts.writes += 1;
+            cache.write(extent.offset, &body[..extent.length as usize])?;
+            if durable {
+                return durable_write(state, extent);
+            }
+        }
+        Work::Zero { extent, .. } => {
+            if control.is_bad(extent, true) {
+                return Ok(false);
+            }
+            if extent.offset < cache.size() {
+                control.counts.writes += 1;
+                cache.zero(extent)?;
+            }
+        }
+        Work::Flush => {
+            control.counts.flushes += 1;
+            if let Some((loss, shows)) = control.ends(false) {
+                control.counts.dropped += cache.lose(loss, shows)? as u64;
+                return Ok(false);
+            }
+            cache.flush();
+        }
+    }
+    Ok(true)
+}
+
+/// A write with FUA that the cache holds already.
+fn durable_write(State { cache, control }: &mut State, extent: Extent) -> io::Result<bool> {
+    control.counts.fuas += 1;
+    let failing = control.ends(true);
+    match (control.fua, failing) {
+        (Fua::WriteAndFlush, None) => cache.flush(),
+        (Fua::Native, None) => cache.persist(extent)?,
+        (Fua::WriteAndFlush, Some((loss, shows))) => {
+            control.counts.dropped += cache.lose(loss, shows)? as u64;
+        }
+        // The write is in the cache, and nothing else changed.
+        (Fua::Native, Some(_)) => {}
+    }
+    Ok(failing.is_none())
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_ne_bytes(std::array::from_fn(|n| bytes[at + n]))
+}
+
+fn long(bytes: &[u8], at: usize) -> u64 {
+    u64::from_ne_bytes(std::array::from_fn(|n| bytes[at + n]))
+}
