@@ -248,9 +248,13 @@ impl Cover {
         flushes.running -= 1;
         if ok {
             flushes.ended = flushes.ended.max(number);
-        } else {
-            flushes.failed = flushes.begun;
         }
+    }
+
+    /// A flush, or an operation with FUA, failed: those begun so far prove nothing.
+    pub(crate) fn flush_failed(&mut self, volume: VolumeIndex) {
+        let flushes = &mut self.flushes[usize::from(volume.0)];
+        flushes.failed = flushes.begun;
     }
 
     /// Whether a flush of the volume went well since this process began, and since the last one that did not.
@@ -518,6 +522,7 @@ mod tests {
         cover.evict(true, |_, _, _, _| true);
         assert!(cover.change().is_none(), "the flush began before the write ended");
         let failed = cover.flush_begins(V);
+        cover.flush_failed(V);
         cover.flush_ended(V, failed, false);
         cover.evict(true, |_, _, _, _| true);
         assert!(cover.change().is_none(), "the flush failed");

@@ -91,6 +91,18 @@ pub enum StoreOp {
     },
 }
 
+impl StoreOp {
+    /// Whether its success says that bytes are durable: a flush, or FUA, which is a write and a flush on most disks.
+    #[must_use]
+    pub const fn is_flush(&self) -> bool {
+        match self {
+            Self::Flush => true,
+            Self::Write { fua, .. } | Self::Zero { fua, .. } | Self::Discard { fua, .. } => *fua,
+            _ => false,
+        }
+    }
+}
+
 /// A client's answer.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Answer {

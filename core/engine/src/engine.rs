@@ -28,7 +28,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use helio_format::message::Parting;
 use helio_format::superblock::Superblock;
-use helio_units::{Moment, Role, State};
+use helio_units::{IoId, Moment, Role, State};
 
 /// The engine of one group on one node.
 ///
@@ -127,6 +127,7 @@ impl Engine {
             unremembered: true,
             ..Keeping::default()
         };
+        shared.suspect.load(&superblock, &shared.cover, &shared.config);
         let mut engine = Self {
             shared,
             incarnation,
@@ -232,7 +233,14 @@ impl Engine {
         self.shared.reply(request.id, Answer::Denied(Denial::NotPrimary));
     }
 
-    pub(crate) fn store_done(&mut self, io: helio_units::IoId, outcome: StoreOutcome) {
+    pub(crate) fn store_done(&mut self, io: IoId, outcome: StoreOutcome) {
+        self.shared.ended(io, outcome);
+        while let Some((io, outcome)) = self.shared.next_ended() {
+            self.store_ended(io, outcome);
+        }
+    }
+
+    fn store_ended(&mut self, io: IoId, outcome: StoreOutcome) {
         let s = &mut self.shared;
         let ok = !matches!(outcome, StoreOutcome::Failed(_));
         match (s.finish_io(io, ok), &mut self.primary) {
@@ -318,6 +326,7 @@ impl Engine {
         self.record_company();
         self.record_lack();
         self.replace_step();
+        self.record_failed_flush();
         self.record_heard();
         self.record_verified();
         self.change_role();

@@ -16,6 +16,7 @@
 //! [`Config::flush_bytes`](crate::Config::flush_bytes), and at once when the sender says it waits (rule 3).
 
 mod compare;
+mod suspect;
 
 use crate::effect::{Effect, StoreOp};
 use crate::event::StoreOutcome;
@@ -31,6 +32,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use helio_format::message::{Ack, Item, ItemKind, Message, Ranges, Start};
 use helio_units::{Bytes, Extent, Mode, Moment, Sequence, VolumeIndex};
+pub(crate) use suspect::Suspect;
 
 /// A completion waits at most this long to become durable.
 const FLUSH_AFTER: Duration = Duration::from_millis(50);
@@ -458,6 +460,9 @@ impl Follower {
                 "volume {} failed on this node at item {at}: {fault}; applying stops there",
                 item.volume.0
             ));
+            if item.fua || item.kind == ItemKind::Flush {
+                return self.flush_failed(item.volume, fault, s);
+            }
             self.failed = Some((item.volume, fault));
             return;
         }
@@ -551,7 +556,7 @@ impl Follower {
         let old = self.flush.since.is_some_and(|since| s.now - since >= FLUSH_AFTER);
         let first = self.owes_first_flush() && !self.adopting && self.failed.is_none();
         let due = undurable && (full || old || self.flush.hurry);
-        if self.flush.running > 0 || !(due || first) {
+        if self.flush.running > 0 || !(due || first) || self.failed.is_some() {
             return;
         }
         self.unsure &= !first;
@@ -576,12 +581,7 @@ impl Follower {
         }
         self.flush.running -= 1;
         if let StoreOutcome::Failed(fault) = outcome {
-            s.warn(format!(
-                "a flush of volume {} failed on this node: {fault}; applying stops",
-                volume.0
-            ));
-            self.failed = Some((volume, fault));
-            return;
+            return self.flush_failed(volume, fault, s);
         }
         let flushed = &mut self.flushed[usize::from(volume.0)];
         *flushed = (*flushed).max(self.flush.upto);
@@ -590,6 +590,20 @@ impl Follower {
         if self.flush.running == 0 && self.completed > self.durable {
             self.flush.since.get_or_insert(s.now);
         }
+    }
+
+    /// A flush, or an item with FUA, failed: what the store holds of that volume is suspect from here on, and no later
+    /// flush of it proves anything.
+    pub(crate) fn flush_failed(&mut self, volume: VolumeIndex, fault: StoreFault, s: &mut Shared) {
+        if self.failed.is_none_or(|(failed, _)| failed != volume) {
+            s.warn(format!(
+                "a flush of volume {} failed on this node: {fault}; applying stops, and after a restart of the daemon {} \
+                 writes the copy again",
+                volume.0, s.config.peer
+            ));
+        }
+        self.failed = Some((volume, fault));
+        s.suspect.flush_failed(volume, &s.cover);
     }
 
     /// The sender waits for room or for an answer.

@@ -14,7 +14,6 @@
 //! A primary that still runs knows by its memory what its peer lacks, and goes on by that. While a disk is shipped there
 //! is no such peer: its metadata is replaced together with the disk.
 
-use crate::effect::Effect;
 use crate::engine::Engine;
 use crate::role::Standing;
 use crate::save::Goal;
@@ -52,8 +51,7 @@ impl Engine {
         self.shared.uncovered = leads && self.keeping.told == Told::Recorded;
         if self.shared.uncovered {
             for parked in self.shared.cover.give_up() {
-                let (io, volume, op) = (parked.io, parked.volume, parked.op);
-                self.shared.out.push(Effect::Store { io, volume, op });
+                self.shared.issue(parked.io, parked.volume, parked.op);
             }
         } else if !leads {
             self.fail_parked();

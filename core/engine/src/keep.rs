@@ -192,7 +192,8 @@ impl Engine {
         if failed && sure && !self.is_saving() {
             self.save(Goal::Void);
         }
-        let void = self.superblock.marks_void && self.primary.is_some() && !failed;
+        let suspect = self.superblock.suspect != 0;
+        let void = self.superblock.marks_void && self.primary.is_some() && !failed && !suspect;
         let kept = void && !self.is_saving() && self.marks().is_kept() && !self.is_going_cold();
         if kept && self.is_flushed_once() {
             self.save(Goal::MarksKept);
@@ -281,10 +282,12 @@ impl Engine {
                 // All of it is marked, whatever its store holds.
                 let number = self.shared.cover.flush_begins(volume);
                 self.shared.cover.flush_ended(volume, number, true);
-            } else if self.shared.cover.wants_flush(volume) {
+            } else if self.shared.cover.wants_flush(volume) && !self.keeps_hot(volume) {
                 self.shared.store(volume, StoreOp::Flush, Purpose::Cover(volume));
             }
         }
+        let volumes = (0..self.shared.config.volumes.len() as u16).map(VolumeIndex);
+        let keeps: Vec<bool> = volumes.map(|volume| self.keeps_hot(volume)).collect();
         // What the store does not hold yet makes no difference here; its extents turn hot again before it does.
         let parked = self.shared.cover.parked_places();
         let (cover, keeping) = (&mut self.shared.cover, &self.keeping);
@@ -301,7 +304,9 @@ impl Engine {
                     slot.runs(extent).all(|run| marks.covers(volume, run))
                         && marks.is_kept_since(since, volume, extent)
                 };
-                !keeping.is_unsettled(slot) || keeping.resting.as_ref().is_some_and(marked)
+                let settled = !keeping.is_unsettled(slot);
+                let known = settled || keeping.resting.as_ref().is_some_and(marked);
+                known && !keeps[usize::from(volume.0)]
             }),
         }
     }
@@ -353,7 +358,7 @@ impl Engine {
                 primary.lose(volume, outcome, &mut self.shared);
             }
             Some(primary) => primary.doubt(volume, fault, &mut self.shared),
-            None => self.follower.failed = Some((volume, fault)),
+            None => self.follower.flush_failed(volume, fault, &mut self.shared),
         }
     }
 }

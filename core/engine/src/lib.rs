@@ -32,6 +32,7 @@ mod effect;
 mod engine;
 mod event;
 pub mod explain;
+mod flushes;
 mod follower;
 mod gate;
 mod guess;

@@ -292,6 +292,7 @@ impl Engine {
         if verdict == Verdict::Refuse {
             return self.refuse(label, false);
         }
+        self.report_suspect();
         self.hear_of(theirs);
         if matches!(self.standing, Standing::Returning) {
             self.step_back();

@@ -62,6 +62,10 @@ pub enum Plant {
     LackAlone,
     /// A disk that was put in the place of a lost one counts as holding what that held.
     TrustReplaced,
+    /// A flush proves something although one that overlaps it failed.
+    OverlappedFlush,
+    /// What reads as equal on a suspect copy is not written again.
+    CompareSuspect,
 }
 
 impl Plant {

@@ -208,7 +208,8 @@ impl Engine {
     }
 
     /// The record of another disk: nothing on it counts.
-    pub(crate) fn shape_replaced(&self, b: &mut Superblock) {
+    pub(crate) fn shape_replaced(&self, b: &mut Superblock, volume: VolumeIndex) {
+        b.suspect &= !(1 << volume.0);
         if self.primary.is_some() {
             b.consistent = false;
         } else if !planted(Plant::TrustReplaced) {
@@ -221,6 +222,7 @@ impl Engine {
     pub(crate) fn replaced(&mut self, command: CommandId, volume: VolumeIndex) {
         let (group, peer) = (self.shared.config.group.clone(), self.shared.config.peer.clone());
         self.replacing = None;
+        self.shared.suspect.replaced(volume);
         let text = match &mut self.primary {
             Some(primary) => {
                 let marked = primary.marks.stale_bytes();

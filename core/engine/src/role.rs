@@ -362,7 +362,8 @@ impl Engine {
                 }
             }
             Standing::Closing { command, saving: false }
-                if self.follower.failed.is_some() || self.is_stuck() =>
+                if (self.follower.failed.is_some() && !self.owes_failed_flush())
+                    || self.is_stuck() =>
             {
                 self.stop_now(Some(command))
             }

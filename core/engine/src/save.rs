@@ -37,6 +37,8 @@ pub(crate) enum Goal {
     Together,
     /// The marks kept prove nothing of the peer: everything is to be copied.
     Void,
+    /// A flush failed on this node, which follows: its copy is suspect, and everything is to be copied to it.
+    FlushFailed,
     /// Every mark is kept, so they prove something again.
     MarksKept,
     /// An operator gave up what only this node holds.
@@ -141,14 +143,7 @@ impl Engine {
                 self.keeping.compared = start.whole;
                 shape_adopted(b, start);
             }
-            Goal::Consistent => {
-                b.consistent = true;
-                if self.is_peer_proven() {
-                    b.peer_invalid = Generation::NONE;
-                }
-                b.marks_void = false;
-                b.head = self.follower.completed.next();
-            }
+            Goal::Consistent => self.shape_consistent(b),
             Goal::Left(to) => self.shape_left(b, to),
             Goal::Closed => {
                 b.clean = true;
@@ -168,6 +163,7 @@ impl Engine {
                 b.peer_invalid = Generation::NONE;
             }
             Goal::PeerInvalid(generation) => b.peer_invalid = generation,
+            Goal::FlushFailed => self.shape_flush_failed(b),
             Goal::MarksKept => b.marks_void = false,
             Goal::Yielded { lineage, .. } => {
                 if lineage.generation == Generation::NONE {
@@ -186,7 +182,7 @@ impl Engine {
             Goal::Seeded { .. } => b.seeding = 0,
             Goal::Lacking => self.shape_lacking(b),
             Goal::Whole => b.consistent = true,
-            Goal::Replaced { .. } => self.shape_replaced(b),
+            Goal::Replaced { volume, .. } => self.shape_replaced(b, volume),
         }
     }
 
@@ -285,14 +281,18 @@ impl Engine {
                 }
                 self.follower.adopted(start);
             }
-            Goal::Consistent => self.follower.marker_saved(&mut self.shared),
+            Goal::Consistent => self.consistent_saved(),
             Goal::Left(to) => self.left(to),
             Goal::Closed => {
                 if let Standing::Closing { command, .. } = self.standing {
                     self.stop_now(Some(command));
                 }
             }
-            Goal::SteppedBack | Goal::Together | Goal::MarksKept | Goal::Remember => {}
+            Goal::SteppedBack
+            | Goal::Together
+            | Goal::MarksKept
+            | Goal::Remember
+            | Goal::FlushFailed => {}
             Goal::Alone => self.alone_saved(),
             Goal::PeerInvalid(_) => self.peer_invalid_saved(),
             Goal::Void => {

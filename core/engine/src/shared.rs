@@ -8,6 +8,9 @@ use crate::config::Config;
 use crate::copier::JobId;
 use crate::cover::{Change, Cover, Parked};
 use crate::effect::{Answer, Effect, Keep, Loudness, Note, StoreOp};
+use crate::event::StoreOutcome;
+use crate::flushes::Flushes;
+use crate::follower::Suspect;
 use crate::lack::{Pulled, Reader};
 use crate::lease::Lease;
 use crate::peer_read::PeerRead;
@@ -94,6 +97,8 @@ struct UnderWay {
     purpose: Purpose,
     volume: VolumeIndex,
     what: What,
+    /// Its number among the flushes, once it was issued.
+    flush: Option<u64>,
 }
 
 /// What it means to the cover.
@@ -119,6 +124,9 @@ pub(crate) struct Shared {
     pub(crate) lease: Lease,
     /// Stores are written uncovered: the peer recorded that this node's metadata tells nothing.
     pub(crate) uncovered: bool,
+    /// Where this node's copy is suspect: what reads as equal there must be written again.
+    pub(crate) suspect: Suspect,
+    flushes: Flushes,
     ios: Vec<Option<UnderWay>>,
     free: Vec<u32>,
 }
@@ -133,6 +141,8 @@ impl Shared {
             verify: Verify::new(config.volumes.len()),
             lease: Lease::default(),
             uncovered: false,
+            suspect: Suspect::default(),
+            flushes: Flushes::new(config.volumes.len()),
             config,
             now: Moment::ZERO,
             out: Vec::new(),
@@ -159,7 +169,7 @@ impl Shared {
             StoreOp::Flush => What::Flushes(self.cover.flush_begins(volume)),
             _ => What::Looks,
         };
-        self.ios[slot as usize] = Some(UnderWay { purpose, volume, what });
+        self.ios[slot as usize] = Some(UnderWay { purpose, volume, what, flush: None });
         let io = IoId(u64::from(slot));
         if let What::Changes(extent) = what {
             let at = match purpose {
@@ -171,7 +181,31 @@ impl Shared {
                 return;
             }
         }
+        self.issue(io, volume, op);
+    }
+
+    /// Hands an operation to the store.
+    pub(crate) fn issue(&mut self, io: IoId, volume: VolumeIndex, op: StoreOp) {
+        if op.is_flush()
+            && let Some(under_way) = &mut self.ios[io.0 as usize]
+        {
+            under_way.flush = Some(self.flushes.begin(volume));
+        }
         self.out.push(Effect::Store { io, volume, op });
+    }
+
+    /// The store reports the end of an operation. What the engine may take as ended now, [`Self::next_ended`] tells.
+    pub(crate) fn ended(&mut self, io: IoId, outcome: StoreOutcome) {
+        let under_way = self.ios.get(io.0 as usize).and_then(Option::as_ref);
+        match under_way.and_then(|under_way| Some((under_way.volume, under_way.flush?))) {
+            Some(flush) => self.flushes.end(flush, io, outcome),
+            None => self.flushes.pass(io, outcome),
+        }
+    }
+
+    /// The next operation that has ended.
+    pub(crate) fn next_ended(&mut self) -> Option<(IoId, StoreOutcome)> {
+        self.flushes.next_ended()
     }
 
     /// Asks the ledger for what the cover wants, and returns what that was.
@@ -186,7 +220,7 @@ impl Shared {
     /// A change of the hot extents is durable: what waited for it is issued.
     pub(crate) fn hot_kept(&mut self, change: &Change) {
         for Parked { io, volume, op, .. } in self.cover.kept(change) {
-            self.out.push(Effect::Store { io, volume, op });
+            self.issue(io, volume, op);
         }
     }
 
@@ -197,7 +231,10 @@ impl Shared {
             panic!("store operation {} ended twice or never began", io.0);
         };
         self.free.push(slot as u32);
-        let UnderWay { purpose, volume, what } = under_way;
+        let UnderWay { purpose, volume, what, flush } = under_way;
+        if !ok && flush.is_some() {
+            self.cover.flush_failed(volume);
+        }
         match what {
             What::Changes(extent) => self.cover.leave(volume, extent),
             What::Flushes(number) => self.cover.flush_ended(volume, number, ok),

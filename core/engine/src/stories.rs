@@ -660,6 +660,7 @@ mod replace;
 mod seed;
 mod streams;
 mod survey;
+mod suspect;
 #[path = "switch_stories.rs"]
 mod switch_stories;
 mod verified;
