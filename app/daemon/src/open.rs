@@ -166,7 +166,8 @@ fn found(volume: &VolumePlan) -> MemberFound {
         volume.path,
         nameplate.unwrap_or("of which nothing tells what it is")
     );
-    MemberFound { identity, shown }
+    let block = volume.member.alignment().0 as u32;
+    MemberFound { identity, block, shown }
 }
 
 /// The group in the engine's terms.

@@ -51,6 +51,7 @@ fn paris(serving: bool) -> Hello {
         metadata: 1,
         remembers: 0,
         sizes: [SIZE.0].into(),
+        blocks: [helio_format::message::Blocks { member: 512, volume: 512 }].into(),
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The engine of one group on one node: one event at a time, then settle.
 
+use crate::blocks::Blocks;
 use crate::config::Config;
 use crate::digest::Teller;
 use crate::effect::{Answer, Effect};
@@ -105,6 +106,7 @@ impl Engine {
     #[must_use]
     pub fn new(config: Config, durable: Durable, incarnation: u64, seed: u64, now: Moment) -> Self {
         let Durable { superblock, hot, marks, sequence, members } = durable;
+        let blocks = Blocks::new(&superblock, &members);
         let members = Members::look(&superblock, &members);
         let standing = if superblock.role == Role::Primary {
             Standing::Returning
@@ -112,7 +114,7 @@ impl Engine {
             Standing::Secondary
         };
         let follower = Follower::new(config.volumes.len(), superblock.head);
-        let mut shared = Shared::new(config);
+        let mut shared = Shared::new(config, blocks);
         shared.now = now;
         shared.lease = Lease::starting(&superblock, now);
         let hot = hot.into_iter().filter(|_| !planted(Plant::ForgetHot));
@@ -218,6 +220,7 @@ impl Engine {
             Event::VerifyRemembered(memory) => self.shared.verify.remember(memory),
             Event::HookAnswered { refused } => self.hook_answered(refused),
             Event::Held { by } => self.held = by,
+            Event::Used { volumes } => self.shared.blocks.used(volumes),
             Event::Tick => {}
         }
     }
@@ -328,6 +331,7 @@ impl Engine {
         self.replace_step();
         self.record_failed_flush();
         self.record_heard();
+        self.record_blocks();
         self.record_verified();
         self.change_role();
         // Who has stopped begins nothing any more.

@@ -134,6 +134,8 @@ pub enum Command {
         volume: VolumeIndex,
         /// The identity of the new disk; 0 where it has none.
         identity: u128,
+        /// The smallest unit of its requests in bytes.
+        block: u32,
     },
     /// As [`Command::Update`], and the peer need not keep its last consistent image meanwhile.
     GiveUpSafeCopy,
@@ -269,6 +271,12 @@ pub enum Event {
     Held {
         /// None: nobody.
         by: Option<String>,
+    },
+    /// Which volumes clients of this node use, those of its peer's copy apart: bit n volume n. What they were told of its
+    /// blocks stays as it is meanwhile; told before anything that arrives after a client came.
+    Used {
+        /// None where it is zero.
+        volumes: u64,
     },
     /// The time asked for by [`crate::Engine::deadline`] has come.
     Tick,

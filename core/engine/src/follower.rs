@@ -18,6 +18,7 @@
 mod compare;
 mod suspect;
 
+use crate::blocks::check_member;
 use crate::effect::{Effect, StoreOp};
 use crate::event::StoreOutcome;
 use crate::gate::Gate;
@@ -313,6 +314,8 @@ impl Follower {
                 item.sequence, item.extent, item.volume.0
             ));
         }
+        check_member(&s.blocks, item.volume, item.extent)
+            .map_err(|why| format!("item {}: {why}", item.sequence))?;
         let payload = item.payload.map_or(0, |p| u64::from(p.length));
         self.memory += Bytes(payload);
         if self.starting.is_some() {

@@ -11,7 +11,7 @@
 //! back to it; `session`
 //! the conversation; `recovery` the table of who is source; `meet` asks it; `role`, `promote`, `leave` and `save` changes of role,
 //! durable first, `lease` the one that asks nobody;
-//! `verify` compares the copies; `seed` lets a shipped disk stand for the first copy; `ask` asks the operator's hook; `status`, `times`, `recorder`, `invariants` what is shown and checked. One engine has one peer and one member today:
+//! `blocks` what requests keep to on either node; `verify` compares the copies; `seed` lets a shipped disk stand for the first copy; `ask` asks the operator's hook; `status`, `times`, `recorder`, `invariants` what is shown and checked. One engine has one peer and one member today:
 //! several peers become a vector of what `primary` keeps per peer (cursors, marks, flow), several members a vector
 //! of local legs in `line::Entry`, the disk queue and the logged secondary tiers behind `queue` and `follower`,
 //! point-in-time copies another kind of item.
@@ -23,6 +23,7 @@ mod ack;
 mod alone;
 mod ask;
 mod before;
+mod blocks;
 mod compare;
 mod config;
 mod copier;

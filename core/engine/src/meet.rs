@@ -36,6 +36,13 @@ impl Engine {
         } else if u64::from(hello.granularity) != config.granularity.0 {
             let (theirs, ours) = (Bytes(u64::from(hello.granularity)), config.granularity);
             Some(format!("its marks cover {theirs} each, ours {ours}; both files must agree"))
+        } else if hello
+            .sizes
+            .iter()
+            .zip(&hello.blocks)
+            .any(|(size, b)| size % u64::from(b.volume) != 0)
+        {
+            Some(String::from("a volume of its is not a whole number of its blocks"))
         } else {
             None
         };
@@ -47,6 +54,7 @@ impl Engine {
             self.hang_up(Parting::Refused, why);
             return;
         }
+        self.learn_blocks(&hello);
         let now = self.shared.now;
         let serving = hello.serving;
         self.session.turn(Link::Up(Box::new(hello)), String::from("connected"), now);
@@ -93,6 +101,7 @@ impl Engine {
             return self.hang_up(Parting::RoleChanged, String::from("a reversal is recorded"));
         }
         let ours = self.hello_as_met();
+        let unfit = self.session.peer().is_some_and(|peer| self.line_does_not_fit(peer));
         let (Some(primary), Some(peer)) = (&mut self.primary, self.session.peer()) else { return };
         let mut facts = recovery::facts_of(&ours, peer);
         facts.source_lacks = primary.lack.is_some();
@@ -109,19 +118,24 @@ impl Engine {
         let reverses = primary.lack.as_ref().is_some_and(|lack| lack.reverses);
         let reversed = reverses && peer.lineage.generation != ours.lineage.generation;
         facts.same_memory &= !reversed;
-        facts.equal = on_line && self.equal_at_start && primary.retaining;
+        facts.equal = on_line && !unfit && self.equal_at_start && primary.retaining;
         facts.line_from_received = on_line
+            && !unfit
             && !reversed
             && received <= primary.cursors.sent
             && received >= primary.cursors.durable
             && primary.can_resume_behind(received);
         facts.line_from_durable = on_line
+            && !unfit
             && primary.peer_incarnation.is_some()
             && primary.can_resume_behind(primary.cursors.durable);
         facts.seeding = self.is_seeding();
         facts.seeded = self.is_seeded(peer);
         let Decision { label, verdict } = recovery::decide(&facts);
         self.remember_row(facts, label, true);
+        if verdict != Verdict::Refuse && self.refuse_blocks() {
+            return;
+        }
         let Some(primary) = &mut self.primary else { return };
         let lineage = self.superblock.lineage;
         let s = &mut self.shared;

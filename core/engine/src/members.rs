@@ -21,6 +21,8 @@ use helio_units::{Generation, VolumeIndex};
 pub struct MemberFound {
     /// The identity of the store; 0 where it has none.
     pub identity: u128,
+    /// The smallest unit of its requests in bytes: a power of two; 0 where nothing tells.
+    pub block: u32,
     /// Volume, path and identity, for people.
     pub shown: String,
 }

@@ -8,6 +8,7 @@
 //! read at once, and so is what was told and the socket has not taken. Nothing is read before the stream of this connection is
 //! adopted: before that our image is not the one the primary means.
 
+use crate::blocks::check_member;
 use crate::effect::StoreOp;
 use crate::event::StoreOutcome;
 use crate::plant::{Plant, planted};
@@ -74,6 +75,7 @@ impl PeerReads {
                 volume.0
             ));
         }
+        check_member(&s.blocks, volume, extent)?;
         let bytes = self.open + Bytes(extent.length);
         let count = self.asked.len() + self.begun;
         if count >= ASKED_MAX || (bytes > ASKED_BYTES_MAX && count > 0) {

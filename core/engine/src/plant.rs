@@ -66,6 +66,12 @@ pub enum Plant {
     OverlappedFlush,
     /// What reads as equal on a suspect copy is not written again.
     CompareSuspect,
+    /// What the peer's members require of a request is not looked at.
+    PeerBlockIgnored,
+    /// Cursors of the peer that went backwards are taken as they are.
+    RegressingCursor,
+    /// The peer may acknowledge what was not sent.
+    AckUnsent,
 }
 
 impl Plant {
@@ -99,6 +105,9 @@ impl Plant {
         ("read-early", Self::ReadEarly),
         ("lack-alone", Self::LackAlone),
         ("trust-replaced", Self::TrustReplaced),
+        ("peer-block-ignored", Self::PeerBlockIgnored),
+        ("regressing-cursor", Self::RegressingCursor),
+        ("ack-unsent", Self::AckUnsent),
     ];
 }
 

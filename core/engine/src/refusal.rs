@@ -35,6 +35,8 @@ pub enum Denial {
     NotPrimary,
     /// It leaves the volume.
     OutOfBounds,
+    /// It does not keep to the volume's blocks.
+    Unaligned,
     /// The queue is full and its policy says fail.
     QueueFull,
     /// The local store failed.

@@ -162,11 +162,12 @@ impl Engine {
         &mut self,
         command: CommandId,
         volume: VolumeIndex,
-        identity: u128,
+        (identity, block): (u128, u32),
     ) -> Result<Option<String>, Refusal> {
         self.may_replace(volume)?;
         let leads = self.primary.is_some();
         self.members.put(volume, identity, leads);
+        self.shared.blocks.put(volume, block);
         if leads {
             self.save(Goal::Replaced { command, volume });
             return Ok(None);

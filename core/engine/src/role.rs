@@ -188,7 +188,9 @@ impl Engine {
             Command::Update => self.update(id),
             Command::Full => self.full(id),
             Command::Reverse { full } => self.reverse(id, full),
-            Command::Replace { volume, identity } => self.replace(id, volume, identity),
+            Command::Replace { volume, identity, block } => {
+                self.replace(id, volume, (identity, block))
+            }
             Command::GiveUpSafeCopy => {
                 self.give_up_safe_copy();
                 self.update(id)

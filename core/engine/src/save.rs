@@ -127,6 +127,7 @@ impl Engine {
         self.shape_verified(&mut next);
         self.shape(&mut next, goal);
         self.members.record(&mut next, goal);
+        self.shared.blocks.record(&mut next);
         self.saving = Some((goal, next.clone()));
         if goal == Goal::Promoted && planted(Plant::ServeUnrecorded) {
             self.superblock = next.clone();

@@ -181,6 +181,7 @@ impl Engine {
             metadata: self.keeping.age(),
             remembers: self.keeping.heard,
             sizes: config.volumes.iter().map(|v| v.0).collect(),
+            blocks: self.shared.blocks.told(),
         }
     }
 

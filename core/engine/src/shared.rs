@@ -3,6 +3,7 @@
 //! names of operations under way.
 
 use crate::before::Keeper;
+use crate::blocks::Blocks;
 use crate::compare::Claim;
 use crate::config::Config;
 use crate::copier::JobId;
@@ -116,6 +117,7 @@ pub(crate) struct Shared {
     pub(crate) out: Vec<Effect>,
     pub(crate) counters: Counters,
     pub(crate) cover: Cover,
+    pub(crate) blocks: Blocks,
     /// What a follower keeps of its last consistent image.
     pub(crate) keeper: Keeper,
     /// Where a verify is; it outlives the primary that runs it.
@@ -132,11 +134,12 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(config: Config) -> Self {
+    pub(crate) fn new(config: Config, blocks: Blocks) -> Self {
         let (ios, free) = (Vec::new(), Vec::new());
         let cover = Cover::new(&config.volumes, config.hot_extents as usize);
         Self {
             cover,
+            blocks,
             keeper: Keeper::new(&config.volumes),
             verify: Verify::new(config.volumes.len()),
             lease: Lease::default(),

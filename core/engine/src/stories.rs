@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use helio_format::copying::{Copying, Digest};
 use helio_format::lineage::Lineage;
-use helio_format::message::{Ack, Hello, Item, ItemKind, Message, Parting, Ranges, Start};
+use helio_format::message::{Ack, Blocks, Hello, Item, ItemKind, Message, Parting, Ranges, Start};
 use helio_format::superblock::Superblock;
 use helio_units::{
     Bytes, Extent, Generation, IoId, Mode, Moment, Payload, PayloadId, RequestId, Role, Sequence,
@@ -312,6 +312,7 @@ fn hello(lineage: Lineage, consistent: bool) -> Hello {
         metadata: 1,
         remembers: 0,
         sizes: [SIZE.0].into(),
+        blocks: [Blocks { member: 512, volume: 512 }].into(),
     }
 }
 
@@ -649,6 +650,7 @@ fn a_source_that_asks_for_too_much_at_once_breaks_the_protocol() {
 }
 
 mod ask;
+mod blocks;
 mod digests;
 mod figures;
 mod flush;

@@ -164,6 +164,11 @@ impl Primary {
             s.reply(id, Answer::Denied(Denial::OutOfBounds));
             return;
         }
+        if operation != Operation::Flush && !s.blocks.keeps_to(volume, extent) {
+            payload.into_iter().for_each(|p| s.release(p.id));
+            s.reply(id, Answer::Denied(Denial::Unaligned));
+            return;
+        }
         s.counters.count(operation);
         let part = |slot, kind, extent, fua, punch| Part {
             slot,
@@ -289,6 +294,9 @@ impl Primary {
     }
 
     fn admit(&mut self, part: Part, s: &mut Shared) {
+        if !s.blocks.keeps_to(part.volume, part.extent) {
+            return self.deny(part, Denial::Unaligned, s);
+        }
         self.queue.enter(part.cost(), s.now);
         if part.kind == ItemKind::Flush
             || self.gate.enter(Ticket::Part(part), part.volume, part.extent)
@@ -299,6 +307,12 @@ impl Primary {
 
     /// Behind the gate: position, cover, line, local store. The peer's leg is pumped when the batch settles.
     fn issue(&mut self, part: Part, s: &mut Shared) {
+        if !s.blocks.keeps_to(part.volume, part.extent) {
+            // Its client left while it waited, and the volume's blocks are larger now.
+            self.queue.leave(part.cost());
+            self.gate.leave(part.volume, part.extent);
+            return self.deny(part, Denial::Unaligned, s);
+        }
         let item = Item {
             sequence: self.line.head.next(),
             after: if planted(Plant::DropAfter) { Sequence::ZERO } else { self.answered },

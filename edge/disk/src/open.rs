@@ -153,6 +153,10 @@ fn measured(
     let (kind, identity) = kind_of(facts)?;
     check_size(&fd, kind, options.size)?;
     let blocks = Blocks::of(&fd, kind, options.io)?;
+    let most = Bytes(ALIGNMENT as u64);
+    if blocks.alignment > most {
+        return Err(Refusal::LargeBlocks { block: blocks.alignment, most });
+    }
     if options.size == Bytes::ZERO || !options.size.0.is_multiple_of(blocks.alignment.0) {
         return Err(Refusal::UnevenSize { size: options.size, block: blocks.alignment });
     }

@@ -66,6 +66,14 @@ pub enum Refusal {
         /// The store's block.
         block: Bytes,
     },
+    /// Its blocks are larger than any that are supported.
+    #[error("its blocks are of {block}, and the largest supported are of {most}")]
+    LargeBlocks {
+        /// The store's block.
+        block: Bytes,
+        /// The largest supported.
+        most: Bytes,
+    },
     /// It, or the file system it is on, cannot be written.
     #[error("it is read-only")]
     ReadOnly,
@@ -138,6 +146,11 @@ impl Refusal {
             ),
             Self::UnevenSize { block, .. } => {
                 format!("Configure a size that is a multiple of {} bytes.", block.0)
+            }
+            Self::LargeBlocks { most, .. } => {
+                format!(
+                    "Name a store with blocks of {most} or less; for a file, `io = \"buffered\"` does."
+                )
             }
             Self::ReadOnly => {
                 "Make it writable (`blockdev --setrw`, or mount its file system read-write).".into()

@@ -8,7 +8,9 @@ use crate::pieces::{Cuts, byte};
 use helio_driver::Pool;
 use helio_format::frame::{self, HEADER_BYTES};
 use helio_format::lineage::Lineage;
-use helio_format::message::{Ack, Hello, Item, ItemKind, Message, Parting, Ping, Ranges, Start};
+use helio_format::message::{
+    Ack, Blocks, Hello, Item, ItemKind, Message, Parting, Ping, Ranges, Start,
+};
 use helio_link::{Arrived, Incoming, LinkError, checksum};
 use helio_units::{
     Bytes, Extent, Generation, Mode, Payload, PayloadId, Role, Sequence, State, VolumeIndex,
@@ -168,6 +170,7 @@ pub(crate) fn messages() -> Vec<Message> {
             metadata: 7,
             remembers: 3,
             sizes: vec![1 << 30, 4096],
+            blocks: vec![Blocks { member: 512, volume: 4096 }; 2],
         }),
         Message::Start(Start {
             lineage,

@@ -6,7 +6,7 @@
 //!
 //! | kind | body, in order |
 //! |---|---|
-//! | 1 hello | group name, node name, incarnation u64, role u8, serving flag, clean flag, consistent flag, wrote flag, alone flag, trusted flag, sure flag, doubts flag, lineage, head u64, received u64, durable u64, granularity u32, metadata sequence u64, remembers u64, volumes u16, size u64 each |
+//! | 1 hello | group name, node name, incarnation u64, role u8, serving flag, clean flag, consistent flag, wrote flag, alone flag, trusted flag, sure flag, doubts flag, lineage, head u64, received u64, durable u64, granularity u32, metadata sequence u64, remembers u64, volumes u16, (size u64, member's block u32, volume's block u32) each; blocks are powers of two from 512 to 4096, the member's at most the volume's |
 //! | 2 start | lineage, from u64, consistent flag, keep flag, whole flag, to copy u64, stream u32 |
 //! | 3 item | sequence u64, after u64, kind u8, flags u8, volume u16, offset u64, length u64 (36 bytes; payload follows for writes and verifies) |
 //! | 4 ack | stream u32, received u64, completed u64, durable u64, ranges u8, (first u64, last u64) each |
@@ -44,6 +44,10 @@ pub const TEXT_BYTES_MAX: usize = 512;
 pub const RANGES_MAX: usize = 16;
 /// Longest body of any message, in bytes; a frame that announces more is refused unread.
 pub const BODY_BYTES_MAX: usize = 8192;
+/// Smallest block of a member, in bytes.
+pub const BLOCK_MIN: u32 = 512;
+/// Largest block of a member, in bytes: copies are compared in pieces of that many.
+pub const BLOCK_MAX: u32 = 4096;
 /// Most payload of a verify, in bytes: a digest of 16 for every block of 4 KiB it compares.
 pub const VERIFY_BYTES_MAX: u32 = 4096;
 /// Most payload one item may carry, in bytes: the largest write a front end may hand us.
@@ -93,6 +97,23 @@ pub struct Hello {
     pub remembers: u64,
     /// Sizes of the group's volumes in bytes, in their order.
     pub sizes: Vec<u64>,
+    /// Their block sizes, in the same order.
+    pub blocks: Vec<Blocks>,
+}
+
+/// The block sizes of one volume on one node: every request is a multiple of them, and begins at one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blocks {
+    /// What the sender's member requires, in bytes.
+    pub member: u32,
+    /// The largest that a member of the volume has required so far, on either node, as far as the sender has recorded.
+    pub volume: u32,
+}
+
+/// Whether a member or volume may have blocks of so many bytes.
+#[must_use]
+pub const fn is_block(bytes: u32) -> bool {
+    bytes.is_power_of_two() && bytes >= BLOCK_MIN && bytes <= BLOCK_MAX
 }
 
 /// A primary begins, or begins again, to stream: the next item is `from`.
@@ -604,8 +625,11 @@ fn encode_hello(hello: &Hello, w: &mut Writer<'_>) {
     w.u64(hello.remembers);
     assert!(hello.sizes.len() <= VOLUMES_MAX, "a group of {} volumes", hello.sizes.len());
     w.u16(hello.sizes.len() as u16);
-    for size in &hello.sizes {
+    assert_eq!(hello.sizes.len(), hello.blocks.len(), "a block size for every volume");
+    for (size, blocks) in hello.sizes.iter().zip(&hello.blocks) {
         w.u64(*size);
+        w.u32(blocks.member);
+        w.u32(blocks.volume);
     }
 }
 
@@ -635,6 +659,7 @@ fn decode_hello(r: &mut Reader<'_>) -> Result<Hello, Short> {
         metadata: r.u64()?,
         remembers: r.u64()?,
         sizes: Vec::new(),
+        blocks: Vec::new(),
     };
     let count = usize::from(r.u16()?);
     if count > VOLUMES_MAX {
@@ -642,6 +667,11 @@ fn decode_hello(r: &mut Reader<'_>) -> Result<Hello, Short> {
     }
     for _ in 0..count {
         hello.sizes.push(r.u64()?);
+        let blocks = Blocks { member: r.u32()?, volume: r.u32()? };
+        if !is_block(blocks.member) || !is_block(blocks.volume) || blocks.member > blocks.volume {
+            return Err(Short);
+        }
+        hello.blocks.push(blocks);
     }
     Ok(hello)
 }

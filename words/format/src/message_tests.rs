@@ -121,6 +121,7 @@ fn hello() -> impl Strategy<Value = Message> {
                 metadata: n[1],
                 remembers: n[2],
                 sizes: n.to_vec(),
+                blocks: vec![Blocks { member: 512 << (n[0] % 4), volume: 4096 }; 5],
             })
         },
     )

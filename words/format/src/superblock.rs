@@ -36,14 +36,15 @@
 //! | 3204..3212 | began: when this node began its generation, in ms since 1970; 0 unknown, or it did not |
 //! | 3212..3220 | tenure: changes whenever this node takes the role of primary from being secondary; 0 it never did |
 //! | 3220..3228 | suspect: bit n where a flush of volume n failed and its blocks were not written again since; zero behind the last volume |
-//! | 3228..4096 | zero |
+//! | 3228..4032 | zero |
+//! | 4032..4096 | block sizes: per volume, 1 each, the binary logarithm of the largest block of a member so far, here or at the peer, 9 to 12; 0 unknown |
 //!
 //! A body is valid if and only if every zero, every enumerated byte and every bound in the table holds. Sizes,
 //! granularity and hot slots say where everything else in the file lies; they never change in one file.
 
 use crate::cursor::{Reader, Short, Writer};
 use crate::lineage::Lineage;
-use crate::message::VOLUMES_MAX;
+use crate::message::{VOLUMES_MAX, is_block};
 use crate::page::{BODY_BYTES, HEADER_BYTES, PAGE_BYTES, PageError};
 use alloc::string::String;
 use alloc::vec;
@@ -74,6 +75,7 @@ const HOLD_AT: usize = MEMBERS_AT + 16 * VOLUMES_MAX;
 const SEEDING_AT: usize = HOLD_AT + 20;
 const DIFFERED_AT: usize = SEEDING_AT + 8;
 const REPAIRED_AT: usize = DIFFERED_AT + 8 * VOLUMES_MAX;
+const BLOCKS_AT: usize = PAGE_BYTES - VOLUMES_MAX;
 
 /// Whether the last consistent image can be brought back while an update runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -148,6 +150,8 @@ pub struct Superblock {
     /// last and not be durable, and no later flush makes it so. The bit ends when the blocks were written again and
     /// flushed.
     pub suspect: u64,
+    /// The block size of each volume in bytes: the largest of its members so far, here and at the peer; 0 unknown.
+    pub blocks: Vec<u32>,
 }
 
 impl Superblock {
@@ -174,6 +178,7 @@ impl Superblock {
             verified: vec![0; sizes.len()],
             members: vec![0; sizes.len()],
             differed: vec![0; sizes.len()],
+            blocks: vec![0; sizes.len()],
             sizes,
             hold: 0,
             peer_invalid: Generation::NONE,
@@ -195,6 +200,7 @@ impl Superblock {
         assert_eq!(self.sizes.len(), self.verified.len(), "a time for every volume");
         assert_eq!(self.sizes.len(), self.members.len(), "an identity for every volume");
         assert_eq!(self.sizes.len(), self.differed.len(), "a comparison for every volume");
+        assert_eq!(self.sizes.len(), self.blocks.len(), "a block size for every volume");
         assert!(self.fits(), "a superblock that cannot be: {self:?}");
         // The offsets of the table count from the page's start.
         let mut out = vec![0; HEADER_BYTES];
@@ -251,6 +257,10 @@ impl Superblock {
         w.u64(self.began);
         w.u64(self.tenure);
         w.u64(self.suspect);
+        w.0.resize(BLOCKS_AT, 0);
+        for block in &self.blocks {
+            w.u8(block.checked_ilog2().unwrap_or(0) as u8);
+        }
         let mut body = [0; BODY_BYTES];
         body[..out.len() - HEADER_BYTES].copy_from_slice(&out[HEADER_BYTES..]);
         body
@@ -272,6 +282,7 @@ impl Superblock {
             && (GRANULARITY_MIN..=GRANULARITY_MAX).contains(&self.granularity)
             && (1..=HOT_SLOTS_MAX).contains(&self.hot_slots)
             && total.is_some_and(|total| total <= BYTES_MAX)
+            && self.blocks.iter().all(|block| *block == 0 || is_block(*block))
     }
 
     fn fields(body: &[u8; BODY_BYTES]) -> Result<Self, Short> {
@@ -309,11 +320,10 @@ impl Superblock {
         let mut halves = || Ok(u128::from(r.u64()?) | u128::from(r.u64()?) << 64);
         let members = (0..count).map(|_| halves()).collect::<Result<Vec<_>, Short>>()?;
         zeros_to(&mut r, HOLD_AT)?;
-        let (hold, peer_invalid) = (r.u32()?, r.generation()?);
-        let seeding = r.u64()?;
+        let (hold, peer_invalid, seeding) = (r.u32()?, r.generation()?, r.u64()?);
         let (differed, repaired) = compared(&mut r, count)?;
         let (began, tenure, suspect) = (r.u64()?, r.u64()?, volume_bits(&mut r, count)?);
-        zeros_to(&mut r, PAGE_BYTES)?;
+        let blocks = blocks(&mut r, count)?;
         Ok(Self {
             role,
             clean,
@@ -342,6 +352,7 @@ impl Superblock {
             began,
             tenure,
             suspect,
+            blocks,
         })
     }
 }
@@ -370,6 +381,17 @@ fn volume_bits(r: &mut Reader<'_>, count: usize) -> Result<u64, Short> {
 }
 
 /// Everything from the reader's place to byte `at` of the page must be zero.
+fn blocks(r: &mut Reader<'_>, count: usize) -> Result<Vec<u32>, Short> {
+    zeros_to(r, BLOCKS_AT)?;
+    let block = |shift: u8| match shift {
+        0 => Ok(0),
+        shift => 1u32.checked_shl(shift.into()).ok_or(Short),
+    };
+    let blocks = (0..count).map(|_| block(r.u8()?)).collect();
+    zeros_to(r, PAGE_BYTES)?;
+    blocks
+}
+
 fn zeros_to(r: &mut Reader<'_>, at: usize) -> Result<(), Short> {
     let here = PAGE_BYTES - r.0.len();
     let zeros = r.take(at.checked_sub(here).ok_or(Short)?)?;

@@ -34,6 +34,7 @@ fn sample() -> Superblock {
         began: 0x0908_0706,
         tenure: 0x0D0C_0B0A,
         suspect: 2,
+        blocks: [4096, 0].into(),
     }
 }
 
@@ -76,7 +77,8 @@ fn the_fields_stand_where_the_table_says() {
     assert_eq!((&page[3208..3212], &page[3212..3216]), (&[0; 4][..], &[10, 11, 12, 13][..]));
     assert!(page[3216..3220].iter().all(|byte| *byte == 0));
     assert_eq!(page[3220], 2);
-    assert!(page[3221..].iter().all(|byte| *byte == 0));
+    assert!(page[3221..4032].iter().all(|byte| *byte == 0));
+    assert_eq!((page[4032], &page[4033..]), (12, &[0; 63][..]));
 }
 
 /// Those bytes that mean nothing and those that only take some values.
@@ -85,9 +87,9 @@ fn a_byte_that_cannot_be_is_damage_even_with_the_right_checksum() {
     let body = sample().encode();
     let zeros = [
         200, 464, 470, 529, 540, 595, 599, 602, 607, 624, 1119, 1136, 1631, 1664, 2655, 2700, 3195,
-        3228, 4095,
+        3228, 4031, 4034, 4095,
     ];
-    let picky = [32, 33, 34, 35, 36, 37, 38, 39, 56, 62, 80, 465, 601, 615, 3196, 3220];
+    let picky = [32, 33, 34, 35, 36, 37, 38, 39, 56, 62, 80, 465, 601, 615, 3196, 3220, 4032, 4033];
     for at in zeros.into_iter().chain(picky) {
         let mut damaged = body;
         damaged[at - HEADER_BYTES] = 0xF7;

@@ -76,6 +76,15 @@ pub(crate) enum Wanted {
     Stopped,
 }
 
+/// By what volumes are used.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum User {
+    /// NBD clients.
+    Clients,
+    /// Attached devices.
+    Devices,
+}
+
 /// One group.
 pub(crate) struct Group {
     index: usize,
@@ -91,6 +100,8 @@ pub(crate) struct Group {
     pub(crate) before: Before,
     /// The engine's count of what is new of verifies, when it was looked at last.
     verify_revision: u64,
+    /// Volumes that clients use, and those that devices do: bit n volume n.
+    used: [u64; 2],
     outbox: Outbox,
     /// Indexed by the engine's name for it.
     ios: Vec<Option<Io>>,
@@ -139,6 +150,7 @@ impl Group {
         Self {
             index,
             verify_revision: engine.verify_revision(),
+            used: [0; 2],
             engine,
             outbox,
             volumes,
@@ -174,6 +186,13 @@ impl Group {
             self.tap = None;
         }
         self.tell(now, Event::Request(request));
+    }
+
+    /// Clients, or devices, use these volumes and no others from now on.
+    pub(crate) fn used_by(&mut self, user: User, volumes: u64, now: Moment) {
+        if std::mem::replace(&mut self.used[user as usize], volumes) != volumes {
+            self.tell(now, Event::Used { volumes: self.used[0] | self.used[1] });
+        }
     }
 
     /// Records requests from now on; returns what they name by index.

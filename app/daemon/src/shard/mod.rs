@@ -45,7 +45,7 @@ use clients::{Clients, Io};
 pub(crate) use clock::Clock;
 use events::Watch;
 pub(crate) use explain::Losing;
-use group::{CommandReply, Group, Wanted};
+use group::{CommandReply, Group, User, Wanted};
 use guard::Door;
 pub(crate) use guard::Guard;
 use helio_attach::Shape;
@@ -291,7 +291,15 @@ impl<D: Driver> Shard<D> {
             let devices = self.attached.writers(index);
             let by = (!devices.is_empty()).then(|| format!("attached as {}", devices.join(", ")));
             self.rota.stir(index);
-            self.groups[index].tell(self.clock.now(), helio_engine::Event::Held { by });
+            let now = self.clock.now();
+            let used = self.attached.used(index);
+            self.groups[index].tell(now, helio_engine::Event::Held { by });
+            self.groups[index].used_by(User::Devices, used, now);
+        }
+        for index in self.clients.left() {
+            self.rota.stir(index);
+            let used = self.clients.used(index);
+            self.groups[index].used_by(User::Clients, used, self.clock.now());
         }
         let Self { clients, attached, rota, .. } = self;
         let told = clients.groups_told().chain(attached.groups_told());

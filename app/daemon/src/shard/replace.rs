@@ -39,7 +39,8 @@ impl<D: Driver> Shard<D> {
         });
         let own = format!("{}/{volume}", group.name);
         let others = all.filter(|(_, name)| *name != own).collect();
-        Ok(Seat { held, alignment: member.alignment(), others, peer: group.peer.clone() })
+        let alignment = group.engine.block(at);
+        Ok(Seat { held, alignment, others, peer: group.peer.clone() })
     }
 
     fn volume(&self, index: usize, volume: &str) -> Result<VolumeIndex, Refusal> {
@@ -73,11 +74,11 @@ impl<D: Driver> Shard<D> {
                 return;
             }
         };
-        let identity = open::identity(&plan);
+        let (identity, block) = (open::identity(&plan), plan.member.alignment().0 as u32);
         let group = &mut self.groups[index];
         tracing::warn!(group = %group.name, volume, member = %plan.path, "another disk");
         group.volumes[usize::from(at.0)] = plan;
         self.rota.stir(index);
-        group.command(now, Command::Replace { volume: at, identity }, reply);
+        group.command(now, Command::Replace { volume: at, identity, block }, reply);
     }
 }

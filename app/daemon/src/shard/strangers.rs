@@ -134,16 +134,45 @@ impl Strangers {
 
     /// A stranger's first message came.
     fn introduce(&mut self, slot: usize, message: Message, driver: &mut dyn Driver) -> Introduced {
-        match (message, self.slots[slot].take()) {
-            (Message::Hello(hello), Some(stranger)) if stranger.stream.unread().is_empty() => {
-                Introduced::Hello { stream: stranger.stream, hello }
+        let mut stranger = self.slots[slot].take();
+        let behind = stranger.as_mut().and_then(|stranger| self.behind(stranger));
+        let why = match (message, behind, stranger) {
+            (Message::Hello(hello), None, Some(Stranger { stream, .. }))
+                if stream.unread().is_empty() =>
+            {
+                return Introduced::Hello { stream, hello };
             }
-            (_, stranger) => {
+            // Its sender cannot follow or lead, and said so at once.
+            (Message::Hello(hello), Some(Message::Goodbye { text, .. }), stranger) => {
                 self.slots[slot] = stranger;
-                let why = "the first message must be a hello, and nothing behind it";
-                self.send_away(slot, why, driver)
+                let name = |name: &str| name.escape_debug().to_string();
+                let (group, node) = (name(&hello.group), name(&hello.node));
+                tracing::warn!(group, "{node} hung up behind its hello: {}", text.escape_debug());
+                self.drop_slot(slot, driver);
+                return Introduced::Nothing;
             }
-        }
+            (Message::Goodbye { text, .. }, None, stranger) => {
+                self.slots[slot] = stranger;
+                format!("it hung up before its hello: {}", text.escape_debug())
+            }
+            (Message::Hello(_), _, stranger) => {
+                self.slots[slot] = stranger;
+                String::from("nothing may stand behind a hello until it is answered")
+            }
+            (other, _, stranger) => {
+                self.slots[slot] = stranger;
+                format!("the first message must be a hello, not one of kind {}", other.code())
+            }
+        };
+        self.send_away(slot, &why, driver)
+    }
+
+    /// What a stranger said right behind its first message.
+    fn behind(&self, stranger: &mut Stranger) -> Option<Message> {
+        let (taken, arrived) =
+            stranger.incoming.consume(stranger.stream.unread(), &self.pool).ok()?;
+        stranger.stream.consume(taken);
+        arrived.map(|arrived| arrived.message)
     }
 
     /// A batch of the handshake was taken.

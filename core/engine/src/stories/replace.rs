@@ -8,7 +8,7 @@ use helio_format::reading::Reading;
 const DISK: VolumeIndex = VolumeIndex(0);
 
 fn on_disk_six(mut desk: Desk) -> Desk {
-    let found = MemberFound { identity: 6, shown: String::from("disk six") };
+    let found = MemberFound { identity: 6, block: 512, shown: String::from("disk six") };
     desk.engine.members = Members::look(&desk.engine.superblock, &[found]);
     desk
 }
@@ -43,7 +43,7 @@ fn pulls(desk: &Desk) -> usize {
 fn nothing_reaches_another_disk_before_the_record_names_it() {
     let mut desk = lost();
     assert_eq!(desk.engine.may_replace(DISK), Ok(()));
-    desk.command(Command::Replace { volume: DISK, identity: 7 });
+    desk.command(Command::Replace { volume: DISK, identity: 7, block: 512 });
     desk.write(2);
     assert!(desk.ios.is_empty() && pulls(&desk) == 0, "the record is on its way");
     let record = desk.save(true);
@@ -59,7 +59,7 @@ fn a_disk_that_is_not_lost_is_not_replaced() {
     let desk = Desk::replicating(Mode::Sync);
     assert_eq!(desk.engine.may_replace(DISK).map_err(|r| r.code), Err("disk-in-use"));
     let mut desk = lost();
-    desk.command(Command::Replace { volume: DISK, identity: 7 });
+    desk.command(Command::Replace { volume: DISK, identity: 7, block: 512 });
     desk.save_all();
     assert_eq!(desk.engine.may_replace(DISK).map_err(|r| r.code), Err("disk-in-use"));
 }
@@ -74,7 +74,7 @@ fn without_the_peer_nobody_could_fill_another_disk() {
 #[test]
 fn where_the_record_cannot_be_made_the_disk_stays_lost() {
     let mut desk = lost();
-    desk.command(Command::Replace { volume: DISK, identity: 7 });
+    desk.command(Command::Replace { volume: DISK, identity: 7, block: 512 });
     desk.save(false);
     assert!(matches!(desk.results.last(), Some(Err(refusal)) if refusal.code == "metadata-failed"));
     desk.write(2);
@@ -90,7 +90,7 @@ fn a_secondarys_marks_prove_nothing_of_another_disk() {
     fail(&mut desk);
     desk.tell(Event::Disconnected { why: String::from("hung up") });
     assert_eq!(desk.engine.may_replace(DISK), Ok(()));
-    desk.command(Command::Replace { volume: DISK, identity: 7 });
+    desk.command(Command::Replace { volume: DISK, identity: 7, block: 512 });
     assert!(!desk.engine.is_consistent(), "whatever the record says still");
     let record = desk.save(true);
     assert!(!record.consistent && record.marks_void && record.members[0] == 7);

@@ -3,6 +3,7 @@
 //! and kills. Needs root, FUSE and loop devices, and says so where they are not.
 
 mod adopt;
+mod blocks;
 mod claims;
 mod common;
 mod databases;

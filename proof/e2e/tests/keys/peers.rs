@@ -6,7 +6,7 @@ use helio_e2e::{
     Book, Load, PATIENCE, Promise, assert_members_equal, begin, group, image, wait_level,
 };
 use helio_format::lineage::Lineage;
-use helio_format::message::{Hello, Message};
+use helio_format::message::{Blocks, Hello, Message};
 use helio_link::checksum;
 use helio_testkit::{Dice, Pair, Plan, eventually, helio_binary, run_within};
 use helio_tls::{Purpose, TlsError};
@@ -142,6 +142,7 @@ fn hello() -> Message {
         metadata: 1,
         remembers: 0,
         sizes: vec![SIZE.0],
+        blocks: vec![Blocks { member: 512, volume: 512 }],
     })
 }
 

@@ -4,7 +4,7 @@
 use crate::common::{PATIENCE, assert_says, promote, replicating};
 use helio_format::frame::{HEADER_BYTES, VERSION, decode_header, encode};
 use helio_format::lineage::Lineage;
-use helio_format::message::{Ack, Hello, Item, ItemKind, Message, Ping, Ranges};
+use helio_format::message::{Ack, Blocks, Hello, Item, ItemKind, Message, Parting, Ping, Ranges};
 use helio_link::checksum;
 use helio_testkit::{Dice, Pair, Plan, eventually};
 use helio_units::{Bytes, Extent, Mode, Payload, PayloadId, Role, Sequence, VolumeIndex};
@@ -62,6 +62,7 @@ fn hello(group: &str, node: &str) -> Message {
         metadata: 1,
         remembers: 0,
         sizes: vec![SIZE.0],
+        blocks: vec![Blocks { member: 512, volume: 512 }],
     })
 }
 
@@ -146,7 +147,11 @@ fn strangers_are_sent_away_and_the_pair_does_not_notice() {
     let (connected, before) = (since(&pair), members(&pair));
     let first = hello("db", "lyon");
     let speaks = format!("protocol version {}, this daemon speaks {VERSION}", VERSION + 1);
-    let cases: [(Vec<u8>, &str); 12] = [
+    let goodbye = framed(&Message::Goodbye {
+        parting: Parting::VolumeFailed,
+        text: String::from("volume 0 fails"),
+    });
+    let cases: [(Vec<u8>, &str); 15] = [
         (next_version(), &speaks),
         (framed(&hello("web", "lyon")), "no group web on this node"),
         (framed(&hello("db", "berlin")), "group db is mirrored with lyon, not with berlin"),
@@ -156,7 +161,10 @@ fn strangers_are_sent_away_and_the_pair_does_not_notice() {
         (restated(&first, 8, &[0xff; 4]), "a frame announces more bytes than the protocol allows"),
         (restated(&first, 12, &[0xff; 4]), "a frame announces more bytes than the protocol allows"),
         (restated(&first, 6, &[77]), "a message of kind 77 does not decode"),
-        (framed(&ping()), "the first message must be a hello"),
+        (framed(&ping()), "the first message must be a hello, not one of kind 5"),
+        (goodbye.clone(), "it hung up before its hello: volume 0 fails"),
+        ([framed(&first), goodbye].concat(), "lyon hung up behind its hello: volume 0 fails"),
+        ([framed(&first), framed(&ping())].concat(), "nothing may stand behind a hello"),
         (framed(&item()), "receive memory of 0 bytes is used up"),
         (b"GET / HTTP/1.1\r\nHost: paris\r\nAccept: */*\r\n\r\n".to_vec(), "does not speak"),
     ];

@@ -9,7 +9,7 @@ mod device;
 mod line;
 
 use crate::shard::clients::{Catalogue, Io, Place};
-use crate::shard::group::{Group, read_buffer};
+use crate::shard::group::{Group, User, read_buffer};
 use crate::shard::token::{Kind, token};
 use device::Device;
 use helio_attach::{Fault, Shape, Work};
@@ -127,6 +127,8 @@ impl Attached {
         });
         self.told.push(place.group);
         self.changed.push(place.group);
+        // At once: a hello of the peer may be the next thing that is read.
+        io.groups[place.group].used_by(User::Devices, self.used(place.group), io.now);
         self.wake(slot, io);
         Ok(shape)
     }
@@ -177,6 +179,13 @@ impl Attached {
         let held = self.held.iter().filter(|(at, ..)| *at == group);
         let held = held.map(|(_, _, title)| title.as_str());
         ours.map(|device| device.name.as_str()).chain(held).collect()
+    }
+
+    /// The volumes of a group that devices use, those on a secondary's copy apart: bit n volume n.
+    pub(crate) fn used(&self, group: usize) -> u64 {
+        let places = self.slots.iter().flatten().filter(|device| !device.ended).map(|d| d.place);
+        let used = places.filter(|place| place.group == group && !place.aside);
+        used.fold(0, |mask, place| mask | 1 << place.volume.0)
     }
 
     /// All devices of a group, also those that end, as operators know them.
@@ -475,7 +484,7 @@ pub(crate) fn open(
 
 const fn fault(denial: Denial) -> Fault {
     match denial {
-        Denial::OutOfBounds => Fault::Invalid,
+        Denial::OutOfBounds | Denial::Unaligned => Fault::Invalid,
         Denial::QueueFull | Denial::Store(StoreFault::NoSpace) => Fault::NoSpace,
         Denial::NotPrimary | Denial::Store(_) => Fault::Io,
     }

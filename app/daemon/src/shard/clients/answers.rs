@@ -70,6 +70,7 @@ fn denied(denial: Denial) -> (ErrorCode, &'static str) {
             (ErrorCode::Shutdown, "this node is not primary for the group any more")
         }
         Denial::OutOfBounds => (ErrorCode::Invalid, "the request leaves the volume"),
+        Denial::Unaligned => (ErrorCode::Invalid, "not a multiple of the export's minimum block"),
         Denial::QueueFull => {
             (ErrorCode::NoSpace, "the replication queue is full and its policy is to fail writes")
         }

@@ -46,7 +46,7 @@ pub(crate) struct Catalogue<'a>(pub(crate) &'a [Group]);
 impl Catalogue<'_> {
     fn info(group: &Group, place: Place) -> ExportInfo {
         let volume = &group.volumes[usize::from(place.volume.0)];
-        let minimum_block = volume.member.alignment().0 as u32;
+        let minimum_block = group.engine.block(place.volume).0 as u32;
         let suffix = if place.read_only { READ_ONLY } else { "" };
         let contexts = Contexts::NONE.with(Context::Allocation);
         ExportInfo {

@@ -9,7 +9,7 @@ mod aside;
 mod catalogue;
 mod client;
 
-use crate::shard::group::Group;
+use crate::shard::group::{Group, User};
 use crate::shard::token::{Kind, token};
 pub(crate) use catalogue::{Catalogue, Place};
 use client::{Arriving, Client, plain};
@@ -62,6 +62,10 @@ pub(crate) struct Clients {
     protection: Option<Protection>,
     /// Connections to volumes, per group and volume; those to be read only apart.
     counts: Vec<Vec<u64>>,
+    /// Connections that the group's engine answers, read-only ones on its primary included, per group and volume.
+    uses: Vec<Vec<u64>>,
+    /// Groups that such a connection left since somebody wanted to know.
+    left: Vec<usize>,
     /// Connections to be read only, per group, and whether the group was primary when it was looked at last.
     readers: Vec<(u64, bool)>,
     /// Groups that clients asked something of, came to or left, since somebody wanted to know.
@@ -79,7 +83,7 @@ pub(crate) struct Clients {
 impl Clients {
     /// None yet, and room for `most`.
     pub(crate) fn new(most: u32, protection: Option<Protection>, groups: &[Group]) -> Self {
-        let counts = groups.iter().map(|group| vec![0; group.volumes.len()]).collect();
+        let counts: Vec<_> = groups.iter().map(|group| vec![0; group.volumes.len()]).collect();
         Self {
             slots: Vec::new(),
             epochs: 0,
@@ -88,6 +92,8 @@ impl Clients {
             most,
             here: 0,
             protection,
+            uses: counts.clone(),
+            left: Vec::new(),
             counts,
             readers: groups.iter().map(|group| (0, group.engine.is_primary())).collect(),
             told: Vec::new(),
@@ -101,6 +107,7 @@ impl Clients {
     /// One group more.
     pub(crate) fn add(&mut self, group: &Group) {
         self.counts.push(vec![0; group.volumes.len()]);
+        self.uses.push(vec![0; group.volumes.len()]);
         self.readers.push((0, group.engine.is_primary()));
     }
 
@@ -153,6 +160,17 @@ impl Clients {
         self.counts[group][usize::from(volume.0)]
     }
 
+    /// The volumes of a group that connections use: bit n volume n.
+    pub(crate) fn used(&self, group: usize) -> u64 {
+        let used = self.uses[group].iter().enumerate().filter(|(_, count)| **count > 0);
+        used.fold(0, |mask, (n, _)| mask | 1 << n)
+    }
+
+    /// Groups that a connection left since the last call.
+    pub(crate) fn left(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.left)
+    }
+
     /// Whether anybody reads or writes a group, or did and is not gone yet.
     pub(crate) fn is_used(&self, group: usize) -> bool {
         let clients = self.slots.iter().flatten();
@@ -172,6 +190,13 @@ impl Clients {
             &mut self.counts[place.group][usize::from(place.volume.0)]
         };
         *count = if came { *count + 1 } else { *count - 1 };
+        if !place.aside {
+            let uses = &mut self.uses[place.group][usize::from(place.volume.0)];
+            *uses = if came { *uses + 1 } else { *uses - 1 };
+            if !came {
+                self.left.push(place.group);
+            }
+        }
         self.told.push(place.group);
     }
 
@@ -353,8 +378,12 @@ impl Clients {
                 self.pump_slot(slot, io.driver);
             }
             Step::Ready { handle, .. } => {
-                client.place = Some(Place::of(handle));
-                self.tally(Some(Place::of(handle)), true);
+                let place = Place::of(handle);
+                client.place = Some(place);
+                self.tally(Some(place), true);
+                // At once: a hello of the peer may be the next thing that is read.
+                let used = self.used(place.group);
+                io.groups[place.group].used_by(User::Clients, used, io.now);
             }
             Step::Disconnect => {
                 self.leave(slot);
