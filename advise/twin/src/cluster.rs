@@ -35,6 +35,7 @@ pub(crate) enum Due {
 #[derive(Debug)]
 pub(crate) enum NodeDue {
     Request(Request),
+    Used(u64),
     StoreEnd(IoId),
     MetadataStep,
     BeforeStep,
@@ -205,6 +206,7 @@ impl Cluster {
     fn node_due(&mut self, side: Side, what: NodeDue) {
         match what {
             NodeDue::Request(request) => self.handle(side, Event::Request(request)),
+            NodeDue::Used(volumes) => self.handle(side, Event::Used { volumes }),
             NodeDue::StoreEnd(io) => self.store_end(side, io),
             NodeDue::MetadataStep => self.metadata_step(side),
             NodeDue::BeforeStep => self.before_step(side),

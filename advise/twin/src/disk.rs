@@ -103,6 +103,8 @@ pub struct Disk {
     lies: bool,
     /// Of which volumes the disk is gone: whatever is asked of it fails.
     gone: Vec<bool>,
+    /// What every request keeps to, in bytes.
+    block: u32,
     /// Which disk each volume lies on.
     pub(crate) identities: Vec<u128>,
     dice: Dice,
@@ -125,6 +127,7 @@ impl Disk {
             full: false,
             lies: false,
             gone: vec![false; volumes.len()],
+            block: 512,
             identities: vec![1; volumes.len()],
             dice,
         }
@@ -157,6 +160,35 @@ impl Disk {
     #[must_use]
     pub fn under_way(&self) -> usize {
         self.under_way.len()
+    }
+
+    /// What every request keeps to from now on, in bytes. No process uses it.
+    pub fn set_block(&mut self, block: u32) {
+        self.block = block;
+    }
+
+    /// What every request keeps to, in bytes.
+    #[must_use]
+    pub const fn block(&self) -> u32 {
+        self.block
+    }
+
+    /// Whether an operation keeps to its blocks.
+    pub(crate) fn fits(&self, op: &StoreOp) -> bool {
+        let extent = match op {
+            StoreOp::Read { extent, .. }
+            | StoreOp::ReadRuns { extent, .. }
+            | StoreOp::ReadDiffering { extent, .. }
+            | StoreOp::Digest { extent, .. }
+            | StoreOp::DigestPayload { extent }
+            | StoreOp::Verify { extent, .. }
+            | StoreOp::Write { extent, .. }
+            | StoreOp::Zero { extent, .. }
+            | StoreOp::Discard { extent, .. } => *extent,
+            StoreOp::IsEmpty { .. } | StoreOp::Flush => return true,
+        };
+        let block = u64::from(self.block);
+        extent.offset.is_multiple_of(block) && extent.length.is_multiple_of(block)
     }
 
     /// Everything takes this many times as long from now on.
@@ -196,6 +228,7 @@ impl Disk {
     pub(crate) fn members(&self) -> Vec<MemberFound> {
         let found = |(volume, identity): (usize, &u128)| MemberFound {
             identity: *identity,
+            block: self.block,
             shown: format!("volume {volume} on disk {identity}"),
         };
         self.identities.iter().enumerate().map(found).collect()

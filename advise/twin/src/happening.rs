@@ -31,6 +31,13 @@ pub enum Replied {
 /// Something that happened.
 #[derive(Clone, Debug)]
 pub enum Happening {
+    /// A store was asked for something that does not keep to its blocks.
+    Misfit {
+        /// Which node's.
+        side: Side,
+        /// For what.
+        words: String,
+    },
     /// A primary sends a client's change for the first time. Where its own store is not told first, this is its place in the order of the
     /// bytes.
     Sent {

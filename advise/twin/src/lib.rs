@@ -44,7 +44,7 @@ pub use pool::Pool;
 pub use snapshot::{Restore, Snapshot};
 pub use wire::{Breakage, Wire};
 
-use helio_units::{Bytes, Extent, VolumeIndex};
+use helio_units::{Bytes, Extent, SECTOR, VolumeIndex};
 
 /// The unit of content.
 pub const BLOCK: Bytes = Bytes(4096);
@@ -75,15 +75,17 @@ impl Place {
     }
 }
 
-/// The blocks of an extent.
+/// The blocks of an extent, the last of which it may reach into in part: content is a stamp per block, so a request
+/// that begins at one and ends in the middle of one changes all of it. Any two that do so overlap.
 ///
 /// # Panics
-/// If it is not aligned to blocks.
+/// If it does not begin at a block, or does not end at a sector.
 pub fn places(volume: VolumeIndex, extent: Extent) -> impl Iterator<Item = Place> + Clone {
     assert!(
-        extent.offset.is_multiple_of(BLOCK.0) && extent.length.is_multiple_of(BLOCK.0),
+        extent.offset.is_multiple_of(BLOCK.0) && extent.length.is_multiple_of(SECTOR),
         "{extent} is not aligned to blocks"
     );
     let first = (extent.offset / BLOCK.0) as u32;
-    (first..first + (extent.length / BLOCK.0) as u32).map(move |block| Place { volume, block })
+    (first..first + extent.length.div_ceil(BLOCK.0) as u32)
+        .map(move |block| Place { volume, block })
 }

@@ -13,7 +13,7 @@ use helio_engine::{Answer, Effect, Event, Keep, Operation, Request, Run, StoreOp
 use helio_format::frame::HEADER_BYTES;
 use helio_format::message::{Item, ItemKind, Message, Parting};
 use helio_ledger::{self as ledger, Kept};
-use helio_units::{Bytes, Extent, IoId, Rate, RequestId, VolumeIndex};
+use helio_units::{Bytes, Extent, IoId, Payload, Rate, RequestId, VolumeIndex};
 
 impl Cluster {
     /// A client asks; every block of a write holds `stamp`. Returns false where no process listens.
@@ -33,6 +33,7 @@ impl Cluster {
         let operation = match operation {
             Operation::Write { extent, fua, .. } => {
                 let payload = node.pool.take(vec![stamp; places(volume, extent).count()]);
+                let payload = Payload { length: extent.length as u32, ..payload };
                 Operation::Write { extent, payload, fua }
             }
             other => other,
@@ -42,6 +43,21 @@ impl Cluster {
             self.push_node(now, side, NodeDue::Request(request));
         } else {
             self.handle(side, Event::Request(request));
+        }
+        true
+    }
+
+    /// Clients use these volumes of a node from now on, and no others. Returns false where no process listens.
+    pub fn use_volumes(&mut self, side: Side, volumes: u64) -> bool {
+        let now = self.now;
+        let node = self.node(side);
+        if !node.is_up() {
+            return false;
+        }
+        if node.hangs(now) {
+            self.push_node(now, side, NodeDue::Used(volumes));
+        } else {
+            self.handle(side, Event::Used { volumes });
         }
         true
     }
@@ -134,6 +150,10 @@ impl Cluster {
             }
             _ => None,
         };
+        if !node.disk.fits(&op) {
+            let words = format!("{op:?} of volume {}", volume.0);
+            self.journal.push(Happening::Misfit { side, words });
+        }
         let at = node.disk.begin(now, io, volume, op, stamps, leading);
         if let Some(extent) = changed {
             let blocks: Vec<_> = places(volume, extent).collect();

@@ -107,7 +107,8 @@ impl Cluster {
         let mut changes = Vec::new();
         disk.put_one_back(volume, &contents[usize::from(volume.0)], &mut changes);
         self.changed(side, changes);
-        self.command(side, command, Command::Replace { volume, identity });
+        let block = self.node(side).disk.block();
+        self.command(side, command, Command::Replace { volume, identity, block });
         true
     }
 

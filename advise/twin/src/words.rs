@@ -45,6 +45,7 @@ pub(crate) fn of_event(event: &Event) -> Option<String> {
         Event::VerifyRemembered(memory) => format!("<- verify remembered: {memory:?}"),
         Event::HookAnswered { refused } => format!("<- hook answered: {refused:?}"),
         Event::Held { by } => format!("<- held by {by:?}"),
+        Event::Used { volumes } => format!("<- used: volumes {volumes:#b}"),
         Event::Tick | Event::LinkTook { .. } => return None,
     })
 }

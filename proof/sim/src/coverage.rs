@@ -159,6 +159,9 @@ impl Coverage {
 
     /// A node says something; where two met, the row of the recovery table that fired stands in it.
     pub(crate) fn heard(&mut self, note: &str) {
+        if note.starts_with("block-size: ") {
+            self.struck("larger-blocks-refused");
+        }
         let met = |label: &&str| {
             note.strip_prefix(label).is_some_and(|rest| rest.starts_with(": "))
                 || note.strip_suffix(label).is_some_and(|rest| rest.ends_with(" met as "))
@@ -177,6 +180,7 @@ impl Coverage {
         lines.extend(listed("state", states, &self.states, words));
         lines.extend(listed("standing", STANDINGS.iter().copied(), &self.standings, words));
         let faults = Kind::common().flat_map(|kind| kind.labels().iter().copied());
+        let faults = faults.chain(crate::faulty_peer::LABELS);
         lines.extend(listed("fault", faults, &self.faults, |label| (*label).to_owned()));
         lines
     }

@@ -72,6 +72,8 @@ pub(crate) enum Fault {
         full: bool,
         tries: u32,
     },
+    /// A node restarts, and its disk has other blocks.
+    Blocks(Side),
     /// A disk is lost, and another one put in its place as soon as the node agrees.
     Replace {
         side: Side,
@@ -124,6 +126,7 @@ impl Fault {
             Self::Lease => (Kind::Lease, "lease"),
             Self::Seed => (Kind::Seed, "seed"),
             Self::Reverse { .. } => (Kind::Reverse, "reverse"),
+            Self::Blocks(_) => (Kind::Blocks, "blocks-change"),
             Self::Replace { .. } => (Kind::Replace, "disk-replaced-leading"),
         }
     }
@@ -136,7 +139,7 @@ impl Fault {
             Self::Kill { side, .. } => up(side),
             Self::BothDown { .. } => Side::BOTH.into_iter().all(up),
             Self::Hang(side) => up(side) && !cluster.node(side).hangs(cluster.now()),
-            Self::CleanStop(side) => up(side),
+            Self::CleanStop(side) | Self::Blocks(side) => up(side),
             Self::Lease => lease_holder(cluster).is_some(),
             Self::Haste => Side::BOTH.into_iter().any(up),
             Self::Switch
@@ -214,6 +217,7 @@ impl Driver {
             Kind::Lease => Fault::Lease,
             Kind::Seed => Fault::Seed,
             Kind::Reverse => Fault::Reverse { full: dice.chance(1, 4), tries: 0 },
+            Kind::Blocks => Fault::Blocks(side),
             Kind::Replace => Fault::Replace { side, tries: 0 },
         }
     }
@@ -277,6 +281,11 @@ impl Driver {
             | Fault::WrongDisk(_)
             | Fault::ClockLeap(_)
             | Fault::LateClose => self.tamper(fault, cluster),
+            Fault::Blocks(side) => {
+                self.kill(side, false, cluster);
+                let disk = &mut cluster.node_mut(side).disk;
+                disk.set_block(if disk.block() == 512 { 4096 } else { 512 });
+            }
             Fault::Replace { side, tries } => self.replace(side, tries, cluster, oracle),
             _ => self.meddle(fault, cluster, oracle),
         }

@@ -76,12 +76,14 @@ pub enum Kind {
     Haste,
     /// A disk is lost, and another one is put in its place while the node runs.
     Replace,
+    /// A node's disk has other blocks when it comes back.
+    Blocks,
 }
 
 /// Kind, name, how likely in parts of the sum, and the faults it brings.
 type Row = (Kind, &'static str, u32, &'static [&'static str]);
 
-const KINDS: [Row; 30] = [
+const KINDS: [Row; 31] = [
     (Kind::Weather, "weather", 8, &["weather"]),
     (Kind::Silence, "silence", 12, &["silence"]),
     (Kind::OneWay, "one-way", 8, &["one-way"]),
@@ -112,6 +114,7 @@ const KINDS: [Row; 30] = [
     (Kind::Reverse, "reverse", 4, &["reverse"]),
     (Kind::Haste, "haste", 12, &["haste"]),
     (Kind::Replace, "replace", 12, &["disk-replaced-leading", "disk-replaced-following"]),
+    (Kind::Blocks, "blocks", 4, &["blocks-change", "larger-blocks-refused"]),
 ];
 
 /// How likely a kind is that is asked for by name and has no odds of its own yet.

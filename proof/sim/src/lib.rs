@@ -10,6 +10,7 @@ mod client;
 mod coverage;
 mod driver;
 mod faults;
+mod faulty_peer;
 mod kinds;
 mod operator;
 mod oracle;

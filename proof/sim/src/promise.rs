@@ -44,6 +44,13 @@ pub enum Promise {
     FindsRot,
     /// Two sound nodes never call each other's words an offence.
     Civil,
+    /// Impossible words of a peer end the connection, with the reason, and answer no client.
+    ChecksPeer,
+    /// A store is asked only for whole blocks of it; who keeps to the blocks it was told is not refused for others.
+    Blocks,
+    /// What a peer sends stays in the memory that is set aside for it, is given back once, and reaches no place outside of
+    /// the volumes.
+    Bounded,
     /// Every request is answered exactly once, by the node it was put to, while that lives.
     AnsweredOnce,
     /// The engine's own assertions hold.
@@ -75,6 +82,9 @@ impl fmt::Display for Promise {
             Self::TrueDifferences => "a verify calls different only what differs",
             Self::FindsRot => "a verify finds and repairs what rotted",
             Self::Civil => "sound nodes understand each other",
+            Self::ChecksPeer => "impossible words end the connection and answer nobody",
+            Self::Blocks => "requests keep to the blocks of every store",
+            Self::Bounded => "what a peer sends stays in its bounds",
             Self::AnsweredOnce => "every request is answered exactly once",
             Self::Invariants => "the engine's assertions hold",
             Self::Converges => "once mended, the nodes replicate equal images",

@@ -6,6 +6,7 @@ mod rot;
 use crate::client::Client;
 use crate::coverage::Coverage;
 use crate::driver::{Act, Driver};
+use crate::faulty_peer;
 use crate::kinds::Kind;
 use crate::oracle::Oracle;
 use crate::promise::{Promise, Violation, hold};
@@ -136,7 +137,10 @@ pub fn run(telling: &Telling, story: Option<Story<'_>>) -> Verdict {
         stage.driver.follow(script);
     }
     stage.tell(&format_args!("{scenario:#?}"));
-    let ended = stage.play();
+    let mut ended = stage.play();
+    if ended.is_ok() && telling.script.is_none() {
+        ended = faulty_peer::run(&dice, &mut stage.driver.coverage);
+    }
     let broken = ended.err().map(|violation| (violation, stage.cluster.now()));
     let tally = stage.driver.tally;
     let counts = Counts {
@@ -171,7 +175,7 @@ impl Stage<'_> {
         }
         let until = Moment::ZERO + self.breaking;
         self.advance(until, |stage| Ok(stage.client.is_done() && stage.driver.scripted == 0))?;
-        self.client.retire();
+        self.client.retire(&mut self.cluster);
         self.mend();
         let until = self.cluster.now() + MENDED_WITHIN;
         let over = self.advance(until, |stage| Ok(stage.is_settled()))?;
@@ -235,7 +239,7 @@ impl Stage<'_> {
             self.driver.perform(act, &mut self.cluster, &mut self.oracle);
             return;
         }
-        if let Some(ask) = self.client.ask(&self.cluster) {
+        if let Some(ask) = self.client.ask(&mut self.cluster) {
             self.oracle.ask(&self.cluster, ask.side, ask.id, ask.volume, ask.operation);
             let stamp = helio_twin::Stamp(ask.id.0);
             self.cluster.submit(ask.side, ask.id, ask.volume, ask.operation, stamp);
@@ -261,8 +265,19 @@ impl Stage<'_> {
         self.look(&journal);
         self.client.notice(now, &journal);
         self.driver.notice(&self.cluster, &journal);
+        let misfit = journal.iter().find_map(|happening| match happening {
+            Happening::Misfit { side, words } => {
+                Some(format!("{side}'s store is asked for {words}"))
+            }
+            _ => None,
+        });
+        let misled =
+            self.client.misled.map(|id| format!("request {} is refused for its blocks", id.0));
         journal.clear();
         self.journal = journal;
+        hold(misfit.is_none() && misled.is_none(), Promise::Blocks, || {
+            misfit.or(misled).unwrap_or_default()
+        })?;
         judged
     }
 

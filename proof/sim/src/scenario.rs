@@ -36,6 +36,8 @@ pub(crate) struct Scenario {
     pub(crate) breaking: Duration,
 }
 
+/// Sectors of a disk, in bytes.
+pub(crate) const BLOCKS: [u32; 3] = [512, 512, 4096];
 /// How much too fast a clock is, in parts per million: sound ones stay below 200, and there are others.
 const DRIFTS: [i32; 7] = [0, 20, -20, 200, -200, 10_000, -10_000];
 /// One story in so many is a long one; not every one of them comes to its 2,000 writes.
@@ -170,6 +172,7 @@ impl Scenario {
                     Stamp(salt | u64::from(volume.0) << 32 | u64::from(block))
                 });
             }
+            disk.set_block(pick(&mut dice.split_nth("blocks", side.index() as u64), &BLOCKS));
             let saves = span(&mut speed, micros(50), micros(5000));
             let owner = (config.group.as_str(), config.node.as_str());
             let grain = (config.granularity.0 as u32, config.hot_extents);

@@ -275,6 +275,7 @@ impl Oracle {
                 }
                 Happening::Issued { .. }
                 | Happening::Commanded { .. }
+                | Happening::Misfit { .. }
                 | Happening::Noted { .. }
                 | Happening::Told { .. } => {}
             }
@@ -397,8 +398,9 @@ impl Asked {
         else {
             return false;
         };
-        let same = helio_twin::places(volume, extent).map(|p| p.block).next() == Some(first)
-            && extent.length == blocks as u64 * helio_twin::BLOCK.0;
+        let mut places = helio_twin::places(volume, extent);
+        let same =
+            places.clone().count() == blocks && places.next().map(|p| p.block) == Some(first);
         self.side == side && self.volume == volume && same
     }
 }
