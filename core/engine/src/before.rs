@@ -29,8 +29,9 @@ use helio_units::{Bytes, Extent, Generation, Sequence, VolumeIndex};
 
 /// An eighth of what will be copied is reserved beyond it, for what clients write meanwhile, ...
 const MARGIN_PART: u64 = 8;
-/// ... and that much more.
+/// ... and that much more, at most that part of the volumes.
 const MARGIN: Bytes = Bytes::mib(16);
+const MARGIN_OF_ALL: u64 = 64;
 /// Most chunks preserved by one flush; as many bytes as the copier has on its way.
 const BATCH_CHUNKS: usize = 256;
 /// Where all of the image will be overwritten, so many chunks are preserved ahead of the last one an item wanted: what
@@ -344,8 +345,12 @@ impl Keeper {
     /// Room for what a start will copy, in chunks, beyond what is preserved already.
     fn room_for(&self, to_copy: u64) -> u64 {
         let chunks = to_copy.div_ceil(CHUNK_BYTES);
-        let wanted = self.preserved.count + chunks + chunks / MARGIN_PART + MARGIN.0 / CHUNK_BYTES;
+        let wanted = self.preserved.count + chunks + chunks / MARGIN_PART + self.margin();
         wanted.min(self.total())
+    }
+
+    fn margin(&self) -> u64 {
+        (MARGIN.0 / CHUNK_BYTES).min(self.total() / MARGIN_OF_ALL)
     }
 
     fn run(&mut self, running: Running, s: &mut Vec<crate::Effect>) {
@@ -407,8 +412,7 @@ impl Keeper {
             self.run(Running::Preserve { chunks }, out);
             return;
         }
-        let ample =
-            (self.room + self.room / MARGIN_PART + MARGIN.0 / CHUNK_BYTES).min(self.total());
+        let ample = (self.room + self.room / MARGIN_PART + self.margin()).min(self.total());
         let most = bound.map_or(u64::MAX, |bound| bound.0 / RECORD_BYTES);
         if needed > most {
             self.short = Some(Shortage { wanted: room_bytes(needed), free: room_bytes(most) });

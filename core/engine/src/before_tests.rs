@@ -183,7 +183,7 @@ impl Desk {
         let mut desk = Self::new(generation(1), true, None);
         desk.meet();
         desk.start(true);
-        assert!(matches!(desk.before(BeforeOutcome::Done), BeforeOp::Begin { room: 16, .. }));
+        assert!(matches!(desk.before(BeforeOutcome::Done), BeforeOp::Begin { room: 2, .. }));
         assert!(!desk.save().consistent);
         desk
     }
@@ -235,7 +235,7 @@ fn without_room_nothing_is_adopted_and_the_source_hears_why() {
     desk.meet();
     desk.start(true);
     desk.before(BeforeOutcome::NoRoom { free: Bytes(4096) });
-    assert_eq!(desk.no_room(), Some((16 * RECORD_BYTES, 4096)));
+    assert_eq!(desk.no_room(), Some((2 * RECORD_BYTES, 4096)));
     desk.zero(21, 1);
     assert!(desk.saves.is_empty() && desk.ios.is_empty() && !desk.gone);
     desk.start(false);
@@ -244,11 +244,11 @@ fn without_room_nothing_is_adopted_and_the_source_hears_why() {
 
 #[test]
 fn a_bound_is_a_want_of_room_too() {
-    let bound = Bytes(3 * RECORD_BYTES);
+    let bound = Bytes(RECORD_BYTES);
     let mut desk = Desk::new(generation(1), true, Some(bound));
     desk.meet();
     desk.start(true);
-    assert_eq!(desk.no_room(), Some((16 * RECORD_BYTES, bound.0)));
+    assert_eq!(desk.no_room(), Some((2 * RECORD_BYTES, bound.0)));
 }
 
 #[test]
@@ -299,6 +299,27 @@ fn a_restore_says_first_that_the_image_is_neither_and_then_which_it_is() {
     assert_eq!((promoted.role, promoted.lineage.generation.number), (Role::Primary, 2));
     assert!(promoted.marks_void, "it stays so until marks of everything are kept");
     assert!(desk.engine.marks().stale_bytes() == SIZE);
+}
+
+#[test]
+fn a_restore_discards_the_items_that_wait_for_room() {
+    let mut desk = Desk::new(generation(1), true, Some(Bytes(6 * RECORD_BYTES)));
+    desk.meet();
+    desk.start(true);
+    desk.before(BeforeOutcome::Done);
+    desk.save();
+    (0..8).for_each(|n| desk.zero(21 + n, n));
+    desk.before(BeforeOutcome::Done);
+    desk.store_all();
+    assert_eq!(desk.no_room(), Some((8 * RECORD_BYTES, 6 * RECORD_BYTES)), "seven items wait");
+    desk.tell(Event::Disconnected { why: String::from("cut") });
+    desk.command(Command::Restore { force: true });
+    assert!(desk.save().marks_void);
+    assert_eq!(desk.before(BeforeOutcome::Done), BeforeOp::Restore);
+    assert_eq!(desk.save().head, Sequence(7));
+    assert_eq!(desk.before(BeforeOutcome::Done), BeforeOp::End);
+    assert_eq!(desk.save().role, Role::Primary);
+    assert!(desk.engine.is_primary() && desk.ios.is_empty(), "{:?}", desk.ios);
 }
 
 #[test]

@@ -226,6 +226,10 @@ impl Engine {
     }
 
     fn request(&mut self, request: Request) {
+        if planted(Plant::PanicAtDiscard) && matches!(request.operation, Operation::Discard { .. })
+        {
+            panic!("planted: a client discards");
+        }
         if let (true, Some(primary)) = (self.standing.takes_requests(), &mut self.primary) {
             primary.request(request, &mut self.shared);
             return;

@@ -5,7 +5,6 @@
 use crate::effect::{Effect, StoreOp};
 use crate::engine::Engine;
 use crate::event::{CommandId, StoreOutcome};
-use crate::follower::Follower;
 use crate::primary::Primary;
 use crate::refusal::Refusal;
 use crate::role::{Leave, LeaveStage, Standing, busy};
@@ -210,7 +209,7 @@ impl Engine {
             self.line_changed();
         }
         self.lease_laid_down();
-        self.follower = Follower::new(self.shared.config.volumes.len(), self.superblock.head);
+        self.reset_follower();
     }
 
     /// Nothing more will be asked for.

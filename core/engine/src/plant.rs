@@ -72,6 +72,10 @@ pub enum Plant {
     RegressingCursor,
     /// The peer may acknowledge what was not sent.
     AckUnsent,
+    /// A restore leaves items waiting for the keeping that it ends.
+    KeepParked,
+    /// The engine panics when a client discards.
+    PanicAtDiscard,
 }
 
 impl Plant {
@@ -108,6 +112,8 @@ impl Plant {
         ("peer-block-ignored", Self::PeerBlockIgnored),
         ("regressing-cursor", Self::RegressingCursor),
         ("ack-unsent", Self::AckUnsent),
+        ("keep-parked", Self::KeepParked),
+        ("panic-at-discard", Self::PanicAtDiscard),
     ];
 }
 

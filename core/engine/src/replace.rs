@@ -16,7 +16,6 @@ use crate::ack::Local;
 use crate::effect::Effect;
 use crate::engine::Engine;
 use crate::event::CommandId;
-use crate::follower::Follower;
 use crate::plant::{Plant, planted};
 use crate::refusal::Refusal;
 use crate::role::{Standing, busy};
@@ -172,12 +171,10 @@ impl Engine {
             self.save(Goal::Replaced { command, volume });
             return Ok(None);
         }
-        self.follower.lay_down(&mut self.shared);
         // Nothing of the new disk goes to what was kept of the one before.
         self.shared.keeper.keep_ahead_no_more();
-        self.shared.keeper.forget_parked();
         let failed = self.follower.failed;
-        self.follower = Follower::new(self.shared.config.volumes.len(), self.superblock.head);
+        self.reset_follower();
         self.follower.failed = failed;
         if !self.is_link_down() {
             self.hang_up(Parting::VolumeFailed, String::from("its disk is being replaced"));
@@ -247,8 +244,7 @@ impl Engine {
                 )
             }
             None => {
-                self.follower =
-                    Follower::new(self.shared.config.volumes.len(), self.superblock.head);
+                self.reset_follower();
                 self.line_changed();
                 format!(
                     "volume {} of {group} has another disk; {peer} copies everything to it",

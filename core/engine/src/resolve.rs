@@ -9,7 +9,6 @@
 
 use crate::engine::Engine;
 use crate::event::CommandId;
-use crate::follower::Follower;
 use crate::recovery::{self, Verdict};
 use crate::refusal::Refusal;
 use crate::role::{Standing, busy};
@@ -116,7 +115,7 @@ impl Engine {
         let (node, peer) = (self.shared.config.node.clone(), self.shared.config.peer.clone());
         self.session.refused = None;
         self.line_changed();
-        self.follower = Follower::new(self.shared.config.volumes.len(), self.superblock.head);
+        self.reset_follower();
         self.hang_up(Parting::RoleChanged, format!("{node} gave up its side"));
         let text = format!("{node} gave up its side; {peer} updates it once they are connected");
         self.shared.info(text.clone());

@@ -14,6 +14,7 @@
 use crate::before::{BeforeOutcome, Restore};
 use crate::engine::Engine;
 use crate::follower::Follower;
+use crate::plant::{Plant, planted};
 use crate::refusal::Refusal;
 use crate::role::Standing;
 use crate::save::Goal;
@@ -98,8 +99,7 @@ impl Engine {
 
     /// The record says so: what was received is let go, and the chunks are put back.
     pub(crate) fn restoring_saved(&mut self) {
-        self.follower.lay_down(&mut self.shared);
-        self.follower = Follower::new(self.shared.config.volumes.len(), self.superblock.head);
+        self.reset_follower();
         self.shared.keeper.restore = Restore::Writing;
         self.run_restore();
     }
@@ -129,8 +129,19 @@ impl Engine {
         let text =
             format!("the image of {} is restored as of item {}", b.lineage.generation, b.head);
         self.shared.warn(text);
-        self.follower = Follower::new(self.shared.config.volumes.len(), b.head);
+        self.reset_follower();
         self.shared.keeper.restore = Restore::No;
+    }
+
+    /// Discards what was received and not issued: slots, cursors, gate, and the items that wait for their chunks to be
+    /// preserved. An item that waits there and has no slot any more would be issued once the keeping ends. Nothing of
+    /// the follower's may be under way.
+    pub(crate) fn reset_follower(&mut self) {
+        self.follower.lay_down(&mut self.shared);
+        if !planted(Plant::KeepParked) {
+            self.shared.keeper.forget_parked();
+        }
+        self.follower = Follower::new(self.shared.config.volumes.len(), self.superblock.head);
     }
 
     pub(crate) fn restore_failed(&mut self, outcome: BeforeOutcome) {

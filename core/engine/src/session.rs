@@ -130,6 +130,12 @@ impl Engine {
         self.greet();
     }
 
+    /// Whether a connection stands on which no hello of the peer was judged yet.
+    #[must_use]
+    pub fn is_greeting(&self) -> bool {
+        matches!(self.session.link, Link::Greeting { .. })
+    }
+
     /// Says hello as soon as the role is settled.
     pub(crate) fn greet(&mut self) {
         if self.session.link == (Link::Greeting { said: false }) && self.standing.is_settled() {

@@ -260,7 +260,7 @@ impl Driver {
                 Side::BOTH.into_iter().for_each(|side| self.kill(side, power, cluster));
             }
             Fault::Room { side, fails } => {
-                let chunks = self.dice.below(24);
+                let chunks = if self.dice.chance(1, 2) { self.dice.below(24) } else { 0 };
                 let before = &mut cluster.node_mut(side).before;
                 if fails { before.fail_next() } else { before.limit(chunks) }
             }
@@ -511,10 +511,23 @@ impl Driver {
                 let fault = Fault::Usurp { power: self.dice.chance(1, 3) };
                 self.shortly(fault, Duration::from_millis(10), cluster);
             }
+            // Items wait for room, and who takes over goes back to the kept image.
+            Happening::Noted { words, .. }
+                if words.contains("no room to keep") && self.dice.chance(5, 6) =>
+            {
+                let fault = Fault::Usurp { power: self.dice.chance(1, 3) };
+                self.shortly(fault, Duration::from_millis(50), cluster);
+            }
             Happening::Saved { side } => {
                 let record = cluster.node(*side).superblock();
                 let malice = self.malice;
-                if record.is_some_and(|record| !record.consistent) && self.dice.chance(malice, 8) {
+                let between = record.is_some_and(|record| !record.consistent);
+                if between && self.dice.chance(malice, 8) {
+                    // What was reserved is all there is.
+                    let fault = Fault::Room { side: *side, fails: false };
+                    self.shortly(fault, Duration::from_millis(20), cluster);
+                }
+                if between && self.dice.chance(malice, 8) {
                     let fault = match self.dice.below(3) {
                         0 => Fault::Usurp { power: self.dice.chance(1, 3) },
                         _ => Fault::SplitBrain,

@@ -104,7 +104,7 @@ const KINDS: [Row; 31] = [
     (Kind::Stop, "clean-stop", 4, &["clean-stop"]),
     (Kind::Split, "split-brain", 1, &["split-brain"]),
     (Kind::Usurp, "usurp", 4, &["usurp"]),
-    (Kind::Room, "room", 3, &["no-room", "before-file-fails"]),
+    (Kind::Room, "room", 4, &["no-room", "before-file-fails"]),
     (Kind::RolledBack, "rolled-back", ROLLED_BACK, &["rolled-back"]),
     (Kind::MetadataRestored, "metadata-restored", METADATA_RESTORED, &["metadata-restored"]),
     (Kind::WrongDisk, "wrong-disk", WRONG_DISK, &["wrong-disk"]),

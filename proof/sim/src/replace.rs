@@ -51,11 +51,14 @@ impl Driver {
     }
 
     /// Nobody throws away the disk of a secondary while its primary is without one, or does not know yet that it stopped
-    /// applying, or while it holds what nobody else does.
+    /// applying, or while it holds what nobody else does. While the two greet each other a hello of the disk that goes may
+    /// be on its way.
     fn put_another(&mut self, side: Side, cluster: &mut Cluster, oracle: &mut Oracle) -> bool {
         let leads = cluster.node(side).serves();
         let apart = |engine: &Engine| {
-            engine.is_primary() && matches!(engine.state(), State::Queuing | State::Logging)
+            engine.is_primary()
+                && matches!(engine.state(), State::Queuing | State::Logging)
+                && !engine.is_greeting()
         };
         let others = cluster.node(side.other()).engine.as_ref().is_some_and(apart)
             && !lacks(cluster, side.other());

@@ -109,11 +109,7 @@ impl Scenario {
             granularity,
             hot_extents: pick(&mut dice, &[2, 3, 4, 508, 2032]),
             resync: ResyncConfig::default(),
-            safe_copy: if dice.chance(9, 10) {
-                SafeCopy::On { bound: None }
-            } else {
-                SafeCopy::Off
-            },
+            safe_copy: safe_copy(&mut dice, &volumes),
             on_error: if dice.chance(1, 2) { OnError::ServeFromPeer } else { OnError::Pass },
             hook_before_sync: false,
             hold: Duration::ZERO,
@@ -191,6 +187,16 @@ impl Scenario {
         let wire = Wire::new(&self.profile, self.socket, dice);
         Cluster::new(nodes, wire, dice, telling)
     }
+}
+
+/// Mostly a consistent image is kept, half of the time with a bound that some updates pass in their middle.
+fn safe_copy(dice: &mut Dice, volumes: &[Bytes]) -> SafeCopy {
+    if !dice.chance(9, 10) {
+        return SafeCopy::Off;
+    }
+    let all = volumes.iter().fold(Bytes::ZERO, |sum, size| sum + *size);
+    let bound = Bytes(all.0 / 32 * (1 + dice.below(32)));
+    SafeCopy::On { bound: if dice.chance(1, 2) { Some(bound) } else { None } }
 }
 
 /// In a third of the stories there are hold leases, mostly long enough to outlive the loss of a peer, and mostly in a mode
