@@ -28,12 +28,14 @@ pub mod code {
     pub const NEEDS_FORCE: &str = "needs-force";
     /// A forced promotion needs `confirmed`; carries what is at stake.
     pub const NEEDS_CONFIRMATION: &str = "needs-confirmation";
+    /// The group is configured here and not served; the error says why.
+    pub const GROUP_FAILED: &str = "group-failed";
     /// The daemon failed, not the request.
     pub const INTERNAL: &str = "internal";
 
     /// Every code a daemon may send, with the HTTP status it travels with and what it means. A client that meets
     /// another one treats it as "refused".
-    pub const ALL: [(&str, u16, &str); 67] = [
+    pub const ALL: [(&str, u16, &str); 68] = [
         (BAD_REQUEST, 400, "the request cannot be read"),
         (UNKNOWN_GROUP, 404, "no group of that name is configured on this node"),
         ("unknown-volume", 404, "the group has no volume of that name"),
@@ -62,6 +64,7 @@ pub mod code {
         ("bad-queue", 409, "the queue cannot have such a bound"),
         ("differs", 409, "the copies differ; said by `helio verify --wait` itself"),
         ("hook-refused", 409, "the hook before-resync refused the update"),
+        (GROUP_FAILED, 409, "the group is not served on this node; the error says why"),
         ("metadata-failed", 409, "the group's metadata file cannot be written"),
         (NEEDS_CONFIRMATION, 409, "what is at stake was not confirmed; carries it"),
         (NEEDS_FORCE, 409, "the peer cannot agree to the promotion; carries what is at stake"),

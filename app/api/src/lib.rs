@@ -38,8 +38,8 @@ pub use request::{
 };
 pub use roles::{Explanation, MemberReplaceRequest, ResolveRequest, ReverseRequest, Row};
 pub use status::{
-    GroupStatus, Io, LeaseStatus, ModeStatus, Protected, SafeCopyStatus, SeedingStatus, Status,
-    VolumeStatus,
+    FailedGroup, GroupStatus, Io, LeaseStatus, ModeStatus, Protected, SafeCopyStatus,
+    SeedingStatus, Status, VolumeStatus,
 };
 pub use trace::{TraceRequest, TraceStatus};
 pub use verify::{Verified, VerifyRequest, VerifyRun, VerifyStatus};

@@ -35,6 +35,26 @@ pub struct Status {
     pub driver: String,
     /// The groups this node takes part in, or the one that was asked for.
     pub groups: Vec<GroupStatus>,
+    /// Groups of this node that are not served, each with the reason.
+    #[serde(default)]
+    pub failed: Vec<FailedGroup>,
+}
+
+/// A group that this node does not serve, although the configuration names it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FailedGroup {
+    /// The group's name.
+    pub name: String,
+    /// Since when, in milliseconds since 1970-01-01 UTC.
+    #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
+    pub since_ms: WallTime,
+    /// What failed.
+    pub reason: String,
+    /// What to do about it.
+    pub remedy: String,
+    /// Only a restart of the daemon brings it back; otherwise `helio apply` tries again.
+    pub needs_restart: bool,
 }
 
 /// One group as this node sees it.

@@ -17,7 +17,16 @@ pub(crate) fn status(status: &Status) -> String {
         }
         out.push_str(&self::group(group, status.at_ms));
     }
-    if status.groups.is_empty() {
+    for failed in &status.failed {
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        let since = ago(failed.since_ms, status.at_ms);
+        let _infallible = writeln!(out, "{}  protected: no, for {since}: not served", failed.name);
+        line(&mut out, "state", &format!("failed: {}", failed.reason));
+        line(&mut out, "next", &failed.remedy);
+    }
+    if out.is_empty() {
         out = format!("node {} takes part in no group\n", status.node);
     }
     out

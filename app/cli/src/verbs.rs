@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The operator's verbs. Exit codes tell the truth: 0 done, 1 refused or failed, 2 usage (clap's), 3 no daemon that
-//! could be asked, 4 needs confirmation, 5 asked, but no answer came, 6 `advise` found something to change.
+//! could be asked, 4 needs confirmation, 5 asked, but no answer came, 6 `advise` found something to change, 7 `status`
+//! shows a group that is not served.
 
 use crate::args::At;
 use crate::client::{Client, ClientError};
@@ -24,6 +25,8 @@ const UNCONFIRMED: u8 = 4;
 const UNANSWERED: u8 = 5;
 /// What `helio advise` ends with where something should be changed.
 pub(crate) const TO_CHANGE: u8 = 6;
+/// What `helio status` ends with where a group of the node is not served.
+const NOT_SERVED: u8 = 7;
 
 /// What is said of a file that cannot be read.
 pub(crate) fn unreadable(file: &Path) -> impl FnOnce(io::Error) -> anyhow::Error {
@@ -75,7 +78,9 @@ pub(crate) fn status(
         };
         let clear = watch.is_some() && !json && std::io::stdout().is_terminal();
         print(&if clear { format!("\x1b[H\x1b[2J{text}") } else { text })?;
-        let Some(seconds) = watch else { return Ok(ExitCode::SUCCESS) };
+        let served = status.failed.is_empty();
+        let code = if served { ExitCode::SUCCESS } else { ExitCode::from(NOT_SERVED) };
+        let Some(seconds) = watch else { return Ok(code) };
         pause(Duration::from_secs(seconds));
     }
 }
@@ -151,11 +156,12 @@ pub(crate) fn full(at: &At, group: &str, wait: bool, yes: bool) -> Result<ExitCo
 
 pub(crate) fn one_group(client: &Client, group: &str) -> Result<GroupStatus> {
     let status: Status = client.get(&status_path(Some(group)))?;
-    status
-        .groups
-        .into_iter()
-        .next()
-        .ok_or_else(|| anyhow::anyhow!("the daemon does not show group {group}"))
+    if let Some(failed) = status.failed.first() {
+        let text = format!("group {group} is not served: {}", failed.reason);
+        return Err(anyhow!("{text}\n  remedy: {}", failed.remedy));
+    }
+    let shown = status.groups.into_iter().next();
+    shown.ok_or_else(|| anyhow!("the daemon does not show group {group}"))
 }
 
 pub(crate) fn promote(at: &At, group: &str, wish: PromoteRequest) -> Result<ExitCode> {

@@ -15,6 +15,7 @@ use crate::config::Config;
 use crate::control::{Answering, Backend, Command, EventStream, Reply};
 use crate::errands::RunningErrands;
 use crate::events::Hub;
+use crate::failed::{self, Failures};
 use crate::shard::{Ask, Clock};
 use crate::trace::Traces;
 use crate::trust::Trusted;
@@ -97,6 +98,8 @@ pub(crate) struct Daemon {
     pub(crate) trusted: watch::Sender<Trusted>,
     pub(crate) shard: ShardHandle,
     pub(crate) hub: Arc<Hub>,
+    /// Groups of this node that are not served.
+    pub(crate) failures: Arc<Failures>,
     pub(crate) attaches: Arc<Attaches>,
     pub(crate) traces: Traces,
     pub(crate) started: Instant,
@@ -226,7 +229,13 @@ impl Daemon {
         mine.map(|(name, _)| name.clone()).collect()
     }
 
+    /// Whether the group is one of this node, and served.
     fn known(&self, group: &str) -> Result<(), ApiError> {
+        self.configured(group)?;
+        self.failures.get(group).map_or(Ok(()), |failed| Err(failed::error(failed)))
+    }
+
+    fn configured(&self, group: &str) -> Result<(), ApiError> {
         if self.groups().iter().any(|g| g == group) { Ok(()) } else { Err(self.unknown(group)) }
     }
 
@@ -238,10 +247,13 @@ impl Daemon {
 
     async fn status(&self, group: Option<String>) -> Result<Status, ApiError> {
         if let Some(group) = &group {
-            self.known(group)?;
+            self.configured(group)?;
         }
         let mut groups = self.shard.answer(|reply| Ask::Status { reply }).await?;
-        groups.retain(|g| group.as_ref().is_none_or(|wanted| *wanted == g.name));
+        let mut failed = self.failures.list();
+        let asked = |name: &String| group.as_ref().is_none_or(|wanted| wanted == name);
+        groups.retain(|g| asked(&g.name));
+        failed.retain(|g| asked(&g.name));
         groups.iter_mut().for_each(|g| g.trace = self.traces.status(&g.name));
         Ok(Status {
             node: self.node.clone(),
@@ -250,6 +262,7 @@ impl Daemon {
             daemon_uptime_seconds: self.started.elapsed(),
             driver: self.driver.into(),
             groups,
+            failed,
         })
     }
 

@@ -10,6 +10,7 @@ mod descriptors;
 mod digest;
 mod errands;
 mod events;
+mod failed;
 mod hooks;
 pub mod offline;
 mod open;
@@ -30,6 +31,7 @@ use backend::{Daemon, ShardHandle};
 use control::Remote;
 use errands::Errands;
 use events::Hub;
+use failed::Failures;
 use helio_driver::{Address, AnyDriver, Driver};
 use open::StateDir;
 use shard::{Ask, Clock, Listeners, Shard};
@@ -98,7 +100,9 @@ pub fn run(options: &Options) -> Result<()> {
         )?;
     }
     let own = trust::own_key(&view, &state.path)?;
-    let plans = open::plans(&view, name, &state, own.as_ref())?;
+    let failures = Arc::new(Failures::default());
+    failed::note_panics();
+    let plans = open::plans(&view, name, (&state, &failures), own.as_ref())?;
     adopt::tell_spread(&config, name);
     let errands: Vec<_> = plans.iter().map(Errands::of).collect();
     let clients = client_addresses(&state, view.node.nbd)?;
@@ -118,7 +122,11 @@ pub fn run(options: &Options) -> Result<()> {
     let (asks, asked) = mpsc::sync_channel(ASKS_MAX);
     let handle = ShardHandle { asks, waker };
     let hub = Arc::new(Hub::new(Clock::wall_now()));
-    let shard = Shard::new(driver, plans, listeners, asked, Arc::clone(&hub), dice()?).with_context(|| {
+    for failed in failures.list() {
+        let (key, fields) = failed::event(&failed);
+        hub.tell(failed.since_ms, key, fields, Some(failed.reason));
+    }
+    let shard = Shard::new(driver, plans, listeners, asked, (Arc::clone(&hub), Arc::clone(&failures)), dice()?).with_context(|| {
         format!("{listen} cannot be listened on\n  remedy: stop what uses it, or change the node's address")
     })?;
     let control = view.node.control;
@@ -134,6 +142,7 @@ pub fn run(options: &Options) -> Result<()> {
         trusted,
         shard: handle.clone(),
         hub,
+        failures,
         started: Instant::now(),
         driver: driver_name,
         errands: Mutex::default(),
@@ -206,11 +215,7 @@ fn serve(
     match ended {
         Ok(result) => result.context("the reactor failed"),
         Err(panic) => {
-            let text = panic
-                .downcast_ref::<String>()
-                .cloned()
-                .or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
-            Err(anyhow!("the shard ended by a mistake of ours: {}", text.unwrap_or_default()))
+            Err(anyhow!("the shard ended by a mistake of ours: {}", failed::words(&*panic)))
         }
     }
 }

@@ -2,11 +2,13 @@
 //! Opening what a node's groups live on: members, metadata, the state directory. Nothing is served before all of it
 //! is open, and every refusal names the culprit and the remedy.
 
+mod allocate;
 mod another;
 mod before;
 
 use crate::config::{GroupConfig, GroupView, NodeConfig, NodeView, VolumeConfig};
 use crate::digest;
+use crate::failed::{self, Failures};
 use crate::patience::once_let_go;
 use crate::shard::{GroupPlan, Guard, Outbox, Protection, VolumePlan};
 use crate::trust;
@@ -70,11 +72,14 @@ fn private() -> fs::OpenOptions {
     options
 }
 
-/// Opens everything a node needs of the configuration.
+/// Opens everything a node needs of the configuration. A group that cannot be opened is not served, and the others are.
+///
+/// # Errors
+/// No group can be served: a daemon without any would only hide that from whoever starts it.
 pub(crate) fn plans(
     view: &NodeView<'_>,
     node: &str,
-    state: &StateDir,
+    (state, failures): (&StateDir, &Failures),
     own: Option<&PeerTls>,
 ) -> Result<Vec<GroupPlan>> {
     if view.groups.is_empty() {
@@ -84,8 +89,29 @@ pub(crate) fn plans(
     }
     let guards = trust::guards(view, own);
     let mut taken = Vec::new();
-    let groups = view.groups.iter().zip(guards);
-    groups.map(|(group, (_, guard))| plan(group, node, &state.path, guard, &mut taken)).collect()
+    let (mut plans, mut errors) = (Vec::new(), Vec::new());
+    for (group, (_, guard)) in view.groups.iter().zip(guards) {
+        match plan(group, node, &state.path, guard, &mut taken) {
+            Ok(plan) => plans.push(plan),
+            Err(error) => errors.push((group.name, error)),
+        }
+    }
+    if plans.is_empty() {
+        return Err(none_served(errors));
+    }
+    for (group, error) in errors {
+        failures.add(group, failed::of_opening(group, &error), false);
+    }
+    Ok(plans)
+}
+
+fn none_served(mut errors: Vec<(&str, anyhow::Error)>) -> anyhow::Error {
+    if errors.len() == 1 {
+        return errors.remove(0).1;
+    }
+    let each: Vec<String> =
+        errors.iter().map(|(group, error)| format!("group {group}: {error:#}")).collect();
+    anyhow!("none of the {} groups of this node can be served\n{}", each.len(), each.join("\n"))
 }
 
 /// Opens what one group needs that comes while the others are served.
@@ -265,8 +291,28 @@ impl MetadataFile for OnDisk<'_> {
     }
 }
 
+/// Makes a new file.
+fn made(engine: &helio_engine::Config, file: &fs::File, shown: &str) -> Result<(Ledger, Found)> {
+    let owner = (engine.group.as_str(), engine.node.as_str());
+    let sizes = engine.volumes.iter().map(|v| v.0).collect();
+    let mut new = Superblock::new(&engine.group, &engine.node, sizes);
+    new.granularity = engine.granularity.0 as u32;
+    new.hot_slots = engine.hot_extents;
+    let layout = Layout::of(&new);
+    if let Err(error) = allocate::in_full(file, layout.bytes()) {
+        // Nothing lies in it: the next start begins with an empty one.
+        file.set_len(0)?;
+        bail!(allocate::refusal(shown, layout.bytes(), &error));
+    }
+    file.sync_all()?;
+    Ok((Ledger::fresh(layout, owner, helio_link::checksum), Found::nothing(new)))
+}
+
 /// Opens the group's metadata file, or makes it; checks that it belongs to this group, node and sizes.
-fn open_metadata(engine: &helio_engine::Config, state: &Path) -> Result<(File, Ledger, Durable)> {
+fn open_metadata(
+    engine: &helio_engine::Config,
+    state: &Path,
+) -> Result<((File, String), Ledger, Durable)> {
     let path = state.join("groups").join(format!("{}.meta", engine.group));
     let shown = path.display().to_string();
     let file = private()
@@ -276,8 +322,10 @@ fn open_metadata(engine: &helio_engine::Config, state: &Path) -> Result<(File, L
         .truncate(false)
         .open(&path)
         .with_context(|| shown.clone())?;
-    // What a process before wrote may not be durable yet, and what is built on it must not outlive it.
-    file.sync_all()?;
+    // What a process before wrote may not be durable yet, and what is built on it must not outlive it. Where a flush
+    // failed for it, the page cache may show what the disk never got: the disk is read.
+    file.sync_all().with_context(|| shown.clone())?;
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
     let owner = (engine.group.as_str(), engine.node.as_str());
     let on_disk = OnDisk { file: &file, length: file.metadata()?.len(), shown: &shown };
     let opened = Ledger::open(&on_disk, owner, helio_link::checksum).map_err(|error| {
@@ -289,16 +337,15 @@ fn open_metadata(engine: &helio_engine::Config, state: &Path) -> Result<(File, L
     })?;
     let sizes: Vec<u64> = engine.volumes.iter().map(|v| v.0).collect();
     let (ledger, found) = match opened {
-        Opened::Fresh => {
-            let mut new = Superblock::new(&engine.group, &engine.node, sizes.clone());
-            new.granularity = engine.granularity.0 as u32;
-            new.hot_slots = engine.hot_extents;
-            let layout = Layout::of(&new);
-            file.set_len(layout.bytes()).with_context(|| shown.clone())?;
-            file.sync_all()?;
-            (Ledger::fresh(layout, owner, helio_link::checksum), Found::nothing(new))
+        Opened::Fresh => made(engine, &file, &shown)?,
+        Opened::Found(found) => {
+            // A file that an older version made has holes, and a write into one may find no room. It served until now.
+            if let Err(error) = allocate::in_full(&file, on_disk.length) {
+                let why = allocate::refusal(&shown, on_disk.length, &error);
+                tracing::warn!(group = %engine.group, "{why}");
+            }
+            *found
         }
-        Opened::Found(found) => *found,
     };
     for repaired in &found.repaired {
         tracing::warn!(group = %engine.group, file = %shown, "{repaired}");
@@ -327,7 +374,7 @@ fn open_metadata(engine: &helio_engine::Config, state: &Path) -> Result<(File, L
     }
     let sequence = ledger.sequence();
     Ok((
-        File::new(file)?,
+        (File::new(file)?, shown),
         ledger,
         Durable { superblock, hot, marks, sequence, members: Vec::new() },
     ))

@@ -29,7 +29,16 @@ impl Daemon {
     /// Where it cannot be started.
     #[must_use]
     pub fn start(node: &str, config: &Path, state: &Path) -> Self {
-        let mut command = Command::new(helio_binary());
+        Self::start_program(&helio_binary(), node, config, state)
+    }
+
+    /// The same, of another program than the one under test.
+    ///
+    /// # Panics
+    /// Where it cannot be started.
+    #[must_use]
+    pub fn start_program(program: &Path, node: &str, config: &Path, state: &Path) -> Self {
+        let mut command = Command::new(program);
         command.args(["daemon", "--node", node, "--config"]).arg(config).arg("--state").arg(state);
         Self::start_command(node, state, &mut command)
     }
@@ -63,7 +72,7 @@ impl Daemon {
                 return None;
             }
             let told = self.helio(&["status", "--json"]);
-            let answered = told.status.success();
+            let answered = told.shows_status();
             last = Some(told);
             answered.then_some(())
         });

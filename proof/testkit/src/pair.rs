@@ -183,10 +183,13 @@ impl Pair {
     /// What a node's `helio status --json` says.
     ///
     /// # Panics
-    /// Where it says nothing, or no JSON.
+    /// Where it shows nothing, or no JSON.
     #[track_caller]
     pub fn status(&self, node: &str) -> serde_json::Value {
-        self.helio(node, &["status", "--json"]).json()
+        let told = self.helio(node, &["status", "--json"]);
+        assert!(told.shows_status(), "it should show its status: {told}");
+        serde_json::from_str(&told.stdout)
+            .unwrap_or_else(|why| panic!("this is not JSON ({why}): {told}"))
     }
 
     /// The group's name.

@@ -46,6 +46,12 @@ impl Told {
         self.stderr
     }
 
+    /// Whether `helio status` was answered; it ends with another code where a group is not served.
+    #[must_use]
+    pub fn shows_status(&self) -> bool {
+        matches!(self.status.code(), Some(0 | 7))
+    }
+
     /// Standard output as JSON.
     ///
     /// # Panics

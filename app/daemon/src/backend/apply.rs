@@ -36,10 +36,12 @@ impl Daemon {
         let new = self.read_again()?;
         let mut running = self.running().await?;
         let come = self.coming(&running, &new);
-        running.groups.extend(come.iter().map(|name| (name.clone(), new.groups[name].clone())));
+        let retried = self.to_retry(&new);
+        let taken = come.iter().chain(&retried);
+        running.groups.extend(taken.map(|name| (name.clone(), new.groups[name].clone())));
         let plans = if dry_run { Vec::new() } else { self.open(&running, &come).await? };
         let changes = config::diff(&running, &new);
-        let trust = self.trust(running, &new)?;
+        let trust = self.trust(running.clone(), &new)?;
         let mut lines = changes.trust;
         lines.extend(trust.line);
         lines.extend(come.iter().map(|group| format!("group {group}: added")));
@@ -53,6 +55,16 @@ impl Daemon {
         }
         for Change { group, setting, .. } in changes.online.into_iter().filter(|_| !dry_run) {
             self.shard.ask(Ask::Change { group, setting })?;
+        }
+        if dry_run {
+            lines.extend(retried.iter().map(|group| format!("group {group}: tried again")));
+        } else {
+            let (served, refused) = self.retry((&running, &new), &retried).await;
+            lines.extend(served);
+            // Everything else was applied; what is asked for once more is reported last.
+            if let Some(error) = refused {
+                return Err(error);
+            }
         }
         Ok(ApplyReply { changes: lines, restart_needed: changes.restart })
     }

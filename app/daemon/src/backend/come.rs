@@ -5,6 +5,7 @@ use super::{Daemon, of_refusal};
 use crate::config::Config;
 use crate::descriptors;
 use crate::errands::{self, Errands};
+use crate::failed;
 use crate::shard::{Ask, GroupPlan};
 use crate::{open, trust};
 use helio_api::{ApiError, code};
@@ -24,6 +25,45 @@ impl Daemon {
         new_here.map(|(name, _)| name.clone()).collect()
     }
 
+    /// Groups of this node that could not be opened, and are to be tried again. What the file says of them counts.
+    pub(super) fn to_retry(&self, new: &Config) -> Vec<String> {
+        let mut names = self.failures.to_retry();
+        names.retain(|name| {
+            new.groups.get(name).is_some_and(|group| group.nodes.contains(&self.node))
+        });
+        names
+    }
+
+    /// Tries to serve each of these again. Returns a line for each that is served.
+    pub(super) async fn retry(
+        &self,
+        (running, new): (&Config, &Config),
+        names: &[String],
+    ) -> (Vec<String>, Option<ApiError>) {
+        let (mut lines, mut refused) = (Vec::new(), None);
+        for name in names {
+            let done = match self.open(running, std::slice::from_ref(name)).await {
+                Ok(plans) => {
+                    let mut served = Ok(());
+                    for plan in plans {
+                        served = self.serve(plan, new).await;
+                    }
+                    served
+                }
+                Err(error) => {
+                    let why = (error.error.clone(), error.remedy.clone().unwrap_or_default());
+                    self.failures.add(name, why, false);
+                    Err(error)
+                }
+            };
+            match done {
+                Ok(()) => lines.push(format!("group {name}: served again")),
+                Err(error) => refused = Some(error),
+            }
+        }
+        (lines, refused)
+    }
+
     /// Opens what they need. Where one cannot be opened, none is served, and nothing is changed.
     pub(super) async fn open(
         &self,
@@ -33,6 +73,7 @@ impl Daemon {
         if come.is_empty() {
             return Ok(Vec::new());
         }
+        let names = come.join(", ");
         let (running, come) = (running.clone(), come.to_vec());
         let (node, state) = (self.node.clone(), self.state.clone());
         let opening = move || -> anyhow::Result<Vec<GroupPlan>> {
@@ -47,8 +88,8 @@ impl Daemon {
             ApiError::new(code::INTERNAL, error.to_string(), "report this as a mistake of ours")
         })?;
         opened.map_err(|error| {
-            let text = format!("a group that was added cannot be served: {error:#}");
-            ApiError::new("not-added", text, "see to what is named, then apply again")
+            let (reason, remedy) = failed::of_opening(&names, &error);
+            ApiError::new("not-added", format!("{names} cannot be served: {reason}"), remedy)
         })
     }
 

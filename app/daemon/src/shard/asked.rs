@@ -12,7 +12,8 @@ impl<D: Driver> Shard<D> {
         // An asker that has gone wants no answer; so failed replies are dropped on purpose.
         match ask {
             Ask::Status { reply } => {
-                let shown = self.served().map(|n| self.show(n)).collect();
+                let served: Vec<usize> = self.served().collect();
+                let shown = served.into_iter().filter_map(|n| self.show(n)).collect();
                 let _gone = reply.send(shown);
             }
             Ask::Command { group, command, reply } => match self.find(&group) {
@@ -22,13 +23,15 @@ impl<D: Driver> Shard<D> {
                 }
             },
             Ask::AtStake { group, reply } => {
-                if let Some(index) = self.find(&group) {
-                    let _gone = reply.send(show::at_stake(&self.groups[index], &self.clock));
+                let found = self.find(&group);
+                if let Some(stake) = found.and_then(|index| self.ask(index, show::at_stake)) {
+                    let _gone = reply.send(stake);
                 }
             }
             Ask::Explain { group, reply } => {
-                if let Some(index) = self.find(&group) {
-                    let _gone = reply.send(explain::explanation(&self.groups[index], &self.clock));
+                let found = self.find(&group);
+                if let Some(told) = found.and_then(|index| self.ask(index, explain::explanation)) {
+                    let _gone = reply.send(told);
                 }
             }
             loss @ (Ask::Losing { .. } | Ask::ThrowingAway { .. } | Ask::Reverse { .. }) => {
@@ -38,12 +41,14 @@ impl<D: Driver> Shard<D> {
             Ask::HookAnswered { group, refused } => {
                 if let Some(index) = self.find(&group) {
                     self.rota.stir(index);
-                    self.groups[index].tell(now, helio_engine::Event::HookAnswered { refused });
+                    let event = helio_engine::Event::HookAnswered { refused };
+                    self.groups[index].guarded(|group| group.tell(now, event));
                 }
             }
             Ask::Recorder { group, reply } => {
-                if let Some(index) = self.find(&group) {
-                    let _gone = reply.send(show::recorder(&self.groups[index], &self.clock));
+                let found = self.find(&group);
+                if let Some(told) = found.and_then(|index| self.ask(index, show::recorder)) {
+                    let _gone = reply.send(told);
                 }
             }
             Ask::Running { reply } => {
@@ -54,7 +59,7 @@ impl<D: Driver> Shard<D> {
             Ask::Change { group, setting } => {
                 if let Some(index) = self.find(&group) {
                     self.rota.stir(index);
-                    self.groups[index].change(now, setting);
+                    self.groups[index].guarded(|group| group.change(now, setting));
                     self.pool.resize(payload_memory(self.groups.iter().map(|g| &g.config)));
                 }
             }
@@ -72,9 +77,9 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// The groups that were not released.
+    /// The groups that were not released, and did not fail.
     fn served(&self) -> impl Iterator<Item = usize> {
-        (0..self.groups.len()).filter(|n| !self.groups[*n].is_released())
+        (0..self.groups.len()).filter(|n| self.groups[*n].is_served())
     }
 
     fn comes_or_goes(&mut self, ask: Ask, now: Moment) {
@@ -88,8 +93,10 @@ impl<D: Driver> Shard<D> {
     fn asked_of_losses(&mut self, ask: Ask, now: Moment) {
         match ask {
             Ask::Losing { group, reply } => {
-                if let Some(index) = self.find(&group) {
-                    let _gone = reply.send(explain::losing(&self.groups[index]));
+                let found = self.find(&group);
+                let look = |index| self.ask(index, |group, _| explain::losing(group));
+                if let Some(told) = found.and_then(look) {
+                    let _gone = reply.send(told);
                 }
             }
             Ask::ThrowingAway { group, full, reply } => {

@@ -5,6 +5,7 @@
 //! built. Figures that move with every write cause no events, on purpose.
 
 use crate::events::Hub;
+use crate::failed::{self, Failures};
 use crate::shard::clients::Clients;
 use crate::shard::clock::Clock;
 use crate::shard::group::Group;
@@ -36,6 +37,14 @@ impl Watch {
     /// One group more.
     pub(crate) fn add(&mut self) {
         self.seen.push(None);
+    }
+
+    /// A group is not served any more.
+    pub(crate) fn failed(&self, name: &str, failures: &Failures, clock: &Clock) {
+        if let Some(failed) = failures.get(name) {
+            let (key, fields) = failed::event(&failed);
+            self.hub.tell(clock.wall(clock.now()), key, fields, Some(failed.reason));
+        }
     }
 
     /// Tells what changed since the last look; looks only, where nothing did.

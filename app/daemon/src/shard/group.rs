@@ -7,6 +7,7 @@ use crate::shard::Outbox;
 use crate::shard::before::Before;
 use crate::shard::clock::Clock;
 use crate::shard::guard::Guard;
+use crate::shard::isolate::Health;
 use crate::shard::link::Link;
 use crate::shard::metadata::Metadata;
 use crate::shard::payloads::Payloads;
@@ -105,13 +106,14 @@ pub(crate) struct Group {
     outbox: Outbox,
     /// Indexed by the engine's name for it.
     ios: Vec<Option<Io>>,
-    commands: HashMap<CommandId, CommandReply>,
+    pub(crate) commands: HashMap<CommandId, CommandReply>,
     next_command: u64,
     effects: Vec<Effect>,
     /// Connections given up outside of effects, with TLS's last words.
     parting: Vec<(Socket, Option<Op>)>,
     pub(crate) stopped: bool,
     pub(crate) releasing: Releasing,
+    pub(crate) health: Health,
     /// Where requests are recorded, while they are.
     pub(crate) tap: Option<Tap>,
 }
@@ -160,7 +162,13 @@ impl Group {
             peer: config.peer.clone(),
             config,
             queue_source,
-            metadata: Metadata { file: metadata, ledger, counts: MetadataStatus::default() },
+            metadata: Metadata {
+                file: metadata.0,
+                ledger,
+                counts: MetadataStatus::default(),
+                path: metadata.1,
+                failed: None,
+            },
             before,
             ios: Vec::new(),
             commands: HashMap::new(),
@@ -169,6 +177,7 @@ impl Group {
             parting: Vec::new(),
             stopped: false,
             releasing: Releasing::default(),
+            health: Health::default(),
             tap: None,
         }
     }
@@ -180,12 +189,19 @@ impl Group {
 
     /// Tells it of a client's request.
     pub(crate) fn request(&mut self, now: Moment, request: Request) {
-        if let Some(tap) = &mut self.tap
-            && !tap.take(now, request.volume, request.operation)
-        {
-            self.tap = None;
-        }
-        self.tell(now, Event::Request(request));
+        self.guarded(|group| {
+            if let Some(tap) = &mut group.tap
+                && !tap.take(now, request.volume, request.operation)
+            {
+                group.tap = None;
+            }
+            group.tell(now, Event::Request(request));
+        });
+    }
+
+    /// What was to be done is not done any more.
+    pub(crate) fn discard_effects(&mut self) {
+        self.effects.clear();
     }
 
     /// Clients, or devices, use these volumes and no others from now on.
@@ -496,7 +512,7 @@ impl Group {
 
     /// Whether it has stopped and its metadata file is at rest, both copies of every page the same.
     pub(crate) fn at_rest(&self) -> bool {
-        self.stopped && self.metadata.ledger.is_idle()
+        self.health != Health::Sound || self.stopped && self.metadata.ledger.is_idle()
     }
 
     /// What comes of bytes that were read.
@@ -634,7 +650,10 @@ impl Group {
 
     /// When the group has something to do although nothing happens.
     pub(crate) fn deadline(&self) -> Moment {
-        if self.stopped { Moment::NEVER } else { self.engine.deadline().min(self.link.deadline()) }
+        if self.stopped || self.health != Health::Sound {
+            return Moment::NEVER;
+        }
+        self.engine.deadline().min(self.link.deadline())
     }
 }
 

@@ -14,6 +14,10 @@ pub(crate) struct Metadata {
     pub(crate) ledger: Ledger,
     /// What was done to it since the daemon started.
     pub(crate) counts: MetadataStatus,
+    /// Where it lies, for people.
+    pub(crate) path: String,
+    /// The first error of it.
+    pub(crate) failed: Option<String>,
 }
 
 impl Metadata {
@@ -63,7 +67,9 @@ impl Metadata {
         driver: &mut dyn Driver,
     ) -> Vec<Kept> {
         if let Some(error) = outcome.error() {
-            tracing::error!(%error, "the metadata file cannot be written");
+            let file = &self.path;
+            tracing::error!(%error, file, "the metadata file cannot be written");
+            self.failed.get_or_insert_with(|| format!("metadata file {file}: {error}"));
         }
         let ok = outcome.error().is_none();
         let kept = match outcome {

@@ -19,6 +19,7 @@ mod events;
 mod explain;
 mod group;
 mod guard;
+mod isolate;
 mod link;
 mod metadata;
 mod payloads;
@@ -35,6 +36,7 @@ mod token;
 
 use crate::config::{Running, Setting};
 use crate::events::Hub;
+use crate::failed::Failures;
 use crate::patience::once_let_go;
 use crate::trace::{Begun, Tap, Why};
 use attached::Attached;
@@ -161,6 +163,8 @@ pub(crate) struct Shard<D: Driver> {
     wanted: Vec<Wanted>,
     /// Listeners that rest, and until when.
     resting: Vec<(Kind, usize, Moment)>,
+    /// Groups of this node that are not served.
+    failures: Arc<Failures>,
     stopping: bool,
 }
 
@@ -174,7 +178,7 @@ impl<D: Driver> Shard<D> {
         plans: Vec<GroupPlan>,
         listeners: Listeners,
         asks: Receiver<Ask>,
-        hub: Arc<Hub>,
+        (hub, failures): (Arc<Hub>, Arc<Failures>),
         mut dice: impl FnMut() -> u64,
     ) -> std::io::Result<Self> {
         let clock = Clock::new();
@@ -205,6 +209,7 @@ impl<D: Driver> Shard<D> {
             leaving: Vec::new(),
             wanted: Vec::new(),
             resting: Vec::new(),
+            failures,
             stopping: false,
         })
     }
@@ -222,7 +227,7 @@ impl<D: Driver> Shard<D> {
             self.driver.submit(token(Kind::AcceptPeer, 0, 0), Op::Accept { listener });
         }
         for group in &mut self.groups {
-            group.begin(&mut self.driver);
+            group.guarded(|group| group.begin(&mut self.driver));
         }
         let mut completions = Vec::new();
         loop {
@@ -266,14 +271,14 @@ impl<D: Driver> Shard<D> {
         let due = self.rota.take(now);
         for &index in &due {
             self.turn_group(index, now);
-            let group = &self.groups[index];
-            self.clients.role_seen(index, group.engine.is_primary(), &mut self.driver);
-            self.attached.role_seen(index, &group.engine, &mut self.driver);
-            self.watch.look(index, group, &self.clients, &self.clock);
-            self.groups[index].keep_verified();
-            self.go_on_releasing(index);
-            let group = &self.groups[index];
-            self.rota.looked_at(index, group.deadline());
+            if !self.end_failed(index, now) {
+                self.look_at(index);
+            }
+            let due = self.groups[index].guarded(|group| group.deadline());
+            // One that panicked just now is ended with the next turn.
+            let failed = matches!(self.groups[index].health, isolate::Health::Failed(_));
+            let quiet = if failed { Moment::ZERO } else { Moment::NEVER };
+            self.rota.looked_at(index, due.unwrap_or(quiet));
         }
         self.rota.give_back(due);
         for slot in self.clients.starved() {
@@ -286,6 +291,19 @@ impl<D: Driver> Shard<D> {
         self.stir_clients_groups();
     }
 
+    /// Notices what a turn changed about a group.
+    fn look_at(&mut self, index: usize) {
+        let group = &self.groups[index];
+        self.clients.role_seen(index, group.engine.is_primary(), &mut self.driver);
+        self.attached.role_seen(index, &group.engine, &mut self.driver);
+        let Self { groups, watch, clients, clock, .. } = self;
+        groups[index].guarded(|group| {
+            watch.look(index, group, clients, clock);
+            group.keep_verified();
+        });
+        self.go_on_releasing(index);
+    }
+
     fn stir_clients_groups(&mut self) {
         for index in self.attached.changed() {
             let devices = self.attached.writers(index);
@@ -293,13 +311,16 @@ impl<D: Driver> Shard<D> {
             self.rota.stir(index);
             let now = self.clock.now();
             let used = self.attached.used(index);
-            self.groups[index].tell(now, helio_engine::Event::Held { by });
-            self.groups[index].used_by(User::Devices, used, now);
+            self.groups[index].guarded(|group| {
+                group.tell(now, helio_engine::Event::Held { by });
+                group.used_by(User::Devices, used, now);
+            });
         }
         for index in self.clients.left() {
             self.rota.stir(index);
             let used = self.clients.used(index);
-            self.groups[index].used_by(User::Clients, used, self.clock.now());
+            let now = self.clock.now();
+            self.groups[index].guarded(|group| group.used_by(User::Clients, used, now));
         }
         let Self { clients, attached, rota, .. } = self;
         let told = clients.groups_told().chain(attached.groups_told());
@@ -307,37 +328,42 @@ impl<D: Driver> Shard<D> {
     }
 
     fn turn_group(&mut self, index: usize, now: Moment) {
-        let group = &mut self.groups[index];
+        let Self { groups, driver, stopping, .. } = self;
+        let group = &mut groups[index];
         if group.stopped {
             return;
         }
-        if !self.stopping || group.engine.stop_wants_peer() {
-            group.link.dial_if_due(now, &mut self.driver);
-        }
-        if let Some(figures) = group.link.measure_if_due(now) {
-            let (round_trip, rate) = (figures.round_trip, figures.delivery_rate);
-            group.tell(now, helio_engine::Event::LinkMeasured { round_trip, rate });
-        }
-        // Answering may free a client to send more, which is the same batch still.
-        loop {
-            let group = &mut self.groups[index];
-            group.settle(&self.clock, &self.pool, &mut self.driver, &mut self.wanted);
-            if self.wanted.is_empty() {
-                break;
+        group.guarded(|group| {
+            if !*stopping || group.engine.stop_wants_peer() {
+                group.link.dial_if_due(now, driver);
             }
+            if let Some(figures) = group.link.measure_if_due(now) {
+                let (round_trip, rate) = (figures.round_trip, figures.delivery_rate);
+                group.tell(now, helio_engine::Event::LinkMeasured { round_trip, rate });
+            }
+        });
+        // Answering may free a client to send more, which is the same batch still.
+        while self.settle(index) && !self.wanted.is_empty() {
             self.grant(index);
         }
         // What clients told this group meanwhile it knows; others may have been told something too.
         let Self { clients, attached, rota, .. } = self;
         let told = clients.groups_told().chain(attached.groups_told());
         told.filter(|told| *told != index).for_each(|told| rota.stir(told));
-        let group = &mut self.groups[index];
-        group.hear(now);
-        group.link.receive(&mut self.driver);
-        group.settle(&self.clock, &self.pool, &mut self.driver, &mut self.wanted);
-        if !self.wanted.is_empty() {
+        let Self { groups, driver, .. } = self;
+        groups[index].guarded(|group| {
+            group.hear(now);
+            group.link.receive(driver);
+        });
+        if self.settle(index) && !self.wanted.is_empty() {
             self.grant(index);
         }
+    }
+
+    /// Settles a group. Returns whether what it wants may be done: nothing of what one that panicked wanted.
+    fn settle(&mut self, index: usize) -> bool {
+        let Self { groups, clock, pool, driver, wanted, .. } = self;
+        groups[index].guarded(|group| group.settle(clock, pool, driver, wanted)).is_some()
     }
 
     /// Does what a group wanted of the shard.
@@ -449,15 +475,19 @@ impl<D: Driver> Shard<D> {
             }
             (Kind::Store | Kind::StoreSync, outcome) => {
                 self.rota.stir(index);
-                self.groups[index].store_done(detail, outcome, now, (&self.pool, &mut self.driver));
+                let Self { groups, pool, driver, .. } = self;
+                groups[index]
+                    .guarded(|group| group.store_done(detail, outcome, now, (pool, driver)));
             }
             (Kind::Metadata, outcome) => {
                 self.rota.stir(index);
-                self.groups[index].metadata_done(&outcome, now, &mut self.driver)
+                let Self { groups, driver, .. } = self;
+                groups[index].guarded(|group| group.metadata_done(&outcome, now, driver));
             }
             (Kind::Before, outcome) => {
                 self.rota.stir(index);
-                self.groups[index].before_done(detail, outcome, now, &mut self.driver);
+                let Self { groups, driver, .. } = self;
+                groups[index].guarded(|group| group.before_done(detail, outcome, now, driver));
             }
             (Kind::LinkConnect | Kind::LinkRecv | Kind::LinkSend, outcome) => {
                 self.link_done(index, detail, outcome, now)
@@ -523,11 +553,15 @@ impl<D: Driver> Shard<D> {
 
     fn link_done(&mut self, index: usize, epoch: u32, outcome: Outcome, now: Moment) {
         self.rota.stir(index);
-        let group = &mut self.groups[index];
+        let Self { groups, driver, .. } = self;
+        groups[index].guarded(|group| Self::link_step(group, (epoch, outcome), now, driver));
+    }
+
+    fn link_step(group: &mut Group, (epoch, outcome): (u32, Outcome), now: Moment, driver: &mut D) {
         let current = group.link.is_current(epoch);
         match outcome {
             Outcome::Connect(Ok(())) if current => {
-                group.link.connected(now, &mut self.driver);
+                group.link.connected(now, driver);
                 group.tell(now, helio_engine::Event::Connected);
             }
             Outcome::Connect(Err(error)) if current => group.link.failed(&error.to_string(), now),
@@ -553,7 +587,12 @@ impl<D: Driver> Shard<D> {
     /// A stranger said hello: it belongs to a group, or it goes.
     fn introduced(&mut self, stream: Stream, hello: helio_format::message::Hello, now: Moment) {
         let Some(index) = self.find(&hello.group) else {
-            let why = format!("no group {} on this node", hello.group);
+            let why = match self.failures.get(&hello.group) {
+                Some(failed) => {
+                    format!("group {} is not served on this node: {}", failed.name, failed.reason)
+                }
+                None => format!("no group {} on this node", hello.group),
+            };
             tracing::warn!(peer = %hello.node, "{why}");
             farewell(stream, Parting::Refused, &why, &mut self.driver);
             return;
@@ -575,28 +614,31 @@ impl<D: Driver> Shard<D> {
             return;
         }
         self.rota.stir(index);
-        // A new connection shows that the old one is stale, whatever its socket believes.
-        if group.link.is_up() {
-            group.lost(now, String::from("the peer connected anew"));
-        }
-        group.link.adopt(stream, now, &mut self.driver);
-        group.tell(now, helio_engine::Event::Connected);
-        let message = helio_format::message::Message::Hello(hello);
-        group.heard(now, helio_link::Arrived { message, payload: None });
+        let Self { groups, driver, .. } = self;
+        groups[index].guarded(|group| {
+            // A new connection shows that the old one is stale, whatever its socket believes.
+            if group.link.is_up() {
+                group.lost(now, String::from("the peer connected anew"));
+            }
+            group.link.adopt(stream, now, driver);
+            group.tell(now, helio_engine::Event::Connected);
+            let message = helio_format::message::Message::Hello(hello);
+            group.heard(now, helio_link::Arrived { message, payload: None });
+        });
     }
 
     fn trust(&mut self, guards: Vec<(String, Guard)>, now: Moment) {
         for (group, guard) in guards {
             if let Some(index) = self.find(&group) {
                 self.rota.stir(index);
-                self.groups[index].trust(guard, now);
+                self.groups[index].guarded(|group| group.trust(guard, now));
             }
         }
         self.strangers.door = Door::of(self.groups.iter().map(|g| &g.link.guard));
     }
 
     fn find(&self, group: &str) -> Option<usize> {
-        self.groups.iter().position(|g| g.name == group && !g.is_released())
+        self.groups.iter().position(|g| g.name == group && g.is_served())
     }
 
     fn command(&mut self, index: usize, command: Command, reply: CommandReply, now: Moment) {
@@ -619,7 +661,7 @@ impl<D: Driver> Shard<D> {
             return;
         }
         self.rota.stir(index);
-        self.groups[index].command(now, command, reply);
+        self.groups[index].guarded(|group| group.command(now, command, reply));
     }
 
     fn stop(&mut self, now: Moment) {
@@ -634,13 +676,21 @@ impl<D: Driver> Shard<D> {
         for (index, group) in self.groups.iter_mut().enumerate() {
             self.rota.stir(index);
             let (reply, _nobody_waits) = oneshot::channel();
-            group.command(now, Command::Stop, reply);
+            group.guarded(|group| group.command(now, Command::Stop, reply));
         }
     }
 
-    fn show(&self, index: usize) -> helio_api::GroupStatus {
-        let clients = |volume| self.clients.count(index, volume);
-        show::group(&self.groups[index], &self.clock, clients)
+    fn show(&mut self, index: usize) -> Option<helio_api::GroupStatus> {
+        let Self { groups, clock, clients, .. } = self;
+        let count = |volume| clients.count(index, volume);
+        groups[index].guarded(|group| show::group(group, clock, count))
+    }
+
+    /// Looks at a group for the control plane.
+    fn ask<T>(&mut self, index: usize, look: impl FnOnce(&Group, &Clock) -> T) -> Option<T> {
+        self.rota.stir(index);
+        let Self { groups, clock, .. } = self;
+        groups[index].guarded(|group| look(group, clock))
     }
 }
 

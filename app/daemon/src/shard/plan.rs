@@ -36,7 +36,8 @@ pub(crate) struct GroupPlan {
     pub(crate) tuning: Tuning,
     /// Whom it talks to.
     pub(crate) guard: Guard,
-    pub(crate) metadata: File,
+    /// The metadata file, and where it lies.
+    pub(crate) metadata: (File, String),
     pub(crate) ledger: Ledger,
     /// What the metadata held.
     pub(crate) durable: Durable,

@@ -4,6 +4,7 @@
 
 use super::Shard;
 use crate::shard::group::Group;
+use crate::shard::isolate::Health;
 use helio_driver::Driver;
 use helio_engine::{Command, Refusal};
 use helio_units::{Generation, Moment, Role, Sequence};
@@ -63,7 +64,7 @@ impl<D: Driver> Shard<D> {
         let role = group.engine.words().role;
         group.releasing = Releasing::Stopping { role, reply };
         let (told, _nobody_waits) = oneshot::channel();
-        group.command(now, Command::Stop, told);
+        group.guarded(|group| group.command(now, Command::Stop, told));
     }
 
     fn may_release(&self, index: usize, force: bool) -> Result<(), Refusal> {
@@ -95,7 +96,12 @@ impl<D: Driver> Shard<D> {
     pub(super) fn go_on_releasing(&mut self, index: usize) {
         let free = !self.clients.is_used(index) && self.attached.devices(index).is_empty();
         let group = &mut self.groups[index];
-        if !free || !group.at_rest() || !matches!(group.releasing, Releasing::Stopping { .. }) {
+        let sound = group.health == Health::Sound;
+        if !free
+            || !sound
+            || !group.at_rest()
+            || !matches!(group.releasing, Releasing::Stopping { .. })
+        {
             return;
         }
         let Releasing::Stopping { role, reply } =

@@ -79,6 +79,7 @@ impl<D: Driver> Shard<D> {
         tracing::warn!(group = %group.name, volume, member = %plan.path, "another disk");
         group.volumes[usize::from(at.0)] = plan;
         self.rota.stir(index);
-        group.command(now, Command::Replace { volume: at, identity, block }, reply);
+        let command = Command::Replace { volume: at, identity, block };
+        group.guarded(|group| group.command(now, command, reply));
     }
 }

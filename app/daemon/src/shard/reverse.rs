@@ -61,6 +61,7 @@ impl<D: Driver> Shard<D> {
             return;
         }
         self.rota.stir(index);
-        self.groups[index].command(now, Command::Reverse { full }, reply);
+        let command = Command::Reverse { full };
+        self.groups[index].guarded(|group| group.command(now, command, reply));
     }
 }

@@ -33,13 +33,14 @@ impl<D: Driver> Shard<D> {
         }
         let index = self.groups.len();
         let mut group = Group::new(index, plan, dice, (now, self.clock.wall(now)));
-        group.begin(&mut self.driver);
+        group.guarded(|group| group.begin(&mut self.driver));
         self.watch.add();
         self.clients.add(&group);
         self.rota.add();
         self.groups.push(group);
         self.pool.resize(payload_memory(self.groups.iter().map(|g| &g.config)));
         self.strangers.door = Door::of(self.groups.iter().map(|g| &g.link.guard));
+        self.failures.remove(&name);
         let _gone = reply.send(Ok(format!("{name} is served")));
     }
 }

@@ -47,7 +47,7 @@ pub(crate) fn group(
         next: next(&status, group),
         generation: status.generation.to_string(),
         consistent: status.consistent,
-        fault: status.fault.clone(),
+        fault: fault(&status, group),
         lease: lease(&status, clock),
         protected: protected(&status, group, clock),
         mode: ModeStatus {
@@ -82,6 +82,15 @@ pub(crate) fn group(
         verify: verify::status(group, clock),
         counters: counters(&status, group.link.traffic),
         metadata: group.metadata.counts,
+    }
+}
+
+/// What failed; first of all the metadata file, since requests fail for want of it.
+fn fault(status: &Status, group: &Group) -> Option<String> {
+    match (&group.metadata.failed, &status.fault) {
+        (Some(why), Some(fault)) => Some(format!("{why}; {fault}")),
+        (Some(why), None) => Some(why.clone()),
+        (None, fault) => fault.clone(),
     }
 }
 

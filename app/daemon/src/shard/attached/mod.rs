@@ -158,6 +158,18 @@ impl Attached {
         }
     }
 
+    /// The group failed: what its devices have under way ends with an error, and they end.
+    pub(crate) fn abandon(&mut self, group: usize, why: &str, driver: &mut dyn Driver) {
+        self.held.retain(|(at, ..)| *at != group);
+        for slot in 0..self.slots.len() {
+            if self.slots[slot].as_ref().is_some_and(|device| device.place.group == group) {
+                self.deny(slot);
+                self.end(slot, why, driver);
+                self.slots[slot] = None;
+            }
+        }
+    }
+
     /// Answers what a device has under way with an error: nobody will look for the answers any more, and the kernel may
     /// wait for them before it takes the device away.
     fn deny(&mut self, slot: usize) {

@@ -81,7 +81,7 @@ fn describe(group: &Group, volume: &str, place: Place) -> String {
 
 impl Exports for Catalogue<'_> {
     fn list(&self, each: &mut dyn FnMut(&ExportInfo)) {
-        for (index, group) in self.0.iter().enumerate() {
+        for (index, group) in self.0.iter().enumerate().filter(|(_, group)| group.is_served()) {
             for volume in (0..group.volumes.len() as u16).map(VolumeIndex) {
                 for read_only in [false, true] {
                     let aside = read_only && !group.engine.is_primary();
@@ -95,7 +95,13 @@ impl Exports for Catalogue<'_> {
         let (named, read_only) =
             name.strip_suffix(READ_ONLY).map_or((name, false), |named| (named, true));
         let (group, volume) = named.split_once('/').ok_or(OpenRefusal::Unknown)?;
-        let served = |g: &Group| g.name == group && !g.is_released();
+        let named = |g: &&Group| g.name == group && !g.is_released();
+        if self.0.iter().find(named).is_some_and(|group| !group.is_served()) {
+            let text =
+                format!("group {group} failed on this node; `helio status {group}` says why");
+            return Err(OpenRefusal::Policy(text));
+        }
+        let served = |g: &Group| g.name == group && g.is_served();
         let index = self.0.iter().position(served).ok_or(OpenRefusal::Unknown)?;
         let group = &self.0[index];
         let volume =

@@ -522,6 +522,22 @@ impl Clients {
         });
     }
 
+    /// The group failed: its clients' connections end at once. What they have under way is not answered, and keeps its
+    /// name, since operations for it may still end.
+    pub(crate) fn abandon(&mut self, group: usize, driver: &mut dyn Driver) {
+        for slot in 0..self.slots.len() {
+            let place = self.slots[slot].as_ref().and_then(|client| client.place);
+            if place.is_some_and(|place| place.group == group) {
+                self.leave(slot);
+                if let Some(client) = self.slots[slot].take() {
+                    driver.cancel(client.stream.socket());
+                    self.held -= client.counted;
+                    self.here -= 1;
+                }
+            }
+        }
+    }
+
     fn dismiss_if(&mut self, driver: &mut dyn Driver, gone: impl Fn(&Client) -> bool) {
         for slot in 0..self.slots.len() {
             if self.slots[slot].as_ref().is_some_and(|client| !client.leaving && gone(client)) {

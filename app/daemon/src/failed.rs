@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Groups of this node that are not served, each with its reason: one whose members or metadata cannot be opened, and one
+//! whose engine panicked. The other groups of the daemon go on.
+//!
+//! A group that could not be opened holds nothing, so `helio apply` tries it again. One that panicked keeps its members
+//! locked until the daemon ends: operations may still be under way on them, and its engine is never used again.
+
+use crate::shard::Clock;
+use helio_api::event::{Object, Value};
+use helio_api::{ApiError, FailedGroup, code};
+use std::any::Any;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::panic;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Source files whose panics leave the driver or its buffers in doubt: these end the daemon.
+const SHARED_BY_ALL: &str = "edge/driver/";
+
+thread_local! {
+    /// Where this thread panicked last.
+    static PLACE: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// All groups that are not served. Shared by the shard and the control plane.
+#[derive(Debug, Default)]
+pub(crate) struct Failures(Mutex<BTreeMap<String, FailedGroup>>);
+
+impl Failures {
+    /// A group is not served from now on.
+    pub(crate) fn add(&self, group: &str, (reason, remedy): (String, String), restart: bool) {
+        tracing::error!(group, remedy, "this group is not served: {reason}");
+        let since_ms = Clock::wall_now();
+        let name = group.to_owned();
+        let failed =
+            FailedGroup { name: name.clone(), since_ms, reason, remedy, needs_restart: restart };
+        self.all().insert(name, failed);
+    }
+
+    /// It is served again.
+    pub(crate) fn remove(&self, group: &str) {
+        self.all().remove(group);
+    }
+
+    pub(crate) fn get(&self, group: &str) -> Option<FailedGroup> {
+        self.all().get(group).cloned()
+    }
+
+    pub(crate) fn list(&self) -> Vec<FailedGroup> {
+        self.all().values().cloned().collect()
+    }
+
+    /// The groups that may be opened again without a restart.
+    pub(crate) fn to_retry(&self) -> Vec<String> {
+        let all = self.all();
+        let retry = all.values().filter(|failed| !failed.needs_restart);
+        retry.map(|failed| failed.name.clone()).collect()
+    }
+
+    fn all(&self) -> MutexGuard<'_, BTreeMap<String, FailedGroup>> {
+        // Each change under this lock is one call, so a poisoned one is still right.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The error of every command on such a group.
+pub(crate) fn error(failed: FailedGroup) -> ApiError {
+    let text = format!("group {} is not served on this node: {}", failed.name, failed.reason);
+    ApiError::new(code::GROUP_FAILED, text, failed.remedy)
+}
+
+/// What the event stream shows of such a group.
+pub(crate) fn event(failed: &FailedGroup) -> ((String, Object, String), helio_api::event::Fields) {
+    let fields = [
+        ("state", Some("failed").into()),
+        ("protected", Value::Flag(false)),
+        ("fault", Some(&failed.reason).into()),
+    ];
+    let fields = fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    ((failed.name.clone(), Object::Group, failed.name.clone()), fields)
+}
+
+/// Why a group cannot be opened, and what to do, of an error that may name a remedy on a line of its own.
+pub(crate) fn of_opening(group: &str, error: &anyhow::Error) -> (String, String) {
+    let text = format!("{error:#}");
+    let (reason, remedy) =
+        text.split_once("\n  remedy: ").unwrap_or((&text, "see to what is named"));
+    (reason.to_owned(), format!("{remedy}; then `helio apply` serves {group} without a restart"))
+}
+
+/// Remembers where threads panic, beside what is done about a panic otherwise.
+pub(crate) fn note_panics() {
+    let before = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        if let Some(at) = info.location() {
+            let place = format!("{}:{}", at.file(), at.line());
+            PLACE.with(|last| *last.borrow_mut() = place);
+        }
+        before(info);
+    }));
+}
+
+/// What a panic of this thread said, and where. Goes on with a panic after which no group is safe.
+pub(crate) fn of_panic(panicked: Box<dyn Any + Send>) -> String {
+    let place = PLACE.with(|last| last.borrow().clone());
+    if place.contains(SHARED_BY_ALL) {
+        panic::resume_unwind(panicked);
+    }
+    format!("a mistake of ours, at {place}: {}", words(&*panicked))
+}
+
+/// The words of a panic.
+pub(crate) fn words(panicked: &(dyn Any + Send)) -> String {
+    let text = panicked.downcast_ref::<String>().cloned();
+    text.or_else(|| panicked.downcast_ref::<&str>().map(|s| (*s).to_owned())).unwrap_or_default()
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Allocating a metadata file in full, so that no later write of a page finds its file system full.
+//!
+//! On a file system that writes elsewhere each time (btrfs, ZFS), an allocated file can still find no room.
+
+use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// Zeros are written in pieces of that length.
+const PIECE: u64 = 64 << 10;
+
+/// Gives every byte of the file its place on the disk, and leaves what it holds as it is.
+pub(super) fn in_full(file: &File, length: u64) -> io::Result<()> {
+    match fallocate(file, FallocateFlags::empty(), 0, length) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => fill_holes(file, length),
+        other => Ok(other?),
+    }
+}
+
+/// Writes zeros where nothing is stored.
+fn fill_holes(file: &File, length: u64) -> io::Result<()> {
+    let stored = file.metadata()?.len().min(length);
+    let zeros = vec![0; PIECE as usize];
+    let mut at = 0;
+    while at < length {
+        let hole = if at < stored { seek(file, SeekFrom::Hole(at))?.min(length) } else { at };
+        let end = match seek(file, SeekFrom::Data(hole)) {
+            Ok(data) => data.min(length),
+            // Only holes follow.
+            Err(Errno::NXIO) => length,
+            Err(error) => return Err(error.into()),
+        };
+        let mut from = hole;
+        while from < end {
+            let piece = (end - from).min(PIECE);
+            file.write_all_at(&zeros[..piece as usize], from)?;
+            from += piece;
+        }
+        at = end.max(hole + 1);
+    }
+    Ok(())
+}
+
+/// What an operator reads.
+pub(super) fn refusal(shown: &str, bytes: u64, error: &io::Error) -> String {
+    let bytes = helio_units::Bytes(bytes);
+    format!(
+        "{shown}: {bytes} cannot be allocated on its file system: {error}\n  remedy: make room on that file system, or \
+         give the daemon a --state on another one"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn holes_are_filled_and_what_is_stored_stays() {
+        let file = tempfile::tempfile().expect("a file can be made");
+        file.set_len(1 << 20).expect("it takes its length");
+        file.write_all_at(&[7; 4096], 512 << 10).expect("it can be written");
+        fill_holes(&file, (1 << 20) + 4096).expect("there is room");
+        let about = file.metadata().expect("it is there");
+        assert_eq!(about.len(), (1 << 20) + 4096);
+        assert!(about.blocks() * 512 >= about.len(), "{about:?}");
+        let mut page = [0; 4096];
+        file.read_exact_at(&mut page, 512 << 10).expect("it can be read");
+        assert_eq!(page, [7; 4096]);
+        file.read_exact_at(&mut page, 0).expect("it can be read");
+        assert_eq!(page, [0; 4096]);
+    }
+}

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `helio` whose engines panic when a client discards: for the tests of what becomes of the other groups.
+
+fn main() -> std::process::ExitCode {
+    helio_engine::plant(Some(helio_engine::Plant::PanicAtDiscard));
+    helio::main()
+}

@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What fails in one group, or in its files, and what the other groups of the daemon notice of it: nothing.
+
+mod groups;
+mod room;
+mod state;
