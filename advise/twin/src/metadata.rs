@@ -31,6 +31,8 @@ pub struct MetadataBytes {
     live: Vec<u8>,
     /// What survives the loss of power.
     durable: Vec<u8>,
+    /// Sectors whose flush failed: readers see them, and no later flush writes them, until they are written again.
+    dropped: BTreeSet<usize>,
 }
 
 /// What the file durably says beside the superblock.
@@ -57,6 +59,8 @@ pub struct Metadata {
     scheduled: bool,
     told: Told,
     fault: Option<MetadataFault>,
+    /// The file has holes, and its file system has no room for them.
+    full: bool,
     latency: Duration,
     dice: Dice,
 }
@@ -82,6 +86,7 @@ impl Metadata {
             scheduled: false,
             told: Told::default(),
             fault: None,
+            full: false,
             latency,
             dice,
         }
@@ -110,9 +115,15 @@ impl Metadata {
         self.fault = Some(fault);
     }
 
+    /// A write of a page that was never written fails from now on, as in a file with holes on a full file system.
+    pub fn fill_up(&mut self) {
+        self.full = true;
+    }
+
     /// Nothing is made to fail any more.
     pub fn mend(&mut self) {
         self.fault = None;
+        self.full = false;
     }
 
     fn read(&self) -> Result<Opened, LedgerError> {
@@ -126,7 +137,7 @@ impl Metadata {
     /// # Errors
     /// It cannot be used.
     pub(crate) fn open(&mut self) -> Result<Option<Durable>, LedgerError> {
-        self.bytes.durable.clone_from(&self.bytes.live);
+        self.bytes.reopen();
         match self.read()? {
             Opened::Fresh => {
                 self.bytes.live = vec![0; self.layout.bytes() as usize];
@@ -241,11 +252,19 @@ impl Metadata {
             MetadataEffect::Flush => MetadataFault::Flush,
         };
         let ok = self.fault.take_if(|fault| *fault == wanted).is_none();
-        if let MetadataEffect::Write { offset, bytes } = &effect {
-            let whole = ok || self.dice.chance(1, 4);
-            self.put(*offset as usize, bytes, whole);
-        } else if ok {
-            self.bytes.durable.clone_from(&self.bytes.live);
+        let mut ok = ok;
+        match &effect {
+            MetadataEffect::Write { offset, bytes } => {
+                let page = *offset as usize..*offset as usize + bytes.len();
+                if self.full && self.bytes.live[page].iter().all(|byte| *byte == 0) {
+                    ok = false;
+                } else {
+                    let whole = ok || self.dice.chance(1, 4);
+                    self.put(*offset as usize, bytes, whole);
+                }
+            }
+            MetadataEffect::Flush if ok => self.bytes.flush(),
+            MetadataEffect::Flush => self.drop_some(),
         }
         let Some(ledger) = &mut self.ledger else { panic!("a step of a file nobody opened") };
         match effect {
@@ -254,10 +273,21 @@ impl Metadata {
         }
     }
 
+    /// A flush failed: some of what it was to write is called clean, and never written.
+    fn drop_some(&mut self) {
+        let MetadataBytes { live, durable, dropped } = &mut self.bytes;
+        for (n, (live, durable)) in live.chunks(SECTOR).zip(durable.chunks(SECTOR)).enumerate() {
+            if live != durable && self.dice.chance(1, 2) {
+                dropped.insert(n);
+            }
+        }
+    }
+
     fn put(&mut self, at: usize, bytes: &[u8], whole: bool) {
         for (n, sector) in bytes.chunks(SECTOR).enumerate() {
             if whole || self.dice.chance(1, 2) {
                 let from = at + n * SECTOR;
+                self.bytes.dropped.remove(&(from / SECTOR));
                 self.bytes.live[from..from + sector.len()].copy_from_slice(sector);
             }
         }
@@ -277,7 +307,11 @@ impl Metadata {
         self.refused.clear();
         self.scheduled = false;
         if power {
-            let MetadataBytes { live, durable } = &mut self.bytes;
+            let MetadataBytes { live, durable, dropped } = &mut self.bytes;
+            for n in core::mem::take(dropped) {
+                let sector = n * SECTOR..(n + 1) * SECTOR;
+                live[sector.clone()].copy_from_slice(&durable[sector]);
+            }
             for (live, durable) in live.chunks_mut(SECTOR).zip(durable.chunks(SECTOR)) {
                 if live != durable && self.dice.chance(1, 2) {
                     live.copy_from_slice(durable);
@@ -286,6 +320,26 @@ impl Metadata {
             durable.clone_from(live);
         }
         self.look();
+    }
+}
+
+impl MetadataBytes {
+    fn flush(&mut self) {
+        let Self { live, durable, dropped } = self;
+        durable.resize(live.len(), 0);
+        for (n, (live, durable)) in live.chunks(SECTOR).zip(durable.chunks_mut(SECTOR)).enumerate()
+        {
+            if live != durable && !dropped.contains(&n) {
+                durable.copy_from_slice(live);
+            }
+        }
+    }
+
+    /// As a starting daemon reads it: flushed, and past the page cache.
+    fn reopen(&mut self) {
+        self.flush();
+        self.dropped.clear();
+        self.live.clone_from(&self.durable);
     }
 }
 

@@ -28,6 +28,8 @@ pub(crate) enum Act {
     Start(Side),
     /// A disk is quick and sound again.
     MendDisk(Side),
+    /// There is room for a metadata file again.
+    MendMetadata(Side),
     /// The operator looks after things.
     Round,
     /// A node takes over by force.
@@ -144,7 +146,9 @@ impl Driver {
 
     /// How many remedies are on their way.
     pub(crate) fn ailing(&self) -> usize {
-        let remedy = |act: &&Act| matches!(act, Act::MendLink | Act::Start(_) | Act::MendDisk(_));
+        let remedy = |act: &&Act| {
+            matches!(act, Act::MendLink | Act::Start(_) | Act::MendDisk(_) | Act::MendMetadata(_))
+        };
         self.queue.values().filter(remedy).count()
     }
 

@@ -34,6 +34,8 @@ pub(crate) enum Fault {
         side: Side,
         fault: MetadataFault,
     },
+    /// The file system of a metadata file with holes fills up.
+    MetadataFull(Side),
     Hang(Side),
     ClockLeap(Side),
     /// The next connection is accepted long after it stands for the one who dials.
@@ -107,6 +109,7 @@ impl Fault {
             Self::Metadata { fault: MetadataFault::Flush, .. } => {
                 (Kind::Metadata, "metadata-flush-fails")
             }
+            Self::MetadataFull(_) => (Kind::Metadata, "metadata-full"),
             Self::Hang(_) => (Kind::Hang, "hang"),
             Self::ClockLeap(_) => (Kind::Clock, "clock-leaps"),
             Self::Log => (Kind::Operator, "log"),
@@ -193,7 +196,10 @@ impl Driver {
             Kind::Slow => Fault::SlowDisk(side),
             Kind::Metadata => {
                 let faults = [MetadataFault::Write, MetadataFault::Flush];
-                Fault::Metadata { side, fault: pick(dice, &faults) }
+                match dice.below(3) {
+                    0 => Fault::MetadataFull(side),
+                    _ => Fault::Metadata { side, fault: pick(dice, &faults) },
+                }
             }
             Kind::Hang => Fault::Hang(side),
             Kind::Clock => Fault::ClockLeap(side),
@@ -265,6 +271,10 @@ impl Driver {
                 if fails { before.fail_next() } else { before.limit(chunks) }
             }
             Fault::Metadata { side, fault } => cluster.node_mut(side).metadata.fail_next(fault),
+            Fault::MetadataFull(side) => {
+                cluster.node_mut(side).metadata.fill_up();
+                self.later(cluster, Act::MendMetadata(side));
+            }
             Fault::Hang(side) => {
                 let (least, most) = (Duration::from_millis(10), Duration::from_secs(8));
                 let until = cluster.now() + span(&mut self.dice, least, most);

@@ -96,7 +96,12 @@ const KINDS: [Row; 31] = [
     (Kind::Disk, "disk", 5, &["read-fails", "write-fails", "flush-fails"]),
     (Kind::Full, "disk-full", 2, &["disk-full"]),
     (Kind::Slow, "slow-disk", 5, &["slow-disk"]),
-    (Kind::Metadata, "metadata", 2, &["metadata-write-fails", "metadata-flush-fails"]),
+    (
+        Kind::Metadata,
+        "metadata",
+        3,
+        &["metadata-write-fails", "metadata-flush-fails", "metadata-full"],
+    ),
     (Kind::Hang, "hang", 5, &["hang"]),
     (Kind::Clock, "clock", 4, &["clock-leaps", "clock-drifts"]),
     (Kind::Operator, "operator", 12, &["log", "update", "full", "mode", "measure"]),

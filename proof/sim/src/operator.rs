@@ -26,6 +26,7 @@ impl Driver {
                 disk.fill_up(false);
                 disk.lie(false);
             }
+            Act::MendMetadata(side) => cluster.node_mut(side).metadata.mend(),
             Act::Round => {
                 self.round(cluster, oracle);
                 let next = cluster.now() + ROUND;
