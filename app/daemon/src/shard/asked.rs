@@ -2,7 +2,9 @@
 //! What the control plane asks of a shard.
 
 use super::clients::Place;
-use super::{Ask, Begun, Offer, Shard, attached, explain, payload_memory, show, unknown};
+use super::{
+    Ask, Begun, Clock, Group, Offer, Shard, attached, explain, payload_memory, show, unknown,
+};
 use helio_driver::Driver;
 use helio_units::Moment;
 
@@ -80,6 +82,19 @@ impl<D: Driver> Shard<D> {
     /// The groups that were not released, and did not fail.
     fn served(&self) -> impl Iterator<Item = usize> {
         (0..self.groups.len()).filter(|n| self.groups[*n].is_served())
+    }
+
+    fn show(&mut self, index: usize) -> Option<helio_api::GroupStatus> {
+        let Self { groups, clock, clients, .. } = self;
+        let count = |volume| clients.count(index, volume);
+        groups[index].guarded(|group| show::group(group, clock, count))
+    }
+
+    /// Looks at a group for the control plane.
+    fn ask<T>(&mut self, index: usize, look: impl FnOnce(&Group, &Clock) -> T) -> Option<T> {
+        self.rota.stir(index);
+        let Self { groups, clock, .. } = self;
+        groups[index].guarded(|group| look(group, clock))
     }
 
     fn comes_or_goes(&mut self, ask: Ask, now: Moment) {

@@ -207,7 +207,8 @@ impl Group {
     /// Clients, or devices, use these volumes and no others from now on.
     pub(crate) fn used_by(&mut self, user: User, volumes: u64, now: Moment) {
         if std::mem::replace(&mut self.used[user as usize], volumes) != volumes {
-            self.tell(now, Event::Used { volumes: self.used[0] | self.used[1] });
+            let volumes = self.used[0] | self.used[1];
+            self.guarded(|group| group.tell(now, Event::Used { volumes }));
         }
     }
 

@@ -311,16 +311,13 @@ impl<D: Driver> Shard<D> {
             self.rota.stir(index);
             let now = self.clock.now();
             let used = self.attached.used(index);
-            self.groups[index].guarded(|group| {
-                group.tell(now, helio_engine::Event::Held { by });
-                group.used_by(User::Devices, used, now);
-            });
+            self.groups[index].guarded(|group| group.tell(now, helio_engine::Event::Held { by }));
+            self.groups[index].used_by(User::Devices, used, now);
         }
         for index in self.clients.left() {
             self.rota.stir(index);
             let used = self.clients.used(index);
-            let now = self.clock.now();
-            self.groups[index].guarded(|group| group.used_by(User::Clients, used, now));
+            self.groups[index].used_by(User::Clients, used, self.clock.now());
         }
         let Self { clients, attached, rota, .. } = self;
         let told = clients.groups_told().chain(attached.groups_told());
@@ -678,19 +675,6 @@ impl<D: Driver> Shard<D> {
             let (reply, _nobody_waits) = oneshot::channel();
             group.guarded(|group| group.command(now, Command::Stop, reply));
         }
-    }
-
-    fn show(&mut self, index: usize) -> Option<helio_api::GroupStatus> {
-        let Self { groups, clock, clients, .. } = self;
-        let count = |volume| clients.count(index, volume);
-        groups[index].guarded(|group| show::group(group, clock, count))
-    }
-
-    /// Looks at a group for the control plane.
-    fn ask<T>(&mut self, index: usize, look: impl FnOnce(&Group, &Clock) -> T) -> Option<T> {
-        self.rota.stir(index);
-        let Self { groups, clock, .. } = self;
-        groups[index].guarded(|group| look(group, clock))
     }
 }
 
