@@ -83,6 +83,7 @@ impl Cluster {
                     self.send(side, message);
                 }
                 Effect::Hangup { refused, .. } => {
+                    self.connection_over(side);
                     self.wire.close(side, false, "the other end hung up");
                     self.pump(side);
                     self.dial_later(side, refused);
@@ -247,6 +248,7 @@ impl Cluster {
                 self.handle(side, Event::Connected);
             }
             Cargo::Message(mut message, stamps) => {
+                self.node_mut(side).dialled.1 = true;
                 let digests =
                     matches!(&message, Message::Item(Item { kind: ItemKind::Verify, .. }));
                 if message.payload().is_some() {
@@ -260,6 +262,7 @@ impl Cluster {
             Cargo::Closed(why) => {
                 let replaced =
                     self.wire.ends[side.index()].inbox.iter().any(|p| is_opening(&p.cargo));
+                self.connection_over(side);
                 if !replaced {
                     self.wire.close(side, false, "closed in turn");
                     self.dial_later(side, false);

@@ -230,6 +230,7 @@ impl Engine {
             return self.undo_promotion();
         }
         let by = self.lease_used();
+        self.pause_forgotten();
         let head = self.superblock.head;
         let Some(mut marks) = self.keeping.resting.take() else { panic!("nobody holds the marks") };
         if self.superblock.marks_void {

@@ -45,7 +45,10 @@ pub(crate) struct Session {
     pub(crate) refused: Option<&'static str>,
     /// What helps against that refusal.
     pub(crate) remedy: String,
+    /// When its last message came: nothing else shows that it is there.
     pub(crate) last_heard: Option<Moment>,
+    /// When this connection, or the last one, began.
+    pub(crate) began: Moment,
     /// The peer's hello, which came before ours could be said.
     pub(crate) early: Option<Hello>,
     /// How old its metadata is, as this node told when it introduced itself.
@@ -78,6 +81,7 @@ impl Session {
             refused: None,
             remedy: String::new(),
             last_heard: None,
+            began: now,
             early: None,
             said: 0,
             remembered: 0,
@@ -125,7 +129,7 @@ impl Engine {
         let now = self.shared.now;
         self.session.turn(Link::Greeting { said: false }, "greeting".to_string(), now);
         self.session.round_trip_least = None;
-        self.session.last_heard = Some(now);
+        self.session.began = now;
         self.session.progress_at = now;
         self.greet();
     }
@@ -199,6 +203,9 @@ impl Engine {
             return;
         }
         let now = self.shared.now;
+        if matches!(self.session.link, Link::Greeting { .. }) {
+            self.nothing_came();
+        }
         self.session.turn(Link::Down, why, now);
         self.session.next_ping = Moment::NEVER;
         self.session.ping_sent = None;
@@ -484,7 +491,9 @@ impl Engine {
     }
 
     fn quiet_since(&self) -> Moment {
-        let heard = self.session.last_heard.unwrap_or(self.session.since);
+        // A connection is given its time, whatever was silent before it.
+        let began = self.session.began;
+        let heard = self.session.last_heard.map_or(began, |heard| heard.max(began));
         if self.has_outstanding() { self.session.progress_at } else { heard }
     }
 

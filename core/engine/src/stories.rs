@@ -658,6 +658,7 @@ mod invalid;
 mod lack;
 mod lease;
 mod lose;
+mod pause;
 mod replace;
 mod seed;
 mod streams;

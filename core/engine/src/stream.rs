@@ -251,7 +251,7 @@ impl Primary {
                 flow.pace = Pace::Level { since: s.now };
             }
         }
-        if closes && s.lease.is_out(s.now) {
+        if closes && s.withholds() {
             self.consider_all(s);
         }
     }

@@ -35,6 +35,7 @@ pub(crate) enum Fault {
         fault: MetadataFault,
     },
     Hang(Side),
+    Pause(Pausing),
     ClockLeap(Side),
     /// The next connection is accepted long after it stands for the one who dials.
     LateClose,
@@ -81,6 +82,30 @@ pub(crate) enum Fault {
     },
 }
 
+/// How the serving node's process is paused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pausing {
+    /// Between two events.
+    Plain,
+    /// Between reading its clock and acting on the next event.
+    StaleClock,
+    /// Between deciding on an acknowledgement and sending it.
+    Unsent,
+    /// Nothing on its machine counts the time.
+    Uncounted,
+}
+
+impl Pausing {
+    pub(crate) const fn label(self) -> &'static str {
+        match self {
+            Self::Plain => "pause",
+            Self::StaleClock => "pause-stale-clock",
+            Self::Unsent => "pause-unsent",
+            Self::Uncounted => "pause-uncounted",
+        }
+    }
+}
+
 impl Fault {
     /// Of which kind it is, and what the coverage report calls it.
     pub(crate) fn class(self) -> (Kind, &'static str) {
@@ -108,6 +133,7 @@ impl Fault {
                 (Kind::Metadata, "metadata-flush-fails")
             }
             Self::Hang(_) => (Kind::Hang, "hang"),
+            Self::Pause(how) => (Kind::Pause, how.label()),
             Self::ClockLeap(_) => (Kind::Clock, "clock-leaps"),
             Self::Log => (Kind::Operator, "log"),
             Self::Update => (Kind::Operator, "update"),
@@ -150,6 +176,8 @@ impl Fault {
             }
             // One that is counted already, and one that is counted once it is done.
             Self::Reverse { .. } | Self::Replace { .. } => false,
+            // Counted once the process noticed.
+            Self::Pause(_) => false,
             _ => true,
         }
     }
@@ -196,6 +224,11 @@ impl Driver {
                 Fault::Metadata { side, fault: pick(dice, &faults) }
             }
             Kind::Hang => Fault::Hang(side),
+            Kind::Pause => {
+                let all =
+                    [Pausing::Plain, Pausing::StaleClock, Pausing::Unsent, Pausing::Uncounted];
+                Fault::Pause(pick(dice, &all))
+            }
             Kind::Clock => Fault::ClockLeap(side),
             Kind::Operator => match dice.below(6) {
                 0 | 1 => Fault::Log,
@@ -273,6 +306,7 @@ impl Driver {
                     cluster.hang(side, until);
                 }
             }
+            Fault::Pause(how) => self.pause(how, cluster),
             Fault::Disk { .. } | Fault::SlowDisk(_) | Fault::FullDisk(_) | Fault::LyingFlush(_) => {
                 self.wear(fault, cluster, oracle)
             }
@@ -536,7 +570,7 @@ impl Driver {
     }
 
     /// An orchestrator finds that the serving node does not answer it, and promotes the other without force.
-    fn try_lease(&mut self, cluster: &Cluster) {
+    pub(crate) fn try_lease(&mut self, cluster: &Cluster) {
         let serving = Side::BOTH.into_iter().find(|side| cluster.node(*side).serves());
         let hold = cluster.node(Side::Paris).config.hold;
         if let Some(side) = serving.filter(|_| !hold.is_zero()) {

@@ -15,6 +15,7 @@ mod restored;
 mod reversed;
 mod roles;
 mod secondary;
+mod succeeded;
 mod verify;
 mod weak;
 
@@ -137,6 +138,8 @@ pub(crate) struct Oracle {
     promoting: [Option<(CommandId, bool, Serial)>; 2],
     /// Blocks that silently turned into something else, and nobody wrote since.
     pub(crate) rotten: BTreeSet<Place>,
+    /// Since when a node that leads was succeeded without being told.
+    succeeded: [Option<Moment>; 2],
     /// A disk lied.
     weak: bool,
 }
@@ -171,6 +174,7 @@ impl Oracle {
             reversals: 0,
             promoting: [None; 2],
             rotten: BTreeSet::new(),
+            succeeded: [None; 2],
             weak: false,
         };
         oracle.count_differences();
@@ -273,6 +277,7 @@ impl Oracle {
                     let detail = format!("{side}: {words}");
                     return Err(Violation::new(Promise::Civil, detail));
                 }
+                Happening::DialFailed { side, began } => self.dial_failed(*side, *began),
                 Happening::Issued { .. }
                 | Happening::Commanded { .. }
                 | Happening::Misfit { .. }
@@ -306,6 +311,7 @@ impl Oracle {
     }
 
     fn died(&mut self, side: Side, how: Died) {
+        self.leads_no_more();
         let copy = &mut self.copies[side.index()];
         copy.died_at = self.serial;
         if how == Died::Power {
