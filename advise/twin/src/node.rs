@@ -95,6 +95,8 @@ pub struct Node {
     pub(crate) undone: Vec<Effect>,
     /// When the attempt to connect that led to the connection in force began, and whether anything came on it.
     pub(crate) dialled: (Moment, bool),
+    /// When its process last read a message, by its own clock.
+    pub read_at: Option<Moment>,
     /// It reads nothing from its peer.
     pub(crate) paused: bool,
     /// The last item of its line that was sent once.
@@ -123,6 +125,7 @@ impl Node {
             hung_since: Moment::ZERO,
             undone: Vec::new(),
             dialled: (Moment::ZERO, false),
+            read_at: None,
             paused: false,
             sent: Sequence::ZERO,
             wake_at: Moment::NEVER,
@@ -202,6 +205,7 @@ impl Node {
         self.saved = Some(durable.superblock.clone());
         self.life += 1;
         (self.hung_until, self.hung_since, self.pause) = (now, now, None);
+        self.read_at = None;
         self.sent = Sequence::ZERO;
         let shown = self.clock.read(now);
         let mut engine = Engine::new(self.config.clone(), durable, incarnation, seed, shown);

@@ -248,7 +248,10 @@ impl Cluster {
                 self.handle(side, Event::Connected);
             }
             Cargo::Message(mut message, stamps) => {
-                self.node_mut(side).dialled.1 = true;
+                let now = self.now;
+                let node = self.node_mut(side);
+                node.dialled.1 = true;
+                node.read_at = Some(node.clock.read(now));
                 let digests =
                     matches!(&message, Message::Item(Item { kind: ItemKind::Verify, .. }));
                 if message.payload().is_some() {

@@ -321,6 +321,7 @@ impl Engine {
         if let Some(primary) = &mut self.primary {
             primary.pump(&mut self.shared);
             primary.keep_pace(&mut self.shared);
+            primary.date_dirty(self.shared.now);
         } else {
             self.follow();
         }

@@ -56,6 +56,10 @@ pub enum Plant {
     PauseIgnored,
     /// It does so when the wait for a hold lease ends.
     LeaseEndUnchecked,
+    /// The lag that is reported leaves dirty regions out.
+    LagWithoutDirty,
+    /// A connection counts as a message of the peer.
+    ConnectedIsHeard,
     /// What changed while a disk was shipped is not copied once it is in place.
     SeedForgets,
     /// A region that was pulled is written although a write touched it since it was asked for.
@@ -106,6 +110,8 @@ impl Plant {
         ("lease-ignored", Self::LeaseIgnored),
         ("pause-ignored", Self::PauseIgnored),
         ("lease-end-unchecked", Self::LeaseEndUnchecked),
+        ("lag-without-dirty", Self::LagWithoutDirty),
+        ("connected-is-heard", Self::ConnectedIsHeard),
         ("seed-forgets", Self::SeedForgets),
         ("pull-stale", Self::PullStale),
         ("read-early", Self::ReadEarly),

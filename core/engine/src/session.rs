@@ -11,6 +11,7 @@
 
 use crate::effect::Effect;
 use crate::engine::Engine;
+use crate::plant::{Plant, planted};
 use crate::role::Standing;
 use alloc::boxed::Box;
 use alloc::format;
@@ -57,6 +58,8 @@ pub(crate) struct Session {
     pub(crate) remembered: u64,
     /// What the peer's last ping told.
     pub(crate) told: Option<Ping>,
+    /// When that came.
+    pub(crate) told_at: Moment,
     pub(crate) round_trip: Option<Duration>,
     /// The least of this connection.
     pub(crate) round_trip_least: Option<Duration>,
@@ -86,6 +89,7 @@ impl Session {
             said: 0,
             remembered: 0,
             told: None,
+            told_at: now,
             round_trip: None,
             round_trip_least: None,
             progress_at: now,
@@ -130,6 +134,9 @@ impl Engine {
         self.session.turn(Link::Greeting { said: false }, "greeting".to_string(), now);
         self.session.round_trip_least = None;
         self.session.began = now;
+        if planted(Plant::ConnectedIsHeard) {
+            self.session.last_heard = Some(now);
+        }
         self.session.progress_at = now;
         self.greet();
     }
@@ -373,6 +380,7 @@ impl Engine {
 
     fn peer_ping(&mut self, ping: Ping) {
         self.session.told = Some(ping);
+        self.session.told_at = self.shared.now;
         if let (Some(mode), None) = (ping.mode, &self.primary) {
             self.shared.config.mode = mode;
         }
@@ -486,6 +494,7 @@ impl Engine {
             ping.completed = primary.covered();
             ping.backlog_bytes = lag.bytes.0;
             ping.backlog_items = lag.writes;
+            ping.backlog_age = u64::try_from(lag.oldest.as_millis()).unwrap_or(u64::MAX);
         }
         self.shared.send(Message::Ping(ping));
     }

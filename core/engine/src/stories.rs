@@ -660,6 +660,7 @@ mod lease;
 mod lose;
 mod pause;
 mod replace;
+mod reports;
 mod seed;
 mod streams;
 mod survey;

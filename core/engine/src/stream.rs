@@ -274,7 +274,7 @@ impl Primary {
         self.copier.unask(&mut self.marks);
         self.unask();
         if self.order_lost {
-            self.drop_queue("the link broke while order was lost", s);
+            self.drop_queue("the link broke before the resync was complete", s);
         }
         self.consider_all(s);
     }

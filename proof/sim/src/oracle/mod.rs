@@ -140,6 +140,8 @@ pub(crate) struct Oracle {
     pub(crate) rotten: BTreeSet<Place>,
     /// Since when a node that leads was succeeded without being told.
     succeeded: [Option<Moment>; 2],
+    /// The lag that is reported is judged in this step.
+    lag_due: bool,
     /// A disk lied.
     weak: bool,
 }
@@ -175,6 +177,7 @@ impl Oracle {
             promoting: [None; 2],
             rotten: BTreeSet::new(),
             succeeded: [None; 2],
+            lag_due: false,
             weak: false,
         };
         oracle.count_differences();
@@ -292,7 +295,10 @@ impl Oracle {
                 self.judge_keeping(cluster, *side)?;
             }
         }
+        // At an answer, of which a report must tell.
+        self.lag_due = journal.iter().any(|h| matches!(h, Happening::Replied { .. }));
         self.judge_marks(cluster)?;
+        self.judge_heard(cluster)?;
         self.judge_state(cluster, &after)?;
         self.judge_level(&after)?;
         self.before = after;
