@@ -452,8 +452,6 @@ impl Cluster {
         }
         let before = self.wire.ends[side.index()].epoch;
         self.wire.establish(side, epoch);
-        let now = self.now;
-        self.node_mut(side).dialled = (now, false);
         self.node_mut(side).paused = false;
         // Before anything the other end said on it already.
         let inbox = &mut self.wire.ends[side.index()].inbox;

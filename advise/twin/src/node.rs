@@ -93,7 +93,7 @@ pub struct Node {
     pub(crate) hung_since: Moment,
     /// What its engine asked for when it stopped, before any of it was done.
     pub(crate) undone: Vec<Effect>,
-    /// When the attempt to connect that led to the connection in force began, and whether anything came on it.
+    /// When its process learned of the connection in force, and whether anything came on it.
     pub(crate) dialled: (Moment, bool),
     /// When its process last read a message, by its own clock.
     pub read_at: Option<Moment>,

@@ -244,6 +244,8 @@ impl Cluster {
     pub(crate) fn read(&mut self, side: Side, parcel: Parcel) {
         match parcel.cargo {
             Cargo::Opened => {
+                let now = self.now;
+                self.node_mut(side).dialled = (now, false);
                 self.journal.push(Happening::Connected { side });
                 self.handle(side, Event::Connected);
             }
