@@ -52,6 +52,11 @@ impl Clock {
         Moment(self.since.0.saturating_add(left))
     }
 
+    /// It stands still until `until`: the time of a pause that nothing on the machine counts.
+    pub fn stand_still(&mut self, now: Moment, until: Moment) {
+        (self.showed, self.since) = (self.read(now), until);
+    }
+
     /// It leaps ahead.
     pub fn leap(&mut self, now: Moment, by: Duration) {
         (self.showed, self.since) = (self.read(now) + by, now);

@@ -2,11 +2,11 @@
 //! Two nodes and the wire between them, one event at a time.
 
 use crate::happening::{Died, Happening};
-use crate::node::{Node, Side};
+use crate::node::{Node, Pause, Side};
 use crate::wire::{Breakage, Cargo, Parcel, Wire};
 use core::cmp::Reverse;
 use core::time::Duration;
-use helio_engine::{Command, CommandId, Effect, Event, Request};
+use helio_engine::{Answer, Command, CommandId, Effect, Event, Request};
 use helio_ledger::LedgerError;
 use helio_netmodel::{Dice, Profile};
 use helio_units::{IoId, Moment, Sequence};
@@ -27,6 +27,7 @@ pub(crate) enum Due {
     Arrive { from: Side },
     Took { side: Side, epoch: u64, bytes: u64 },
     Dial { side: Side },
+    DialFailed { side: Side, life: u64, began: Moment },
     Establish { side: Side, epoch: u64 },
     Accept { side: Side, epoch: u64 },
     Broken { side: Side, epoch: u64 },
@@ -42,6 +43,7 @@ pub(crate) enum NodeDue {
     Wake,
     Settle,
     Drain,
+    Undone,
 }
 
 /// An event in the heap: ordered by time, then by who asked first.
@@ -181,6 +183,7 @@ impl Cluster {
                 }
             }
             Due::Dial { side } => self.dial(side),
+            Due::DialFailed { side, life, began } => self.dial_failed(side, life, began),
             Due::Establish { side, epoch } => self.establish(side, epoch),
             Due::Accept { side, epoch } => self.accept(side, epoch),
             Due::Broken { side, epoch } => {
@@ -222,6 +225,7 @@ impl Cluster {
                 }
             }
             NodeDue::Drain => self.drain(side),
+            NodeDue::Undone => self.go_on(side),
         }
     }
 
@@ -229,9 +233,21 @@ impl Cluster {
     pub(crate) fn handle(&mut self, side: Side, event: Event) {
         self.tell_event(side, &event);
         let mut effects = core::mem::take(&mut self.effects);
-        let Node { engine, clock, .. } = &mut self.nodes[side.index()];
+        let Node { engine, clock, pause, .. } = &mut self.nodes[side.index()];
+        let shown = clock.read(self.now);
         if let Some(engine) = engine {
-            engine.handle(clock.read(self.now), event, &mut effects);
+            match pause.take_if(|pause| matches!(pause, Pause::StaleClock(_))) {
+                Some(Pause::StaleClock(before)) => {
+                    engine.handle(before, event, &mut effects);
+                    // A shard settles with a reading of its own before it does anything.
+                    engine.settle(shown, &mut effects);
+                }
+                _ => engine.handle(shown, event, &mut effects),
+            }
+        }
+        if self.stops_here(side, &mut effects) {
+            self.effects = effects;
+            return;
         }
         self.perform(side, &mut effects);
         self.effects = effects;
@@ -242,6 +258,33 @@ impl Cluster {
             let later = Duration::from_nanos(self.dice.below(SETTLES_WITHIN.as_nanos() as u64));
             self.push_node(self.now + later, side, NodeDue::Settle);
         }
+    }
+
+    /// Whether the process stops now, between deciding on an acknowledgement and sending it: nothing of what its engine
+    /// asked for is done before it goes on.
+    fn stops_here(&mut self, side: Side, effects: &mut Vec<Effect>) -> bool {
+        let now = self.now;
+        let decides = |e: &Effect| matches!(e, Effect::Reply { answer: Answer::Done(_), .. });
+        let node = self.node_mut(side);
+        let Some(Pause::Unsent(time)) = node.pause.filter(|_| effects.iter().any(decides)) else {
+            return false;
+        };
+        node.pause = None;
+        node.undone.append(effects);
+        self.hang(side, now + time);
+        self.push_node(now + time, side, NodeDue::Undone);
+        true
+    }
+
+    /// The process goes on with what it was about to do; it looks at its clock once more before it sends replies.
+    fn go_on(&mut self, side: Side) {
+        let Node { engine, clock, undone, .. } = &mut self.nodes[side.index()];
+        let mut effects = core::mem::take(undone);
+        if let Some(engine) = engine {
+            engine.settle(clock.read(self.now), &mut effects);
+        }
+        self.perform(side, &mut effects);
+        self.settle(side);
     }
 
     fn settle(&mut self, side: Side) {
@@ -325,6 +368,19 @@ impl Cluster {
         let there = self.node(side.other());
         let cut = Side::BOTH.iter().any(|s| self.wire.is_cut(*s));
         if cut || self.wire.dialling || !there.is_up() || there.hangs(now) || here.hangs(now) {
+            // A machine that is there says at once that nothing listens; silence takes its time, and so does a process
+            // whose sockets stand.
+            let known = match (cut, there.is_up(), there.hangs(now)) {
+                _ if self.wire.dialling || here.hangs(now) => None,
+                (true, ..) => Some(Duration::from_millis(3000 + self.dice.below(2000))),
+                (_, false, _) => Some(Duration::ZERO),
+                (.., true) => Some(there.config.peer_timeout),
+                _ => None,
+            };
+            let life = self.node(side).life;
+            if let Some(after) = known {
+                self.push(now + after, Due::DialFailed { side, life, began: now });
+            }
             self.dial_later(side, false);
             return;
         }
@@ -339,6 +395,30 @@ impl Cluster {
             self.push(at + late, Due::Accept { side: side.other(), epoch });
         }
         self.push(at, Due::Establish { side, epoch });
+    }
+
+    /// A node learns that its attempt to connect failed, unless it is connected meanwhile.
+    fn dial_failed(&mut self, side: Side, life: u64, began: Moment) {
+        let node = self.node(side);
+        if node.life != life || !node.is_up() || self.wire.ends[side.index()].epoch.is_some() {
+            return;
+        }
+        if node.hangs(self.now) {
+            let until = node.hung_until;
+            self.push(until, Due::DialFailed { side, life, began });
+            return;
+        }
+        self.journal.push(Happening::DialFailed { side, began });
+        let shown = self.node(side).clock.read(began);
+        self.handle(side, Event::DialFailed { began: shown });
+    }
+
+    /// A connection ends at a node; one of which nothing came was an attempt that failed.
+    pub(crate) fn connection_over(&mut self, side: Side) {
+        let (began, heard) = self.node(side).dialled;
+        if self.wire.ends[side.index()].epoch.is_some() && !heard {
+            self.journal.push(Happening::DialFailed { side, began });
+        }
     }
 
     /// A node accepts what the other believes in for a while already; what it held before ends only now. If it died
@@ -420,8 +500,29 @@ impl Cluster {
 
     /// The process does nothing until then, though its sockets stand.
     pub fn hang(&mut self, side: Side, until: Moment) {
-        self.node_mut(side).hung_until = until;
+        let now = self.now;
+        let node = self.node_mut(side);
+        (node.hung_until, node.hung_since) = (until, now);
         self.push_node(until, side, NodeDue::Drain);
+    }
+
+    /// As [`Cluster::hang`], and the process had read its clock before it acts on the next event.
+    pub fn hang_with_stale_clock(&mut self, side: Side, until: Moment) {
+        let shown = self.node(side).clock.read(self.now);
+        self.node_mut(side).pause = Some(Pause::StaleClock(shown));
+        self.hang(side, until);
+    }
+
+    /// As [`Cluster::hang`], and nothing on the machine counts the time.
+    pub fn hang_uncounted(&mut self, side: Side, until: Moment) {
+        let now = self.now;
+        self.hang(side, until);
+        self.node_mut(side).clock.stand_still(now, until);
+    }
+
+    /// The process stops for that time when it next decides on an acknowledgement, before it is sent.
+    pub fn hang_before_sending(&mut self, side: Side, time: Duration) {
+        self.node_mut(side).pause = Some(Pause::Unsent(time));
     }
 
     /// The clock of a node leaps ahead.

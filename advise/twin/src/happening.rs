@@ -4,7 +4,7 @@
 use crate::node::Side;
 use crate::{Place, Stamp};
 use helio_engine::{CommandId, Denial, Refusal};
-use helio_units::{RequestId, Sequence, VolumeIndex};
+use helio_units::{Moment, RequestId, Sequence, VolumeIndex};
 
 /// How a node came down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +110,13 @@ pub enum Happening {
     Connected {
         /// Which node.
         side: Side,
+    },
+    /// A node learns that an attempt to connect came to nothing.
+    DialFailed {
+        /// Which node.
+        side: Side,
+        /// When the attempt began.
+        began: Moment,
     },
     /// A node runs.
     Started {

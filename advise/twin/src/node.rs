@@ -7,7 +7,8 @@ use crate::disk::{Change, Disk};
 use crate::metadata::{Metadata, new_superblock};
 use crate::pool::Pool;
 use core::fmt;
-use helio_engine::{Config, Durable, Engine, Event};
+use core::time::Duration;
+use helio_engine::{Config, Durable, Effect, Engine, Event};
 use helio_format::superblock::Superblock;
 use helio_ledger::LedgerError;
 use helio_units::{Moment, Sequence};
@@ -56,6 +57,15 @@ impl fmt::Display for Side {
     }
 }
 
+/// How a pause of a process shows to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pause {
+    /// It stopped between reading its clock and acting: the next event is handled with a reading from before.
+    StaleClock(Moment),
+    /// It stops between deciding on an acknowledgement and sending it.
+    Unsent(Duration),
+}
+
 /// A node.
 #[derive(Debug)]
 pub struct Node {
@@ -77,6 +87,16 @@ pub struct Node {
     pub(crate) life: u64,
     /// It does nothing until then, though its sockets stand.
     pub(crate) hung_until: Moment,
+    /// How the pause until then shows to its process.
+    pub(crate) pause: Option<Pause>,
+    /// Since when it does nothing.
+    pub(crate) hung_since: Moment,
+    /// What its engine asked for when it stopped, before any of it was done.
+    pub(crate) undone: Vec<Effect>,
+    /// When its process learned of the connection in force, and whether anything came on it.
+    pub(crate) dialled: (Moment, bool),
+    /// When its process last read a message, by its own clock.
+    pub read_at: Option<Moment>,
     /// It reads nothing from its peer.
     pub(crate) paused: bool,
     /// The last item of its line that was sent once.
@@ -101,6 +121,11 @@ impl Node {
             pool: Pool::default(),
             life: 0,
             hung_until: Moment::ZERO,
+            pause: None,
+            hung_since: Moment::ZERO,
+            undone: Vec::new(),
+            dialled: (Moment::ZERO, false),
+            read_at: None,
             paused: false,
             sent: Sequence::ZERO,
             wake_at: Moment::NEVER,
@@ -149,6 +174,19 @@ impl Node {
         now < self.hung_until
     }
 
+    /// While it does nothing: for how long, by its own clock.
+    #[must_use]
+    pub fn pause_counted(&self, now: Moment) -> Option<Duration> {
+        let until = self.hung_until;
+        self.hangs(now).then(|| self.clock.read(until) - self.clock.read(self.hung_since))
+    }
+
+    /// Until when it does nothing.
+    #[must_use]
+    pub fn paused_until(&self) -> Moment {
+        self.hung_until
+    }
+
     /// The process begins.
     pub(crate) fn start(
         &mut self,
@@ -166,7 +204,8 @@ impl Node {
         durable.members = self.disk.members();
         self.saved = Some(durable.superblock.clone());
         self.life += 1;
-        self.hung_until = now;
+        (self.hung_until, self.hung_since, self.pause) = (now, now, None);
+        self.read_at = None;
         self.sent = Sequence::ZERO;
         let shown = self.clock.read(now);
         let mut engine = Engine::new(self.config.clone(), durable, incarnation, seed, shown);
@@ -189,6 +228,8 @@ impl Node {
         self.life += 1;
         self.engine = None;
         self.pool.forget();
+        self.undone.clear();
+        self.pause = None;
         self.paused = false;
         self.settling = false;
         self.wake_at = Moment::NEVER;

@@ -83,6 +83,7 @@ impl Cluster {
                     self.send(side, message);
                 }
                 Effect::Hangup { refused, .. } => {
+                    self.connection_over(side);
                     self.wire.close(side, false, "the other end hung up");
                     self.pump(side);
                     self.dial_later(side, refused);
@@ -243,10 +244,16 @@ impl Cluster {
     pub(crate) fn read(&mut self, side: Side, parcel: Parcel) {
         match parcel.cargo {
             Cargo::Opened => {
+                let now = self.now;
+                self.node_mut(side).dialled = (now, false);
                 self.journal.push(Happening::Connected { side });
                 self.handle(side, Event::Connected);
             }
             Cargo::Message(mut message, stamps) => {
+                let now = self.now;
+                let node = self.node_mut(side);
+                node.dialled.1 = true;
+                node.read_at = Some(node.clock.read(now));
                 let digests =
                     matches!(&message, Message::Item(Item { kind: ItemKind::Verify, .. }));
                 if message.payload().is_some() {
@@ -260,6 +267,7 @@ impl Cluster {
             Cargo::Closed(why) => {
                 let replaced =
                     self.wire.ends[side.index()].inbox.iter().any(|p| is_opening(&p.cargo));
+                self.connection_over(side);
                 if !replaced {
                     self.wire.close(side, false, "closed in turn");
                     self.dial_later(side, false);

@@ -36,6 +36,7 @@ pub(crate) fn of_event(event: &Event) -> Option<String> {
         Event::Connected => "<- connected".to_owned(),
         Event::Message(message) => format!("<- {}", of_message(message)),
         Event::Disconnected { why } => format!("<- disconnected: {why}"),
+        Event::DialFailed { began } => format!("<- a dial of {began:?} failed"),
         Event::LinkMeasured { round_trip, rate } => {
             format!("<- link measured: {round_trip:?}, {rate}")
         }

@@ -184,11 +184,11 @@ pub struct AtStake {
     #[serde(default, with = "wire::seconds_or_null")]
     #[schemars(with = "Option<f64>")]
     pub seconds: Option<Duration>,
-    /// Bytes known to be written there and missing here; a lower bound.
+    /// Bytes missing here when the other node reported last, at most; it may have continued since.
     #[serde(default, with = "wire::number_or_null")]
     #[schemars(with = "Option<u64>")]
     pub bytes: Option<Bytes>,
-    /// Writes known to be made there and missing here; a lower bound.
+    /// Writes missing here when the other node reported last; those in dirty regions are not counted.
     #[serde(default, with = "wire::number_or_null")]
     #[schemars(with = "Option<u64>")]
     pub writes: Option<Items>,

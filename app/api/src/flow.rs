@@ -116,7 +116,7 @@ pub struct TimesStatus {
 /// How far the peer is behind what was answered here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LagStatus {
-    /// Bytes answered and not yet complete at the peer.
+    /// Bytes not yet complete at the peer, at most: dirty regions count whole. On a secondary, as its primary reported last.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub bytes: Bytes,

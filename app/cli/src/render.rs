@@ -4,7 +4,7 @@
 use crate::progress;
 use crate::verify;
 use helio_api::{BufferStatus, GroupStatus, Status, TimesStatus};
-use helio_units::WallTime;
+use helio_units::{Bytes, WallTime};
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -54,7 +54,10 @@ fn group(g: &GroupStatus, now: WallTime) -> String {
     line(&mut out, "mode", &format!("requested {}, effective {effective}", g.mode.requested));
     queue(&mut out, g);
     let lag = &g.lag;
-    let text = format!("{} in {} writes, {} behind", lag.bytes, lag.writes, seconds(lag.seconds));
+    let dirty = g.volumes.iter().any(|volume| volume.marked_bytes > Bytes::ZERO);
+    let most = if dirty { "at most " } else { "" };
+    let text =
+        format!("{most}{} in {} writes, {} behind", lag.bytes, lag.writes, seconds(lag.seconds));
     line(&mut out, "lag", &text);
     if let Some(sync) = &g.sync {
         line(&mut out, "sync", &progress::text(sync));

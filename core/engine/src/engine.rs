@@ -177,9 +177,9 @@ impl Engine {
 
     /// Takes one event; appends what must be done to `effects`.
     pub fn handle(&mut self, now: Moment, event: Event, effects: &mut Vec<Effect>) {
-        self.shared.now = self.shared.now.max(now);
         self.recorder.record(now, &event);
         core::mem::swap(&mut self.shared.out, effects);
+        self.advance(now);
         self.take(event);
         core::mem::swap(&mut self.shared.out, effects);
     }
@@ -195,6 +195,7 @@ impl Engine {
             Event::Connected => self.connected(),
             Event::Message(message) => self.message(message),
             Event::Disconnected { why } => self.disconnected(why),
+            Event::DialFailed { began } => self.dial_failed(began),
             Event::LinkTook { bytes } => {
                 if let Some(primary) = &mut self.primary {
                     primary.link_took(bytes);
@@ -304,8 +305,8 @@ impl Engine {
 
     /// Does what depends on the whole batch: sends, copies, flushes, acknowledges, keeps time.
     pub fn settle(&mut self, now: Moment, effects: &mut Vec<Effect>) {
-        self.shared.now = self.shared.now.max(now);
         core::mem::swap(&mut self.shared.out, effects);
+        self.advance(now);
         self.tell_foreign();
         if let Some(primary) = &mut self.primary {
             if self.standing.is_leaving_for_good() && primary.lack.is_none() {
@@ -324,6 +325,7 @@ impl Engine {
         if let Some(primary) = &mut self.primary {
             primary.pump(&mut self.shared);
             primary.keep_pace(&mut self.shared);
+            primary.date_dirty(self.shared.now);
         } else {
             self.follow();
         }
@@ -407,7 +409,7 @@ impl Engine {
         let copier = self.primary.as_ref().map_or(Moment::NEVER, copying);
         let work = follower.min(copier).min(self.keep_deadline());
         let own = self.role_deadline().min(self.verify_deadline()).min(self.lease_deadline());
-        self.session_deadline().min(own).min(work)
+        self.session_deadline().min(own).min(work).min(self.pause_deadline())
     }
 
     pub(crate) fn refuse_command(&mut self, command: Option<CommandId>, text: String) {

@@ -14,7 +14,7 @@ use helio_format::message::Message;
 use helio_format::superblock::Superblock;
 use helio_ledger::BeforeKept;
 use helio_units::{
-    Extent, Generation, IoId, Mode, Payload, Rate, RequestId, VolumeIndex, WallTime,
+    Extent, Generation, IoId, Mode, Moment, Payload, Rate, RequestId, VolumeIndex, WallTime,
 };
 
 /// What a client wants done.
@@ -232,6 +232,12 @@ pub enum Event {
     Disconnected {
         /// Why, for people.
         why: alloc::string::String,
+    },
+    /// An attempt to reach the peer came to nothing. On a node that never dials: its peer did not connect in the time in
+    /// which it would have.
+    DialFailed {
+        /// When it began.
+        began: Moment,
     },
     /// The socket took bytes of what was sent.
     LinkTook {

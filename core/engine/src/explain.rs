@@ -282,7 +282,9 @@ const fn kin_in_words(kinship: Kinship) -> &'static str {
 fn of_hello(hello: &Hello) -> String {
     let Hello { node, head, .. } = hello;
     let role = if hello.serving { "serves as primary" } else { "does not serve" };
-    let exact = if hello.clean { "" } else { ", or a little beyond, since it stopped uncleanly" };
+    // A record names the item at which its stream began, and what came since where it stopped cleanly.
+    let head = (*head).max(hello.received).max(hello.durable);
+    let exact = if hello.clean { "" } else { " or a later one, since it stopped uncleanly" };
     let wrote = if hello.wrote { ", written by itself" } else { "" };
     format!(
         "{node} {role}, in generation {}{wrote}, at item {head}{exact}",

@@ -15,8 +15,10 @@
 //!   which restarted.
 //! * A primary that restarts waits from its start on, for as long as its record says a lease may be out.
 //! * What is answered though the stream is not level, as at a reconnect, is what the peer has by its own word.
-//! * A primary that meets its peer as primary by the lease, while it still waits, answered nothing that the peer lacks:
-//!   it becomes secondary by itself. One that was not told in time goes on when its wait ends; then the two have parted.
+//! * When the wait ends, an attempt to connect must fail that began when the lease could not be used any more
+//!   (`pause.rs`): a primary that can reach its heir never goes on, however its clock counted.
+//! * A primary that is connected to its heir before it went on answered nothing that the heir lacks: it becomes
+//!   secondary by itself. One that cannot reach its heir goes on; then the two have parted.
 
 use crate::ack::Remote;
 use crate::config::Config;
@@ -44,6 +46,9 @@ pub const HOLD_MAX: Duration = Duration::from_secs(600);
 pub const HOLD_MIN: Duration = Duration::from_millis(100);
 /// A wish that was not granted is repeated after that at the earliest.
 const ASK_AGAIN: Duration = Duration::from_millis(250);
+
+/// A primary waits that much longer than a lease lasts by the slowest clock.
+const SLACK: Duration = Duration::from_secs(1);
 
 /// A lease in the hands of this node.
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +89,7 @@ pub(crate) struct Lease {
 
 /// How long the primary waits that granted `hold`.
 fn wait_for(hold: Duration) -> Duration {
-    hold + hold / 100 + Duration::from_secs(1)
+    hold + hold / 100 + SLACK
 }
 
 fn millis(hold: Duration) -> u32 {
@@ -105,7 +110,9 @@ impl Lease {
 
     /// Whether an answer without the peer's word must wait.
     pub(crate) fn withholds(&self, now: Moment) -> bool {
-        self.is_out(now) && !planted(Plant::LeaseIgnored)
+        // Until its end was taken note of: there it is checked that the peer did not use it (`pause.rs`).
+        let out = self.is_out(now) || self.out.is_some() && !planted(Plant::LeaseEndUnchecked);
+        out && !planted(Plant::LeaseIgnored)
     }
 
     /// What a record that is made now says may be out.
@@ -162,7 +169,7 @@ impl Engine {
 
     /// What that means for clients, while it does.
     pub(crate) fn withheld_text(&self) -> Option<String> {
-        let until = self.lease_granted()?;
+        let Some(until) = self.lease_granted() else { return self.unchecked_text() };
         let peer = &self.shared.config.peer;
         if self.shared.lease.superseded {
             return Some(format!("{peer} took over by its hold lease"));
@@ -185,9 +192,8 @@ impl Engine {
     /// Does what is due.
     pub(crate) fn lease_step(&mut self) {
         let now = self.shared.now;
-        let lease = &mut self.shared.lease;
-        if lease.out.is_some_and(|until| now >= until) {
-            lease.out = None;
+        if let Some(until) = self.shared.lease.out.take_if(|until| now >= *until) {
+            self.lease_waited(Moment(until.0.saturating_sub(SLACK.as_nanos() as u64)));
             self.answer_withheld();
         }
         if self.primary.is_some() {
@@ -221,7 +227,7 @@ impl Engine {
     }
 
     /// Answers what waited for a hold to end.
-    fn answer_withheld(&mut self) {
+    pub(crate) fn answer_withheld(&mut self) {
         if let Some(primary) = &mut self.primary {
             primary.consider_all(&mut self.shared);
         }
@@ -234,6 +240,9 @@ impl Engine {
         if gives_up != self.shared.lease.gives_up {
             self.shared.lease.gives_up = gives_up;
             self.answer_withheld();
+        }
+        if gives_up {
+            self.give_held_up();
         }
         if self.shared.lease.superseded && self.standing == Standing::Primary {
             let left = self.leave(None, Leave::Secondary);
@@ -400,7 +409,7 @@ impl Engine {
 
     /// The peer introduced itself while this primary waits for its lease to end: as primary, by that lease?
     pub(crate) fn lease_taken(&mut self) {
-        let withholds = self.shared.lease.withholds(self.shared.now);
+        let withholds = self.shared.withholds();
         let (Some(p), Some(peer)) = (&self.primary, self.session.peer()) else { return };
         let Relation::Descendant(fork) = self.superblock.lineage.relation_of(&peer.lineage) else {
             return;
@@ -409,7 +418,7 @@ impl Engine {
         if withholds && same && !self.shared.lease.superseded {
             let name = &self.shared.config.peer;
             self.shared.warn(format!(
-                "{name} took over by its hold lease; nothing was answered since: this node becomes secondary"
+                "{name} took over; nothing was answered here since: this node becomes secondary"
             ));
             self.shared.lease.superseded = true;
             self.shared.lease.out = Some(Moment::NEVER);
@@ -436,6 +445,7 @@ impl Engine {
 
     /// This node is primary no more.
     pub(crate) fn lease_laid_down(&mut self) {
+        self.pause_forgotten();
         let lease = &mut self.shared.lease;
         lease.leads = false;
         lease.gives_up = false;

@@ -83,7 +83,7 @@ impl Engine {
     pub(crate) fn is_delivered(&self, until: Moment) -> bool {
         let Some(p) = &self.primary else { return true };
         let owed = p.flow.is_some() && !p.order_lost && p.cursors.durable < p.line.head;
-        p.is_quiet() && (!owed || self.shared.now >= until)
+        p.is_quiet() && self.shared.pause.is_quiet() && (!owed || self.shared.now >= until)
     }
 
     /// Everything is answered and delivered: what the stores hold is made durable, but for those that were given up.

@@ -50,6 +50,7 @@ mod marks;
 mod meet;
 mod members;
 mod pace;
+mod pause;
 mod peer_read;
 mod pending;
 mod plant;

@@ -65,6 +65,9 @@ impl Engine {
         self.handed(serving);
         if self.primary.is_some() {
             self.lease_taken();
+            if serving {
+                self.rival_seen();
+            }
             self.meet_as_source();
         } else if serving {
             self.meet_as_target();
@@ -85,6 +88,9 @@ impl Engine {
 
     /// Refuses the peer by a row of the table, which was read with one of the two as its source.
     pub(crate) fn refuse(&mut self, label: &'static str, we_are_source: bool) {
+        if we_are_source {
+            self.peer_refused();
+        }
         let config = &self.shared.config;
         let (source, target) =
             if we_are_source { (&config.node, &config.peer) } else { (&config.peer, &config.node) };
@@ -323,6 +329,7 @@ impl Engine {
     pub(crate) fn peer_proven(&mut self) {
         let Some(peer) = self.session.peer() else { return };
         let serving = peer.serving;
+        self.peer_answered();
         self.handed(serving);
         if self.primary.is_none() && !serving && self.standing == Standing::Returning {
             self.meet_without_primary();

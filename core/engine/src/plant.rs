@@ -52,6 +52,14 @@ pub enum Plant {
     TrustAnyDisk,
     /// A primary answers without a peer that may hold a lease.
     LeaseIgnored,
+    /// A primary that was paused acknowledges without checking that its peer did not take over.
+    PauseIgnored,
+    /// It does so when the wait for a hold lease ends.
+    LeaseEndUnchecked,
+    /// The lag that is reported leaves dirty regions out.
+    LagWithoutDirty,
+    /// A connection counts as a message of the peer.
+    ConnectedIsHeard,
     /// What changed while a disk was shipped is not copied once it is in place.
     SeedForgets,
     /// A region that was pulled is written although a write touched it since it was asked for.
@@ -104,6 +112,10 @@ impl Plant {
         ("drop-unmarked", Self::DropUnmarked),
         ("trust-any-disk", Self::TrustAnyDisk),
         ("lease-ignored", Self::LeaseIgnored),
+        ("pause-ignored", Self::PauseIgnored),
+        ("lease-end-unchecked", Self::LeaseEndUnchecked),
+        ("lag-without-dirty", Self::LagWithoutDirty),
+        ("connected-is-heard", Self::ConnectedIsHeard),
         ("seed-forgets", Self::SeedForgets),
         ("pull-stale", Self::PullStale),
         ("read-early", Self::ReadEarly),

@@ -26,7 +26,7 @@ use crate::times::Answers;
 use crate::write::{Slots, Ticket};
 use alloc::collections::BTreeSet;
 use alloc::format;
-use helio_format::message::ItemKind;
+use core::time::Duration;
 use helio_units::{Bytes, Extent, Mode, Moment, Sequence, VolumeIndex};
 
 /// See the drawing above.
@@ -61,6 +61,8 @@ pub(crate) struct Primary {
     pub(crate) seeded: bool,
     /// The highest position answered.
     pub(crate) answered: Sequence,
+    /// Since when regions are dirty, if any are; not later than the oldest write that they stand for.
+    pub(crate) dirty_since: Option<Moment>,
     /// The queue keeps order for the peer; otherwise only marks are kept.
     pub(crate) retaining: bool,
     /// The peer's image will not be in order until marked regions have been copied.
@@ -122,6 +124,7 @@ impl Primary {
             whole: false,
             seeded: false,
             answered: head,
+            dirty_since: None,
             retaining: equal,
             order_lost: !equal,
             consistent_at: None,
@@ -163,6 +166,8 @@ impl Primary {
                 "queue dropped: {because}; {lost} items are kept as marks only, their order is lost"
             ));
         }
+        let oldest = self.line.iter().filter(|e| e.pended).map(|e| e.accepted_at).min();
+        self.dirty_since = self.dirty_since.or(oldest);
         if !planted(Plant::DropUnmarked) {
             self.marks.pending_to_stale();
         }
@@ -221,15 +226,29 @@ impl Primary {
         self.faulted = Some((volume, fault));
     }
 
-    /// Bytes, items and age of what was accepted and has not completed at the peer.
+    /// Takes note since when regions are dirty.
+    pub(crate) fn date_dirty(&mut self, now: Moment) {
+        if self.marks.none_stale() {
+            self.dirty_since = None;
+        } else {
+            self.dirty_since.get_or_insert(now);
+        }
+    }
+
+    /// What the peer lacks, as an upper bound: what was accepted and has not completed there, and every dirty region.
     pub(crate) fn lag(&self, now: Moment) -> Lag {
         let mut lag = Lag::default();
+        if !self.marks.none_stale() && !planted(Plant::LagWithoutDirty) {
+            lag.dirty = self.marks.stale_bytes();
+            lag.bytes = lag.dirty;
+            lag.oldest = self.dirty_since.map_or(Duration::ZERO, |since| now - since);
+        }
         for entry in self.line.iter().filter(|e| !e.peer_completed && e.slot.is_some()) {
             if entry.item.sequence <= self.cursors.completed {
                 continue;
             }
             lag.oldest = lag.oldest.max(now - entry.accepted_at);
-            if entry.item.kind.changes_data() && entry.item.kind == ItemKind::Write {
+            if entry.item.kind.changes_data() {
                 lag.bytes += Bytes(entry.item.extent.length);
             }
             lag.writes += 1;
@@ -247,13 +266,15 @@ impl Primary {
     }
 }
 
-/// How far the peer is behind.
+/// What the peer lacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lag {
-    /// Payload accepted and not completed at the peer.
+    /// At most so many bytes: written or zeroed, not completed at the peer, and dirty regions.
     pub bytes: Bytes,
-    /// Items accepted and not completed at the peer.
+    /// Of these, in dirty regions, which count whole.
+    pub dirty: Bytes,
+    /// Items accepted and not completed at the peer; writes that dirty regions stand for are not counted.
     pub writes: u64,
-    /// Age of the oldest of them.
-    pub oldest: core::time::Duration,
+    /// Age of the oldest of all that.
+    pub oldest: Duration,
 }

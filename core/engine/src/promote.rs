@@ -50,15 +50,7 @@ impl Engine {
                 "mend the store and restart the daemon",
             ));
         }
-        if self.session.peer().is_some_and(|h| h.serving) {
-            return Err(Refusal::new(
-                "peer-is-primary",
-                format!("{peer} is primary for {group} and connected"),
-                format!(
-                    "hand over without loss: `helio demote {group}` on {peer}, then promote here"
-                ),
-            ));
-        }
+        self.may_break_with(force)?;
         // What the peer agrees to is this image; only force may restore another one later.
         let restores = restore && (force || !self.superblock.consistent);
         if force {
@@ -86,6 +78,54 @@ impl Engine {
         self.stand(Standing::Asking { command: id });
         self.shared.send(request);
         Ok(None)
+    }
+
+    /// Whether a peer that serves and is connected is in the way. One of which nothing came for longer than its pings take
+    /// is not, if the operator says so: the connection ends with the promotion.
+    fn may_break_with(&self, force: bool) -> Result<(), Refusal> {
+        if self.session.peer().is_none_or(|peer| !peer.serving) {
+            return Ok(());
+        }
+        let (peer, group) = (&self.shared.config.peer, &self.shared.config.group);
+        let heard = self.session.last_heard.unwrap_or(self.session.began);
+        let silent = self.shared.now - heard;
+        let patience = self.shared.config.heartbeat() * 2;
+        if silent >= patience {
+            if force {
+                return Ok(());
+            }
+            let left = self.shared.config.peer_timeout.saturating_sub(silent).as_secs_f64();
+            return Err(Refusal::later(
+                "peer-is-primary",
+                format!(
+                    "{peer} is primary for {group}; its last message came {:.1} s ago, and the connection counts as lost in \
+                     {left:.1} s",
+                    silent.as_secs_f64()
+                ),
+                format!(
+                    "repeat when it is lost; or make sure {peer} is down or fenced, then `helio promote {group} --force` now"
+                ),
+            ));
+        }
+        let text = format!(
+            "{peer} is primary for {group} and connected: its last message came {:.1} s ago",
+            silent.as_secs_f64()
+        );
+        let hand_over =
+            format!("hand over without loss: `helio demote {group}` on {peer}, then promote here");
+        if !force {
+            return Err(Refusal::new("peer-is-primary", text, hand_over));
+        }
+        let left = (patience - silent).as_secs_f64();
+        Err(Refusal::later(
+            "peer-is-primary",
+            text,
+            format!(
+                "{hand_over}; if {peer} is down or fenced, repeat this in {left:.1} s: then nothing came from it for \
+                 {:.1} s, and the promotion goes on",
+                patience.as_secs_f64()
+            ),
+        ))
     }
 
     pub(crate) fn needs_sync(&self) -> Refusal {
@@ -230,6 +270,7 @@ impl Engine {
             return self.undo_promotion();
         }
         let by = self.lease_used();
+        self.pause_forgotten();
         let head = self.superblock.head;
         let Some(mut marks) = self.keeping.resting.take() else { panic!("nobody holds the marks") };
         if self.superblock.marks_void {

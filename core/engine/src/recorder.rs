@@ -110,6 +110,7 @@ fn boil_down(event: &Event) -> (&'static str, u64, u64) {
         }
         Event::Connected => ("connected", 0, 0),
         Event::Disconnected { .. } => ("disconnected", 0, 0),
+        Event::DialFailed { began } => ("dial-failed", began.0, 0),
         Event::LinkTook { bytes } => ("link-took", *bytes, 0),
         Event::LinkMeasured { round_trip, rate } => {
             ("link-measured", u64::try_from(round_trip.as_micros()).unwrap_or(u64::MAX), rate.0)

@@ -86,7 +86,7 @@ impl Primary {
             return;
         }
         if self.copier.progress.is_due(s.now) {
-            let left = self.marks.stale_bytes() + self.lag(s.now).bytes;
+            let left = self.lag(s.now).bytes;
             self.copier.progress.look(left, s.now);
         }
         self.survey_step(s);

@@ -11,6 +11,7 @@
 
 use crate::effect::Effect;
 use crate::engine::Engine;
+use crate::plant::{Plant, planted};
 use crate::role::Standing;
 use alloc::boxed::Box;
 use alloc::format;
@@ -45,7 +46,10 @@ pub(crate) struct Session {
     pub(crate) refused: Option<&'static str>,
     /// What helps against that refusal.
     pub(crate) remedy: String,
+    /// When its last message came: nothing else shows that it is there.
     pub(crate) last_heard: Option<Moment>,
+    /// When this connection, or the last one, began.
+    pub(crate) began: Moment,
     /// The peer's hello, which came before ours could be said.
     pub(crate) early: Option<Hello>,
     /// How old its metadata is, as this node told when it introduced itself.
@@ -54,6 +58,8 @@ pub(crate) struct Session {
     pub(crate) remembered: u64,
     /// What the peer's last ping told.
     pub(crate) told: Option<Ping>,
+    /// When that came.
+    pub(crate) told_at: Moment,
     pub(crate) round_trip: Option<Duration>,
     /// The least of this connection.
     pub(crate) round_trip_least: Option<Duration>,
@@ -78,10 +84,12 @@ impl Session {
             refused: None,
             remedy: String::new(),
             last_heard: None,
+            began: now,
             early: None,
             said: 0,
             remembered: 0,
             told: None,
+            told_at: now,
             round_trip: None,
             round_trip_least: None,
             progress_at: now,
@@ -125,7 +133,10 @@ impl Engine {
         let now = self.shared.now;
         self.session.turn(Link::Greeting { said: false }, "greeting".to_string(), now);
         self.session.round_trip_least = None;
-        self.session.last_heard = Some(now);
+        self.session.began = now;
+        if planted(Plant::ConnectedIsHeard) {
+            self.session.last_heard = Some(now);
+        }
         self.session.progress_at = now;
         self.greet();
     }
@@ -205,6 +216,9 @@ impl Engine {
             return;
         }
         let now = self.shared.now;
+        if matches!(self.session.link, Link::Greeting { .. }) {
+            self.nothing_came();
+        }
         self.session.turn(Link::Down, why, now);
         self.session.next_ping = Moment::NEVER;
         self.session.ping_sent = None;
@@ -372,6 +386,7 @@ impl Engine {
 
     fn peer_ping(&mut self, ping: Ping) {
         self.session.told = Some(ping);
+        self.session.told_at = self.shared.now;
         if let (Some(mode), None) = (ping.mode, &self.primary) {
             self.shared.config.mode = mode;
         }
@@ -485,12 +500,15 @@ impl Engine {
             ping.completed = primary.covered();
             ping.backlog_bytes = lag.bytes.0;
             ping.backlog_items = lag.writes;
+            ping.backlog_age = u64::try_from(lag.oldest.as_millis()).unwrap_or(u64::MAX);
         }
         self.shared.send(Message::Ping(ping));
     }
 
     fn quiet_since(&self) -> Moment {
-        let heard = self.session.last_heard.unwrap_or(self.session.since);
+        // A connection is given its time, whatever was silent before it.
+        let began = self.session.began;
+        let heard = self.session.last_heard.map_or(began, |heard| heard.max(began));
         if self.has_outstanding() { self.session.progress_at } else { heard }
     }
 

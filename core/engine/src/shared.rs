@@ -14,6 +14,7 @@ use crate::flushes::Flushes;
 use crate::follower::Suspect;
 use crate::lack::{Pulled, Reader};
 use crate::lease::Lease;
+use crate::pause::Pause;
 use crate::peer_read::PeerRead;
 use crate::plant::{Plant, planted};
 use crate::seed::Look;
@@ -124,6 +125,8 @@ pub(crate) struct Shared {
     pub(crate) verify: Verify,
     /// What may be answered without the peer, and who may take over without being asked.
     pub(crate) lease: Lease,
+    /// Whether this process must check that it was not succeeded while it was paused.
+    pub(crate) pause: Pause,
     /// Stores are written uncovered: the peer recorded that this node's metadata tells nothing.
     pub(crate) uncovered: bool,
     /// Where this node's copy is suspect: what reads as equal there must be written again.
@@ -143,6 +146,7 @@ impl Shared {
             keeper: Keeper::new(&config.volumes),
             verify: Verify::new(config.volumes.len()),
             lease: Lease::default(),
+            pause: Pause::default(),
             uncovered: false,
             suspect: Suspect::default(),
             flushes: Flushes::new(config.volumes.len()),
@@ -153,6 +157,11 @@ impl Shared {
             ios,
             free,
         }
+    }
+
+    /// Whether an answer without the peer's word must wait.
+    pub(crate) fn withholds(&self) -> bool {
+        self.lease.withholds(self.now) || self.pause.withholds()
     }
 
     /// Asks for an operation on the store. What changes bytes waits until its extents are hot.

@@ -44,8 +44,10 @@ pub struct Status {
     pub level_since: Option<Moment>,
     /// The queue, on a primary.
     pub queue: Option<QueueStatus>,
-    /// What the peer lacks; on a secondary, what its primary told last.
+    /// What the peer lacks; on a secondary, what this node lacks as its primary reported last.
     pub lag: Lag,
+    /// When the primary reported that, on a secondary: it may have continued since.
+    pub lag_reported: Option<Moment>,
     /// Cursors on the line.
     pub cursors: CursorStatus,
     /// The conversation.
@@ -365,6 +367,7 @@ impl Engine {
             level_since: self.level_since().filter(|_| words.level),
             queue: self.queue_status(),
             lag: self.lag(now),
+            lag_reported: self.lag_reported(),
             cursors: self.cursor_status(),
             link: self.link_status(),
             sync: primary.and_then(|p| p.sync_status(now)),
@@ -433,19 +436,30 @@ impl Engine {
         })
     }
 
-    /// On a primary counted from the line; on a secondary what the primary told last, aged since.
+    fn lag_reported(&self) -> Option<Moment> {
+        let told = self.session.told.filter(|told| told.state.is_some());
+        told.filter(|_| self.primary.is_none()).map(|_| self.session.told_at)
+    }
+
+    /// On a primary counted from the line and the bitmap; on a secondary what the primary reported last, aged since. Only
+    /// what is known to be here since counts no more: all of it, or nothing, since nothing tells how long each item was.
     fn lag(&self, now: Moment) -> Lag {
         match (&self.primary, self.session.told) {
             (Some(primary), _) => primary.lag(now),
             (None, Some(told)) => {
-                // What completed here since it was told is not missing any more.
                 let left = told.accepted.0.saturating_sub(self.follower.completed.0);
-                let writes = told.backlog_items.min(left);
-                let part = writes as f64 / told.backlog_items.max(1) as f64;
+                let whole = told.state == Some(State::Replicating) && self.follower.streaming;
+                if left == 0 && whole {
+                    return Lag::default();
+                }
+                let age = Duration::from_millis(told.backlog_age) + (now - self.session.told_at);
+                let bytes = Bytes(told.backlog_bytes);
+                let some = bytes > Bytes::ZERO || told.backlog_items > 0;
                 Lag {
-                    bytes: Bytes((told.backlog_bytes as f64 * part) as u64),
-                    writes,
-                    oldest: self.session.last_heard.map_or(Duration::ZERO, |at| now - at),
+                    bytes,
+                    dirty: if whole { Bytes::ZERO } else { bytes },
+                    writes: told.backlog_items.min(left),
+                    oldest: if some { age } else { Duration::ZERO },
                 }
             }
             (None, None) => Lag::default(),
@@ -511,6 +525,18 @@ impl Engine {
     #[must_use]
     pub fn left_behind(&self) -> (Sequence, bool) {
         (self.superblock.head, self.superblock.clean)
+    }
+
+    /// When the peer's last message came.
+    #[must_use]
+    pub const fn last_heard(&self) -> Option<Moment> {
+        self.session.last_heard
+    }
+
+    /// The lag that this node reports as primary.
+    #[must_use]
+    pub fn reported_lag(&self) -> Option<Lag> {
+        self.primary.as_ref().map(|primary| primary.lag(self.shared.now))
     }
 
     /// Whether this node is primary and lacks regions that its peer holds.

@@ -251,7 +251,7 @@ impl Primary {
                 flow.pace = Pace::Level { since: s.now };
             }
         }
-        if closes && s.lease.is_out(s.now) {
+        if closes && s.withholds() {
             self.consider_all(s);
         }
     }
@@ -274,7 +274,7 @@ impl Primary {
         self.copier.unask(&mut self.marks);
         self.unask();
         if self.order_lost {
-            self.drop_queue("the link broke while order was lost", s);
+            self.drop_queue("the link broke before the resync was complete", s);
         }
         self.consider_all(s);
     }

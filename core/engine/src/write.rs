@@ -447,7 +447,7 @@ impl Primary {
         };
         // Queued or marked by `push`, and issued behind its hot extent; and an answer without the peer's word stands
         // in a generation whose record says that there are such.
-        let withheld = effective == Mode::Async && s.lease.withholds(s.now);
+        let withheld = effective == Mode::Async && s.withholds();
         // What an update brings by marks is there once that has ended, whatever the cursors say.
         let there = !self.order_lost && lease::is_there(s.config.mode, remote);
         let alone = if withheld { there } else { self.alone };

@@ -198,6 +198,7 @@ pub(crate) fn messages() -> Vec<Message> {
             accepted: Sequence(20),
             backlog_bytes: 8192,
             backlog_items: 2,
+            backlog_age: 250,
             hurry: false,
             state: State::ALL.first().copied(),
             mode: Mode::ALL.last().copied(),

@@ -2,7 +2,7 @@
 //! What is done to the two nodes from outside, at its time: misfortunes, their remedies, the operator's rounds.
 
 use crate::coverage::Coverage;
-use crate::faults::Fault;
+use crate::faults::{Fault, Pausing};
 use crate::kinds::{Kind, odds};
 use crate::oracle::Oracle;
 use crate::replay::Step;
@@ -96,6 +96,8 @@ pub(crate) struct Driver {
     /// What an administrator keeps of each node, and may put back one day.
     pub(crate) snapshots: [Option<Snapshot>; 2],
     pub(crate) coverage: Coverage,
+    /// How a node was paused that did not notice yet.
+    pub(crate) pausing: [Option<Pausing>; 2],
     pub(crate) shipping: Shipping,
 }
 
@@ -122,6 +124,7 @@ impl Driver {
             keeps_nothing: false,
             snapshots: [None, None],
             coverage: Coverage::default(),
+            pausing: [None; 2],
             shipping: Shipping::default(),
         }
     }

@@ -37,6 +37,7 @@ pub(crate) enum Fault {
     /// The file system of a metadata file with holes fills up.
     MetadataFull(Side),
     Hang(Side),
+    Pause(Pausing),
     ClockLeap(Side),
     /// The next connection is accepted long after it stands for the one who dials.
     LateClose,
@@ -83,6 +84,30 @@ pub(crate) enum Fault {
     },
 }
 
+/// How the serving node's process is paused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pausing {
+    /// Between two events.
+    Plain,
+    /// Between reading its clock and acting on the next event.
+    StaleClock,
+    /// Between deciding on an acknowledgement and sending it.
+    Unsent,
+    /// Nothing on its machine counts the time.
+    Uncounted,
+}
+
+impl Pausing {
+    pub(crate) const fn label(self) -> &'static str {
+        match self {
+            Self::Plain => "pause",
+            Self::StaleClock => "pause-stale-clock",
+            Self::Unsent => "pause-unsent",
+            Self::Uncounted => "pause-uncounted",
+        }
+    }
+}
+
 impl Fault {
     /// Of which kind it is, and what the coverage report calls it.
     pub(crate) fn class(self) -> (Kind, &'static str) {
@@ -111,6 +136,7 @@ impl Fault {
             }
             Self::MetadataFull(_) => (Kind::Metadata, "metadata-full"),
             Self::Hang(_) => (Kind::Hang, "hang"),
+            Self::Pause(how) => (Kind::Pause, how.label()),
             Self::ClockLeap(_) => (Kind::Clock, "clock-leaps"),
             Self::Log => (Kind::Operator, "log"),
             Self::Update => (Kind::Operator, "update"),
@@ -153,6 +179,8 @@ impl Fault {
             }
             // One that is counted already, and one that is counted once it is done.
             Self::Reverse { .. } | Self::Replace { .. } => false,
+            // Counted once the process noticed.
+            Self::Pause(_) => false,
             _ => true,
         }
     }
@@ -202,6 +230,11 @@ impl Driver {
                 }
             }
             Kind::Hang => Fault::Hang(side),
+            Kind::Pause => {
+                let all =
+                    [Pausing::Plain, Pausing::StaleClock, Pausing::Unsent, Pausing::Uncounted];
+                Fault::Pause(pick(dice, &all))
+            }
             Kind::Clock => Fault::ClockLeap(side),
             Kind::Operator => match dice.below(6) {
                 0 | 1 => Fault::Log,
@@ -283,6 +316,7 @@ impl Driver {
                     cluster.hang(side, until);
                 }
             }
+            Fault::Pause(how) => self.pause(how, cluster),
             Fault::Disk { .. } | Fault::SlowDisk(_) | Fault::FullDisk(_) | Fault::LyingFlush(_) => {
                 self.wear(fault, cluster, oracle)
             }
@@ -559,7 +593,7 @@ impl Driver {
     }
 
     /// An orchestrator finds that the serving node does not answer it, and promotes the other without force.
-    fn try_lease(&mut self, cluster: &Cluster) {
+    pub(crate) fn try_lease(&mut self, cluster: &Cluster) {
         let serving = Side::BOTH.into_iter().find(|side| cluster.node(*side).serves());
         let hold = cluster.node(Side::Paris).config.hold;
         if let Some(side) = serving.filter(|_| !hold.is_zero()) {

@@ -44,6 +44,9 @@ pub enum Kind {
     Metadata,
     /// A process stands still.
     Hang,
+    /// A process stands still at the worst moment: between reading its clock and acting, or between deciding on an
+    /// acknowledgement and sending it; or uncounted by any clock. The other may take over meanwhile.
+    Pause,
     /// A clock runs at its own speed, or leaps ahead.
     Clock,
     /// The operator says log, update, another mode at the wrong moment.
@@ -83,7 +86,7 @@ pub enum Kind {
 /// Kind, name, how likely in parts of the sum, and the faults it brings.
 type Row = (Kind, &'static str, u32, &'static [&'static str]);
 
-const KINDS: [Row; 31] = [
+const KINDS: [Row; 32] = [
     (Kind::Weather, "weather", 8, &["weather"]),
     (Kind::Silence, "silence", 12, &["silence"]),
     (Kind::OneWay, "one-way", 8, &["one-way"]),
@@ -103,6 +106,7 @@ const KINDS: [Row; 31] = [
         &["metadata-write-fails", "metadata-flush-fails", "metadata-full"],
     ),
     (Kind::Hang, "hang", 5, &["hang"]),
+    (Kind::Pause, "pause", 8, &["pause", "pause-stale-clock", "pause-unsent", "pause-uncounted"]),
     (Kind::Clock, "clock", 4, &["clock-leaps", "clock-drifts"]),
     (Kind::Operator, "operator", 12, &["log", "update", "full", "mode", "measure"]),
     (Kind::Switch, "switch", 8, &["switch"]),

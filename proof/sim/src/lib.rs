@@ -14,6 +14,7 @@ mod faulty_peer;
 mod kinds;
 mod operator;
 mod oracle;
+mod pause;
 mod promise;
 mod replace;
 mod replay;

@@ -29,6 +29,11 @@ pub enum Promise {
     Replicating,
     /// Without force, a node becomes primary only where the other does not serve.
     OnePrimary,
+    /// A primary that was succeeded while it was paused, or by a hold lease, acknowledges nothing that its heir lacks
+    /// before it checked: before an attempt to reach that one failed which began since.
+    Succeeded,
+    /// The lag that a primary reports is never below the true difference, and what a node says it heard last was a message.
+    Reports,
     /// A promoted image is consistent.
     ConsistentPromotion,
     /// A promotion loses no answered write that its kind may not lose: none without force, none answered in effective
@@ -75,6 +80,8 @@ impl fmt::Display for Promise {
             Self::Records => "what differs is recorded durably",
             Self::Replicating => "replicating means that the peer's copy is consistent",
             Self::OnePrimary => "without force there is one primary",
+            Self::Succeeded => "a primary that was succeeded checks before it acknowledges",
+            Self::Reports => "lag and age are never reported too small",
             Self::ConsistentPromotion => "a promoted image is consistent",
             Self::NothingLost => "a promotion loses nothing it may not lose",
             Self::NothingDiscarded => "nobody follows one who lacks what it answered",

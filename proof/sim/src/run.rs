@@ -315,7 +315,12 @@ impl Stage<'_> {
                     self.counts.resyncs +=
                         u64::from(!primary && !record.clean && record.consistent);
                 }
-                Happening::Noted { words, .. } => self.driver.coverage.heard(words),
+                Happening::Noted { side, words } => {
+                    if words.starts_with("this process did nothing") {
+                        self.driver.pause_noticed(*side);
+                    }
+                    self.driver.coverage.heard(words);
+                }
                 _ => {}
             }
         }

@@ -10,7 +10,7 @@
 //! | 2 start | lineage, from u64, consistent flag, keep flag, whole flag, to copy u64, stream u32 |
 //! | 3 item | sequence u64, after u64, kind u8, flags u8, volume u16, offset u64, length u64 (36 bytes; payload follows for writes and verifies) |
 //! | 4 ack | stream u32, received u64, completed u64, durable u64, ranges u8, (first u64, last u64) each |
-//! | 5 ping | token u64, accepted u64, completed u64, metadata sequence u64, backlog bytes u64, backlog items u64, hurry flag, state u8 and mode u8 (0 from a secondary, else 1 + index in the vocabulary's list) |
+//! | 5 ping | token u64, accepted u64, completed u64, metadata sequence u64, backlog bytes u64, backlog items u64, backlog age in milliseconds u64, hurry flag, state u8 and mode u8 (0 from a secondary, else 1 + index in the vocabulary's list) |
 //! | 6 pong | token u64, flushing flag, short flag, metadata sequence u64 |
 //! | 7 goodbye | reason u8, text (u16 length, UTF-8, at most 512 bytes) |
 //! | 8 promote request | generation u64 u64, durable u64 |
@@ -292,10 +292,12 @@ pub struct Ping {
     pub completed: Sequence,
     /// The sender's metadata count.
     pub metadata: u64,
-    /// Bytes accepted and not yet completed at the receiver.
+    /// What the receiver lacks, as an upper bound: bytes accepted and not yet completed there, and dirty regions.
     pub backlog_bytes: u64,
     /// Items accepted and not yet completed at the receiver.
     pub backlog_items: u64,
+    /// The age of the oldest of all that, in milliseconds.
+    pub backlog_age: u64,
     /// The sender's queue is full: flush at once.
     pub hurry: bool,
     /// The group's state as its primary sees it; none from a secondary.
@@ -475,6 +477,7 @@ impl Message {
                 w.u64(ping.metadata);
                 w.u64(ping.backlog_bytes);
                 w.u64(ping.backlog_items);
+                w.u64(ping.backlog_age);
                 w.flag(ping.hurry);
                 w.u8(code_of(&State::ALL, ping.state));
                 w.u8(code_of(&Mode::ALL, ping.mode));
@@ -541,6 +544,7 @@ impl Message {
                 metadata: r.u64()?,
                 backlog_bytes: r.u64()?,
                 backlog_items: r.u64()?,
+                backlog_age: r.u64()?,
                 hurry: r.flag()?,
                 state: from_code(&State::ALL, r.u8()?)?,
                 mode: from_code(&Mode::ALL, r.u8()?)?,

@@ -178,6 +178,7 @@ pub(crate) fn any_message() -> impl Strategy<Value = Message> {
             metadata: n[2],
             backlog_bytes: n[2],
             backlog_items: n[3],
+            backlog_age: n[0],
             hurry: n[0] % 2 == 0,
             state: State::ALL.get((n[1] % 8) as usize).copied(),
             mode: Mode::ALL.get((n[2] % 5) as usize).copied()

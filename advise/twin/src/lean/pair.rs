@@ -368,7 +368,9 @@ impl Pair {
     fn look(&mut self, work: &mut Work<'_>, begun: Moment) {
         let status = self.nodes[0].engine.status(self.now);
         let Some(queue) = status.queue else { return };
-        if !self.order_lost {
+        // What dirty regions come to is no part of a forecast's lag.
+        let lag = status.lag.bytes - status.lag.dirty;
+        if !self.order_lost && status.lag.dirty == helio_units::Bytes::ZERO {
             let oldest = self.now.0.saturating_sub(status.lag.oldest.as_nanos() as u64);
             work.since.image = work.since.image.max(Moment(oldest));
         }
@@ -378,13 +380,13 @@ impl Pair {
         {
             figures.full_after = Some(self.now.since(begun));
         }
-        figures.lag.add(status.lag.bytes.0);
+        figures.lag.add(lag.0);
         figures.behind.add_time(behind);
         let at = self.now.since(begun) + work.run.begin.since(Moment::ZERO);
         let writes = core::mem::take(&mut work.since.writes);
         figures.samples.push(Sample {
             at,
-            lag: status.lag.bytes,
+            lag,
             behind,
             queue: queue.bytes,
             answered: Items(writes.count()),

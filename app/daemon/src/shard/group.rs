@@ -280,7 +280,8 @@ impl Group {
         wanted.extend(parting.map(|(socket, words)| Wanted::Part { socket, words }));
         loop {
             self.engine.settle(clock.now(), &mut self.effects);
-            if self.effects.is_empty() {
+            // Directly before answers leave this thread's hands: a pause since they were decided takes them back.
+            if self.effects.is_empty() && !self.take_back(clock.now(), wanted) {
                 break;
             }
             let mut effects = std::mem::take(&mut self.effects);
@@ -293,6 +294,23 @@ impl Group {
             }
         }
         self.link.flush(driver);
+    }
+
+    /// Gives acknowledgements back to the engine if this process was paused since they were decided: it holds them until
+    /// it has checked that the peer did not take over. Returns whether it was.
+    fn take_back(&mut self, now: Moment, wanted: &mut Vec<Wanted>) -> bool {
+        if !self.engine.was_paused(now) {
+            return false;
+        }
+        for one in std::mem::take(wanted) {
+            match one {
+                Wanted::Answer { request, answer: answer @ Answer::Done(_), .. } => {
+                    self.effects.push(Effect::Reply { request, answer });
+                }
+                other => wanted.push(other),
+            }
+        }
+        true
     }
 
     fn perform(
@@ -654,7 +672,9 @@ impl Group {
         if self.stopped || self.health != Health::Sound {
             return Moment::NEVER;
         }
-        self.engine.deadline().min(self.link.deadline())
+        let check = self.engine.awaits_check().map(|since| self.link.check_deadline(since));
+        let link = self.link.deadline().min(check.unwrap_or(Moment::NEVER));
+        self.engine.deadline().min(link)
     }
 }
 

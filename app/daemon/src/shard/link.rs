@@ -22,6 +22,9 @@ const MEASURE_BYTES: u64 = 8 << 20;
 const POOL_BYTES: Bytes = Bytes::mib(256);
 /// An attempt to connect is given up after that long: a dead host says nothing for minutes.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+/// Within this a live peer connects that lost its connection, or finds this node's process going on: its longest pause
+/// between two attempts (2 s), and the time after which its kernel repeats an unanswered one (3 s).
+const DIALLED_WITHIN: Duration = Duration::from_secs(5);
 /// How often the socket's figures are read.
 const MEASURE_EVERY: Duration = Duration::from_secs(1);
 
@@ -34,6 +37,7 @@ enum Stage {
     },
     Connecting {
         socket: Socket,
+        began: Moment,
         until: Moment,
     },
     Up {
@@ -89,6 +93,10 @@ pub(crate) struct Link {
     /// Bytes sent since.
     unmeasured: u64,
     last_error: String,
+    /// When the latest attempt to connect began.
+    dialled: Moment,
+    /// From when on a live peer would connect, on the side that is dialled.
+    idle: Moment,
     pub(crate) guard: Guard,
 }
 
@@ -123,6 +131,8 @@ impl Link {
             measure: Moment::NEVER,
             unmeasured: 0,
             last_error: String::new(),
+            dialled: Moment::ZERO,
+            idle: Moment::ZERO,
             guard,
         }
     }
@@ -173,7 +183,7 @@ impl Link {
     pub(crate) fn dial_if_due(&mut self, now: Moment, driver: &mut dyn Driver) {
         let retry = match &mut self.stage {
             Stage::Idle { retry } => *retry,
-            Stage::Connecting { socket, until } if now >= *until => {
+            Stage::Connecting { socket, until, .. } if now >= *until => {
                 // Its completion says so, and sets the next attempt.
                 *until = Moment::NEVER;
                 driver.cancel(socket);
@@ -190,18 +200,50 @@ impl Link {
                 self.epoch += 1;
                 let op = Op::Connect { socket: socket.clone(), address };
                 driver.submit(token(Kind::LinkConnect, self.group, self.epoch), op);
-                self.stage = Stage::Connecting { socket, until: now + CONNECT_PATIENCE };
+                self.dialled = now;
+                let until = now + CONNECT_PATIENCE;
+                self.stage = Stage::Connecting { socket, began: now, until };
             }
-            Err(error) => self.failed(&error.to_string(), now),
+            // That says nothing of the peer.
+            Err(error) => {
+                let _no_attempt = self.failed(&error.to_string(), now);
+            }
         }
     }
 
-    /// An attempt failed: try again later, and say so once.
-    pub(crate) fn failed(&mut self, error: &str, now: Moment) {
+    /// The engine waits for an attempt that begins at `since` or later: it begins at once. Returns when an attempt began
+    /// that is known to have failed now, on the side that is dialled: a live peer would have connected since.
+    pub(crate) fn check(&mut self, since: Moment, now: Moment) -> Option<Moment> {
+        let Stage::Idle { retry } = &mut self.stage else { return None };
+        if self.dials {
+            if self.dialled < since {
+                *retry = now.min(*retry);
+            }
+            return None;
+        }
+        let began = self.idle.max(since);
+        (now >= began + DIALLED_WITHIN).then_some(began)
+    }
+
+    /// When [`Link::check`] is to be asked again.
+    pub(crate) fn check_deadline(&self, since: Moment) -> Moment {
+        match &self.stage {
+            Stage::Idle { .. } if !self.dials => self.idle.max(since) + DIALLED_WITHIN,
+            _ => Moment::NEVER,
+        }
+    }
+
+    /// An attempt failed: try again later, and say so once. Returns when it began, if it got as far as the network.
+    pub(crate) fn failed(&mut self, error: &str, now: Moment) -> Option<Moment> {
+        let began = match &self.stage {
+            Stage::Connecting { began, .. } => Some(*began),
+            _ => None,
+        };
         if self.is_news(error) {
             tracing::warn!(address = %self.address, error, "the peer cannot be reached; trying again");
         }
         self.stage = Stage::Idle { retry: now + self.backoff.pause(false) };
+        began
     }
 
     /// Whether an error is another than the last one: attempts that fail alike are told once.
@@ -330,7 +372,10 @@ impl Link {
     /// Gives the connection up. What is queued (last words) is returned with the socket, to be sent if it can be: not
     /// while the socket is in the middle of a batch, since half a frame would come before them.
     pub(crate) fn part(&mut self, refused: bool, now: Moment) -> Option<(Socket, Option<Op>)> {
-        let retry = if self.dials { now + self.backoff.pause(refused) } else { Moment::NEVER };
+        let pause =
+            if self.dials || refused { self.backoff.pause(refused) } else { Duration::ZERO };
+        let retry = if self.dials { now + pause } else { Moment::NEVER };
+        self.idle = now + pause;
         let stage = std::mem::replace(&mut self.stage, Stage::Idle { retry });
         self.epoch += 1;
         let mut out = std::mem::take(&mut self.out);

@@ -331,6 +331,11 @@ impl<D: Driver> Shard<D> {
             return;
         }
         group.guarded(|group| {
+            if let Some(since) = group.engine.awaits_check()
+                && let Some(began) = group.link.check(since, now)
+            {
+                group.tell(now, helio_engine::Event::DialFailed { began });
+            }
             if !*stopping || group.engine.stop_wants_peer() {
                 group.link.dial_if_due(now, driver);
             }
@@ -561,7 +566,11 @@ impl<D: Driver> Shard<D> {
                 group.link.connected(now, driver);
                 group.tell(now, helio_engine::Event::Connected);
             }
-            Outcome::Connect(Err(error)) if current => group.link.failed(&error.to_string(), now),
+            Outcome::Connect(Err(error)) if current => {
+                if let Some(began) = group.link.failed(&error.to_string(), now) {
+                    group.tell(now, helio_engine::Event::DialFailed { began });
+                }
+            }
             Outcome::Recv { buffer, result } if current => match result {
                 Ok(count) if count > 0 => {
                     group.link.received(buffer, count);

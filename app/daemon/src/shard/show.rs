@@ -193,7 +193,7 @@ fn protected(status: &Status, group: &Group, clock: &Clock) -> Protected {
     let state_since = clock.wall(status.state_since);
     if status.role == Role::Secondary {
         let yes = status.state == State::Replicating;
-        let why = if yes { format!("follows {peer} and is level with it") } else { reason(status) };
+        let why = if yes { follows(status, peer, clock) } else { reason(status) };
         return Protected { yes, since_ms: state_since, why };
     }
     if status.differing > 0 {
@@ -210,6 +210,21 @@ fn protected(status: &Status, group: &Group, clock: &Clock) -> Protected {
         }
         None => Protected { yes: false, since_ms: state_since, why: reason(status) },
     }
+}
+
+/// How far a secondary follows, by what its primary reported last.
+fn follows(status: &Status, peer: &str, clock: &Clock) -> String {
+    let reported = status.lag_reported.map_or_else(String::new, |at| {
+        format!(", as {peer} reported {:.1} s ago", (clock.now() - at).as_secs_f64())
+    });
+    let lag = &status.lag;
+    if lag.bytes == Bytes::ZERO && lag.writes == 0 {
+        return format!("follows {peer} and lacks nothing{reported}");
+    }
+    format!(
+        "follows {peer} in order, at most {} in {} writes behind{reported}",
+        lag.bytes, lag.writes
+    )
 }
 
 fn queue(queue: &helio_engine::QueueStatus, group: &Group, clock: &Clock) -> QueueStatus {
@@ -356,21 +371,31 @@ pub(crate) fn at_stake(group: &Group, clock: &Clock) -> AtStake {
             ),
         };
     };
-    let silent = now - heard;
     let told = status.lag;
+    // A connection may stand for longer than its peer reports; what was written since the report is not in it.
+    let reported = status.lag_reported.unwrap_or(heard);
+    let ago = |at: Moment| format!("{} ({:.1} s ago)", clock.wall(at), (now - at).as_secs_f64());
+    let missing = if told.bytes == Bytes::ZERO && told.writes == 0 {
+        String::from("nothing was missing here")
+    } else if told.dirty > Bytes::ZERO {
+        format!(
+            "at most {} were missing here, in dirty regions and {} writes",
+            told.bytes, told.writes
+        )
+    } else {
+        format!("at most {} in {} writes had not completed here", told.bytes, told.writes)
+    };
     AtStake {
-        since_ms: Some(clock.wall(heard)),
-        seconds: Some(silent),
+        since_ms: Some(clock.wall(reported)),
+        seconds: Some(now - reported),
         bytes: Some(told.bytes),
         writes: Some(Items(told.writes)),
         last_contact_ms: Some(clock.wall(heard)),
         text: format!(
-            "{peer} may have continued since {} ({:.1} s ago); when it was heard last, {} in {} writes had not completed \
-             here; whatever it answered since is not here either",
-            clock.wall(heard),
-            silent.as_secs_f64(),
-            told.bytes,
-            told.writes
+            "{peer} may have continued since its last report, of {}: then {missing}; whatever it acknowledged since is not \
+             here either; its last message came {:.1} s ago",
+            ago(reported),
+            (now - heard).as_secs_f64()
         ),
     }
 }

@@ -62,7 +62,13 @@ fn a_primary_that_granted_a_lease_answers_alone_once_it_has_waited() {
         desk.pass(Duration::from_millis(5000));
         assert!(desk.answers.is_empty(), "4 s x 1.01 + 1 s are not over");
         assert!(desk.saves.iter().all(|record| !record.alone), "nor is it alone yet");
+        let wait_nearly_over = desk.now;
         desk.pass(Duration::from_millis(40));
+        desk.save_all();
+        assert!(desk.answers.is_empty(), "nobody tried whether the peer can be reached");
+        desk.tell(Event::DialFailed { began: Moment(wait_nearly_over.0 - 2_000_000_000) });
+        assert!(desk.saves.is_empty(), "that attempt began while the lease could be used");
+        desk.tell(Event::DialFailed { began: wait_nearly_over });
         assert!(
             desk.answers.is_empty(),
             "the generation in which it answers alone is not recorded"
@@ -166,6 +172,7 @@ fn a_primary_that_restarts_waits_for_a_lease_that_its_record_knows_of() {
     desk.pass(Duration::from_secs(5));
     assert!(desk.answers.is_empty(), "forced or not");
     desk.pass(Duration::from_millis(40));
+    desk.tell(Event::DialFailed { began: desk.now });
     assert_eq!(desk.answers, [(1, true)]);
 }
 

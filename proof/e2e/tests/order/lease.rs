@@ -25,7 +25,9 @@ fn leased(hold: &str, dice: &Dice) -> (Pair, Relay, Arc<Book>) {
     let book = Arc::new(Book::new(dice.seed()));
     Load { count: Some(50), ..Load::PLAIN }.run(&pair, "paris", dice, &book);
     wait_level(&pair, "paris");
-    wait(&pair, "lyon", "the lease", |status| status["lease"]["held"] == true);
+    if hold != "0s" {
+        wait(&pair, "lyon", "the lease", |status| status["lease"]["held"] == true);
+    }
     (pair, relay, book)
 }
 
@@ -77,5 +79,56 @@ fn a_write_waits_for_the_hold_and_the_lease_is_over_before_it_is_answered() {
     assert_eq!(book.failures(), []);
     relay.control().heal();
     wait_level(&pair, "paris");
+    assert_members_equal(&pair, "data");
+}
+
+/// Longer than the wait of 4 s x 1.01 + 1 s for a lease of 4 s, and than any peer timeout here.
+const PAUSE: Duration = Duration::from_millis(6500);
+
+#[test]
+fn a_paused_primary_that_was_succeeded_meanwhile_acknowledges_nothing() {
+    let dice = Dice::of_test("a_paused_primary_that_was_succeeded_meanwhile_acknowledges_nothing");
+    let (mut pair, relay, book) = leased("4s", &dice);
+    let answered = book.count();
+    relay.control().cut(Cut::Freeze);
+    let writer = ONE.start(&pair, "paris", &dice.fork(1), &book);
+    is_alone(&pair, "paris");
+    pair.daemon("paris").freeze();
+    let frozen = Instant::now();
+    is_alone(&pair, "lyon");
+    let told = pair.helio("lyon", &["promote", "db"]).expect_success();
+    assert!(told.contains("by the hold lease"), "{told}");
+    Load { count: Some(50), ..Load::PLAIN }.run(&pair, "lyon", &dice.fork(2), &book);
+    relay.control().heal();
+    // The pause is what is tested: it outlasts the wait for the lease.
+    std::thread::sleep(PAUSE.saturating_sub(frozen.elapsed()));
+    pair.daemon("paris").thaw();
+    wait_level(&pair, "lyon");
+    writer.stop();
+    assert_eq!(book.count(), answered + 50, "the write that was blocked was never done");
+    assert_eq!(book.failures().len(), 1);
+    assert_eq!(group(&pair, "paris")["role"], "secondary", "nobody had to resolve anything");
+    assert_members_equal(&pair, "data");
+}
+
+#[test]
+fn a_paused_primary_whose_peer_was_forced_meanwhile_acknowledges_nothing() {
+    let dice =
+        Dice::of_test("a_paused_primary_whose_peer_was_forced_meanwhile_acknowledges_nothing");
+    let (mut pair, relay, book) = leased("0s", &dice);
+    let answered = book.count();
+    relay.control().cut(Cut::Freeze);
+    let writer = ONE.start(&pair, "paris", &dice.fork(1), &book);
+    pair.daemon("paris").freeze();
+    let frozen = Instant::now();
+    is_alone(&pair, "lyon");
+    pair.helio("lyon", &["promote", "db", "--force", "--yes"]).expect_success();
+    Load { count: Some(50), ..Load::PLAIN }.run(&pair, "lyon", &dice.fork(2), &book);
+    relay.control().heal();
+    std::thread::sleep(Duration::from_secs(3).saturating_sub(frozen.elapsed()));
+    pair.daemon("paris").thaw();
+    wait_level(&pair, "lyon");
+    writer.stop();
+    assert_eq!(book.count(), answered + 50, "the write that was blocked was never done");
     assert_members_equal(&pair, "data");
 }

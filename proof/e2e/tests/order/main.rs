@@ -9,6 +9,7 @@ mod link;
 mod lose;
 mod queue;
 mod replace;
+mod reports;
 mod restart;
 mod reverse;
 mod safe;

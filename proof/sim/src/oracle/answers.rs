@@ -95,6 +95,7 @@ impl Oracle {
         let write = &mut history.writes[index as usize];
         write.answered = Some(serial);
         write.sync = mode == Some(Mode::Sync) && peer_kept;
+        self.judge_succeeded(asked.side, (at, index))?;
         self.at_peer(cluster, asked.side, (at, index), mode)?;
         let fua = match asked.operation {
             Operation::Write { fua, .. }

@@ -92,6 +92,7 @@ impl Oracle {
             if apart && (rival || peer.led_at > own.promoted_at) {
                 continue;
             }
+            self.judge_lag(cluster, side)?;
             for (volume, regions) in (0u16..).map(VolumeIndex).zip(&self.differing) {
                 for (region, _) in regions.iter().enumerate().filter(|(_, n)| **n > 0) {
                     let offset = (region * self.grain) as u64 * BLOCK.0;
@@ -105,6 +106,41 @@ impl Oracle {
                     })?;
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// The lag that a primary reports is not below what differs in the regions it knows of; while its own disk is busy,
+    /// the peer may be the one that is ahead.
+    fn judge_lag(&self, cluster: &Cluster, side: Side) -> Result<(), Violation> {
+        let node = cluster.node(side);
+        let Some(engine) = node.engine.as_ref().filter(|e| !e.lacks_regions()) else {
+            return Ok(());
+        };
+        if node.disk.under_way() > 0 || !self.lag_due {
+            return Ok(());
+        }
+        let Some(lag) = engine.reported_lag() else { return Ok(()) };
+        let mut differing = 0;
+        for (volume, regions) in (0u16..).map(VolumeIndex).zip(&self.differing) {
+            let marked =
+                |region: &usize| engine.is_marked(volume, (region * self.grain) as u64 * BLOCK.0);
+            let counts = regions.iter().enumerate().filter(|(region, n)| **n > 0 && marked(region));
+            differing += counts.map(|(_, n)| u64::from(*n)).sum::<u64>() * BLOCK.0;
+        }
+        hold(lag.bytes.0 >= differing, Promise::Reports, || {
+            format!("{side} reports a lag of {}, and {differing} bytes differ", lag.bytes)
+        })
+    }
+
+    /// What a node says it heard last of its peer was a message.
+    pub(super) fn judge_heard(&self, cluster: &Cluster) -> Result<(), Violation> {
+        for side in Side::BOTH {
+            let node = cluster.node(side);
+            let heard = node.engine.as_ref().and_then(helio_engine::Engine::last_heard);
+            hold(heard <= node.read_at, Promise::Reports, || {
+                format!("{side} says it heard its peer at {heard:?}, it read at {:?}", node.read_at)
+            })?;
         }
         Ok(())
     }

@@ -15,6 +15,7 @@ mod restored;
 mod reversed;
 mod roles;
 mod secondary;
+mod succeeded;
 mod verify;
 mod weak;
 
@@ -137,6 +138,10 @@ pub(crate) struct Oracle {
     promoting: [Option<(CommandId, bool, Serial)>; 2],
     /// Blocks that silently turned into something else, and nobody wrote since.
     pub(crate) rotten: BTreeSet<Place>,
+    /// Since when a node that leads was succeeded without being told.
+    succeeded: [Option<Moment>; 2],
+    /// The lag that is reported is judged in this step.
+    lag_due: bool,
     /// A disk lied.
     weak: bool,
 }
@@ -171,6 +176,8 @@ impl Oracle {
             reversals: 0,
             promoting: [None; 2],
             rotten: BTreeSet::new(),
+            succeeded: [None; 2],
+            lag_due: false,
             weak: false,
         };
         oracle.count_differences();
@@ -273,6 +280,7 @@ impl Oracle {
                     let detail = format!("{side}: {words}");
                     return Err(Violation::new(Promise::Civil, detail));
                 }
+                Happening::DialFailed { side, began } => self.dial_failed(*side, *began),
                 Happening::Issued { .. }
                 | Happening::Commanded { .. }
                 | Happening::Misfit { .. }
@@ -287,7 +295,10 @@ impl Oracle {
                 self.judge_keeping(cluster, *side)?;
             }
         }
+        // At an answer, of which a report must tell.
+        self.lag_due = journal.iter().any(|h| matches!(h, Happening::Replied { .. }));
         self.judge_marks(cluster)?;
+        self.judge_heard(cluster)?;
         self.judge_state(cluster, &after)?;
         self.judge_level(&after)?;
         self.before = after;
@@ -306,6 +317,7 @@ impl Oracle {
     }
 
     fn died(&mut self, side: Side, how: Died) {
+        self.leads_no_more();
         let copy = &mut self.copies[side.index()];
         copy.died_at = self.serial;
         if how == Died::Power {

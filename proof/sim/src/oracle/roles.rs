@@ -48,7 +48,9 @@ impl Oracle {
             let commanded = self.promoting[side.index()].map(|(_, force, asked)| (force, asked));
             return self.promoted(cluster, side, commanded);
         }
-        self.copies[side.index()].serving = false;
+        if core::mem::take(&mut self.copies[side.index()].serving) {
+            self.leads_no_more();
+        }
         self.copies[side.index()].foreign &= record.consistent;
         // One whose files were replaced doubts its marks as soon as it hears so, and the other may be made to doubt its
         // own by what those files remember: nothing is adopted by that.
@@ -169,6 +171,7 @@ impl Oracle {
         if own.restored || peer.restored {
             // What was never told to the other node before the files went back, nobody can miss.
             self.begins(side, &record.lineage, force == Some(true) || leased);
+            self.note_succession(cluster, side, leased);
             return Ok(());
         }
         let image = &self.images[side.index()];
@@ -187,6 +190,7 @@ impl Oracle {
             self.nothing_lost(side, peer.generation, left, force, image)?;
         }
         self.begins(side, &record.lineage, force == Some(true) || leased);
+        self.note_succession(cluster, side, leased);
         Ok(())
     }
 

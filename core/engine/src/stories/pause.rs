@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stories of a primary whose process was paused.
+
+use super::*;
+use helio_format::lease::Lease;
+use helio_format::message::Ping;
+
+/// Longer than the peer timeout of [`config`], and than the wait for a lease of 4 s.
+const PAUSE: Duration = Duration::from_millis(6500);
+
+impl Desk {
+    fn pause(&mut self) {
+        self.now = self.now + PAUSE;
+    }
+
+    fn heir(&self) -> Hello {
+        let line = self.lineage().fork(Generation { number: 99, tag: 99 }, Sequence(3));
+        let serving =
+            Hello { serving: true, role: Role::Primary, wrote: true, ..hello(line, true) };
+        Hello { head: Sequence(3), ..serving }
+    }
+
+    fn last_ping(&self) -> Ping {
+        let ping = |m: &Message| match m {
+            Message::Ping(ping) => Some(*ping),
+            _ => None,
+        };
+        self.said.iter().rev().find_map(ping).expect("it pings")
+    }
+
+    fn pong(&mut self) {
+        let token = self.last_ping().token;
+        self.hear(Message::Pong { token, flushing: false, short: false, metadata: 1 });
+    }
+
+    /// An async primary without its peer: every answer is given without it.
+    fn on_its_own() -> Self {
+        let mut desk = Self::replicating(Mode::Async);
+        desk.lose_link();
+        desk.write(1);
+        desk.store_all();
+        assert_eq!(desk.answers, [(1, true)]);
+        desk
+    }
+}
+
+#[test]
+fn a_paused_primary_whose_lease_was_used_meanwhile_acknowledges_nothing_and_becomes_secondary() {
+    let hold = Duration::from_secs(4);
+    let mut desk = Desk::level(Config { mode: Mode::Sync, hold, ..config() });
+    desk.hear(Message::Lease(Lease::Wanted { number: 1, millis: 4000 }));
+    desk.write(1);
+    desk.pause();
+    desk.store_all();
+    desk.lose_link();
+    desk.save_all();
+    assert_eq!(desk.answers, [], "the wait for the lease is over, and nobody looked for the peer");
+    desk.meet(desk.heir());
+    desk.tell(Event::Tick);
+    desk.store_all();
+    desk.save_all();
+    assert_eq!(desk.answers, [(1, false)]);
+    assert_eq!(desk.engine.standing(), "secondary");
+}
+
+#[test]
+fn after_a_pause_a_failed_dial_counts_only_where_it_began_since() {
+    let mut desk = Desk::on_its_own();
+    let before = desk.now;
+    desk.pause();
+    desk.write(2);
+    desk.store_all();
+    desk.tell(Event::DialFailed { began: before });
+    assert_eq!(desk.answers, [(1, true)]);
+    assert!(desk.engine.status(desk.now).reason.contains("did not take over"));
+    desk.tell(Event::DialFailed { began: desk.now });
+    assert_eq!(desk.answers, [(1, true), (2, true)]);
+}
+
+#[test]
+fn a_primary_that_was_idle_for_long_was_not_paused() {
+    let mut desk = Desk::on_its_own();
+    for _ in 0..10 {
+        let due = desk.engine.deadline();
+        assert!(due <= desk.now + Duration::from_secs(3), "it asks to be told the time");
+        desk.now = desk.now.max(due);
+        desk.tell(Event::Tick);
+    }
+    desk.write(2);
+    desk.store_all();
+    assert_eq!(desk.answers, [(1, true), (2, true)]);
+}
+
+#[test]
+fn after_a_pause_a_peer_that_still_follows_says_so_in_answer_to_a_ping() {
+    let mut desk = Desk::replicating(Mode::Async);
+    desk.pause();
+    // What lay in the socket meanwhile shows that it lived, and not what it is now.
+    desk.acked(3);
+    desk.pong();
+    desk.write(1);
+    desk.store_all();
+    let old = desk.last_ping().token;
+    assert_eq!(desk.answers, [(1, true)], "the ping was sent since");
+    desk.pause();
+    desk.write(2);
+    let pong = Message::Pong { token: old, flushing: false, short: false, metadata: 1 };
+    desk.tell_together([Event::Message(pong)]);
+    desk.store_all();
+    assert_eq!(desk.answers, [(1, true)], "that ping was sent before");
+}
+
+#[test]
+fn what_was_decided_before_a_pause_and_not_sent_is_held_back() {
+    let mut desk = Desk::on_its_own();
+    desk.write(2);
+    let (io, _) = desk.ios.pop_front().expect("the store has something to do");
+    let mut effects = Vec::new();
+    // The clock was read before the pause, and the event is handled after it.
+    let done = Event::StoreDone { io, outcome: StoreOutcome::Done };
+    desk.engine.handle(desk.now, done, &mut effects);
+    let replies =
+        |effects: &[Effect]| effects.iter().filter(|e| matches!(e, Effect::Reply { .. })).count();
+    assert_eq!(replies(&effects), 1, "decided");
+    assert!(desk.engine.was_paused(desk.now + PAUSE));
+    desk.pause();
+    desk.engine.settle(desk.now, &mut effects);
+    assert_eq!(replies(&effects), 0, "and taken back");
+    desk.tell(Event::DialFailed { began: desk.now });
+    assert_eq!(desk.answers, [(1, true), (2, true)]);
+}
+
+#[test]
+fn a_connection_of_which_nothing_came_is_a_failed_dial() {
+    let mut desk = Desk::on_its_own();
+    desk.pause();
+    desk.write(2);
+    desk.store_all();
+    desk.tell(Event::Connected);
+    assert_eq!(desk.answers, [(1, true)], "a relay accepts, whoever is behind it");
+    desk.now = desk.now + Duration::from_secs(3);
+    desk.tell(Event::Tick);
+    desk.now = desk.now + Duration::from_millis(3100);
+    desk.tell(Event::Tick);
+    assert_eq!(desk.answers, [(1, true), (2, true)], "nothing came of it in the peer timeout");
+}
+
+#[test]
+fn a_primary_that_sees_another_one_begins_no_answers_of_its_own() {
+    let mut desk = Desk::replicating(Mode::Sync);
+    desk.lose_link();
+    desk.meet(desk.heir());
+    desk.write(1);
+    desk.store_all();
+    desk.save_all();
+    assert_eq!(desk.answers, [], "all that it acknowledged so far is at its peer");
+    desk.tell(Event::DialFailed { began: desk.now });
+    desk.save_all();
+    assert_eq!(desk.answers, [(1, true)]);
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stories of what operators decide by: lag, the age of what is known, and promotion by force.
+
+use super::*;
+use helio_format::message::Ping;
+
+impl Desk {
+    fn reported(&self) -> Ping {
+        let ping = |m: &Message| match m {
+            Message::Ping(ping) => Some(*ping),
+            _ => None,
+        };
+        self.said.iter().rev().find_map(ping).expect("it pings")
+    }
+
+    fn lag(&self) -> Lag {
+        self.engine.status(self.now).lag
+    }
+
+    /// A secondary whose primary reports.
+    fn following(ping: Ping) -> Self {
+        let line = generation(1);
+        let mut desk = Self::new(config());
+        desk.meet(Hello { serving: true, role: Role::Primary, ..hello(line, true) });
+        desk.hear(Message::Start(start(line, 1, true)));
+        desk.store_all();
+        desk.save_all();
+        desk.hear(Message::Ping(ping));
+        desk
+    }
+
+    fn force(&mut self) -> Option<Refusal> {
+        self.command(Command::Promote { force: true });
+        self.save_all();
+        self.results.pop().and_then(Result::err)
+    }
+}
+
+#[test]
+fn what_was_written_while_only_the_bitmap_is_kept_counts_as_lag_by_whole_regions() {
+    let mut desk = Desk::replicating(Mode::Async);
+    assert_eq!(desk.lag(), Lag::default());
+    desk.command(Command::Log);
+    desk.write(1);
+    desk.write(17);
+    desk.store_all();
+    assert_eq!(desk.answers, [(1, true), (17, true)]);
+    let lag = desk.lag();
+    assert_eq!((lag.bytes, lag.dirty), (REGION * 2, REGION * 2), "an upper bound");
+    desk.now = desk.now + Duration::from_secs(3);
+    assert!(desk.lag().oldest >= Duration::from_secs(3), "as old as the first of them");
+    desk.now = desk.now + Duration::from_secs(1);
+    desk.hear(Message::Pong { token: 0, flushing: false, short: false, metadata: 1 });
+    let told = desk.reported();
+    assert_eq!(told.backlog_bytes, REGION.0 * 2, "and the peer is told so");
+    assert!(told.backlog_age >= 3000, "{told:?}");
+}
+
+#[test]
+fn that_a_connection_stands_is_no_news_of_the_peer() {
+    let mut desk = Desk::replicating(Mode::Async);
+    desk.lose_link();
+    let heard = desk.engine.status(desk.now).link.last_heard;
+    assert!(heard.is_some());
+    for _ in 0..3 {
+        desk.now = desk.now + Duration::from_secs(4);
+        desk.tell(Event::Connected);
+        desk.tell(Event::Disconnected { why: String::from("a relay gave up") });
+    }
+    assert_eq!(desk.engine.status(desk.now).link.last_heard, heard);
+}
+
+#[test]
+fn a_secondary_reports_what_its_primary_did_and_how_old_that_is() {
+    let ping = Ping {
+        token: 1,
+        accepted: Sequence(2824),
+        backlog_bytes: 11 << 20,
+        backlog_items: 2824,
+        backlog_age: 250,
+        state: Some(State::Replicating),
+        mode: Some(Mode::Async),
+        ..Ping::default()
+    };
+    let mut desk = Desk::following(ping);
+    let at = desk.now;
+    desk.now = desk.now + Duration::from_secs(2);
+    let status = desk.engine.status(desk.now);
+    assert_eq!(status.lag_reported, Some(at));
+    assert_eq!((status.lag.bytes, status.lag.writes), (Bytes::mib(11), 2824));
+    assert_eq!(status.lag.oldest, Duration::from_millis(2250), "the oldest write ages");
+}
+
+#[test]
+fn force_breaks_with_a_primary_of_which_nothing_comes_and_with_no_other() {
+    let (state, mode) = (Some(State::Replicating), Some(Mode::Async));
+    let mut desk = Desk::following(Ping { token: 1, state, mode, ..Ping::default() });
+    let refusal = desk.force().expect("it answers");
+    assert_eq!(refusal.code, "peer-is-primary");
+    assert!(refusal.retry && refusal.remedy.contains("repeat this in 2.0 s"), "{refusal:?}");
+    desk.now = desk.now + Duration::from_secs(3);
+    desk.command(Command::Promote { force: false });
+    let refusal = desk.results.pop().and_then(Result::err).expect("nobody was fenced");
+    assert!(refusal.retry && refusal.text.contains("counts as lost in"), "{refusal:?}");
+    assert_eq!(desk.force(), None, "its word is worth more than a silent line");
+    assert!(desk.engine.is_primary());
+}
+
+#[test]
+fn a_peer_that_stopped_uncleanly_is_said_to_be_at_least_where_its_record_or_its_memory_is() {
+    let mut desk = Desk::replicating(Mode::Async);
+    desk.lose_link();
+    let (received, durable) = (Sequence(3), Sequence(2));
+    let line = desk.lineage();
+    desk.meet(Hello { clean: false, received, durable, ..hello(line, true) });
+    let facts = explain::facts_in_words(desk.engine.met().expect("they met"));
+    let peer = facts.iter().find(|fact| fact.starts_with("lyon does not serve, in generation"));
+    assert!(peer.is_some_and(|fact| fact.contains("at item 3 or a later one")), "{facts:?}");
+}
