@@ -39,7 +39,7 @@ pub use lean::{
     ServiceTime, Spread, Stuck, Transport,
 };
 pub use metadata::{Metadata, MetadataBytes, MetadataFault};
-pub use node::{Node, Side};
+pub use node::{Hook, Node, Side};
 pub use pool::Pool;
 pub use snapshot::{Restore, Snapshot};
 pub use wire::{Breakage, Wire};

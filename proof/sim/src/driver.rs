@@ -95,6 +95,8 @@ pub(crate) struct Driver {
     pub(crate) snapshots: [Option<Snapshot>; 2],
     pub(crate) coverage: Coverage,
     pub(crate) shipping: Shipping,
+    /// A setting that was applied is not in force.
+    pub(crate) misapplied: Option<String>,
 }
 
 impl Driver {
@@ -121,6 +123,7 @@ impl Driver {
             snapshots: [None, None],
             coverage: Coverage::default(),
             shipping: Shipping::default(),
+            misapplied: None,
         }
     }
 

@@ -115,7 +115,7 @@ impl Scenario {
                 SafeCopy::Off
             },
             on_error: if dice.chance(1, 2) { OnError::ServeFromPeer } else { OnError::Pass },
-            hook_before_sync: false,
+            hook_before_sync: dice.split("hook").chance(1, 3),
             hold: Duration::ZERO,
         };
         let config = leased(&dice, config);

@@ -275,6 +275,7 @@ impl Oracle {
                 }
                 Happening::Issued { .. }
                 | Happening::Commanded { .. }
+                | Happening::HookAsked { .. }
                 | Happening::Misfit { .. }
                 | Happening::Noted { .. }
                 | Happening::Told { .. } => {}
