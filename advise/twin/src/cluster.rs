@@ -37,6 +37,7 @@ pub(crate) enum Due {
 pub(crate) enum NodeDue {
     Request(Request),
     Used(u64),
+    Hook(Option<String>),
     StoreEnd(IoId),
     MetadataStep,
     BeforeStep,
@@ -209,6 +210,7 @@ impl Cluster {
     fn node_due(&mut self, side: Side, what: NodeDue) {
         match what {
             NodeDue::Request(request) => self.handle(side, Event::Request(request)),
+            NodeDue::Hook(refused) => self.handle(side, Event::HookAnswered { refused }),
             NodeDue::Used(volumes) => self.handle(side, Event::Used { volumes }),
             NodeDue::StoreEnd(io) => self.store_end(side, io),
             NodeDue::MetadataStep => self.metadata_step(side),
@@ -548,6 +550,19 @@ impl Cluster {
         let listens = node.is_up() && !node.hangs(self.now);
         if listens {
             self.handle(side, Event::Command { id, command });
+        }
+        listens
+    }
+
+    /// A file is applied on a node: what it is started with from now on, and what its engine goes on with. Returns whether it
+    /// runs and was told.
+    pub fn reconfigure(&mut self, side: Side, config: helio_engine::Config) -> bool {
+        let now = self.now;
+        let node = self.node_mut(side);
+        node.config = config.clone();
+        let listens = node.is_up() && !node.hangs(now);
+        if listens {
+            self.handle(side, Event::Reconfigure { config });
         }
         listens
     }

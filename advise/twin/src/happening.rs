@@ -31,6 +31,13 @@ pub enum Replied {
 /// Something that happened.
 #[derive(Clone, Debug)]
 pub enum Happening {
+    /// The operator's hook was asked whether an update may begin.
+    HookAsked {
+        /// It takes its time.
+        slow: bool,
+        /// It refuses.
+        refuses: bool,
+    },
     /// A store was asked for something that does not keep to its blocks.
     Misfit {
         /// Which node's.

@@ -39,7 +39,7 @@ pub use lean::{
     ServiceTime, Spread, Stuck, Transport,
 };
 pub use metadata::{Metadata, MetadataBytes, MetadataFault};
-pub use node::{Node, Pause, Side};
+pub use node::{Hook, Node, Pause, Side};
 pub use pool::Pool;
 pub use snapshot::{Restore, Snapshot};
 pub use wire::{Breakage, Wire};

@@ -66,9 +66,20 @@ pub enum Pause {
     Unsent(Duration),
 }
 
+/// What the operator's hook does when it is asked.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Hook {
+    /// How long it takes.
+    pub takes: core::time::Duration,
+    /// It says no.
+    pub refuses: bool,
+}
+
 /// A node.
 #[derive(Debug)]
 pub struct Node {
+    /// What its hook does.
+    pub hook: Hook,
     /// What it is started with.
     pub config: Config,
     /// Its volumes.
@@ -112,6 +123,7 @@ impl Node {
     #[must_use]
     pub fn new(config: Config, disk: Disk, metadata: Metadata, before: Before) -> Self {
         Self {
+            hook: Hook::default(),
             config,
             disk,
             metadata,

@@ -5,7 +5,7 @@ use crate::before::BeforeStep;
 use crate::cluster::{Cluster, NodeDue};
 use crate::disk::{Change, Ended};
 use crate::happening::{Died, Happening, Replied};
-use crate::node::Side;
+use crate::node::{Hook, Side};
 use crate::wire::{Cargo, Parcel};
 use crate::{Place, Stamp, places, words};
 use core::time::Duration;
@@ -45,6 +45,14 @@ impl Cluster {
             self.handle(side, Event::Request(request));
         }
         true
+    }
+
+    /// The operator's hook is asked; how it behaves is the node's [`Hook`].
+    fn ask_hook(&mut self, side: Side) {
+        let Hook { takes, refuses } = self.node(side).hook;
+        self.journal.push(Happening::HookAsked { slow: !takes.is_zero(), refuses });
+        let refused = refuses.then(|| String::from("not now"));
+        self.push_node(self.now + takes, side, NodeDue::Hook(refused));
     }
 
     /// Clients use these volumes of a node from now on, and no others. Returns false where no process listens.
@@ -118,7 +126,7 @@ impl Cluster {
                 }
                 Effect::DismissClients => {}
                 Effect::Stopped => self.stopped(side),
-                Effect::AskHook => self.handle(side, Event::HookAnswered { refused: None }),
+                Effect::AskHook => self.ask_hook(side),
             }
         }
     }

@@ -209,6 +209,7 @@ impl Engine {
                 }
             }
             Event::Command { id, command } => self.command(id, command),
+            Event::Reconfigure { .. } if planted(Plant::ApplyIgnored) => {}
             Event::Reconfigure { config } => {
                 self.shared.config = config;
                 if let Some(primary) = &mut self.primary {

@@ -78,6 +78,8 @@ pub enum Plant {
     PeerBlockIgnored,
     /// Cursors of the peer that went backwards are taken as they are.
     RegressingCursor,
+    /// What is applied while the node runs waits for a restart.
+    ApplyIgnored,
     /// The peer may acknowledge what was not sent.
     AckUnsent,
     /// A restore leaves items waiting for the keeping that it ends.
@@ -123,6 +125,7 @@ impl Plant {
         ("trust-replaced", Self::TrustReplaced),
         ("peer-block-ignored", Self::PeerBlockIgnored),
         ("regressing-cursor", Self::RegressingCursor),
+        ("apply-ignored", Self::ApplyIgnored),
         ("ack-unsent", Self::AckUnsent),
         ("keep-parked", Self::KeepParked),
         ("panic-at-discard", Self::PanicAtDiscard),

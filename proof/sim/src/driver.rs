@@ -99,6 +99,8 @@ pub(crate) struct Driver {
     /// How a node was paused that did not notice yet.
     pub(crate) pausing: [Option<Pausing>; 2],
     pub(crate) shipping: Shipping,
+    /// A setting that was applied is not in force.
+    pub(crate) misapplied: Option<String>,
 }
 
 impl Driver {
@@ -126,6 +128,7 @@ impl Driver {
             coverage: Coverage::default(),
             pausing: [None; 2],
             shipping: Shipping::default(),
+            misapplied: None,
         }
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What can go wrong, and what mends it.
 
+use crate::apply::Setting;
 use crate::driver::{Act, Driver};
 use crate::kinds::Kind;
 use crate::oracle::Oracle;
@@ -8,7 +9,7 @@ use crate::scenario::{pick, span, weather};
 use core::time::Duration;
 use helio_engine::{Command, Engine, OnError, StoreFault};
 use helio_format::superblock::Superblock;
-use helio_twin::{Breakage, Cluster, Happening, MetadataFault, Side, StoreVerb};
+use helio_twin::{Breakage, Cluster, Happening, Hook, MetadataFault, Side, StoreVerb};
 use helio_units::{Mode, Rate, Role};
 
 /// A misfortune, or what an operator does at the wrong moment.
@@ -74,6 +75,16 @@ pub(crate) enum Fault {
     Reverse {
         full: bool,
         tries: u32,
+    },
+    /// A setting is applied, on one node or on both.
+    Apply {
+        setting: Setting,
+        only: Option<Side>,
+    },
+    /// What a node's hook does from now on.
+    Hook {
+        side: Side,
+        refuses: bool,
     },
     /// A node restarts, and its disk has other blocks.
     Blocks(Side),
@@ -155,6 +166,8 @@ impl Fault {
             Self::Lease => (Kind::Lease, "lease"),
             Self::Seed => (Kind::Seed, "seed"),
             Self::Reverse { .. } => (Kind::Reverse, "reverse"),
+            Self::Apply { setting, .. } => (Kind::Apply, setting.label()),
+            Self::Hook { .. } => (Kind::Hook, "hook-delays"),
             Self::Blocks(_) => (Kind::Blocks, "blocks-change"),
             Self::Replace { .. } => (Kind::Replace, "disk-replaced-leading"),
         }
@@ -178,7 +191,10 @@ impl Fault {
                 Side::BOTH.into_iter().any(|side| cluster.node(side).serves())
             }
             // One that is counted already, and one that is counted once it is done.
-            Self::Reverse { .. } | Self::Replace { .. } => false,
+            Self::Reverse { .. }
+            | Self::Replace { .. }
+            | Self::Apply { .. }
+            | Self::Hook { .. } => false,
             // Counted once the process noticed.
             Self::Pause(_) => false,
             _ => true,
@@ -257,6 +273,11 @@ impl Driver {
             Kind::Seed => Fault::Seed,
             Kind::Reverse => Fault::Reverse { full: dice.chance(1, 4), tries: 0 },
             Kind::Blocks => Fault::Blocks(side),
+            Kind::Apply => Fault::Apply {
+                setting: pick(dice, &Setting::ALL),
+                only: dice.chance(1, 2).then_some(side),
+            },
+            Kind::Hook => Fault::Hook { side, refuses: dice.chance(1, 2) },
             Kind::Replace => Fault::Replace { side, tries: 0 },
         }
     }
@@ -325,6 +346,12 @@ impl Driver {
             | Fault::WrongDisk(_)
             | Fault::ClockLeap(_)
             | Fault::LateClose => self.tamper(fault, cluster),
+            Fault::Apply { setting, only } => self.apply(setting, only, cluster),
+            Fault::Hook { side, refuses } => {
+                let (least, most) = (Duration::from_millis(1), Duration::from_secs(4));
+                let takes = span(&mut self.dice, least, most);
+                cluster.node_mut(side).hook = Hook { takes, refuses };
+            }
             Fault::Blocks(side) => {
                 self.kill(side, false, cluster);
                 let disk = &mut cluster.node_mut(side).disk;

@@ -81,12 +81,16 @@ pub enum Kind {
     Replace,
     /// A node's disk has other blocks when it comes back.
     Blocks,
+    /// A setting is applied while the nodes run, on one or on both.
+    Apply,
+    /// The hook takes its time, or refuses.
+    Hook,
 }
 
 /// Kind, name, how likely in parts of the sum, and the faults it brings.
 type Row = (Kind, &'static str, u32, &'static [&'static str]);
 
-const KINDS: [Row; 32] = [
+const KINDS: [Row; 34] = [
     (Kind::Weather, "weather", 8, &["weather"]),
     (Kind::Silence, "silence", 12, &["silence"]),
     (Kind::OneWay, "one-way", 8, &["one-way"]),
@@ -124,6 +128,22 @@ const KINDS: [Row; 32] = [
     (Kind::Haste, "haste", 12, &["haste"]),
     (Kind::Replace, "replace", 12, &["disk-replaced-leading", "disk-replaced-following"]),
     (Kind::Blocks, "blocks", 4, &["blocks-change", "larger-blocks-refused"]),
+    (
+        Kind::Apply,
+        "apply",
+        8,
+        &[
+            "apply-mode",
+            "apply-queue",
+            "apply-timeouts",
+            "apply-autosync",
+            "apply-resync",
+            "apply-hold",
+            "apply-hook",
+            "apply-one-node",
+        ],
+    ),
+    (Kind::Hook, "hook", 4, &["hook-delays", "hook-refuses"]),
 ];
 
 /// How likely a kind is that is asked for by name and has no odds of its own yet.

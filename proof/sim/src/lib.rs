@@ -6,6 +6,7 @@
 //! come to replicate equal images within a bounded virtual time. The promises are stated in [`Promise`] and judged in
 //! the `oracle`; a broken one names the seed, and the seed tells the same story again.
 
+mod apply;
 mod client;
 mod coverage;
 mod driver;

@@ -51,6 +51,8 @@ pub enum Promise {
     Civil,
     /// Impossible words of a peer end the connection, with the reason, and answer no client.
     ChecksPeer,
+    /// A setting that was applied is in force.
+    Applied,
     /// A store is asked only for whole blocks of it; who keeps to the blocks it was told is not refused for others.
     Blocks,
     /// What a peer sends stays in the memory that is set aside for it, is given back once, and reaches no place outside of
@@ -90,6 +92,7 @@ impl fmt::Display for Promise {
             Self::FindsRot => "a verify finds and repairs what rotted",
             Self::Civil => "sound nodes understand each other",
             Self::ChecksPeer => "impossible words end the connection and answer nobody",
+            Self::Applied => "what is applied is in force",
             Self::Blocks => "requests keep to the blocks of every store",
             Self::Bounded => "what a peer sends stays in its bounds",
             Self::AnsweredOnce => "every request is answered exactly once",

@@ -16,7 +16,7 @@ use core::fmt;
 use core::time::Duration;
 use helio_engine::Engine;
 use helio_netmodel::Dice;
-use helio_twin::{Cluster, Happening, Side};
+use helio_twin::{Cluster, Happening, Hook, Side};
 use helio_units::{Moment, State};
 
 /// The second must be over within this.
@@ -275,6 +275,8 @@ impl Stage<'_> {
             self.client.misled.map(|id| format!("request {} is refused for its blocks", id.0));
         journal.clear();
         self.journal = journal;
+        let misapplied = self.driver.misapplied.take();
+        hold(misapplied.is_none(), Promise::Applied, || misapplied.unwrap_or_default())?;
         hold(misfit.is_none() && misled.is_none(), Promise::Blocks, || {
             misfit.or(misled).unwrap_or_default()
         })?;
@@ -321,6 +323,15 @@ impl Stage<'_> {
                     }
                     self.driver.coverage.heard(words);
                 }
+                Happening::HookAsked { slow, refuses } => {
+                    let coverage = &mut self.driver.coverage;
+                    if *slow {
+                        coverage.struck("hook-delays");
+                    }
+                    if *refuses {
+                        coverage.struck("hook-refuses");
+                    }
+                }
                 _ => {}
             }
         }
@@ -337,6 +348,7 @@ impl Stage<'_> {
             node.disk.mend();
             node.metadata.mend();
             node.before.mend();
+            node.hook = Hook::default();
             self.driver.start(side, &mut self.cluster);
         }
         self.driver.at(self.cluster.now(), Act::Round);

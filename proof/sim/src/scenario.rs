@@ -111,7 +111,7 @@ impl Scenario {
             resync: ResyncConfig::default(),
             safe_copy: safe_copy(&mut dice, &volumes),
             on_error: if dice.chance(1, 2) { OnError::ServeFromPeer } else { OnError::Pass },
-            hook_before_sync: false,
+            hook_before_sync: dice.split("hook").chance(1, 3),
             hold: Duration::ZERO,
         };
         let config = leased(&dice, config);

@@ -283,6 +283,7 @@ impl Oracle {
                 Happening::DialFailed { side, began } => self.dial_failed(*side, *began),
                 Happening::Issued { .. }
                 | Happening::Commanded { .. }
+                | Happening::HookAsked { .. }
                 | Happening::Misfit { .. }
                 | Happening::Noted { .. }
                 | Happening::Told { .. } => {}
