@@ -72,6 +72,14 @@ pub enum Plant {
     RegressingCursor,
     /// The peer may acknowledge what was not sent.
     AckUnsent,
+    /// A peer without metadata counts as one that did not take over.
+    BelieveBlank,
+    /// A peer that lost its metadata counts as one that never took part.
+    BlankIsNew,
+    /// A machine that went back together with its memory is believed.
+    TrustSnapshot,
+    /// A node that only followed counts as one that wrote.
+    FalseSplit,
 }
 
 impl Plant {
@@ -108,6 +116,10 @@ impl Plant {
         ("peer-block-ignored", Self::PeerBlockIgnored),
         ("regressing-cursor", Self::RegressingCursor),
         ("ack-unsent", Self::AckUnsent),
+        ("believe-blank", Self::BelieveBlank),
+        ("blank-is-new", Self::BlankIsNew),
+        ("trust-snapshot", Self::TrustSnapshot),
+        ("false-split", Self::FalseSplit),
     ];
 }
 
