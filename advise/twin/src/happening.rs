@@ -156,6 +156,21 @@ pub enum Happening {
         /// Which node.
         side: Side,
     },
+    /// While a node was down, its metadata was lost.
+    MetadataLost {
+        /// Which node.
+        side: Side,
+    },
+    /// Its metadata is back as it was.
+    MetadataFound {
+        /// Which node.
+        side: Side,
+    },
+    /// An operator discarded what the node holds: it joins as new.
+    Discarded {
+        /// Which node.
+        side: Side,
+    },
     /// It is another disk that was put there.
     Swapped {
         /// Which node.

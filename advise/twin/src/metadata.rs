@@ -92,10 +92,51 @@ impl Metadata {
         }
     }
 
-    /// Removes the file: the node joins as new.
+    /// Removes the file: the state directory is lost.
     pub fn remove(&mut self) {
         self.bytes = MetadataBytes::default();
         self.told = Told::default();
+    }
+
+    /// Every byte of the file reads as zero.
+    pub fn zero(&mut self) {
+        self.bytes.live.fill(0);
+        self.bytes.durable.fill(0);
+        self.told = Told::default();
+    }
+
+    /// Whether the file holds a record.
+    #[must_use]
+    pub fn is_written(&self) -> bool {
+        self.says().is_some()
+    }
+
+    /// Writes a new file that holds that record, as an administrator does while the daemon is stopped.
+    pub(crate) fn create(&mut self, record: Superblock) {
+        self.bytes.live = vec![0; self.layout.bytes() as usize];
+        let owner = (self.owner.0.as_str(), self.owner.1.as_str());
+        let mut ledger = Ledger::fresh(self.layout.clone(), owner, crc32c);
+        let refused = ledger.keep(Change::Superblock(Box::new(record)));
+        assert!(refused.is_none(), "a new ledger refuses a change");
+        let mut effects = Vec::new();
+        while !ledger.is_idle() {
+            ledger.next(&mut effects);
+            assert!(!effects.is_empty(), "a ledger waits for nothing");
+            for effect in effects.drain(..) {
+                match effect {
+                    MetadataEffect::Write { offset, bytes } => {
+                        let at = offset as usize;
+                        self.bytes.live[at..at + bytes.len()].copy_from_slice(&bytes);
+                        ledger.written(true);
+                    }
+                    MetadataEffect::Flush => {
+                        ledger.flushed(true);
+                    }
+                }
+            }
+        }
+        self.bytes.durable.clone_from(&self.bytes.live);
+        self.look();
     }
 
     /// The file as it lies there, for a backup.

@@ -4,10 +4,11 @@
 
 use crate::cluster::Cluster;
 use crate::happening::Happening;
-use crate::metadata::MetadataBytes;
+use crate::metadata::{MetadataBytes, new_superblock};
 use crate::node::Side;
 use crate::{Place, Stamp};
 use helio_engine::{Command, CommandId};
+use helio_format::superblock::Superblock;
 use helio_ledger::BEFORE_HEADER_BYTES;
 use helio_units::VolumeIndex;
 
@@ -110,6 +111,34 @@ impl Cluster {
         let block = self.node(side).disk.block();
         self.command(side, command, Command::Replace { volume, identity, block });
         true
+    }
+
+    /// `helio metadata create`: what the node holds counts for nothing, and it joins as new. The node is down.
+    pub fn discard(&mut self, side: Side) {
+        assert!(!self.node(side).is_up(), "{side} runs while its metadata is replaced");
+        let node = self.node_mut(side);
+        let record = Superblock { discarded: true, ..new_superblock(&node.config) };
+        node.metadata.create(record);
+        self.journal.push(Happening::Discarded { side });
+    }
+
+    /// A node's metadata is lost, by a state directory that is not there or a file of zeros. The node is down.
+    pub fn lose_metadata(&mut self, side: Side, zeroed: bool) {
+        assert!(!self.node(side).is_up(), "{side} runs while its metadata is lost");
+        let metadata = &mut self.node_mut(side).metadata;
+        if zeroed {
+            metadata.zero()
+        } else {
+            metadata.remove()
+        }
+        self.journal.push(Happening::MetadataLost { side });
+    }
+
+    /// The state directory is back as it was. The node is down.
+    pub fn find_metadata(&mut self, side: Side, bytes: MetadataBytes) {
+        assert!(!self.node(side).is_up(), "{side} runs while its metadata is replaced");
+        self.node_mut(side).metadata.restore(bytes);
+        self.journal.push(Happening::MetadataFound { side });
     }
 
     /// Puts a disk in place beside metadata that knows nothing, as on a node that is set up anew. The node is down.

@@ -488,6 +488,23 @@ pub enum Metadata {
         #[arg(long, value_name = "DIR", default_value = STATE)]
         state: PathBuf,
     },
+    /// Create new metadata: what this stopped node holds of a group is discarded, and its peer copies everything to it.
+    Create {
+        /// The group.
+        group: String,
+        /// This node, as the configuration names it.
+        #[arg(long, value_name = "NAME")]
+        node: String,
+        /// The configuration file.
+        #[arg(long, value_name = "FILE", default_value = "/etc/heliograph/heliograph.toml")]
+        config: PathBuf,
+        /// The state directory.
+        #[arg(long, value_name = "DIR", default_value = STATE)]
+        state: PathBuf,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+    },
     /// Take whatever disks the members lie on now for the ones they were: they hold true copies.
     Accept {
         /// The group whose node is stopped.

@@ -29,6 +29,7 @@ use anyhow::Result;
 use args::{Cli, Key, Lab, Member, Metadata, Queue, Seed, Verb};
 use clap::Parser;
 use helio_api::{EventsRequest, PromoteRequest, UpdateRequest};
+use helio_daemon::Creation;
 use std::process::ExitCode;
 
 /// Runs the command line this process was given.
@@ -144,6 +145,9 @@ fn of_metadata(verb: Metadata) -> Result<ExitCode> {
     match verb {
         Metadata::Check { group, state } => metadata::check(&group, &state),
         Metadata::Move { group, to, state } => metadata::moved(&group, &state, &to),
+        Metadata::Create { group, node, config, state, yes } => {
+            metadata::create(Creation { group, node, config, state }, yes)
+        }
         Metadata::Accept { group, state } => metadata::accept(&group, &state),
     }
 }

@@ -3,8 +3,10 @@
 //! nothing is mended: the next start of the daemon writes a damaged page anew from its twin.
 
 mod accept;
+mod create;
 
 pub(crate) use accept::accept;
+pub(crate) use create::create;
 
 use crate::verbs::print;
 use anyhow::{Context, Result, bail};
@@ -77,8 +79,8 @@ pub(crate) fn check(group: &str, state: &Path) -> Result<ExitCode> {
         "sound\n"
     } else if found.superblock.is_none() || lost || short {
         "lost: no daemon serves from it\n  remedy: put a copy of the file back that is not older than the last time the \
-         two nodes met; or remove it: this node then joins as new and is compared whole, and a primary's last writes \
-         that its peer lacks are only in its members (docs/operate.md, \"When metadata is lost\")\n"
+         two nodes met; or `helio metadata create`: this node then joins as new and is compared whole, and a primary's last \
+         writes that its peer lacks are only in its members (docs/operate.md, \"When metadata is lost\")\n"
     } else {
         "damaged: the next start of the daemon writes what is bad anew from its twin\n"
     };

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 const REFUSED: u8 = 1;
 const NO_DAEMON: u8 = 3;
-const UNCONFIRMED: u8 = 4;
+pub(crate) const UNCONFIRMED: u8 = 4;
 const UNANSWERED: u8 = 5;
 /// What `helio advise` ends with where something should be changed.
 pub(crate) const TO_CHANGE: u8 = 6;

@@ -23,6 +23,7 @@ mod trace;
 mod trust;
 mod verified;
 
+pub use open::{Created, Creation, create};
 pub use trust::KEY_FILE;
 
 use anyhow::{Context, Result, anyhow};

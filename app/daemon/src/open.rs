@@ -5,6 +5,7 @@
 mod allocate;
 mod another;
 mod before;
+mod begin;
 
 use crate::config::{GroupConfig, GroupView, NodeConfig, NodeView, VolumeConfig};
 use crate::digest;
@@ -15,14 +16,14 @@ use crate::trust;
 use crate::verified::{self, Record};
 pub(crate) use another::another;
 use anyhow::{Context, Result, anyhow, bail};
+pub use begin::{Created, Creation, create};
 use helio_disk::{MemberIdentity, OpenError, OpenOptions, Refusal};
 use helio_driver::File;
 use helio_engine::{Durable, MemberFound};
-use helio_format::superblock::Superblock;
-use helio_ledger::{Found, Layout, Ledger, LedgerError, MetadataFile, Opened, PAGE_BYTES};
+use helio_ledger::{Found, Ledger, LedgerError, MetadataFile, Opened, PAGE_BYTES};
 use helio_link::Tuning;
 use helio_tls::{NbdTls, PeerTls};
-use helio_units::Bytes;
+use helio_units::{Bytes, Generation};
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -145,12 +146,26 @@ fn plan(
     taken: &mut Taken,
 ) -> Result<GroupPlan> {
     let group = view.group;
-    let mut volumes = Vec::new();
-    for (name, volume) in &group.volumes {
-        volumes.push(open_volume(view.name, name, volume, node, taken)?);
-    }
     let mut engine = engine_config(group, view.name, node, view.peer_name);
-    let (metadata, ledger, mut durable) = open_metadata(&engine, state)?;
+    let path = state.join("groups").join(format!("{}.meta", engine.group));
+    let named = begin::named(view, node);
+    let mut open_volumes = || -> Result<Vec<VolumePlan>> {
+        let volumes = group.volumes.iter();
+        volumes.map(|(name, volume)| open_volume(view.name, name, volume, node, taken)).collect()
+    };
+    // A record is durable before a member gets its identity; one that has it is opened first, for what else is wrong with it.
+    let early = if named.is_empty() { None } else { Some(open_volumes()?) };
+    let (metadata, ledger, mut durable) = open_metadata(&engine, &path, &named)?;
+    let record = &durable.superblock;
+    let is_new = record.lineage.generation == Generation::NONE && !record.discarded;
+    let volumes = match early {
+        Some(volumes) => volumes,
+        None => open_volumes().inspect_err(|_| {
+            if is_new {
+                begin::undo(&path, view, node);
+            }
+        })?,
+    };
     durable.members = volumes.iter().map(found).collect();
     engine.hot_extents = durable.superblock.hot_slots;
     let before = before::open(&engine, state, group.safe_copy_dir.as_deref())?;
@@ -291,62 +306,50 @@ impl MetadataFile for OnDisk<'_> {
     }
 }
 
-/// Makes a new file.
-fn made(engine: &helio_engine::Config, file: &fs::File, shown: &str) -> Result<(Ledger, Found)> {
-    let owner = (engine.group.as_str(), engine.node.as_str());
-    let sizes = engine.volumes.iter().map(|v| v.0).collect();
-    let mut new = Superblock::new(&engine.group, &engine.node, sizes);
-    new.granularity = engine.granularity.0 as u32;
-    new.hot_slots = engine.hot_extents;
-    let layout = Layout::of(&new);
-    if let Err(error) = allocate::in_full(file, layout.bytes()) {
-        // Nothing lies in it: the next start begins with an empty one.
-        file.set_len(0)?;
-        bail!(allocate::refusal(shown, layout.bytes(), &error));
-    }
-    file.sync_all()?;
-    Ok((Ledger::fresh(layout, owner, helio_link::checksum), Found::nothing(new)))
-}
-
 /// Opens the group's metadata file, or makes it; checks that it belongs to this group, node and sizes.
 fn open_metadata(
     engine: &helio_engine::Config,
-    state: &Path,
+    path: &Path,
+    named: &[&Path],
 ) -> Result<((File, String), Ledger, Durable)> {
-    let path = state.join("groups").join(format!("{}.meta", engine.group));
     let shown = path.display().to_string();
     let file = private()
         .read(true)
         .write(true)
         .create(true)
         .truncate(false)
-        .open(&path)
+        .open(path)
         .with_context(|| shown.clone())?;
     // What a process before wrote may not be durable yet, and what is built on it must not outlive it. Where a flush
     // failed for it, the page cache may show what the disk never got: the disk is read.
     file.sync_all().with_context(|| shown.clone())?;
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
     let owner = (engine.group.as_str(), engine.node.as_str());
-    let on_disk = OnDisk { file: &file, length: file.metadata()?.len(), shown: &shown };
-    let opened = Ledger::open(&on_disk, owner, helio_link::checksum).map_err(|error| {
-        let not = match error {
-            LedgerError::Owner { .. } => format!(", not to {} on {}", owner.0, owner.1),
-            _ => String::new(),
-        };
-        anyhow!("{shown}: {error}{not}\n  remedy: {}", error.remedy())
-    })?;
-    let sizes: Vec<u64> = engine.volumes.iter().map(|v| v.0).collect();
-    let (ledger, found) = match opened {
-        Opened::Fresh => made(engine, &file, &shown)?,
-        Opened::Found(found) => {
-            // A file that an older version made has holes, and a write into one may find no room. It served until now.
-            if let Err(error) = allocate::in_full(&file, on_disk.length) {
-                let why = allocate::refusal(&shown, on_disk.length, &error);
-                tracing::warn!(group = %engine.group, "{why}");
-            }
-            *found
-        }
+    let read = || -> Result<Opened> {
+        let on_disk = OnDisk { file: &file, length: file.metadata()?.len(), shown: &shown };
+        Ledger::open(&on_disk, owner, helio_link::checksum).map_err(|error| {
+            let not = match error {
+                LedgerError::Owner { .. } => format!(", not to {} on {}", owner.0, owner.1),
+                _ => String::new(),
+            };
+            anyhow!("{shown}: {error}{not}\n  remedy: {}", error.remedy())
+        })
     };
+    let mut opened = read()?;
+    if matches!(opened, Opened::Fresh) {
+        begin::first(&file, path, engine, named)?;
+        opened = read()?;
+    } else {
+        // A file that an older version made has holes, and a write into one may find no room. It served until now.
+        let length = file.metadata()?.len();
+        if let Err(error) = allocate::in_full(&file, length) {
+            let why = allocate::refusal(&shown, length, &error);
+            tracing::warn!(group = %engine.group, "{why}");
+        }
+    }
+    let Opened::Found(found) = opened else { bail!("{shown} reads as empty after it was written") };
+    let (ledger, found) = *found;
+    let sizes: Vec<u64> = engine.volumes.iter().map(|v| v.0).collect();
     for repaired in &found.repaired {
         tracing::warn!(group = %engine.group, file = %shown, "{repaired}");
     }

@@ -37,6 +37,8 @@ impl Engine {
             return;
         }
         let level = match (&self.primary, self.standing) {
+            // That there is a peer with a history at all: should its metadata be lost, it must not pass for a new one.
+            (Some(_), Standing::Primary) if self.superblock.remembers == 0 => true,
             (Some(p), Standing::Primary) => {
                 matches!(p.flow.as_ref().map(|f| f.pace), Some(Pace::Level { .. })) && !p.order_lost
             }

@@ -42,6 +42,7 @@ fn paris(serving: bool) -> Hello {
         alone: true,
         trusted: true,
         doubts: false,
+        discarded: false,
         sure: true,
         lineage: generation(1),
         head: Sequence(20),

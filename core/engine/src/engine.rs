@@ -49,6 +49,8 @@ pub struct Engine {
     pub(crate) session: Session,
     pub(crate) primary: Option<Primary>,
     pub(crate) follower: Follower,
+    /// The process whose stream this node took up last.
+    pub(crate) follower_of: Option<u64>,
     /// Tells the source what this node holds.
     pub(crate) teller: Teller,
     /// Reads for a primary that lacks regions.
@@ -141,6 +143,7 @@ impl Engine {
             session: Session::new(now),
             primary: None,
             follower,
+            follower_of: None,
             teller: Teller::default(),
             peer_reads: PeerReads::default(),
             equal_at_start: false,

@@ -42,7 +42,7 @@ pub struct Meaning {
 }
 
 /// Label, meaning, what comes next, remedy; `{source}`, `{target}` and `{group}` stand for names.
-const WORDS: [(&str, &str, &str, &str); 20] = [
+const WORDS: [(&str, &str, &str, &str); 22] = [
     (
         "two-primaries",
         "both {source} and {target} serve as primary, and each may have answered writes that the other never saw",
@@ -50,10 +50,18 @@ const WORDS: [(&str, &str, &str, &str); 20] = [
         "choose whose writes count; `helio demote {group}` on the other, then `helio resolve {group} --discard` it there",
     ),
     (
+        "source-metadata-lost",
+        "{source} has new metadata, and {target} has a record of later metadata of {source}: the metadata of {source} was lost, and \
+         what its copy holds is unknown",
+        "nothing is sent",
+        "restore the state directory of {source} and restart its daemon; or decide which copy counts, and discard the other one: \
+         `helio resolve {group} --discard NODE` on that node, as secondary; a copy of it is kept",
+    ),
+    (
         "unrelated",
         "{source} and {target} do not share a history that either still knows",
         "nothing travels",
-        "`helio resolve {group} --discard NODE` on the node whose copy may be given up: it joins as new",
+        "decide which copy counts; `helio resolve {group} --discard NODE` on the other node, as secondary: it joins as new",
     ),
     (
         "source-rolled-back",
@@ -103,6 +111,15 @@ const WORDS: [(&str, &str, &str, &str); 20] = [
         "{target} holds the disk that was shipped: {source}'s marks tell what changed since",
         "what is marked is copied to {target}, then the group replicates",
         "",
+    ),
+    (
+        "metadata-lost",
+        "{target} has no metadata, and {source} has a record of some: the state directory of {target} is lost, or is another one; \
+         {target} may hold acknowledged writes that {source} lacks, and cannot confirm that it did not take over",
+        "nothing is sent, and neither node becomes primary by itself",
+        "restore the state directory of {target} (check its mount and --state) and restart its daemon: nothing is lost. If it \
+         cannot be restored: if {target} was primary last, keep its copy: `helio promote {group} --force` on {target}; otherwise \
+         discard its copy: stop its daemon, `helio metadata create {group}` there",
     ),
     (
         "new-peer",
@@ -208,6 +225,7 @@ pub fn facts_in_words(met: &Met) -> Vec<String> {
         invalid,
         source_old,
         target_old,
+        discarded,
         equal,
         same_memory,
         line_from_received,
@@ -244,6 +262,9 @@ pub fn facts_in_words(met: &Met) -> Vec<String> {
         said(source, source_old, old, current),
         said(target, target_old, old, current),
     ];
+    if discarded {
+        all.push(format!("an operator discarded the copy of {target}"));
+    }
     if source_lacks {
         all.push(format!("{source} lacks regions that only {target} holds"));
     }

@@ -5,6 +5,7 @@ use crate::digest::Pieces;
 use crate::engine::{Awaited, Engine};
 use crate::marks::Marks;
 use crate::plant::{Plant, planted};
+use crate::primary::Primary;
 use crate::recovery::{self, Decision, Verdict};
 use crate::role::Standing;
 use crate::save::Goal;
@@ -17,6 +18,21 @@ use helio_format::copying::Copying;
 use helio_format::lineage::Relation;
 use helio_format::message::{Hello, Message, Parting};
 use helio_units::{Bytes, Generation};
+
+impl Primary {
+    /// Whether the peer holds less than it reported as durable: its machine went back, and perhaps its memory with it.
+    fn peer_went_back(&self, peer: &Hello, generation: Generation) -> bool {
+        let known = self.peer_incarnation == Some(peer.incarnation)
+            || peer.lineage.generation == generation;
+        self.peer_incarnation.is_some()
+            && known
+            && peer.trusted
+            && peer.clean
+            && !(peer.wrote || peer.alone)
+            && peer.head.max(peer.received) < self.cursors.durable
+            && !planted(Plant::TrustSnapshot)
+    }
+}
 
 impl Engine {
     /// The peer introduces itself: check that it is the right one, then ask the table.
@@ -124,6 +140,7 @@ impl Engine {
         let reverses = primary.lack.as_ref().is_some_and(|lack| lack.reverses);
         let reversed = reverses && peer.lineage.generation != ours.lineage.generation;
         facts.same_memory &= !reversed;
+        facts.target_old |= !reversed && primary.peer_went_back(peer, ours.lineage.generation);
         facts.equal = on_line && !unfit && self.equal_at_start && primary.retaining;
         facts.line_from_received = on_line
             && !unfit
@@ -305,7 +322,8 @@ impl Engine {
         let ours = self.hello_as_met();
         let Some(peer) = self.session.peer() else { return };
         let theirs = peer.metadata;
-        let facts = recovery::facts_of(peer, &ours);
+        let mut facts = recovery::facts_of(peer, &ours);
+        facts.source_old |= self.source_went_back(peer);
         let Decision { label, verdict } = recovery::decide(&facts);
         self.remember_row(facts, label, false);
         // The source alone knows whether it can resume; refusals need no memory.
@@ -318,6 +336,37 @@ impl Engine {
             self.step_back();
         }
         self.lease_met();
+    }
+
+    /// Refuses a peer that has lost its metadata, or that has a record of metadata that this node lost: what a node
+    /// without metadata reports of itself proves nothing, least of all that it did not take over.
+    fn metadata_is_lost(&mut self) -> bool {
+        let settled = matches!(self.standing, Standing::Returning | Standing::Secondary);
+        let Some(peer) = self.session.peer().filter(|_| settled) else { return false };
+        let ours = self.hello_as_met();
+        let (theirs, our_own) =
+            (recovery::has_lost_metadata(&ours, peer), recovery::has_lost_metadata(peer, &ours));
+        if !theirs && !our_own || planted(Plant::BelieveBlank) {
+            return false;
+        }
+        let facts =
+            if theirs { recovery::facts_of(&ours, peer) } else { recovery::facts_of(peer, &ours) };
+        self.remember_row(facts, recovery::METADATA_LOST, theirs);
+        self.refuse(recovery::METADATA_LOST, theirs);
+        true
+    }
+
+    /// The process that this node follows began a generation before the end of what it had sent: its machine went back
+    /// together with its memory.
+    fn source_went_back(&self, source: &Hello) -> bool {
+        let Some(fork) = source.lineage.fork_from(self.superblock.lineage.generation) else {
+            return false;
+        };
+        self.follower.streaming
+            && self.follower_of == Some(source.incarnation)
+            && !self.superblock.wrote
+            && self.follower.received > fork
+            && !planted(Plant::TrustSnapshot)
     }
 
     fn refuse_to_go_on(&mut self, label: &'static str) {
@@ -341,6 +390,9 @@ impl Engine {
         let Some(peer) = self.session.peer() else { return };
         let relation = self.superblock.lineage.relation_of(&peer.lineage);
         let older = recovery::is_older(self.session.said, peer.remembers);
+        if self.metadata_is_lost() {
+            return;
+        }
         if !matches!(self.standing, Standing::Returning) {
             return self.lease_met();
         }

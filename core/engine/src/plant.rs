@@ -86,6 +86,14 @@ pub enum Plant {
     KeepParked,
     /// The engine panics when a client discards.
     PanicAtDiscard,
+    /// A peer without metadata counts as one that did not take over.
+    BelieveBlank,
+    /// A peer that lost its metadata counts as one that never took part.
+    BlankIsNew,
+    /// A machine that went back together with its memory is believed.
+    TrustSnapshot,
+    /// A node that only followed counts as one that wrote.
+    FalseSplit,
 }
 
 impl Plant {
@@ -129,6 +137,10 @@ impl Plant {
         ("ack-unsent", Self::AckUnsent),
         ("keep-parked", Self::KeepParked),
         ("panic-at-discard", Self::PanicAtDiscard),
+        ("believe-blank", Self::BelieveBlank),
+        ("blank-is-new", Self::BlankIsNew),
+        ("trust-snapshot", Self::TrustSnapshot),
+        ("false-split", Self::FalseSplit),
     ];
 }
 

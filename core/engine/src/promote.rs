@@ -23,7 +23,7 @@ impl Engine {
         force: bool,
         restore: bool,
     ) -> Result<Option<String>, Refusal> {
-        let (peer, group) = (self.shared.config.peer.clone(), self.shared.config.group.clone());
+        let group = self.shared.config.group.clone();
         match self.standing {
             Standing::Primary => return Ok(Some(format!("{group} is primary here already"))),
             Standing::Secondary | Standing::Returning => {}
@@ -62,15 +62,7 @@ impl Engine {
             if self.promote_by_lease(id) {
                 return Ok(None);
             }
-            return Err(Refusal::new(
-                "needs-force",
-                format!(
-                    "{peer} is not connected ({}), so it cannot confirm that it is not primary{}",
-                    self.session.why,
-                    self.no_lease_text()
-                ),
-                format!("make sure {peer} is down or fenced, then `helio promote {group} --force`"),
-            ));
+            return Err(self.cannot_ask());
         }
         self.shared.keeper.restore = if restores { Restore::Wanted } else { Restore::No };
         let (generation, durable) = self.candidate_head();
@@ -128,6 +120,24 @@ impl Engine {
         ))
     }
 
+    /// The peer is not connected, or the table refused it.
+    fn cannot_ask(&self) -> Refusal {
+        let (peer, group) = (&self.shared.config.peer, &self.shared.config.group);
+        // A refusal by the table names what is at stake; force is not the way out of it.
+        if let Some(label) = self.session.refused.filter(|label| recovery::is_lost(label)) {
+            return Refusal::new(label, self.session.why.clone(), self.session.remedy.clone());
+        }
+        Refusal::new(
+            "needs-force",
+            format!(
+                "{peer} is not connected ({}), so it cannot confirm that it is not primary{}",
+                self.session.why,
+                self.no_lease_text()
+            ),
+            format!("make sure {peer} is down or fenced, then `helio promote {group} --force`"),
+        )
+    }
+
     pub(crate) fn needs_sync(&self) -> Refusal {
         let (peer, group) = (&self.shared.config.peer, &self.shared.config.group);
         Refusal::new(
@@ -168,8 +178,8 @@ impl Engine {
         let refused = match asker.lineage.back_to(generation) {
             None => Some(format!("generation {generation} is not one that its copy comes from")),
             Some(from) => {
-                let facts = recovery::facts_of(&Self::candidate(asker, from, durable), &ours);
-                let decision = recovery::decide(&facts);
+                let candidate = Self::candidate(asker, from, durable);
+                let (_, decision) = recovery::of_promotion(asker, &candidate, &ours);
                 let (why, _) = recovery::explain(decision.label, &config.peer, &config.node);
                 (decision.verdict == Verdict::Refuse).then(|| format!("{}: {why}", decision.label))
             }
@@ -180,6 +190,9 @@ impl Engine {
             refused
         };
         let granted = text.is_none();
+        if let Some(why) = &text {
+            self.shared.info(format!("{why}; the promotion of {} is refused", config.peer));
+        }
         if granted {
             // Who gave its word may not become primary unasked.
             self.return_lease();
@@ -195,15 +208,7 @@ impl Engine {
         if !granted {
             let peer = self.shared.config.peer.clone();
             self.stand(self.resting());
-            // Force would begin anew with a copy that never was one.
-            let remedy = if self.superblock.lineage.generation == Generation::NONE {
-                let group = &self.shared.config.group;
-                format!(
-                    "this node never took part: `helio promote {group}` on {peer}, which brings it level"
-                )
-            } else {
-                String::from("if its writes may be given up, repeat with --force")
-            };
+            let remedy = self.remedy_for_refused();
             let text = format!("{peer} does not agree: {text}");
             self.done(command, Err(Refusal::new("peer-refuses", text, remedy)));
             return;
@@ -224,6 +229,39 @@ impl Engine {
                     && !facts.invalid
             });
         self.begin_promotion(Some(command), equal);
+    }
+
+    /// The peer does not agree to a promotion: what loses nothing, or least.
+    fn remedy_for_refused(&mut self) -> String {
+        let (peer, group) = (self.shared.config.peer.clone(), self.shared.config.group.clone());
+        // Force would begin with a copy that never was one.
+        if self.superblock.lineage.generation == Generation::NONE {
+            return format!(
+                "this node never took part: `helio promote {group}` on {peer}, which brings it level"
+            );
+        }
+        let ours = self.hello_as_met();
+        let (generation, durable) = self.candidate_head();
+        let (Some(from), Some(other)) = (ours.lineage.back_to(generation), self.session.peer())
+        else {
+            return String::from("see what the peer is: `helio explain` on both nodes");
+        };
+        let candidate = Self::candidate(&ours, from, durable);
+        let (facts, decision) = recovery::of_promotion(&ours, &candidate, other);
+        let follows = recovery::only_followed(&ours, other);
+        if decision.verdict == Verdict::Refuse {
+            self.remember_row(facts, decision.label, true);
+        }
+        if follows {
+            let node = &self.shared.config.node;
+            return format!(
+                "promote {peer} instead: `helio promote {group}` there. It holds newer writes, and {node} holds nothing that \
+                 {peer} lacks: nothing is lost"
+            );
+        }
+        format!(
+            "keep what {peer} wrote: `helio promote {group}` there; or discard it: repeat here with --force"
+        )
     }
 
     pub(crate) fn asking_failed(&mut self, why: &str) {

@@ -11,7 +11,8 @@
 //!   do while it serves: where its record says they prove nothing, it marked everything when it became primary.
 //!   A target on another disk than its record names trusts nothing of the record.
 //! * a node's metadata is *old* where the other remembers a higher count of its changes than it has: the machine was
-//!   rolled back, or the metadata was restored from a backup.
+//!   rolled back, or the metadata was restored from a backup. A machine that went back with its memory shows the same: a
+//!   source behind what the target received in its generation, a target behind what it had reported as durable.
 
 use crate::plant::{Plant, planted};
 use alloc::format;
@@ -95,6 +96,8 @@ pub struct Facts {
     pub source_old: bool,
     /// The target's metadata is older than the source remembers.
     pub target_old: bool,
+    /// An operator said that what the target holds counts for nothing.
+    pub discarded: bool,
     /// The source's record says the copies are equal at its head, and everything since is on its line.
     pub equal: bool,
     /// The target kept its memory since the source last streamed to it.
@@ -125,6 +128,7 @@ struct Row {
     invalid: Option<bool>,
     /// source, target
     old: [Option<bool>; 2],
+    discarded: Option<bool>,
     /// equal, same memory, line from received, line from durable
     memory: [Option<bool>; 4],
     /// seeding, seeded
@@ -136,6 +140,8 @@ const Y: Option<bool> = Some(true);
 const N: Option<bool> = Some(false);
 
 /// * `two-primaries`: both accept writes; only people can say whose count.
+/// * `source-metadata-lost`: the source's metadata is younger than the target remembers, and begins a history of its own:
+///   the metadata before it is lost, and with it what the source's image is.
 /// * `unrelated`: the two never shared a history.
 /// * `source-rolled-back`: the source's machine or metadata is older than what the target saw of it; the target may
 ///   hold answered writes that the source lost.
@@ -146,6 +152,8 @@ const N: Option<bool> = Some(false);
 /// * `diverged`: the target was primary and may hold answered writes the source lacks; following would destroy them.
 /// * `seeded`: the target's image is the disk that was shipped; the source's marks tell what it may lack.
 /// * `seeding`: a disk is on its way to the target, or not yet said to be there; nothing travels.
+/// * `metadata-lost`: the target has no metadata, the source remembers some of it, and no operator said that its copy
+///   counts for nothing: it may hold answered writes that the source lacks, and proves nothing.
 /// * `new-peer`: nothing is there yet; everything is copied.
 /// * `metadata-failed`: one of the two could not write its metadata, and the other recorded that; everything is
 ///   compared.
@@ -160,7 +168,7 @@ const N: Option<bool> = Some(false);
 /// * `crashed-primary`: the target was primary and crashed; all it answered is here, and its marks tell what else it
 ///   wrote.
 /// * `update-marks`: order was lost; the marks of both tell what may differ.
-const ROWS: [Row; 19] = {
+const ROWS: [Row; 21] = {
     use Kinship::{AtFork, Behind, Descendant, New, Same, Sibling, Unrelated};
     const fn row(label: &'static str, verdict: Verdict, kinship: &'static [Kinship]) -> Row {
         Row {
@@ -175,6 +183,7 @@ const ROWS: [Row; 19] = {
             trusted: None,
             invalid: None,
             old: [None; 2],
+            discarded: None,
             memory: ANY,
             seed: [None; 2],
         }
@@ -186,6 +195,7 @@ const ROWS: [Row; 19] = {
     const MAY_FOLLOW: &[Kinship] = &[New, Same, AtFork, Behind, Sibling];
     [
         Row { serves: Y, ..row("two-primaries", Verdict::Refuse, ALL) },
+        Row { old: [Y, None], ..row(SOURCE_METADATA_LOST, Verdict::Refuse, &[Unrelated]) },
         row("unrelated", Verdict::Refuse, &[Unrelated]),
         Row { old: [Y, None], ..row("source-rolled-back", Verdict::Refuse, KNOWN) },
         row("newer-elsewhere", Verdict::Refuse, &[Descendant]),
@@ -194,6 +204,7 @@ const ROWS: [Row; 19] = {
         Row { own: Y, ..row("diverged", Verdict::Refuse, LINE) },
         Row { seed: [Y, None], ..row("seeding", Verdict::AwaitSeed, MAY_FOLLOW) },
         Row { invalid: N, seed: [N, Y], ..row("seeded", Verdict::UpdateSeeded, &[New]) },
+        Row { old: [None, Y], discarded: N, ..row(METADATA_LOST, Verdict::Refuse, &[New]) },
         row("new-peer", Verdict::UpdateAll, &[New]),
         Row { invalid: Y, ..row("metadata-failed", Verdict::UpdateAll, KIN) },
         Row { old: [None, Y], ..row("target-rolled-back", Verdict::UpdateAll, KIN) },
@@ -214,6 +225,11 @@ const ROWS: [Row; 19] = {
         row("update-marks", Verdict::UpdateMarks, KIN),
     ]
 };
+
+/// The target lost its metadata.
+pub(crate) const METADATA_LOST: &str = "metadata-lost";
+/// The source lost its metadata.
+const SOURCE_METADATA_LOST: &str = "source-metadata-lost";
 
 /// The label of every row, in the order in which they are tried.
 pub fn labels() -> impl Iterator<Item = &'static str> {
@@ -237,6 +253,7 @@ impl Row {
             && agrees(self.invalid, f.invalid)
             && agrees(self.old[0], f.source_old)
             && agrees(self.old[1], f.target_old)
+            && agrees(self.discarded, f.discarded)
             && self.memory.iter().zip(memory).all(|(want, is)| agrees(*want, is))
             && self.seed.iter().zip([f.seeding, f.seeded]).all(|(want, is)| agrees(*want, is))
     }
@@ -270,6 +287,55 @@ pub(crate) fn is_older(metadata: u64, remembered: u64) -> bool {
     remembered > metadata && !planted(Plant::TrustRolledBack)
 }
 
+/// Whether a row says that one of the two lost its metadata.
+pub(crate) fn is_lost(label: &str) -> bool {
+    [METADATA_LOST, SOURCE_METADATA_LOST].contains(&label)
+}
+
+/// Whether the target lost its metadata: it has no history, and the source remembers that it had one.
+pub(crate) fn has_lost_metadata(source: &Hello, target: &Hello) -> bool {
+    let facts = facts_of(source, target);
+    facts.kinship == Kinship::New && facts.target_old && !facts.discarded
+}
+
+/// Whether a node that would become primary only followed, and the other one holds all that it may hold, and more.
+pub(crate) fn only_followed(asker: &Hello, other: &Hello) -> bool {
+    let contains = matches!(
+        other.lineage.relation_of(&asker.lineage),
+        Relation::Same | Relation::Parent(_) | Relation::Older(_)
+    );
+    contains && !asker.wrote && other.wrote && other.clean && !planted(Plant::FalseSplit)
+}
+
+/// What the table says of a node that would become primary: `candidate` is its hello as it would be then.
+pub(crate) fn of_promotion(asker: &Hello, candidate: &Hello, other: &Hello) -> (Facts, Decision) {
+    let facts = facts_of(candidate, other);
+    let decision = decide(&facts);
+    if decision.verdict != Verdict::Refuse || facts.source_old || !only_followed(asker, other) {
+        return (facts, decision);
+    }
+    // It never was primary: it holds no writes of its own, so no history parted.
+    let facts = Facts { kinship: Kinship::Descendant, own: false, ..facts };
+    (facts, decide(&facts))
+}
+
+/// Whether the target's image lies on the line of whoever it follows or followed, or it led itself.
+const fn is_on_line(target: &Hello) -> bool {
+    target.wrote || !target.alone
+}
+
+/// Whether a serving source is behind what the target received of this very generation, or began it elsewhere: its
+/// machine went back, and its process with it, which may draw the same generation once more.
+fn is_behind(source: &Hello, target: &Hello) -> bool {
+    let same = source.lineage.generation == target.lineage.generation;
+    let seen = target.head.max(target.received);
+    same && source.serving
+        && !target.wrote
+        && is_on_line(target)
+        && (seen > source.head || source.lineage != target.lineage)
+        && !planted(Plant::TrustSnapshot)
+}
+
 /// The facts that two hellos alone tell, from the source's side; its memory counts as empty.
 #[must_use]
 pub fn facts_of(source: &Hello, target: &Hello) -> Facts {
@@ -296,8 +362,9 @@ pub fn facts_of(source: &Hello, target: &Hello) -> Facts {
         crashed: target.wrote && !target.clean,
         trusted: target.trusted,
         invalid: source.doubts || target.doubts,
-        source_old: is_older(source.metadata, target.remembers),
+        source_old: is_older(source.metadata, target.remembers) || is_behind(source, target),
         target_old: is_older(target.metadata, source.remembers),
+        discarded: target.discarded || planted(Plant::BlankIsNew),
         equal: false,
         same_memory: false,
         line_from_received: false,
@@ -357,11 +424,38 @@ pub fn explain(label: &str, us: &str, peer: &str) -> (String, String) {
                  the group from elsewhere"
             ),
         ),
+        METADATA_LOST => (
+            format!(
+                "{peer} has no metadata, and {us} has a record of some: {peer}'s state directory is lost, or is another one, \
+                 and {peer} may hold acknowledged writes that {us} lacks"
+            ),
+            format!(
+                "restore {peer}'s state directory (check its mount and --state) and restart the daemon there: nothing is \
+                 lost. If it cannot be restored: if {peer} was primary last, keep its copy: `helio promote GROUP --force` \
+                 on {peer}; otherwise discard its copy: stop its daemon, `helio metadata create GROUP` there"
+            ),
+        ),
+        SOURCE_METADATA_LOST => (
+            format!(
+                "{us} has new metadata, and {peer} has a record of later metadata of {us}: what {us} held before it was lost \
+                 is unknown"
+            ),
+            format!(
+                "restore {us}'s state directory and restart the daemon there; or decide which copy counts and discard the \
+                 other one (a copy of it is kept): `helio resolve GROUP --discard NODE` on that node, as secondary"
+            ),
+        ),
         "newer-elsewhere" => (
-            format!("{peer}'s copy continued beyond {us}'s"),
+            format!("{peer} holds newer writes: its copy continued beyond {us}'s"),
             format!("make {peer} primary instead: `helio promote GROUP` there"),
         ),
-        _ => (format!("{us} and {peer} never shared a history"), resolve(peer)),
+        _ => (
+            format!("{us} and {peer} never shared a history"),
+            String::from(
+                "compare both nodes: `helio explain GROUP`; then discard the copy that does not count (a copy of it is \
+                 kept): `helio resolve GROUP --discard NODE` on that node, as secondary",
+            ),
+        ),
     }
 }
 
@@ -371,7 +465,7 @@ mod tests {
 
     fn every_combination() -> impl Iterator<Item = Facts> {
         Kinship::ALL.into_iter().flat_map(|kinship| {
-            (0..1 << 16).map(move |bits: u32| {
+            (0..1 << 17).map(move |bits: u32| {
                 let bit = |n: u32| bits & (1 << n) != 0;
                 Facts {
                     target_serves: bit(0),
@@ -391,6 +485,7 @@ mod tests {
                     seeded: bit(13),
                     invalid: bit(14),
                     source_lacks: bit(15),
+                    discarded: bit(16),
                 }
             })
         })
@@ -413,6 +508,7 @@ mod tests {
             let Decision { label, verdict } = decide(&f);
             let stranger = matches!(f.kinship, Kinship::Descendant | Kinship::Unrelated);
             let line = matches!(f.kinship, Kinship::Same | Kinship::AtFork | Kinship::Behind);
+            let shipped = f.seeding || (f.seeded && !f.invalid);
             let copies = matches!(
                 decide(&Facts { source_lacks: false, ..f }).verdict,
                 Verdict::UpdateMarks | Verdict::UpdateAll | Verdict::UpdateSeeded
@@ -420,7 +516,8 @@ mod tests {
             let must_refuse = f.target_serves
                 || stranger
                 || (f.source_lacks && copies)
-                || (f.kinship != Kinship::New && (f.own || f.source_old));
+                || (f.kinship != Kinship::New && (f.own || f.source_old))
+                || (f.kinship == Kinship::New && f.target_old && !f.discarded && !shipped);
             assert_eq!(verdict == Verdict::Refuse, must_refuse, "{label}: {f:?}");
             match verdict {
                 Verdict::Refuse | Verdict::UpdateAll => {}

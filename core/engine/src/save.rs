@@ -80,6 +80,7 @@ fn shape_adopted(b: &mut Superblock, start: Start) {
     b.hold = 0;
     b.seeding = 0;
     b.began = 0;
+    b.discarded = false;
 }
 
 /// The record of a side that is given up.
@@ -98,6 +99,7 @@ fn give_up(b: &mut Superblock, lineage: Lineage) {
     if lineage.generation == Generation::NONE {
         b.marks_void = true;
         b.remembers = 0;
+        b.discarded = true;
     }
 }
 
@@ -205,6 +207,7 @@ impl Engine {
             }
         }
         b.role = Role::Primary;
+        b.discarded = false;
         b.wrote = true;
         b.alone = true;
         b.head = head;

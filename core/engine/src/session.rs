@@ -19,7 +19,7 @@ use alloc::string::{String, ToString};
 use core::time::Duration;
 use helio_format::copying::Copying;
 use helio_format::message::{Hello, Message, Parting, Ping};
-use helio_units::{Bytes, Moment, Rate, Sequence};
+use helio_units::{Bytes, Generation, Moment, Rate, Sequence};
 
 /// A link slower than this may lose its peer over one long write; a short one always gets through in time.
 const SLOWEST_LINK: Rate = Rate::mbit(1);
@@ -190,6 +190,7 @@ impl Engine {
             // Of one that does not lead a generation begun from its image now would have to be so, too (`shape_promoted`).
             sure: b.sure && (self.primary.is_some() || self.follower.streaming),
             doubts: self.doubts_peer(),
+            discarded: b.discarded,
             lineage: b.lineage,
             head,
             received: of_this(received),
@@ -341,6 +342,9 @@ impl Engine {
 
     fn peer_ack(&mut self, ack: helio_format::message::Ack) -> Result<(), String> {
         let incarnation = self.session.peer().map(|h| h.incarnation);
+        // One that had no history has a record by now: its metadata changed at least once since it sent its hello.
+        let began = self.session.peer().filter(|h| h.lineage.generation == Generation::NONE);
+        let recorded = began.map(|h| h.metadata + 1);
         let Some(primary) = &mut self.primary else {
             // What the one that was asked to take over says of the stream that just ended.
             if matches!(self.standing, Standing::Handing { .. }) {
@@ -350,6 +354,7 @@ impl Engine {
         };
         if primary.flow.is_some() {
             primary.peer_incarnation = incarnation;
+            self.keeping.heard = self.keeping.heard.max(recorded.unwrap_or_default());
         }
         if primary.acknowledged(ack, &mut self.shared)? {
             self.session.progress_at = self.shared.now;
@@ -380,6 +385,7 @@ impl Engine {
             && !b.clean
             && !b.alone
             && (kept || b.consistent);
+        self.follower_of = self.session.peer().map(|source| source.incarnation);
         self.follower.start(start, continues, &mut self.shared);
         Ok(())
     }

@@ -315,7 +315,9 @@ impl Engine {
             changing: self.changing(),
             state,
             generation: self.superblock.lineage.generation,
-            consistent: primary.map_or(self.is_consistent(), |p| p.lack.is_none()),
+            // A copy that never was in sync is no copy of anything.
+            consistent: primary
+                .map_or(self.is_consistent() && !self.is_blank(), |p| p.lack.is_none()),
             mode: config.mode,
             effective: primary.map_or(config.mode, |p| p.effective(config.mode)),
             level: state == State::Replicating && self.level_since().is_some(),

@@ -8,7 +8,9 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use helio_format::copying::{Copying, Digest};
 use helio_format::lineage::Lineage;
-use helio_format::message::{Ack, Blocks, Hello, Item, ItemKind, Message, Parting, Ranges, Start};
+use helio_format::message::{
+    Ack, Blocks, Hello, Item, ItemKind, Message, Parting, Ping, Ranges, Start,
+};
 use helio_format::superblock::Superblock;
 use helio_units::{
     Bytes, Extent, Generation, IoId, Mode, Moment, Payload, PayloadId, RequestId, Role, Sequence,
@@ -303,13 +305,15 @@ fn hello(lineage: Lineage, consistent: bool) -> Hello {
         alone: false,
         trusted: true,
         doubts: false,
+        discarded: false,
         lineage,
         head: Sequence::ZERO,
         received: Sequence::ZERO,
         durable: Sequence::ZERO,
         sure: true,
         granularity: REGION.0 as u32,
-        metadata: 1,
+        // One that follows, or did, has recorded that.
+        metadata: if lineage.generation == Generation::NONE { 1 } else { 2 },
         remembers: 0,
         sizes: [SIZE.0].into(),
         blocks: [Blocks { member: 512, volume: 512 }].into(),
@@ -658,6 +662,7 @@ mod invalid;
 mod lack;
 mod lease;
 mod lose;
+mod metadata;
 mod pause;
 mod replace;
 mod reports;

@@ -310,7 +310,7 @@ fn of_two_that_share_no_history_the_one_given_up_joins_as_new() {
         metadata: remembers,
         ..hello(stranger, true)
     };
-    desk.meet(serving(1));
+    desk.meet(serving(2));
     assert_eq!(desk.engine.met().map(|met| met.label.as_str()), Some("unrelated"));
     let generation = desk.engine.stake().expect("it holds something").generation;
     desk.command(Command::Yield { generation });
@@ -319,7 +319,7 @@ fn of_two_that_share_no_history_the_one_given_up_joins_as_new() {
         (record.lineage, record.marks_void, record.remembers),
         (Lineage::default(), true, 0)
     );
-    desk.meet(serving(1));
+    desk.meet(serving(2));
     assert_eq!(desk.engine.met().map(|met| met.label.as_str()), Some("new-peer"));
 }
 

@@ -336,6 +336,7 @@ pub fn fields(b: &Superblock) -> Vec<(&'static str, String)> {
         ("equal", b.equal.to_string()),
         ("alone", b.alone.to_string()),
         ("sure", b.sure.to_string()),
+        ("discarded", b.discarded.to_string()),
         ("marks-void", b.marks_void.to_string()),
         ("safe-copy", safe_copy.to_string()),
         ("head", b.head.0.to_string()),

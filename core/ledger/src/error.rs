@@ -70,14 +70,14 @@ impl LedgerError {
                 "run the build that wrote it, or a later one"
             }
             Self::Version { .. } => {
-                "this build does not read it: stop the group level with the build that wrote it, remove the file on both \
-                 nodes and let the primary copy anew"
+                "this build does not read it: stop the group level with the build that wrote it, move the file away on both \
+                 nodes, `helio metadata create` on both, and promote the node that was primary"
             }
             Self::Owner { .. } => "give this daemon the --state it was made with",
             Self::Truncated { .. } | Self::Unreadable { .. } | Self::Contradiction { .. } => {
                 "`helio metadata check` shows every page; restore the file from a backup, or, if the other node has the \
-                 data, remove it: this node then joins as new and is compared whole; on the only node that has the data, \
-                 keep a copy of its members first"
+                 data, discard this node's copy: `helio metadata create`; it then joins as new and is compared whole; on the \
+                 only node that has the data, keep a copy of its members first"
             }
         }
     }

@@ -92,7 +92,7 @@ pub fn begin(pair: &Pair, primary: &str) {
     wait_level(pair, primary);
 }
 
-/// Lets a node forget its history, so that it joins as new. Its daemon must be down.
+/// Discards a node's copy and history, so that it joins as new. Its daemon must be down.
 ///
 /// # Panics
 /// Where there is none.
@@ -102,6 +102,9 @@ pub fn forget(pair: &Pair, node: &str) {
     if let Err(why) = std::fs::remove_file(&file) {
         panic!("cannot remove {}: {why}", file.display());
     }
+    let config = pair.config().display().to_string();
+    let line = ["metadata", "create", pair.group(), "--node", node, "--config", &config, "--yes"];
+    pair.helio(node, &line).expect_success();
 }
 
 /// The image under volume `data` on a node. Nothing may be writing there.

@@ -162,6 +162,7 @@ pub(crate) fn messages() -> Vec<Message> {
             trusted: true,
             sure: true,
             doubts: false,
+            discarded: false,
             lineage,
             head: Sequence(41),
             received: Sequence(41),

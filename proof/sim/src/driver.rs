@@ -11,7 +11,7 @@ use crate::seed::Shipping;
 use crate::telling::Telling;
 use helio_engine::{Command, CommandId};
 use helio_netmodel::Dice;
-use helio_twin::{Cluster, Side, Snapshot};
+use helio_twin::{Cluster, MetadataBytes, Side, Snapshot};
 use helio_units::{Moment, RequestId};
 use std::collections::BTreeMap;
 
@@ -95,6 +95,8 @@ pub(crate) struct Driver {
     pub(crate) keeps_nothing: bool,
     /// What an administrator keeps of each node, and may put back one day.
     pub(crate) snapshots: [Option<Snapshot>; 2],
+    /// Metadata that was lost and may be found again.
+    pub(crate) missing: [Option<MetadataBytes>; 2],
     pub(crate) coverage: Coverage,
     /// How a node was paused that did not notice yet.
     pub(crate) pausing: [Option<Pausing>; 2],
@@ -125,6 +127,7 @@ impl Driver {
             lied: false,
             keeps_nothing: false,
             snapshots: [None, None],
+            missing: [None, None],
             coverage: Coverage::default(),
             pausing: [None; 2],
             shipping: Shipping::default(),

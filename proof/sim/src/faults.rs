@@ -12,6 +12,9 @@ use helio_format::superblock::Superblock;
 use helio_twin::{Breakage, Cluster, Happening, Hook, MetadataFault, Side, StoreVerb};
 use helio_units::{Mode, Rate, Role};
 
+/// Enough for a generation to leave a lineage, should some of the promotions take longer than the next one waits.
+const FORKS: u32 = 50;
+
 /// A misfortune, or what an operator does at the wrong moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
@@ -60,6 +63,16 @@ pub(crate) enum Fault {
     RollBack(Side),
     /// The metadata file is backed up; the next time it is put back.
     RestoreMetadata(Side),
+    /// The metadata file is lost: it is missing, or reads as zeros.
+    LoseMetadata {
+        side: Side,
+        zeroed: bool,
+    },
+    /// A primary is killed and promoted again, so many times.
+    Forks {
+        side: Side,
+        left: u32,
+    },
     WrongDisk(Side),
     LyingFlush(Side),
     /// Silence while a lease is held.
@@ -159,6 +172,9 @@ impl Fault {
             Self::Haste => (Kind::Haste, "haste"),
             Self::SplitBrain => (Kind::Split, "split-brain"),
             Self::Usurp { .. } => (Kind::Usurp, "usurp"),
+            Self::LoseMetadata { zeroed: true, .. } => (Kind::MetadataLost, "metadata-zeroed"),
+            Self::LoseMetadata { .. } => (Kind::MetadataLost, "metadata-missing"),
+            Self::Forks { .. } => (Kind::Forks, "forks"),
             Self::RollBack(_) => (Kind::RolledBack, "rolled-back"),
             Self::RestoreMetadata(_) => (Kind::MetadataRestored, "metadata-restored"),
             Self::WrongDisk(_) => (Kind::WrongDisk, "wrong-disk"),
@@ -194,7 +210,8 @@ impl Fault {
             Self::Reverse { .. }
             | Self::Replace { .. }
             | Self::Apply { .. }
-            | Self::Hook { .. } => false,
+            | Self::Hook { .. }
+            | Self::Forks { .. } => false,
             // Counted once the process noticed.
             Self::Pause(_) => false,
             _ => true,
@@ -267,6 +284,8 @@ impl Driver {
             Kind::Usurp => Fault::Usurp { power: dice.chance(1, 3) },
             Kind::RolledBack => Fault::RollBack(side),
             Kind::MetadataRestored => Fault::RestoreMetadata(side),
+            Kind::MetadataLost => Fault::LoseMetadata { side, zeroed: dice.chance(1, 3) },
+            Kind::Forks => Fault::Forks { side, left: FORKS },
             Kind::WrongDisk => Fault::WrongDisk(side),
             Kind::LyingFlush => Fault::LyingFlush(side),
             Kind::Lease => Fault::Lease,
@@ -295,7 +314,11 @@ impl Driver {
         }
         let restores = matches!(
             fault,
-            Fault::RollBack(_) | Fault::RestoreMetadata(_) | Fault::WrongDisk(_) | Fault::Seed
+            Fault::RollBack(_)
+                | Fault::RestoreMetadata(_)
+                | Fault::LoseMetadata { .. }
+                | Fault::WrongDisk(_)
+                | Fault::Seed
         );
         // Nor is a copy taken over another's whose node has yet to come to terms with what it remembers.
         let reverses = matches!(fault, Fault::Reverse { .. });
@@ -343,6 +366,7 @@ impl Driver {
             }
             Fault::RollBack(_)
             | Fault::RestoreMetadata(_)
+            | Fault::LoseMetadata { .. }
             | Fault::WrongDisk(_)
             | Fault::ClockLeap(_)
             | Fault::LateClose => self.tamper(fault, cluster),
@@ -357,6 +381,7 @@ impl Driver {
                 let disk = &mut cluster.node_mut(side).disk;
                 disk.set_block(if disk.block() == 512 { 4096 } else { 512 });
             }
+            Fault::Forks { side, left } => self.fork_often(side, left, cluster, oracle),
             Fault::Replace { side, tries } => self.replace(side, tries, cluster, oracle),
             _ => self.meddle(fault, cluster, oracle),
         }
@@ -371,6 +396,32 @@ impl Driver {
             self.later(cluster, Act::MendLink);
             self.try_lease(cluster);
         }
+    }
+
+    /// More generations than a lineage remembers: what the peer still knows is none of them.
+    fn fork_often(&mut self, side: Side, left: u32, cluster: &mut Cluster, oracle: &mut Oracle) {
+        if left == FORKS {
+            if !cluster.node(side).serves() || lacks(cluster, side) {
+                return;
+            }
+            self.cut(Breakage::Silent, cluster);
+        }
+        if left == 0 {
+            self.coverage.struck("forks");
+            return;
+        }
+        // The one is seen to have died before the other is commanded.
+        if cluster.node(side).hangs(cluster.now()) {
+        } else if cluster.node(side).serves() {
+            cluster.kill(side, false);
+            self.tally.crashes += 1;
+            self.start(side, cluster);
+        } else {
+            self.command(cluster, oracle, side, Command::Promote { force: true });
+        }
+        let (least, most) = (Duration::from_millis(4), Duration::from_millis(25));
+        let when = cluster.now() + span(&mut self.dice, least, most);
+        self.at(when, Act::Break(Fault::Forks { side, left: left - 1 }));
     }
 
     /// A disk that fails, tires, fills up or lies.

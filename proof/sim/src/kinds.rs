@@ -8,6 +8,8 @@ use helio_netmodel::Dice;
 const ROLLED_BACK: u32 = 8;
 /// A metadata file that came back from a backup, beside a disk that did not.
 const METADATA_RESTORED: u32 = 6;
+/// A state directory that is lost, and sometimes found again.
+const METADATA_LOST: u32 = 6;
 /// Another disk in a volume's place.
 const WRONG_DISK: u32 = 3;
 /// A disk that calls flushed what is not; in few stories, since the oracle asks less of them.
@@ -65,6 +67,10 @@ pub enum Kind {
     RolledBack,
     /// A metadata file is restored from a backup.
     MetadataRestored,
+    /// A metadata file is lost.
+    MetadataLost,
+    /// More generations than a lineage remembers begin on one node, out of its peer's sight.
+    Forks,
     /// A disk is swapped for a wrong one.
     WrongDisk,
     /// A disk lies.
@@ -90,7 +96,7 @@ pub enum Kind {
 /// Kind, name, how likely in parts of the sum, and the faults it brings.
 type Row = (Kind, &'static str, u32, &'static [&'static str]);
 
-const KINDS: [Row; 34] = [
+const KINDS: [Row; 36] = [
     (Kind::Weather, "weather", 8, &["weather"]),
     (Kind::Silence, "silence", 12, &["silence"]),
     (Kind::OneWay, "one-way", 8, &["one-way"]),
@@ -120,6 +126,8 @@ const KINDS: [Row; 34] = [
     (Kind::Room, "room", 4, &["no-room", "before-file-fails"]),
     (Kind::RolledBack, "rolled-back", ROLLED_BACK, &["rolled-back"]),
     (Kind::MetadataRestored, "metadata-restored", METADATA_RESTORED, &["metadata-restored"]),
+    (Kind::MetadataLost, "metadata-lost", METADATA_LOST, &["metadata-missing", "metadata-zeroed"]),
+    (Kind::Forks, "forks", 3, &["forks"]),
     (Kind::WrongDisk, "wrong-disk", WRONG_DISK, &["wrong-disk"]),
     (Kind::LyingFlush, "lying-flush", LYING_FLUSH, &["lying-flush"]),
     (Kind::Lease, "lease", 20, &["lease"]),

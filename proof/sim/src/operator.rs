@@ -69,15 +69,15 @@ impl Driver {
         }
     }
 
-    /// Stops a node, removes its metadata and starts it again: it joins as new.
+    /// Stops a node, discards what it holds and starts it again: it joins as new.
     fn wipe(&mut self, side: Side, cluster: &mut Cluster) {
         self.tally.wipes += 1;
         self.shipping_over();
         if cluster.node(side).is_up() {
             cluster.kill(side, false);
         }
-        cluster.node_mut(side).metadata.remove();
-        assert!(cluster.start(side).is_ok(), "an empty metadata file cannot be read");
+        cluster.discard(side);
+        assert!(cluster.start(side).is_ok(), "a new metadata file cannot be read");
     }
 
     /// A demotion of a planned switch succeeded: the other node's turn.
@@ -104,6 +104,7 @@ impl Driver {
     fn round(&mut self, cluster: &mut Cluster, oracle: &mut Oracle) {
         let now = cluster.now();
         for side in Side::BOTH {
+            self.find_metadata(side, cluster);
             if self.healing {
                 self.start(side, cluster);
             }
@@ -180,6 +181,7 @@ impl Driver {
             "both-crashed",
             "split-brain",
             "unrelated",
+            "metadata-lost",
             "newer-elsewhere",
             "source-rolled-back",
         ]

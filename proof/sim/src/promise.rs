@@ -41,6 +41,9 @@ pub enum Promise {
     NothingLost,
     /// A node that wrote follows another only where that one holds all it answered.
     NothingDiscarded,
+    /// A node that lost its metadata neither follows, leads nor confirms anything before an operator decided what its
+    /// copy counts for.
+    LostMetadata,
     /// While a copy is not consistent, its last consistent image is kept, and restoring gives that image.
     SafeCopy,
     /// A verify calls different only what differs, under whatever load.
@@ -87,6 +90,7 @@ impl fmt::Display for Promise {
             Self::ConsistentPromotion => "a promoted image is consistent",
             Self::NothingLost => "a promotion loses nothing it may not lose",
             Self::NothingDiscarded => "nobody follows one who lacks what it answered",
+            Self::LostMetadata => "lost metadata is never taken for a new peer",
             Self::SafeCopy => "a secondary keeps its last consistent image while it is updated",
             Self::TrueDifferences => "a verify calls different only what differs",
             Self::FindsRot => "a verify finds and repairs what rotted",

@@ -31,6 +31,9 @@ impl Driver {
             Fault::RestoreMetadata(side) => {
                 self.put_back(side, Restore::Metadata, fault, cluster);
             }
+            Fault::LoseMetadata { side, zeroed } => {
+                self.lose_metadata(side, zeroed, fault, cluster)
+            }
             Fault::WrongDisk(side) => {
                 // Where both nodes lose what they had, nobody is left who has it.
                 let only = *self.tampered.get_or_insert(side) == side;
@@ -54,6 +57,48 @@ impl Driver {
             }
             _ => {}
         }
+    }
+
+    /// The metadata file of a node is lost, and its peer has a record of it.
+    fn lose_metadata(&mut self, side: Side, zeroed: bool, fault: Fault, cluster: &mut Cluster) {
+        let remembers = |record: &Superblock| record.remembers > 0;
+        if self.lied
+            || self.copies(cluster)
+            || !Side::BOTH.into_iter().all(|side| is_sound(cluster, side))
+            || Side::BOTH.into_iter().any(|side| wears_out(cluster, side))
+            || !cluster.node(side.other()).superblock().is_some_and(remembers)
+            || *self.tampered.get_or_insert(side) != side
+        {
+            return;
+        }
+        let power = self.dice.chance(1, 2);
+        self.kill(side, power, cluster);
+        if !cluster.node(side).is_up() {
+            self.coverage.struck(fault.class().1);
+            self.snapshots[side.index()] = None;
+            self.missing[side.index()] = Some(cluster.node(side).metadata.backup());
+            cluster.lose_metadata(side, zeroed);
+        }
+    }
+
+    /// Sometimes the state directory is found again, as long as nothing was decided without it.
+    pub(crate) fn find_metadata(&mut self, side: Side, cluster: &mut Cluster) {
+        let record = cluster.node(side).metadata.says();
+        if record.is_some_and(|record| record.discarded || record.lineage.generation.number > 0) {
+            self.missing[side.index()] = None;
+        }
+        if self.missing[side.index()].is_none() || !self.dice.chance(1, 4) {
+            return;
+        }
+        if cluster.node(side).is_up() {
+            self.kill(side, false, cluster);
+        }
+        let Some(bytes) = self.missing[side.index()].take_if(|_| !cluster.node(side).is_up())
+        else {
+            return;
+        };
+        cluster.find_metadata(side, bytes);
+        self.start(side, cluster);
     }
 
     /// Whether a copy out of order has begun, or may have: of one for whom nothing is kept, that it begins may still be

@@ -83,6 +83,12 @@ impl Lineage {
         Some(lineage)
     }
 
+    /// The last position of an ancestor that this lineage contains.
+    #[must_use]
+    pub fn fork_from(&self, ancestor: Generation) -> Option<Sequence> {
+        self.fork_of(ancestor).map(|(_, fork)| fork)
+    }
+
     fn fork_of(&self, generation: Generation) -> Option<(usize, Sequence)> {
         let at = self.ancestors().iter().position(|a| a.generation == generation)?;
         Some((at, self.ancestors[at].fork))

@@ -113,6 +113,7 @@ fn hello() -> impl Strategy<Value = Message> {
                 trusted: f[6],
                 sure: f[7],
                 doubts: f[0] ^ f[7],
+                discarded: f[1] ^ f[6],
                 lineage,
                 head: Sequence(n[2]),
                 received: Sequence(n[3]),

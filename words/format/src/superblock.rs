@@ -22,7 +22,8 @@
 //! | 465..530 | group name: length byte, UTF-8, zeros |
 //! | 530..595 | node name: the same |
 //! | 595 | sure: its generation began from an image that lacked nothing this node had ever confirmed |
-//! | 596..600 | zero |
+//! | 596 | discarded: an operator said that what this node holds of the group counts for nothing, and it has no history |
+//! | 597..600 | zero |
 //! | 600..602 | count of volumes |
 //! | 602..608 | zero |
 //! | 608..1120 | sizes of the volumes in bytes, 8 each, zeros behind the last; 2^58 in all at most |
@@ -106,6 +107,8 @@ pub struct Superblock {
     pub alone: bool,
     /// Its generation began from an image that lacked nothing this node had ever confirmed.
     pub sure: bool,
+    /// An operator said that what this node holds of the group counts for nothing: it has no history, and joins as new.
+    pub discarded: bool,
     /// This node's marks and hot extents prove nothing: new, damaged, or seeded anew.
     pub marks_void: bool,
     /// Whether the last consistent image can be brought back.
@@ -166,6 +169,7 @@ impl Superblock {
             equal: false,
             alone: false,
             sure: false,
+            discarded: false,
             marks_void: true,
             safe_copy: SafeCopy::None,
             lineage: Lineage::default(),
@@ -231,6 +235,7 @@ impl Superblock {
         w.name(&self.node);
         w.0.resize(SURE_AT, 0);
         w.flag(self.sure);
+        w.flag(self.discarded);
         w.0.resize(COUNT_AT, 0);
         w.u16(self.sizes.len() as u16);
         for (at, values) in [(SIZES_AT, &self.sizes), (VERIFIED_AT, &self.verified)] {
@@ -292,8 +297,7 @@ impl Superblock {
             2 => Role::Secondary,
             _ => return Err(Short),
         };
-        let (clean, consistent, wrote, equal) = (r.flag()?, r.flag()?, r.flag()?, r.flag()?);
-        let (alone, marks_void) = (r.flag()?, r.flag()?);
+        let [clean, consistent, wrote, equal, alone, marks_void] = flags(&mut r)?;
         let safe_copy = safe_copy(&mut r)?;
         let (head, remembers) = (r.sequence()?, r.u64()?);
         let (granularity, hot_slots) = (r.u32()?, r.u32()?);
@@ -303,7 +307,7 @@ impl Superblock {
         zeros_to(&mut r, NODE_AT)?;
         let node = r.name()?;
         zeros_to(&mut r, SURE_AT)?;
-        let sure = r.flag()?;
+        let [sure, discarded] = flags(&mut r)?;
         zeros_to(&mut r, COUNT_AT)?;
         let count = usize::from(r.u16()?);
         if count > VOLUMES_MAX {
@@ -332,6 +336,7 @@ impl Superblock {
             equal,
             alone,
             sure,
+            discarded,
             marks_void,
             safe_copy,
             lineage,
@@ -355,6 +360,14 @@ impl Superblock {
             blocks,
         })
     }
+}
+
+fn flags<const N: usize>(r: &mut Reader<'_>) -> Result<[bool; N], Short> {
+    let mut all = [false; N];
+    for flag in &mut all {
+        *flag = r.flag()?;
+    }
+    Ok(all)
 }
 
 fn safe_copy(r: &mut Reader<'_>) -> Result<SafeCopy, Short> {

@@ -12,6 +12,7 @@ fn sample() -> Superblock {
         equal: false,
         alone: true,
         sure: false,
+        discarded: true,
         marks_void: false,
         safe_copy: SafeCopy::GivenUp,
         lineage: Lineage::default()
@@ -62,6 +63,7 @@ fn the_fields_stand_where_the_table_says() {
     assert_eq!((page[64], page[80], page[81], page[97]), (3, 1, 2, 41));
     assert_eq!(&page[465..468], &[2, b'd', b'b']);
     assert_eq!(&page[530..536], &[5, b'p', b'a', b'r', b'i', b's']);
+    assert_eq!((page[595], page[596]), (0, 1));
     assert_eq!((page[600], page[611], page[617]), (2, 64, 16));
     assert_eq!((page[1120], &page[1128..1132]), (0, &[0x67, 0x45, 0x23, 0x01][..]));
     assert!(page[1132..1648].iter().all(|byte| *byte == 0));
@@ -86,10 +88,12 @@ fn the_fields_stand_where_the_table_says() {
 fn a_byte_that_cannot_be_is_damage_even_with_the_right_checksum() {
     let body = sample().encode();
     let zeros = [
-        200, 464, 470, 529, 540, 595, 599, 602, 607, 624, 1119, 1136, 1631, 1664, 2655, 2700, 3195,
+        200, 464, 470, 529, 540, 597, 599, 602, 607, 624, 1119, 1136, 1631, 1664, 2655, 2700, 3195,
         3228, 4031, 4034, 4095,
     ];
-    let picky = [32, 33, 34, 35, 36, 37, 38, 39, 56, 62, 80, 465, 601, 615, 3196, 3220, 4032, 4033];
+    let picky = [
+        32, 33, 34, 35, 36, 37, 38, 39, 56, 62, 80, 465, 595, 596, 601, 615, 3196, 3220, 4032, 4033,
+    ];
     for at in zeros.into_iter().chain(picky) {
         let mut damaged = body;
         damaged[at - HEADER_BYTES] = 0xF7;

@@ -46,7 +46,8 @@ fn marks_tell_of_what_was_received_and_waits_to_be_applied() {
     desk.hear(Message::Item(Item { extent, ..later }));
     assert_eq!(desk.ios.len(), 1, "the second waits for the first");
     desk.lose_link();
-    desk.meet(Hello { serving: true, role: Role::Primary, ..hello(generation(1), true) });
+    let source = Hello { serving: true, role: Role::Primary, ..hello(generation(1), true) };
+    desk.meet(Hello { head: Sequence(2), ..source });
     desk.hear(Message::Copying(Copying::MarksWanted));
     let marked = desk.said.iter().find_map(|m| match m {
         Message::Copying(Copying::Marks { page: 0, bits }) => bits.as_ref().map(|bits| bits[0]),

@@ -243,7 +243,7 @@ fn a_lost_link_asks_anew_and_the_queue_is_never_dropped() {
 fn a_peer_that_is_not_the_copy_it_was_is_refused() {
     let mut desk = reversed();
     desk.lose_link();
-    desk.meet(hello(Lineage::default(), true));
+    desk.meet(Hello { discarded: true, ..hello(Lineage::default(), true) });
     let refused = |m: &Message| matches!(m, Message::Goodbye { parting: Parting::Refused, text } if text.contains("source-lacks"));
     assert!(desk.said.iter().any(refused), "there is nothing to copy from");
 }

@@ -260,6 +260,6 @@ fn who_left_with_answers_that_its_peers_memory_held_agrees_to_no_peer_that_resta
         Hello { incarnation: PEER + 1, sure: false, head, ..hello(record.lineage, true) };
     desk.meet(restarted);
     desk.hear(Message::PromoteRequest { generation: record.lineage.generation, durable });
-    let refused = |m: &Message| matches!(m, Message::PromoteReply { granted: false, text } if text.contains("both-crashed"));
+    let refused = |m: &Message| matches!(m, Message::PromoteReply { granted: false, text } if text.starts_with("newer-elsewhere"));
     assert!(desk.said.iter().any(refused));
 }

@@ -138,6 +138,7 @@ fn hello() -> Message {
         trusted: false,
         sure: true,
         doubts: false,
+        discarded: false,
         granularity: 65536,
         metadata: 1,
         remembers: 0,

@@ -7,6 +7,7 @@ mod hand_over;
 mod lease;
 mod link;
 mod lose;
+mod metadata;
 mod queue;
 mod replace;
 mod reports;

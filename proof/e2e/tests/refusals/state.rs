@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Metadata that was damaged, moved or swapped between two starts.
 
-use crate::common::{assert_says, promote, refusal, rewrite};
+use crate::common::{assert_says, promote, refusal, replicating, rewrite};
 use helio_testkit::{Dice, Pair, Plan};
 use helio_units::{Bytes, Mode};
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ fn damaged_metadata_is_refused_with_what_to_do_and_left_as_it_is() {
     std::fs::write(&metadata, &bytes).expect("it can be written");
     let said = refusal("paris", pair.config(), &pair.state("paris"));
     let name = metadata.display().to_string();
-    assert_says(&said, &[&name, "neither copy of the superblock", "remedy: ", "remove it"]);
+    assert_says(&said, &[&name, "neither copy of the superblock", "remedy: ", "metadata create"]);
     assert_eq!(
         std::fs::read(&metadata).expect("it is there"),
         bytes,
@@ -63,4 +63,42 @@ fn metadata_of_another_node_or_group_is_refused() {
     rewrite(&pair, "group.db", "group.web");
     let said = refusal("paris", pair.config(), &pair.state("paris"));
     assert_says(&said, &["belongs to group db", "not to web on paris"]);
+}
+
+#[test]
+fn a_member_with_an_identity_beside_a_state_directory_without_metadata_is_no_new_one() {
+    let (mut pair, metadata) = stopped();
+    let sound = std::fs::read(&metadata).expect("it was written");
+    let member = pair.member("paris", "data");
+    for lost in ["missing", "zeros"] {
+        match lost {
+            "missing" => std::fs::remove_file(&metadata).expect("it is there"),
+            _ => std::fs::write(&metadata, vec![0; sound.len()]).expect("it can be written"),
+        }
+        let said = refusal("paris", pair.config(), &pair.state("paris"));
+        let phrases = ["carries an identity of Heliograph's", "check --state", "metadata create"];
+        assert_says(&said, &phrases);
+        assert_says(&said, &[&member.display().to_string(), &metadata.display().to_string()]);
+    }
+    // Restored, all is as it was.
+    std::fs::write(&metadata, &sound).expect("it can be written");
+    pair.start("paris");
+    replicating(&pair, "paris");
+    assert!(pair.daemon("paris").terminate().success());
+
+    // What is sound is not discarded by this; what is lost only by an operator's word.
+    let config = pair.config().display().to_string();
+    let line = ["metadata", "create", "db", "--node", "paris", "--config", &config];
+    let told = pair.helio("paris", &[&line[..], &["--yes"]].concat()).expect_failure();
+    assert_says(&told, &["holds the history of db", "helio resolve"]);
+    std::fs::write(&metadata, vec![7; 100]).expect("it can be written");
+    let asked = pair.helio("paris", &line);
+    assert_eq!(asked.status.code(), Some(4), "nothing is discarded unasked: {asked}");
+    assert_says(&asked.stderr, &["at stake: all of db on paris"]);
+    let told = pair.helio("paris", &[&line[..], &["--yes"]].concat()).expect_success();
+    assert_says(&told, &["joins as new on paris", "db.meta.damaged-1"]);
+    pair.start("paris");
+    promote(&pair, "lyon");
+    let (ours, theirs) = (std::fs::read(member), std::fs::read(pair.member("lyon", "data")));
+    assert_eq!(ours.expect("a file"), theirs.expect("a file"));
 }

@@ -58,6 +58,7 @@ fn hello(group: &str, node: &str) -> Message {
         trusted: false,
         sure: true,
         doubts: false,
+        discarded: true,
         granularity: 65536,
         metadata: 1,
         remembers: 0,

@@ -103,6 +103,7 @@ impl Peer {
             trusted: dice.chance(3, 4),
             sure: dice.chance(3, 4),
             doubts: dice.chance(1, 16),
+            discarded: dice.chance(1, 2),
             lineage,
             head: at,
             received: at,

@@ -77,8 +77,10 @@ impl Oracle {
             let remembers = engine.words().metadata_failed && since(side.other()) == leads_in;
             // Of one on another disk than its record is about, everything counts as marked as well.
             let foreign = !cluster.node(side.other()).has_its_disk();
+            // What a metadata file that is lost told of is known once an operator decided.
             if own.restored
                 || peer.restored
+                || peer.lost_at.is_some()
                 || foreign
                 || doubts(side)
                 || doubts(side.other()) && !remembers
@@ -156,7 +158,7 @@ impl Oracle {
                     && record.lineage.generation != Generation::NONE
             })
         };
-        let restored = self.copies.iter().any(|copy| copy.restored);
+        let restored = self.copies.iter().any(|copy| copy.restored || copy.lost_at.is_some());
         // Of one on another disk than its record is about, everything counts as marked once it starts.
         let foreign = Side::BOTH.iter().any(|side| !cluster.node(*side).has_its_disk());
         if self.differing_blocks == 0 || restored || foreign || !Side::BOTH.iter().all(proves) {

@@ -75,6 +75,8 @@ struct Copy {
     checked: usize,
     lost_power_at: Serial,
     died_at: Serial,
+    /// Its metadata was lost then, and no operator decided since what its copy counts for.
+    lost_at: Option<Serial>,
     connected_at: Serial,
     promoted_at: Serial,
     /// When its image last changed by what it put on the line as primary.
@@ -276,6 +278,10 @@ impl Oracle {
                 Happening::Died { side, how } => self.died(*side, *how),
                 Happening::Restored { side } => self.restored(*side),
                 Happening::Swapped { side } => self.swapped(*side),
+                Happening::MetadataLost { side } => self.lost_metadata(*side),
+                Happening::MetadataFound { side } | Happening::Discarded { side } => {
+                    self.copies[side.index()].lost_at = None;
+                }
                 Happening::Accused { side, words } => {
                     let detail = format!("{side}: {words}");
                     return Err(Violation::new(Promise::Civil, detail));

@@ -2,13 +2,56 @@
 //! A node whose files were replaced while it was down: what was durable there is so no more, and its image is no state
 //! of any generation until it has adopted a stream.
 
-use super::Oracle;
-use helio_twin::Side;
+use super::{Key, Oracle, Serial};
+use crate::promise::{Promise, Violation, hold};
+use helio_format::superblock::Superblock;
+use helio_twin::{Cluster, Side};
+use helio_units::{Generation, Role};
 
 impl Oracle {
     /// Whether a node's files are older ones, and the two have not come to terms since.
     pub(crate) fn is_restored(&self, side: Side) -> bool {
         self.copies[side.index()].restored
+    }
+
+    /// A node's metadata is lost, and its image is what it was.
+    pub(super) fn lost_metadata(&mut self, side: Side) {
+        let copy = &mut self.copies[side.index()];
+        copy.lost_at = (copy.generation != Key::default()).then_some(self.serial);
+    }
+
+    /// A record is durable: where the metadata of one of the two is lost, only an operator's word decides whose copy
+    /// counts. `commanded`: a promotion is, with force or without, and when.
+    pub(super) fn judge_lost(
+        &mut self,
+        cluster: &Cluster,
+        side: Side,
+        record: &Superblock,
+        commanded: Option<(bool, Serial)>,
+    ) -> Result<(), Violation> {
+        if record.lineage.generation == Generation::NONE {
+            return Ok(());
+        }
+        let leads = record.role == Role::Primary;
+        let forced = leads && commanded.is_some_and(|(force, _)| force);
+        let own = self.copies[side.index()].lost_at;
+        hold(own.is_none() || forced, Promise::LostMetadata, || {
+            let what = if leads { "leads" } else { "follows" };
+            format!(
+                "{side} {what}, its metadata was lost and no operator said what its copy counts for"
+            )
+        })?;
+        if own.is_some() {
+            self.copies[side.index()].lost_at = None;
+        }
+        let Some(lost_at) = self.copies[side.other().index()].lost_at else { return Ok(()) };
+        let engine = cluster.node(side).engine.as_ref();
+        let leased = engine.is_some_and(helio_engine::Engine::leads_by_lease);
+        let asked = commanded.map_or(self.copies[side.index()].connected_at, |(_, asked)| asked);
+        let begins = leads && !self.copies[side.index()].serving;
+        hold(!begins || forced || leased || asked < lost_at, Promise::LostMetadata, || {
+            format!("{side} becomes primary by the word of a node that lost its metadata")
+        })
     }
 
     pub(super) fn restored(&mut self, side: Side) {

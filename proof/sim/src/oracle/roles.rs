@@ -21,6 +21,8 @@ impl Oracle {
     pub(super) fn saved(&mut self, cluster: &Cluster, side: Side) -> Result<(), Violation> {
         self.keeping_recorded(cluster, side)?;
         let Some(record) = cluster.node(side).superblock() else { return Ok(()) };
+        let commanded = self.promoting[side.index()].map(|(_, force, asked)| (force, asked));
+        self.judge_lost(cluster, side, record, commanded)?;
         if record.role == Role::Primary && !record.clean {
             if self.copies[side.index()].serving {
                 self.copies[side.index()].consistent = record.consistent;
@@ -45,7 +47,6 @@ impl Oracle {
                 // It came too late: the record is put back.
                 return self.look_again(cluster, side);
             }
-            let commanded = self.promoting[side.index()].map(|(_, force, asked)| (force, asked));
             return self.promoted(cluster, side, commanded);
         }
         if core::mem::take(&mut self.copies[side.index()].serving) {

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The first record of a group on a node: at its first start, or since an operator discarded what the node holds.
+//!
+//! The record is durable before a member gets its identity. So a member that has one, beside a state directory without
+//! metadata, took part before: the metadata is lost, and a start would take its copy for an empty one.
+
+use crate::config::{Config, GroupView};
+use crate::offline;
+use crate::open::{StateDir, allocate};
+use anyhow::{Context, Result, bail};
+use helio_format::superblock::Superblock;
+use helio_ledger::{Layout, Ledger, describe};
+use helio_units::Generation;
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// What `helio metadata create` is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Creation {
+    /// The group.
+    pub group: String,
+    /// This node, as the configuration names it.
+    pub node: String,
+    /// The configuration file.
+    pub config: PathBuf,
+    /// The state directory of this node's daemon, which is stopped.
+    pub state: PathBuf,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Created {
+    /// The new file.
+    pub path: PathBuf,
+    /// Where the file that could not be used was moved.
+    pub kept: Option<PathBuf>,
+}
+
+/// The members of a group on this node that carry an identity of Heliograph's. Block devices never do.
+pub(super) fn named<'a>(view: &GroupView<'a>, node: &str) -> Vec<&'a Path> {
+    let members = view.group.volumes.values().filter_map(|volume| volume.members.get(node));
+    members.map(PathBuf::as_path).filter(|path| helio_disk::is_named(path)).collect()
+}
+
+/// Begins a metadata file that was never written.
+pub(super) fn first(
+    file: &File,
+    path: &Path,
+    engine: &helio_engine::Config,
+    named: &[&Path],
+) -> Result<()> {
+    let (group, node) = (&engine.group, &engine.node);
+    if let Some(member) = named.first() {
+        bail!(
+            "{} carries an identity of Heliograph's, and {} holds no metadata of {group}: the metadata is lost, or this is \
+             another state directory. Nothing was changed\n  remedy: check --state and its mount, or restore {1}. If it \
+             cannot be restored: `helio metadata create {group} --node {node}` discards what this node holds of {group}",
+            member.display(),
+            path.display(),
+        );
+    }
+    write(file, path, blank(engine.volumes.iter().map(|v| v.0).collect(), engine))
+}
+
+fn blank(sizes: Vec<u64>, engine: &helio_engine::Config) -> Superblock {
+    let mut new = Superblock::new(&engine.group, &engine.node, sizes);
+    new.granularity = engine.granularity.0 as u32;
+    new.hot_slots = engine.hot_extents;
+    new
+}
+
+fn write(file: &File, path: &Path, record: Superblock) -> Result<()> {
+    let shown = || path.display().to_string();
+    let layout = Layout::of(&record);
+    if let Err(error) = allocate::in_full(file, layout.bytes()) {
+        // Nothing lies in it: the next start begins with an empty one.
+        file.set_len(0).with_context(shown)?;
+        bail!(allocate::refusal(&shown(), layout.bytes(), &error));
+    }
+    let (group, node) = (record.group.clone(), record.node.clone());
+    let ledger = Ledger::fresh(layout, (&group, &node), helio_link::checksum);
+    offline::write_superblock(ledger, record, file).with_context(shown)?;
+    if let Some(folder) = path.parent() {
+        File::open(folder).and_then(|folder| folder.sync_all()).with_context(shown)?;
+    }
+    Ok(())
+}
+
+/// A first start came to nothing: neither its record nor the identities it gave stay.
+pub(super) fn undo(path: &Path, view: &GroupView<'_>, node: &str) {
+    if let Err(error) = fs::remove_file(path) {
+        tracing::debug!(path = %path.display(), %error, "a first record stays");
+        return;
+    }
+    named(view, node).into_iter().for_each(crate::adopt::forget_name);
+}
+
+/// Writes metadata that says that what the node holds of the group counts for nothing.
+///
+/// # Errors
+/// The group has metadata that can be used, a daemon runs, or the file cannot be written.
+pub fn create(wish: &Creation) -> Result<Created> {
+    let Creation { group, node, config, state } = wish;
+    let config = Config::load(config)?;
+    let view = config.for_node(node)?;
+    let Some(view) = view.groups.iter().find(|view| view.name == group) else {
+        bail!("node {node} takes no part in {group}\n  remedy: `--node`, or the group's name")
+    };
+    let held = StateDir::open(state)?;
+    let path = held.path.join("groups").join(format!("{group}.meta"));
+    let kept = put_aside(&path, group)?;
+    let engine = super::engine_config(view.group, group, node, view.peer_name);
+    let sizes = engine.volumes.iter().map(|v| v.0).collect();
+    let record = Superblock { discarded: true, ..blank(sizes, &engine) };
+    let mut options = OpenOptions::new();
+    let options = options.read(true).write(true).create(true).truncate(true).mode(0o600);
+    let file = options.open(&path).with_context(|| path.display().to_string())?;
+    write(&file, &path, record)?;
+    Ok(Created { path, kept })
+}
+
+/// Metadata that a daemon would serve from is refused; what cannot be used is kept under another name.
+fn put_aside(path: &Path, group: &str) -> Result<Option<PathBuf>> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).with_context(|| path.display().to_string()),
+    };
+    let length = file.metadata()?.len();
+    let found = describe(&offline::OnDisk { file, length }, helio_link::checksum);
+    let history =
+        found.superblock.as_ref().is_some_and(|b| b.lineage.generation != Generation::NONE);
+    if found.is_sound() && history {
+        bail!(
+            "{} holds the history of {group}: nothing is lost\n  remedy: start the daemon; to discard this node's copy: \
+             `helio resolve {group} --discard NODE`",
+            path.display()
+        );
+    }
+    if length == 0 || found.is_sound() {
+        return Ok(None);
+    }
+    let named = |n: u32| path.with_file_name(format!("{group}.meta.damaged-{n}"));
+    let kept = (1..).map(named).find(|path| !path.exists()).unwrap_or_else(|| named(0));
+    fs::rename(path, &kept).with_context(|| path.display().to_string())?;
+    Ok(Some(kept))
+}

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stories of metadata that is lost, on either node, while the other one has a record of it.
+
+use super::*;
+
+/// A node that was primary, or followed one, starts again; it has a record of the metadata of its peer.
+fn restarted(role: Role) -> Desk {
+    let new = Superblock::new("db", "paris", [SIZE.0].into());
+    let wrote = role == Role::Primary;
+    let record = Superblock {
+        role,
+        wrote,
+        alone: wrote,
+        lineage: generation(1),
+        marks_void: false,
+        clean: false,
+        remembers: 40,
+        ..new
+    };
+    let mut desk = Desk::new(config());
+    desk.engine = Engine::new(config(), durable(record), 1, 1, Moment::ZERO);
+    desk
+}
+
+/// A node without metadata.
+fn blank() -> Hello {
+    Hello { metadata: 0, ..hello(Lineage::default(), true) }
+}
+
+fn row(desk: &Desk) -> Option<&str> {
+    desk.engine.met().map(|met| met.label.as_str())
+}
+
+#[test]
+fn a_node_without_metadata_cannot_confirm_that_it_did_not_take_over() {
+    let mut desk = restarted(Role::Primary);
+    desk.meet(blank());
+    assert_eq!(row(&desk), Some("metadata-lost"));
+    assert!(desk.engine.is_link_down() && desk.saves.is_empty());
+    assert_eq!(desk.engine.standing(), "returning", "it does not become primary by itself");
+    let status = desk.engine.status(desk.now);
+    assert!(status.link.why.starts_with("metadata-lost: lyon"), "{}", status.link.why);
+    let remedy = status.link.remedy.unwrap_or_default();
+    assert!(remedy.starts_with("restore lyon's state directory"), "{remedy}");
+    // An operator discarded that copy.
+    desk.meet(Hello { discarded: true, metadata: 1, ..blank() });
+    answer_ping(&mut desk);
+    assert_eq!(desk.save(true).role, Role::Primary);
+}
+
+#[test]
+fn a_peer_that_never_had_metadata_is_believed() {
+    let mut desk = restarted(Role::Primary);
+    let record = Superblock { remembers: 0, ..desk.engine.superblock.clone() };
+    desk.engine = Engine::new(config(), durable(record), 1, 1, Moment::ZERO);
+    desk.meet(blank());
+    answer_ping(&mut desk);
+    assert_eq!(desk.save(true).role, Role::Primary);
+}
+
+#[test]
+fn a_promotion_that_the_lost_metadata_of_the_peer_leaves_unproven_is_refused_with_what_loses_nothing()
+ {
+    let mut desk = restarted(Role::Secondary);
+    desk.meet(blank());
+    assert_eq!(row(&desk), Some("metadata-lost"));
+    desk.command(Command::Promote { force: false });
+    let refusal = desk.results.pop().expect("an answer").expect_err("lyon may hold newer writes");
+    assert_eq!(refusal.code, "metadata-lost");
+    assert!(refusal.text.contains("may hold acknowledged writes"), "{}", refusal.text);
+    assert!(refusal.remedy.starts_with("restore lyon's state directory"), "{}", refusal.remedy);
+    assert!(desk.saves.is_empty());
+}
+
+#[test]
+fn a_node_that_lost_its_metadata_does_not_recommend_its_peer_and_is_not_promoted_unforced() {
+    let mut desk = Desk::new(config());
+    desk.meet(Hello { remembers: 40, ..hello(generation(2), true) });
+    assert_eq!(row(&desk), Some("metadata-lost"));
+    assert!(desk.engine.is_link_down());
+    desk.command(Command::Promote { force: false });
+    let refusal = desk.results.pop().expect("an answer").expect_err("its history is lost");
+    assert_eq!(refusal.code, "metadata-lost");
+    assert!(refusal.remedy.contains("restore paris's state directory"), "{}", refusal.remedy);
+}
+
+#[test]
+fn a_primary_copies_nothing_over_a_peer_that_lost_its_metadata() {
+    let mut desk = Desk::replicating(Mode::Async);
+    desk.lose_link();
+    let said = desk.said.len();
+    desk.meet(Hello { incarnation: PEER + 1, ..blank() });
+    assert_eq!(row(&desk), Some("metadata-lost"));
+    assert!(desk.engine.is_link_down() && desk.engine.is_primary());
+    assert!(!desk.said[said..].iter().any(|m| matches!(m, Message::Start(_))));
+    let discarded = Hello { discarded: true, metadata: 1, incarnation: PEER + 2, ..blank() };
+    desk.meet(discarded);
+    assert_eq!(row(&desk), Some("new-peer"));
+}
+
+#[test]
+fn a_primary_records_that_its_peer_has_metadata_before_the_first_copy_ends() {
+    let mut desk = Desk::primary(config());
+    desk.meet(Hello { metadata: 0, ..hello(Lineage::default(), true) });
+    assert_eq!(desk.engine.superblock.remembers, 0);
+    desk.hear(ack(1, 1));
+    assert_eq!(desk.save(true).remembers, 1, "the peer took up a stream: it has a record");
+}
+
+#[test]
+fn a_primary_with_new_metadata_is_no_source_for_a_peer_that_has_a_record_of_the_old() {
+    let mut desk = follower(generation(1), true);
+    desk.save_all();
+    desk.hear(Message::Ping(Ping { metadata: 40, ..Ping::default() }));
+    desk.lose_link();
+    let forced = generation(7);
+    desk.meet(Hello { serving: true, role: Role::Primary, metadata: 3, ..hello(forced, true) });
+    assert_eq!(row(&desk), Some("source-metadata-lost"));
+    assert!(desk.engine.is_link_down());
+}
+
+#[test]
+fn a_copy_that_was_given_up_whole_is_on_record_as_discarded() {
+    let mut desk = restarted(Role::Secondary);
+    let (serving, metadata) = (true, 50);
+    let peer = hello(generation(5), true);
+    let serving = Hello { serving, role: Role::Primary, metadata, ..peer };
+    desk.meet(serving.clone());
+    assert_eq!(row(&desk), Some("unrelated"));
+    let generation = desk.engine.stake().expect("it holds something").generation;
+    desk.command(Command::Yield { generation });
+    assert!(desk.save(true).discarded);
+    // Its peer has a record of metadata that may be younger than that: it is new all the same.
+    desk.meet(Hello { remembers: 99, ..serving });
+    assert_eq!(row(&desk), Some("new-peer"));
+    desk.hear(Message::Start(start(super::generation(5), 1, false)));
+    desk.store_all();
+    assert!(!desk.save(true).discarded, "it takes part again");
+}
+
+fn answer_ping(desk: &mut Desk) {
+    let token = |m: &Message| match m {
+        Message::Ping(ping) => Some(ping.token),
+        _ => None,
+    };
+    let token = desk.said.iter().rev().find_map(token).expect("it is pinged");
+    desk.hear(Message::Pong { token, flushing: false, short: false, metadata: 0 });
+}
+
+#[test]
+fn a_source_behind_what_its_target_received_in_the_same_generation_is_rolled_back() {
+    let mut desk = follower(generation(1), true);
+    desk.save_all();
+    for n in 1..5 {
+        desk.hear(item(n));
+    }
+    desk.store_all();
+    desk.lose_link();
+    // Its process is the one it was, and its metadata as old as it was last heard of.
+    let source = Hello { serving: true, role: Role::Primary, ..hello(generation(1), true) };
+    desk.meet(Hello { head: Sequence(2), ..source.clone() });
+    assert_eq!(row(&desk), Some("source-rolled-back"));
+    assert!(desk.engine.is_link_down());
+    // It went on without its peer, in a generation that begins before what it had sent.
+    let forked = generation(1).fork(Generation { number: 2, tag: 9 }, Sequence(2));
+    desk.meet(Hello { head: Sequence(9), lineage: forked, ..source.clone() });
+    assert_eq!(row(&desk), Some("source-rolled-back"));
+    let forked = generation(1).fork(Generation { number: 2, tag: 9 }, Sequence(4));
+    desk.meet(Hello { head: Sequence(9), lineage: forked, ..source });
+    assert!(!desk.engine.is_link_down(), "what went on behind it all is no older one");
+}
+
+#[test]
+fn a_target_behind_what_it_reported_as_durable_is_compared_whole() {
+    let mut desk = Desk::replicating(Mode::Async);
+    for id in 1..5 {
+        desk.write(id);
+    }
+    desk.store_all();
+    desk.acked(7);
+    let lineage = desk.lineage_now();
+    desk.lose_link();
+    let at = Sequence(5);
+    let metadata = 9;
+    desk.meet(Hello { head: at, received: at, durable: at, metadata, ..hello(lineage, true) });
+    assert_eq!(row(&desk), Some("target-rolled-back"));
+    assert!(desk.last_start().whole && !desk.last_start().consistent);
+}
+
+/// A secondary that was killed, beside a primary that wrote alone and was demoted then.
+fn beside_a_demoted_primary(fork: bool) -> (Desk, Hello) {
+    let record =
+        Superblock { wrote: false, ..restarted(Role::Secondary).engine.superblock.clone() };
+    let mut desk = Desk::new(config());
+    desk.engine = Engine::new(config(), durable(record), 1, 1, Moment::ZERO);
+    let alone = generation(1).fork(Generation { number: 2, tag: 9 }, Sequence(4));
+    let (head, metadata) = (Sequence(9), 50);
+    let lineage = if fork { alone } else { generation(1) };
+    let peer = Hello { wrote: true, alone: true, head, metadata, ..hello(lineage, true) };
+    (desk, peer)
+}
+
+#[test]
+fn a_node_that_never_was_primary_is_told_who_holds_newer_writes_and_that_promoting_that_one_loses_nothing()
+ {
+    for fork in [false, true] {
+        let (mut desk, peer) = beside_a_demoted_primary(fork);
+        desk.meet(peer);
+        desk.command(Command::Promote { force: false });
+        let text = String::from("newer-elsewhere: lyon holds newer writes");
+        desk.hear(Message::PromoteReply { granted: false, text });
+        let refusal = desk.results.pop().expect("an answer").expect_err("lyon has more");
+        assert!(refusal.remedy.starts_with("promote lyon instead"), "{}", refusal.remedy);
+        assert!(refusal.remedy.contains("nothing is lost"), "{}", refusal.remedy);
+        assert!(!refusal.remedy.contains("--force"), "{}", refusal.remedy);
+        assert_eq!(row(&desk), Some("newer-elsewhere"));
+    }
+}
+
+#[test]
+fn a_demoted_primary_refuses_one_that_only_followed_as_behind_and_not_as_parted() {
+    for alone in [false, true] {
+        let mut desk = Desk::replicating(if alone { Mode::Sync } else { Mode::Async });
+        let lineage = desk.lineage_now();
+        desk.lose_link();
+        desk.write(1);
+        desk.store_all();
+        desk.save_all();
+        desk.store_all();
+        desk.command(Command::Demote);
+        desk.store_all();
+        desk.save_all();
+        assert_eq!(desk.lineage_now() != lineage, alone, "only sync was together");
+        let (incarnation, metadata) = (PEER + 1, 9);
+        let peer = Hello { incarnation, clean: false, metadata, ..hello(lineage, true) };
+        desk.meet(Hello { head: Sequence(2), ..peer });
+        let generation = lineage.generation;
+        desk.hear(Message::PromoteRequest { generation, durable: Sequence(2) });
+        let text = desk.said.iter().rev().find_map(|m| match m {
+            Message::PromoteReply { granted: false, text } => Some(text.clone()),
+            _ => None,
+        });
+        let text = text.expect("it is refused");
+        assert!(text.starts_with("newer-elsewhere: paris holds newer writes"), "{text}");
+    }
+}
+
+#[test]
+fn a_source_that_began_the_same_generation_elsewhere_is_rolled_back() {
+    let lineage = generation(1).fork(Generation { number: 2, tag: 9 }, Sequence(4));
+    let again = generation(1).fork(Generation { number: 2, tag: 9 }, Sequence(6));
+    let mut desk = follower(lineage, true);
+    desk.save_all();
+    desk.lose_link();
+    let source =
+        Hello { serving: true, role: Role::Primary, head: Sequence(9), ..hello(again, true) };
+    desk.meet(source);
+    assert_eq!(row(&desk), Some("source-rolled-back"), "its dice fell as before");
+}
+
+#[test]
+fn a_node_more_forks_behind_than_a_lineage_remembers_is_refused_and_joins_as_new_once_discarded() {
+    let mut far = generation(1);
+    for number in 2..20 {
+        far = far.fork(Generation { number, tag: number }, Sequence(number));
+    }
+    let mut desk = restarted(Role::Secondary);
+    let metadata = 50;
+    let serving = Hello { serving: true, role: Role::Primary, metadata, ..hello(far, true) };
+    desk.meet(serving.clone());
+    assert_eq!(row(&desk), Some("unrelated"));
+    assert!(desk.engine.is_link_down(), "nothing is copied over it by itself");
+    let generation = desk.engine.stake().expect("it holds something").generation;
+    desk.command(Command::Yield { generation });
+    desk.save_all();
+    desk.meet(serving);
+    assert_eq!(row(&desk), Some("new-peer"));
+}
+
+#[test]
+fn a_copy_that_never_was_in_sync_is_not_called_consistent() {
+    let desk = Desk::new(config());
+    assert!(!desk.engine.status(desk.now).consistent);
+}
