@@ -72,10 +72,14 @@ pub enum Plant {
     RegressingCursor,
     /// The peer may acknowledge what was not sent.
     AckUnsent,
+    /// Items without payload count for nothing in a follower's bound.
+    FreeItems,
 }
 
 impl Plant {
     /// Every fault, with the name by which it is asked for.
+    // `OverlappedFlush` is not in the list: 800 seeds did not find it, because few flushes of a follower overlap. Its story is
+    // in `stories/suspect.rs`.
     pub const ALL: &[(&str, Self)] = &[
         ("drop-after", Self::DropAfter),
         ("skip-gate", Self::SkipGate),
@@ -108,6 +112,8 @@ impl Plant {
         ("peer-block-ignored", Self::PeerBlockIgnored),
         ("regressing-cursor", Self::RegressingCursor),
         ("ack-unsent", Self::AckUnsent),
+        ("free-items", Self::FreeItems),
+        ("compare-suspect", Self::CompareSuspect),
     ];
 }
 

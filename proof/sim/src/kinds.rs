@@ -93,7 +93,12 @@ const KINDS: [Row; 31] = [
     (Kind::Kill, "kill", 14, &["kill"]),
     (Kind::Power, "power", 8, &["power"]),
     (Kind::Both, "both-down", 2, &["both-down"]),
-    (Kind::Disk, "disk", 5, &["read-fails", "write-fails", "flush-fails"]),
+    (
+        Kind::Disk,
+        "disk",
+        5,
+        &["read-fails", "write-fails", "flush-fails", "drops-hidden", "drops-visible"],
+    ),
     (Kind::Full, "disk-full", 2, &["disk-full"]),
     (Kind::Slow, "slow-disk", 5, &["slow-disk"]),
     (Kind::Metadata, "metadata", 2, &["metadata-write-fails", "metadata-flush-fails"]),

@@ -316,6 +316,13 @@ impl Stage<'_> {
                         u64::from(!primary && !record.clean && record.consistent);
                 }
                 Happening::Noted { words, .. } => self.driver.coverage.heard(words),
+                Happening::Dropped { hidden, visible, .. } => {
+                    for (count, label) in [(hidden, "drops-hidden"), (visible, "drops-visible")] {
+                        if *count > 0 {
+                            self.driver.coverage.struck(label);
+                        }
+                    }
+                }
                 _ => {}
             }
         }
