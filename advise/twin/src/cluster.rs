@@ -491,6 +491,8 @@ impl Cluster {
         let node = self.node_mut(side);
         node.crash(power, &mut changes);
         node.end();
+        let dropped = node.disk.take_dropped();
+        self.dropped(side, dropped);
         self.changed(side, changes);
         if power {
             self.wire.vanish(side);

@@ -4,7 +4,12 @@
 //! What is done lies in the *live* image, which every reader sees and which a killed process leaves behind; a flush
 //! carries what was done before it began to the *durable* image. When the power goes, each block keeps its durable
 //! content or any content it had since, each for itself. Operations under way at a crash reached each of their
-//! blocks or did not.
+//! blocks or did not. A flush that fails drops all or part of what was not durable (`disk/drop.rs`), where the node
+//! follows.
+
+mod drop;
+
+pub(crate) use drop::Dropped;
 
 use crate::{Place, Stamp, digest, places};
 use core::time::Duration;
@@ -12,7 +17,7 @@ use helio_engine::{MemberFound, StoreFault, StoreOp};
 use helio_format::copying::Digest;
 use helio_netmodel::Dice;
 use helio_units::{Bytes, Extent, IoId, Moment, VolumeIndex};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How long operations take: a base, and as much again of jitter at most.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +49,8 @@ struct Image {
     unflushed: VecDeque<Option<(u32, Stamp)>>,
     /// How many left `unflushed` at its front.
     flushed: u64,
+    /// Blocks that read as written and are not durable, whatever is flushed.
+    hidden: BTreeSet<u32>,
 }
 
 #[derive(Debug)]
@@ -55,7 +62,7 @@ enum Work {
     DigestPayload { extent: Extent },
     Verify { extent: Extent, digests: Vec<Stamp> },
     IsEmpty { extent: Extent },
-    Change { extent: Extent, stamps: Vec<Stamp>, fua: bool },
+    Change { extent: Extent, stamps: Vec<Stamp>, fua: bool, upto: u64 },
     Flush { upto: u64 },
 }
 
@@ -101,6 +108,12 @@ pub struct Disk {
     full: bool,
     /// What it calls flushed is not.
     lies: bool,
+    /// FUA is a write and a flush of everything.
+    fua_flushes: bool,
+    /// A flush that fails drops what is not durable.
+    drops: bool,
+    /// What a failed flush dropped, until somebody asks.
+    dropped: Dropped,
     /// Of which volumes the disk is gone: whatever is asked of it fails.
     gone: Vec<bool>,
     /// What every request keeps to, in bytes.
@@ -113,10 +126,16 @@ pub struct Disk {
 impl Disk {
     /// A disk of zeros.
     #[must_use]
-    pub fn new(volumes: &[Bytes], latency: Latency, dice: Dice) -> Self {
+    pub fn new(volumes: &[Bytes], latency: Latency, mut dice: Dice) -> Self {
         let image = |size: &Bytes| {
             let zeros = vec![Stamp::ZEROS; (size.0 / crate::BLOCK.0) as usize];
-            Image { live: zeros.clone(), durable: zeros, unflushed: VecDeque::new(), flushed: 0 }
+            Image {
+                live: zeros.clone(),
+                durable: zeros,
+                unflushed: VecDeque::new(),
+                flushed: 0,
+                hidden: BTreeSet::new(),
+            }
         };
         Self {
             images: volumes.iter().map(image).collect(),
@@ -126,6 +145,9 @@ impl Disk {
             failing: Vec::new(),
             full: false,
             lies: false,
+            fua_flushes: dice.chance(1, 2),
+            drops: false,
+            dropped: Dropped::default(),
             gone: vec![false; volumes.len()],
             block: 512,
             identities: vec![1; volumes.len()],
@@ -264,6 +286,7 @@ impl Disk {
         image.durable.clone_from(blocks);
         image.flushed += image.unflushed.len() as u64;
         image.unflushed.clear();
+        image.hidden.clear();
     }
 
     /// No operation is made to fail any more.
@@ -291,6 +314,8 @@ impl Disk {
         tag: bool,
     ) -> Moment {
         let fits = !(self.full && matches!(op, StoreOp::Write { .. }));
+        let upto = self.images[usize::from(volume.0)].done();
+        let flushes = op.is_flush() && (self.fua_flushes || matches!(op, StoreOp::Flush));
         let blocks = |extent| places(volume, extent).count();
         let (verb, base, work) = match op {
             StoreOp::Read { extent, .. } => {
@@ -318,23 +343,23 @@ impl Disk {
             StoreOp::Write { extent, fua, .. } => {
                 let stamps = payload.unwrap_or_default().to_vec();
                 assert_eq!(stamps.len(), blocks(extent), "a write without all of its bytes");
-                (StoreVerb::Write, self.latency.write, Work::Change { extent, stamps, fua })
+                (StoreVerb::Write, self.latency.write, Work::Change { extent, stamps, fua, upto })
             }
             StoreOp::Zero { extent, fua, .. } | StoreOp::Discard { extent, fua } => {
                 let stamps = vec![Stamp::ZEROS; blocks(extent)];
-                (StoreVerb::Write, self.latency.write, Work::Change { extent, stamps, fua })
+                (StoreVerb::Write, self.latency.write, Work::Change { extent, stamps, fua, upto })
             }
-            StoreOp::Flush => {
-                let image = &self.images[usize::from(volume.0)];
-                let upto = image.flushed + image.unflushed.len() as u64;
-                (StoreVerb::Flush, self.latency.flush, Work::Flush { upto })
-            }
+            StoreOp::Flush => (StoreVerb::Flush, self.latency.flush, Work::Flush { upto }),
         };
         let failing = self.failing.iter().position(|(kind, _)| *kind == verb);
         let fault = failing.map(|at| self.failing.swap_remove(at).1);
         let fault = fault.or((!fits).then_some(StoreFault::NoSpace));
         let gone = self.gone[usize::from(volume.0)];
         let fault = if gone { Some(StoreFault::Io) } else { fault };
+        // The error may be told long after the blocks were dropped, and a flush that overlaps it ends in between.
+        if flushes && fault.is_some() && self.drops && self.dice.chance(1, 2) {
+            self.drop_undurable(volume, true, &mut Vec::new());
+        }
         let before = self.under_way.insert(io, UnderWay { volume, work, fault, tag });
         assert!(before.is_none(), "store operation {} began twice", io.0);
         let jitter = self.dice.below(base.as_nanos() as u64 + 1);
@@ -380,7 +405,7 @@ impl Disk {
             Work::Verify { extent, digests } => {
                 Ended::Verified(volume, differing(volume, extent, &digests, image))
             }
-            Work::Change { extent, stamps, fua } => {
+            Work::Change { extent, stamps, fua, upto } => {
                 for (place, stamp) in places(volume, extent).zip(stamps) {
                     // A write that fails leaves any of its blocks written.
                     if fault.is_none() || self.dice.chance(1, 2) {
@@ -388,10 +413,22 @@ impl Disk {
                         changes.push(Change { place, stamp, tag });
                     }
                 }
+                match fault {
+                    None if fua && self.fua_flushes && !self.lies => image.flush(upto),
+                    Some(_) if fua && self.fua_flushes && self.drops => {
+                        self.drop_some(volume, changes)
+                    }
+                    _ => {}
+                }
                 fault.map_or(Ended::Done, Ended::Failed)
             }
             Work::Flush { upto } => match fault {
-                Some(fault) => Ended::Failed(fault),
+                Some(fault) => {
+                    if self.drops {
+                        self.drop_some(volume, changes);
+                    }
+                    Ended::Failed(fault)
+                }
                 None => {
                     if !self.lies {
                         image.flush(upto);
@@ -402,11 +439,41 @@ impl Disk {
         }
     }
 
+    /// A flush failed: what was not durable is kept, dropped in secret, or dropped for all to see.
+    fn drop_some(&mut self, volume: VolumeIndex, changes: &mut Vec<Change>) {
+        match self.dice.below(4) {
+            0 => {}
+            kind => self.drop_undurable(volume, kind < 3, changes),
+        }
+    }
+
+    fn drop_undurable(&mut self, volume: VolumeIndex, hidden: bool, changes: &mut Vec<Change>) {
+        let image = &mut self.images[usize::from(volume.0)];
+        let Dropped { hidden, visible } =
+            image.drop_undurable(volume, hidden, &mut self.dice, changes);
+        self.dropped.hidden += hidden;
+        self.dropped.visible += visible;
+    }
+
+    /// Whether a flush that fails drops data from now on: on a node that follows. A suspect copy that leads is not modelled
+    /// yet: where one begins to lead, what was hidden counts as written.
+    pub(crate) fn drops(&mut self, drops: bool) {
+        self.drops = drops;
+        if !drops {
+            self.images.iter_mut().for_each(Image::write_hidden);
+        }
+    }
+
+    /// What failed flushes dropped since this was asked last.
+    pub(crate) fn take_dropped(&mut self) -> Option<Dropped> {
+        let dropped = core::mem::take(&mut self.dropped);
+        (dropped != Dropped::default()).then_some(dropped)
+    }
+
     /// Everything done is durable.
     pub(crate) fn flush_all(&mut self) {
         for image in &mut self.images {
-            let upto = image.flushed + image.unflushed.len() as u64;
-            image.flush(upto);
+            image.flush(image.done());
         }
     }
 
@@ -420,8 +487,8 @@ impl Disk {
     }
 
     /// The process is gone: what was under way reached each of its blocks or did not. With the power gone, too,
-    /// what was not flushed is there or is not, block by block.
-    pub(crate) fn crash(&mut self, power: bool, changes: &mut Vec<Change>) {
+    /// what was not flushed is there or is not, block by block. `recorded`: the node's record tells of flushes that failed.
+    pub(crate) fn crash(&mut self, power: bool, recorded: bool, changes: &mut Vec<Change>) {
         for UnderWay { volume, work, tag, .. } in core::mem::take(&mut self.under_way).into_values()
         {
             let Work::Change { extent, stamps, .. } = work else { continue };
@@ -430,6 +497,13 @@ impl Disk {
                     self.images[usize::from(volume.0)].put(place.block, stamp, false);
                     changes.push(Change { place, stamp, tag });
                 }
+            }
+        }
+        // A process that dies between a failed flush and its record leaves a cache that nobody distrusts: a limit that
+        // docs/reference/recovery.md names. So the cache is gone then.
+        if power || !recorded || self.dice.chance(1, 4) {
+            for (volume, image) in (0u16..).map(VolumeIndex).zip(&mut self.images) {
+                self.dropped.visible += image.reveal(volume, changes);
             }
         }
         if power {
@@ -461,8 +535,14 @@ impl Image {
         places(volume, extent).map(|place| self.live[place.block as usize]).collect()
     }
 
+    /// What was done so far, as a flush counts it.
+    fn done(&self) -> u64 {
+        self.flushed + self.unflushed.len() as u64
+    }
+
     fn put(&mut self, block: u32, stamp: Stamp, fua: bool) {
         self.live[block as usize] = stamp;
+        self.hidden.remove(&block);
         if fua {
             self.durable[block as usize] = stamp;
             let moot = |entry: &&mut Option<(u32, Stamp)>| entry.is_some_and(|(b, _)| b == block);
@@ -548,7 +628,7 @@ mod tests {
                 put(&mut disk, io, 0, stamp, fua);
                 end(&mut disk, io);
             }
-            disk.crash(true, &mut Vec::new());
+            disk.crash(true, true, &mut Vec::new());
             assert_eq!(disk.live(V), disk.durable(V));
             seen.insert(disk.live(V)[0].0);
         }

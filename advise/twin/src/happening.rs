@@ -137,6 +137,42 @@ pub enum Happening {
         /// How.
         how: Died,
     },
+    /// An item of its primary's arrives at a node.
+    Received {
+        /// At which node.
+        side: Side,
+        /// Its position.
+        at: Sequence,
+        /// Of which volume.
+        volume: VolumeIndex,
+        /// Its first block.
+        first: u32,
+        /// How many blocks it has.
+        blocks: u32,
+        /// What they become; empty where they are equal as they are.
+        stamps: Vec<Stamp>,
+    },
+    /// A stream begins: positions count anew.
+    StreamBegins {
+        /// At which node.
+        side: Side,
+    },
+    /// A follower reports everything up to that position as durable.
+    Reported {
+        /// Which node.
+        side: Side,
+        /// The position.
+        durable: Sequence,
+    },
+    /// A flush failed, or a process ended behind one, and the disk dropped blocks that it had not made durable.
+    Dropped {
+        /// On which node.
+        side: Side,
+        /// Blocks that read as written, and are lost with the power.
+        hidden: usize,
+        /// Blocks that read as they were before.
+        visible: usize,
+    },
     /// A node ends the connection since it calls what the other said an offence.
     Accused {
         /// Which node.

@@ -90,6 +90,8 @@ pub struct Node {
     pub clock: Clock,
     /// Its before-image file.
     pub before: Before,
+    /// How many items it holds as a follower at most, where that is not the default.
+    pub receive_items: Option<usize>,
     /// The engine, while the process runs.
     pub engine: Option<Engine>,
     /// The payloads of the process.
@@ -129,6 +131,7 @@ impl Node {
             metadata,
             clock: Clock::default(),
             before,
+            receive_items: None,
             engine: None,
             pool: Pool::default(),
             life: 0,
@@ -221,6 +224,9 @@ impl Node {
         self.sent = Sequence::ZERO;
         let shown = self.clock.read(now);
         let mut engine = Engine::new(self.config.clone(), durable, incarnation, seed, shown);
+        if let Some(items) = self.receive_items {
+            engine.bound_received(items);
+        }
         if let Some(kept) = self.before.open() {
             engine.handle(shown, Event::BeforeFound(Box::new(kept)), &mut Vec::new());
         }
@@ -231,7 +237,8 @@ impl Node {
     /// The process is gone, and perhaps the power: what the files and the disk hold then.
     pub(crate) fn crash(&mut self, power: bool, changes: &mut Vec<Change>) {
         self.before.crash(power, &mut self.disk, changes);
-        self.disk.crash(power, changes);
+        let recorded = self.saved.as_ref().is_some_and(|record| record.suspect != 0);
+        self.disk.crash(power, recorded, changes);
         self.metadata.crash(power);
     }
 

@@ -3,7 +3,7 @@
 
 use crate::before::BeforeStep;
 use crate::cluster::{Cluster, NodeDue};
-use crate::disk::{Change, Ended};
+use crate::disk::{Change, Dropped, Ended};
 use crate::happening::{Died, Happening, Replied};
 use crate::node::{Hook, Side};
 use crate::wire::{Cargo, Parcel};
@@ -12,8 +12,9 @@ use core::time::Duration;
 use helio_engine::{Answer, Effect, Event, Keep, Operation, Request, Run, StoreOp, StoreOutcome};
 use helio_format::frame::HEADER_BYTES;
 use helio_format::message::{Item, ItemKind, Message, Parting};
+use helio_format::superblock::Superblock;
 use helio_ledger::{self as ledger, Kept};
-use helio_units::{Bytes, Extent, IoId, Payload, Rate, RequestId, VolumeIndex};
+use helio_units::{Bytes, Extent, IoId, Payload, Rate, RequestId, Role, VolumeIndex};
 
 impl Cluster {
     /// A client asks; every block of a write holds `stamp`. Returns false where no process listens.
@@ -163,13 +164,18 @@ impl Cluster {
             let words = format!("{op:?} of volume {}", volume.0);
             self.journal.push(Happening::Misfit { side, words });
         }
+        let leads = node.engine.as_ref().is_some_and(helio_engine::Engine::holds_line);
+        let led = |record: &Superblock| record.role == Role::Primary || record.wrote;
+        node.disk.drops(!leads && !node.saved.as_ref().is_some_and(led));
         let at = node.disk.begin(now, io, volume, op, stamps, leading);
+        let dropped = node.disk.take_dropped();
         if let Some(extent) = changed {
             let blocks: Vec<_> = places(volume, extent).collect();
             let stamps = stamps.map_or_else(|| vec![Stamp::ZEROS; blocks.len()], <[_]>::to_vec);
             let first = blocks.first().map_or(0, |place| place.block);
             self.journal.push(Happening::Issued { side, volume, first, stamps, leading });
         }
+        self.dropped(side, dropped);
         self.push_node(at, side, NodeDue::StoreEnd(io));
     }
 
@@ -202,8 +208,16 @@ impl Cluster {
                 StoreOutcome::Verified(runs)
             }
         };
+        let dropped = self.node_mut(side).disk.take_dropped();
+        self.dropped(side, dropped);
         self.changed(side, changes);
         self.handle(side, Event::StoreDone { io, outcome });
+    }
+
+    pub(crate) fn dropped(&mut self, side: Side, dropped: Option<Dropped>) {
+        if let Some(Dropped { hidden, visible }) = dropped {
+            self.journal.push(Happening::Dropped { side, hidden, visible });
+        }
     }
 
     /// A block of a node's disk silently turns into something else.
@@ -239,6 +253,9 @@ impl Cluster {
             let (at, volume) = (item.sequence, item.volume);
             self.journal.push(Happening::Sent { side, at, volume, first, stamps });
         }
+        if let Message::Ack(ack) = &message {
+            self.journal.push(Happening::Reported { side, durable: ack.durable });
+        }
         let size = Bytes((HEADER_BYTES + body.len()) as u64 + u64::from(length));
         let Ok(read) = Message::decode(message.code(), &body, length) else {
             panic!("{side} says what nobody can read: {message:?}")
@@ -262,6 +279,7 @@ impl Cluster {
                 let node = self.node_mut(side);
                 node.dialled.1 = true;
                 node.read_at = Some(node.clock.read(now));
+                self.arrives(side, &message, &stamps);
                 let digests =
                     matches!(&message, Message::Item(Item { kind: ItemKind::Verify, .. }));
                 if message.payload().is_some() {
@@ -283,6 +301,23 @@ impl Cluster {
                 self.handle(side, Event::Disconnected { why: why.into() });
             }
         }
+    }
+
+    fn arrives(&mut self, side: Side, message: &Message, stamps: &[Stamp]) {
+        let item = match message {
+            Message::Start(_) => return self.journal.push(Happening::StreamBegins { side }),
+            Message::Item(item) if item.kind == ItemKind::Same || item.kind.changes_data() => item,
+            _ => return,
+        };
+        let places: Vec<_> = places(item.volume, item.extent).collect();
+        let (at, volume, blocks) = (item.sequence, item.volume, places.len() as u32);
+        let stamps = match item.kind {
+            ItemKind::Same => Vec::new(),
+            ItemKind::Write => stamps.to_vec(),
+            _ => vec![Stamp::ZEROS; places.len()],
+        };
+        let first = places.first().map_or(0, |place| place.block);
+        self.journal.push(Happening::Received { side, at, volume, first, blocks, stamps });
     }
 
     fn keep(&mut self, side: Side, change: ledger::Change) {
@@ -347,6 +382,8 @@ impl Cluster {
         let node = self.node_mut(side);
         node.crash(false, &mut changes);
         node.end();
+        let dropped = node.disk.take_dropped();
+        self.dropped(side, dropped);
         self.changed(side, changes);
         self.wire.close(side, false, "the process ended");
         self.pump(side);

@@ -285,6 +285,22 @@ fn open_volume(
     })
 }
 
+/// Takes the lock on a file that this daemon writes, once a process before has let go of it.
+fn take(file: &fs::File, shown: &str) -> Result<()> {
+    let lock = || match helio_disk::lock_for_writing(file) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(None),
+        Err(error) => Err(Some(error)),
+    };
+    once_let_go(lock, Option::is_none).map_err(|error| match error {
+        None => anyhow!(
+            "{shown}: another process writes this file, most likely another helio daemon\n  remedy: stop it, or give this \
+             daemon another --state and `safe-copy-dir`"
+        ),
+        Some(error) => anyhow!("{shown}: it cannot be locked: {error}"),
+    })
+}
+
 /// A metadata file that is read page by page.
 struct OnDisk<'a> {
     file: &'a fs::File,
@@ -320,6 +336,7 @@ fn open_metadata(
         .truncate(false)
         .open(path)
         .with_context(|| shown.clone())?;
+    take(&file, &shown)?;
     // What a process before wrote may not be durable yet, and what is built on it must not outlive it. Where a flush
     // failed for it, the page cache may show what the disk never got: the disk is read.
     file.sync_all().with_context(|| shown.clone())?;

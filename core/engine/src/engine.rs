@@ -169,6 +169,17 @@ impl Engine {
         engine
     }
 
+    /// Sets how many items this node holds as a follower before it stops reading from its peer. The default is 65,536.
+    pub fn bound_received(&mut self, items: usize) {
+        self.shared.receive_items = items;
+    }
+
+    /// Items that this node holds as a follower: received, and not complete in order.
+    #[must_use]
+    pub fn items_received(&self) -> usize {
+        self.follower.holds()
+    }
+
     /// The next number of the dice it was given (splitmix64, public domain).
     pub(crate) fn roll(&mut self) -> u64 {
         self.dice = self.dice.wrapping_add(0x9E37_79B9_7F4A_7C15);

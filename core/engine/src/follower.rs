@@ -42,6 +42,8 @@ const COPIED_SHARE: u64 = 16;
 /// Payload received and not yet applied, beyond which the socket is not read (rule 19). Large enough for the
 /// product of a long fast link; one item beyond it is always taken.
 const MEMORY_MAX: Bytes = Bytes::mib(64);
+/// The same in items, which take memory whether or not they carry payload: some 10 MiB.
+pub(crate) const ITEMS_MAX: usize = 65_536;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
@@ -181,6 +183,8 @@ impl Follower {
         self.begun = true;
         self.deaf = false;
         self.forget_held(s);
+        // What was received on a connection before may still wait here.
+        self.pause_if_full(s);
         if continues
             && self.streaming
             && self.starting.is_none()
@@ -242,6 +246,7 @@ impl Follower {
             self.memory =
                 self.memory.saturating_sub(Bytes(item.payload.map_or(0, |p| u64::from(p.length))));
         }
+        self.read_on(s);
     }
 
     /// A connection stands again: everything that has completed is told anew.
@@ -256,11 +261,11 @@ impl Follower {
     pub(crate) fn disconnected(&mut self, s: &mut Shared) {
         self.begun = false;
         self.deaf = false;
+        self.paused = false;
         self.forget_held(s);
         if !self.adopting {
             self.starting = None;
         }
-        self.paused = false;
     }
 
     /// The start is recorded: cursors move to where it says. Another one may have arrived meanwhile; it is next.
@@ -325,11 +330,30 @@ impl Follower {
             let patient = s.config.mode != Mode::NearSync;
             self.take(item, patient.then(|| s.now + TELL_AFTER));
         }
-        if self.memory > MEMORY_MAX && !self.paused {
+        self.pause_if_full(s);
+        Ok(())
+    }
+
+    fn pause_if_full(&mut self, s: &mut Shared) {
+        let full = self.memory > MEMORY_MAX || self.items() > s.receive_items;
+        if full && !self.paused {
             self.paused = true;
             s.out.push(Effect::PauseReceiving(true));
         }
-        Ok(())
+    }
+
+    /// Items received and not complete in order, those behind an unadopted start included.
+    pub(crate) fn items(&self) -> usize {
+        if planted(Plant::FreeItems) { 0 } else { self.holds() }
+    }
+
+    /// The socket is read again once there is room.
+    fn read_on(&mut self, s: &mut Shared) {
+        let room = self.memory.0 < MEMORY_MAX.0 / 2 && self.items() <= s.receive_items / 2;
+        if self.paused && room {
+            self.paused = false;
+            s.out.push(Effect::PauseReceiving(false));
+        }
     }
 
     fn take(&mut self, item: Item, tell_by: Option<Moment>) {
@@ -515,10 +539,7 @@ impl Follower {
         if self.completed > self.durable {
             self.flush.since.get_or_insert(s.now);
         }
-        if self.paused && self.memory.0 < MEMORY_MAX.0 / 2 {
-            self.paused = false;
-            s.out.push(Effect::PauseReceiving(false));
-        }
+        self.read_on(s);
     }
 
     /// The marker's record is durable, so the marker is complete.
@@ -665,6 +686,11 @@ impl Follower {
         self.ack_due = if left { Due::Now } else { Due::No };
         let Self { stream, received, completed, durable, .. } = *self;
         s.send(Message::Ack(Ack { stream, received, completed, durable, ranges }));
+    }
+
+    /// How many there are.
+    pub(crate) fn holds(&self) -> usize {
+        self.slots.len() + self.held.len()
     }
 
     /// Bytes received and not applied.

@@ -94,10 +94,14 @@ pub enum Plant {
     TrustSnapshot,
     /// A node that only followed counts as one that wrote.
     FalseSplit,
+    /// Items without payload count for nothing in a follower's bound.
+    FreeItems,
 }
 
 impl Plant {
     /// Every fault, with the name by which it is asked for.
+    // `OverlappedFlush` is not in the list: 800 seeds did not find it, because few flushes of a follower overlap. Its story is
+    // in `stories/suspect.rs`.
     pub const ALL: &[(&str, Self)] = &[
         ("drop-after", Self::DropAfter),
         ("skip-gate", Self::SkipGate),
@@ -141,6 +145,8 @@ impl Plant {
         ("blank-is-new", Self::BlankIsNew),
         ("trust-snapshot", Self::TrustSnapshot),
         ("false-split", Self::FalseSplit),
+        ("free-items", Self::FreeItems),
+        ("compare-suspect", Self::CompareSuspect),
     ];
 }
 

@@ -11,7 +11,7 @@ use crate::cover::{Change, Cover, Parked};
 use crate::effect::{Answer, Effect, Keep, Loudness, Note, StoreOp};
 use crate::event::StoreOutcome;
 use crate::flushes::Flushes;
-use crate::follower::Suspect;
+use crate::follower::{ITEMS_MAX, Suspect};
 use crate::lack::{Pulled, Reader};
 use crate::lease::Lease;
 use crate::pause::Pause;
@@ -131,6 +131,8 @@ pub(crate) struct Shared {
     pub(crate) uncovered: bool,
     /// Where this node's copy is suspect: what reads as equal there must be written again.
     pub(crate) suspect: Suspect,
+    /// A follower holds this many items at most, and one more.
+    pub(crate) receive_items: usize,
     flushes: Flushes,
     ios: Vec<Option<UnderWay>>,
     free: Vec<u32>,
@@ -149,6 +151,7 @@ impl Shared {
             pause: Pause::default(),
             uncovered: false,
             suspect: Suspect::default(),
+            receive_items: ITEMS_MAX,
             flushes: Flushes::new(config.volumes.len()),
             config,
             now: Moment::ZERO,

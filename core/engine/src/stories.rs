@@ -44,6 +44,8 @@ struct Desk {
     hooks: u32,
     /// The metadata file cannot be written.
     unwritable: bool,
+    /// Nothing is read from the peer.
+    paused: bool,
 }
 
 impl Desk {
@@ -64,6 +66,7 @@ impl Desk {
             payloads: 0,
             hooks: 0,
             unwritable: false,
+            paused: false,
         }
     }
 
@@ -97,6 +100,7 @@ impl Desk {
                 Effect::CommandDone { result, .. } => self.results.push(result),
                 Effect::Keep(keep) => self.keeps.push_back(keep),
                 Effect::AskHook => self.hooks += 1,
+                Effect::PauseReceiving(paused) => self.paused = paused,
                 _ => {}
             }
         }
@@ -655,6 +659,7 @@ fn a_source_that_asks_for_too_much_at_once_breaks_the_protocol() {
 
 mod ask;
 mod blocks;
+mod bound;
 mod digests;
 mod figures;
 mod flush;

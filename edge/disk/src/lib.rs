@@ -17,6 +17,7 @@ mod surroundings;
 
 pub use error::{Permanence, StoreError};
 pub use identity::{DeviceNumber, MemberIdentity};
+pub use lock::lock_for_writing;
 pub use member::{Member, StoreKind};
 pub use nameplate::{forget_name, is_named};
 pub use open::{Held, Io, OpenOptions, open};

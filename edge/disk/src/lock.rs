@@ -9,6 +9,18 @@
 use helio_driver::Errno;
 use std::os::fd::{AsFd, AsRawFd};
 
+/// Takes an exclusive lock of a file that is written through this very description, for as long as that is open. A kernel
+/// keeps a description open while an operation on it is under way, also behind the end of the process that began it:
+/// whoever holds the lock knows that no such operation lands any more.
+///
+/// `Ok(false)`: somebody else holds a lock that conflicts, in this process or another.
+///
+/// # Errors
+/// The file system keeps no such locks.
+pub fn lock_for_writing(fd: impl AsFd) -> std::io::Result<bool> {
+    try_lock(fd).map_err(|errno| std::io::Error::from_raw_os_error(errno.raw_os_error()))
+}
+
 /// Takes an exclusive lock of the whole file, for as long as the description is open.
 ///
 /// `Ok(false)`: somebody else holds a lock that conflicts, in this process or another.

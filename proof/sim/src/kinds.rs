@@ -106,7 +106,12 @@ const KINDS: [Row; 36] = [
     (Kind::Kill, "kill", 14, &["kill"]),
     (Kind::Power, "power", 8, &["power"]),
     (Kind::Both, "both-down", 2, &["both-down"]),
-    (Kind::Disk, "disk", 5, &["read-fails", "write-fails", "flush-fails"]),
+    (
+        Kind::Disk,
+        "disk",
+        5,
+        &["read-fails", "write-fails", "flush-fails", "drops-hidden", "drops-visible"],
+    ),
     (Kind::Full, "disk-full", 2, &["disk-full"]),
     (Kind::Slow, "slow-disk", 5, &["slow-disk"]),
     (

@@ -19,6 +19,8 @@ pub enum Promise {
     DurableHere,
     /// In effective sync it is durable at the peer, too.
     DurableThere,
+    /// What a follower reports as durable is durable.
+    DurableReported,
     /// A read returns what was answered before it, or later.
     ReadsBack,
     /// While a primary serves, a region that differs between the images is marked.
@@ -80,6 +82,7 @@ impl fmt::Display for Promise {
             Self::DurableThere => {
                 "what a FLUSH or FUA answer in sync covers is durable at the peer"
             }
+            Self::DurableReported => "what a follower reports as durable survives a power cut",
             Self::ReadsBack => "a read returns what was answered before it",
             Self::Marks => "what differs is marked",
             Self::Records => "what differs is recorded durably",

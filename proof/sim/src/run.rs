@@ -332,6 +332,13 @@ impl Stage<'_> {
                         coverage.struck("hook-refuses");
                     }
                 }
+                Happening::Dropped { hidden, visible, .. } => {
+                    for (count, label) in [(hidden, "drops-hidden"), (visible, "drops-visible")] {
+                        if *count > 0 {
+                            self.driver.coverage.struck(label);
+                        }
+                    }
+                }
                 _ => {}
             }
         }

@@ -176,6 +176,8 @@ impl Scenario {
             let keeps = span(&mut speed, micros(50), micros(10_000));
             let before = Before::new(keeps, own.split("before"));
             let mut node = Node::new(config, disk, metadata, before);
+            let mut bound = own.split("received");
+            node.receive_items = bound.chance(1, 2).then(|| 2 + bound.below(30) as usize);
             if self.clocks_differ {
                 let mut own = own.split("clock");
                 let drift = pick(&mut own, &DRIFTS);

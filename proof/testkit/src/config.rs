@@ -30,6 +30,7 @@ struct Volume {
     size: Bytes,
     /// Node and file.
     members: Vec<(String, PathBuf)>,
+    lines: Vec<String>,
 }
 
 impl Config {
@@ -79,7 +80,17 @@ impl Config {
     #[must_use]
     pub fn volume(mut self, name: &str, size: Bytes, members: &[(&str, &Path)]) -> Self {
         let members = members.iter().map(|(node, file)| ((*node).to_owned(), file.to_path_buf()));
-        self.volumes.push(Volume { name: name.to_owned(), size, members: members.collect() });
+        let (name, members) = (name.to_owned(), members.collect());
+        self.volumes.push(Volume { name, size, members, lines: Vec::new() });
+        self
+    }
+
+    /// Any line of the table of the volume named last, as it stands: `sparse = true`.
+    #[must_use]
+    pub fn volume_line(mut self, line: &str) -> Self {
+        if let Some(volume) = self.volumes.last_mut() {
+            volume.lines.push(line.to_owned());
+        }
         self
     }
 
@@ -109,8 +120,11 @@ impl Config {
         for line in &self.group_lines {
             writeln!(text, "{line}")?;
         }
-        for Volume { name, size, members } in &self.volumes {
+        for Volume { name, size, members, lines } in &self.volumes {
             writeln!(text, "\n[group.{group}.volume.{name}]\nsize = \"{}\"", exact(*size))?;
+            for line in lines {
+                writeln!(text, "{line}")?;
+            }
             for (node, file) in members {
                 writeln!(text, "members.{node} = [{file:?}]")?;
             }
@@ -145,7 +159,8 @@ mod tests {
                 "data",
                 Bytes(1537),
                 &[("lyon", Path::new("/tmp/l")), ("paris", Path::new("/tmp/p"))],
-            );
+            )
+            .volume_line("sparse = true");
         let expected = r#"[node.lyon]
 address = "127.0.0.1:7121"
 
@@ -161,6 +176,7 @@ queue = { memory = "4MiB" }
 
 [group.db.volume.data]
 size = "1537B"
+sparse = true
 members.lyon = ["/tmp/l"]
 members.paris = ["/tmp/p"]
 "#;

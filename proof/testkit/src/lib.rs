@@ -42,7 +42,8 @@ pub use process::Group;
 pub use program::{PYTHON, Told, have, helio, helio_binary, lacking, run, run_within, say_skipped};
 pub use scratch::TempDir;
 pub use store::{
-    Counts, Failing, FaultyStore, Fua, Loss, Shows, StorePlan, faulty_stores_possible,
+    Counts, Event, Failing, FaultyStore, Fua, Images, Loss, Recorded, Shows, StorePlan, Torn,
+    faulty_stores_possible,
 };
 pub use wait::eventually;
 pub use wan::{Side, Wan, in_namespace};

@@ -4,7 +4,7 @@
 use crate::{Config, Daemon, TempDir, Told, free_port};
 use helio_units::{Bytes, Mode};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The two nodes. The first in this order dials the second.
 const NODES: [&str; 2] = ["lyon", "paris"];
@@ -16,6 +16,9 @@ pub struct Plan {
     mode: Mode,
     group_lines: Vec<String>,
     volumes: Vec<(String, Bytes)>,
+    volume_lines: Vec<String>,
+    /// Node, volume and file, for members that the test made.
+    members: Vec<(String, String, PathBuf)>,
     listen: [SocketAddr; 2],
     relay: Option<SocketAddr>,
     keys: bool,
@@ -31,6 +34,8 @@ impl Plan {
             mode: Mode::Async,
             group_lines: Vec::new(),
             volumes: Vec::new(),
+            volume_lines: Vec::new(),
+            members: Vec::new(),
             listen: [free_port(), free_port()],
             relay: None,
             keys: false,
@@ -56,6 +61,20 @@ impl Plan {
     #[must_use]
     pub fn volume(mut self, name: &str, size: Bytes) -> Self {
         self.volumes.push((name.to_owned(), size));
+        self
+    }
+
+    /// Any line of every volume's table, as it stands: `sparse = true`.
+    #[must_use]
+    pub fn volume_line(mut self, line: &str) -> Self {
+        self.volume_lines.push(line.to_owned());
+        self
+    }
+
+    /// Puts a volume's member on a node on a file that exists, in place of one of its own.
+    #[must_use]
+    pub fn member(mut self, node: &str, volume: &str, file: &Path) -> Self {
+        self.members.push((node.to_owned(), volume.to_owned(), file.to_owned()));
         self
     }
 
@@ -112,12 +131,19 @@ impl Plan {
             config = config.group_line(line);
         }
         for (name, size) in &self.volumes {
-            let files = NODES.map(|node| scratch.file(&format!("{node}-{name}.img"), *size));
+            let files = NODES.map(|node| match find(&self.members, node, name) {
+                Some(made) => made.to_owned(),
+                None => scratch.file(&format!("{node}-{name}.img"), *size),
+            });
             let members = [(NODES[0], files[0].as_path()), (NODES[1], files[1].as_path())];
             config = config.volume(name, *size, &members);
+            for line in &self.volume_lines {
+                config = config.volume_line(line);
+            }
         }
         let config = scratch.write("heliograph.toml", &config.text());
-        Pair { daemons: [None, None], group: self.group, config, scratch }
+        let (daemons, members) = ([None, None], self.members);
+        Pair { daemons, group: self.group, config, members, scratch }
     }
 
     /// Prepares the pair and starts both daemons; returns when both answer.
@@ -142,6 +168,7 @@ pub struct Pair {
     daemons: [Option<Daemon>; 2],
     group: String,
     config: PathBuf,
+    members: Vec<(String, String, PathBuf)>,
     scratch: TempDir,
 }
 
@@ -200,7 +227,7 @@ impl Pair {
 
     /// The configuration file, which both read.
     #[must_use]
-    pub fn config(&self) -> &std::path::Path {
+    pub fn config(&self) -> &Path {
         &self.config
     }
 
@@ -219,7 +246,8 @@ impl Pair {
     /// The file under a volume on a node.
     #[must_use]
     pub fn member(&self, node: &str, volume: &str) -> PathBuf {
-        self.scratch.join(&format!("{}-{volume}.img", NODES[place(node)]))
+        let own = || self.scratch.join(&format!("{}-{volume}.img", NODES[place(node)]));
+        find(&self.members, node, volume).map_or_else(own, Path::to_owned)
     }
 
     /// The NBD address of a volume on a node, as libnbd, fio and QEMU read it.
@@ -228,6 +256,16 @@ impl Pair {
         let socket = self.state(node).join("nbd.sock");
         format!("nbd+unix:///{}/{volume}?socket={}", self.group, socket.display())
     }
+}
+
+/// The member that a test made.
+fn find<'a>(
+    members: &'a [(String, String, PathBuf)],
+    node: &str,
+    volume: &str,
+) -> Option<&'a Path> {
+    let found = members.iter().find(|(n, v, _)| n == node && v == volume);
+    found.map(|(_, _, file)| file.as_path())
 }
 
 /// A node's place in the pair.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Opening a group's before-image file.
 
-use super::private;
+use super::{private, take};
 use crate::shard::Before;
 use anyhow::{Context, Result, bail};
 use helio_driver::{Buffer, File};
@@ -27,6 +27,13 @@ pub(super) fn open(
             "{shown}\n  remedy: make the directory of `safe-copy-dir`, or leave the setting out"
         )
     })?;
+    // What is kept is written through this description: the lock on it is free once the last write of a process before,
+    // a killed one too, has landed.
+    let io = match direct(&path) {
+        Some(direct) => direct,
+        None => file.try_clone()?,
+    };
+    take(&io, &shown)?;
     let mut owner = engine.group.clone().into_bytes();
     owner.push(0);
     owner.extend_from_slice(engine.node.as_bytes());
@@ -67,9 +74,7 @@ pub(super) fn open(
         tracing::warn!(file = %shown, "the kept image is damaged and cannot be restored");
     }
     let kept_at = kept.as_ref().map(|kept| kept.image.at);
-    let sizes = file.try_clone()?;
-    let file = File::new(direct(&path).unwrap_or(file))?;
-    Ok((Before::new(file, sizes, store, kept_at), kept))
+    Ok((Before::new(File::new(io)?, file, store, kept_at), kept))
 }
 
 /// The file past the page cache, where its file system reads it so: what is kept is written once, and seldom read.

@@ -4,6 +4,7 @@
 use crate::common::{assert_says, promote, refusal, replicating, rewrite};
 use helio_testkit::{Dice, Pair, Plan};
 use helio_units::{Bytes, Mode};
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 /// A node that was primary and stopped cleanly, and its metadata file.
@@ -34,6 +35,23 @@ fn damaged_metadata_is_refused_with_what_to_do_and_left_as_it_is() {
         bytes,
         "nothing may be repaired away"
     );
+}
+
+#[test]
+fn a_metadata_or_before_image_file_that_another_daemon_writes_is_refused_and_left_as_it_is() {
+    for name in ["db.meta", "db.before"] {
+        let mut pair = Plan::new("db").volume("data", Bytes::mib(1)).prepare();
+        pair.start("lyon");
+        let theirs = pair.state("lyon").join("groups").join(name);
+        let groups = pair.state("paris").join("groups");
+        std::fs::create_dir_all(&groups).expect("the state directory is this test's");
+        symlink(&theirs, groups.join(name)).expect("the name is free");
+        let before = std::fs::read(&theirs).expect("it is there");
+        let said = refusal("paris", pair.config(), &pair.state("paris"));
+        assert_says(&said, &[name, "another process writes this file", "remedy: stop it"]);
+        assert_eq!(std::fs::read(&theirs).expect("it is there"), before, "{name}");
+        assert!(pair.helio("lyon", &["status"]).status.success());
+    }
 }
 
 #[test]

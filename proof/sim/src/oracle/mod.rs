@@ -9,6 +9,7 @@
 
 mod answers;
 mod before;
+mod durable;
 mod history;
 mod marks;
 mod restored;
@@ -146,6 +147,8 @@ pub(crate) struct Oracle {
     lag_due: bool,
     /// A disk lied.
     weak: bool,
+    /// What each node received and has not reported as durable.
+    received: [durable::Received; 2],
 }
 
 impl Oracle {
@@ -181,6 +184,7 @@ impl Oracle {
             succeeded: [None; 2],
             lag_due: false,
             weak: false,
+            received: Default::default(),
         };
         oracle.count_differences();
         oracle
@@ -244,6 +248,7 @@ impl Oracle {
         cluster: &Cluster,
         journal: &[Happening],
     ) -> Result<(), Violation> {
+        judge_bounds(cluster)?;
         if self.weak {
             return self.observe_weakly(cluster, journal);
         }
@@ -287,6 +292,12 @@ impl Oracle {
                     return Err(Violation::new(Promise::Civil, detail));
                 }
                 Happening::DialFailed { side, began } => self.dial_failed(*side, *began),
+                Happening::Received { side, at, volume, first, blocks, stamps } => {
+                    self.received(*side, *at, (*volume, *first, *blocks), stamps);
+                }
+                Happening::StreamBegins { side } => self.received[side.index()].forget(),
+                Happening::Reported { side, durable } => self.reported(cluster, *side, *durable)?,
+                Happening::Dropped { side, visible, .. } => self.dropped(*side, *visible),
                 Happening::Issued { .. }
                 | Happening::Commanded { .. }
                 | Happening::HookAsked { .. }
@@ -323,8 +334,19 @@ impl Oracle {
         taken_over.for_each(|history| history.unsettled = false);
     }
 
+    /// A flush failed, and what it dropped is seen: as after a power cut.
+    fn dropped(&mut self, side: Side, visible: usize) {
+        if visible > 0 {
+            let copy = &mut self.copies[side.index()];
+            copy.lost_power_at = self.serial;
+            copy.tainted = true;
+            copy.watched = false;
+        }
+    }
+
     fn died(&mut self, side: Side, how: Died) {
         self.leads_no_more();
+        self.received[side.index()].forget();
         let copy = &mut self.copies[side.index()];
         copy.died_at = self.serial;
         if how == Died::Power {
@@ -409,6 +431,19 @@ impl Oracle {
         }
         self.judge_block(side, place, stamp)
     }
+}
+
+/// What a node holds as a follower is bounded in items.
+fn judge_bounds(cluster: &Cluster) -> Result<(), Violation> {
+    for side in Side::BOTH {
+        let node = cluster.node(side);
+        let (Some(bound), Some(engine)) = (node.receive_items, &node.engine) else { continue };
+        let holds = engine.items_received();
+        hold(holds <= bound + 1, Promise::Bounded, || {
+            format!("{side} holds {holds} items, of {bound} at most")
+        })?;
+    }
+    Ok(())
 }
 
 impl Asked {

@@ -59,7 +59,9 @@ impl Oracle {
         // Nor by the record that the peer's metadata fails.
         let told = record.peer_invalid != Generation::NONE
             && record.peer_invalid != self.copies[side.index()].doubts_peer;
-        let doubts = doubts || told;
+        // Nor by the record that its own flush failed.
+        let suspect = record.suspect != 0 && record.marks_void;
+        let doubts = doubts || told || suspect;
         if record.role == Role::Secondary && !record.wrote && !gave_up(record) && !doubts {
             self.settle_reversal(side, &record.clone());
             self.nothing_discarded(cluster, side)?;

@@ -89,8 +89,7 @@ impl Cache {
         for run in self.data(extent)? {
             self.keep_durable(run)?;
         }
-        let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        Ok(fallocate(&self.file, how, extent.offset, extent.length)?)
+        punch(&self.file, extent)
     }
 
     /// The next byte of data or of a hole.
@@ -155,10 +154,7 @@ impl Cache {
     fn restore(&self, block: u64, content: Content) -> io::Result<()> {
         match content {
             Some(content) => self.file.write_all_at(&content, block * BLOCK),
-            None => {
-                let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-                Ok(fallocate(&self.file, how, block * BLOCK, BLOCK)?)
-            }
+            None => punch(&self.file, Extent::new(block * BLOCK, BLOCK)),
         }
     }
 
@@ -206,6 +202,12 @@ impl Cache {
         }
         Ok(runs)
     }
+}
+
+/// Makes a hole.
+pub(super) fn punch(file: &File, extent: Extent) -> io::Result<()> {
+    let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    Ok(fallocate(file, how, extent.offset, extent.length)?)
 }
 
 fn blocks(extent: Extent) -> impl Iterator<Item = u64> + use<> {

@@ -6,17 +6,21 @@
 
 mod cache;
 mod fault;
+mod record;
 mod serve;
 
 pub use cache::{Loss, Shows};
 pub use fault::{Counts, Failing, Fua};
+pub use record::{Event, Images, Recorded, Torn};
 
 use crate::{TempDir, say_skipped};
 use cache::Cache;
 use fault::Control;
 use helio_attach::Mount;
 use helio_units::{Bytes, Extent};
+use record::Record;
 use rustix::mount::{UnmountFlags, unmount};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -43,13 +47,14 @@ pub struct StorePlan {
     block: u32,
     fua: Fua,
     place: Option<PathBuf>,
+    recorded: bool,
 }
 
 impl StorePlan {
     /// A store of zeroes with sectors of 512 bytes, whose FUA is a write and a flush of everything.
     #[must_use]
     pub const fn new(size: Bytes) -> Self {
-        Self { size, block: 512, fua: Fua::WriteAndFlush, place: None }
+        Self { size, block: 512, fua: Fua::WriteAndFlush, place: None, recorded: false }
     }
 
     /// The size of its sectors.
@@ -63,6 +68,13 @@ impl StorePlan {
     #[must_use]
     pub const fn fua(mut self, fua: Fua) -> Self {
         self.fua = fua;
+        self
+    }
+
+    /// Keeps a record of everything that reaches it.
+    #[must_use]
+    pub const fn recorded(mut self) -> Self {
+        self.recorded = true;
         self
     }
 
@@ -97,6 +109,8 @@ impl StorePlan {
         let state = State {
             cache: Cache::new(file).expect("a file has a length"),
             control: Control::new(self.fua),
+            record: Record::new(&backing, self.recorded),
+            attributes: BTreeMap::new(),
         };
         let state = Arc::new(Mutex::new(state));
         let leash = leash(&path).expect("there is a shell");
@@ -113,6 +127,17 @@ impl StorePlan {
 struct State {
     cache: Cache,
     control: Control,
+    record: Record,
+    /// Extended attributes. They are durable at once.
+    attributes: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+impl State {
+    fn set_size(&mut self, size: u64) -> io::Result<()> {
+        self.cache.set_size(size)?;
+        self.record.note(|| Event::Length(size));
+        Ok(())
+    }
 }
 
 /// A mounted store. Dropped, it is unmounted by force: whoever has it open gets errors from then on.
@@ -193,6 +218,14 @@ impl FaultyStore {
             state.cache.show_lost()
         });
         cut.expect("the backing file can be written");
+    }
+
+    /// Everything that reached it so far, if it keeps a record.
+    #[must_use]
+    pub fn recording(&self) -> Recorded {
+        let state = self.state();
+        let attributes = state.attributes.iter().map(|(name, value)| (name.clone(), value.clone()));
+        state.record.recorded(attributes.collect())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -3,10 +3,11 @@
 
 use super::State;
 use super::fault::Fua;
+use super::record::Event;
 use helio_attach::{
     Arrival, Channel, Fault, HEAD_BYTES, MESSAGE_BYTES, Session, Shape, Step, Work,
 };
-use helio_driver::Buffer;
+use helio_driver::{Buffer, Errno};
 use helio_units::{Bytes, Extent};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::SeekFrom;
@@ -20,6 +21,8 @@ const SETATTR: u32 = 4;
 const GETATTR: u32 = 3;
 const OPEN: u32 = 14;
 const WRITE: u32 = 16;
+const SETXATTR: u32 = 21;
+const GETXATTR: u32 = 22;
 const FALLOCATE: u32 = 43;
 const LSEEK: u32 = 46;
 /// The bytes before a request's own fields.
@@ -111,7 +114,7 @@ impl Served {
         match opcode {
             OPEN => self.state().cache.show_lost()?,
             SETATTR if self.grows && word(head, HEADER) & NEW_SIZE != 0 => {
-                self.state().cache.set_size(long(head, NEW_SIZE_AT))?;
+                self.state().set_size(long(head, NEW_SIZE_AT))?;
                 return self.answer_with_attributes(head);
             }
             WRITE | FALLOCATE if self.grows => {
@@ -122,7 +125,7 @@ impl Served {
                 let mode = if opcode == FALLOCATE { word(head, HEADER + 24) } else { 0 };
                 let mut state = self.state();
                 if mode == 0 && end > state.cache.size() {
-                    state.cache.set_size(end)?;
+                    state.set_size(end)?;
                 }
                 drop(state);
                 if opcode == FALLOCATE && mode == 0 {
@@ -130,6 +133,11 @@ impl Served {
                 }
             }
             LSEEK => return self.seek(unique, head),
+            SETXATTR | GETXATTR => {
+                let behind = length.saturating_sub(HEAD_BYTES);
+                let message = [&head[..length.min(HEAD_BYTES)], &body[..behind]].concat();
+                return self.attribute(unique, &message);
+            }
             _ => {}
         }
         let room = if opcode == FALLOCATE { BEHIND } else { 0 };
@@ -158,6 +166,29 @@ impl Served {
         }
     }
 
+    /// Keeps an extended attribute, or returns one.
+    fn attribute(&self, unique: u64, message: &[u8]) -> io::Result<()> {
+        let size = word(message, HEADER) as usize;
+        let named = &message[HEADER + 8..];
+        let end = named.iter().position(|byte| *byte == 0).unwrap_or(named.len());
+        let (name, value) = (&named[..end], named.get(end + 1..).unwrap_or_default());
+        if word(message, 4) == SETXATTR {
+            let value = value[..size.min(value.len())].to_vec();
+            self.state().attributes.insert(name.to_vec(), value);
+            return self.reply(unique, Ok(&[]));
+        }
+        let found = self.state().attributes.get(name).cloned();
+        match found {
+            None => self.reply(unique, Err(Errno::NODATA)),
+            Some(value) if size == 0 => {
+                let length = (value.len() as u64).to_ne_bytes();
+                self.reply(unique, Ok(&length))
+            }
+            Some(value) if size < value.len() => self.reply(unique, Err(Errno::RANGE)),
+            Some(value) => self.reply(unique, Ok(&value)),
+        }
+    }
+
     /// Where data or a hole begins.
     fn seek(&self, unique: u64, head: &[u8]) -> io::Result<()> {
         let offset = long(head, HEADER + 8);
@@ -166,22 +197,26 @@ impl Served {
             4 => SeekFrom::Hole(offset),
             _ => return self.done(&Session::failed(unique, Fault::Invalid), &[]),
         };
-        let (error, found) = match self.state().cache.seek(to) {
-            Ok(found) => (0, Some(found)),
-            Err(errno) => (-errno.raw_os_error(), None),
+        let found = self.state().cache.seek(to).map(u64::to_ne_bytes);
+        self.reply(unique, found.as_ref().map(|found| &found[..]).map_err(|errno| *errno))
+    }
+
+    /// The answer to what a [`Session`] does not know.
+    fn reply(&self, unique: u64, result: Result<&[u8], Errno>) -> io::Result<()> {
+        let (error, body) = match result {
+            Ok(body) => (0, body),
+            Err(errno) => (-errno.raw_os_error(), &[][..]),
         };
-        let found = found.map(u64::to_ne_bytes);
-        let found = found.as_ref().map_or(&[][..], |found| &found[..]);
-        let mut answer = (16 + found.len() as u32).to_ne_bytes().to_vec();
+        let mut answer = (16 + body.len() as u32).to_ne_bytes().to_vec();
         answer.extend_from_slice(&error.to_ne_bytes());
         answer.extend_from_slice(&unique.to_ne_bytes());
-        self.done(&answer, found)
+        self.done(&answer, body)
     }
 
     fn done(&self, head: &[u8], payload: &[u8]) -> io::Result<()> {
         match self.channel.answer(head, payload) {
             // The file was unmounted by force.
-            Err(helio_driver::Errno::NODEV) => Ok(()),
+            Err(Errno::NODEV) => Ok(()),
             other => Ok(other?),
         }
     }
@@ -202,7 +237,7 @@ impl Served {
 
 /// Does the work; false if it fails on demand.
 fn perform(state: &mut State, work: &Work, body: &mut Buffer) -> io::Result<bool> {
-    let State { cache, control } = state;
+    let State { cache, control, record, .. } = state;
     match *work {
         Work::Read { extent, .. } => {
             if control.is_bad(extent, false) {
@@ -215,7 +250,9 @@ fn perform(state: &mut State, work: &Work, body: &mut Buffer) -> io::Result<bool
                 return Ok(false);
             }
             control.counts.writes += 1;
-            cache.write(extent.offset, &body[..extent.length as usize])?;
+            let bytes = &body[..extent.length as usize];
+            cache.write(extent.offset, bytes)?;
+            record.note(|| Event::Write { offset: extent.offset, bytes: bytes.into() });
             if durable {
                 return durable_write(state, extent);
             }
@@ -227,6 +264,7 @@ fn perform(state: &mut State, work: &Work, body: &mut Buffer) -> io::Result<bool
             if extent.offset < cache.size() {
                 control.counts.writes += 1;
                 cache.zero(extent)?;
+                record.note(|| Event::Zero(extent));
             }
         }
         Work::Flush => {
@@ -236,17 +274,22 @@ fn perform(state: &mut State, work: &Work, body: &mut Buffer) -> io::Result<bool
                 return Ok(false);
             }
             cache.flush();
+            record.note(|| Event::Flush);
         }
     }
     Ok(true)
 }
 
 /// A write with FUA that the cache holds already.
-fn durable_write(State { cache, control }: &mut State, extent: Extent) -> io::Result<bool> {
+fn durable_write(state: &mut State, extent: Extent) -> io::Result<bool> {
+    let State { cache, control, record, .. } = state;
     control.counts.fuas += 1;
     let failing = control.ends(true);
     match (control.fua, failing) {
-        (Fua::WriteAndFlush, None) => cache.flush(),
+        (Fua::WriteAndFlush, None) => {
+            cache.flush();
+            record.note(|| Event::Flush);
+        }
         (Fua::Native, None) => cache.persist(extent)?,
         (Fua::WriteAndFlush, Some((loss, shows))) => {
             control.counts.dropped += cache.lose(loss, shows)? as u64;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::eventually;
 use helio_driver::Buffer;
-use rustix::fs::{Mode, OFlags, SeekFrom, fdatasync, open, seek};
+use rustix::fs::{Mode, OFlags, SeekFrom, XattrFlags, fdatasync, fgetxattr, fsetxattr, open, seek};
 use rustix::io::{Errno, ReadWriteFlags, pread, pwrite, pwritev2};
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
@@ -118,6 +118,26 @@ fn extents_fail_flushes_wait_and_the_file_grows_where_it_lies_over_another() {
     assert!(!waits.is_finished());
     store.release();
     assert_eq!(waits.join().expect("it returns"), Ok(()));
+}
+
+#[test]
+fn a_store_keeps_extended_attributes() {
+    if !faulty_stores_possible() {
+        return;
+    }
+    let store = StorePlan::new(Bytes::mib(4)).recorded().mount();
+    let file = opened(&store);
+    let mut value = [0; 16];
+    assert_eq!(fgetxattr(&file, "user.name", &mut value), Err(Errno::NODATA));
+    fsetxattr(&file, "user.name", &[7; 16], XattrFlags::empty()).expect("it keeps them");
+    assert_eq!(fgetxattr(&file, "user.name", &mut value), Ok(16));
+    assert_eq!(value, [7; 16]);
+    let folder = TempDir::new();
+    let image = folder.join("image");
+    let moment = std::time::Instant::now();
+    Images::new(store.recording(), folder.join("durable")).make(moment, Torn::All, &image);
+    let image = File::open(image).expect("just made");
+    assert_eq!(fgetxattr(&image, "user.name", &mut value), Ok(16));
 }
 
 #[test]

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stories of a follower that is sent more items than it can hold.
+
+use super::*;
+
+/// Sends items that carry nothing until the follower stops reading; returns how many it took.
+fn flood(desk: &mut Desk, bound: usize, kind: ItemKind) -> usize {
+    desk.engine.bound_received(bound);
+    let mut sent = 0;
+    while !desk.paused && sent < 10 * bound {
+        sent += 1;
+        let Message::Item(next) = item(sent as u64) else { panic!("no item") };
+        let extent = if kind.changes_data() { next.extent } else { Extent::new(0, 0) };
+        let next = Item { kind, extent, after: Sequence::ZERO, ..next };
+        desk.hear(Message::Item(next));
+    }
+    sent
+}
+
+#[test]
+fn items_without_payload_count_to_the_bound() {
+    for kind in [ItemKind::Flush, ItemKind::Zero, ItemKind::Discard] {
+        let mut desk = follower(generation(1), true);
+        desk.save_all();
+        assert_eq!(flood(&mut desk, 20, kind), 21, "{kind:?}");
+        desk.store_all();
+        assert!(!desk.paused, "{kind:?}: it reads on once they are applied");
+    }
+}
+
+#[test]
+fn a_marker_that_waits_for_a_flush_counts_and_so_does_what_comes_behind_it() {
+    let mut desk = follower(generation(1), false);
+    desk.save_all();
+    assert_eq!(flood(&mut desk, 20, ItemKind::Consistent), 21);
+}
+
+#[test]
+fn items_behind_a_start_that_is_not_adopted_count_to_the_bound() {
+    let mut desk = follower(generation(1), true);
+    assert_eq!(flood(&mut desk, 20, ItemKind::Zero), 21, "the record of the start is not durable");
+    desk.save_all();
+    desk.store_all();
+    assert!(!desk.paused && desk.engine.items_received() == 0, "they were taken and applied");
+}
+
+#[test]
+fn a_start_that_is_refused_frees_what_came_behind_it() {
+    let mut desk = follower(generation(1), true);
+    flood(&mut desk, 20, ItemKind::Flush);
+    desk.lose_link();
+    assert_eq!(desk.engine.items_received(), 0);
+}
