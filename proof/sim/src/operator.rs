@@ -123,7 +123,9 @@ impl Driver {
                 self.start(side, cluster);
                 continue;
             }
-            if status.state == State::NeedsRoom && self.dice.chance(1, 3) {
+            // A primary that lacks regions shows another state.
+            let short = leading && status.reason.contains("has no room to keep");
+            if (status.state == State::NeedsRoom || short) && self.dice.chance(1, 3) {
                 // Both of its remedies.
                 if self.dice.chance(1, 2) {
                     cluster.node_mut(side.other()).before.mend();
