@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::copier::Copier;
 use crate::gate::Gate;
 use crate::lack::Lack;
-use crate::line::Line;
+use crate::line::{Entry, Line};
 use crate::marks::Marks;
 use crate::plant::{Plant, planted};
 use crate::queue::Queue;
@@ -243,10 +243,13 @@ impl Primary {
             lag.bytes = lag.dirty;
             lag.oldest = self.dirty_since.map_or(Duration::ZERO, |since| now - since);
         }
-        for entry in self.line.iter().filter(|e| !e.peer_completed && e.slot.is_some()) {
-            if entry.item.sequence <= self.cursors.completed {
-                continue;
-            }
+        // Of a peer that is away only what was durable there is known to be there still.
+        let connected = self.flow.is_some();
+        let there = if connected { self.cursors.completed } else { self.cursors.durable };
+        let lacking = |e: &&Entry| {
+            e.slot.is_some() && e.item.sequence > there && !(connected && e.peer_completed)
+        };
+        for entry in self.line.iter().filter(lacking) {
             lag.oldest = lag.oldest.max(now - entry.accepted_at);
             if entry.item.kind.changes_data() {
                 lag.bytes += Bytes(entry.item.extent.length);

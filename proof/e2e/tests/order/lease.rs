@@ -82,6 +82,11 @@ fn a_write_waits_for_the_hold_and_the_lease_is_over_before_it_is_answered() {
     assert_members_equal(&pair, "data");
 }
 
+/// Lets a pause be as long as that.
+fn outlast(since: Instant, pause: Duration) {
+    eventually(PATIENCE, "the end of the pause", || (since.elapsed() >= pause).then_some(()));
+}
+
 /// Longer than the wait of 4 s x 1.01 + 1 s for a lease of 4 s, and than any peer timeout here.
 const PAUSE: Duration = Duration::from_millis(6500);
 
@@ -101,7 +106,7 @@ fn a_paused_primary_that_was_succeeded_meanwhile_acknowledges_nothing() {
     Load { count: Some(50), ..Load::PLAIN }.run(&pair, "lyon", &dice.fork(2), &book);
     relay.control().heal();
     // The pause is what is tested: it outlasts the wait for the lease.
-    std::thread::sleep(PAUSE.saturating_sub(frozen.elapsed()));
+    outlast(frozen, PAUSE);
     pair.daemon("paris").thaw();
     wait_level(&pair, "lyon");
     writer.stop();
@@ -125,7 +130,7 @@ fn a_paused_primary_whose_peer_was_forced_meanwhile_acknowledges_nothing() {
     pair.helio("lyon", &["promote", "db", "--force", "--yes"]).expect_success();
     Load { count: Some(50), ..Load::PLAIN }.run(&pair, "lyon", &dice.fork(2), &book);
     relay.control().heal();
-    std::thread::sleep(Duration::from_secs(3).saturating_sub(frozen.elapsed()));
+    outlast(frozen, Duration::from_secs(3));
     pair.daemon("paris").thaw();
     wait_level(&pair, "lyon");
     writer.stop();

@@ -119,7 +119,10 @@ impl Oracle {
         let Some(engine) = node.engine.as_ref().filter(|e| !e.lacks_regions()) else {
             return Ok(());
         };
-        if node.disk.under_way() > 0 || !self.lag_due {
+        // Nor while the peer lost its power and this node has yet to learn so.
+        let known = engine.words().link != "connected"
+            || cluster.node(side.other()).is_up() && self.peer_kept(side);
+        if node.disk.under_way() > 0 || !self.lag_due || !known {
             return Ok(());
         }
         let Some(lag) = engine.reported_lag() else { return Ok(()) };
@@ -130,9 +133,9 @@ impl Oracle {
             let counts = regions.iter().enumerate().filter(|(region, n)| **n > 0 && marked(region));
             differing += counts.map(|(_, n)| u64::from(*n)).sum::<u64>() * BLOCK.0;
         }
-        // A write may change a part of its last block, and the images count blocks.
-        let in_part = lag.writes * (BLOCK.0 - SECTOR);
-        hold(lag.bytes.0 + in_part >= differing, Promise::Reports, || {
+        // A write may end within its last block, and content is told by blocks.
+        let most = lag.bytes.0 + lag.writes * (BLOCK.0 - SECTOR);
+        hold(most >= differing, Promise::Reports, || {
             format!("{side} reports a lag of {}, and {differing} bytes differ", lag.bytes)
         })
     }
