@@ -273,8 +273,9 @@ impl Cluster {
         };
         node.pause = None;
         node.undone.append(effects);
-        self.hang(side, now + time);
+        // Before anything that arrives meanwhile.
         self.push_node(now + time, side, NodeDue::Undone);
+        self.hang(side, now + time);
         true
     }
 

@@ -34,7 +34,8 @@ pub enum Promise {
     /// A primary that was succeeded while it was paused, or by a hold lease, acknowledges nothing that its heir lacks
     /// before it checked: before an attempt to reach that one failed which began since.
     Succeeded,
-    /// The lag that a primary reports is never below the true difference, and what a node says it heard last was a message.
+    /// Where a primary keeps the bitmap alone, the lag it reports is never below the true difference; and what a node says
+    /// it heard last was a message.
     Reports,
     /// A promoted image is consistent.
     ConsistentPromotion,

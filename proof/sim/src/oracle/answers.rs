@@ -132,7 +132,7 @@ impl Oracle {
     }
 
     /// The peer has had power ever since it was met.
-    pub(super) fn peer_kept(&self, side: Side) -> bool {
+    fn peer_kept(&self, side: Side) -> bool {
         let peer = &self.copies[side.other().index()];
         peer.lost_power_at < self.copies[side.index()].connected_at
     }

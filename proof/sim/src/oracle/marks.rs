@@ -119,10 +119,10 @@ impl Oracle {
         let Some(engine) = node.engine.as_ref().filter(|e| !e.lacks_regions()) else {
             return Ok(());
         };
-        // Nor while the peer lost its power and this node has yet to learn so.
-        let known = engine.words().link != "connected"
-            || cluster.node(side.other()).is_up() && self.peer_kept(side);
-        if node.disk.under_way() > 0 || !self.lag_due || !known {
+        // While a stream flows its items and copies are on their way, and the peer may have died; what counts is what is
+        // reported where only the bitmap is kept.
+        let logging = matches!(engine.state(), State::Logging | State::NeedsRoom);
+        if node.disk.under_way() > 0 || !self.lag_due || !logging {
             return Ok(());
         }
         let Some(lag) = engine.reported_lag() else { return Ok(()) };
