@@ -10,7 +10,6 @@ mod lose;
 mod metadata;
 mod queue;
 mod replace;
-mod reports;
 mod restart;
 mod reverse;
 mod safe;
