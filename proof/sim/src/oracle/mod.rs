@@ -283,10 +283,6 @@ impl Oracle {
                 Happening::Died { side, how } => self.died(*side, *how),
                 Happening::Restored { side } => self.restored(*side),
                 Happening::Swapped { side } => self.swapped(*side),
-                Happening::MetadataLost { side } => self.lost_metadata(*side),
-                Happening::MetadataFound { side } | Happening::Discarded { side } => {
-                    self.copies[side.index()].lost_at = None;
-                }
                 Happening::Accused { side, words } => {
                     let detail = format!("{side}: {words}");
                     return Err(Violation::new(Promise::Civil, detail));
@@ -298,12 +294,7 @@ impl Oracle {
                 Happening::StreamBegins { side } => self.received[side.index()].forget(),
                 Happening::Reported { side, durable } => self.reported(cluster, *side, *durable)?,
                 Happening::Dropped { side, visible, .. } => self.dropped(*side, *visible),
-                Happening::Issued { .. }
-                | Happening::Commanded { .. }
-                | Happening::HookAsked { .. }
-                | Happening::Misfit { .. }
-                | Happening::Noted { .. }
-                | Happening::Told { .. } => {}
+                other => self.metadata_moved(other),
             }
         }
         for happening in journal {

@@ -2,10 +2,10 @@
 //! A node whose files were replaced while it was down: what was durable there is so no more, and its image is no state
 //! of any generation until it has adopted a stream.
 
-use super::{Key, Oracle, Serial};
+use super::{Oracle, Serial};
 use crate::promise::{Promise, Violation, hold};
 use helio_format::superblock::Superblock;
-use helio_twin::{Cluster, Side};
+use helio_twin::{Cluster, Happening, Side};
 use helio_units::{Generation, Role};
 
 impl Oracle {
@@ -14,10 +14,17 @@ impl Oracle {
         self.copies[side.index()].restored
     }
 
-    /// A node's metadata is lost, and its image is what it was.
-    pub(super) fn lost_metadata(&mut self, side: Side) {
-        let copy = &mut self.copies[side.index()];
-        copy.lost_at = (copy.generation != Key::default()).then_some(self.serial);
+    /// A node's metadata is lost, and its image is what it was; or it is found again, or an operator discarded the copy.
+    pub(super) fn metadata_moved(&mut self, happening: &Happening) {
+        match happening {
+            Happening::MetadataLost { side } => {
+                self.copies[side.index()].lost_at = Some(self.serial);
+            }
+            Happening::MetadataFound { side } | Happening::Discarded { side } => {
+                self.copies[side.index()].lost_at = None;
+            }
+            _ => {}
+        }
     }
 
     /// A record is durable: where the metadata of one of the two is lost, only an operator's word decides whose copy
