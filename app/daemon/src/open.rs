@@ -357,12 +357,7 @@ fn open_metadata(
         begin::first(&file, path, engine, named)?;
         opened = read()?;
     } else {
-        // A file that an older version made has holes, and a write into one may find no room. It served until now.
-        let length = file.metadata()?.len();
-        if let Err(error) = allocate::in_full(&file, length) {
-            let why = allocate::refusal(&shown, length, &error);
-            tracing::warn!(group = %engine.group, "{why}");
-        }
+        allocate::older(&file, &shown, &engine.group)?;
     }
     let Opened::Found(found) = opened else { bail!("{shown} reads as empty after it was written") };
     let (ledger, found) = *found;

@@ -13,7 +13,7 @@ use helio_twin::{Breakage, Cluster, Happening, Hook, MetadataFault, Side, StoreV
 use helio_units::{Mode, Rate, Role};
 
 /// Enough for a generation to leave a lineage, should some of the promotions take longer than the next one waits.
-const FORKS: u32 = 50;
+pub(crate) const FORKS: u32 = 50;
 
 /// A misfortune, or what an operator does at the wrong moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -226,111 +226,48 @@ fn lease_holder(cluster: &Cluster) -> Option<Side> {
     Side::BOTH.into_iter().find(holds)
 }
 
-impl Driver {
-    pub(crate) fn draw_fault(&mut self) -> Fault {
-        let dice = &mut self.dice;
-        let side = pick(dice, &Side::BOTH);
-        let mut roll = dice.below(self.odds.iter().map(|(n, _)| u64::from(*n)).sum()) as u32;
-        let mut kind = Kind::Weather;
-        for (odds, candidate) in &self.odds {
-            if roll < *odds {
-                kind = *candidate;
-                break;
-            }
-            roll -= odds;
-        }
-        match kind {
-            Kind::Weather => Fault::Weather,
-            Kind::Silence => Fault::Cut(Breakage::Silent),
-            Kind::OneWay => Fault::Cut(Breakage::SilentFrom(side)),
-            Kind::Reset => Fault::Cut(Breakage::Reset),
-            Kind::HalfOpen => Fault::Cut(Breakage::HalfOpen(side)),
-            Kind::LateClose => Fault::LateClose,
-            Kind::Kill => Fault::Kill { side, power: false },
-            Kind::Power => Fault::Kill { side, power: true },
-            Kind::Both => Fault::BothDown { power: dice.chance(1, 2) },
-            Kind::Disk => {
-                let verbs = [StoreVerb::Read, StoreVerb::Write, StoreVerb::Flush];
-                Fault::Disk { side, verb: pick(dice, &verbs) }
-            }
-            Kind::Full => Fault::FullDisk(side),
-            Kind::Slow => Fault::SlowDisk(side),
-            Kind::Metadata => {
-                let faults = [MetadataFault::Write, MetadataFault::Flush];
-                match dice.below(3) {
-                    0 => Fault::MetadataFull(side),
-                    _ => Fault::Metadata { side, fault: pick(dice, &faults) },
-                }
-            }
-            Kind::Hang => Fault::Hang(side),
-            Kind::Pause => {
-                let all =
-                    [Pausing::Plain, Pausing::StaleClock, Pausing::Unsent, Pausing::Uncounted];
-                Fault::Pause(pick(dice, &all))
-            }
-            Kind::Clock => Fault::ClockLeap(side),
-            Kind::Operator => match dice.below(6) {
-                0 | 1 => Fault::Log,
-                2 => Fault::Update,
-                3 => Fault::Full,
-                4 => Fault::Mode(pick(dice, &Mode::ALL)),
-                _ => Fault::Measure,
-            },
-            Kind::Switch => Fault::Switch,
-            Kind::Stop => Fault::CleanStop(side),
-            Kind::Haste => Fault::Haste,
-            Kind::Split => Fault::SplitBrain,
-            Kind::Room => Fault::Room { side, fails: dice.chance(1, 6) },
-            Kind::Usurp => Fault::Usurp { power: dice.chance(1, 3) },
-            Kind::RolledBack => Fault::RollBack(side),
-            Kind::MetadataRestored => Fault::RestoreMetadata(side),
-            Kind::MetadataLost => Fault::LoseMetadata { side, zeroed: dice.chance(1, 3) },
-            Kind::Forks => Fault::Forks { side, left: FORKS },
-            Kind::WrongDisk => Fault::WrongDisk(side),
-            Kind::LyingFlush => Fault::LyingFlush(side),
-            Kind::Lease => Fault::Lease,
-            Kind::Seed => Fault::Seed,
-            Kind::Reverse => Fault::Reverse { full: dice.chance(1, 4), tries: 0 },
-            Kind::Blocks => Fault::Blocks(side),
-            Kind::Apply => Fault::Apply {
-                setting: pick(dice, &Setting::ALL),
-                only: dice.chance(1, 2).then_some(side),
-            },
-            Kind::Hook => Fault::Hook { side, refuses: dice.chance(1, 2) },
-            Kind::Replace => Fault::Replace { side, tries: 0 },
-        }
+impl Fault {
+    /// Whether it puts something old, or nothing, in the place of a node's files; it is counted once that is done.
+    fn restores(self) -> bool {
+        matches!(
+            self,
+            Self::RollBack(_)
+                | Self::RestoreMetadata(_)
+                | Self::LoseMetadata { .. }
+                | Self::WrongDisk(_)
+                | Self::Seed
+        )
     }
+}
 
+impl Driver {
     pub(crate) fn later(&mut self, cluster: &Cluster, act: Act) {
         let (least, most) = (Duration::from_millis(5), Duration::from_secs(4));
         let when = cluster.now() + span(&mut self.dice, least, most);
         self.at(when, act);
     }
 
-    pub(crate) fn strike(&mut self, fault: Fault, cluster: &mut Cluster, oracle: &mut Oracle) {
-        let (kind, label) = fault.class();
+    /// Whether that fault does not strike now: the story leaves it out, or more would be lost than both nodes held.
+    fn spares(&self, fault: Fault, cluster: &Cluster, oracle: &Oracle) -> bool {
+        let (kind, _) = fault.class();
         if self.leaves_out(kind) || (kind == Kind::LyingFlush && !self.disks_lie) {
-            return;
+            return true;
         }
-        let restores = matches!(
-            fault,
-            Fault::RollBack(_)
-                | Fault::RestoreMetadata(_)
-                | Fault::LoseMetadata { .. }
-                | Fault::WrongDisk(_)
-                | Fault::Seed
-        );
-        // Nor is a copy taken over another's whose node has yet to come to terms with what it remembers.
+        // A copy is not taken over another's whose node has yet to come to terms with what it remembers.
         let reverses = matches!(fault, Fault::Reverse { .. });
         if reverses && Side::BOTH.into_iter().any(|side| oracle.is_restored(side)) {
-            return;
+            return true;
         }
         // A node that lacks regions has the other's copy alone: to take that away too is a second loss.
-        if restores && Side::BOTH.into_iter().any(|side| lacks(cluster, side)) {
+        fault.restores() && Side::BOTH.into_iter().any(|side| lacks(cluster, side))
+    }
+
+    pub(crate) fn strike(&mut self, fault: Fault, cluster: &mut Cluster, oracle: &mut Oracle) {
+        if self.spares(fault, cluster, oracle) {
             return;
         }
-        if fault.lands(cluster) && !restores {
-            self.coverage.struck(label);
+        if fault.lands(cluster) && !fault.restores() {
+            self.coverage.struck(fault.class().1);
         }
         match fault {
             Fault::Weather => {

@@ -9,6 +9,7 @@
 mod apply;
 mod client;
 mod coverage;
+mod draw;
 mod driver;
 mod faults;
 mod faulty_peer;

@@ -20,6 +20,19 @@ pub(super) fn in_full(file: &File, length: u64) -> io::Result<()> {
     }
 }
 
+/// Allocates what is missing of a file that an older version made: it has holes, and a write into one may find no room.
+/// Where there is no room now, it says so and goes on: the group was served from that file until now.
+///
+/// # Errors
+/// Its length cannot be read.
+pub(super) fn older(file: &File, shown: &str, group: &str) -> io::Result<()> {
+    let length = file.metadata()?.len();
+    if let Err(error) = in_full(file, length) {
+        tracing::warn!(group, "{}", refusal(shown, length, &error));
+    }
+    Ok(())
+}
+
 /// Writes zeros where nothing is stored.
 fn fill_holes(file: &File, length: u64) -> io::Result<()> {
     let stored = file.metadata()?.len().min(length);

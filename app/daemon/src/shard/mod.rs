@@ -305,19 +305,17 @@ impl<D: Driver> Shard<D> {
     }
 
     fn stir_clients_groups(&mut self) {
+        let now = self.clock.now();
         for index in self.attached.changed() {
             let devices = self.attached.writers(index);
             let by = (!devices.is_empty()).then(|| format!("attached as {}", devices.join(", ")));
             self.rota.stir(index);
-            let now = self.clock.now();
-            let used = self.attached.used(index);
             self.groups[index].guarded(|group| group.tell(now, helio_engine::Event::Held { by }));
-            self.groups[index].used_by(User::Devices, used, now);
+            self.groups[index].used_by(User::Devices, self.attached.used(index), now);
         }
         for index in self.clients.left() {
             self.rota.stir(index);
-            let used = self.clients.used(index);
-            self.groups[index].used_by(User::Clients, used, self.clock.now());
+            self.groups[index].used_by(User::Clients, self.clients.used(index), now);
         }
         let Self { clients, attached, rota, .. } = self;
         let told = clients.groups_told().chain(attached.groups_told());
