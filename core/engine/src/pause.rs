@@ -8,8 +8,9 @@
 //! * an attempt to connect that began after the pause and failed ([`crate::Event::DialFailed`]), or a connection of
 //!   which nothing came;
 //! * an answer of the peer to a ping that was sent after the pause, on a connection on which it does not serve;
-//! * a handshake which the recovery table refuses, with a peer that does not serve, on a connection that began so long
-//!   after the pause that its hello cannot be one that waited in a socket meanwhile.
+//! * a handshake which the recovery table refuses, with a peer that does not serve and whose history does not continue
+//!   this one's, on a connection that began so long after the pause that its hello cannot be one that waited in a socket
+//!   meanwhile.
 //!
 //! A check is needed
 //! * after a gap of this node's clock longer than the peer timeout, as seen between two calls of the engine;
@@ -28,6 +29,7 @@ use crate::refusal::Denial;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use helio_format::lineage::Relation;
 use helio_units::{Moment, RequestId};
 
 /// See the module's words.
@@ -152,6 +154,12 @@ impl Engine {
     /// The recovery table refuses the peer: no ping will be answered on this connection.
     pub(crate) fn peer_refused(&mut self) {
         let fresh = self.shared.config.peer_timeout;
+        // One that took over and does not serve any more did take over.
+        let relation =
+            self.session.peer().map(|peer| self.superblock.lineage.relation_of(&peer.lineage));
+        if matches!(relation, Some(Relation::Descendant(_))) {
+            return;
+        }
         if self.shared.pause.unchecked.is_some_and(|since| self.session.began >= since + fresh) {
             self.peer_answered();
         }

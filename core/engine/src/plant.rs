@@ -100,8 +100,10 @@ pub enum Plant {
 
 impl Plant {
     /// Every fault, with the name by which it is asked for.
-    // `OverlappedFlush` is not in the list: 800 seeds did not find it, because few flushes of a follower overlap. Its story is
-    // in `stories/suspect.rs`.
+    // Three are not in the list, and their stories alone find them:
+    // * `OverlappedFlush`: 800 seeds did not find it, because few flushes of a follower overlap (`stories/suspect.rs`).
+    // * `TrustSnapshot`: no machine of the simulator goes back with its memory (`stories/metadata.rs`).
+    // * `FalseSplit`: it refuses what it should, with another row and remedy (`stories/metadata.rs`).
     pub const ALL: &[(&str, Self)] = &[
         ("drop-after", Self::DropAfter),
         ("skip-gate", Self::SkipGate),
@@ -143,8 +145,6 @@ impl Plant {
         ("panic-at-discard", Self::PanicAtDiscard),
         ("believe-blank", Self::BelieveBlank),
         ("blank-is-new", Self::BlankIsNew),
-        ("trust-snapshot", Self::TrustSnapshot),
-        ("false-split", Self::FalseSplit),
         ("free-items", Self::FreeItems),
         ("compare-suspect", Self::CompareSuspect),
     ];

@@ -158,3 +158,27 @@ fn a_primary_that_sees_another_one_begins_no_answers_of_its_own() {
     desk.save_all();
     assert_eq!(desk.answers, [(1, true)]);
 }
+
+#[test]
+fn after_a_pause_a_peer_that_took_over_and_does_not_serve_any_more_is_no_proof_that_it_did_not() {
+    for took_over in [false, true] {
+        let mut desk = Desk::on_its_own();
+        desk.pause();
+        desk.write(2);
+        desk.store_all();
+        // A connection that begins so long after the pause waited in no socket meanwhile.
+        for _ in 0..4 {
+            desk.now = desk.now + Duration::from_secs(2);
+            desk.tell(Event::Tick);
+        }
+        let heir = Hello { serving: false, ..desk.heir() };
+        let refused = Hello { lineage: Lineage::default(), remembers: 99, ..heir.clone() };
+        let other = refused.lineage.fork(Generation { number: 7, tag: 7 }, Sequence::ZERO);
+        let stranger = Hello { lineage: other, ..refused };
+        desk.meet(if took_over { heir } else { stranger });
+        desk.store_all();
+        let expected: &[(u64, bool)] =
+            if took_over { &[(1, true)] } else { &[(1, true), (2, true)] };
+        assert_eq!(desk.answers, expected, "took over: {took_over}");
+    }
+}
