@@ -234,6 +234,12 @@ impl Node {
         Ok(())
     }
 
+    /// Which life this is: another one after every start and every end.
+    #[must_use]
+    pub const fn life(&self) -> u64 {
+        self.life
+    }
+
     /// The process is gone, and perhaps the power: what the files and the disk hold then.
     pub(crate) fn crash(&mut self, power: bool, changes: &mut Vec<Change>) {
         self.before.crash(power, &mut self.disk, changes);

@@ -206,7 +206,7 @@ impl Driver {
             if blind || !node.is_up() || node.hangs(cluster.now()) {
                 return id;
             }
-            oracle.promotion_commanded(side, id, force);
+            oracle.promotion_commanded(cluster, side, id, force);
         }
         cluster.command(side, id, command);
         id

@@ -188,6 +188,9 @@ impl Desk {
         self.now = self.now + Duration::from_micros(200);
         let mut effects = Vec::new();
         let heard = matches!(event, Event::Message(_));
+        // A hello that the table refuses is no impossible one: of a peer that does not serve, it ends the wait behind a pause.
+        let checks = self.engine.awaits_check().is_some()
+            && matches!(&event, Event::Message(Message::Hello(hello)) if !hello.serving);
         self.engine.handle(self.now, event, &mut effects);
         // An answer that such words bring about comes before anything else does.
         let hangs_up = effects.iter().any(|effect| matches!(effect, Effect::Hangup { .. }));
@@ -195,7 +198,10 @@ impl Desk {
             matches!(effect, Effect::Hangup { .. } | Effect::Reply { answer: Answer::Done(_), .. })
         });
         let early = heard && hangs_up && matches!(first, Some(Effect::Reply { .. }));
-        hold(!early, Promise::ChecksPeer, || {
+        let refuses =
+            effects.iter().any(|effect| matches!(effect, Effect::Hangup { refused: true, .. }));
+        let checked = checks && refuses && self.engine.awaits_check().is_none();
+        hold(!early || checked, Promise::ChecksPeer, || {
             String::from("a client is answered by words for which the connection is ended")
         })?;
         self.engine.settle(self.now, &mut effects);

@@ -139,6 +139,8 @@ pub(crate) struct Oracle {
     pub(crate) reversals: u64,
     /// A promotion was commanded and has not ended; with force or without, and when.
     promoting: [Option<(CommandId, bool, Serial)>; 2],
+    /// In which life of the node.
+    promoting_in: [u64; 2],
     /// Blocks that silently turned into something else, and nobody wrote since.
     pub(crate) rotten: BTreeSet<Place>,
     /// Since when a node that leads was succeeded without being told.
@@ -180,6 +182,7 @@ impl Oracle {
             restores: 0,
             reversals: 0,
             promoting: [None; 2],
+            promoting_in: [0; 2],
             rotten: BTreeSet::new(),
             succeeded: [None; 2],
             lag_due: false,
@@ -223,7 +226,18 @@ impl Oracle {
     }
 
     /// The operator is about to command a promotion.
-    pub(crate) fn promotion_commanded(&mut self, side: Side, id: CommandId, force: bool) {
+    pub(crate) fn promotion_commanded(
+        &mut self,
+        cluster: &Cluster,
+        side: Side,
+        id: CommandId,
+        force: bool,
+    ) {
+        let life = cluster.node(side).life();
+        // What an earlier process was commanded, whose end was not looked at yet, died with it.
+        if core::mem::replace(&mut self.promoting_in[side.index()], life) != life {
+            self.promoting[side.index()] = None;
+        }
         self.promoting[side.index()].get_or_insert((id, force, self.serial));
     }
 
@@ -280,7 +294,7 @@ impl Oracle {
                 }
                 Happening::Differs { side, place } => self.judge_difference(*side, *place)?,
                 Happening::Started { side } => self.started(cluster, *side)?,
-                Happening::Died { side, how } => self.died(*side, *how),
+                Happening::Died { side, how } => self.died(cluster, *side, *how),
                 Happening::Restored { side } => self.restored(*side),
                 Happening::Swapped { side } => self.swapped(*side),
                 Happening::Accused { side, words } => {
@@ -335,7 +349,7 @@ impl Oracle {
         }
     }
 
-    fn died(&mut self, side: Side, how: Died) {
+    fn died(&mut self, cluster: &Cluster, side: Side, how: Died) {
         self.leads_no_more();
         self.received[side.index()].forget();
         let copy = &mut self.copies[side.index()];
@@ -345,7 +359,10 @@ impl Oracle {
             copy.tainted = true;
             copy.watched = false;
         }
-        self.promoting[side.index()] = None;
+        // One that was started and commanded since, before its end was looked at, is in another life.
+        if self.promoting_in[side.index()] != cluster.node(side).life() {
+            self.promoting[side.index()] = None;
+        }
         self.asked.retain(|_, asked| asked.side != side);
         self.unsent.retain(|(_, asked)| asked.side != side);
     }
