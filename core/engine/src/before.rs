@@ -568,8 +568,18 @@ impl Engine {
 
     fn ran_short(&mut self, shortage: Shortage) {
         self.shared.keeper.short = Some(shortage);
+        // A source that began in order again since asks for no keeping, and does not heed a want of room.
+        let in_order = self.follower.starting().is_some_and(|start| start.consistent);
         self.follower.refuse(&mut self.shared);
         self.tell_shortage(shortage);
+        if in_order {
+            self.meet_again_for_room();
+        }
+    }
+
+    /// The source counts on items that were not taken: the two meet again, and settle from where to go on.
+    pub(crate) fn meet_again_for_room(&mut self) {
+        self.hang_up(Parting::RoleChanged, String::from("items were not taken for want of room"));
     }
 
     /// What was asked of the before-image file ended.

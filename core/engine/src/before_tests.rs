@@ -148,6 +148,35 @@ impl Desk {
         self.tell(Event::Message(Message::Start(start)));
     }
 
+    /// The source answers alone from there on: it goes on behind what it sent, in another generation.
+    fn go_on(&mut self, from: u64, consistent: bool) {
+        let lineage = generation(1).fork(generation(2).generation, Sequence(from - 1));
+        let (from, whole) = (Sequence(from), false);
+        let (keep, to_copy) = (!consistent, 0);
+        let start = Start { lineage, from, consistent, keep, whole, to_copy, stream: 2 };
+        self.tell(Event::Message(Message::Start(start)));
+    }
+
+    /// Seven of eight items wait for room, which the file may not have.
+    fn short() -> Self {
+        let mut desk = Self::bounded();
+        desk.before(BeforeOutcome::Done);
+        desk.store_all();
+        assert_eq!(desk.no_room(), Some((8 * RECORD_BYTES, 6 * RECORD_BYTES)), "seven items wait");
+        desk
+    }
+
+    /// The same, before it knows.
+    fn bounded() -> Self {
+        let mut desk = Self::new(generation(1), true, Some(Bytes(6 * RECORD_BYTES)));
+        desk.meet();
+        desk.start(true);
+        desk.before(BeforeOutcome::Done);
+        desk.save();
+        (0..8).for_each(|n| desk.zero(21 + n, n));
+        desk
+    }
+
     fn item(&mut self, sequence: u64, kind: ItemKind, extent: Extent) {
         let (sequence, after) = (Sequence(sequence), Sequence(20));
         let volume = VolumeIndex(0);
@@ -304,15 +333,7 @@ fn a_restore_says_first_that_the_image_is_neither_and_then_which_it_is() {
 
 #[test]
 fn a_restore_discards_the_items_that_wait_for_room() {
-    let mut desk = Desk::new(generation(1), true, Some(Bytes(6 * RECORD_BYTES)));
-    desk.meet();
-    desk.start(true);
-    desk.before(BeforeOutcome::Done);
-    desk.save();
-    (0..8).for_each(|n| desk.zero(21 + n, n));
-    desk.before(BeforeOutcome::Done);
-    desk.store_all();
-    assert_eq!(desk.no_room(), Some((8 * RECORD_BYTES, 6 * RECORD_BYTES)), "seven items wait");
+    let mut desk = Desk::short();
     desk.tell(Event::Disconnected { why: String::from("cut") });
     desk.command(Command::Restore { force: true });
     assert!(desk.save().marks_void);
@@ -321,6 +342,36 @@ fn a_restore_discards_the_items_that_wait_for_room() {
     assert_eq!(desk.before(BeforeOutcome::Done), BeforeOp::End);
     assert_eq!(desk.save().role, Role::Primary);
     assert!(desk.engine.is_primary() && desk.ios.is_empty(), "{:?}", desk.ios);
+}
+
+/// Else it would take up the new generation behind items that it let go, and call that image consistent.
+#[test]
+fn a_stream_that_goes_on_behind_items_let_go_for_want_of_room_is_not_taken_up() {
+    for (missed, consistent) in [(0, true), (2, true), (2, false)] {
+        let mut desk = Desk::short();
+        (0..missed).for_each(|n| desk.zero(29 + n, 1));
+        assert!(!desk.gone);
+        desk.go_on(29 + missed, consistent);
+        assert!(desk.gone, "{missed} items were let go");
+        assert!(desk.saves.is_empty());
+    }
+}
+
+#[test]
+fn a_source_that_went_on_in_order_before_the_room_ran_out_is_met_again() {
+    let mut desk = Desk::bounded();
+    desk.go_on(29, true);
+    desk.before(BeforeOutcome::Done);
+    desk.store_all();
+    assert!(desk.no_room().is_some() && desk.gone);
+}
+
+#[test]
+fn an_update_that_begins_anew_after_a_want_of_room_is_taken() {
+    let mut desk = Desk::short();
+    desk.zero(29, 1);
+    desk.go_on(40, false);
+    assert!(!desk.gone);
 }
 
 #[test]

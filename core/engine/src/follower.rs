@@ -93,6 +93,18 @@ impl Due {
     }
 }
 
+/// Whether what is still on its way is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Deaf {
+    /// Yes.
+    No,
+    /// No: a start was refused. Its source begins anew, if at all.
+    Start,
+    /// No: applying stopped within a stream that was taken up. What is let go is counted: until its source hears of that it
+    /// may go on behind it, and in another generation it says so with a start.
+    Stream { next: Sequence },
+}
+
 /// A flush of the follower's own.
 #[derive(Debug, Default)]
 struct SelfFlush {
@@ -142,8 +154,7 @@ pub(crate) struct Follower {
     before: Sequence,
     /// The stream that was taken up last, as its source numbers them.
     stream: u32,
-    /// A start was refused, or applying stopped for want of room: what is still on its way is not taken.
-    deaf: bool,
+    deaf: Deaf,
 }
 
 impl Follower {
@@ -172,7 +183,7 @@ impl Follower {
             begun: false,
             before: Sequence::ZERO,
             stream: 0,
-            deaf: false,
+            deaf: Deaf::No,
         }
     }
 
@@ -181,7 +192,7 @@ impl Follower {
     /// source goes on in order only once it heard that a stream was taken up.
     pub(crate) fn start(&mut self, start: Start, continues: bool, s: &mut Shared) {
         self.begun = true;
-        self.deaf = false;
+        self.deaf = Deaf::No;
         self.forget_held(s);
         // What was received on a connection before may still wait here.
         self.pause_if_full(s);
@@ -206,15 +217,25 @@ impl Follower {
 
     /// The start, or the stream, is not followed: what is still on its way is not taken.
     pub(crate) fn refuse(&mut self, s: &mut Shared) {
+        let taken_up = self.starting.is_none() && self.begun;
+        self.deaf = match self.deaf {
+            Deaf::No if taken_up => Deaf::Stream { next: self.received.next() },
+            Deaf::No => Deaf::Start,
+            already => already,
+        };
         self.starting = None;
         self.begun = false;
-        self.deaf = true;
         self.forget_held(s);
     }
 
-    /// A start was refused, and no other one came.
+    /// A start was refused, or a stream, and no other one came.
     pub(crate) fn is_deaf(&self) -> bool {
-        self.deaf
+        self.deaf != Deaf::No
+    }
+
+    /// Whether a start may count on items that were let go: it goes on where the stream was when applying stopped.
+    pub(crate) fn missed_before(&self, start: &Start) -> bool {
+        self.deaf == Deaf::Stream { next: start.from }
     }
 
     /// What was received and not applied is let go; nothing of it is under way.
@@ -260,7 +281,7 @@ impl Follower {
     /// The connection is gone: what was behind an unadopted start is forgotten, what was received is applied.
     pub(crate) fn disconnected(&mut self, s: &mut Shared) {
         self.begun = false;
-        self.deaf = false;
+        self.deaf = Deaf::No;
         self.paused = false;
         self.forget_held(s);
         if !self.adopting {
@@ -297,7 +318,12 @@ impl Follower {
     /// # Errors
     /// It is not the next one, or it leaves its volume: the connection must end.
     pub(crate) fn receive(&mut self, item: Item, s: &mut Shared) -> Result<(), String> {
-        if self.deaf {
+        if self.is_deaf() {
+            if let Deaf::Stream { next } = &mut self.deaf
+                && item.sequence == *next
+            {
+                *next = next.next();
+            }
             item.payload.into_iter().for_each(|p| s.release(p.id));
             return Ok(());
         }

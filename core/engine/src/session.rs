@@ -377,6 +377,10 @@ impl Engine {
                 "a stream was begun as if this node's disk were the one it was",
             ));
         }
+        if self.follower.missed_before(&start) {
+            self.meet_again_for_room();
+            return Ok(());
+        }
         let b = &self.superblock;
         let kept = self.shared.keeper.short.is_none()
             && (start.keep || self.shared.keeper.kept().is_none());

@@ -165,7 +165,10 @@ impl Oracle {
             // Zeros have no name to look for in a memory.
             Some(Mode::NearSync) if peer.died_at < met && write.stamp != Stamp::ZEROS => {
                 let held = cluster.node(side.other()).pool.holds(write.stamp);
-                hold(held || lacks().is_none(), Promise::NearSyncAnswer, || {
+                // What it had in memory and gave to a disk that dropped it since was in memory all the same.
+                let dropped =
+                    !self.peer_kept(side) && self.received[side.other().index()].has(write.stamp);
+                hold(held || dropped || lacks().is_none(), Promise::NearSyncAnswer, || {
                     format!("{side} answers {:?}, which the peer never received", write.stamp)
                 })
             }

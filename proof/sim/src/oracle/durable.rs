@@ -20,6 +20,11 @@ impl Received {
     pub(super) fn forget(&mut self) {
         *self = Self::default();
     }
+
+    /// Whether it received that content and has not reported it as durable.
+    pub(super) fn has(&self, content: Stamp) -> bool {
+        self.blocks.values().flatten().any(|(_, stamp)| *stamp == content)
+    }
 }
 
 impl Oracle {

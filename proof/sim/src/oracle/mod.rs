@@ -308,7 +308,7 @@ impl Oracle {
                 Happening::StreamBegins { side } => self.received[side.index()].forget(),
                 Happening::Reported { side, durable } => self.reported(cluster, *side, *durable)?,
                 Happening::Dropped { side, visible, .. } => self.dropped(*side, *visible),
-                other => self.metadata_moved(other),
+                other => self.metadata_moved(cluster, other),
             }
         }
         for happening in journal {

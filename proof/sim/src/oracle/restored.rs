@@ -15,12 +15,19 @@ impl Oracle {
     }
 
     /// A node's metadata is lost, and its image is what it was; or it is found again, or an operator discarded the copy.
-    pub(super) fn metadata_moved(&mut self, happening: &Happening) {
+    pub(super) fn metadata_moved(&mut self, cluster: &Cluster, happening: &Happening) {
         match happening {
             Happening::MetadataLost { side } => {
                 self.copies[side.index()].lost_at = Some(self.serial);
             }
-            Happening::MetadataFound { side } | Happening::Discarded { side } => {
+            Happening::MetadataFound { side } => {
+                self.copies[side.index()].lost_at = None;
+                // It was found beside a disk that was put there meanwhile, and tells of the one before.
+                if !cluster.node(*side).has_its_disk() {
+                    self.swapped(*side);
+                }
+            }
+            Happening::Discarded { side } => {
                 self.copies[side.index()].lost_at = None;
             }
             _ => {}
