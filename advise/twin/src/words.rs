@@ -129,6 +129,7 @@ fn of_command(command: Command) -> String {
         Command::Full => "full".to_owned(),
         Command::Reverse { full } => format!("reverse, everywhere: {full}"),
         Command::Replace { volume, .. } => format!("replace the disk of volume {}", volume.0),
+        Command::Accept { volume } => format!("accept the suspect copy of volume {}", volume.0),
         Command::ResetQueueMarks => "reset queue marks".to_owned(),
         Command::Stop => "stop".to_owned(),
         Command::Verify(wish) => format!("verify, repair {}", wish.repair),

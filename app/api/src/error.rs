@@ -35,7 +35,7 @@ pub mod code {
 
     /// Every code a daemon may send, with the HTTP status it travels with and what it means. A client that meets
     /// another one treats it as "refused".
-    pub const ALL: [(&str, u16, &str); 68] = [
+    pub const ALL: [(&str, u16, &str); 71] = [
         (BAD_REQUEST, 400, "the request cannot be read"),
         (UNKNOWN_GROUP, 404, "no group of that name is configured on this node"),
         ("unknown-volume", 404, "the group has no volume of that name"),
@@ -109,6 +109,13 @@ pub mod code {
         ("volume-failed", 409, "a local store failed"),
         ("another-disk", 409, "a volume lies on another disk than before"),
         ("disk-in-use", 409, "the volume's disk is not lost"),
+        ("suspect", 409, "a flush failed: acknowledged writes may be missing from this copy"),
+        ("not-suspect", 409, "no flush of the volume failed on this node"),
+        (
+            "better-copy",
+            409,
+            "the other node serves the volume, and this copy is rebuilt from there",
+        ),
         ("disk-refused", 409, "the disk that is to take its place cannot"),
         ("before-failed", 409, "the before-image file failed"),
         ("no-descriptors", 503, "the daemon has no descriptor left"),

@@ -36,7 +36,9 @@ pub use request::{
     Accepted, ApplyReply, ApplyRequest, EventsRequest, ModeRequest, PromoteRequest, RecorderDump,
     RecorderEvent, ReleaseRequest, SwitchRequest, UpdateRequest,
 };
-pub use roles::{Explanation, MemberReplaceRequest, ResolveRequest, ReverseRequest, Row};
+pub use roles::{
+    Explanation, MemberAcceptRequest, MemberReplaceRequest, ResolveRequest, ReverseRequest, Row,
+};
 pub use status::{
     FailedGroup, GroupStatus, Io, LeaseStatus, ModeStatus, Protected, SafeCopyStatus,
     SeedingStatus, Status, VolumeStatus,

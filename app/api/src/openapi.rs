@@ -8,9 +8,10 @@ use crate::event::Event;
 use crate::operation::{Method, Operation};
 use crate::{
     Accepted, ApiError, ApplyReply, ApplyRequest, AttachRequest, Attachment, Attachments,
-    DetachRequest, EventsRequest, Explanation, MemberReplaceRequest, ModeRequest, PromoteRequest,
-    QueueReply, QueueRequest, RecorderDump, ReleaseRequest, ResolveRequest, ReverseRequest, Status,
-    SwitchRequest, TraceRequest, UpdateRequest, VerifyRequest,
+    DetachRequest, EventsRequest, Explanation, MemberAcceptRequest, MemberReplaceRequest,
+    ModeRequest, PromoteRequest, QueueReply, QueueRequest, RecorderDump, ReleaseRequest,
+    ResolveRequest, ReverseRequest, Status, SwitchRequest, TraceRequest, UpdateRequest,
+    VerifyRequest,
 };
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
@@ -134,6 +135,7 @@ fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
         Operation::Resolve => types.request::<ResolveRequest>(),
         Operation::Reverse => types.request::<ReverseRequest>(),
         Operation::MemberReplace => types.request::<MemberReplaceRequest>(),
+        Operation::MemberAccept => types.request::<MemberAcceptRequest>(),
         Operation::Update => types.request::<UpdateRequest>(),
         Operation::Mode => types.request::<ModeRequest>(),
         Operation::QueueSet => types.request::<QueueRequest>(),
@@ -183,6 +185,7 @@ fn reply(operation: Operation, types: &mut Types) -> Value {
         | Operation::Resolve
         | Operation::Reverse
         | Operation::MemberReplace
+        | Operation::MemberAccept
         | Operation::Mode
         | Operation::QueueSet
         | Operation::QueueReset

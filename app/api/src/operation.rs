@@ -44,6 +44,8 @@ pub enum Operation {
     Reverse,
     /// Take another disk in the place of a lost one.
     MemberReplace,
+    /// Accept a suspect copy as it is.
+    MemberAccept,
     /// Change the mode.
     Mode,
     /// Show the queue.
@@ -80,7 +82,7 @@ pub enum Operation {
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::Status,
         Self::Group,
         Self::Recorder,
@@ -95,6 +97,7 @@ impl Operation {
         Self::Resolve,
         Self::Reverse,
         Self::MemberReplace,
+        Self::MemberAccept,
         Self::Mode,
         Self::Queue,
         Self::QueueSet,
@@ -131,6 +134,7 @@ impl Operation {
             Self::Resolve => paths::RESOLVE,
             Self::Reverse => paths::REVERSE,
             Self::MemberReplace => paths::MEMBER_REPLACE,
+            Self::MemberAccept => paths::MEMBER_ACCEPT,
             Self::Mode => paths::MODE,
             Self::Queue => paths::QUEUE,
             Self::QueueSet => paths::QUEUE_SET,
@@ -171,6 +175,7 @@ impl Operation {
             | Self::Resolve
             | Self::Reverse
             | Self::MemberReplace
+            | Self::MemberAccept
             | Self::Mode
             | Self::QueueSet
             | Self::QueueReset
@@ -205,6 +210,7 @@ impl Operation {
             Self::Resolve => "resolve",
             Self::Reverse => "reverse",
             Self::MemberReplace => "member-replace",
+            Self::MemberAccept => "member-accept",
             Self::Mode => "mode",
             Self::Queue => "queue",
             Self::QueueSet => "queue-set",
@@ -253,6 +259,9 @@ impl Operation {
             }
             Self::MemberReplace => {
                 "Take the disk that the file names now in the place of a lost one; answered when it is filled from then on."
+            }
+            Self::MemberAccept => {
+                "Accept a copy that a failed flush left suspect; acknowledged writes that are missing from it are lost."
             }
             Self::Mode => "Change when writes are answered; the file is not changed.",
             Self::Queue => "Show the group's queue: bound, use, high-water marks, waits, lag.",

@@ -31,6 +31,8 @@ pub const REVERSE: &str = "/v1/groups/{group}/reverse";
 /// POST [`MemberReplaceRequest`](crate::MemberReplaceRequest): take another disk in the place of a lost one;
 /// [`Accepted`](crate::Accepted) when it is a volume's.
 pub const MEMBER_REPLACE: &str = "/v1/groups/{group}/member/replace";
+/// POST [`MemberAcceptRequest`](crate::MemberAcceptRequest): accept a suspect copy as it is; [`Accepted`](crate::Accepted).
+pub const MEMBER_ACCEPT: &str = "/v1/groups/{group}/member/accept";
 /// POST [`ModeRequest`](crate::ModeRequest): change the mode; [`Accepted`](crate::Accepted).
 pub const MODE: &str = "/v1/groups/{group}/mode";
 /// GET: [`QueueReply`](crate::QueueReply), the group's queue.

@@ -93,3 +93,14 @@ pub struct MemberReplaceRequest {
     #[serde(default)]
     pub confirmed: bool,
 }
+
+/// Accept the copy of a volume as it is although a flush of it failed: acknowledged writes may be missing from it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MemberAcceptRequest {
+    /// Which volume's.
+    pub volume: String,
+    /// What may be lost was shown and accepted. Without it nothing is changed, and the refusal carries what is at stake.
+    #[serde(default)]
+    pub confirmed: bool,
+}

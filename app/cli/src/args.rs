@@ -464,6 +464,18 @@ pub enum Member {
         #[command(flatten)]
         at: At,
     },
+    /// Accept a copy that a failed flush left suspect. Acknowledged writes that are missing from it are lost.
+    Accept {
+        /// The volume, as GROUP/VOLUME.
+        #[arg(value_name = "GROUP/VOLUME", value_parser = volume)]
+        volume: (String, String),
+        /// Do not ask: acknowledged writes that are missing from this copy are lost.
+        #[arg(long)]
+        yes: bool,
+        /// The daemon to ask.
+        #[command(flatten)]
+        at: At,
+    },
 }
 
 /// What can be done with metadata files.

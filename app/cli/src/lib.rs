@@ -26,7 +26,7 @@ mod verify;
 mod wait;
 
 use anyhow::Result;
-use args::{Cli, Key, Lab, Member, Metadata, Queue, Seed, Verb};
+use args::{Cli, Key, Lab, Metadata, Queue, Seed, Verb};
 use clap::Parser;
 use helio_api::{EventsRequest, PromoteRequest, UpdateRequest};
 use helio_daemon::Creation;
@@ -83,9 +83,7 @@ fn run(verb: Verb) -> Result<ExitCode> {
         }
         Verb::Seed { verb: Seed::Begin { group, at } } => verbs::seed_begin(&at, &group),
         Verb::Seed { verb: Seed::End { group, wait, at } } => verbs::seed_end(&at, &group, wait),
-        Verb::Member { verb: Member::Replace { volume, yes, at } } => {
-            roles::replace_member(&at, volume, yes)
-        }
+        Verb::Member { verb } => roles::member(verb),
         Verb::Attach { volume: Some(volume), read_only, via, wait, at, .. } => {
             attach::attach(&at, volume, read_only, via.into(), wait.unwrap_or_default())
         }

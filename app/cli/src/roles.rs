@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The verbs about how the two nodes of a group stand to each other: `switch`, `explain`, `resolve`,
-//! `member replace`.
+//! `member replace`, `member accept`.
 
-use crate::args::At;
+use crate::args::{At, Member};
 use crate::client::Client;
 use crate::render::line;
 use crate::verbs::{accepted, confirmed, print};
 use crate::wait;
 use anyhow::{Context, Result};
 use helio_api::{
-    Accepted, Explanation, MemberReplaceRequest, ResolveRequest, ReverseRequest, SwitchRequest,
-    paths,
+    Accepted, Explanation, MemberAcceptRequest, MemberReplaceRequest, ResolveRequest,
+    ReverseRequest, SwitchRequest, paths,
 };
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -70,17 +70,32 @@ pub(crate) fn reverse(
     if wait && done == ExitCode::SUCCESS { wait::level(&client, group) } else { Ok(done) }
 }
 
+/// What is to be done with a volume's disk.
+pub(crate) fn member(verb: Member) -> Result<ExitCode> {
+    match verb {
+        Member::Accept { volume, yes, at } => accept_member(&at, volume, yes),
+        Member::Replace { volume, yes, at } => replace_member(&at, volume, yes),
+    }
+}
+
 /// Gives a volume another disk in the place of a lost one.
-pub(crate) fn replace_member(
-    at: &At,
-    (group, volume): (String, String),
-    yes: bool,
-) -> Result<ExitCode> {
+fn replace_member(at: &At, (group, volume): (String, String), yes: bool) -> Result<ExitCode> {
     let client = Client::new(at)?;
     let path = paths::of_group(paths::MEMBER_REPLACE, &group);
     let question = format!("overwrite it with the peer's copy of {group}/{volume}?");
     let ask = |confirmed| {
         client.post::<Accepted>(&path, &MemberReplaceRequest { volume: volume.clone(), confirmed })
+    };
+    confirmed(&question, yes, ask)
+}
+
+/// Accepts the copy of a volume that a failed flush left suspect.
+fn accept_member(at: &At, (group, volume): (String, String), yes: bool) -> Result<ExitCode> {
+    let client = Client::new(at)?;
+    let path = paths::of_group(paths::MEMBER_ACCEPT, &group);
+    let question = format!("accept this copy of {group}/{volume} as it is?");
+    let ask = |confirmed| {
+        client.post::<Accepted>(&path, &MemberAcceptRequest { volume: volume.clone(), confirmed })
     };
     confirmed(&question, yes, ask)
 }

@@ -135,6 +135,7 @@ impl Backend for Daemon {
                 Command::Resolve { group, wish } => self.resolve(group, wish).await,
                 Command::Reverse { group, wish } => self.reverse(group, wish).await,
                 Command::MemberReplace { group, wish } => self.replace_member(group, wish).await,
+                Command::MemberAccept { group, wish } => self.accept_member(group, wish).await,
                 Command::Promote { group, fence: true, .. } => self.promote_fenced(group).await,
                 Command::Promote { group, force, confirmed, restore, .. } => {
                     self.promote(group, (force, confirmed), restore).await

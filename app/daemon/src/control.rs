@@ -24,9 +24,10 @@ use futures_util::{Stream, StreamExt};
 use helio_api::event::Event;
 use helio_api::{
     Accepted, ApiError, ApplyReply, ApplyRequest, AttachRequest, Attachment, Attachments,
-    DetachRequest, EventsRequest, Explanation, MemberReplaceRequest, ModeRequest, Operation,
-    PromoteRequest, QueueReply, QueueRequest, RecorderDump, ReleaseRequest, ResolveRequest,
-    ReverseRequest, Status, SwitchRequest, TraceRequest, UpdateRequest, VerifyRequest, code,
+    DetachRequest, EventsRequest, Explanation, MemberAcceptRequest, MemberReplaceRequest,
+    ModeRequest, Operation, PromoteRequest, QueueReply, QueueRequest, RecorderDump, ReleaseRequest,
+    ResolveRequest, ReverseRequest, Status, SwitchRequest, TraceRequest, UpdateRequest,
+    VerifyRequest, code,
 };
 use helio_units::Mode;
 pub(crate) use remote::Remote;
@@ -119,6 +120,13 @@ pub enum Command {
         group: String,
         /// Which volume's.
         wish: MemberReplaceRequest,
+    },
+    /// Accept a suspect copy as it is.
+    MemberAccept {
+        /// Which group.
+        group: String,
+        /// Which volume's.
+        wish: MemberAcceptRequest,
     },
     /// Be secondary.
     Demote {
@@ -304,6 +312,7 @@ fn handler(operation: Operation) -> MethodRouter<Arc<dyn Backend>> {
         Operation::Resolve => post(resolve),
         Operation::Reverse => post(reverse),
         Operation::MemberReplace => post(replace_member),
+        Operation::MemberAccept => post(accept_member),
         Operation::Mode => post(mode),
         Operation::Promote => post(promote),
         Operation::Queue => get(|s, p| on_group(s, p, |group| Command::Queue { group })),
@@ -373,6 +382,14 @@ async fn replace_member(
     Wish(wish): Wish<MemberReplaceRequest>,
 ) -> Answered {
     ask(b, Command::MemberReplace { group: named(path)?, wish }).await
+}
+
+async fn accept_member(
+    State(b): Shared,
+    path: Named,
+    Wish(wish): Wish<MemberAcceptRequest>,
+) -> Answered {
+    ask(b, Command::MemberAccept { group: named(path)?, wish }).await
 }
 
 async fn set_queue(State(b): Shared, path: Named, Wish(wish): Wish<QueueRequest>) -> Answered {

@@ -38,6 +38,9 @@ impl Engine {
     }
 
     fn begin_update(&mut self) {
+        if let Err(refusal) = self.refuse_while_suspect() {
+            return self.shared.warn(refusal.text);
+        }
         let lineage = self.superblock.lineage;
         self.seed_travels();
         if let Some(primary) = self.primary.as_mut().filter(|_| self.session.peer().is_some()) {

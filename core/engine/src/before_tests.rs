@@ -43,6 +43,7 @@ fn paris(serving: bool) -> Hello {
         trusted: true,
         doubts: false,
         discarded: false,
+        suspect: false,
         sure: true,
         lineage: generation(1),
         head: Sequence(20),

@@ -45,10 +45,10 @@ pub enum WhenFull {
 /// What follows where the only local store of a primary's volume fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnError {
-    /// The client gets the error.
-    #[default]
+    /// The client gets the error of a read or write; behind a failed flush a level peer serves all the same.
     Pass,
     /// The volume's store is given up, and a level peer serves in its place.
+    #[default]
     ServeFromPeer,
 }
 

@@ -23,6 +23,7 @@ use crate::save::Goal;
 use crate::seed::Seed;
 use crate::session::Session;
 use crate::shared::{Purpose, Shared};
+use crate::suspect::Failed;
 use crate::verified::Calendar;
 use alloc::collections::VecDeque;
 use alloc::string::String;
@@ -267,20 +268,24 @@ impl Engine {
         let s = &mut self.shared;
         let ok = !matches!(outcome, StoreOutcome::Failed(_));
         match (s.finish_io(io, ok), &mut self.primary) {
-            (Purpose::Read(reader), Some(primary))
-                if matches!(outcome, StoreOutcome::Failed(_))
-                    && (primary.is_lost(reader.volume) || primary.may_lose(reader.volume, s)) =>
-            {
-                // Others were under way when the first one failed.
-                if !primary.is_lost(reader.volume) {
-                    primary.lose(reader.volume, &outcome, s);
-                }
-                primary.read(reader.id, reader.volume, reader.extent, s);
-            }
-            (Purpose::Read(reader), _) => {
+            (Purpose::Read(reader), primary) => {
                 let answer = match outcome {
+                    StoreOutcome::Read { payload, .. }
+                        if primary.as_ref().is_some_and(|p| p.is_dropped(reader.volume)) =>
+                    {
+                        s.release(payload.id);
+                        let Some(primary) = primary else { return };
+                        return primary.read(reader.id, reader.volume, reader.extent, s);
+                    }
                     StoreOutcome::Read { payload, .. } => Answer::Read(payload),
-                    StoreOutcome::Failed(fault) => Answer::Denied(Denial::Store(fault)),
+                    StoreOutcome::Failed(fault) => {
+                        if let Some(primary) = primary
+                            && primary.store_failed(reader.volume, Failed::Read, fault, s)
+                        {
+                            return primary.read(reader.id, reader.volume, reader.extent, s);
+                        }
+                        Answer::Denied(Denial::Store(fault))
+                    }
                     other => panic!("a read ended as {other:?}"),
                 };
                 s.reply(reader.id, answer);
@@ -327,6 +332,7 @@ impl Engine {
             if self.standing.is_leaving_for_good() && primary.lack.is_none() {
                 primary.wait_for_nobody(&mut self.shared);
             }
+            primary.suspect_step(&mut self.shared);
             primary.readmit(&mut self.shared);
             if matches!(self.standing, Standing::Primary) {
                 primary.mend(&self.shared);
@@ -348,6 +354,7 @@ impl Engine {
         self.lease_step();
         self.seed_step();
         self.record_company();
+        self.record_suspect();
         self.record_lack();
         self.replace_step();
         self.record_failed_flush();

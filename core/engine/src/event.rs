@@ -137,6 +137,11 @@ pub enum Command {
         /// The smallest unit of its requests in bytes.
         block: u32,
     },
+    /// The copy of a volume is taken for what it is although a flush of it failed ([`crate::Engine::may_accept`]).
+    Accept {
+        /// Which volume.
+        volume: VolumeIndex,
+    },
     /// As [`Command::Update`], and the peer need not keep its last consistent image meanwhile.
     GiveUpSafeCopy,
     /// Ask for another mode.

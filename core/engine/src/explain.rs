@@ -42,7 +42,7 @@ pub struct Meaning {
 }
 
 /// Label, meaning, what comes next, remedy; `{source}`, `{target}` and `{group}` stand for names.
-const WORDS: [(&str, &str, &str, &str); 22] = [
+const WORDS: [(&str, &str, &str, &str); 24] = [
     (
         "two-primaries",
         "both {source} and {target} serve as primary, and each may have answered writes that the other never saw",
@@ -128,6 +128,12 @@ const WORDS: [(&str, &str, &str, &str); 22] = [
         "",
     ),
     (
+        "target-suspect",
+        "a flush of {target}'s store failed, and what its copy holds of the writes before it is unknown",
+        "everything is compared, what a failed flush may have lost is written again, then the group replicates",
+        "",
+    ),
+    (
         "metadata-failed",
         "one of {source} and {target} went on although its metadata could not be written, and the other recorded that: what its \
          metadata tells proves nothing",
@@ -187,6 +193,13 @@ const WORDS: [(&str, &str, &str, &str); 22] = [
         "`helio demote {group}` on {source}, then `helio promote {group} --force` on {target}, whose copy is all there is; \
          or restore the group from elsewhere",
     ),
+    (
+        "source-suspect",
+        "a flush of {source}'s store failed: acknowledged writes may be missing from its copy, and {target} may hold them",
+        "nothing travels; {source} goes on with reads and writes, and fails FLUSH and FUA",
+        "if {target} holds them: `helio demote {group}` on {source}, then `helio promote {group}` on {target}, which brings \
+         {source} level; if {source} holds the best copy there is: `helio member accept {group}/VOLUME` on {source}",
+    ),
 ];
 
 /// A row in words. A label this version does not know is named as such.
@@ -233,6 +246,8 @@ pub fn facts_in_words(met: &Met) -> Vec<String> {
         seeding,
         seeded,
         source_lacks,
+        source_suspect,
+        target_suspect,
     } = met.facts;
     let said = |who: &str, what: bool, yes: &str, no: &str| {
         format!("{who} {}", if what { yes } else { no })
@@ -262,12 +277,10 @@ pub fn facts_in_words(met: &Met) -> Vec<String> {
         said(source, source_old, old, current),
         said(target, target_old, old, current),
     ];
-    if discarded {
-        all.push(format!("an operator discarded the copy of {target}"));
-    }
-    if source_lacks {
-        all.push(format!("{source} lacks regions that only {target} holds"));
-    }
+    all.extend(discarded.then(|| format!("an operator discarded the copy of {target}")));
+    all.extend(source_lacks.then(|| format!("{source} lacks regions that only {target} holds")));
+    let suspect = [(source_suspect, source), (target_suspect, target)];
+    all.extend(suspect.iter().filter(|(is, _)| *is).map(|(_, node)| suspect_in_words(node)));
     if met.as_source {
         let memory = [
             (equal, "the copies are proven equal"),
@@ -284,6 +297,10 @@ pub fn facts_in_words(met: &Met) -> Vec<String> {
         all.push(format!("what {source} remembers of its queue and marks, only {source} knows"));
     }
     all
+}
+
+fn suspect_in_words(node: &str) -> String {
+    format!("{node}'s copy is suspect: a flush of its store failed")
 }
 
 /// How the target's history relates to the source's.

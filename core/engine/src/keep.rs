@@ -22,6 +22,7 @@ use crate::refusal::StoreFault;
 use crate::role::Standing;
 use crate::save::Goal;
 use crate::shared::Purpose;
+use crate::suspect::Failed;
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -186,12 +187,7 @@ impl Engine {
         {
             primary.failed_at = None;
         }
-        let failed = self.primary.as_ref().is_some_and(|primary| primary.flush_failed);
-        // A record that says seeding proves nothing either.
-        let sure = !self.superblock.marks_void && self.superblock.seeding == 0;
-        if failed && sure && !self.is_saving() {
-            self.save(Goal::Void);
-        }
+        let failed = self.primary.as_ref().is_some_and(|primary| primary.suspect != 0);
         let suspect = self.superblock.suspect != 0;
         let void = self.superblock.marks_void && self.primary.is_some() && !failed && !suspect;
         let kept = void && !self.is_saving() && self.marks().is_kept() && !self.is_going_cold();
@@ -344,8 +340,18 @@ impl Engine {
 
     /// Nothing can be covered any more: what waits for it fails.
     pub(crate) fn fail_parked(&mut self) {
-        for parked in self.shared.cover.give_up() {
+        let parked = self.shared.cover.give_up();
+        self.are_unissued(true);
+        for parked in parked {
             self.store_done(parked.io, StoreOutcome::Failed(StoreFault::Io));
+        }
+        self.are_unissued(false);
+    }
+
+    /// What ends now was never issued to the store.
+    fn are_unissued(&mut self, unissued: bool) {
+        if let Some(primary) = &mut self.primary {
+            primary.unissued = unissued;
         }
     }
 
@@ -353,11 +359,9 @@ impl Engine {
     pub(crate) fn cover_flushed(&mut self, volume: VolumeIndex, outcome: &StoreOutcome) {
         let StoreOutcome::Failed(fault) = *outcome else { return };
         match &mut self.primary {
-            Some(primary) if primary.is_lost(volume) => {}
-            Some(primary) if primary.may_lose(volume, &self.shared) => {
-                primary.lose(volume, outcome, &mut self.shared);
+            Some(primary) => {
+                primary.store_failed(volume, Failed::Flush, fault, &mut self.shared);
             }
-            Some(primary) => primary.doubt(volume, fault, &mut self.shared),
             None => self.follower.flush_failed(volume, fault, &mut self.shared),
         }
     }

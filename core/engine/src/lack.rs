@@ -29,6 +29,7 @@ use crate::refusal::{Denial, Refusal, StoreFault};
 use crate::role::Standing;
 use crate::save::Goal;
 use crate::shared::{Purpose, Shared};
+use crate::suspect::Failed;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::String;
@@ -200,7 +201,9 @@ impl Primary {
 
     /// How the local leg of an item counts for its answer; nothing where no answer may be given yet.
     pub(crate) fn local_leg(&self, item: &Item, local: Local) -> Option<Local> {
-        let Some(lack) = &self.lack else { return Some(local) };
+        let Some(lack) = &self.lack else {
+            return (!self.awaits_suspect_record(item, local)).then_some(local);
+        };
         // The peer's image is the only one there is: while it is out of order, nothing is promised of it.
         if self.consistent_at.is_some() {
             return None;
@@ -280,15 +283,14 @@ impl Primary {
         outcome: StoreOutcome,
         s: &mut Shared,
     ) {
-        if matches!(outcome, StoreOutcome::Failed(_)) && self.may_lose(volume, s) {
-            self.lose(volume, &outcome, s);
-        } else if let StoreOutcome::Failed(fault) = outcome {
+        if let StoreOutcome::Failed(fault) = outcome
+            && !self.store_failed(volume, Failed::Flush, fault, s)
+        {
             // What the store holds of it is unknown from here on.
             let size = s.config.volumes[usize::from(volume.0)];
             self.marks.stale(volume, Extent::new(0, size.0));
             self.distrusted.insert(volume);
             s.cover.marks_moved();
-            self.fault(volume, fault, s);
         }
         let failed = matches!(outcome, StoreOutcome::Failed(_));
         let Some(lack) = &mut self.lack else { panic!("a pull ended that nobody began") };
@@ -565,6 +567,7 @@ impl Engine {
         }
         primary.lack = None;
         primary.distrusted.clear();
+        primary.suspect = 0;
         s.info(format!("this node holds everything again; {} is not needed for it", s.config.peer));
         primary.mode_changed(s);
     }

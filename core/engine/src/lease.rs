@@ -183,7 +183,7 @@ impl Engine {
         self.shared.config.may_lease()
             && self.standing == Standing::Secondary
             && self.switch_wanted.is_none()
-            && self.superblock.consistent
+            && self.is_consistent()
             && self.follower.streaming
             && self.follower.failed.is_none()
             && !self.metadata_failed

@@ -10,6 +10,7 @@ use crate::refusal::Refusal;
 use crate::role::{Leave, LeaveStage, Standing, busy};
 use crate::save::Goal;
 use crate::shared::Purpose;
+use crate::suspect::Failed;
 use crate::switch::SWITCH_PATIENCE;
 use alloc::format;
 use alloc::string::String;
@@ -111,7 +112,7 @@ impl Engine {
         if let StoreOutcome::Failed(fault) = *outcome {
             self.shared.warn(format!("the last flush before leaving failed: {fault}"));
             if let Some(primary) = &mut self.primary {
-                primary.doubt(volume, fault, &mut self.shared);
+                primary.store_failed(volume, Failed::Flush, fault, &mut self.shared);
             }
         }
         let stage = match left {
@@ -160,7 +161,7 @@ impl Engine {
             p.drop_queue("this node leaves the primary role", &mut self.shared);
             self.shared.cover.marks_moved();
         }
-        let failed = self.metadata_failed || self.primary.as_ref().is_none_or(|p| p.flush_failed);
+        let failed = self.metadata_failed || self.primary.as_ref().is_none_or(|p| p.suspect != 0);
         if !failed {
             self.relieve(true);
         }
@@ -207,6 +208,8 @@ impl Engine {
             primary.marks.lay_down();
             self.keeping.resting = Some(primary.marks);
             self.line_changed();
+            let s = &mut self.shared;
+            s.suspect.load(&self.superblock, &s.cover, &s.config);
         }
         self.lease_laid_down();
         self.reset_follower();

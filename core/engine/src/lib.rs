@@ -76,6 +76,7 @@ mod status;
 mod stories;
 mod stream;
 mod survey;
+mod suspect;
 mod switch;
 mod times;
 mod verified;

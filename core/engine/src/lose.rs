@@ -1,31 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The store of a primary's volume fails, and its level peer takes its place: the policy `serve-from-peer`.
+//! The store of a primary's volume fails, and its level peer takes its place: the policy `serve-from-peer`, and whatever
+//! the policy, where a flush failed (`suspect.rs`).
 //!
 //! The whole volume counts as lacking (`lack.rs`), durably before anything is answered that the store does not hold, and
 //! nothing more is issued to it. What hit the fault is not an error any more: a write is answered once the peer has it, a
 //! read is asked of the peer. Once this node was demoted and its peer promoted, another store may be put in its place; then
-//! all of it is copied, since its marks say so.
+//! all of it is copied, since its marks say so. Where a flush failed, `helio update` uses the same store again: all of it is
+//! pulled.
 
 use crate::config::OnError;
-use crate::event::StoreOutcome;
 use crate::lack::{Lack, Stage};
 use crate::primary::Primary;
+use crate::refusal::StoreFault;
 use crate::shared::Shared;
 use crate::stream::Pace;
+use crate::suspect::Failed;
 use alloc::format;
 use alloc::string::String;
 use helio_units::{Extent, VolumeIndex};
 
 impl Primary {
-    /// Whether the store of a volume may be given up: the policy says so, and the peer holds everything in order.
-    pub(crate) fn may_lose(&self, volume: VolumeIndex, s: &Shared) -> bool {
-        let level = self
-            .flow
-            .as_ref()
-            .is_some_and(|flow| matches!(flow.pace, Pace::Level { .. } | Pace::Closing { .. }));
+    /// Whether the store of a volume may be given up: the policy says so, and the peer holds everything in order. Behind
+    /// a failed flush a peer will do that still gets everything in order: what waits for a FLUSH waits for that.
+    pub(crate) fn may_lose(&self, volume: VolumeIndex, failed: Failed, s: &Shared) -> bool {
+        let flush = failed == Failed::Flush;
+        let level = self.flow.as_ref().is_some_and(|flow| match flow.pace {
+            Pace::Level { .. } | Pace::Closing { .. } => true,
+            Pace::Behind { .. } => flush && flow.heard,
+        });
         let in_order = level && !self.order_lost && self.consistent_at.is_none();
         let whole = in_order && self.peer_consistent && self.marks.none_stale();
-        s.config.on_error == OnError::ServeFromPeer
+        (flush || s.config.on_error == OnError::ServeFromPeer)
             && !self.recordless
             && !self.is_lost(volume)
             && match &self.lack {
@@ -46,8 +51,7 @@ impl Primary {
     }
 
     /// Gives the store of a volume up.
-    pub(crate) fn lose(&mut self, volume: VolumeIndex, outcome: &StoreOutcome, s: &mut Shared) {
-        let StoreOutcome::Failed(fault) = outcome else { return };
+    pub(crate) fn lose(&mut self, volume: VolumeIndex, fault: StoreFault, s: &mut Shared) {
         let head = self.line.head;
         if self.lack.is_none() {
             self.copier.running = false;
@@ -65,7 +69,7 @@ impl Primary {
         let size = s.config.volumes[usize::from(volume.0)];
         self.marks.stale(volume, Extent::new(0, size.0));
         s.cover.marks_moved();
-        self.faulted = Some((volume, *fault));
+        self.faulted = Some((volume, fault));
         s.warn(format!(
             "own disk of volume {} failed: {fault}; it is served from {} from now on",
             volume.0, s.config.peer

@@ -329,6 +329,14 @@ impl Marks {
         self.grain * self.stale_count
     }
 
+    /// The same, as an upper bound, where all of the volumes in that set, a bit each, count as well.
+    pub(crate) fn stale_bytes_with(&self, volumes: u64) -> Bytes {
+        let whole = self.starts.windows(2).enumerate().filter(|(v, _)| volumes & (1 << v) != 0);
+        let whole: u64 = whole.map(|(_, ends)| ends[1] - ends[0]).sum();
+        let all = self.starts.last().copied().unwrap_or(0);
+        self.grain * (self.stale_count + whole).min(all)
+    }
+
     /// Whether nothing waits for the copier.
     pub(crate) fn none_stale(&self) -> bool {
         self.stale_count == 0

@@ -127,6 +127,7 @@ impl Engine {
         let (Some(primary), Some(peer)) = (&mut self.primary, self.session.peer()) else { return };
         let mut facts = recovery::facts_of(&ours, peer);
         facts.source_lacks = primary.lack.is_some();
+        facts.source_suspect = primary.must_not_stream();
         let (received, theirs) = (peer.received, peer.metadata);
         primary.peer_keeping.met(peer.consistent, peer.head);
         primary.peer_consistent = peer.consistent;
@@ -160,8 +161,7 @@ impl Engine {
             return;
         }
         let Some(primary) = &mut self.primary else { return };
-        let lineage = self.superblock.lineage;
-        let s = &mut self.shared;
+        let (lineage, s) = (self.superblock.lineage, &mut self.shared);
         s.info(format!("{} met as {label}", s.config.peer));
         self.session.why = format!("connected, {label}");
         match verdict {
@@ -218,6 +218,9 @@ impl Engine {
             return;
         }
         let (Some(primary), Some(peer)) = (&self.primary, self.session.peer()) else { return };
+        if primary.must_not_stream() {
+            return;
+        }
         let keeps_nothing = !peer.consistent || peer.lineage.generation == Generation::NONE;
         let wanted = self.shared.config.autosync || self.update_wanted || keeps_nothing;
         if wanted && !primary.told_to_log {
@@ -400,7 +403,7 @@ impl Engine {
             Relation::Unrelated => self.refuse_to_go_on("unrelated"),
             // Its peer alone holds everything: it waits until that one is promoted.
             Relation::New | Relation::Same | Relation::Parent(_) | Relation::Older(_)
-                if !self.superblock.consistent => {}
+                if !self.is_consistent() => {}
             Relation::Sibling => self.refuse_to_go_on("split-brain"),
             Relation::Descendant(_) => self.step_back(),
             Relation::Same | Relation::Parent(_) | Relation::Older(_) if older => {

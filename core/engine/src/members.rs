@@ -101,9 +101,11 @@ fn takes_them(goal: Goal) -> bool {
 }
 
 impl Engine {
-    /// Whether this node's image keeps the order promise: its record says so, and is about this image.
+    /// Whether this node's image keeps the order promise: its record says so, and is about this image, and no flush of it
+    /// failed.
     pub(crate) fn is_consistent(&self) -> bool {
-        self.superblock.consistent && !self.members.are_foreign()
+        let suspect = self.may_lead_from_suspect().is_err();
+        self.superblock.consistent && !self.members.are_foreign() && !suspect
     }
 
     /// A node must not lead from a disk of which its record tells nothing.

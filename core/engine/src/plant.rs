@@ -96,6 +96,14 @@ pub enum Plant {
     FalseSplit,
     /// Items without payload count for nothing in a follower's bound.
     FreeItems,
+    /// A write with FUA that fails is taken for a plain write that fails.
+    FuaIsWrite,
+    /// The record does not say that a flush failed.
+    SuspectUnrecorded,
+    /// A copy whose flush failed is copied from, and led from.
+    SuspectStreams,
+    /// The flush behind a failed one succeeds.
+    FlushForgiven,
 }
 
 impl Plant {

@@ -27,7 +27,7 @@ use crate::write::{Slots, Ticket};
 use alloc::collections::BTreeSet;
 use alloc::format;
 use core::time::Duration;
-use helio_units::{Bytes, Extent, Mode, Moment, Sequence, VolumeIndex};
+use helio_units::{Bytes, Mode, Moment, Sequence, VolumeIndex};
 
 /// See the drawing above.
 #[derive(Debug)]
@@ -84,8 +84,12 @@ pub(crate) struct Primary {
     pub(crate) recordless: bool,
     /// The peer's image is known to keep the order promise.
     pub(crate) peer_consistent: bool,
-    /// The last flush before leaving failed: what the local store holds is not sure to stay.
-    pub(crate) flush_failed: bool,
+    /// Volumes of which a flush failed, a bit each: what their stores hold is unknown (`suspect.rs`).
+    pub(crate) suspect: u64,
+    /// What the record says of it.
+    pub(crate) suspect_recorded: u64,
+    /// What fails now was never issued to the store.
+    pub(crate) unissued: bool,
     /// The local store failed on a volume, and how.
     pub(crate) faulted: Option<(VolumeIndex, StoreFault)>,
     /// No order may be kept although the peer is not there: the operator said `log`.
@@ -136,7 +140,9 @@ impl Primary {
             distrusted: BTreeSet::new(),
             recordless: false,
             peer_consistent: false,
-            flush_failed: false,
+            suspect: 0,
+            suspect_recorded: 0,
+            unissued: false,
             faulted: None,
             told_to_log: false,
             peer_keeping: PeerKeeping::default(),
@@ -208,38 +214,27 @@ impl Primary {
         self.faulted = Some((volume, fault));
     }
 
-    /// A flush of a store failed: what it holds of what it had completed is unknown, and a later flush that goes well
-    /// says nothing of that. All of the volume is marked, its bytes prove nothing, and neither does the record from then
-    /// on (`keep.rs`), whatever becomes of this process.
-    pub(crate) fn doubt(&mut self, volume: VolumeIndex, fault: StoreFault, s: &mut Shared) {
-        let size = s.config.volumes[usize::from(volume.0)];
-        self.marks.stale(volume, Extent::new(0, size.0));
-        s.cover.marks_moved();
-        self.distrusted.insert(volume);
-        self.flush_failed = true;
-        if self.faulted.is_none() {
-            s.warn(format!(
-                "a flush of volume {} failed on this node: {fault}; what it holds is unknown, and all of it is marked",
-                volume.0
-            ));
-        }
-        self.faulted = Some((volume, fault));
-    }
-
     /// Takes note since when regions are dirty.
     pub(crate) fn date_dirty(&mut self, now: Moment) {
-        if self.marks.none_stale() {
+        if self.marks.none_stale() && !self.may_differ_anywhere() {
             self.dirty_since = None;
         } else {
             self.dirty_since.get_or_insert(now);
         }
     }
 
-    /// What the peer lacks, as an upper bound: what was accepted and has not completed there, and every dirty region.
+    /// Something here is suspect, and the peer's copy is not served in its place: its regions may all differ.
+    const fn may_differ_anywhere(&self) -> bool {
+        self.suspect != 0 && self.lack.is_none()
+    }
+
+    /// What the peer lacks, as an upper bound: what was accepted and has not completed there, every dirty region, and every
+    /// region of a suspect volume.
     pub(crate) fn lag(&self, now: Moment) -> Lag {
         let mut lag = Lag::default();
-        if !self.marks.none_stale() && !planted(Plant::LagWithoutDirty) {
-            lag.dirty = self.marks.stale_bytes();
+        let anywhere = self.may_differ_anywhere();
+        if (anywhere || !self.marks.none_stale()) && !planted(Plant::LagWithoutDirty) {
+            lag.dirty = self.marks.stale_bytes_with(if anywhere { self.suspect } else { 0 });
             lag.bytes = lag.dirty;
             lag.oldest = self.dirty_since.map_or(Duration::ZERO, |since| now - since);
         }

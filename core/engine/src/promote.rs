@@ -30,6 +30,7 @@ impl Engine {
             _ => return Err(busy()),
         }
         self.may_lead()?;
+        self.may_lead_from_suspect()?;
         if !self.superblock.consistent {
             if !restore {
                 return Err(self.needs_sync());
@@ -284,7 +285,8 @@ impl Engine {
 
     /// The peer says that it did not go on: so we do, if that can be recorded.
     pub(crate) fn go_on(&mut self) {
-        if self.metadata_failed || self.members.are_foreign() {
+        let suspect = self.may_lead_from_suspect().is_err();
+        if self.metadata_failed || self.members.are_foreign() || suspect {
             return;
         }
         let equal = self.superblock.clean && self.superblock.equal;

@@ -26,6 +26,7 @@ use crate::resolve::Stake;
 use crate::role::{Standing, busy};
 use crate::shared::{Purpose, Shared};
 use crate::stream::Cursors;
+use crate::suspect::{Failed, bit};
 use crate::write::Ticket;
 use alloc::format;
 use alloc::string::String;
@@ -190,11 +191,11 @@ impl Primary {
         let Some(Fetched { claim, volume, extent, payload }) = fetched else {
             panic!("pull {ticket} ended twice")
         };
-        if matches!(outcome, StoreOutcome::Failed(_)) && self.may_lose(volume, s) {
-            self.lose(volume, &outcome, s);
+        if let StoreOutcome::Failed(fault) = outcome {
             self.unclaim(claim);
-        } else if let StoreOutcome::Failed(fault) = outcome {
-            self.unclaim(claim);
+            if self.store_failed(volume, Failed::Change, fault, s) {
+                return self.pull_over(ticket, s);
+            }
             if let Some(lack) = &mut self.lack {
                 lack.halted = true;
             }
@@ -203,7 +204,6 @@ impl Primary {
                  then run `helio update {}`",
                 s.config.peer, s.config.group
             ));
-            self.fault(volume, fault, s);
         } else {
             self.piece_written(claim);
             self.copier.progress.shipped +=
@@ -337,6 +337,7 @@ impl Engine {
         primary.cursors = Cursors::all_at(head);
         primary.peer_incarnation = incarnation;
         primary.lack = Some(Lack::new(Some(Reversal { command: id, head })));
+        primary.suspect_step(s);
         s.verify.rewind();
         self.update_wanted = false;
         self.asking_hook = None;
@@ -376,12 +377,26 @@ impl Engine {
     }
 
     /// What is lacking is pulled on.
-    pub(crate) fn pull_on(&mut self) -> Option<String> {
-        let primary = self.primary.as_mut()?;
-        let lack = primary.lack.as_mut()?;
+    ///
+    /// # Errors
+    /// A store of which a flush failed cannot be used again yet.
+    pub(crate) fn pull_on(&mut self) -> Result<Option<String>, Refusal> {
+        let s = &self.shared;
+        let Some(primary) = &mut self.primary else { return Ok(None) };
+        let Some(lack) = &mut primary.lack else { return Ok(None) };
         lack.halted = false;
+        let again = lack.lost.iter().copied();
+        let again: Vec<VolumeIndex> = again.filter(|v| primary.suspect & bit(*v) != 0).collect();
+        if again.iter().any(|volume| s.works_on(Some(*volume))) || !lack.is_recorded() {
+            return Err(Refusal::later(
+                "busy",
+                "operations on a store of which a flush failed have not ended",
+                "try again in a moment",
+            ));
+        }
+        again.into_iter().for_each(|volume| primary.use_again(volume));
         primary.faulted = None;
-        let peer = &self.shared.config.peer;
-        Some(format!("{} are lacking here and pulled from {peer}", primary.marks.stale_bytes()))
+        let peer = &s.config.peer;
+        Ok(Some(format!("{} are lacking here and pulled from {peer}", primary.marks.stale_bytes())))
     }
 }

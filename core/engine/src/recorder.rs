@@ -183,6 +183,7 @@ fn of_command(id: CommandId, command: &Command) -> (&'static str, u64, u64) {
         Command::SeedBegin { at } => ("seed-begin", id.0, *at),
         Command::SeedEnd => ("seed-end", id.0, 0),
         Command::Replace { volume, .. } => ("replace", id.0, u64::from(volume.0)),
+        Command::Accept { volume } => ("accept", id.0, u64::from(volume.0)),
         Command::Reverse { full } => ("reverse", id.0, u64::from(*full)),
     }
 }

@@ -112,6 +112,10 @@ pub struct Facts {
     pub seeded: bool,
     /// The source lacks regions of its own store, which only the target held: it has nothing to copy from.
     pub source_lacks: bool,
+    /// A flush of the source's store failed: what its image holds of earlier writes is unknown.
+    pub source_suspect: bool,
+    /// A flush of the target's store failed: what it reads there proves nothing.
+    pub target_suspect: bool,
 }
 
 /// A row of the table: what must hold (`None`: either), and what follows.
@@ -133,6 +137,7 @@ struct Row {
     memory: [Option<bool>; 4],
     /// seeding, seeded
     seed: [Option<bool>; 2],
+    suspect: Option<bool>,
 }
 
 const ANY: [Option<bool>; 4] = [None; 4];
@@ -155,6 +160,8 @@ const N: Option<bool> = Some(false);
 /// * `metadata-lost`: the target has no metadata, the source remembers some of it, and no operator said that its copy
 ///   counts for nothing: it may hold answered writes that the source lacks, and proves nothing.
 /// * `new-peer`: nothing is there yet; everything is copied.
+/// * `target-suspect`: a flush of the target's store failed since it was last written anew: everything is marked; what may
+///   not be durable there is written whatever it reads, and no line is resumed.
 /// * `metadata-failed`: one of the two could not write its metadata, and the other recorded that; everything is
 ///   compared.
 /// * `target-rolled-back`: the target's machine or metadata is older than what the source saw of it; everything is
@@ -168,7 +175,7 @@ const N: Option<bool> = Some(false);
 /// * `crashed-primary`: the target was primary and crashed; all it answered is here, and its marks tell what else it
 ///   wrote.
 /// * `update-marks`: order was lost; the marks of both tell what may differ.
-const ROWS: [Row; 21] = {
+const ROWS: [Row; 22] = {
     use Kinship::{AtFork, Behind, Descendant, New, Same, Sibling, Unrelated};
     const fn row(label: &'static str, verdict: Verdict, kinship: &'static [Kinship]) -> Row {
         Row {
@@ -186,6 +193,7 @@ const ROWS: [Row; 21] = {
             discarded: None,
             memory: ANY,
             seed: [None; 2],
+            suspect: None,
         }
     }
     const ALL: &[Kinship] = &Kinship::ALL;
@@ -203,9 +211,15 @@ const ROWS: [Row; 21] = {
         Row { own: Y, alone: N, ..row("both-crashed", Verdict::Refuse, LINE) },
         Row { own: Y, ..row("diverged", Verdict::Refuse, LINE) },
         Row { seed: [Y, None], ..row("seeding", Verdict::AwaitSeed, MAY_FOLLOW) },
-        Row { invalid: N, seed: [N, Y], ..row("seeded", Verdict::UpdateSeeded, &[New]) },
+        Row {
+            invalid: N,
+            suspect: N,
+            seed: [N, Y],
+            ..row("seeded", Verdict::UpdateSeeded, &[New])
+        },
         Row { old: [None, Y], discarded: N, ..row(METADATA_LOST, Verdict::Refuse, &[New]) },
         row("new-peer", Verdict::UpdateAll, &[New]),
+        Row { suspect: Y, ..row("target-suspect", Verdict::UpdateAll, KIN) },
         Row { invalid: Y, ..row("metadata-failed", Verdict::UpdateAll, KIN) },
         Row { old: [None, Y], ..row("target-rolled-back", Verdict::UpdateAll, KIN) },
         Row { trusted: N, ..row("unproven", Verdict::UpdateAll, KIN) },
@@ -233,11 +247,13 @@ const SOURCE_METADATA_LOST: &str = "source-metadata-lost";
 
 /// The label of every row, in the order in which they are tried.
 pub fn labels() -> impl Iterator<Item = &'static str> {
-    ROWS.iter().map(|row| row.label).chain([LACKS])
+    ROWS.iter().map(|row| row.label).chain([LACKS, SUSPECT])
 }
 
 /// The row in place of every one that copies, where the source itself lacks regions that only the target held.
 const LACKS: &str = "source-lacks";
+/// The row in place of every one that copies, where a flush of the source's own store failed.
+const SUSPECT: &str = "source-suspect";
 
 impl Row {
     fn matches(&self, f: &Facts) -> bool {
@@ -254,6 +270,7 @@ impl Row {
             && agrees(self.old[0], f.source_old)
             && agrees(self.old[1], f.target_old)
             && agrees(self.discarded, f.discarded)
+            && agrees(self.suspect, f.target_suspect)
             && self.memory.iter().zip(memory).all(|(want, is)| agrees(*want, is))
             && self.seed.iter().zip([f.seeding, f.seeded]).all(|(want, is)| agrees(*want, is))
     }
@@ -278,6 +295,9 @@ pub fn decide(facts: &Facts) -> Decision {
         matches!(row.verdict, Verdict::UpdateMarks | Verdict::UpdateAll | Verdict::UpdateSeeded);
     if facts.source_lacks && copies {
         return Decision { label: LACKS, verdict: Verdict::Refuse };
+    }
+    if facts.source_suspect && copies {
+        return Decision { label: SUSPECT, verdict: Verdict::Refuse };
     }
     Decision { label: row.label, verdict: row.verdict }
 }
@@ -372,6 +392,9 @@ pub fn facts_of(source: &Hello, target: &Hello) -> Facts {
         seeding: false,
         seeded: false,
         source_lacks: false,
+        source_suspect: false,
+        // One that is being written again has marks that tell how far that is.
+        target_suspect: target.suspect && !target.trusted,
     }
 }
 
@@ -445,6 +468,15 @@ pub fn explain(label: &str, us: &str, peer: &str) -> (String, String) {
                  other one (a copy of it is kept): `helio resolve GROUP --discard NODE` on that node, as secondary"
             ),
         ),
+        SUSPECT => (
+            format!(
+                "the copy on {us} is suspect: a flush failed, and acknowledged writes that {peer} may hold may be missing from it"
+            ),
+            format!(
+                "if {peer} holds them: `helio demote GROUP` on {us}, then `helio promote GROUP` on {peer}; it brings {us} \
+                 level. If {us} holds the best copy there is: `helio member accept GROUP/VOLUME` on {us}"
+            ),
+        ),
         "newer-elsewhere" => (
             format!("{peer} holds newer writes: its copy continued beyond {us}'s"),
             format!("make {peer} primary instead: `helio promote GROUP` there"),
@@ -465,7 +497,7 @@ mod tests {
 
     fn every_combination() -> impl Iterator<Item = Facts> {
         Kinship::ALL.into_iter().flat_map(|kinship| {
-            (0..1 << 17).map(move |bits: u32| {
+            (0..1 << 19).map(move |bits: u32| {
                 let bit = |n: u32| bits & (1 << n) != 0;
                 Facts {
                     target_serves: bit(0),
@@ -486,6 +518,8 @@ mod tests {
                     invalid: bit(14),
                     source_lacks: bit(15),
                     discarded: bit(16),
+                    source_suspect: bit(17),
+                    target_suspect: bit(18),
                 }
             })
         })
@@ -508,14 +542,14 @@ mod tests {
             let Decision { label, verdict } = decide(&f);
             let stranger = matches!(f.kinship, Kinship::Descendant | Kinship::Unrelated);
             let line = matches!(f.kinship, Kinship::Same | Kinship::AtFork | Kinship::Behind);
-            let shipped = f.seeding || (f.seeded && !f.invalid);
+            let shipped = f.seeding || (f.seeded && !f.invalid && !f.target_suspect);
             let copies = matches!(
-                decide(&Facts { source_lacks: false, ..f }).verdict,
+                decide(&Facts { source_lacks: false, source_suspect: false, ..f }).verdict,
                 Verdict::UpdateMarks | Verdict::UpdateAll | Verdict::UpdateSeeded
             );
             let must_refuse = f.target_serves
                 || stranger
-                || (f.source_lacks && copies)
+                || ((f.source_lacks || f.source_suspect) && copies)
                 || (f.kinship != Kinship::New && (f.own || f.source_old))
                 || (f.kinship == Kinship::New && f.target_old && !f.discarded && !shipped);
             assert_eq!(verdict == Verdict::Refuse, must_refuse, "{label}: {f:?}");
@@ -537,7 +571,7 @@ mod tests {
             assert!(!(f.seeding && travels), "{label}: marks against a disk that is not there");
             let resumes = travels && !matches!(verdict, Verdict::UpdateAll | Verdict::UpdateSeeded);
             assert!(
-                !((f.target_old || f.invalid || !f.trusted) && resumes),
+                !((f.target_old || f.invalid || !f.trusted || f.target_suspect) && resumes),
                 "{label}: another image was taken for the one it was"
             );
         }

@@ -12,7 +12,6 @@
 //! * A secondary's marks prove nothing from then on, and its image is not consistent: everything is compared. What it
 //!   kept of its last consistent image (`before.rs`) was about the disk that is gone, and ends first.
 
-use crate::ack::Local;
 use crate::effect::Effect;
 use crate::engine::Engine;
 use crate::event::CommandId;
@@ -20,6 +19,7 @@ use crate::plant::{Plant, planted};
 use crate::refusal::Refusal;
 use crate::role::{Standing, busy};
 use crate::save::Goal;
+use crate::suspect::bit;
 use alloc::format;
 use alloc::string::String;
 use helio_format::message::Parting;
@@ -207,7 +207,7 @@ impl Engine {
 
     /// The record of another disk: nothing on it counts.
     pub(crate) fn shape_replaced(&self, b: &mut Superblock, volume: VolumeIndex) {
-        b.suspect &= !(1 << volume.0);
+        b.suspect &= !bit(volume);
         if self.primary.is_some() {
             b.consistent = false;
         } else if !planted(Plant::TrustReplaced) {
@@ -224,19 +224,9 @@ impl Engine {
         let text = match &mut self.primary {
             Some(primary) => {
                 let marked = primary.marks.stale_bytes();
-                primary.faulted = primary.faulted.filter(|(failed, _)| *failed != volume);
-                // A flush that failed on the disk that is gone is the peer's to answer still.
-                let failed = primary.line.iter_mut().filter(|entry| {
-                    entry.item.volume == volume
-                        && entry.local == Local::Failed
-                        && !entry.item.kind.changes_data()
-                });
-                failed.for_each(|entry| entry.local = Local::Done);
-                if let Some(lack) = &mut primary.lack {
-                    lack.lost.remove(&volume);
-                    lack.halted = false;
-                }
-                primary.distrusted.insert(volume);
+                primary.use_again(volume);
+                primary.suspect &= !bit(volume);
+                primary.suspect_recorded &= !bit(volume);
                 primary.copier.progress.begin(marked, self.shared.now);
                 format!(
                     "volume {} of {group} has another disk; {marked} are pulled from {peer}",

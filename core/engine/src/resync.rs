@@ -71,6 +71,7 @@ impl Primary {
             && !self.order_lost
             && !self.marks.none_stale()
             && self.lack.is_none()
+            && self.suspect == 0
             && self.faulted.is_none();
         if wanted && !self.copier.running {
             self.copier.running = true;

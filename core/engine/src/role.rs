@@ -191,6 +191,7 @@ impl Engine {
             Command::Replace { volume, identity, block } => {
                 self.replace(id, volume, (identity, block))
             }
+            Command::Accept { volume } => self.accept(id, volume),
             Command::GiveUpSafeCopy => {
                 self.give_up_safe_copy();
                 self.update(id)
@@ -232,13 +233,14 @@ impl Engine {
         if self.standing.is_leaving() {
             return Err(busy());
         }
-        if let Some(text) = self.pull_on() {
+        if let Some(text) = self.pull_on()? {
             return Ok(Some(text));
         }
         if let Some(primary) = &mut self.primary {
             primary.faulted = None;
             self.refuse_while_seeding()?;
         }
+        self.refuse_while_suspect()?;
         let Some(primary) = &mut self.primary else { return Err(self.not_primary("update")) };
         primary.told_to_log = false;
         primary.mark_differing(&mut self.shared);
@@ -275,6 +277,7 @@ impl Engine {
         if self.is_lacking() {
             return Err(self.lacks("full"));
         }
+        self.refuse_while_suspect()?;
         if self.primary.is_some() && self.is_seeding() {
             return self.seed_given_up().map(Some);
         }

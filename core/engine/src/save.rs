@@ -63,6 +63,8 @@ pub(crate) enum Goal {
     Whole,
     /// Another disk is a volume's, and nothing on it counts.
     Replaced { command: CommandId, volume: VolumeIndex },
+    /// An operator takes such a copy for what it is.
+    Accepted { command: CommandId, volume: VolumeIndex },
 }
 
 /// The record of a side that begins to follow.
@@ -127,6 +129,7 @@ impl Engine {
         let mut next = self.superblock.clone();
         next.remembers = self.keeping.heard;
         self.shape_verified(&mut next);
+        self.shape_suspect(&mut next);
         self.shape(&mut next, goal);
         self.members.record(&mut next, goal);
         self.shared.blocks.record(&mut next);
@@ -184,8 +187,11 @@ impl Engine {
             }
             Goal::Seeded { .. } => b.seeding = 0,
             Goal::Lacking => self.shape_lacking(b),
-            Goal::Whole => b.consistent = true,
+            Goal::Whole => (b.consistent, b.suspect) = (true, 0),
             Goal::Replaced { volume, .. } => self.shape_replaced(b, volume),
+            Goal::Accepted { volume, .. } => {
+                Self::shape_accepted(b, volume, self.primary.is_some());
+            }
         }
     }
 
@@ -222,9 +228,7 @@ impl Engine {
         b.clean = true;
         b.hold = self.shared.lease.on_record(b.hold, self.shared.now);
         if let Some(p) = &self.primary {
-            // Who goes on behind this stop must fork, should the power take what was not flushed.
-            b.clean = to == Leave::Secondary || !p.flush_failed;
-            b.marks_void = p.flush_failed || (b.marks_void && !p.marks.is_kept());
+            b.marks_void = p.suspect != 0 || (b.marks_void && !p.marks.is_kept());
             b.head = p.line.head;
             b.equal = p.retaining
                 && !p.order_lost
@@ -271,6 +275,7 @@ impl Engine {
         if !ok {
             self.keeping.disowned |= !saved.consistent;
             self.metadata_failed(goal);
+            self.suspect_unrecorded();
             return;
         }
         self.superblock = saved;
@@ -317,7 +322,9 @@ impl Engine {
             Goal::Lacking => self.lacking_saved(),
             Goal::Whole => self.whole_saved(),
             Goal::Replaced { command, volume } => self.replaced(command, volume),
+            Goal::Accepted { command, volume } => self.accepted(command, volume),
         }
+        self.suspect_recorded();
         self.save_next();
     }
 
@@ -357,6 +364,7 @@ impl Engine {
             }
             (
                 Goal::Yielded { command, .. }
+                | Goal::Accepted { command, .. }
                 | Goal::SeedBegun { command, .. }
                 | Goal::Seeded { command, .. },
                 _,

@@ -158,7 +158,7 @@ impl Engine {
                 ),
             ));
         }
-        if primary.flush_failed {
+        if primary.suspect != 0 {
             let text = format!("a flush of {group} failed on this node: its store may go back");
             return Err(Refusal::new(
                 "volume-failed",
@@ -252,6 +252,7 @@ impl Engine {
         if self.standing.is_leaving() || self.seed.beginning || self.seed.check.is_some() {
             return Err(busy());
         }
+        self.refuse_while_suspect()?;
         let Some(primary) = &self.primary else { return Err(self.not_primary("seed end")) };
         if self.superblock.seeding == 0 {
             return Err(Refusal::new(

@@ -191,6 +191,7 @@ impl Engine {
             sure: b.sure && (self.primary.is_some() || self.follower.streaming),
             doubts: self.doubts_peer(),
             discarded: b.discarded,
+            suspect: self.suspect() != 0,
             lineage: b.lineage,
             head,
             received: of_this(received),

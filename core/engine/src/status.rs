@@ -257,6 +257,12 @@ impl Engine {
                 (Standing::Returning, _) if self.members.are_foreign() => {
                     String::from("was primary when it stopped, and its disk is another one now")
                 }
+                (Standing::Returning, _) if self.superblock.suspect != 0 => {
+                    format!(
+                        "was primary when it stopped, and its copy is suspect; `helio promote {}` on {peer}, or accept it",
+                        self.shared.config.group
+                    )
+                }
                 (Standing::Returning, _) if !self.superblock.consistent => {
                     format!(
                         "was primary when it stopped, and lacks what only {peer} holds; `helio promote {}` there",
@@ -316,8 +322,9 @@ impl Engine {
             state,
             generation: self.superblock.lineage.generation,
             // A copy that never was in sync is no copy of anything.
-            consistent: primary
-                .map_or(self.is_consistent() && !self.is_blank(), |p| p.lack.is_none()),
+            consistent: primary.map_or(self.is_consistent() && !self.is_blank(), |p| {
+                p.lack.is_none() && p.suspect == 0
+            }),
             mode: config.mode,
             effective: primary.map_or(config.mode, |p| p.effective(config.mode)),
             level: state == State::Replicating && self.level_since().is_some(),
@@ -404,6 +411,11 @@ impl Engine {
         if self.metadata_failed && self.is_lacking() {
             return Some("the metadata file cannot be written".to_string());
         }
+        let suspect = self.primary.as_ref().and_then(|p| p.suspect_text(&self.shared));
+        if let Some(text) = suspect {
+            let metadata = self.metadata_text();
+            return Some(metadata.map_or(text.clone(), |metadata| format!("{text}; {metadata}")));
+        }
         match self.failed() {
             Some((volume, fault)) => {
                 Some(format!("volume {} failed on this node: {fault}", volume.0))
@@ -412,7 +424,7 @@ impl Engine {
             None if self.shared.keeper.failed => {
                 Some("the before-image file failed; mend it and restart the daemon".to_string())
             }
-            None => self.members.fault(),
+            None => self.members.fault().or_else(|| self.resting_suspect_text()),
         }
     }
 
@@ -550,7 +562,9 @@ impl Engine {
     /// Whether the peer's copy may differ from this primary's at that place; for tests and proofs.
     #[must_use]
     pub fn is_marked(&self, volume: VolumeIndex, offset: u64) -> bool {
-        self.primary.as_ref().is_none_or(|p| p.marks.is_marked(volume, offset))
+        self.primary
+            .as_ref()
+            .is_none_or(|p| p.is_suspect(volume) || p.marks.is_marked(volume, offset))
     }
 
     /// Where this node stands in the drawing of `role`, in a word; for tests and proofs.

@@ -310,6 +310,7 @@ fn hello(lineage: Lineage, consistent: bool) -> Hello {
         trusted: true,
         doubts: false,
         discarded: false,
+        suspect: false,
         lineage,
         head: Sequence::ZERO,
         received: Sequence::ZERO,

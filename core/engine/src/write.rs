@@ -22,6 +22,7 @@ use crate::primary::Primary;
 use crate::refusal::{Denial, StoreFault};
 use crate::shared::{Purpose, Shared};
 use crate::survey::StretchId;
+use crate::suspect::Failed;
 use crate::verify::Check;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -375,10 +376,9 @@ impl Primary {
         let slot = entry.slot;
         if let StoreOutcome::Failed(fault) = outcome {
             entry.local = Local::Failed;
-            if self.may_lose(item.volume, s) {
-                self.lose(item.volume, &outcome, s);
-            }
             self.local_failed(item, slot, fault, s);
+        } else if self.proves_nothing(&item) {
+            self.flush_proves_nothing(at, slot);
         }
         self.advance_here();
         self.settle_late(at);
@@ -397,20 +397,25 @@ impl Primary {
         fault: StoreFault,
         s: &mut Shared,
     ) {
+        self.store_failed(item.volume, Failed::of(&item), fault, s);
         if item.kind.changes_data() {
             self.marks.stale(item.volume, item.extent);
             s.cover.marks_moved();
             self.failed_at.get_or_insert(item.sequence);
             self.copier.unsure_upto = item.sequence.max(self.copier.unsure_upto);
         }
-        let flush = item.kind == ItemKind::Flush && !self.is_lost(item.volume);
         if let (Some(SlotId(slot)), false) = (slot, self.absolves(&item)) {
             self.slots.slots[slot as usize].denied = Some(Denial::Store(fault));
         }
-        if flush {
-            self.doubt(item.volume, fault, s);
-        } else {
-            self.fault(item.volume, fault, s);
+    }
+
+    /// A FLUSH or an operation with FUA succeeded on a suspect store: what it is to promise may have been dropped before.
+    fn flush_proves_nothing(&mut self, at: Sequence, slot: Option<SlotId>) {
+        if let Some(entry) = self.line.get_mut(at) {
+            entry.local = Local::Failed;
+        }
+        if let Some(SlotId(slot)) = slot {
+            self.slots.slots[slot as usize].denied = Some(Denial::Store(StoreFault::Io));
         }
     }
 

@@ -109,6 +109,7 @@ fn by_operation(mut data: &[u8]) {
             | Operation::Reverse
             | Operation::Update
             | Operation::MemberReplace
+            | Operation::MemberAccept
             | Operation::Release
             | Operation::QueueSet
             | Operation::Verify
@@ -146,6 +147,7 @@ fn named(command: &Command) -> Option<&String> {
         | Command::TraceStart { group, .. }
         | Command::TraceStop { group }
         | Command::MemberReplace { group, .. }
+        | Command::MemberAccept { group, .. }
         | Command::Release { group, .. }
         | Command::Attach { group, .. }
         | Command::Detach { group, .. }

@@ -163,6 +163,7 @@ pub(crate) fn messages() -> Vec<Message> {
             sure: true,
             doubts: false,
             discarded: false,
+            suspect: false,
             lineage,
             head: Sequence(41),
             received: Sequence(41),

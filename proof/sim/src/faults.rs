@@ -364,7 +364,8 @@ impl Driver {
     /// A disk that fails, tires, fills up or lies.
     fn wear(&mut self, fault: Fault, cluster: &mut Cluster, oracle: &mut Oracle) {
         if let Fault::Disk { side, .. } | Fault::FullDisk(side) = fault
-            && gives_stores_up(cluster)
+            && (gives_stores_up(cluster)
+                || matches!(fault, Fault::Disk { verb: StoreVerb::Flush, .. }))
             && (!cluster.node(side.other()).has_its_disk() || oracle.is_restored(side.other()))
         {
             // Where both nodes lose what they had, nobody is left who has it; an older disk is not what the peer had.

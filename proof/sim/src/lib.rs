@@ -24,6 +24,7 @@ mod run;
 mod scenario;
 mod seed;
 mod shrink;
+mod suspect;
 mod tamper;
 mod telling;
 mod verify;

@@ -5,6 +5,7 @@ use crate::driver::{Act, Driver};
 use crate::oracle::Oracle;
 use core::time::Duration;
 use helio_engine::Command;
+use helio_format::superblock::Superblock;
 use helio_twin::{Cluster, Happening, Side};
 use helio_units::{Role, State};
 
@@ -115,12 +116,18 @@ impl Driver {
             let awaits = engine.is_primary() && engine.seeding().is_some();
             // Where a volume failed, too, that is the fault that is told.
             let unrecorded = engine.words().metadata_failed;
-            let mended = status.fault.as_ref().is_some_and(|text| !text.contains("another disk"));
+            let waits = |text: &String| {
+                text.contains("another disk") || (text.contains("suspect") && !unrecorded)
+            };
+            let mended = status.fault.as_ref().is_some_and(|text| !waits(text));
             let restarts = mended && (!leading || unrecorded);
             if restarts && (self.healing || self.dice.chance(1, 2)) {
                 // The remedy of a failed store or metadata file: mend it and restart the daemon.
                 cluster.kill(side, false);
                 self.start(side, cluster);
+                continue;
+            }
+            if self.judge_suspect(side, cluster, oracle) {
                 continue;
             }
             // A primary that lacks regions shows another state.
@@ -235,7 +242,8 @@ impl Driver {
         let worth = |side: &Side| {
             let node = cluster.node(*side);
             let record = node.superblock().filter(|_| node.is_up() && !node.hangs(now));
-            record.filter(|r| r.consistent && node.has_its_disk()).map_or((0, false, 0, 0), |r| {
+            let sound = |r: &&Superblock| r.consistent && r.suspect == 0 && node.has_its_disk();
+            record.filter(sound).map_or((0, false, 0, 0), |r| {
                 let led = u64::from(r.role == Role::Primary);
                 let number = r.lineage.generation.number;
                 (1 + u64::from(number > 0), !oracle.is_restored(*side), number, led)
@@ -246,11 +254,15 @@ impl Driver {
         };
         let best = Side::BOTH.into_iter().max_by_key(worth).unwrap_or(Side::Paris);
         if worth(&best).0 == 0 {
+            if Side::BOTH.into_iter().any(|side| self.accept_suspect(side, cluster, oracle)) {
+                return;
+            }
             self.restore_one(cluster, oracle);
             return;
         }
         let whole = |side: &Side| cluster.node(*side).superblock().is_some_and(|r| r.consistent);
         if known(&best.other()) && !known(&best) && whole(&best.other()) {
+            self.accept_suspect(best.other(), cluster, oracle);
             return;
         }
         let force = self.dice.chance(1, 2);

@@ -114,6 +114,7 @@ fn hello() -> impl Strategy<Value = Message> {
                 sure: f[7],
                 doubts: f[0] ^ f[7],
                 discarded: f[1] ^ f[6],
+                suspect: f[1] ^ f[7],
                 lineage,
                 head: Sequence(n[2]),
                 received: Sequence(n[3]),

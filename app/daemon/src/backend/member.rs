@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Another disk in the place of a lost one, while the daemon runs: the one that the configuration file names now.
+//! Another disk in the place of a lost one, while the daemon runs: the one that the configuration file names now. And
+//! the copy on a disk of which a flush failed, accepted as it is.
 //!
 //! The file is the administrator's, and a restart opens what it names; so nothing else is taken. Either the disk is put at
 //! the path that is there already, or the path is changed first.
@@ -9,7 +10,7 @@ use crate::config::{Config, VolumeConfig};
 use crate::control::Reply;
 use crate::open;
 use crate::shard::Ask;
-use helio_api::{ApiError, AtStake, MemberReplaceRequest, code};
+use helio_api::{ApiError, AtStake, MemberAcceptRequest, MemberReplaceRequest, code};
 
 impl Daemon {
     /// Opens the disk that the file names, and gives it to the volume.
@@ -35,6 +36,35 @@ impl Daemon {
                 }
             }
         }
+    }
+
+    /// Accepts the copy of a volume that a failed flush left suspect.
+    pub(super) async fn accept_member(
+        &self,
+        group: String,
+        wish: MemberAcceptRequest,
+    ) -> Result<Reply, ApiError> {
+        self.known(&group)?;
+        let ask = |reply| Ask::Suspect { group: group.clone(), volume: wish.volume.clone(), reply };
+        let (volume, text) = self.shard.answer(ask).await?.map_err(of_refusal)?;
+        if wish.confirmed {
+            return self.carry_out(group, helio_engine::Command::Accept { volume }).await;
+        }
+        let what = format!(
+            "acknowledged writes may be missing from this copy of {group}/{}, and would be lost",
+            wish.volume
+        );
+        let remedy = "repeat with --yes if no better copy exists";
+        let mut error = ApiError::new(code::NEEDS_CONFIRMATION, what, remedy);
+        error.at_stake = Some(AtStake {
+            since_ms: None,
+            seconds: None,
+            bytes: None,
+            writes: None,
+            last_contact_ms: None,
+            text,
+        });
+        Err(error)
     }
 
     async fn try_to_replace(

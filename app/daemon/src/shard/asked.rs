@@ -3,7 +3,8 @@
 
 use super::clients::Place;
 use super::{
-    Ask, Begun, Clock, Group, Offer, Shard, attached, explain, payload_memory, show, unknown,
+    Ask, Begun, Clock, Group, Offer, Shard, attached, explain, payloads::payload_memory, show,
+    unknown,
 };
 use helio_driver::Driver;
 use helio_units::Moment;
@@ -39,7 +40,9 @@ impl<D: Driver> Shard<D> {
             loss @ (Ask::Losing { .. } | Ask::ThrowingAway { .. } | Ask::Reverse { .. }) => {
                 self.asked_of_losses(loss, now);
             }
-            member @ (Ask::Seat { .. } | Ask::Replace { .. }) => self.asked_of_members(member, now),
+            member @ (Ask::Seat { .. } | Ask::Replace { .. } | Ask::Suspect { .. }) => {
+                self.asked_of_members(member, now);
+            }
             Ask::HookAnswered { group, refused } => {
                 if let Some(index) = self.find(&group) {
                     self.rota.stir(index);
@@ -150,6 +153,11 @@ impl<D: Driver> Shard<D> {
             Ask::Seat { group, volume, reply } => {
                 if let Some(index) = self.find(&group) {
                     let _gone = reply.send(self.seat(index, &volume));
+                }
+            }
+            Ask::Suspect { group, volume, reply } => {
+                if let Some(index) = self.find(&group) {
+                    let _gone = reply.send(self.suspect(index, &volume));
                 }
             }
             Ask::Replace { group, volume, plan, reply } => {

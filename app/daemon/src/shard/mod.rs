@@ -79,6 +79,9 @@ const PARTING_PATIENCE: Duration = Duration::from_secs(1);
 /// A listener that failed to accept, for want of descriptors say, rests that long: at once it would only fail again.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
+/// A volume and what is lost if its suspect copy is accepted.
+pub(crate) type SuspectReply = oneshot::Sender<Result<(VolumeIndex, String), Refusal>>;
+
 /// What the control plane asks of a shard.
 #[derive(Debug)]
 pub(crate) enum Ask {
@@ -100,6 +103,8 @@ pub(crate) enum Ask {
     Seat { group: String, volume: String, reply: oneshot::Sender<Result<Seat, Refusal>> },
     /// Another disk for it.
     Replace { group: String, volume: String, plan: Box<VolumePlan>, reply: CommandReply },
+    /// Which volume's copy is suspect, and what is lost if it is accepted as it is.
+    Suspect { group: String, volume: String, reply: SuspectReply },
     /// The hook before a resync of a group said yes, or why not.
     HookAnswered { group: String, refused: Option<String> },
     /// The flight recorder.
@@ -182,7 +187,7 @@ impl<D: Driver> Shard<D> {
         mut dice: impl FnMut() -> u64,
     ) -> std::io::Result<Self> {
         let clock = Clock::new();
-        let pool = Pool::new(payload_memory(plans.iter().map(|plan| &plan.engine)));
+        let pool = Pool::new(payloads::payload_memory(plans.iter().map(|plan| &plan.engine)));
         let mut groups = Vec::new();
         for (index, plan) in plans.into_iter().enumerate() {
             let now = clock.now();
@@ -683,14 +688,6 @@ impl<D: Driver> Shard<D> {
             group.guarded(|group| group.command(now, Command::Stop, reply));
         }
     }
-}
-
-/// Payload that a shard may hold: what its queues may, and what clients may have under way. Buffers come in powers of
-/// two, so what the queues may hold counts twice.
-fn payload_memory<'a>(configs: impl Iterator<Item = &'a helio_engine::Config>) -> Bytes {
-    let bounds = configs.map(|c| c.queue.memory.unwrap_or(helio_engine::QUEUE_BYTES_MOST));
-    let queued = bounds.fold(0, |sum: u64, bound| sum.saturating_add(bound.0));
-    Bytes(queued.saturating_mul(2).saturating_add(CLIENT_MEMORY.0))
 }
 
 const fn is_tcp(address: &Address) -> bool {

@@ -2,7 +2,7 @@
 //! Which buffer a payload's name stands for.
 
 use helio_driver::{Buffer, Shared};
-use helio_units::{Payload, PayloadId};
+use helio_units::{Bytes, Payload, PayloadId};
 
 /// The buffers one engine knows by name. A buffer goes back to its pool once its name is released and the disk and
 /// the sockets that still hold it have let go.
@@ -41,4 +41,12 @@ impl Payloads {
         );
         self.free.push(slot);
     }
+}
+
+/// Payload that a shard may hold: what its queues may, and what clients may have under way. Buffers come in powers of
+/// two, so what the queues may hold counts twice.
+pub(super) fn payload_memory<'a>(configs: impl Iterator<Item = &'a helio_engine::Config>) -> Bytes {
+    let bounds = configs.map(|c| c.queue.memory.unwrap_or(helio_engine::QUEUE_BYTES_MOST));
+    let queued = bounds.fold(0, |sum: u64, bound| sum.saturating_add(bound.0));
+    Bytes(queued.saturating_mul(2).saturating_add(super::CLIENT_MEMORY.0))
 }

@@ -43,6 +43,16 @@ impl<D: Driver> Shard<D> {
         Ok(Seat { held, alignment, others, peer: group.peer.clone() })
     }
 
+    /// A volume whose copy an operator may accept although a flush of it failed, and what may be lost.
+    pub(super) fn suspect(
+        &self,
+        index: usize,
+        volume: &str,
+    ) -> Result<(VolumeIndex, String), Refusal> {
+        let at = self.volume(index, volume)?;
+        Ok((at, self.groups[index].engine.may_accept(at)?))
+    }
+
     fn volume(&self, index: usize, volume: &str) -> Result<VolumeIndex, Refusal> {
         let group = &self.groups[index];
         let at = group.volumes.iter().position(|known| known.name == volume);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A group comes while others are served.
 
-use super::{Shard, payload_memory};
+use super::{Shard, payloads::payload_memory};
 use crate::shard::group::{CommandReply, Group};
 use crate::shard::guard::Door;
 use crate::shard::plan::GroupPlan;

@@ -21,6 +21,7 @@ use crate::engine::Engine;
 use crate::plant::{Plant, planted};
 use crate::role::Standing;
 use crate::save::Goal;
+use crate::suspect::bit;
 use alloc::format;
 use alloc::vec::Vec;
 use helio_format::superblock::Superblock;
@@ -33,10 +34,6 @@ pub(crate) struct Suspect {
     failed: u64,
     /// What must be written again, in order, without overlaps.
     places: Vec<(VolumeIndex, Extent)>,
-}
-
-const fn bit(volume: VolumeIndex) -> u64 {
-    1 << volume.0
 }
 
 impl Suspect {
@@ -80,6 +77,12 @@ impl Suspect {
         let next = self.places.get(self.places.partition_point(behind));
         !planted(Plant::CompareSuspect)
             && next.is_some_and(|(at, run)| *at == volume && run.offset < extent.end())
+    }
+
+    /// An operator accepted the copy of that volume. Its cache may still return what the store dropped: if the copy follows
+    /// after all, those places are written again.
+    pub(crate) const fn accepted(&mut self, at: VolumeIndex) {
+        self.failed &= !bit(at);
     }
 
     /// Another disk is that volume's.

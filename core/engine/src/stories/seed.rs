@@ -79,7 +79,7 @@ fn what_was_under_way_when_the_seeding_began_is_marked() {
 }
 
 #[test]
-fn a_disk_is_taken_for_the_shipped_one_once_what_was_not_compared_is_marked_durably() {
+fn a_disk_of_which_a_flush_failed_is_not_shipped() {
     let mut desk = seeding();
     desk.write(0);
     desk.store_all();
@@ -87,11 +87,16 @@ fn a_disk_is_taken_for_the_shipped_one_once_what_was_not_compared_is_marked_dura
     desk.tell(Event::Tick);
     assert!(matches!(desk.ios.front(), Some((_, StoreOp::Flush))), "{:?}", desk.ios);
     fail(&mut desk);
+    let record = desk.save(true);
+    assert_eq!((record.seeding, record.suspect), (7, 1));
     desk.meet(blank());
     desk.command(Command::SeedEnd);
-    assert!(desk.engine.is_marked(VolumeIndex(0), REGION.0), "everything is: a flush failed");
-    assert!(desk.saves.is_empty() || desk.engine.marks().is_kept(), "in memory alone");
-    assert_eq!(desk.save(true).seeding, 0);
+    let refused = desk.results.last().and_then(|r| r.as_ref().err()).map(|r| r.code);
+    assert_eq!(refused, Some("suspect"), "a flush failed");
+    desk.command(Command::Accept { volume: VolumeIndex(0) });
+    let record = desk.save(true);
+    assert_eq!((record.seeding, record.suspect, record.marks_void), (0, 0, true));
+    assert!(desk.engine.is_marked(VolumeIndex(0), REGION.0), "everything is copied instead");
 }
 
 #[test]

@@ -139,6 +139,7 @@ fn hello() -> Message {
         sure: true,
         doubts: false,
         discarded: false,
+        suspect: false,
         granularity: 65536,
         metadata: 1,
         remembers: 0,

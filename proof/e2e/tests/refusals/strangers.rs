@@ -59,6 +59,7 @@ fn hello(group: &str, node: &str) -> Message {
         sure: true,
         doubts: false,
         discarded: true,
+        suspect: false,
         granularity: 65536,
         metadata: 1,
         remembers: 0,

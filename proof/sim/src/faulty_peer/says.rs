@@ -102,6 +102,7 @@ impl Peer {
             alone: dice.chance(1, 4),
             trusted: dice.chance(3, 4),
             sure: dice.chance(3, 4),
+            suspect: false,
             doubts: dice.chance(1, 16),
             discarded: dice.chance(1, 2),
             lineage,

@@ -47,7 +47,9 @@ impl Oracle {
         let Some(record) = node.superblock() else { return Ok(()) };
         let copy = &self.copies[side.index()];
         // What lies on another disk is no image of anything.
-        let was = copy.consistent && !copy.foreign && copy.generation != super::Key::default();
+        let known = !copy.foreign && copy.generation != super::Key::default();
+        // Nor is what a failed flush left.
+        let was = copy.consistent && known && record.suspect == 0;
         // A primary gives its image up by the operator's word, for its peer's.
         let by_word = copy.serving && record.role == Role::Primary;
         if was && !record.consistent && !by_word {

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the operator does about a copy that a failed flush left suspect: waits for the peer, promotes it, or accepts the
+//! copy as it is.
+
+use crate::driver::Driver;
+use crate::oracle::Oracle;
+use helio_engine::Command;
+use helio_twin::{Cluster, Side};
+use helio_units::VolumeIndex;
+
+impl Driver {
+    /// A primary serves a suspect copy, and no peer is in a state to take its place. Returns whether that was dealt with.
+    pub(crate) fn judge_suspect(
+        &mut self,
+        side: Side,
+        cluster: &mut Cluster,
+        oracle: &mut Oracle,
+    ) -> bool {
+        let node = cluster.node(side);
+        let Some(engine) = node.engine.as_ref().filter(|engine| engine.is_primary()) else {
+            return false;
+        };
+        let lacks = engine.lacks_regions();
+        let refused = engine.status(node.clock.read(cluster.now())).link.word == "refused";
+        if suspect(cluster, side).is_none() || lacks {
+            return false;
+        }
+        let odds = if self.healing || refused { 3 } else { 12 };
+        match self.dice.below(odds) {
+            0 => self.accept_suspect(side, cluster, oracle),
+            1 if refused => {
+                // Its peer may hold what is missing here.
+                self.command(cluster, oracle, side, Command::Demote);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Accepts the first suspect copy of a node.
+    pub(crate) fn accept_suspect(
+        &mut self,
+        side: Side,
+        cluster: &mut Cluster,
+        oracle: &mut Oracle,
+    ) -> bool {
+        let Some(volume) = suspect(cluster, side) else { return false };
+        let engine = cluster.node(side).engine.as_ref();
+        if engine.is_none_or(|engine| engine.may_accept(volume).is_err()) {
+            return false;
+        }
+        self.coverage.struck("suspect-accepted");
+        self.command(cluster, oracle, side, Command::Accept { volume });
+        true
+    }
+}
+
+/// The first volume whose copy is suspect, by the node's record.
+pub(crate) fn suspect(cluster: &Cluster, side: Side) -> Option<VolumeIndex> {
+    let bits = cluster.node(side).superblock().map_or(0, |record| record.suspect);
+    (bits != 0).then(|| VolumeIndex(bits.trailing_zeros() as u16))
+}
