@@ -50,6 +50,7 @@ impl Driver {
             return false;
         }
         self.coverage.struck("suspect-accepted");
+        oracle.accepted(side);
         self.command(cluster, oracle, side, Command::Accept { volume });
         true
     }

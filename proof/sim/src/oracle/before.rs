@@ -34,7 +34,7 @@ impl Oracle {
     /// The operator gives safe copies up: none is expected until the next update.
     pub(crate) fn safe_copy_given_up(&mut self) {
         self.expected.iter_mut().flatten().for_each(|expected| expected.waived = true);
-        self.waived = true;
+        (self.waived, self.waives_next) = (true, true);
     }
 
     /// A record is durable, and is looked at before anything else is.
@@ -55,10 +55,11 @@ impl Oracle {
         if was && !record.consistent && !by_word {
             let keeps = node.config.safe_copy != SafeCopy::Off && node.before.kept().is_some();
             hold(
-                keeps || self.waived || node.config.safe_copy == SafeCopy::Off,
+                keeps || self.waived || self.waives_next || node.config.safe_copy == SafeCopy::Off,
                 Promise::SafeCopy,
                 || format!("{side} gives a consistent image up and keeps nothing of it"),
             )?;
+            self.waives_next = false;
             self.expected[side.index()] = keeps.then(|| Expected {
                 generation: copy.generation,
                 head: node.before.kept_head().unwrap_or_default(),

@@ -129,6 +129,8 @@ pub(crate) struct Oracle {
     expected: [Option<before::Expected>; 2],
     /// Keepings were given up.
     waived: bool,
+    /// The next update may keep nothing, though the copy became consistent since that was said.
+    waives_next: bool,
     /// The image restored last was one that a power cut had left.
     restored_tainted: [bool; 2],
     /// No record tells what the image was that was restored last.
@@ -177,6 +179,7 @@ impl Oracle {
             before: [View::default(); 2],
             expected: [None, None],
             waived: false,
+            waives_next: false,
             restored_tainted: [false; 2],
             restored_unknown: [false; 2],
             restores: 0,
@@ -337,6 +340,16 @@ impl Oracle {
         // It will never be seen to take up a reversal to what it held.
         let taken_over = self.histories.values_mut().filter(|history| history.leader != side);
         taken_over.for_each(|history| history.unsettled = false);
+    }
+
+    /// The operator accepts a copy whose flush failed: it may lack anything of what that flush covered.
+    pub(crate) fn accepted(&mut self, side: Side) {
+        let copy = &mut self.copies[side.index()];
+        copy.lost_power_at = self.serial;
+        copy.tainted = true;
+        copy.watched = false;
+        // The record that says so adopts nothing.
+        self.restored_tainted[side.index()] = true;
     }
 
     /// A flush failed, and what it dropped is seen: as after a power cut.
