@@ -19,6 +19,7 @@ const CLIENTS: u64 = 4;
 const SOON: Duration = Duration::from_millis(500);
 
 #[test]
+#[ignore = "not run yet on the merge of all fixes: `-- --ignored`"]
 fn flushes_of_the_secondary_overlap_a_failed_one_and_nothing_is_lost() {
     if !faulty_stores_possible() {
         return;
