@@ -261,7 +261,7 @@ mod tests {
         assert!(text.contains(
             "  queue      12 MiB in 1536 items, high water 20 MiB in 2560, bound 64 MiB"
         ));
-        assert!(text.contains("  lag        12 MiB in 1536 writes, 75.2 s behind"));
+        assert!(text.contains("  lag        at most 12 MiB in 1536 writes, 75.2 s behind"));
         assert!(
             text.contains("send 1 MiB requested, 2 MiB actual, receive autotuned, 128 KiB actual")
         );

@@ -51,7 +51,7 @@ fn listening_changes_nothing() {
 
 #[test]
 fn every_kind_of_misfortune_strikes() {
-    let found = walk(&Telling::of(1000), 400, 1, &|_, _| {});
+    let found = walk(&Telling::of(1000), 1000, 1, &|_, _| {});
     let lines = found.coverage.lines();
     let missed: Vec<_> =
         lines.iter().filter(|line| line.kind == "fault" && line.count == 0).collect();

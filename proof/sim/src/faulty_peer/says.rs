@@ -278,7 +278,7 @@ impl Peer {
         Item {
             sequence,
             after: if kind == ItemKind::Consistent {
-                Sequence(sequence.0 - 1)
+                Sequence(sequence.0.saturating_sub(1))
             } else {
                 Sequence(dice.below(sequence.0))
             },
