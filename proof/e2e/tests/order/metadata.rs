@@ -48,6 +48,9 @@ fn a_primary_does_not_go_on_by_the_word_of_a_node_that_took_over_and_lost_its_st
     SOME.run(&pair, "paris", &dice.fork(1), &book);
     wait_level(&pair, "paris");
     pair.daemon("paris").kill9();
+    eventually(PATIENCE, "lyon loses paris", || {
+        (group(&pair, "lyon")["peer"]["connection"] != "connected").then_some(())
+    });
     pair.helio("lyon", &["promote", "db", "--force", "--yes"]).expect_success();
     SOME.run(&pair, "lyon", &dice.fork(2), &book);
     assert!(pair.daemon("lyon").terminate().success());
@@ -70,9 +73,10 @@ fn a_primary_does_not_go_on_by_the_word_of_a_node_that_took_over_and_lost_its_st
     fs::rename(groups, pair.state("lyon").join("groups")).expect("it was kept");
     fs::rename(member, pair.member("lyon", "data")).expect("it was kept");
     pair.start("lyon");
-    wait_level(&pair, "lyon");
-    assert_members_equal(&pair, "data");
-    assert_eq!(image(&pair, "paris", book.run()), newest, "all that was answered is there");
+    // It leads again; what paris alone may hold since its forced succession is an operator's to decide on.
+    await_row(&pair, "diverged");
+    assert_eq!(group(&pair, "lyon")["role"], "primary");
+    assert_eq!(image(&pair, "lyon", book.run()), newest, "all that was answered is there");
 }
 
 #[test]
