@@ -112,6 +112,8 @@ impl Plant {
     // * `OverlappedFlush`: 800 seeds did not find it, because few flushes of a follower overlap (`stories/suspect.rs`).
     // * `TrustSnapshot`: no machine of the simulator goes back with its memory (`stories/metadata.rs`).
     // * `FalseSplit`: it refuses what it should, with another row and remedy (`stories/metadata.rs`).
+    // * `FuaIsWrite`, `SuspectUnrecorded`, `SuspectStreams`, `FlushForgiven`: the simulated disk drops nothing on a primary yet
+    //   (`stories/flush.rs`).
     pub const ALL: &[(&str, Self)] = &[
         ("drop-after", Self::DropAfter),
         ("skip-gate", Self::SkipGate),
