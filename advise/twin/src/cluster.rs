@@ -17,6 +17,8 @@ const SETTLES_WITHIN: Duration = Duration::from_micros(30);
 /// A first attempt to connect again comes after this; then twice as late each time, up to the longest.
 const DIAL_AFTER: Duration = Duration::from_millis(100);
 const DIAL_LONGEST: Duration = Duration::from_secs(2);
+/// An engine that asks so often in a row for a moment that has passed would keep a processor busy with nothing.
+const OVERDUE_MAX: u32 = 10_000;
 /// After a refusal.
 const DIAL_REFUSED: Duration = Duration::from_secs(4);
 
@@ -304,7 +306,14 @@ impl Cluster {
         let Some(engine) = &node.engine else { return };
         let holds_line = engine.holds_line();
         // An engine that asks for the past is woken at once, but time must move.
-        let wake = node.clock.when(engine.deadline()).max(self.now + Duration::from_micros(1));
+        let (now, due) = (self.now, node.clock.when(engine.deadline()));
+        let wake = due.max(now + Duration::from_micros(1));
+        let node = self.node_mut(side);
+        node.overdue = if due <= now { node.overdue + 1 } else { 0 };
+        if node.overdue == OVERDUE_MAX {
+            self.journal.push(Happening::Spins { side });
+        }
+        let node = self.node(side);
         if wake < node.wake_at {
             self.node_mut(side).wake_at = wake;
             self.push_node(wake, side, NodeDue::Wake);
@@ -565,6 +574,7 @@ impl Cluster {
         node.config = config.clone();
         let listens = node.is_up() && !node.hangs(now);
         if listens {
+            node.peer_timeout = config.peer_timeout;
             self.handle(side, Event::Reconfigure { config });
         }
         listens

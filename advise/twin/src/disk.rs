@@ -4,8 +4,7 @@
 //! What is done lies in the *live* image, which every reader sees and which a killed process leaves behind; a flush
 //! carries what was done before it began to the *durable* image. When the power goes, each block keeps its durable
 //! content or any content it had since, each for itself. Operations under way at a crash reached each of their
-//! blocks or did not. A flush that fails drops all or part of what was not durable (`disk/drop.rs`), where the node
-//! follows.
+//! blocks or did not. A flush that fails drops all or part of what was not durable (`disk/drop.rs`).
 
 mod drop;
 
@@ -104,14 +103,14 @@ pub struct Disk {
     /// Everything takes this many times as long.
     slowness: u32,
     failing: Vec<(StoreVerb, StoreFault)>,
+    /// A flush fails as soon as it begins while another one of its volume is under way.
+    failing_overlap: Option<StoreFault>,
     /// No write finds room.
     full: bool,
     /// What it calls flushed is not.
     lies: bool,
     /// FUA is a write and a flush of everything.
     fua_flushes: bool,
-    /// A flush that fails drops what is not durable.
-    drops: bool,
     /// What a failed flush dropped, until somebody asks.
     dropped: Dropped,
     /// Of which volumes the disk is gone: whatever is asked of it fails.
@@ -143,10 +142,10 @@ impl Disk {
             latency,
             slowness: 1,
             failing: Vec::new(),
+            failing_overlap: None,
             full: false,
             lies: false,
             fua_flushes: dice.chance(1, 2),
-            drops: false,
             dropped: Dropped::default(),
             gone: vec![false; volumes.len()],
             block: 512,
@@ -229,6 +228,16 @@ impl Disk {
         self.failing.push((verb, fault));
     }
 
+    /// The next flush fails that begins while another one of its volume is under way, whenever that is.
+    pub fn fail_overlapping(&mut self, fault: StoreFault) {
+        self.failing_overlap = Some(fault);
+    }
+
+    /// Whether it waits for such a flush.
+    pub(crate) const fn awaits_overlap(&self) -> bool {
+        self.failing_overlap.is_some()
+    }
+
     /// From now on no write finds room, or finds it again.
     pub fn fill_up(&mut self, full: bool) {
         self.full = full;
@@ -238,7 +247,11 @@ impl Disk {
     #[must_use]
     pub fn is_failing(&self) -> bool {
         let untold = self.under_way.values().any(|work| work.fault.is_some());
-        untold || self.full || !self.failing.is_empty() || self.gone.contains(&true)
+        untold
+            || self.full
+            || !self.failing.is_empty()
+            || self.failing_overlap.is_some()
+            || self.gone.contains(&true)
     }
 
     /// From now on flushes, and writes that must be durable, are called done and are not; or no more.
@@ -292,6 +305,7 @@ impl Disk {
     /// No operation is made to fail any more.
     pub fn mend(&mut self) {
         self.failing.clear();
+        self.failing_overlap = None;
         self.full = false;
         self.lies = false;
         self.slowness = 1;
@@ -354,11 +368,18 @@ impl Disk {
         let failing = self.failing.iter().position(|(kind, _)| *kind == verb);
         let fault = failing.map(|at| self.failing.swap_remove(at).1);
         let fault = fault.or((!fits).then_some(StoreFault::NoSpace));
+        let beside = |other: &UnderWay| {
+            other.volume == volume
+                && other.fault.is_none()
+                && matches!(other.work, Work::Flush { .. })
+        };
+        let overlaps = flushes && fault.is_none() && self.under_way.values().any(beside);
+        let fault = fault.or_else(|| self.failing_overlap.take_if(|_| overlaps));
         let gone = self.gone[usize::from(volume.0)];
         let fault = if gone { Some(StoreFault::Io) } else { fault };
         // The error may be told long after the blocks were dropped, and a flush that overlaps it ends in between.
-        if flushes && fault.is_some() && self.drops && self.dice.chance(1, 2) {
-            self.drop_undurable(volume, true, &mut Vec::new());
+        if flushes && fault.is_some() && self.dice.chance(1, 2) {
+            self.drop_undurable(volume, |_| true, &mut Vec::new());
         }
         let before = self.under_way.insert(io, UnderWay { volume, work, fault, tag });
         assert!(before.is_none(), "store operation {} began twice", io.0);
@@ -415,18 +436,14 @@ impl Disk {
                 }
                 match fault {
                     None if fua && self.fua_flushes && !self.lies => image.flush(upto),
-                    Some(_) if fua && self.fua_flushes && self.drops => {
-                        self.drop_some(volume, changes)
-                    }
+                    Some(_) if fua && self.fua_flushes => self.drop_some(volume, changes),
                     _ => {}
                 }
                 fault.map_or(Ended::Done, Ended::Failed)
             }
             Work::Flush { upto } => match fault {
                 Some(fault) => {
-                    if self.drops {
-                        self.drop_some(volume, changes);
-                    }
+                    self.drop_some(volume, changes);
                     Ended::Failed(fault)
                 }
                 None => {
@@ -439,35 +456,30 @@ impl Disk {
         }
     }
 
-    /// A flush failed: what was not durable is kept, dropped in secret, or dropped for all to see.
+    /// A flush failed: what was not durable is kept, dropped in secret, dropped for all to see, or each block in its way.
     fn drop_some(&mut self, volume: VolumeIndex, changes: &mut Vec<Change>) {
-        match self.dice.below(4) {
+        match self.dice.below(5) {
             0 => {}
-            kind => self.drop_undurable(volume, kind < 3, changes),
+            1 | 2 => self.drop_undurable(volume, |_| true, changes),
+            3 => self.drop_undurable(volume, |_| false, changes),
+            _ => self.drop_undurable(volume, |dice| dice.chance(1, 2), changes),
         }
     }
 
-    fn drop_undurable(&mut self, volume: VolumeIndex, hidden: bool, changes: &mut Vec<Change>) {
+    fn drop_undurable(
+        &mut self,
+        volume: VolumeIndex,
+        hidden: impl Fn(&mut Dice) -> bool,
+        changes: &mut Vec<Change>,
+    ) {
         let image = &mut self.images[usize::from(volume.0)];
-        let Dropped { hidden, visible } =
-            image.drop_undurable(volume, hidden, &mut self.dice, changes);
-        self.dropped.hidden += hidden;
-        self.dropped.visible += visible;
-    }
-
-    /// Whether a flush that fails drops data from now on: on a node that follows. A suspect copy that leads is not modelled
-    /// yet: where one begins to lead, what was hidden counts as written.
-    pub(crate) fn drops(&mut self, drops: bool) {
-        self.drops = drops;
-        if !drops {
-            self.images.iter_mut().for_each(Image::write_hidden);
-        }
+        image.drop_undurable(volume, hidden, &mut self.dice, &mut self.dropped, changes);
     }
 
     /// What failed flushes dropped since this was asked last.
     pub(crate) fn take_dropped(&mut self) -> Option<Dropped> {
         let dropped = core::mem::take(&mut self.dropped);
-        (dropped != Dropped::default()).then_some(dropped)
+        (!dropped.is_empty()).then_some(dropped)
     }
 
     /// Everything done is durable.
@@ -487,8 +499,9 @@ impl Disk {
     }
 
     /// The process is gone: what was under way reached each of its blocks or did not. With the power gone, too,
-    /// what was not flushed is there or is not, block by block. `recorded`: the node's record tells of flushes that failed.
-    pub(crate) fn crash(&mut self, power: bool, recorded: bool, changes: &mut Vec<Change>) {
+    /// what was not flushed is there or is not, block by block. `recorded`: of which volumes the node's record says that a
+    /// flush failed, a bit each.
+    pub(crate) fn crash(&mut self, power: bool, recorded: u64, changes: &mut Vec<Change>) {
         for UnderWay { volume, work, tag, .. } in core::mem::take(&mut self.under_way).into_values()
         {
             let Work::Change { extent, stamps, .. } = work else { continue };
@@ -501,9 +514,9 @@ impl Disk {
         }
         // A process that dies between a failed flush and its record leaves a cache that nobody distrusts: a limit that
         // docs/reference/recovery.md names. So the cache is gone then.
-        if power || !recorded || self.dice.chance(1, 4) {
-            for (volume, image) in (0u16..).map(VolumeIndex).zip(&mut self.images) {
-                self.dropped.visible += image.reveal(volume, changes);
+        for (volume, image) in (0u16..).map(VolumeIndex).zip(&mut self.images) {
+            if power || recorded & 1 << volume.0 == 0 || self.dice.chance(1, 4) {
+                image.reveal(volume, &mut self.dropped, changes);
             }
         }
         if power {
@@ -628,7 +641,7 @@ mod tests {
                 put(&mut disk, io, 0, stamp, fua);
                 end(&mut disk, io);
             }
-            disk.crash(true, true, &mut Vec::new());
+            disk.crash(true, 0, &mut Vec::new());
             assert_eq!(disk.live(V), disk.durable(V));
             seen.insert(disk.live(V)[0].0);
         }

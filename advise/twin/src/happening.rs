@@ -31,6 +31,11 @@ pub enum Replied {
 /// Something that happened.
 #[derive(Clone, Debug)]
 pub enum Happening {
+    /// A node asks again and again for a moment that has passed.
+    Spins {
+        /// Which node.
+        side: Side,
+    },
     /// The operator's hook was asked whether an update may begin.
     HookAsked {
         /// It takes its time.
@@ -164,14 +169,18 @@ pub enum Happening {
         /// The position.
         durable: Sequence,
     },
+    /// A flush fails that began while another one was under way.
+    FlushOverlapped,
     /// A flush failed, or a process ended behind one, and the disk dropped blocks that it had not made durable.
     Dropped {
         /// On which node.
         side: Side,
+        /// Of which volumes: a bit each.
+        volumes: u64,
         /// Blocks that read as written, and are lost with the power.
         hidden: usize,
-        /// Blocks that read as they were before.
-        visible: usize,
+        /// Blocks that read as they were before, and as what.
+        visible: Vec<(Place, Stamp)>,
     },
     /// A node ends the connection since it calls what the other said an offence.
     Accused {

@@ -105,6 +105,11 @@ impl Metadata {
         self.told = Told::default();
     }
 
+    /// Whether there is no file.
+    pub(crate) const fn is_missing(&self) -> bool {
+        self.bytes.live.is_empty()
+    }
+
     /// Whether the file holds a record.
     #[must_use]
     pub fn is_written(&self) -> bool {

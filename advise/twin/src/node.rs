@@ -82,6 +82,8 @@ pub struct Node {
     pub hook: Hook,
     /// What it is started with.
     pub config: Config,
+    /// The peer timeout of the process that runs: a file that was applied while it hung did not reach it.
+    pub peer_timeout: core::time::Duration,
     /// Its volumes.
     pub disk: Disk,
     /// Its metadata file.
@@ -115,6 +117,8 @@ pub struct Node {
     /// The last item of its line that was sent once.
     pub(crate) sent: Sequence,
     pub(crate) wake_at: Moment,
+    /// How often in a row it asked for a moment that had passed.
+    pub(crate) overdue: u32,
     pub(crate) settling: bool,
     pub(crate) saving: Option<Superblock>,
     pub(crate) saved: Option<Superblock>,
@@ -126,6 +130,7 @@ impl Node {
     pub fn new(config: Config, disk: Disk, metadata: Metadata, before: Before) -> Self {
         Self {
             hook: Hook::default(),
+            peer_timeout: config.peer_timeout,
             config,
             disk,
             metadata,
@@ -144,6 +149,7 @@ impl Node {
             paused: false,
             sent: Sequence::ZERO,
             wake_at: Moment::NEVER,
+            overdue: 0,
             settling: false,
             saving: None,
             saved: None,
@@ -222,6 +228,7 @@ impl Node {
         (self.hung_until, self.hung_since, self.pause) = (now, now, None);
         self.read_at = None;
         self.sent = Sequence::ZERO;
+        self.peer_timeout = self.config.peer_timeout;
         let shown = self.clock.read(now);
         let mut engine = Engine::new(self.config.clone(), durable, incarnation, seed, shown);
         if let Some(items) = self.receive_items {
@@ -243,7 +250,7 @@ impl Node {
     /// The process is gone, and perhaps the power: what the files and the disk hold then.
     pub(crate) fn crash(&mut self, power: bool, changes: &mut Vec<Change>) {
         self.before.crash(power, &mut self.disk, changes);
-        let recorded = self.saved.as_ref().is_some_and(|record| record.suspect != 0);
+        let recorded = self.saved.as_ref().map_or(0, |record| record.suspect);
         self.disk.crash(power, recorded, changes);
         self.metadata.crash(power);
     }

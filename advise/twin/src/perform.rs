@@ -12,9 +12,8 @@ use core::time::Duration;
 use helio_engine::{Answer, Effect, Event, Keep, Operation, Request, Run, StoreOp, StoreOutcome};
 use helio_format::frame::HEADER_BYTES;
 use helio_format::message::{Item, ItemKind, Message, Parting};
-use helio_format::superblock::Superblock;
 use helio_ledger::{self as ledger, Kept};
-use helio_units::{Bytes, Extent, IoId, Payload, Rate, RequestId, Role, VolumeIndex};
+use helio_units::{Bytes, Extent, IoId, Payload, Rate, RequestId, VolumeIndex};
 
 impl Cluster {
     /// A client asks; every block of a write holds `stamp`. Returns false where no process listens.
@@ -164,10 +163,11 @@ impl Cluster {
             let words = format!("{op:?} of volume {}", volume.0);
             self.journal.push(Happening::Misfit { side, words });
         }
-        let leads = node.engine.as_ref().is_some_and(helio_engine::Engine::holds_line);
-        let led = |record: &Superblock| record.role == Role::Primary || record.wrote;
-        node.disk.drops(!leads && !node.saved.as_ref().is_some_and(led));
+        let awaited = node.disk.awaits_overlap();
         let at = node.disk.begin(now, io, volume, op, stamps, leading);
+        if awaited && !node.disk.awaits_overlap() {
+            self.journal.push(Happening::FlushOverlapped);
+        }
         let dropped = node.disk.take_dropped();
         if let Some(extent) = changed {
             let blocks: Vec<_> = places(volume, extent).collect();
@@ -215,8 +215,8 @@ impl Cluster {
     }
 
     pub(crate) fn dropped(&mut self, side: Side, dropped: Option<Dropped>) {
-        if let Some(Dropped { hidden, visible }) = dropped {
-            self.journal.push(Happening::Dropped { side, hidden, visible });
+        if let Some(Dropped { volumes, hidden, visible }) = dropped {
+            self.journal.push(Happening::Dropped { side, volumes, hidden, visible });
         }
     }
 

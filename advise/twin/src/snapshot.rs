@@ -117,7 +117,11 @@ impl Cluster {
     pub fn discard(&mut self, side: Side) {
         assert!(!self.node(side).is_up(), "{side} runs while its metadata is replaced");
         let node = self.node_mut(side);
-        let record = Superblock { discarded: true, ..new_superblock(&node.config) };
+        // Other metadata does not make a cache forget what a failed flush left in it.
+        let all = (1 << node.config.volumes.len()) - 1;
+        let unread = if node.metadata.is_missing() { 0 } else { all };
+        let suspect = node.metadata.says().map_or(unread, |record| record.suspect);
+        let record = Superblock { discarded: true, suspect, ..new_superblock(&node.config) };
         node.metadata.create(record);
         self.journal.push(Happening::Discarded { side });
     }

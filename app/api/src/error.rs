@@ -35,7 +35,7 @@ pub mod code {
 
     /// Every code a daemon may send, with the HTTP status it travels with and what it means. A client that meets
     /// another one treats it as "refused".
-    pub const ALL: [(&str, u16, &str); 71] = [
+    pub const ALL: [(&str, u16, &str); 73] = [
         (BAD_REQUEST, 400, "the request cannot be read"),
         (UNKNOWN_GROUP, 404, "no group of that name is configured on this node"),
         ("unknown-volume", 404, "the group has no volume of that name"),
@@ -111,6 +111,12 @@ pub mod code {
         ("disk-in-use", 409, "the volume's disk is not lost"),
         ("suspect", 409, "a flush failed: acknowledged writes may be missing from this copy"),
         ("not-suspect", 409, "no flush of the volume failed on this node"),
+        ("leads", 409, "this node is primary, and clients may use what is to be written again"),
+        (
+            "not-rewritten",
+            409,
+            "the store failed again, or the daemon stopped: the copy stays suspect",
+        ),
         (
             "better-copy",
             409,

@@ -24,7 +24,11 @@ thread_local! {
 
 /// All groups that are not served. Shared by the shard and the control plane.
 #[derive(Debug, Default)]
-pub(crate) struct Failures(Mutex<BTreeMap<String, FailedGroup>>);
+pub(crate) struct Failures {
+    groups: Mutex<BTreeMap<String, FailedGroup>>,
+    /// Per group, bit n where a flush of volume n failed at an opening and no record of that could be made.
+    unrecorded: Mutex<BTreeMap<String, u64>>,
+}
 
 impl Failures {
     /// A group is not served from now on.
@@ -57,10 +61,28 @@ impl Failures {
         retry.map(|failed| failed.name.clone()).collect()
     }
 
-    fn all(&self) -> MutexGuard<'_, BTreeMap<String, FailedGroup>> {
-        // Each change under this lock is one call, so a poisoned one is still right.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The volumes of which a flush failed at an earlier opening that could not record it.
+    pub(crate) fn unrecorded(&self, group: &str) -> u64 {
+        held(&self.unrecorded).get(group).copied().unwrap_or_default()
     }
+
+    /// What of that is not recorded now.
+    pub(crate) fn keep_unrecorded(&self, group: &str, volumes: u64) {
+        let mut all = held(&self.unrecorded);
+        match volumes {
+            0 => all.remove(group),
+            _ => all.insert(group.to_owned(), volumes),
+        };
+    }
+
+    fn all(&self) -> MutexGuard<'_, BTreeMap<String, FailedGroup>> {
+        held(&self.groups)
+    }
+}
+
+/// Each change under these locks is one call, so a poisoned one is still right.
+fn held<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The error of every command on such a group.
@@ -83,9 +105,13 @@ pub(crate) fn event(failed: &FailedGroup) -> ((String, Object, String), helio_ap
 /// Why a group cannot be opened, and what to do, of an error that may name a remedy on a line of its own.
 pub(crate) fn of_opening(group: &str, error: &anyhow::Error) -> (String, String) {
     let text = format!("{error:#}");
-    let (reason, remedy) =
-        text.split_once("\n  remedy: ").unwrap_or((&text, "see to what is named"));
+    let (reason, remedy) = in_parts(&text);
     (reason.to_owned(), format!("{remedy}; then `helio apply` serves {group} without a restart"))
+}
+
+/// The reason and the remedy of a text that may name a remedy on a line of its own.
+pub(crate) fn in_parts(text: &str) -> (&str, &str) {
+    text.split_once("\n  remedy: ").unwrap_or((text, "see to what is named"))
 }
 
 /// Remembers where threads panic, beside what is done about a panic otherwise.

@@ -6,6 +6,7 @@ mod allocate;
 mod another;
 mod before;
 mod begin;
+mod suspect;
 
 use crate::config::{GroupConfig, GroupView, NodeConfig, NodeView, VolumeConfig};
 use crate::digest;
@@ -92,7 +93,7 @@ pub(crate) fn plans(
     let mut taken = Vec::new();
     let (mut plans, mut errors) = (Vec::new(), Vec::new());
     for (group, (_, guard)) in view.groups.iter().zip(guards) {
-        match plan(group, node, &state.path, guard, &mut taken) {
+        match plan((group, guard), node, (&state.path, failures), &mut taken) {
             Ok(plan) => plans.push(plan),
             Err(error) => errors.push((group.name, error)),
         }
@@ -119,14 +120,14 @@ fn none_served(mut errors: Vec<(&str, anyhow::Error)>) -> anyhow::Error {
 pub(crate) fn one_plan(
     view: &NodeView<'_>,
     (node, group): (&str, &str),
-    state: &Path,
+    state: (&Path, &Failures),
     own: Option<&PeerTls>,
 ) -> Result<GroupPlan> {
     let guards = trust::guards(view, own);
     let found = view.groups.iter().zip(guards).find(|(view, _)| view.name == group);
     let Some((view, (_, guard))) = found else { bail!("node {node} takes no part in {group}") };
     // Stores of other groups are locked, so that they cannot be taken twice.
-    plan(view, node, state, guard, &mut Vec::new())
+    plan((view, guard), node, state, &mut Vec::new())
 }
 
 /// Certificates for NBD clients over TCP, where the node has some.
@@ -138,34 +139,66 @@ pub(crate) fn protection(node: &NodeConfig) -> Result<Option<Protection>> {
 
 type Taken = Vec<(MemberIdentity, String)>;
 
+/// A flush that fails while a member is opened is recorded, whatever else comes of the opening: no later flush tells of it.
 fn plan(
-    view: &GroupView<'_>,
+    (view, guard): (&GroupView<'_>, Guard),
     node: &str,
-    state: &Path,
-    guard: Guard,
+    (state, failures): (&Path, &Failures),
     taken: &mut Taken,
 ) -> Result<GroupPlan> {
-    let group = view.group;
-    let mut engine = engine_config(group, view.name, node, view.peer_name);
+    let engine = engine_config(view.group, view.name, node, view.peer_name);
     let path = state.join("groups").join(format!("{}.meta", engine.group));
+    let mut suspect = failures.unrecorded(view.name);
+    let done = try_plan((view, guard), &engine, (state, &path), taken, &mut suspect);
+    let unrecorded = match &done {
+        Ok(_) => Ok(()),
+        Err(_) if suspect == 0 => Ok(()),
+        Err(_) => open_metadata(&engine, &path, &begin::named(view, node), suspect).map(drop),
+    };
+    failures.keep_unrecorded(view.name, if unrecorded.is_ok() { 0 } else { suspect });
+    match (done, unrecorded) {
+        (Err(error), Err(why)) => Err(suspect::unrecorded(&error, &why)),
+        (done, _) => done,
+    }
+}
+
+fn try_plan(
+    (view, guard): (&GroupView<'_>, Guard),
+    engine: &helio_engine::Config,
+    (state, path): (&Path, &Path),
+    taken: &mut Taken,
+    suspect: &mut u64,
+) -> Result<GroupPlan> {
+    let (group, node) = (view.group, engine.node.as_str());
     let named = begin::named(view, node);
-    let mut open_volumes = || -> Result<Vec<VolumePlan>> {
-        let volumes = group.volumes.iter();
-        volumes.map(|(name, volume)| open_volume(view.name, name, volume, node, taken)).collect()
+    let mut open_volumes = |suspect: &mut u64| -> Result<Vec<VolumePlan>> {
+        let open = |(at, (name, volume)): (usize, (&String, &VolumeConfig))| {
+            let plan = open_volume(view.name, name, volume, node, taken)?;
+            *suspect |= u64::from(suspect::is(view.name, &plan)) << at;
+            Ok(plan)
+        };
+        group.volumes.iter().enumerate().map(open).collect()
     };
     // A record is durable before a member gets its identity; one that has it is opened first, for what else is wrong with it.
-    let early = if named.is_empty() { None } else { Some(open_volumes()?) };
-    let (metadata, ledger, mut durable) = open_metadata(&engine, &path, &named)?;
-    let record = &durable.superblock;
+    let early = if named.is_empty() { None } else { Some(open_volumes(suspect)?) };
+    let mut opened = open_metadata(engine, path, &named, *suspect)?;
+    let record = &opened.2.superblock;
     let is_new = record.lineage.generation == Generation::NONE && !record.discarded;
     let volumes = match early {
         Some(volumes) => volumes,
-        None => open_volumes().inspect_err(|_| {
-            if is_new {
-                begin::undo(&path, view, node);
+        None => open_volumes(suspect).inspect_err(|_| {
+            if is_new && *suspect == 0 {
+                begin::undo(path, view, node);
             }
         })?,
     };
+    if *suspect & !opened.2.superblock.suspect != 0 {
+        // Its lock is let go before it is taken again.
+        drop(opened);
+        opened = open_metadata(engine, path, &named, *suspect)?;
+    }
+    let (metadata, ledger, mut durable) = opened;
+    let mut engine = engine.clone();
     durable.members = volumes.iter().map(found).collect();
     engine.hot_extents = durable.superblock.hot_slots;
     let before = before::open(&engine, state, group.safe_copy_dir.as_deref())?;
@@ -322,11 +355,13 @@ impl MetadataFile for OnDisk<'_> {
     }
 }
 
-/// Opens the group's metadata file, or makes it; checks that it belongs to this group, node and sizes.
+/// Opens the group's metadata file, or makes it; checks that it belongs to this group, node and sizes; and records the
+/// volumes of which a flush failed.
 fn open_metadata(
     engine: &helio_engine::Config,
     path: &Path,
     named: &[&Path],
+    suspect: u64,
 ) -> Result<((File, String), Ledger, Durable)> {
     let shown = path.display().to_string();
     let file = private()
@@ -360,7 +395,8 @@ fn open_metadata(
         allocate::older(&file, &shown, &engine.group)?;
     }
     let Opened::Found(found) = opened else { bail!("{shown} reads as empty after it was written") };
-    let (ledger, found) = *found;
+    let recorded = suspect::recorded(found, suspect, &file, read);
+    let (ledger, found) = *recorded.with_context(|| shown.clone())?;
     let sizes: Vec<u64> = engine.volumes.iter().map(|v| v.0).collect();
     for repaired in &found.repaired {
         tracing::warn!(group = %engine.group, file = %shown, "{repaired}");

@@ -33,7 +33,7 @@ impl Engine {
         let news = self.keeping.heard > self.superblock.remembers;
         let now = self.shared.now;
         let due = self.keeping.remembered_at.is_none_or(|at| now >= at + REMEMBER_EVERY);
-        if !news || !due || self.is_saving() || self.metadata_failed {
+        if !news || !due || self.is_saving() || self.shared.metadata_failed {
             return;
         }
         let level = match (&self.primary, self.standing) {
@@ -57,7 +57,7 @@ impl Engine {
     pub(crate) fn record_company(&mut self) {
         let lineage = self.superblock.lineage;
         let Some(primary) = &mut self.primary else { return };
-        if self.metadata_failed && primary.wants_alone && !primary.unrecorded {
+        if self.shared.metadata_failed && primary.wants_alone && !primary.unrecorded {
             primary.refuse_alone(&mut self.shared);
         }
         if primary.tell_generation {
@@ -66,7 +66,7 @@ impl Engine {
         if !matches!(self.standing, Standing::Primary | Standing::Leaving { .. })
             || self.saving.is_some()
             || !self.to_save.is_empty()
-            || self.metadata_failed
+            || self.shared.metadata_failed
         {
             return;
         }

@@ -15,6 +15,7 @@ use crate::engine::Engine;
 use crate::plant::{Plant, planted};
 use crate::refusal::StoreFault;
 use crate::shared::Shared;
+use crate::suspect::bit;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
@@ -96,8 +97,13 @@ pub enum BeforeOutcome {
     },
     /// What is kept is damaged; nothing was put back.
     Damaged,
-    /// The file or a member failed.
+    /// The file failed, or a member where it was read or written.
     Failed(StoreFault),
+    /// A flush of members failed: bit n where it was volume n's.
+    FlushFailed {
+        /// At least one.
+        volumes: u64,
+    },
 }
 
 /// Room that was not there.
@@ -459,7 +465,7 @@ impl Engine {
 
     /// Settles what a start needs before it may be adopted, and ends a keeping that nothing needs.
     pub(crate) fn arrange_keeping(&mut self) {
-        if self.is_saving() || self.metadata_failed || !self.shared.keeper.is_idle() {
+        if self.is_saving() || self.shared.metadata_failed || !self.shared.keeper.is_idle() {
             return;
         }
         let (consistent, foreign) = (self.is_consistent(), self.members.are_foreign());
@@ -589,6 +595,9 @@ impl Engine {
         };
         match (running, outcome) {
             (running, BeforeOutcome::Done) => self.before_succeeded(running),
+            (running, BeforeOutcome::FlushFailed { volumes }) => {
+                self.member_flushes_failed(matches!(running, Running::Restore), volumes);
+            }
             (Running::Restore, outcome) => self.restore_failed(outcome),
             (running, BeforeOutcome::NoRoom { free }) => self.before_refused(running, free),
             (_, BeforeOutcome::Damaged | BeforeOutcome::Failed(_)) => {
@@ -599,6 +608,24 @@ impl Engine {
                     self.file_failed();
                 }
             }
+        }
+    }
+
+    /// What those stores hold of earlier writes is unknown, as behind any flush that fails.
+    fn member_flushes_failed(&mut self, restores: bool, volumes: u64) {
+        let s = &mut self.shared;
+        for volume in (0..s.config.volumes.len() as u16).map(VolumeIndex) {
+            if volumes & bit(volume) == 0 {
+                continue;
+            }
+            self.follower.flush_failed(volume, StoreFault::Io, s);
+            if restores {
+                // Chunks that were put back lie in no hot extent.
+                s.suspect.all_of(volume, &s.config);
+            }
+        }
+        if restores {
+            self.restore_failed(BeforeOutcome::FlushFailed { volumes });
         }
     }
 

@@ -414,6 +414,56 @@ fn a_damaged_keeping_is_not_restored() {
     assert!(!desk.engine.is_primary());
 }
 
+#[test]
+fn a_flush_of_a_member_that_fails_before_an_image_is_kept_makes_the_copy_suspect() {
+    let mut desk = Desk::new(generation(1), true, None);
+    desk.meet();
+    desk.start(true);
+    assert!(matches!(desk.ops.last(), Some(BeforeOp::Begin { .. })));
+    desk.before(BeforeOutcome::FlushFailed { volumes: 1 });
+    assert!(desk.gone, "it follows no more");
+    assert_eq!(desk.save().suspect, 1);
+}
+
+#[test]
+fn a_flush_that_fails_behind_a_restore_makes_all_of_the_copy_suspect() {
+    let mut desk = Desk::keeping();
+    desk.tell(Event::Disconnected { why: String::from("cut") });
+    desk.command(Command::Restore { force: true });
+    desk.save();
+    desk.before(BeforeOutcome::FlushFailed { volumes: 1 });
+    assert_eq!(desk.refused, ["restore-failed"]);
+    assert_eq!(desk.save().suspect, 1);
+    let last = Extent::new(SIZE.0 - 4096, 4096);
+    assert!(desk.engine.shared.suspect.touches(VolumeIndex(0), last));
+}
+
+#[test]
+fn chunks_are_preserved_ahead_as_far_as_four_flushes_go_and_no_further() {
+    let mut keeper = Keeper::new(&[Bytes(CHUNK_BYTES * 10 * AHEAD_CHUNKS)]);
+    (keeper.whole, keeper.reached, keeper.room) = (true, 3, u64::MAX);
+    let mut last = 0;
+    for _ in 0..2 * AHEAD_CHUNKS as usize / BATCH_CHUNKS {
+        let (mut batch, mut chunks) = (ChunkSet::default(), Vec::new());
+        keeper.add_ahead(&mut batch, &mut chunks);
+        assert!(chunks.len() <= BATCH_CHUNKS);
+        last = chunks.last().copied().unwrap_or(last);
+    }
+    assert_eq!(last, 3 + AHEAD_CHUNKS - 1);
+}
+
+#[test]
+fn a_peer_that_is_consistent_has_nothing_left_that_could_be_given_up() {
+    let desk = Desk::keeping();
+    let s = &desk.engine.shared;
+    let mut peer = PeerKeeping { given_up: true, ..PeerKeeping::default() };
+    assert!(!peer.ask(Sequence(5), false, s), "given up once");
+    let mut again = PeerKeeping { given_up: true, ..PeerKeeping::default() };
+    assert!(!again.ask(Sequence(5), true, s), "a consistent stream needs none");
+    assert!(again.ask(Sequence(9), false, s), "and the next one asks for it again");
+    assert!(peer.ask(Sequence(9), false, s), "the peer heard of the one before");
+}
+
 proptest! {
     #[test]
     fn the_set_of_chunks_is_a_set(chunks in prop::collection::vec(0..20_000_u64, 0..200)) {

@@ -140,7 +140,7 @@ impl Engine {
         let follows = self.follower.streaming && self.follower.is_begun();
         let may = matches!(self.standing, Standing::Primary) || follows;
         let news = may && self.shared.blocks.are_news(&self.superblock);
-        if news && !self.is_saving() && !self.metadata_failed {
+        if news && !self.is_saving() && !self.shared.metadata_failed {
             self.save(Goal::Remember);
         }
     }

@@ -12,6 +12,7 @@ use crate::keep::Keeping;
 use crate::lease::Lease;
 use crate::marks::Marks;
 use crate::members::Members;
+use crate::pause::End;
 use crate::peer_read::PeerReads;
 use crate::plant::{Plant, planted};
 use crate::primary::Primary;
@@ -45,7 +46,6 @@ pub struct Engine {
     pub(crate) superblock: Superblock,
     pub(crate) saving: Option<(Goal, Superblock)>,
     pub(crate) to_save: VecDeque<Goal>,
-    pub(crate) metadata_failed: bool,
     pub(crate) standing: Standing,
     pub(crate) session: Session,
     pub(crate) primary: Option<Primary>,
@@ -139,7 +139,6 @@ impl Engine {
             superblock,
             saving: None,
             to_save: VecDeque::new(),
-            metadata_failed: false,
             standing,
             session: Session::new(now),
             primary: None,
@@ -209,7 +208,7 @@ impl Engine {
             Event::BeforeDone(outcome) => self.before_done(outcome),
             Event::Connected => self.connected(),
             Event::Message(message) => self.message(message),
-            Event::Disconnected { why } => self.disconnected(why),
+            Event::Disconnected { why } => self.disconnected(End::Broken, why),
             Event::DialFailed { began } => self.dial_failed(began),
             Event::LinkTook { bytes } => {
                 if let Some(primary) = &mut self.primary {
@@ -271,7 +270,7 @@ impl Engine {
             (Purpose::Read(reader), primary) => {
                 let answer = match outcome {
                     StoreOutcome::Read { payload, .. }
-                        if primary.as_ref().is_some_and(|p| p.is_dropped(reader.volume)) =>
+                        if primary.as_ref().is_some_and(|p| p.is_dropped(reader.volume, s)) =>
                     {
                         s.release(payload.id);
                         let Some(primary) = primary else { return };
@@ -320,6 +319,8 @@ impl Engine {
             (Purpose::Pulled(volume, round), Some(primary)) => {
                 primary.pulled_flushed((volume, round), outcome, s);
             }
+            (Purpose::Rewrite(piece), _) => self.rewrote(piece, &outcome),
+            (Purpose::Rewritten, _) => self.rewritten(&outcome),
         }
     }
 
@@ -346,7 +347,7 @@ impl Engine {
         if let Some(primary) = &mut self.primary {
             primary.pump(&mut self.shared);
             primary.keep_pace(&mut self.shared);
-            primary.date_dirty(self.shared.now);
+            primary.date_dirty(&self.shared);
         } else {
             self.follow();
         }
@@ -354,9 +355,9 @@ impl Engine {
         self.lease_step();
         self.seed_step();
         self.record_company();
-        self.record_suspect();
         self.record_lack();
         self.replace_step();
+        self.accept_step();
         self.record_failed_flush();
         self.record_heard();
         self.record_blocks();
@@ -396,7 +397,10 @@ impl Engine {
             if self.follower.is_settled() {
                 self.teller.serve(&mut self.shared);
             }
-            self.peer_reads.serve(self.follower.completed, &mut self.shared);
+            // Before a stream is taken up the cursors are another line's, and say nothing of what is asked behind an item.
+            if self.follower.is_following() {
+                self.peer_reads.serve(self.follower.completed, &mut self.shared);
+            }
         } else if self.follower.is_deaf() {
             self.teller.decline(&mut self.shared);
         }

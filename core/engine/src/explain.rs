@@ -197,8 +197,9 @@ const WORDS: [(&str, &str, &str, &str); 24] = [
         "source-suspect",
         "a flush of {source}'s store failed: acknowledged writes may be missing from its copy, and {target} may hold them",
         "nothing travels; {source} goes on with reads and writes, and fails FLUSH and FUA",
-        "if {target} holds them: `helio demote {group}` on {source}, then `helio promote {group}` on {target}, which brings \
-         {source} level; if {source} holds the best copy there is: `helio member accept {group}/VOLUME` on {source}",
+        "if {target} holds them: `helio demote {group}` on {source}, then `helio promote {group}` on {target} (with `--force` \
+         where {source} wrote alone: those writes are lost), which brings {source} level; if {source} holds the best copy there is: demote it, `helio member accept {group}/VOLUME` there, and promote it \
+         again",
     ),
 ];
 

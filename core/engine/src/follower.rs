@@ -16,7 +16,6 @@
 //! [`Config::flush_bytes`](crate::Config::flush_bytes), and at once when the sender says it waits (rule 3).
 
 mod compare;
-mod suspect;
 
 use crate::blocks::check_member;
 use crate::effect::{Effect, StoreOp};
@@ -33,7 +32,6 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use helio_format::message::{Ack, Item, ItemKind, Message, Ranges, Start};
 use helio_units::{Bytes, Extent, Mode, Moment, Sequence, VolumeIndex};
-pub(crate) use suspect::Suspect;
 
 /// A completion waits at most this long to become durable.
 const FLUSH_AFTER: Duration = Duration::from_millis(50);
@@ -653,7 +651,7 @@ impl Follower {
             ));
         }
         self.failed = Some((volume, fault));
-        s.suspect.flush_failed(volume, &s.cover);
+        s.suspect.stopped(volume, &s.cover);
     }
 
     /// The sender waits for room or for an answer.
@@ -671,7 +669,8 @@ impl Follower {
 
     /// When the next flush or the next news falls due by time.
     pub(crate) fn deadline(&self) -> Moment {
-        let undurable = self.flush.running == 0 && self.completed > self.durable;
+        let flushes = self.flush.running == 0 && self.failed.is_none();
+        let undurable = flushes && self.completed > self.durable;
         let flush = self.flush.since.filter(|_| undurable).map(|since| since + FLUSH_AFTER);
         let news = match self.ack_due {
             Due::By(by) if self.may_tell() => by,

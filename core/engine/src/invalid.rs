@@ -74,7 +74,7 @@ impl Engine {
     pub(crate) fn peer_talks_invalid(&mut self, talk: Invalid) {
         let peer = self.shared.config.peer.clone();
         match talk {
-            Invalid::Failed { .. } if self.metadata_failed => {
+            Invalid::Failed { .. } if self.shared.metadata_failed => {
                 let text =
                     format!("the metadata of neither node can be written, {peer}'s nor ours");
                 self.hang_up(Parting::VolumeFailed, text);
@@ -93,7 +93,7 @@ impl Engine {
                 self.keeping.peer_fails = true;
                 self.save(Goal::PeerInvalid(generation));
             }
-            Invalid::Recorded if self.metadata_failed && self.keeping.told == Told::Sent => {
+            Invalid::Recorded if self.shared.metadata_failed && self.keeping.told == Told::Sent => {
                 self.keeping.told = Told::Recorded;
                 self.shared.warn(format!(
                     "bitmap failed: {peer} recorded that this node's metadata tells nothing any more; writes go on while \
@@ -122,7 +122,7 @@ impl Engine {
         let remedy = format!(
             "mend its file system, or `helio metadata move {group}` while the daemon is down, and restart the daemon"
         );
-        let text = match (self.metadata_failed, &self.primary) {
+        let text = match (self.shared.metadata_failed, &self.primary) {
             (false, _) => return None,
             (true, Some(_)) if self.shared.uncovered => format!(
                 "bitmap failed: the metadata file cannot be written; {peer} recorded that, and writes go on while it is \

@@ -163,10 +163,7 @@ impl Engine {
         if matches!(self.standing, Standing::Stopped) {
             return;
         }
-        if self.metadata_failed {
-            if let Some(primary) = &mut self.primary {
-                primary.recordless = true;
-            }
+        if self.shared.metadata_failed {
             self.go_on_uncovered();
             return;
         }
@@ -187,9 +184,8 @@ impl Engine {
         {
             primary.failed_at = None;
         }
-        let failed = self.primary.as_ref().is_some_and(|primary| primary.suspect != 0);
-        let suspect = self.superblock.suspect != 0;
-        let void = self.superblock.marks_void && self.primary.is_some() && !failed && !suspect;
+        let suspect = self.shared.suspect.any();
+        let void = self.superblock.marks_void && self.primary.is_some() && !suspect;
         let kept = void && !self.is_saving() && self.marks().is_kept() && !self.is_going_cold();
         if kept && self.is_flushed_once() {
             self.save(Goal::MarksKept);
@@ -258,7 +254,7 @@ impl Engine {
             && self.shared.cover.is_short()
             && self.shared.now < self.keeping.stuck_at();
         let stuck = if short { self.keeping.stuck_at() } else { Moment::NEVER };
-        if self.keeping.pages > 0 || self.metadata_failed || !self.marks().is_dirty() {
+        if self.keeping.pages > 0 || self.shared.metadata_failed || !self.marks().is_dirty() {
             stuck
         } else {
             stuck.min(self.keeping.pages_at + PAGES_EVERY)
@@ -329,8 +325,8 @@ impl Engine {
                 }
             }
         }
-        if !ok && !self.metadata_failed {
-            self.metadata_failed = true;
+        if !ok && !self.shared.metadata_failed {
+            self.lose_metadata();
             self.shared.warn(String::from(
                 "the metadata file cannot be written: a primary's writes to extents that are not hot wait until its \
                  peer has recorded that, and fail without a peer; mend it and restart the daemon",

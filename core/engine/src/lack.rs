@@ -35,6 +35,7 @@ use alloc::format;
 use alloc::string::String;
 use helio_format::message::{Item, Message};
 use helio_format::reading::{Reading, Told};
+use helio_format::superblock::Superblock;
 use helio_units::{Bytes, Extent, Moment, Payload, PayloadId, RequestId, Sequence, VolumeIndex};
 
 /// See the drawing above.
@@ -200,9 +201,9 @@ impl Primary {
     }
 
     /// How the local leg of an item counts for its answer; nothing where no answer may be given yet.
-    pub(crate) fn local_leg(&self, item: &Item, local: Local) -> Option<Local> {
+    pub(crate) fn local_leg(&self, item: &Item, local: Local, s: &Shared) -> Option<Local> {
         let Some(lack) = &self.lack else {
-            return (!self.awaits_suspect_record(item, local)).then_some(local);
+            return (!Self::awaits_suspect_record(item, local, s)).then_some(local);
         };
         // The peer's image is the only one there is: while it is out of order, nothing is promised of it.
         if self.consistent_at.is_some() {
@@ -467,12 +468,14 @@ impl Engine {
         let Some(lack) = &mut primary.lack else { return };
         let news = kept && core::mem::take(&mut lack.unkept);
         let goal = match lack.stage {
-            Stage::Recording(false) if self.metadata_failed => return self.lack_unrecorded(),
+            Stage::Recording(false) if self.shared.metadata_failed => {
+                return self.lack_unrecorded();
+            }
             Stage::Recording(false) if kept => {
                 lack.stage = Stage::Recording(true);
                 Goal::Lacking
             }
-            Stage::Flushed if !self.metadata_failed => {
+            Stage::Flushed if !self.shared.metadata_failed => {
                 lack.stage = Stage::Ending;
                 Goal::Whole
             }
@@ -548,10 +551,13 @@ impl Engine {
             return;
         }
         // That is no fault of the store's.
-        let before = self.primary.as_mut().map(|p| core::mem::replace(&mut p.recordless, true));
         self.fail_parked();
-        if let (Some(primary), Some(before)) = (&mut self.primary, before) {
-            primary.recordless = before;
+    }
+
+    /// Records that nothing is lacking and nothing is suspect, unless a region became lacking again since the save was asked for.
+    pub(crate) fn shape_whole(&self, b: &mut Superblock) {
+        if self.primary.as_ref().is_some_and(|primary| primary.marks.none_stale()) {
+            (b.consistent, b.suspect) = (true, 0);
         }
     }
 
@@ -567,7 +573,6 @@ impl Engine {
         }
         primary.lack = None;
         primary.distrusted.clear();
-        primary.suspect = 0;
         s.info(format!("this node holds everything again; {} is not needed for it", s.config.peer));
         primary.mode_changed(s);
     }

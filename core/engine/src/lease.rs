@@ -186,7 +186,7 @@ impl Engine {
             && self.is_consistent()
             && self.follower.streaming
             && self.follower.failed.is_none()
-            && !self.metadata_failed
+            && !self.shared.metadata_failed
     }
 
     /// Does what is due.
@@ -308,7 +308,11 @@ impl Engine {
             && p.effective(config.mode) != Mode::Async
             && p.consistent_at.is_none()
             && p.lack.is_none()
-            && !(p.alone || b.alone || p.wants_alone || self.is_saving() || self.metadata_failed);
+            && !(p.alone
+                || b.alone
+                || p.wants_alone
+                || self.is_saving()
+                || self.shared.metadata_failed);
         let millis = wanted.min(b.hold).min(config.hold_millis());
         if !together || millis == 0 {
             return;
@@ -380,9 +384,12 @@ impl Engine {
 
     pub(crate) fn shape_unpromoted(&mut self, b: &mut Superblock) {
         if let Some(using) = &self.shared.lease.using {
-            let remembers = b.remembers;
+            let (remembers, suspect) = (b.remembers, b.suspect);
+            // What became suspect since then stays so.
+            let void = b.marks_void && suspect & !using.before.suspect != 0;
             b.clone_from(&using.before);
-            b.remembers = remembers;
+            (b.remembers, b.suspect) = (remembers, suspect);
+            b.marks_void |= void;
         }
     }
 

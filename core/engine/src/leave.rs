@@ -136,7 +136,8 @@ impl Engine {
             return;
         };
         if to == Leave::Hand {
-            if self.cannot_hand(until) {
+            // The record would call this copy good, and the peer could not bring a suspect one level by its marks alone.
+            if self.cannot_hand(until) || self.shared.suspect.any() {
                 return self.keep_primary(command);
             }
             if !self.is_delivered(Moment::NEVER) {
@@ -161,7 +162,7 @@ impl Engine {
             p.drop_queue("this node leaves the primary role", &mut self.shared);
             self.shared.cover.marks_moved();
         }
-        let failed = self.metadata_failed || self.primary.as_ref().is_none_or(|p| p.suspect != 0);
+        let failed = self.shared.metadata_failed || self.shared.suspect.any();
         if !failed {
             self.relieve(true);
         }
@@ -219,7 +220,7 @@ impl Engine {
     pub(crate) fn stop_now(&mut self, command: Option<CommandId>) {
         self.stand(Standing::Stopped);
         self.to_save.clear();
-        let text = if self.metadata_failed {
+        let text = if self.shared.metadata_failed {
             "stopped; that could not be recorded, so the next start counts as one after a crash"
         } else {
             "stopped cleanly"

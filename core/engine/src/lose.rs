@@ -29,15 +29,25 @@ impl Primary {
             Pace::Behind { .. } => flush && flow.heard,
         });
         let in_order = level && !self.order_lost && self.consistent_at.is_none();
-        let whole = in_order && self.peer_consistent && self.marks.none_stale();
+        let whole = in_order
+            && self.peer_consistent
+            && (self.marks.none_stale() || flush && self.is_whole_but_for(volume, s));
         (flush || s.config.on_error == OnError::ServeFromPeer)
-            && !self.recordless
+            && !s.metadata_failed
             && !self.is_lost(volume)
             && match &self.lack {
                 // A store that fails while it is pulled to is given up like any other.
                 Some(_) => true,
                 None => whole && self.copier.is_idle(),
             }
+    }
+
+    /// Nothing is marked on any volume, but for those whose copies the peer's take the place of: what failed on them stays
+    /// marked, and is on the line like any other item.
+    fn is_whole_but_for(&self, volume: VolumeIndex, s: &Shared) -> bool {
+        let kept = (0u16..).map(VolumeIndex).zip(&s.config.volumes);
+        let mut kept = kept.filter(|(at, size)| *at != volume && !s.suspect.is(*at) && size.0 > 0);
+        kept.all(|(at, size)| !self.marks.any_stale(at, Extent::new(0, size.0)))
     }
 
     /// Nothing is issued to the store of that volume any more.

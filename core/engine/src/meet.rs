@@ -35,40 +35,21 @@ impl Primary {
 }
 
 impl Engine {
-    /// The peer introduces itself: check that it is the right one, then ask the table.
+    /// The peer's hello arrived: check that it is the peer of this group and configured alike, then ask the table.
     pub(crate) fn peer_hello(&mut self, hello: Hello) {
         self.session.remembered = self.keeping.heard;
-        let config = &self.shared.config;
-        let sizes: Vec<u64> = config.volumes.iter().map(|v| v.0).collect();
-        let wrong = if hello.group != config.group {
-            Some(format!("it is about group {}, this is {}", hello.group, config.group))
-        } else if hello.node != config.peer {
-            Some(format!("it calls itself {}, expected was {}", hello.node, config.peer))
-        } else if hello.sizes != sizes {
-            Some(format!(
-                "its volumes are {:?} bytes, ours {sizes:?}; both files must agree",
-                hello.sizes
-            ))
-        } else if u64::from(hello.granularity) != config.granularity.0 {
-            let (theirs, ours) = (Bytes(u64::from(hello.granularity)), config.granularity);
-            Some(format!("its marks cover {theirs} each, ours {ours}; both files must agree"))
-        } else if hello
-            .sizes
-            .iter()
-            .zip(&hello.blocks)
-            .any(|(size, b)| size % u64::from(b.volume) != 0)
-        {
-            Some(String::from("a volume of its is not a whole number of its blocks"))
-        } else {
-            None
-        };
-        if let Some(wrong) = wrong {
-            let why = format!("the peer at the configured address is not the right one: {wrong}");
-            self.shared.warn(why.clone());
-            self.session.refused = Some("wrong-peer");
-            self.session.remedy = String::from("use the same configuration file on both nodes");
-            self.hang_up(Parting::Refused, why);
-            return;
+        if let Some(why) = self.is_not_peer(&hello) {
+            return self.refuse_wrong_peer(why);
+        }
+        if let Some(why) = self.is_configured_differently(&hello) {
+            // What it says of its role counts all the same.
+            let serving = hello.serving;
+            let why_up = String::from("connected");
+            self.session.turn(Link::Up(Box::new(hello)), why_up, self.shared.now);
+            if self.primary.is_some() && serving {
+                self.rival_seen();
+            }
+            return self.refuse_wrong_peer(why);
         }
         self.learn_blocks(&hello);
         let now = self.shared.now;
@@ -92,21 +73,60 @@ impl Engine {
         }
     }
 
+    /// Why the sender of a hello is not this group's peer, if it is not.
+    fn is_not_peer(&self, hello: &Hello) -> Option<String> {
+        let config = &self.shared.config;
+        if hello.group != config.group {
+            Some(format!("its group is {}, expected {}", hello.group, config.group))
+        } else if hello.node != config.peer {
+            Some(format!("its name is {}, expected {}", hello.node, config.peer))
+        } else {
+            None
+        }
+    }
+
+    /// What differs between the configurations of the two nodes, if they cannot mirror each other because of it.
+    fn is_configured_differently(&self, hello: &Hello) -> Option<String> {
+        let config = &self.shared.config;
+        let sizes: Vec<u64> = config.volumes.iter().map(|v| v.0).collect();
+        let (theirs, ours) = (Bytes(u64::from(hello.granularity)), config.granularity);
+        let mut volumes = hello.sizes.iter().zip(&hello.blocks);
+        if hello.sizes != sizes {
+            Some(format!("its volumes are {:?} bytes, on {} {sizes:?}", hello.sizes, config.node))
+        } else if theirs != ours {
+            Some(format!("its dirty regions are {theirs} each, on {} {ours}", config.node))
+        } else if volumes.any(|(size, blocks)| !size.is_multiple_of(blocks.volume.into())) {
+            Some(String::from("the size of one of its volumes is not a multiple of its block size"))
+        } else {
+            None
+        }
+    }
+
+    fn refuse_wrong_peer(&mut self, wrong: String) {
+        let peer = &self.shared.config.peer;
+        let why = format!("the node at the address of {peer} cannot be the peer: {wrong}");
+        self.shared.warn(why.clone());
+        self.session.refused = Some("wrong-peer");
+        self.session.remedy = String::from("use the same configuration file on both nodes");
+        self.hang_up(Parting::Refused, why);
+    }
+
     /// The peer remembers more than our metadata is: what our marks prove has to be doubted durably, whatever comes of
     /// this meeting. Refused, we would change it until it looks as young as what the peer remembers.
     fn doubt_marks(&mut self) {
         let Some(peer) = self.session.peer() else { return };
         let older = recovery::is_older(self.session.said, peer.remembers);
-        if older && self.primary.is_none() && !self.superblock.marks_void && !self.metadata_failed {
+        if older
+            && self.primary.is_none()
+            && !self.superblock.marks_void
+            && !self.shared.metadata_failed
+        {
             self.save(Goal::Void);
         }
     }
 
     /// Refuses the peer by a row of the table, which was read with one of the two as its source.
     pub(crate) fn refuse(&mut self, label: &'static str, we_are_source: bool) {
-        if we_are_source {
-            self.peer_refused();
-        }
         let config = &self.shared.config;
         let (source, target) =
             if we_are_source { (&config.node, &config.peer) } else { (&config.peer, &config.node) };
@@ -127,13 +147,13 @@ impl Engine {
         let (Some(primary), Some(peer)) = (&mut self.primary, self.session.peer()) else { return };
         let mut facts = recovery::facts_of(&ours, peer);
         facts.source_lacks = primary.lack.is_some();
-        facts.source_suspect = primary.must_not_stream();
+        facts.source_suspect = primary.must_not_stream(&self.shared);
         let (received, theirs) = (peer.received, peer.metadata);
         primary.peer_keeping.met(peer.consistent, peer.head);
         primary.peer_consistent = peer.consistent;
         // What a side that was given up holds lies on no line, and is in no proof: its marks alone tell it.
         // A primary that could not record what it did remembers it, as long as it runs.
-        facts.invalid = ours.doubts || peer.doubts && !self.metadata_failed;
+        facts.invalid = ours.doubts || peer.doubts && !self.shared.metadata_failed;
         let on_line = peer.wrote || !peer.alone;
         facts.same_memory = on_line && primary.peer_incarnation == Some(peer.incarnation);
         // One that has not taken up the reversal remembers another line. Where a store was lost it is the same line, in
@@ -218,7 +238,7 @@ impl Engine {
             return;
         }
         let (Some(primary), Some(peer)) = (&self.primary, self.session.peer()) else { return };
-        if primary.must_not_stream() {
+        if primary.must_not_stream(&self.shared) {
             return;
         }
         let keeps_nothing = !peer.consistent || peer.lineage.generation == Generation::NONE;

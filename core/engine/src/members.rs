@@ -69,6 +69,12 @@ impl Members {
         }
     }
 
+    /// Whether a volume lies on the disk that the record names, as far as anything tells.
+    pub(crate) fn is_put_back(&self, record: &Superblock, volume: VolumeIndex) -> bool {
+        let at = usize::from(volume.0);
+        record.members.get(at) == self.found.get(at)
+    }
+
     /// What the next record says of them.
     pub(crate) fn record(&self, b: &mut Superblock, goal: Goal) {
         if self.foreign.is_none() || takes_them(goal) {

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! After a pause nothing is acknowledged without the peer's word before one check (rule 5).
+//! After a pause nothing is acknowledged without the peer's confirmation before one check (rule 5).
 //!
-//! A process that was stopped, or whose machine slept, cannot know what its peer did meanwhile: it may have taken over
-//! by its hold lease, or by force after somebody called this node fenced. So a primary checks first. The check is one
-//! of:
-//!
-//! * an attempt to connect that began after the pause and failed ([`crate::Event::DialFailed`]), or a connection of
-//!   which nothing came;
-//! * an answer of the peer to a ping that was sent after the pause, on a connection on which it does not serve;
-//! * a handshake which the recovery table refuses, with a peer that does not serve and whose history does not continue
-//!   this one's, on a connection that began so long after the pause that its hello cannot be one that waited in a socket
-//!   meanwhile.
+//! A process that was stopped, or whose machine slept, cannot know whether its peer took over meanwhile: by its hold
+//! lease, or by force after an operator declared this node fenced. So a primary checks first. The check looks for a peer
+//! that took over and can be reached. It passes if the peer cannot be reached, or does not serve now, unless its history
+//! shows that it took over. A peer that took over and was lost again is not found: this primary goes on as without any
+//! other lost peer, and the recovery table refuses the two when they connect. docs/operate.md names that limit.
 //!
 //! A check is needed
 //! * after a gap of this node's clock longer than the peer timeout, as seen between two calls of the engine;
 //! * when the wait for a hold lease ends: the attempt must have begun when the peer could not use the lease any more;
-//! * when the peer is seen to serve, as long as this primary gave no answer without it.
+//! * when the peer is seen to serve, as long as this primary acknowledged nothing without it.
+//!
+//! These end it, if they began after the moment from which the check is needed:
+//! * an attempt to connect that failed ([`crate::Event::DialFailed`]);
+//! * an answer of the peer, which does not serve, to a ping that was sent since;
+//! * the end of a connection, by what [`proof`] says of it.
 //!
 //! What the peer confirmed is acknowledged all the while. An acknowledgement that was decided and not yet sent when the
 //! pause is noticed is held back, too; the daemon reads the clock once more directly before it submits replies. A pause
@@ -26,23 +26,97 @@ use crate::effect::{Answer, Effect};
 use crate::engine::Engine;
 use crate::plant::{Plant, planted};
 use crate::refusal::Denial;
+use crate::session::Link;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use helio_format::lineage::Relation;
+use helio_format::message::Parting;
 use helio_units::{Moment, RequestId};
 
-/// See the module's words.
+/// What the peer sent on a connection that ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// No message.
+    Nothing,
+    /// Messages, but no hello of this group's peer: another node answered, or a daemon that does not serve the group.
+    NoHello,
+    /// A hello: it serves.
+    Serves,
+    /// A hello: it does not serve, and its history continues this node's.
+    TookOver,
+    /// A hello: it does not serve, and nothing shows that it took over.
+    Follows,
+}
+
+/// How a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// It broke.
+    Broken,
+    /// The peer sent nothing for the peer timeout.
+    Silent,
+    /// One side changes its role: what its hello said does not hold any more.
+    RoleChange,
+    /// One side ended it for any other reason, so what its hello said still held.
+    Goodbye,
+}
+
+impl From<Parting> for End {
+    fn from(parting: Parting) -> Self {
+        match parting {
+            Parting::RoleChanged => Self::RoleChange,
+            Parting::Stopping | Parting::Refused | Parting::Protocol | Parting::VolumeFailed => {
+                Self::Goodbye
+            }
+        }
+    }
+}
+
+/// What the end of a connection proves to a primary that waits for a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Proof {
+    /// Nothing: the next attempt decides.
+    Nothing,
+    /// The peer serves: the check does not pass.
+    Serves,
+    /// The peer took over and does not serve any more: the check does not pass.
+    TookOver,
+    /// The peer cannot be reached.
+    Unreachable,
+    /// The daemon at the peer's address does not serve this group. It may have served it since the pause, like a peer
+    /// that cannot be reached; it does not now.
+    NotServed,
+    /// The peer did not serve when it sent its hello.
+    Follows,
+}
+
+/// The table. A test walks all of it.
+pub(crate) const fn proof(heard: Heard, end: End) -> Proof {
+    match (heard, end) {
+        (Heard::Serves, _) => Proof::Serves,
+        (Heard::TookOver, _) => Proof::TookOver,
+        (Heard::Nothing, _) | (Heard::NoHello, End::Silent) => Proof::Unreachable,
+        (Heard::NoHello, End::Goodbye) => Proof::NotServed,
+        (Heard::Follows, End::Goodbye | End::Silent) => Proof::Follows,
+        // The peer may be about to serve.
+        (Heard::NoHello | Heard::Follows, End::Broken | End::RoleChange) => Proof::Nothing,
+    }
+}
+
+/// See the module documentation.
 #[derive(Debug, Default)]
 pub(crate) struct Pause {
     /// A check is needed, and must have begun then or later.
     unchecked: Option<Moment>,
+    /// What the last connection proved, while a check is needed.
+    found: Option<Proof>,
     /// Acknowledgements that were decided before the pause.
     held: Vec<(RequestId, Answer)>,
 }
 
 impl Pause {
-    /// Whether an answer without the peer's word must wait.
+    /// Whether an acknowledgement without the peer's confirmation must wait.
     pub(crate) fn withholds(&self) -> bool {
         self.unchecked.is_some()
     }
@@ -65,7 +139,7 @@ impl Engine {
         let peer = &self.shared.config.peer;
         self.shared.info(format!(
             "this process did nothing for {:.1} s: writes that {peer} does not confirm are not acknowledged before \
-             a check that it did not take over",
+             it is checked whether {peer} took over",
             gap.as_secs_f64()
         ));
         for effect in core::mem::take(&mut self.shared.out) {
@@ -79,28 +153,39 @@ impl Engine {
         self.needs_check(self.shared.now);
     }
 
-    /// Whether this node is primary and its clock went on for longer than the peer timeout since it was last told the
-    /// time. Acknowledgements must not be sent then: put them back among the effects, and settle.
+    /// Whether this node is primary and its clock went on for longer than the peer timeout since the last event.
+    /// Acknowledgements must not be sent then: put them back among the effects, and settle.
     #[must_use]
     pub fn was_paused(&self, now: Moment) -> bool {
         self.primary.is_some() && now - self.shared.now > self.shared.config.peer_timeout
     }
 
-    /// A primary is told the time at least so often: a longer gap is a pause.
+    /// A primary needs an event at least so often: a longer gap is a pause.
     pub(crate) fn pause_deadline(&self) -> Moment {
         let next = self.shared.now + self.shared.config.peer_timeout / 2;
         self.primary.as_ref().map_or(Moment::NEVER, |_| next)
     }
 
-    /// What that means for clients, while it does.
+    /// What clients wait for, while a check is needed, and what ends it if only an operator can.
     pub(crate) fn unchecked_text(&self) -> Option<String> {
         self.primary.as_ref().filter(|_| self.shared.pause.withholds())?;
-        let peer = &self.shared.config.peer;
-        Some(format!("writes wait until it is known that {peer} did not take over"))
+        let config = &self.shared.config;
+        let (node, peer, group) = (&config.node, &config.peer, &config.group);
+        Some(match self.shared.pause.found {
+            Some(Proof::Serves) => format!(
+                "writes wait: {peer} serves {group}, too; `helio demote {group}` on the node whose writes do not \
+                 count, or stop its daemon where its clients hang"
+            ),
+            Some(Proof::TookOver) => format!(
+                "writes wait: {peer} took over and does not serve now; `helio demote {group}` on {node} (or stop \
+                 its daemon where its clients hang), then `helio promote {group}` on {peer}; or `helio resolve {group} --discard {peer}` on {peer}"
+            ),
+            _ => format!("writes wait until it is known that {peer} did not take over"),
+        })
     }
 
-    /// Since when this primary waits for a check that its peer did not take over, if it does: an attempt to connect
-    /// that begins from then on and fails is one.
+    /// The moment from which this primary needs a check that its peer did not take over, if it needs one: an attempt to
+    /// connect that begins then or later and fails is one.
     #[must_use]
     pub fn awaits_check(&self) -> Option<Moment> {
         self.shared.pause.unchecked
@@ -110,6 +195,7 @@ impl Engine {
     pub(crate) fn needs_check(&mut self, since: Moment) {
         let pause = &mut self.shared.pause;
         pause.unchecked = pause.unchecked.max(Some(since));
+        pause.found = None;
         if self.session.peer().is_some() {
             self.session.prove_anew(self.shared.now);
         }
@@ -122,7 +208,7 @@ impl Engine {
         }
     }
 
-    /// The peer serves as well. As long as nothing was acknowledged without it, nothing is.
+    /// The peer serves, too. A primary that acknowledged nothing without it does not begin to.
     pub(crate) fn rival_seen(&mut self) {
         if self.primary.as_ref().is_some_and(|p| !p.alone) && !planted(Plant::PauseIgnored) {
             self.needs_check(self.shared.now);
@@ -132,52 +218,73 @@ impl Engine {
     /// An attempt to reach the peer that began then failed.
     pub(crate) fn dial_failed(&mut self, began: Moment) {
         if self.shared.pause.unchecked.is_some_and(|since| began >= since) {
-            self.check_passed("it cannot be reached");
+            self.check_passed(Proof::Unreachable);
         }
     }
 
-    /// A connection ended of which nothing came: that is a failed dial.
-    pub(crate) fn nothing_came(&mut self) {
+    /// What the end of the present connection proves.
+    pub(crate) fn proof_of(&self, end: End) -> Proof {
         let began = self.session.began;
-        if self.session.last_heard.is_none_or(|at| at < began) {
-            self.dial_failed(began);
+        let heard = match &self.session.link {
+            Link::Up(peer) if peer.serving => Heard::Serves,
+            Link::Up(peer) => match self.superblock.lineage.relation_of(&peer.lineage) {
+                Relation::Descendant(_) => Heard::TookOver,
+                _ => Heard::Follows,
+            },
+            _ if self.session.last_heard.is_some_and(|at| at >= began) => Heard::NoHello,
+            _ => Heard::Nothing,
+        };
+        proof(heard, end)
+    }
+
+    /// The connection ended, and that proves something if it is new enough: what lay in a socket during the pause is
+    /// read at once after it.
+    pub(crate) fn connection_proved(&mut self, proof: Proof) {
+        let Some(since) = self.shared.pause.unchecked else { return };
+        let (began, now) = (self.session.began, self.shared.now);
+        let late = since + self.shared.config.peer_timeout;
+        let counts = match proof {
+            Proof::Nothing => false,
+            Proof::Serves | Proof::TookOver => {
+                self.shared.pause.found = Some(proof);
+                false
+            }
+            // A connection that was made during the pause may have been closed during the pause.
+            Proof::Unreachable => began >= since && now >= late,
+            // It answers the hello of this node, which was sent since.
+            Proof::NotServed => began >= since,
+            // The hello may have been sent during the pause.
+            Proof::Follows => began >= late,
+        };
+        if counts {
+            self.check_passed(proof);
         }
     }
 
-    /// The peer answered what was asked of it after the pause, or was met and refused.
+    /// The peer answered a ping that was sent after the pause.
     pub(crate) fn peer_answered(&mut self) {
         if self.shared.pause.withholds() && self.session.peer().is_some_and(|peer| !peer.serving) {
-            self.check_passed("it does not serve");
+            self.check_passed(Proof::Follows);
         }
     }
 
-    /// The recovery table refuses the peer: no ping will be answered on this connection.
-    pub(crate) fn peer_refused(&mut self) {
-        let fresh = self.shared.config.peer_timeout;
-        // One that took over and does not serve any more did take over.
-        let relation =
-            self.session.peer().map(|peer| self.superblock.lineage.relation_of(&peer.lineage));
-        if matches!(relation, Some(Relation::Descendant(_))) {
-            return;
-        }
-        if self.shared.pause.unchecked.is_some_and(|since| self.session.began >= since + fresh) {
-            self.peer_answered();
-        }
-    }
-
-    fn check_passed(&mut self, why: &str) {
-        self.shared.pause.unchecked = None;
-        self.shared.info(format!(
-            "{} did not take over: {why}; writes are acknowledged again",
-            self.shared.config.peer
-        ));
+    fn check_passed(&mut self, proof: Proof) {
+        let pause = &mut self.shared.pause;
+        (pause.unchecked, pause.found) = (None, None);
+        let (peer, group) = (&self.shared.config.peer, &self.shared.config.group);
+        let why = match proof {
+            Proof::Unreachable => format!("{peer} cannot be reached"),
+            Proof::NotServed => format!("the daemon on {peer} does not serve {group}"),
+            _ => format!("{peer} does not serve {group}"),
+        };
+        self.shared.info(format!("{why}: writes are acknowledged again"));
         for (request, answer) in core::mem::take(&mut self.shared.pause.held) {
             self.shared.out.push(Effect::Reply { request, answer });
         }
         self.answer_withheld();
     }
 
-    /// What is held back will not be sent any more: this node leaves the primary role.
+    /// Fails the requests whose acknowledgements are held back: this node leaves the primary role.
     pub(crate) fn give_held_up(&mut self) {
         for (request, _) in core::mem::take(&mut self.shared.pause.held) {
             let answer = Answer::Denied(Denial::NotPrimary);
@@ -185,9 +292,10 @@ impl Engine {
         }
     }
 
-    /// This node's times as primary begin or end.
+    /// This node begins or ends to be primary: no check is needed.
     pub(crate) fn pause_forgotten(&mut self) {
         self.give_held_up();
         self.shared.pause.unchecked = None;
+        self.shared.pause.found = None;
     }
 }

@@ -80,14 +80,8 @@ pub(crate) struct Primary {
     pub(crate) lack: Option<Lack>,
     /// Volumes whose bytes prove nothing although they are read well: a flush failed, or the disk is another one.
     pub(crate) distrusted: BTreeSet<VolumeIndex>,
-    /// The metadata cannot be written: what fails for that is no fault of the store's.
-    pub(crate) recordless: bool,
     /// The peer's image is known to keep the order promise.
     pub(crate) peer_consistent: bool,
-    /// Volumes of which a flush failed, a bit each: what their stores hold is unknown (`suspect.rs`).
-    pub(crate) suspect: u64,
-    /// What the record says of it.
-    pub(crate) suspect_recorded: u64,
     /// What fails now was never issued to the store.
     pub(crate) unissued: bool,
     /// The local store failed on a volume, and how.
@@ -138,10 +132,7 @@ impl Primary {
             copier: Copier::default(),
             lack: None,
             distrusted: BTreeSet::new(),
-            recordless: false,
             peer_consistent: false,
-            suspect: 0,
-            suspect_recorded: 0,
             unissued: false,
             faulted: None,
             told_to_log: false,
@@ -215,26 +206,26 @@ impl Primary {
     }
 
     /// Takes note since when regions are dirty.
-    pub(crate) fn date_dirty(&mut self, now: Moment) {
-        if self.marks.none_stale() && !self.may_differ_anywhere() {
+    pub(crate) fn date_dirty(&mut self, s: &Shared) {
+        if self.marks.none_stale() && !self.may_differ_anywhere(s) {
             self.dirty_since = None;
         } else {
-            self.dirty_since.get_or_insert(now);
+            self.dirty_since.get_or_insert(s.now);
         }
     }
 
     /// Something here is suspect, and the peer's copy is not served in its place: its regions may all differ.
-    const fn may_differ_anywhere(&self) -> bool {
-        self.suspect != 0 && self.lack.is_none()
+    const fn may_differ_anywhere(&self, s: &Shared) -> bool {
+        s.suspect.any() && self.lack.is_none()
     }
 
     /// What the peer lacks, as an upper bound: what was accepted and has not completed there, every dirty region, and every
     /// region of a suspect volume.
-    pub(crate) fn lag(&self, now: Moment) -> Lag {
+    pub(crate) fn lag(&self, now: Moment, s: &Shared) -> Lag {
         let mut lag = Lag::default();
-        let anywhere = self.may_differ_anywhere();
+        let anywhere = self.may_differ_anywhere(s);
         if (anywhere || !self.marks.none_stale()) && !planted(Plant::LagWithoutDirty) {
-            lag.dirty = self.marks.stale_bytes_with(if anywhere { self.suspect } else { 0 });
+            lag.dirty = self.marks.stale_bytes_with(if anywhere { s.suspect.volumes() } else { 0 });
             lag.bytes = lag.dirty;
             lag.oldest = self.dirty_since.map_or(Duration::ZERO, |since| now - since);
         }

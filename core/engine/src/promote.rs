@@ -37,7 +37,7 @@ impl Engine {
             }
             self.may_restore()?;
         }
-        if self.metadata_failed {
+        if self.shared.metadata_failed {
             return Err(Refusal::new(
                 "metadata-failed",
                 format!("the metadata file of {group} on this node cannot be written"),
@@ -250,6 +250,7 @@ impl Engine {
         let candidate = Self::candidate(&ours, from, durable);
         let (facts, decision) = recovery::of_promotion(&ours, &candidate, other);
         let follows = recovery::only_followed(&ours, other);
+        let suspect = other.suspect;
         if decision.verdict == Verdict::Refuse {
             self.remember_row(facts, decision.label, true);
         }
@@ -258,6 +259,12 @@ impl Engine {
             return format!(
                 "promote {peer} instead: `helio promote {group}` there. It holds newer writes, and {node} holds nothing that \
                  {peer} lacks: nothing is lost"
+            );
+        }
+        if suspect {
+            return format!(
+                "{peer} cannot lead from its copy, of which a flush failed. Discard what only {peer} wrote: repeat here with \
+                 --force; or take its copy as it reads: `helio member accept {group}/VOLUME` on {peer}"
             );
         }
         format!(
@@ -286,7 +293,7 @@ impl Engine {
     /// The peer says that it did not go on: so we do, if that can be recorded.
     pub(crate) fn go_on(&mut self) {
         let suspect = self.may_lead_from_suspect().is_err();
-        if self.metadata_failed || self.members.are_foreign() || suspect {
+        if self.shared.metadata_failed || self.members.are_foreign() || suspect {
             return;
         }
         let equal = self.superblock.clean && self.superblock.equal;

@@ -26,7 +26,7 @@ use crate::resolve::Stake;
 use crate::role::{Standing, busy};
 use crate::shared::{Purpose, Shared};
 use crate::stream::Cursors;
-use crate::suspect::{Failed, bit};
+use crate::suspect::Failed;
 use crate::write::Ticket;
 use alloc::format;
 use alloc::string::String;
@@ -315,7 +315,7 @@ impl Engine {
                 "let no client use the group's volumes, then try again",
             ));
         }
-        if self.metadata_failed {
+        if s.metadata_failed {
             return Err(Refusal::new(
                 "metadata-failed",
                 "the metadata file cannot be written",
@@ -386,7 +386,7 @@ impl Engine {
         let Some(lack) = &mut primary.lack else { return Ok(None) };
         lack.halted = false;
         let again = lack.lost.iter().copied();
-        let again: Vec<VolumeIndex> = again.filter(|v| primary.suspect & bit(*v) != 0).collect();
+        let again: Vec<VolumeIndex> = again.filter(|v| s.suspect.is(*v)).collect();
         if again.iter().any(|volume| s.works_on(Some(*volume))) || !lack.is_recorded() {
             return Err(Refusal::later(
                 "busy",

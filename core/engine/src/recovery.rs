@@ -324,7 +324,8 @@ pub(crate) fn only_followed(asker: &Hello, other: &Hello) -> bool {
         other.lineage.relation_of(&asker.lineage),
         Relation::Same | Relation::Parent(_) | Relation::Older(_)
     );
-    contains && !asker.wrote && other.wrote && other.clean && !planted(Plant::FalseSplit)
+    let proven = other.clean && !other.suspect;
+    contains && !asker.wrote && other.wrote && proven && !planted(Plant::FalseSplit)
 }
 
 /// What the table says of a node that would become primary: `candidate` is its hello as it would be then.
@@ -473,8 +474,9 @@ pub fn explain(label: &str, us: &str, peer: &str) -> (String, String) {
                 "the copy on {us} is suspect: a flush failed, and acknowledged writes that {peer} may hold may be missing from it"
             ),
             format!(
-                "if {peer} holds them: `helio demote GROUP` on {us}, then `helio promote GROUP` on {peer}; it brings {us} \
-                 level. If {us} holds the best copy there is: `helio member accept GROUP/VOLUME` on {us}"
+                "if {peer} holds them: `helio demote GROUP` on {us}, then `helio promote GROUP` on {peer} (with `--force` where \
+                 {us} wrote alone: those writes are lost); it brings {us} level. If {us} holds the best copy there is: demote it, `helio member accept GROUP/VOLUME` there, and promote it \
+                 again"
             ),
         ),
         "newer-elsewhere" => (

@@ -9,6 +9,8 @@
 //!
 //! * A primary serves from its peer meanwhile (`lose.rs`): that the whole volume is lacking was durable before. Behind the
 //!   record its store is used again, and the puller fills it (`pull.rs`).
+//! * Where the very disk that was lost lies in its place again, and a flush of it had failed, its copy stays suspect: all of
+//!   it is written again, whatever it reads as (`suspect.rs`).
 //! * A secondary's marks prove nothing from then on, and its image is not consistent: everything is compared. What it
 //!   kept of its last consistent image (`before.rs`) was about the disk that is gone, and ends first.
 
@@ -41,7 +43,7 @@ impl Engine {
     /// # Errors
     /// The disk is not lost, or nobody could fill another one now.
     pub fn may_replace(&self, volume: VolumeIndex) -> Result<(), Refusal> {
-        if self.metadata_failed {
+        if self.shared.metadata_failed {
             return Err(Refusal::new(
                 "metadata-failed",
                 format!("the metadata file of {} cannot be written", self.shared.config.group),
@@ -195,7 +197,7 @@ impl Engine {
         if keeper.kept().is_some() && !keeper.failed {
             return keeper.end(&mut self.shared.out);
         }
-        if keeper.kept().is_some() || self.metadata_failed {
+        if keeper.kept().is_some() || self.shared.metadata_failed {
             self.replacing = None;
             let text = String::from("what is kept of the image before could not be ended");
             let remedy = "mend the before-image file and the metadata, and restart the daemon";
@@ -207,7 +209,9 @@ impl Engine {
 
     /// The record of another disk: nothing on it counts.
     pub(crate) fn shape_replaced(&self, b: &mut Superblock, volume: VolumeIndex) {
-        b.suspect &= !bit(volume);
+        if !self.members.is_put_back(b, volume) {
+            b.suspect &= !bit(volume);
+        }
         if self.primary.is_some() {
             b.consistent = false;
         } else if !planted(Plant::TrustReplaced) {
@@ -220,13 +224,14 @@ impl Engine {
     pub(crate) fn replaced(&mut self, command: CommandId, volume: VolumeIndex) {
         let (group, peer) = (self.shared.config.group.clone(), self.shared.config.peer.clone());
         self.replacing = None;
-        self.shared.suspect.replaced(volume);
+        if self.shared.suspect.is(volume) {
+            // It is the disk that failed: it may read as written what it does not hold.
+            self.shared.suspect.all_of(volume, &self.shared.config);
+        }
         let text = match &mut self.primary {
             Some(primary) => {
                 let marked = primary.marks.stale_bytes();
                 primary.use_again(volume);
-                primary.suspect &= !bit(volume);
-                primary.suspect_recorded &= !bit(volume);
                 primary.copier.progress.begin(marked, self.shared.now);
                 format!(
                     "volume {} of {group} has another disk; {marked} are pulled from {peer}",

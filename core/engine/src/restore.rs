@@ -61,7 +61,7 @@ impl Engine {
     /// which says consistent, lets nobody go back to it.
     pub(crate) fn is_keeping_over(&self) -> bool {
         let keeper = &self.shared.keeper;
-        keeper.kept().is_none() || keeper.failed || self.metadata_failed
+        keeper.kept().is_none() || keeper.failed || self.shared.metadata_failed
     }
 
     /// A promotion of an inconsistent copy: restores as far as it can now, or ends it.
@@ -148,6 +148,9 @@ impl Engine {
         let why = match outcome {
             BeforeOutcome::Damaged => String::from("what is kept is damaged; nothing was put back"),
             BeforeOutcome::Failed(fault) => format!("{fault}"),
+            BeforeOutcome::FlushFailed { volumes } => {
+                format!("a flush of volume {} failed", volumes.trailing_zeros())
+            }
             BeforeOutcome::NoRoom { .. } | BeforeOutcome::Done => String::from("no room"),
         };
         let text =

@@ -71,7 +71,7 @@ impl Primary {
             && !self.order_lost
             && !self.marks.none_stale()
             && self.lack.is_none()
-            && self.suspect == 0
+            && !s.suspect.any()
             && self.faulted.is_none();
         if wanted && !self.copier.running {
             self.copier.running = true;
@@ -87,7 +87,7 @@ impl Primary {
             return;
         }
         if self.copier.progress.is_due(s.now) {
-            let left = self.lag(s.now).bytes;
+            let left = self.lag(s.now, s).bytes;
             self.copier.progress.look(left, s.now);
         }
         self.survey_step(s);

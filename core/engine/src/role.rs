@@ -17,6 +17,9 @@
 //!      │                  └──the peer surely did not take over──> Promoting ──> Primary
 //!      └──it does not drain──> Primary
 //! ```
+//! A secondary whose copy is suspect, or a primary that came back with one, is neither while an operator accepts the copy
+//! (`suspect/accept.rs`): Secondary, Returning ──> Accepting ──> Secondary, or as before where that fails.
+//!
 //! A demotion goes back to Primary too, where the queue turns out to be the last copy (`last_copy.rs`).
 //! Every arrow into Primary and every arrow out of it passes a durable superblock first. An old primary is never
 //! silently primary: it goes on only when its peer says that it did not.
@@ -27,9 +30,10 @@ use crate::event::{Command, CommandId};
 use crate::refusal::Refusal;
 use crate::save::Goal;
 use crate::session::Link;
+use crate::suspect::Rewriting;
 use alloc::format;
 use alloc::string::String;
-use helio_units::{Mode, Moment};
+use helio_units::{Mode, Moment, VolumeIndex};
 
 /// Where a leaving primary goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +89,12 @@ pub(crate) enum Standing {
         command: CommandId,
         saving: bool,
     },
+    /// Neither primary nor secondary: a copy that a failed flush left suspect is written again as it reads.
+    Accepting {
+        command: CommandId,
+        volume: VolumeIndex,
+        stage: Rewriting,
+    },
     Stopped,
 }
 
@@ -99,6 +109,7 @@ impl Standing {
             Self::Leaving { .. } => "leaving",
             Self::Handing { .. } => "handing",
             Self::Closing { .. } => "closing",
+            Self::Accepting { .. } => "accepting",
             Self::Stopped => "stopped",
         }
     }
@@ -151,6 +162,8 @@ impl Standing {
                 | (S::Leaving { to: Leave::Hand | Leave::Secondary, .. }, S::Primary)
                 | (S::Handing { .. }, S::Secondary | S::Promoting { .. })
                 | (S::Closing { .. }, S::Closing { .. } | S::Stopped)
+                | (S::Secondary | S::Returning, S::Accepting { .. })
+                | (S::Accepting { .. }, S::Accepting { .. } | S::Secondary | S::Returning)
         )
     }
 }
@@ -393,6 +406,12 @@ impl Engine {
 
     pub(crate) fn role_deadline(&self) -> Moment {
         let due = match self.standing {
+            // Behind that moment it is only what is under way that it waits for.
+            Standing::Leaving { until, stage: LeaveStage::Draining, .. }
+                if until <= self.shared.now =>
+            {
+                Moment::NEVER
+            }
             Standing::Leaving { until, stage: LeaveStage::Draining, .. } => until,
             Standing::Leaving { until, to: Leave::Hand, stage: LeaveStage::Cooling, .. } => until,
             Standing::Handing { until, .. } => until,

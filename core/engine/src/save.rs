@@ -37,7 +37,7 @@ pub(crate) enum Goal {
     Together,
     /// The marks kept prove nothing of the peer: everything is to be copied.
     Void,
-    /// A flush failed on this node, which follows: its copy is suspect, and everything is to be copied to it.
+    /// A flush failed on this node: its copy is suspect, and every record says so from here on.
     FlushFailed,
     /// Every mark is kept, so they prove something again.
     MarksKept,
@@ -169,7 +169,8 @@ impl Engine {
                 b.peer_invalid = Generation::NONE;
             }
             Goal::PeerInvalid(generation) => b.peer_invalid = generation,
-            Goal::FlushFailed => self.shape_flush_failed(b),
+            // What is suspect is in every record.
+            Goal::FlushFailed => {}
             Goal::MarksKept => b.marks_void = false,
             Goal::Yielded { lineage, .. } => {
                 if lineage.generation == Generation::NONE {
@@ -187,11 +188,9 @@ impl Engine {
             }
             Goal::Seeded { .. } => b.seeding = 0,
             Goal::Lacking => self.shape_lacking(b),
-            Goal::Whole => (b.consistent, b.suspect) = (true, 0),
+            Goal::Whole => self.shape_whole(b),
             Goal::Replaced { volume, .. } => self.shape_replaced(b, volume),
-            Goal::Accepted { volume, .. } => {
-                Self::shape_accepted(b, volume, self.primary.is_some());
-            }
+            Goal::Accepted { volume, .. } => Self::shape_accepted(b, volume),
         }
     }
 
@@ -228,7 +227,7 @@ impl Engine {
         b.clean = true;
         b.hold = self.shared.lease.on_record(b.hold, self.shared.now);
         if let Some(p) = &self.primary {
-            b.marks_void = p.suspect != 0 || (b.marks_void && !p.marks.is_kept());
+            b.marks_void = self.shared.suspect.any() || (b.marks_void && !p.marks.is_kept());
             b.head = p.line.head;
             b.equal = p.retaining
                 && !p.order_lost
@@ -275,10 +274,15 @@ impl Engine {
         if !ok {
             self.keeping.disowned |= !saved.consistent;
             self.metadata_failed(goal);
-            self.suspect_unrecorded();
+            // What waited for its turn is not going to be recorded either.
+            while let Some(goal) = self.to_save.pop_front() {
+                self.metadata_failed(goal);
+            }
             return;
         }
         self.superblock = saved;
+        // Before the next record is made, which may follow at once.
+        self.suspect_recorded();
         self.members.recorded(goal);
         match goal {
             Goal::Promoted => self.promotion_saved(),
@@ -290,7 +294,7 @@ impl Engine {
                 }
                 self.follower.adopted(start);
             }
-            Goal::Consistent => self.consistent_saved(),
+            Goal::Consistent => self.follower.marker_saved(&mut self.shared),
             Goal::Left(to) => self.left(to),
             Goal::Closed => {
                 if let Standing::Closing { command, .. } = self.standing {
@@ -324,7 +328,6 @@ impl Engine {
             Goal::Replaced { command, volume } => self.replaced(command, volume),
             Goal::Accepted { command, volume } => self.accepted(command, volume),
         }
-        self.suspect_recorded();
         self.save_next();
     }
 
@@ -332,8 +335,10 @@ impl Engine {
     fn metadata_failed(&mut self, goal: Goal) {
         let text =
             String::from("the metadata file cannot be written; mend it and restart the daemon");
-        self.shared.warn(text.clone());
-        self.metadata_failed = true;
+        if !self.shared.metadata_failed {
+            self.shared.warn(text.clone());
+        }
+        self.lose_metadata();
         if matches!(goal, Goal::SeedBegun { .. }) {
             self.seed_not_begun();
         }
@@ -364,11 +369,11 @@ impl Engine {
             }
             (
                 Goal::Yielded { command, .. }
-                | Goal::Accepted { command, .. }
                 | Goal::SeedBegun { command, .. }
                 | Goal::Seeded { command, .. },
                 _,
             ) => self.refuse_command(Some(command), text),
+            (Goal::Accepted { command, .. }, _) => self.not_accepted(command, text),
             (Goal::Closed, Standing::Closing { command, .. }) => self.stop_now(Some(command)),
             (Goal::Lacking, _) => self.lack_unrecorded(),
             (Goal::Replaced { command, .. }, _) => {

@@ -139,7 +139,7 @@ impl Engine {
         if self.standing.is_leaving() || self.seed.beginning || self.seed.flush.is_some() {
             return Err(busy());
         }
-        if self.metadata_failed {
+        if self.shared.metadata_failed {
             let text = format!("the metadata file of {group} on this node cannot be written");
             return Err(Refusal::new("metadata-failed", text, "mend it and restart the daemon"));
         }
@@ -158,7 +158,7 @@ impl Engine {
                 ),
             ));
         }
-        if primary.suspect != 0 {
+        if self.shared.suspect.any() {
             let text = format!("a flush of {group} failed on this node: its store may go back");
             return Err(Refusal::new(
                 "volume-failed",
@@ -374,7 +374,7 @@ impl Engine {
         if all && check.ready.is_empty() && check.asked.is_empty() {
             let since = *check.compared.get_or_insert_with(|| s.cover.next_tick());
             let kept = primary.marks.are_all_kept_since(since, &s.config.volumes);
-            if !kept && !self.metadata_failed {
+            if !kept && !self.shared.metadata_failed {
                 return;
             }
             let command = check.command;

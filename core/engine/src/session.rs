@@ -11,6 +11,7 @@
 
 use crate::effect::Effect;
 use crate::engine::Engine;
+use crate::pause::End;
 use crate::plant::{Plant, planted};
 use crate::role::Standing;
 use alloc::boxed::Box;
@@ -18,7 +19,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use core::time::Duration;
 use helio_format::copying::Copying;
-use helio_format::message::{Hello, Message, Parting, Ping};
+use helio_format::message::{COUNTED_BELOW, Hello, Message, Parting, Ping};
 use helio_units::{Bytes, Generation, Moment, Rate, Sequence};
 
 /// A link slower than this may lose its peer over one long write; a short one always gets through in time.
@@ -191,7 +192,7 @@ impl Engine {
             sure: b.sure && (self.primary.is_some() || self.follower.streaming),
             doubts: self.doubts_peer(),
             discarded: b.discarded,
-            suspect: self.suspect() != 0,
+            suspect: self.shared.suspect.any(),
             lineage: b.lineage,
             head,
             received: of_this(received),
@@ -213,14 +214,12 @@ impl Engine {
         Hello { metadata, remembers, ..self.hello() }
     }
 
-    pub(crate) fn disconnected(&mut self, why: String) {
+    pub(crate) fn disconnected(&mut self, end: End, why: String) {
         if self.session.link == Link::Down {
             return;
         }
         let now = self.shared.now;
-        if matches!(self.session.link, Link::Greeting { .. }) {
-            self.nothing_came();
-        }
+        let proof = self.proof_of(end);
         self.session.turn(Link::Down, why, now);
         self.session.next_ping = Moment::NEVER;
         self.session.ping_sent = None;
@@ -234,6 +233,7 @@ impl Engine {
         if let Some(primary) = &mut self.primary {
             primary.stream_broken(&mut self.shared);
         }
+        self.connection_proved(proof);
         self.seed_unheard();
         self.asking_failed("the connection was lost while the peer was asked");
         self.switch_unheard("the connection was lost while the primary was asked");
@@ -247,7 +247,7 @@ impl Engine {
         let refused = parting == Parting::Refused;
         self.shared.send(Message::Goodbye { parting, text: why.clone() });
         self.shared.out.push(Effect::Hangup { why: why.clone(), refused });
-        self.disconnected(why);
+        self.disconnected(parting.into(), why);
     }
 
     pub(crate) fn message(&mut self, message: Message) {
@@ -369,8 +369,8 @@ impl Engine {
         {
             return Err(String::from("a stream was begun towards a node that follows nobody"));
         }
-        // Positions begin at one, and no line is ever half as long as they could count.
-        if start.from == Sequence::ZERO || start.from.0 >> 63 != 0 {
+        // Positions begin at one, and every position of a line must fit into a record.
+        if start.from == Sequence::ZERO || start.from.0 >= COUNTED_BELOW {
             return Err(alloc::format!("a stream was begun at item {}", start.from));
         }
         if self.members.are_foreign() && !start.whole {
@@ -455,7 +455,7 @@ impl Engine {
         self.shared
             .out
             .push(Effect::Hangup { why: why.clone(), refused: parting == Parting::Refused });
-        self.disconnected(why);
+        self.disconnected(parting.into(), why);
     }
 
     fn has_outstanding(&self) -> bool {
@@ -473,7 +473,7 @@ impl Engine {
             let why = format!("{peer} gave no sign of progress for {:.1} s", silent.as_secs_f64());
             self.shared.warn(why.clone());
             self.shared.out.push(Effect::Hangup { why: why.clone(), refused: false });
-            self.disconnected(why);
+            self.disconnected(End::Silent, why);
         }
     }
 
@@ -506,7 +506,7 @@ impl Engine {
         let metadata = self.keeping.sequence;
         let mut ping = Ping { token, hurry, state, mode, metadata, ..Ping::default() };
         if let Some(primary) = &self.primary {
-            let lag = primary.lag(now);
+            let lag = primary.lag(now, &self.shared);
             ping.accepted = primary.line.head;
             ping.completed = primary.covered();
             ping.backlog_bytes = lag.bytes.0;
@@ -549,7 +549,8 @@ impl Engine {
     pub(crate) fn session_deadline(&self) -> Moment {
         match self.session.link {
             Link::Down => Moment::NEVER,
-            _ => self.session.next_ping.min(self.lost_at()),
+            Link::Greeting { .. } => self.lost_at(),
+            Link::Up(_) => self.session.next_ping.min(self.lost_at()),
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::cover::{Change, Cover, Parked};
 use crate::effect::{Answer, Effect, Keep, Loudness, Note, StoreOp};
 use crate::event::StoreOutcome;
 use crate::flushes::Flushes;
-use crate::follower::{ITEMS_MAX, Suspect};
+use crate::follower::ITEMS_MAX;
 use crate::lack::{Pulled, Reader};
 use crate::lease::Lease;
 use crate::pause::Pause;
@@ -19,6 +19,7 @@ use crate::peer_read::PeerRead;
 use crate::plant::{Plant, planted};
 use crate::seed::Look;
 use crate::survey::StretchId;
+use crate::suspect::{Piece, Suspect};
 use crate::verify::{Check, Verify};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -66,6 +67,10 @@ pub(crate) enum Purpose {
     Pull(Pulled),
     /// A flush behind the last of those.
     Pulled(VolumeIndex, u32),
+    /// A piece of a suspect copy is read, or written again as it reads.
+    Rewrite(Piece),
+    /// The flush behind the last of those.
+    Rewritten,
 }
 
 /// Counters for status; they only grow.
@@ -129,7 +134,9 @@ pub(crate) struct Shared {
     pub(crate) pause: Pause,
     /// Stores are written uncovered: the peer recorded that this node's metadata tells nothing.
     pub(crate) uncovered: bool,
-    /// Where this node's copy is suspect: what reads as equal there must be written again.
+    /// The metadata file cannot be written.
+    pub(crate) metadata_failed: bool,
+    /// What flushes that failed left of this node's copies.
     pub(crate) suspect: Suspect,
     /// A follower holds this many items at most, and one more.
     pub(crate) receive_items: usize,
@@ -150,6 +157,7 @@ impl Shared {
             lease: Lease::default(),
             pause: Pause::default(),
             uncovered: false,
+            metadata_failed: false,
             suspect: Suspect::default(),
             receive_items: ITEMS_MAX,
             flushes: Flushes::new(config.volumes.len()),
@@ -177,7 +185,7 @@ impl Shared {
             StoreOp::Write { extent, .. }
             | StoreOp::Zero { extent, .. }
             | StoreOp::Discard { extent, .. }
-                if !self.uncovered =>
+                if !self.uncovered && !matches!(purpose, Purpose::Rewrite(_)) =>
             {
                 What::Changes(extent)
             }

@@ -257,7 +257,7 @@ impl Engine {
                 (Standing::Returning, _) if self.members.are_foreign() => {
                     String::from("was primary when it stopped, and its disk is another one now")
                 }
-                (Standing::Returning, _) if self.superblock.suspect != 0 => {
+                (Standing::Returning, _) if self.shared.suspect.any() => {
                     format!(
                         "was primary when it stopped, and its copy is suspect; `helio promote {}` on {peer}, or accept it",
                         self.shared.config.group
@@ -323,7 +323,7 @@ impl Engine {
             generation: self.superblock.lineage.generation,
             // A copy that never was in sync is no copy of anything.
             consistent: primary.map_or(self.is_consistent() && !self.is_blank(), |p| {
-                p.lack.is_none() && p.suspect == 0
+                p.lack.is_none() && !self.shared.suspect.any()
             }),
             mode: config.mode,
             effective: primary.map_or(config.mode, |p| p.effective(config.mode)),
@@ -332,7 +332,7 @@ impl Engine {
             peer_role: self.peer_role(),
             peer_state: self.session.told.and_then(|p| p.state),
             failed: self.failed().map(|(volume, _)| volume),
-            metadata_failed: self.metadata_failed,
+            metadata_failed: self.shared.metadata_failed,
             differing: primary.map_or(0, |_| self.shared.verify.unmended()),
         }
     }
@@ -353,6 +353,7 @@ impl Engine {
             Standing::Leaving { .. } => Some("leaving the primary role"),
             Standing::Handing { .. } => Some("handing over"),
             Standing::Closing { .. } | Standing::Stopped => Some("stopping"),
+            Standing::Accepting { .. } => Some("writing a suspect copy again"),
         }
     }
 
@@ -405,13 +406,16 @@ impl Engine {
 
     fn fault_text(&self) -> Option<String> {
         let lost = self.primary.as_ref().and_then(|p| p.lost_text(&self.shared));
-        if lost.is_some() && !self.metadata_failed {
+        if lost.is_some() && !self.shared.metadata_failed {
             return lost;
         }
-        if self.metadata_failed && self.is_lacking() {
+        if self.shared.metadata_failed && self.is_lacking() {
             return Some("the metadata file cannot be written".to_string());
         }
-        let suspect = self.primary.as_ref().and_then(|p| p.suspect_text(&self.shared));
+        if let Some(text) = self.accepting_text() {
+            return Some(text);
+        }
+        let suspect = self.suspect_text().filter(|_| self.primary.is_some());
         if let Some(text) = suspect {
             let metadata = self.metadata_text();
             return Some(metadata.map_or(text.clone(), |metadata| format!("{text}; {metadata}")));
@@ -420,11 +424,11 @@ impl Engine {
             Some((volume, fault)) => {
                 Some(format!("volume {} failed on this node: {fault}", volume.0))
             }
-            None if self.metadata_failed => self.metadata_text(),
+            None if self.shared.metadata_failed => self.metadata_text(),
             None if self.shared.keeper.failed => {
                 Some("the before-image file failed; mend it and restart the daemon".to_string())
             }
-            None => self.members.fault().or_else(|| self.resting_suspect_text()),
+            None => self.members.fault().or_else(|| self.suspect_text()),
         }
     }
 
@@ -459,7 +463,7 @@ impl Engine {
     /// what is known to be here since counts no more: all of it, or nothing, since nothing tells how long each item was.
     fn lag(&self, now: Moment) -> Lag {
         match (&self.primary, self.session.told) {
-            (Some(primary), _) => primary.lag(now),
+            (Some(primary), _) => primary.lag(now, &self.shared),
             (None, Some(told)) => {
                 let left = told.accepted.0.saturating_sub(self.follower.completed.0);
                 let whole = told.state == Some(State::Replicating) && self.follower.streaming;
@@ -550,7 +554,7 @@ impl Engine {
     /// The lag that this node reports as primary.
     #[must_use]
     pub fn reported_lag(&self) -> Option<Lag> {
-        self.primary.as_ref().map(|primary| primary.lag(self.shared.now))
+        self.primary.as_ref().map(|primary| primary.lag(self.shared.now, &self.shared))
     }
 
     /// Whether this node is primary and lacks regions that its peer holds.
@@ -564,7 +568,7 @@ impl Engine {
     pub fn is_marked(&self, volume: VolumeIndex, offset: u64) -> bool {
         self.primary
             .as_ref()
-            .is_none_or(|p| p.is_suspect(volume) || p.marks.is_marked(volume, offset))
+            .is_none_or(|p| self.shared.suspect.is(volume) || p.marks.is_marked(volume, offset))
     }
 
     /// Where this node stands in the drawing of `role`, in a word; for tests and proofs.

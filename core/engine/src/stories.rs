@@ -380,7 +380,7 @@ fn follower(lineage: Lineage, consistent: bool) -> Desk {
 
 #[test]
 fn a_stream_that_begins_where_no_line_does_ends_the_connection() {
-    for from in [0, 1 << 63, u64::MAX] {
+    for from in [0, 1 << 62, 1 << 63, u64::MAX] {
         let mut desk = Desk::new(config());
         desk.meet(Hello { serving: true, role: Role::Primary, ..hello(generation(1), true) });
         desk.hear(Message::Start(start(generation(1), from, true)));
@@ -658,6 +658,7 @@ fn a_source_that_asks_for_too_much_at_once_breaks_the_protocol() {
     assert!(desk.accuses());
 }
 
+mod accept;
 mod ask;
 mod blocks;
 mod bound;

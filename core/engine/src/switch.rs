@@ -72,7 +72,7 @@ impl Engine {
                 "wait until the group is replicating",
             ));
         }
-        if self.metadata_failed {
+        if self.shared.metadata_failed {
             let text = format!("the metadata file of {group} on {node} cannot be written");
             return Err(Refusal::new("metadata-failed", text, remedy));
         }
@@ -136,15 +136,18 @@ impl Engine {
     /// Nothing was recorded and nobody was asked yet: it just goes on.
     pub(crate) fn keep_primary(&mut self, command: Option<CommandId>) {
         let (peer, node) = (&self.shared.config.peer, &self.shared.config.node);
-        let why = if self.session.peer().is_none() {
-            format!("{peer} was lost ({})", self.session.why)
+        let again = "try again once the group is replicating and the queue is short";
+        let (why, remedy) = if self.session.peer().is_none() {
+            (format!("{peer} was lost ({})", self.session.why), String::from(again))
+        } else if let Err(suspect) = self.may_lead_from_suspect() {
+            (suspect.text, suspect.remedy)
         } else {
-            format!("{peer} did not get everything within {} s", SWITCH_PATIENCE.as_secs())
+            let patience = SWITCH_PATIENCE.as_secs();
+            (format!("{peer} did not receive everything within {patience} s"), again.into())
         };
         let text = format!("{why}; {node} is still primary");
         self.stand(Standing::Primary);
         self.shared.warn(format!("no change of roles: {text}"));
-        let remedy = "try again once the group is replicating and the queue is short";
         self.finish(command, Err(Refusal::later("not-switched", text, remedy)));
     }
 
@@ -163,14 +166,28 @@ impl Engine {
         }
     }
 
-    /// The peer surely did not take over.
+    /// The peer did not take over: this node goes on as primary, if it can.
     fn take_back(&mut self, why: &str) {
         let Standing::Handing { command, .. } = self.standing else { return };
         let (peer, node) = (&self.shared.config.peer, &self.shared.config.node);
-        let text = format!("{peer} did not take over ({why}); {node} goes on as primary");
-        let remedy = "the log of the other node says what was in the way";
+        let text = format!("{peer} did not take over ({why})");
+        let unfit = if self.shared.metadata_failed {
+            let remedy = format!("make it writable and restart the daemon on {node}");
+            Some((String::from("its metadata file cannot be written"), remedy))
+        } else {
+            self.may_lead_from_suspect().err().map(|suspect| (suspect.text, suspect.remedy))
+        };
+        let (text, remedy) = match &unfit {
+            None => {
+                let remedy = format!("the log on {peer} gives the reason");
+                (format!("{text}; {node} goes on as primary"), remedy)
+            }
+            Some((unfit, remedy)) => {
+                (format!("{text}, and {node} cannot go on as primary: {unfit}"), remedy.clone())
+            }
+        };
         self.finish(command, Err(Refusal::later("not-switched", text, remedy)));
-        if self.metadata_failed {
+        if unfit.is_some() {
             self.stand(Standing::Secondary);
         } else {
             self.go_on();

@@ -439,3 +439,23 @@ fn a_tenure_lasts_until_others_may_have_written() {
     assert_eq!(desk.engine.tenure(), first.tenure);
     assert_ne!(promoted(record, 4).tenure, first.tenure);
 }
+
+#[test]
+fn a_primary_whose_last_flush_before_a_switch_fails_stays_primary_and_says_so() {
+    let mut desk = Desk::replicating(Mode::Sync);
+    desk.command(Command::Switch);
+    assert!(matches!(desk.ios.front(), Some((_, StoreOp::Flush))), "{:?}", desk.ios);
+    let (io, _) = desk.ios.pop_front().expect("it flushes before it hands its role over");
+    desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Failed(StoreFault::Io) });
+    desk.store_all();
+    desk.save_all();
+    assert!(said_roles(&desk).is_none(), "the peer was not asked");
+    assert_eq!(last_refusal(&desk), Some("not-switched"));
+    let refusal = desk.results.last().and_then(|r| r.as_ref().err()).expect("it was refused");
+    assert!(refusal.text.contains("a flush failed"), "{}", refusal.text);
+    assert!(refusal.text.contains("paris is still primary"), "{}", refusal.text);
+    assert!(desk.engine.is_primary());
+    desk.write(1);
+    desk.acked(4);
+    assert!(desk.answers.contains(&(1, true)), "lyon serves in place of the store that failed");
+}

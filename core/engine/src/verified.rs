@@ -77,7 +77,7 @@ impl Engine {
 
     /// A volume was compared to its end: the record is to say so.
     pub(crate) fn record_verified(&mut self) {
-        let rests = self.standing.is_settled() && !self.metadata_failed && !self.is_saving();
+        let rests = self.standing.is_settled() && !self.shared.metadata_failed && !self.is_saving();
         let passes = self.shared.verify.volumes().iter().zip(&self.superblock.verified);
         let mut news = passes
             .filter_map(|(volume, recorded)| self.ended(volume).filter(|(_, at)| at != recorded));

@@ -377,7 +377,7 @@ impl Primary {
         if let StoreOutcome::Failed(fault) = outcome {
             entry.local = Local::Failed;
             self.local_failed(item, slot, fault, s);
-        } else if self.proves_nothing(&item) {
+        } else if self.proves_nothing(&item, s) {
             self.flush_proves_nothing(at, slot);
         }
         self.advance_here();
@@ -444,7 +444,7 @@ impl Primary {
         if entry.answered {
             return;
         }
-        let Some(local) = self.local_leg(&entry.item, entry.local) else { return };
+        let Some(local) = self.local_leg(&entry.item, entry.local, s) else { return };
         let remote = match (entry.peer_completed, received) {
             (true, _) => Remote::Completed,
             (false, true) => Remote::Received,

@@ -5,7 +5,7 @@ use crate::error::StoreError;
 use crate::identity::MemberIdentity;
 use crate::open::Held;
 use crate::prepare::Space;
-use helio_driver::{Buffer, File, Op, Piece, Shared};
+use helio_driver::{Buffer, Errno, File, Op, Piece, Shared};
 use helio_units::{Bytes, Extent};
 use std::ops::Range;
 use std::os::fd::AsFd;
@@ -35,6 +35,7 @@ pub struct Member {
     pub(crate) alignment: Bytes,
     pub(crate) memory_alignment: Bytes,
     pub(crate) space: Space,
+    pub(crate) failed_flush: Option<Errno>,
     pub(crate) trims: bool,
     pub(crate) gives_back: bool,
 }
@@ -91,6 +92,13 @@ impl Member {
     #[must_use]
     pub const fn space(&self) -> Space {
         self.space
+    }
+
+    /// Why the flush of its opening failed, if it did: what was written to it before and was not durable may be lost, and no
+    /// later flush tells. A block device is not flushed when it is opened: its first flush tells.
+    #[must_use]
+    pub const fn failed_flush(&self) -> Option<Errno> {
+        self.failed_flush
     }
 
     /// Whether discards are worth offering: they read as zero afterwards, and take no time to speak of.

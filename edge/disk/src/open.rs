@@ -5,7 +5,7 @@ use crate::identity::{DeviceNumber, MemberIdentity};
 use crate::lock::try_lock;
 use crate::member::{Member, StoreKind};
 use crate::nameplate;
-use crate::prepare::{Space, prepare};
+use crate::prepare::{Prepared, Space, prepare};
 use crate::refusal::{OpenError, Refusal};
 use crate::surroundings::{
     holders, is_read_only, loop_device_on, mounted_at, unmaps_to_zero, written_by,
@@ -160,9 +160,9 @@ fn measured(
     if options.size == Bytes::ZERO || !options.size.0.is_multiple_of(blocks.alignment.0) {
         return Err(Refusal::UnevenSize { size: options.size, block: blocks.alignment });
     }
-    let space = match kind {
+    let Prepared { space, failed_flush } = match kind {
         StoreKind::File => prepare(&fd, options.size, options.sparse)?,
-        StoreKind::Device => Space::Written,
+        StoreKind::Device => Prepared { space: Space::Written, failed_flush: None },
     };
     let trims = match kind {
         StoreKind::File => can_punch(&fd, options.size),
@@ -184,6 +184,7 @@ fn measured(
         alignment: blocks.alignment,
         memory_alignment: blocks.memory,
         space,
+        failed_flush,
         trims,
         // An allocated file keeps its promise of room: its discards zero, and give nothing back.
         gives_back: trims && (kind == StoreKind::Device || options.sparse),

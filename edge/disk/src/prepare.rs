@@ -32,9 +32,17 @@ impl fmt::Display for Space {
     }
 }
 
+/// What a file is once it is prepared.
+pub(crate) struct Prepared {
+    pub(crate) space: Space,
+    /// Why its flush failed. The kernel tells that to one caller only, so it is not a reason to try again: writes of whoever
+    /// had the file before may be lost.
+    pub(crate) failed_flush: Option<Errno>,
+}
+
 /// Allocates what a file of `size` lacks, never changing what it holds, and drops its cached pages: dirty ones
-/// would make every direct write wait for them.
-pub(crate) fn prepare(file: impl AsFd, size: Bytes, sparse: bool) -> Result<Space, Refusal> {
+/// would make every direct write wait for them, and those of a flush that failed are not what the disk holds.
+pub(crate) fn prepare(file: impl AsFd, size: Bytes, sparse: bool) -> Result<Prepared, Refusal> {
     let space = if !has_holes(&file, size) {
         Space::Written
     } else if sparse {
@@ -42,10 +50,15 @@ pub(crate) fn prepare(file: impl AsFd, size: Bytes, sparse: bool) -> Result<Spac
     } else {
         allocate(&file, size)?
     };
-    retry_on_intr(|| fsync(&file)).map_err(|errno| Refusal::Kernel { step: "fsync", errno })?;
+    let failed_flush = match retry_on_intr(|| fsync(&file)) {
+        Ok(()) => None,
+        // Nothing failed: its file system has no flushes.
+        Err(errno @ Errno::INVAL) => return Err(Refusal::Kernel { step: "fsync", errno }),
+        Err(errno) => Some(errno),
+    };
     // Advice: a kernel that does not take it serves the same bytes, slower.
     let _ = fadvise(&file, 0, None, Advice::DontNeed);
-    Ok(space)
+    Ok(Prepared { space, failed_flush })
 }
 
 fn allocate(file: impl AsFd, size: Bytes) -> Result<Space, Refusal> {

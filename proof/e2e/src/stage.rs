@@ -25,7 +25,10 @@ pub fn other(node: &str) -> &'static str {
 #[track_caller]
 #[must_use]
 pub fn group(pair: &Pair, node: &str) -> Value {
-    pair.status(node)["groups"][0].take()
+    let mut status = pair.status(node);
+    let groups = status["groups"].as_array_mut();
+    let ours = groups.and_then(|all| all.iter_mut().find(|shown| shown["name"] == pair.group()));
+    ours.map(Value::take).unwrap_or_default()
 }
 
 /// A number of a node's status, by its path: `/cursors/accepted`.

@@ -62,6 +62,9 @@ const STATES: &[(State, State)] = {
 
 /// Every change of standing that can happen while a process lives, as seen between two steps.
 const STANDINGS: &[Change] = &[
+    ("accepting", "closing"),
+    ("accepting", "returning"),
+    ("accepting", "secondary"),
     ("asking", "closing"),
     ("asking", "promoting"),
     ("asking", "returning"),
@@ -80,10 +83,12 @@ const STANDINGS: &[Change] = &[
     ("promoting", "primary"),
     ("promoting", "returning"),
     ("promoting", "secondary"),
+    ("returning", "accepting"),
     ("returning", "asking"),
     ("returning", "closing"),
     ("returning", "promoting"),
     ("returning", "secondary"),
+    ("secondary", "accepting"),
     ("secondary", "asking"),
     ("secondary", "closing"),
     ("secondary", "promoting"),
@@ -92,6 +97,7 @@ const STANDINGS: &[Change] = &[
 /// Changes of state or standing that take several misfortunes within one round trip, each with which. They are counted
 /// and told, and no walk is asked for a number of them.
 const SELDOM: &[(&str, &str)] = &[
+    ("accepting -> closing", "the daemon is stopped while a suspect copy is written again"),
     ("promoting -> closing", "a stop waits for a promotion, whose record then cannot be written"),
     (
         "needs-sync -> queuing",

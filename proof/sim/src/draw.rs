@@ -36,6 +36,7 @@ impl Driver {
             Kind::Kill => Fault::Kill { side, power: false },
             Kind::Power => Fault::Kill { side, power: true },
             Kind::Both => Fault::BothDown { power: dice.chance(1, 2) },
+            Kind::Disk if dice.chance(1, 3) => Fault::Overlap(side),
             Kind::Disk => {
                 let verbs = [StoreVerb::Read, StoreVerb::Write, StoreVerb::Flush];
                 Fault::Disk { side, verb: pick(dice, &verbs) }

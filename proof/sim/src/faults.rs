@@ -31,6 +31,8 @@ pub(crate) enum Fault {
         side: Side,
         verb: StoreVerb,
     },
+    /// A flush that begins while another one is under way.
+    Overlap(Side),
     /// No room for writes.
     FullDisk(Side),
     SlowDisk(Side),
@@ -148,6 +150,7 @@ impl Fault {
             Self::Disk { verb: StoreVerb::Read, .. } => (Kind::Disk, "read-fails"),
             Self::Disk { verb: StoreVerb::Write, .. } => (Kind::Disk, "write-fails"),
             Self::Disk { verb: StoreVerb::Flush, .. } => (Kind::Disk, "flush-fails"),
+            Self::Overlap(_) => (Kind::Disk, "overlapped-flush-fails"),
             Self::FullDisk(_) => (Kind::Full, "disk-full"),
             Self::Room { fails: true, .. } => (Kind::Room, "before-file-fails"),
             Self::Room { .. } => (Kind::Room, "no-room"),
@@ -211,7 +214,8 @@ impl Fault {
             | Self::Replace { .. }
             | Self::Apply { .. }
             | Self::Hook { .. }
-            | Self::Forks { .. } => false,
+            | Self::Forks { .. }
+            | Self::Overlap(_) => false,
             // Counted once the process noticed.
             Self::Pause(_) => false,
             _ => true,
@@ -298,9 +302,11 @@ impl Driver {
                 }
             }
             Fault::Pause(how) => self.pause(how, cluster),
-            Fault::Disk { .. } | Fault::SlowDisk(_) | Fault::FullDisk(_) | Fault::LyingFlush(_) => {
-                self.wear(fault, cluster, oracle)
-            }
+            Fault::Disk { .. }
+            | Fault::Overlap(_)
+            | Fault::SlowDisk(_)
+            | Fault::FullDisk(_)
+            | Fault::LyingFlush(_) => self.wear(fault, cluster, oracle),
             Fault::RollBack(_)
             | Fault::RestoreMetadata(_)
             | Fault::LoseMetadata { .. }
@@ -363,9 +369,10 @@ impl Driver {
 
     /// A disk that fails, tires, fills up or lies.
     fn wear(&mut self, fault: Fault, cluster: &mut Cluster, oracle: &mut Oracle) {
-        if let Fault::Disk { side, .. } | Fault::FullDisk(side) = fault
-            && (gives_stores_up(cluster)
-                || matches!(fault, Fault::Disk { verb: StoreVerb::Flush, .. }))
+        // With every policy a failed flush or FUA ends what the copy is worth.
+        let reads = matches!(fault, Fault::Disk { verb: StoreVerb::Read, .. });
+        if let Fault::Disk { side, .. } | Fault::Overlap(side) | Fault::FullDisk(side) = fault
+            && (gives_stores_up(cluster) || !reads)
             && (!cluster.node(side.other()).has_its_disk() || oracle.is_restored(side.other()))
         {
             // Where both nodes lose what they had, nobody is left who has it; an older disk is not what the peer had.
@@ -376,6 +383,9 @@ impl Driver {
                 let faults = [StoreFault::Io, StoreFault::NoSpace, StoreFault::Short];
                 let how = pick(&mut self.dice, &faults);
                 cluster.node_mut(side).disk.fail_next(verb, how);
+            }
+            Fault::Overlap(side) => {
+                cluster.node_mut(side).disk.fail_overlapping(StoreFault::Io);
             }
             Fault::SlowDisk(side) => {
                 let times = 2 + self.dice.below(60) as u32;
@@ -632,7 +642,7 @@ impl Driver {
 }
 
 /// Whether a store that fails is given up for the peer's.
-pub(crate) fn gives_stores_up(cluster: &Cluster) -> bool {
+fn gives_stores_up(cluster: &Cluster) -> bool {
     Side::BOTH.iter().any(|side| cluster.node(*side).config.on_error == OnError::ServeFromPeer)
 }
 

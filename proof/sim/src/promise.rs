@@ -47,6 +47,9 @@ pub enum Promise {
     /// A node that lost its metadata neither follows, leads nor confirms anything before an operator decided what its
     /// copy counts for.
     LostMetadata,
+    /// Before a client hears that a flush failed, the record says so; and what such a copy lacks overwrites nothing elsewhere
+    /// unless an operator accepts it.
+    SuspectCopy,
     /// While a copy is not consistent, its last consistent image is kept, and restoring gives that image.
     SafeCopy,
     /// A verify calls different only what differs, under whatever load.
@@ -66,6 +69,8 @@ pub enum Promise {
     Bounded,
     /// Every request is answered exactly once, by the node it was put to, while that lives.
     AnsweredOnce,
+    /// A node that has nothing to do waits.
+    Rests,
     /// The engine's own assertions hold.
     Invariants,
     /// Once everything is mended the nodes replicate equal images, nobody waits, and no payload is left over.
@@ -95,6 +100,7 @@ impl fmt::Display for Promise {
             Self::NothingLost => "a promotion loses nothing it may not lose",
             Self::NothingDiscarded => "nobody follows one who lacks what it answered",
             Self::LostMetadata => "lost metadata is never taken for a new peer",
+            Self::SuspectCopy => "a copy whose flush failed is recorded and overwrites nothing",
             Self::SafeCopy => "a secondary keeps its last consistent image while it is updated",
             Self::TrueDifferences => "a verify calls different only what differs",
             Self::FindsRot => "a verify finds and repairs what rotted",
@@ -104,6 +110,7 @@ impl fmt::Display for Promise {
             Self::Blocks => "requests keep to the blocks of every store",
             Self::Bounded => "what a peer sends stays in its bounds",
             Self::AnsweredOnce => "every request is answered exactly once",
+            Self::Rests => "a node that has nothing to do waits",
             Self::Invariants => "the engine's assertions hold",
             Self::Converges => "once mended, the nodes replicate equal images",
         })

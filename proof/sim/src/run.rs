@@ -16,7 +16,7 @@ use core::fmt;
 use core::time::Duration;
 use helio_engine::Engine;
 use helio_netmodel::Dice;
-use helio_twin::{Cluster, Happening, Hook, Side};
+use helio_twin::{Cluster, Happening, Hook, Node, Side};
 use helio_units::{Moment, State};
 
 /// The second must be over within this.
@@ -332,11 +332,12 @@ impl Stage<'_> {
                         coverage.struck("hook-refuses");
                     }
                 }
-                Happening::Dropped { hidden, visible, .. } => {
-                    for (count, label) in [(hidden, "drops-hidden"), (visible, "drops-visible")] {
-                        if *count > 0 {
-                            self.driver.coverage.struck(label);
-                        }
+                Happening::FlushOverlapped => {
+                    self.driver.coverage.struck("overlapped-flush-fails");
+                }
+                Happening::Dropped { side, hidden, visible, .. } => {
+                    for label in drops(self.cluster.node(*side), *hidden, visible.len()) {
+                        self.driver.coverage.struck(label);
                     }
                 }
                 _ => {}
@@ -414,4 +415,18 @@ impl Stage<'_> {
             tell(self.cluster.now(), words);
         }
     }
+}
+
+/// What the coverage report calls what a failed flush dropped.
+fn drops(node: &Node, hidden: usize, visible: usize) -> impl Iterator<Item = &'static str> {
+    let labels = match (node.is_up(), node.serves()) {
+        (false, _) => ["", "drops-at-restart"],
+        (true, false) => ["drops-hidden", "drops-visible"],
+        (true, true) => ["drops-hidden-leading", "drops-visible-leading"],
+    };
+    labels
+        .into_iter()
+        .zip([hidden, visible])
+        .filter(|(_, count)| *count > 0)
+        .map(|(label, _)| label)
 }

@@ -143,7 +143,9 @@ impl Driver {
     /// Puts the copy in place, beside metadata that knows nothing.
     pub(crate) fn ship_place(&mut self, to: Side, cluster: &mut Cluster) {
         let waits = cluster.node(to.other()).superblock().is_some_and(|r| r.seeding != 0);
-        if self.shipping.copy.is_empty() || !waits || !is_expendable(to, cluster) {
+        // Nobody replaces the only node that remembers that the other one's metadata was lost.
+        let remembers = self.missing[to.other().index()].is_some();
+        if self.shipping.copy.is_empty() || !waits || remembers || !is_expendable(to, cluster) {
             self.shipping = Shipping::default();
             self.start(to, cluster);
             return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the operator does about a copy that a failed flush left suspect: waits for the peer, promotes it, or accepts the
-//! copy as it is.
+//! What the operator does about a copy that a failed flush left suspect: waits for the peer, promotes it, or lets no client
+//! use the copy any more and accepts it as it is.
 
 use crate::driver::Driver;
 use crate::oracle::Oracle;
@@ -25,16 +25,13 @@ impl Driver {
         if suspect(cluster, side).is_none() || lacks {
             return false;
         }
+        // Its peer may hold what is missing here; or this copy is to be accepted, which a primary's is not.
         let odds = if self.healing || refused { 3 } else { 12 };
-        match self.dice.below(odds) {
-            0 => self.accept_suspect(side, cluster, oracle),
-            1 if refused => {
-                // Its peer may hold what is missing here.
-                self.command(cluster, oracle, side, Command::Demote);
-                true
-            }
-            _ => false,
+        let lets_go = self.dice.below(odds) < 1 + u64::from(refused);
+        if lets_go {
+            self.command(cluster, oracle, side, Command::Demote);
         }
+        lets_go
     }
 
     /// Accepts the first suspect copy of a node.

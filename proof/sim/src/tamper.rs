@@ -2,7 +2,7 @@
 //! What reaches a node from behind: its clock, its connections' order, its files and disks in older or foreign hands.
 
 use crate::driver::Driver;
-use crate::faults::{Fault, gives_stores_up, lacks};
+use crate::faults::{Fault, lacks};
 use crate::scenario::{FOREIGN, span};
 use core::time::Duration;
 use helio_engine::Engine;
@@ -153,8 +153,7 @@ impl Driver {
 
 /// Whether a node is about to give its own disk up for its peer's copy, or has done so.
 fn wears_out(cluster: &Cluster, side: Side) -> bool {
-    let failing = gives_stores_up(cluster) && cluster.node(side).disk.is_failing();
-    failing || lacks(cluster, side)
+    cluster.node(side).disk.is_failing() || lacks(cluster, side)
 }
 
 /// Whether a node's record says that its copy is one, whichever of those it may find at its next start. What a failed

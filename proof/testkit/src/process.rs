@@ -3,6 +3,7 @@
 
 use crate::wait;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -24,7 +25,7 @@ impl Group {
     /// Where it, or the shell that watches over it, cannot be started.
     pub fn spawn(command: &mut Command) -> std::io::Result<Self> {
         let mut child = command.process_group(0).spawn()?;
-        match leash(child.id()) {
+        match leash("kill -KILL -\"$1\"", child.id().to_string().as_ref()) {
             Ok(leash) => {
                 let number = Pid::from_child(&child);
                 Ok(Self { child, number, ended: None, leash })
@@ -100,11 +101,13 @@ impl Drop for Group {
     }
 }
 
-/// A shell that waits on a pipe only this process holds open, and kills the group when it closes. So a
-/// test that is itself killed leaves no daemon behind.
-fn leash(group: u32) -> std::io::Result<Child> {
+/// A shell that waits on a pipe only this process holds open, and runs a script when it closes: so a test that is itself
+/// killed leaves nothing behind. It is in a group of its own, because who stops a test signals the test's whole group
+/// (`timeout`, a terminal).
+pub(crate) fn leash(script: &str, argument: &OsStr) -> std::io::Result<Child> {
     Command::new("sh")
-        .args(["-c", "read _; kill -KILL -\"$1\"", "sh", &group.to_string()])
+        .args(["-c", &format!("read _; {script}"), "sh"])
+        .arg(argument)
         .process_group(0)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())

@@ -8,6 +8,11 @@ use helio_units::{Generation, Sequence};
 /// Longest name of a node or a group, in bytes.
 pub const NAME_BYTES_MAX: usize = 64;
 
+/// Every position and every number of a generation on disk is below this: adding to one never overflows.
+const RECORDED_BELOW: u64 = 1 << 63;
+/// What a peer counts is below this: a record that goes on from there stays below its own bound. No count comes near.
+pub const COUNTED_BELOW: u64 = 1 << 62;
+
 /// The bytes ended, or a field's value cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Short;
@@ -51,12 +56,21 @@ impl<'a> Reader<'a> {
         }
     }
 
+    fn below(&mut self, bound: u64) -> Result<u64, Short> {
+        self.u64().and_then(|value| if value < bound { Ok(value) } else { Err(Short) })
+    }
+
+    /// What a peer counted.
+    pub(crate) fn count(&mut self) -> Result<u64, Short> {
+        self.below(COUNTED_BELOW)
+    }
+
     pub(crate) fn sequence(&mut self) -> Result<Sequence, Short> {
-        self.u64().map(Sequence)
+        self.below(RECORDED_BELOW).map(Sequence)
     }
 
     pub(crate) fn generation(&mut self) -> Result<Generation, Short> {
-        Ok(Generation { number: self.u64()?, tag: self.u64()? })
+        Ok(Generation { number: self.below(RECORDED_BELOW)?, tag: self.u64()? })
     }
 
     /// A length byte and that many bytes of UTF-8, at most [`NAME_BYTES_MAX`].

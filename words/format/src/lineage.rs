@@ -3,7 +3,7 @@
 //!
 //! On disk and wire: generation (number u64, tag u64), count u8, then per ancestor, newest first, its generation
 //! and the last position of it that the next newer one contains (u64). Valid if and only if the count is at most
-//! [`ANCESTORS_MAX`].
+//! [`ANCESTORS_MAX`], and every number and position is below 2^63.
 
 use crate::cursor::{Reader, Short, Writer};
 use helio_units::{Generation, Sequence};

@@ -2,7 +2,9 @@
 //! What two nodes say to each other about one group: typed bodies of frames.
 //!
 //! All integers are little-endian; names are a length byte and UTF-8; a lineage is as [`crate::lineage`] says. A body is valid if and only if every
-//! field decodes, flags are 0 or 1, counts are within their bounds, and no byte is left over.
+//! field decodes, flags are 0 or 1, counts are within their bounds, and no byte is left over. Positions and numbers of
+//! generations are below 2^63; metadata sequences, what a peer remembers of them and the number of the generation that a
+//! peer writes or follows are below 2^62.
 //!
 //! | kind | body, in order |
 //! |---|---|
@@ -34,7 +36,7 @@ use helio_units::{
     Extent, Generation, Mode, Payload, PayloadId, Role, Sequence, State, VolumeIndex,
 };
 
-pub use crate::cursor::NAME_BYTES_MAX;
+pub use crate::cursor::{COUNTED_BELOW, NAME_BYTES_MAX};
 
 /// Most volumes one group may have; bounds what a stranger's hello makes us allocate.
 pub const VOLUMES_MAX: usize = 64;
@@ -532,7 +534,7 @@ impl Message {
         Ok(match code {
             1 => Self::Hello(decode_hello(r)?),
             2 => Self::Start(Start {
-                lineage: Lineage::decode(r)?,
+                lineage: decode_lineage(r)?,
                 from: r.sequence()?,
                 consistent: r.flag()?,
                 keep: r.flag()?,
@@ -546,7 +548,7 @@ impl Message {
                 token: r.u64()?,
                 accepted: r.sequence()?,
                 completed: r.sequence()?,
-                metadata: r.u64()?,
+                metadata: r.count()?,
                 backlog_bytes: r.u64()?,
                 backlog_items: r.u64()?,
                 backlog_age: r.u64()?,
@@ -558,7 +560,7 @@ impl Message {
                 token: r.u64()?,
                 flushing: r.flag()?,
                 short: r.flag()?,
-                metadata: r.u64()?,
+                metadata: r.count()?,
             },
             7 => Self::Goodbye { parting: Parting::from_code(r.u8()?)?, text: decode_text(r)? },
             8 => Self::PromoteRequest { generation: r.generation()?, durable: r.sequence()? },
@@ -644,6 +646,12 @@ fn encode_hello(hello: &Hello, w: &mut Writer<'_>) {
     }
 }
 
+/// A generation that this node may go on from.
+fn decode_lineage(r: &mut Reader<'_>) -> Result<Lineage, Short> {
+    let lineage = Lineage::decode(r)?;
+    if lineage.generation.number < COUNTED_BELOW { Ok(lineage) } else { Err(Short) }
+}
+
 fn decode_hello(r: &mut Reader<'_>) -> Result<Hello, Short> {
     let mut hello = Hello {
         group: r.name()?,
@@ -664,13 +672,13 @@ fn decode_hello(r: &mut Reader<'_>) -> Result<Hello, Short> {
         doubts: r.flag()?,
         discarded: r.flag()?,
         suspect: r.flag()?,
-        lineage: Lineage::decode(r)?,
+        lineage: decode_lineage(r)?,
         head: r.sequence()?,
         received: r.sequence()?,
         durable: r.sequence()?,
         granularity: r.u32()?,
-        metadata: r.u64()?,
-        remembers: r.u64()?,
+        metadata: r.count()?,
+        remembers: r.count()?,
         sizes: Vec::new(),
         blocks: Vec::new(),
     };

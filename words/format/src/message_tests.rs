@@ -7,11 +7,20 @@ use alloc::vec;
 use proptest::prelude::*;
 
 fn generation() -> impl Strategy<Value = Generation> {
-    (any::<u64>(), any::<u64>()).prop_map(|(number, tag)| Generation { number, tag })
+    (counted(), any::<u64>()).prop_map(|(number, tag)| Generation { number, tag })
+}
+
+/// What a peer counts.
+fn counted() -> impl Strategy<Value = u64> {
+    0..COUNTED_BELOW
+}
+
+fn counts<const N: usize>() -> impl Strategy<Value = [u64; N]> {
+    any::<[u64; N]>().prop_map(|values| values.map(|value| value % COUNTED_BELOW))
 }
 
 fn lineage() -> impl Strategy<Value = Lineage> {
-    prop::collection::vec((generation(), any::<u64>()), 1..ANCESTORS_MAX + 3).prop_map(|forks| {
+    prop::collection::vec((generation(), counted()), 1..ANCESTORS_MAX + 3).prop_map(|forks| {
         forks
             .iter()
             .fold(Lineage::default(), |l, (generation, at)| l.fork(*generation, Sequence(*at)))
@@ -21,7 +30,7 @@ fn lineage() -> impl Strategy<Value = Lineage> {
 fn item() -> impl Strategy<Value = Message> {
     let kinds = prop::sample::select(ItemKind::ALL.to_vec());
     let place = (any::<u16>(), any::<u64>(), 1..PAYLOAD_BYTES_MAX);
-    (1u64.., kinds, any::<[bool; 3]>(), place).prop_map(
+    (1..COUNTED_BELOW, kinds, any::<[bool; 3]>(), place).prop_map(
         |(sequence, kind, flags, (volume, offset, length))| {
             let length = if kind == ItemKind::Verify { 16 * (1 + length % 256) } else { length };
             Message::Item(Item {
@@ -68,7 +77,7 @@ fn copying() -> impl Strategy<Value = Copying> {
         any::<[u64; 2]>().prop_map(|[wanted, free]| Copying::NoRoom { wanted, free }),
         place.clone().prop_map(|(volume, extent, _)| Copying::EmptyWanted { volume, extent }),
         place.clone().prop_map(|(volume, extent, empty)| Copying::Empty { volume, extent, empty }),
-        (place, any::<u64>()).prop_map(|((volume, extent, _), at)| {
+        (place, counted()).prop_map(|((volume, extent, _), at)| {
             Copying::Differs { volume, extent, sequence: Sequence(at) }
         }),
     ]
@@ -77,7 +86,7 @@ fn copying() -> impl Strategy<Value = Copying> {
 fn roles() -> impl Strategy<Value = Roles> {
     prop_oneof![
         Just(Roles::SwitchWanted),
-        (generation(), any::<u64>())
+        (generation(), counted())
             .prop_map(|(generation, at)| Roles::Invite { generation, head: Sequence(at) }),
         "[a-z-]{0,64}".prop_map(|label| Roles::Row { label }),
     ]
@@ -88,7 +97,7 @@ fn reading() -> impl Strategy<Value = Reading> {
     let payload = (1..=PAYLOAD_BYTES_MAX).prop_map(|length| Payload { id: PayloadId(0), length });
     let what = prop_oneof![Just(Told::Zeros), payload.prop_map(Told::Bytes), Just(Told::Failed)];
     prop_oneof![
-        (any::<[u64; 2]>(), place).prop_map(|([ticket, at], (volume, offset, length, zeros))| {
+        (counts::<2>(), place).prop_map(|([ticket, at], (volume, offset, length, zeros))| {
             let extent = Extent::new(u64::from(offset), u64::from(length));
             let (after, volume) = (Sequence(at), VolumeIndex(volume));
             Reading::Wanted { ticket, after, volume, extent, zeros }
@@ -98,7 +107,7 @@ fn reading() -> impl Strategy<Value = Reading> {
 }
 
 fn hello() -> impl Strategy<Value = Message> {
-    (any::<[bool; 8]>(), lineage(), any::<[u64; 5]>(), "[a-z]{0,64}").prop_map(
+    (any::<[bool; 8]>(), lineage(), counts::<5>(), "[a-z]{0,64}").prop_map(
         |(f, lineage, n, name)| {
             Message::Hello(Hello {
                 group: name.clone(),
@@ -138,7 +147,7 @@ fn lease() -> impl Strategy<Value = Lease> {
 }
 
 pub(crate) fn any_message() -> impl Strategy<Value = Message> {
-    let start = (lineage(), any::<[u64; 2]>(), any::<[bool; 2]>()).prop_map(
+    let start = (lineage(), counts::<2>(), any::<[bool; 2]>()).prop_map(
         |(lineage, [from, to_copy], [consistent, keep])| {
             Message::Start(Start {
                 lineage,
@@ -173,7 +182,7 @@ pub(crate) fn any_message() -> impl Strategy<Value = Message> {
         start,
         item(),
         ack,
-        any::<[u64; 4]>().prop_map(|n| Message::Ping(Ping {
+        counts::<4>().prop_map(|n| Message::Ping(Ping {
             token: n[0],
             accepted: Sequence(n[1]),
             completed: Sequence(n[3]),
@@ -185,7 +194,7 @@ pub(crate) fn any_message() -> impl Strategy<Value = Message> {
             state: State::ALL.get((n[1] % 8) as usize).copied(),
             mode: Mode::ALL.get((n[2] % 5) as usize).copied()
         })),
-        any::<[u64; 2]>().prop_map(|[token, metadata]| Message::Pong {
+        counts::<2>().prop_map(|[token, metadata]| Message::Pong {
             token,
             flushing: token % 2 == 0,
             short: token % 3 == 0,
@@ -199,7 +208,7 @@ pub(crate) fn any_message() -> impl Strategy<Value = Message> {
         reading().prop_map(Message::Reading),
         (prop::sample::select(Parting::ALL.to_vec()), ".{0,100}")
             .prop_map(|(parting, text)| Message::Goodbye { parting, text }),
-        (generation(), any::<u64>()).prop_map(|(generation, durable)| {
+        (generation(), counted()).prop_map(|(generation, durable)| {
             Message::PromoteRequest { generation, durable: Sequence(durable) }
         }),
         (any::<bool>(), ".{0,100}")
@@ -254,4 +263,30 @@ fn a_long_text_is_cut_at_a_character() {
         panic!("not read")
     };
     assert_eq!(text.chars().count(), 256);
+}
+
+/// One more of it would not fit into a record, or not into its type.
+#[test]
+fn a_count_that_a_record_could_not_go_on_from_is_refused() {
+    let ping = |metadata| Message::Ping(Ping { metadata, ..Ping::default() });
+    let pong = |metadata| Message::Pong { token: 1, flushing: false, short: false, metadata };
+    let start = |number| {
+        let lineage = Lineage::default().fork(Generation { number, tag: 1 }, Sequence(1));
+        let (from, to_copy, stream) = (Sequence(1), 0, 1);
+        let (consistent, keep, whole) = (true, false, true);
+        Message::Start(Start { lineage, from, consistent, keep, whole, to_copy, stream })
+    };
+    let decodes = |message: Message| {
+        let mut body = Vec::new();
+        message.encode(&mut body);
+        Message::decode(message.code(), &body, 0).is_ok()
+    };
+    for (value, fits) in [(COUNTED_BELOW - 1, true), (COUNTED_BELOW, false), (u64::MAX, false)] {
+        assert_eq!(decodes(ping(value)), fits, "ping, {value}");
+        assert_eq!(decodes(pong(value)), fits, "pong, {value}");
+        assert_eq!(decodes(start(value)), fits, "start, {value}");
+    }
+    let invite =
+        |at| Message::Roles(Roles::Invite { generation: Generation::NONE, head: Sequence(at) });
+    assert!(decodes(invite((1 << 63) - 1)) && !decodes(invite(1 << 63)), "a position");
 }

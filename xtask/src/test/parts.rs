@@ -69,7 +69,7 @@ pub(super) const PARTS: [Part; 11] = [
     part("sim", 70, "the simulator over today's share of seeds", Action::Run(sim)),
     part(
         "planted",
-        150,
+        130,
         "the simulator finds every fault planted in the engine",
         Action::Run(|_| {
             cargo("run --release -p helio-sim --features plant -- --check-planted --seeds 4000")
@@ -77,7 +77,7 @@ pub(super) const PARTS: [Part; 11] = [
     ),
     part("build", 220, "helio, as it ships", Action::Run(|_| cargo("build --release -p helio"))),
     part("install", 70, "the programs the end-to-end tests talk to", Action::Install),
-    part("e2e", 530, "real daemons, real clients, README's tour", Action::Run(end_to_end)),
+    part("e2e", 550, "real daemons, real clients, README's tour", Action::Run(end_to_end)),
     part("doc", 70, "the documentation builds without a warning", Action::Run(doc)),
 ];
 

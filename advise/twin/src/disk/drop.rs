@@ -11,69 +11,84 @@
 //! what makes it like any other.
 
 use super::{Change, Image};
-use crate::Place;
+use crate::{Place, Stamp};
 use helio_netmodel::Dice;
 use helio_units::VolumeIndex;
 use std::collections::BTreeSet;
 
 /// What a failed flush dropped.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Dropped {
+    /// Of which volumes: a bit each.
+    pub(crate) volumes: u64,
     /// Blocks that read as written, and are lost with the power.
     pub(crate) hidden: usize,
-    /// Blocks that read as they were before.
-    pub(crate) visible: usize,
+    /// Blocks that read as they were before, and as what.
+    pub(crate) visible: Vec<(Place, Stamp)>,
+}
+
+impl Dropped {
+    pub(super) const fn is_empty(&self) -> bool {
+        self.volumes == 0
+    }
 }
 
 impl Image {
-    /// Drops all or part of what is not durable.
+    /// Drops all or part of what is not durable; `hidden` decides which way a block goes.
     pub(super) fn drop_undurable(
         &mut self,
         volume: VolumeIndex,
-        hidden: bool,
+        hidden: impl Fn(&mut Dice) -> bool,
         dice: &mut Dice,
+        dropped: &mut Dropped,
         changes: &mut Vec<Change>,
-    ) -> Dropped {
+    ) {
         let blocks: BTreeSet<u32> = self.unflushed.iter().flatten().map(|(b, _)| *b).collect();
         let all = dice.chance(1, 2);
-        let mut dropped = Dropped::default();
-        for block in blocks.into_iter().filter(|_| all || dice.chance(1, 2)) {
+        for block in blocks {
+            if !all && dice.chance(1, 2) {
+                continue;
+            }
             let of_it = |entry: &&mut Option<_>| entry.is_some_and(|(b, _): (u32, _)| b == block);
             self.unflushed.iter_mut().filter(of_it).for_each(|entry| *entry = None);
             if self.live[block as usize] == self.durable[block as usize] {
                 continue;
             }
-            if hidden {
+            if hidden(dice) {
                 self.hidden.insert(block);
                 dropped.hidden += 1;
+                dropped.volumes |= 1 << volume.0;
             } else {
-                self.show(volume, block, changes);
-                dropped.visible += 1;
+                self.show(volume, block, dropped, changes);
             }
         }
-        dropped
     }
 
     /// Hidden blocks read as they are on the disk from now on.
-    pub(super) fn reveal(&mut self, volume: VolumeIndex, changes: &mut Vec<Change>) -> usize {
-        let hidden = core::mem::take(&mut self.hidden);
-        let count = hidden.len();
-        hidden.into_iter().for_each(|block| self.show(volume, block, changes));
-        count
-    }
-
-    /// Hidden blocks are durable after all.
-    pub(super) fn write_hidden(&mut self) {
+    pub(super) fn reveal(
+        &mut self,
+        volume: VolumeIndex,
+        dropped: &mut Dropped,
+        changes: &mut Vec<Change>,
+    ) {
         for block in core::mem::take(&mut self.hidden) {
-            self.durable[block as usize] = self.live[block as usize];
+            self.show(volume, block, dropped, changes);
         }
     }
 
-    fn show(&mut self, volume: VolumeIndex, block: u32, changes: &mut Vec<Change>) {
+    fn show(
+        &mut self,
+        volume: VolumeIndex,
+        block: u32,
+        dropped: &mut Dropped,
+        changes: &mut Vec<Change>,
+    ) {
         let stamp = self.durable[block as usize];
-        self.hidden.remove(&block);
+        let place = Place { volume, block };
+        dropped.visible.push((place, stamp));
+        dropped.volumes |= 1 << volume.0;
         if core::mem::replace(&mut self.live[block as usize], stamp) != stamp {
-            changes.push(Change { place: Place { volume, block }, stamp, tag: false });
+            changes.push(Change { place, stamp, tag: false });
         }
     }
 }

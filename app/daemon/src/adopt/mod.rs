@@ -258,7 +258,15 @@ fn exclusively(
         let named = helio_disk::is_named(&store.path);
         let options =
             OpenOptions { size: looked.size, io: Io::Direct, create: false, sparse: true, role };
-        members.push(helio_disk::open(&store.path, &options)?);
+        let member = helio_disk::open(&store.path, &options)?;
+        if let Some(errno) = member.failed_flush() {
+            bail!(
+                "a flush of {} failed: {errno}; what was written to it before may be lost\n  remedy: see the kernel's log, \
+                 and check what it holds before you adopt it",
+                store.path.display()
+            );
+        }
+        members.push(member);
         if !named && !keep_name {
             forget_name(&store.path);
         }

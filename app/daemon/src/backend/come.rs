@@ -10,6 +10,7 @@ use crate::shard::{Ask, GroupPlan};
 use crate::{open, trust};
 use helio_api::{ApiError, code};
 use std::io::Read;
+use std::sync::Arc;
 
 impl Daemon {
     /// Groups of this node that the file has and nobody serves yet, where both nodes are as they were at the start.
@@ -76,11 +77,13 @@ impl Daemon {
         let names = come.join(", ");
         let (running, come) = (running.clone(), come.to_vec());
         let (node, state) = (self.node.clone(), self.state.clone());
+        let failures = Arc::clone(&self.failures);
         let opening = move || -> anyhow::Result<Vec<GroupPlan>> {
             let view = running.for_node(&node)?;
             descriptors::provide(descriptors::Need::of(&view))?;
             let own = trust::own_key(&view, &state)?;
-            let open = |group: &String| open::one_plan(&view, (&node, group), &state, own.as_ref());
+            let place = (state.as_path(), &*failures);
+            let open = |group: &String| open::one_plan(&view, (&node, group), place, own.as_ref());
             come.iter().map(open).collect()
         };
         let opened = tokio::task::spawn_blocking(opening).await;

@@ -33,6 +33,11 @@ pub(crate) fn another(
         let remedy = error.refusal.remedy(&error.path);
         refused(format!("{} {}: {}", error.role, error.path.display(), error.refusal), remedy)
     })?;
+    if let Some(errno) = member.failed_flush() {
+        let text = format!("{} {}: a flush of it failed: {errno}", options.role, path.display());
+        let remedy = "see the kernel's log, and take another disk";
+        return Err(refused(text, String::from(remedy)));
+    }
     let identity = member.identity();
     if let Some((_, other)) = seat.others.iter().find(|(other, _)| other.overlaps(&identity)) {
         let text = format!("{} is the member of {other}, or overlaps it", path.display());

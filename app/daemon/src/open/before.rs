@@ -39,6 +39,8 @@ pub(super) fn open(
     owner.extend_from_slice(engine.node.as_bytes());
     let owner = helio_link::checksum(&owner);
     file.sync_all().with_context(|| shown.clone())?;
+    // What a process before failed to make durable may lie in the page cache alone, where it counts for nothing.
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
     let scan = || {
         let length = file.metadata()?.len();
         let mut read = |at: u64, buffer: &mut [u8]| file.read_exact_at(buffer, at);

@@ -109,24 +109,40 @@ pub fn create(wish: &Creation) -> Result<Created> {
     };
     let held = StateDir::open(state)?;
     let path = held.path.join("groups").join(format!("{group}.meta"));
-    let kept = put_aside(&path, group)?;
     let engine = super::engine_config(view.group, group, node, view.peer_name);
+    let mut file = locked(&path)?;
+    let (kept, suspect) = put_aside(&file, &path, group, engine.volumes.len())?;
     let sizes = engine.volumes.iter().map(|v| v.0).collect();
-    let record = Superblock { discarded: true, ..blank(sizes, &engine) };
-    let mut options = OpenOptions::new();
-    let options = options.read(true).write(true).create(true).truncate(true).mode(0o600);
-    let file = options.open(&path).with_context(|| path.display().to_string())?;
+    let record = Superblock { discarded: true, suspect, ..blank(sizes, &engine) };
+    if kept.is_some() {
+        file = locked(&path)?;
+    }
+    file.set_len(0).with_context(|| path.display().to_string())?;
     write(&file, &path, record)?;
     Ok(Created { path, kept })
 }
 
-/// Metadata that a daemon would serve from is refused; what cannot be used is kept under another name.
-fn put_aside(path: &Path, group: &str) -> Result<Option<PathBuf>> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error).with_context(|| path.display().to_string()),
-    };
+/// Opens the file, or makes an empty one. Nobody else writes it from then on: neither a daemon with another way to it,
+/// nor the last operations of one that was killed.
+fn locked(path: &Path) -> Result<File> {
+    let shown = path.display().to_string();
+    let mut options = OpenOptions::new();
+    let options = options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    let file = options.open(path).with_context(|| shown.clone())?;
+    super::take(&file, &shown)?;
+    Ok(file)
+}
+
+/// Metadata that a daemon would serve from is refused; what cannot be used is kept under another name. Returns that name,
+/// and which copies are suspect, a bit each: other metadata does not make a cache forget what a failed flush left in it,
+/// and a record that cannot be read may have told of one.
+fn put_aside(
+    file: &File,
+    path: &Path,
+    group: &str,
+    volumes: usize,
+) -> Result<(Option<PathBuf>, u64)> {
+    let file = file.try_clone()?;
     let length = file.metadata()?.len();
     let found = describe(&offline::OnDisk { file, length }, helio_link::checksum);
     let history =
@@ -138,11 +154,66 @@ fn put_aside(path: &Path, group: &str) -> Result<Option<PathBuf>> {
             path.display()
         );
     }
-    if length == 0 || found.is_sound() {
-        return Ok(None);
+    let all = u64::MAX.checked_shr(64u32.saturating_sub(volumes as u32)).unwrap_or_default();
+    let suspect = found.superblock.as_ref().map_or(all, |record| record.suspect);
+    if length == 0 {
+        return Ok((None, 0));
+    }
+    if found.is_sound() {
+        return Ok((None, suspect));
     }
     let named = |n: u32| path.with_file_name(format!("{group}.meta.damaged-{n}"));
     let kept = (1..).map(named).find(|path| !path.exists()).unwrap_or_else(|| named(0));
     fs::rename(path, &kept).with_context(|| path.display().to_string())?;
-    Ok(Some(kept))
+    Ok((Some(kept), suspect))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONFIG: &str = r#"[node.paris]
+address = "127.0.0.1:7121"
+[node.lyon]
+address = "127.0.0.1:7122"
+[group.db]
+nodes = ["paris", "lyon"]
+[group.db.volume.data]
+size = "1MiB"
+members.paris = ["/nowhere/paris"]
+members.lyon = ["/nowhere/lyon"]
+"#;
+
+    #[test]
+    fn a_file_that_another_process_writes_is_left_as_it_is() {
+        let scratch = tempfile::tempdir().expect("there is room");
+        let (config, state) = (scratch.path().join("helio.toml"), scratch.path().join("state"));
+        fs::write(&config, CONFIG).expect("there is room");
+        let wish = Creation { group: "db".into(), node: "paris".into(), config, state };
+        let groups = wish.state.join("groups");
+        fs::create_dir_all(&groups).expect("there is room");
+        let path = groups.join("db.meta");
+        for content in [&[0xA5; 8192][..], &[]] {
+            fs::write(&path, content).expect("there is room");
+            let writer = File::options().write(true).open(&path).expect("just made");
+            assert!(helio_disk::lock_for_writing(&writer).expect("it can be locked"));
+            let refused = create(&wish).expect_err("another process writes it").to_string();
+            assert!(refused.contains("another process writes this file"), "{refused}");
+            assert_eq!(fs::read(&path).expect("it is there"), content);
+            assert_eq!(fs::read_dir(&groups).expect("it is there").count(), 1);
+        }
+        assert_eq!(create(&wish).expect("nobody writes it now").kept, None);
+        fs::write(&path, [0xA5; 8192]).expect("there is room");
+        let kept = create(&wish).expect("nobody writes it").kept.expect("it was damaged");
+        assert_eq!(fs::read(kept).expect("it is there"), [0xA5; 8192]);
+        let file = File::open(&path).expect("just made");
+        let length = file.metadata().expect("it is there").len();
+        let found = describe(&offline::OnDisk { file, length }, helio_link::checksum);
+        let record = found.superblock.expect("just written");
+        assert_eq!(
+            (record.discarded, record.suspect),
+            (true, 1),
+            "the old record may have said so"
+        );
+    }
 }

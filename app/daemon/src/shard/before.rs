@@ -36,7 +36,7 @@ pub(crate) struct Before {
 #[derive(Debug)]
 enum Work {
     /// The members are being flushed, then the keeping begins.
-    Begin { image: Box<KeptImage>, flushes: usize },
+    Begin { image: Box<KeptImage>, flushes: Flushes },
     /// A header is being written, then flushed.
     Header { ends: bool },
     /// Rows of neighbouring chunks are being read and appended.
@@ -48,7 +48,28 @@ enum Work {
     /// Records are being read, to be checked or to be put back.
     Restore { writes: bool, next: u64, left: u64, bad: bool },
     /// The members are being flushed behind a restore.
-    Settle { flushes: usize },
+    Settle { flushes: Flushes },
+}
+
+/// Flushes of all members.
+#[derive(Clone, Copy, Debug)]
+struct Flushes {
+    left: usize,
+    /// Bit n where the one of volume n failed.
+    failed: u64,
+}
+
+impl Flushes {
+    /// One ended. Returns what all came to, once none is left.
+    fn ended(&mut self, volume: u32, failed: bool) -> Option<Result<(), BeforeOutcome>> {
+        self.left -= 1;
+        self.failed |= u64::from(failed) << volume;
+        let outcome = match self.failed {
+            0 => Ok(()),
+            volumes => Err(BeforeOutcome::FlushFailed { volumes }),
+        };
+        (self.left == 0).then_some(outcome)
+    }
 }
 
 impl Before {
@@ -83,8 +104,8 @@ impl Before {
             BeforeOp::Extend { .. } => return Some(BeforeOutcome::Done),
             BeforeOp::Begin { image, .. } => {
                 // The kept image must not lose to a power cut what nobody flushed yet.
-                self.work = Some(Work::Begin { image, flushes: volumes.len() });
-                flush_members(group, volumes, driver);
+                let flushes = flush_members(group, volumes, driver);
+                self.work = Some(Work::Begin { image, flushes });
             }
             BeforeOp::Preserve { chunks } => {
                 let rows = rows(&chunks);
@@ -174,19 +195,30 @@ impl Before {
         driver: &mut dyn Driver,
     ) -> Option<BeforeOutcome> {
         let Some(work) = self.work.take() else { panic!("a before-image operation nobody began") };
-        if let Some(error) = outcome.error() {
+        let failed = outcome.error();
+        if let Some(error) = failed {
             tracing::error!(%error, "the before-image file or a member failed");
             self.failed = true;
         }
         match work {
-            Work::Begin { image, flushes } if flushes > 1 => {
-                self.work = Some(Work::Begin { image, flushes: flushes - 1 });
-                None
-            }
-            Work::Settle { flushes } if flushes > 1 => {
-                self.work = Some(Work::Settle { flushes: flushes - 1 });
-                None
-            }
+            Work::Begin { image, mut flushes } => match flushes.ended(detail, failed.is_some()) {
+                None => {
+                    self.work = Some(Work::Begin { image, flushes });
+                    None
+                }
+                Some(Err(outcome)) => Some(outcome),
+                Some(Ok(())) => {
+                    self.keep(group, *image, driver);
+                    None
+                }
+            },
+            Work::Settle { mut flushes } => match flushes.ended(detail, failed.is_some()) {
+                None => {
+                    self.work = Some(Work::Settle { flushes });
+                    None
+                }
+                Some(ended) => Some(ended.err().unwrap_or(BeforeOutcome::Done)),
+            },
             Work::Preserve { rows, left } => {
                 self.preserved(group, detail, (rows, left), outcome, driver)
             }
@@ -196,13 +228,6 @@ impl Before {
                 self.restore_more(group, volumes, driver)
             }
             _ if self.failed => Some(BeforeOutcome::Failed(StoreFault::Io)),
-            Work::Begin { mut image, .. } => {
-                image.at = Clock::wall_now();
-                self.kept_at = Some(image.at);
-                let page = self.store.begin(*image);
-                self.write_header(group, page, false, driver);
-                None
-            }
             Work::Header { ends } => {
                 self.flush(group, ends, driver);
                 None
@@ -219,8 +244,15 @@ impl Before {
                 self.write_note(group, driver)
             }
             Work::Note => Some(BeforeOutcome::Done),
-            Work::Settle { .. } => Some(BeforeOutcome::Done),
         }
+    }
+
+    /// The members are durable: the keeping begins.
+    fn keep(&mut self, group: usize, mut image: KeptImage, driver: &mut dyn Driver) {
+        image.at = Clock::wall_now();
+        self.kept_at = Some(image.at);
+        let page = self.store.begin(image);
+        self.write_header(group, page, false, driver);
     }
 
     fn flush(&mut self, group: usize, ends: bool, driver: &mut dyn Driver) {
@@ -357,8 +389,8 @@ impl Before {
             (*writes, *next) = (true, 0);
             return self.restore_more(group, volumes, driver);
         }
-        self.work = Some(Work::Settle { flushes: volumes.len() });
-        flush_members(group, volumes, driver);
+        let flushes = flush_members(group, volumes, driver);
+        self.work = Some(Work::Settle { flushes });
         None
     }
 }
@@ -379,16 +411,28 @@ fn rows(chunks: &[Chunk]) -> Vec<Vec<Chunk>> {
     rows
 }
 
-fn flush_members(group: usize, volumes: &[VolumePlan], driver: &mut dyn Driver) {
-    for volume in volumes {
-        driver.submit(token(Kind::Before, group, 0), volume.member.flush());
+fn flush_members(group: usize, volumes: &[VolumePlan], driver: &mut dyn Driver) -> Flushes {
+    for (n, volume) in volumes.iter().enumerate() {
+        driver.submit(token(Kind::Before, group, n as u32), volume.member.flush());
     }
+    Flushes { left: volumes.len(), failed: 0 }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use helio_units::VolumeIndex;
+
+    #[test]
+    fn a_flush_of_a_member_that_failed_is_told_by_its_volume_once_all_have_ended() {
+        let mut flushes = Flushes { left: 3, failed: 0 };
+        assert_eq!(flushes.ended(2, true), None);
+        assert_eq!(flushes.ended(0, false), None);
+        let outcome = BeforeOutcome::FlushFailed { volumes: 4 };
+        assert_eq!(flushes.ended(1, false), Some(Err(outcome)));
+        let mut flushes = Flushes { left: 1, failed: 0 };
+        assert_eq!(flushes.ended(0, false), Some(Ok(())));
+    }
 
     #[test]
     fn neighbours_go_in_rows_and_a_short_chunk_ends_one() {

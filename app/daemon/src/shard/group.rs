@@ -279,9 +279,15 @@ impl Group {
         let parting = self.parting.drain(..);
         wanted.extend(parting.map(|(socket, words)| Wanted::Part { socket, words }));
         loop {
-            self.engine.settle(clock.now(), &mut self.effects);
-            // Directly before answers leave this thread's hands: a pause since they were decided takes them back.
-            if self.effects.is_empty() && !self.take_back(clock.now(), wanted) {
+            // A pause since answers were decided takes them back, before the engine is told the time that shows it ...
+            let now = clock.now();
+            self.take_back(now, wanted);
+            self.engine.settle(now, &mut self.effects);
+            if self.effects.is_empty() {
+                // ... and once more directly before they leave this thread's hands.
+                if self.take_back(clock.now(), wanted) {
+                    continue;
+                }
                 break;
             }
             let mut effects = std::mem::take(&mut self.effects);

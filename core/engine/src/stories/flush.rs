@@ -203,7 +203,7 @@ fn any_operation_with_fua_that_fails_is_a_failed_flush() {
     }
     let plain = Operation::Zero { extent, punch: true, fua: false };
     let desk = suspect_by(plain);
-    assert_eq!((desk.engine.suspect(), desk.answers.last()), (0, Some(&(2, false))));
+    assert_eq!((desk.engine.shared.suspect.volumes(), desk.answers.last()), (0, Some(&(2, false))));
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn what_fails_for_want_of_metadata_says_nothing_of_the_store() {
     desk.unwritable = true;
     let (extent, payload) = (Extent::new(0, 4096), Payload { id: PayloadId(9), length: 4096 });
     desk.ask(1, Operation::Write { extent, payload, fua: true });
-    assert_eq!((desk.answers.last(), desk.engine.suspect()), (Some(&(1, false)), 0));
+    assert_eq!((desk.answers.last(), desk.engine.shared.suspect.volumes()), (Some(&(1, false)), 0));
 }
 
 #[test]
@@ -318,6 +318,7 @@ fn a_suspect_primary_without_its_peer_leads_again_once_its_copy_was_accepted() {
     desk.command(Command::Promote { force: true });
     assert_eq!(refused(&desk), Some("suspect"));
     desk.command(Command::Accept { volume: V });
+    desk.store_all();
     let record = desk.save(true);
     assert_eq!((record.suspect, record.marks_void, record.clean), (0, true, false));
     desk.command(Command::Promote { force: true });
@@ -329,10 +330,18 @@ fn a_suspect_primary_without_its_peer_leads_again_once_its_copy_was_accepted() {
 #[test]
 fn an_accepted_copy_is_copied_to_the_peer_as_any_other() {
     let mut desk = suspect();
+    desk.command(Command::Accept { volume: V });
+    assert_eq!(refused(&desk), Some("leads"), "clients use it");
+    desk.command(Command::Demote);
+    desk.store_all();
+    desk.save_all();
     assert!(desk.engine.may_accept(V).is_ok_and(|stake| stake.contains("acknowledged")));
     desk.command(Command::Accept { volume: V });
+    desk.store_all();
     assert_eq!(desk.save(true).suspect, 0);
     assert!(desk.results.last().is_some_and(Result::is_ok));
+    desk.command(Command::Promote { force: true });
+    desk.save_all();
     desk.ask(3, Operation::Flush);
     desk.store_all();
     desk.save_all();
@@ -372,6 +381,16 @@ fn a_suspect_primary_that_was_demoted_is_written_again_whatever_it_reads() {
     desk.store_all();
     assert!(!desk.engine.holds_line());
     assert!(desk.engine.shared.suspect.touches(V, Extent::new(SIZE.0 - 4096, 4096)));
+}
+
+#[test]
+fn a_copy_that_was_discarded_with_its_metadata_is_written_again_whatever_it_reads() {
+    let config = config();
+    let mut record = Superblock::new(&config.group, &config.node, [SIZE.0].into());
+    (record.discarded, record.suspect) = (true, 1);
+    let mut suspect = crate::suspect::Suspect::default();
+    suspect.load(&record, &crate::cover::Cover::new(&[SIZE], 4), &config);
+    assert!(suspect.touches(V, Extent::new(0, 4096)), "no hot extent tells of it any more");
 }
 
 #[test]
@@ -420,4 +439,43 @@ fn a_last_flush_that_fails_leaves_a_suspect_copy() {
         let record = &desk.engine.superblock;
         assert!(record.marks_void && record.suspect == 1, "{command:?}");
     }
+}
+
+#[test]
+fn a_write_with_fua_that_failed_does_not_keep_the_peer_from_taking_over() {
+    let payload = Payload { id: PayloadId(9), length: 4096 };
+    let operation = Operation::Write { extent: Extent::new(0, 4096), payload, fua: true };
+    let mut desk = suspect_by(operation);
+    desk.save_all();
+    let sent = desk.engine.status(desk.now).cursors.head.0 - 1;
+    let peer = level_peer(&desk, sent);
+    desk.meet(peer);
+    assert_eq!(label(&desk), Some("resume-received"));
+    peer_has_all(&mut desk);
+    tick(&mut desk);
+    desk.save_all();
+    assert!(fault(&desk).contains("served from lyon"), "{}", fault(&desk));
+}
+
+#[test]
+fn a_failed_flush_is_answered_although_its_record_waits_behind_pages_that_cannot_be_written() {
+    let mut desk = suspect_by(Operation::Flush);
+    assert_eq!(desk.answers, [(1, true)], "no record says so yet");
+    desk.engine.keeping.pages = 1;
+    desk.tell(Event::Kept { kept: Kept::Marks { page: 0 }, ok: false, sequence: 9 });
+    assert_eq!(desk.saves.len(), 1, "the record is under way still");
+    assert!(desk.answers.contains(&(2, false)), "{:?}", desk.answers);
+}
+
+#[test]
+fn what_could_not_be_recorded_is_known_as_long_as_the_process_runs() {
+    let mut desk = suspect_by(Operation::Flush);
+    desk.save(false);
+    desk.command(Command::Demote);
+    desk.store_all();
+    desk.save_all();
+    assert!(!desk.engine.is_primary());
+    assert!(desk.engine.shared.suspect.touches(V, Extent::new(SIZE.0 - 4096, 4096)));
+    desk.command(Command::Promote { force: true });
+    assert_eq!(refused(&desk), Some("suspect"));
 }

@@ -123,3 +123,15 @@ fn a_metadata_file_is_as_old_as_a_start_found_it_until_the_peer_hears_of_a_chang
     desk.meet(hello(Lineage::default(), true));
     assert_eq!(told(&desk), Some(9), "the peer was told in between");
 }
+
+#[test]
+fn a_primary_that_cannot_record_that_it_goes_on_alone_denies_what_waits_for_that() {
+    let mut desk = Desk::replicating(Mode::Sync);
+    desk.write(1);
+    desk.store_all();
+    desk.lose_link();
+    assert!(desk.answers.is_empty() && !desk.saves.is_empty(), "the record is under way");
+    desk.engine.keeping.pages = 1;
+    desk.tell(Event::Kept { kept: Kept::Marks { page: 0 }, ok: false, sequence: 1 });
+    assert_eq!(desk.answers, [(1, false)]);
+}

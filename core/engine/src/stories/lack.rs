@@ -317,3 +317,27 @@ fn a_follower_reads_for_its_primary_once_everything_before_has_completed() {
     }));
     assert!(desk.accuses(), "it leaves the volume");
 }
+
+#[test]
+fn a_peer_without_a_history_tells_nothing_before_it_took_the_stream_up() {
+    let mut record = Superblock::new("db", "paris", [SIZE.0].into());
+    record.head = Sequence(202);
+    let mut desk = Desk::new(config());
+    desk.engine = Engine::new(config(), durable(record), 2, 1, Moment::ZERO);
+    desk.meet(Hello { serving: true, role: Role::Primary, ..hello(generation(1), true) });
+    desk.hear(Message::Start(start(generation(1), 1, true)));
+    desk.hear(item(1));
+    let (volume, extent) = (VolumeIndex(0), Extent::new(0, 4096));
+    let wanted = Reading::Wanted { ticket: 1, after: Sequence(1), volume, extent, zeros: true };
+    desk.hear(Message::Reading(wanted));
+    let reads = |desk: &Desk| desk.ios.iter().any(|(_, op)| matches!(op, StoreOp::Read { .. }));
+    assert!(!reads(&desk), "the item is not applied, whatever line its own cursors were of");
+    while !desk.saves.is_empty() || desk.ios.iter().any(|(_, op)| matches!(op, StoreOp::Flush)) {
+        desk.save_all();
+        assert!(!reads(&desk) || desk.engine.follower.completed == Sequence(1));
+        desk.store();
+    }
+    desk.store_all();
+    let told = |m: &Message| matches!(m, Message::Reading(Reading::Told { .. }));
+    assert!(desk.said.iter().any(told), "{}", desk.engine.session.why);
+}

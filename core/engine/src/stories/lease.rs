@@ -144,6 +144,22 @@ fn a_promotion_whose_record_comes_after_the_lease_is_taken_back() {
 }
 
 #[test]
+fn a_flush_that_fails_meanwhile_is_in_the_record_that_takes_the_promotion_back() {
+    let mut desk = Desk::holding();
+    desk.lose_link();
+    desk.command(Command::Promote { force: false });
+    let fault = StoreOutcome::Failed(StoreFault::Io);
+    desk.engine.cover_flushed(VolumeIndex(0), &fault);
+    desk.now = desk.now + HOLD;
+    assert_eq!(desk.save(true).suspect, 0, "it was made before");
+    let back = desk.save(true);
+    assert!(back.suspect == 1 && back.marks_void, "{back:?}");
+    desk.save_all();
+    desk.command(Command::Promote { force: true });
+    assert_eq!(desk.results.pop().map(|r| r.map_err(|e| e.code)), Some(Err("suspect")));
+}
+
+#[test]
 fn a_lease_of_a_primary_that_restarted_is_void_and_said_to_be() {
     let mut desk = Desk::holding();
     desk.lose_link();

@@ -182,3 +182,177 @@ fn after_a_pause_a_peer_that_took_over_and_does_not_serve_any_more_is_no_proof_t
         assert_eq!(desk.answers, expected, "took over: {took_over}");
     }
 }
+
+impl Desk {
+    /// The peer timeout passes twice, with nothing but the clock.
+    fn wait(&mut self) {
+        for _ in 0..6 {
+            self.now = self.now + Duration::from_secs(2);
+            self.tell(Event::Tick);
+        }
+    }
+
+    fn part(&mut self, parting: Parting) {
+        self.hear(Message::Goodbye { parting, text: String::from("for a reason") });
+    }
+
+    /// A primary that is on its own and was paused, with a write that waits.
+    fn paused_on_its_own() -> Self {
+        let mut desk = Self::on_its_own();
+        desk.pause();
+        desk.write(2);
+        desk.store_all();
+        assert_eq!(desk.answers, [(1, true)]);
+        desk
+    }
+
+    fn acknowledges(&mut self) -> bool {
+        self.store_all();
+        self.save_all();
+        self.answers.contains(&(2, true))
+    }
+
+    fn reason(&self) -> String {
+        self.engine.status(self.now).reason
+    }
+
+    fn follower(&self) -> Hello {
+        Hello { received: Sequence(3), durable: Sequence(3), ..hello(self.lineage_now(), true) }
+    }
+}
+
+#[test]
+fn a_peers_daemon_that_does_not_serve_the_group_ends_the_wait() {
+    let mut desk = Desk::paused_on_its_own();
+    desk.tell(Event::Connected);
+    desk.part(Parting::Refused);
+    assert!(desk.acknowledges(), "{}", desk.reason());
+}
+
+#[test]
+fn an_answer_to_a_hello_from_before_the_pause_ends_no_wait() {
+    let mut desk = Desk::on_its_own();
+    desk.tell(Event::Connected);
+    desk.pause();
+    desk.write(2);
+    desk.store_all();
+    desk.part(Parting::Refused);
+    assert!(!desk.acknowledges());
+}
+
+#[test]
+fn a_connection_that_was_closed_during_the_pause_ends_no_wait() {
+    let mut desk = Desk::paused_on_its_own();
+    desk.tell(Event::Connected);
+    desk.tell(Event::Disconnected { why: String::from("closed") });
+    assert!(!desk.acknowledges(), "it was made before the pause, too");
+    desk.wait();
+    desk.tell(Event::Connected);
+    desk.tell(Event::Disconnected { why: String::from("closed") });
+    assert!(desk.acknowledges());
+}
+
+#[test]
+fn a_secondary_whose_volume_failed_ends_the_wait() {
+    let mut desk = Desk::paused_on_its_own();
+    let follower = desk.follower();
+    desk.meet(follower.clone());
+    desk.part(Parting::VolumeFailed);
+    assert!(!desk.acknowledges(), "its hello may have been sent before");
+    desk.wait();
+    desk.meet(follower);
+    desk.part(Parting::VolumeFailed);
+    assert!(desk.acknowledges(), "{}", desk.reason());
+}
+
+#[test]
+fn a_peer_with_larger_blocks_that_is_refused_ends_the_wait() {
+    let mut desk = Desk::paused_on_its_own();
+    desk.tell(Event::Used { volumes: 1 });
+    desk.wait();
+    let blocks = [Blocks { member: 4096, volume: 4096 }].into();
+    desk.meet(Hello { blocks, ..desk.follower() });
+    assert_eq!(desk.engine.session.refused, Some("block-size"));
+    assert!(desk.acknowledges(), "{}", desk.reason());
+}
+
+#[test]
+fn a_peer_that_is_configured_differently_ends_the_wait_unless_it_serves() {
+    for serving in [false, true] {
+        let mut desk = Desk::paused_on_its_own();
+        desk.wait();
+        desk.meet(Hello { sizes: [2 * SIZE.0].into(), serving, ..desk.follower() });
+        assert_eq!(desk.engine.session.refused, Some("wrong-peer"));
+        assert_eq!(desk.acknowledges(), !serving);
+        assert_eq!(desk.reason().contains("helio demote db"), serving, "{}", desk.reason());
+    }
+}
+
+#[test]
+fn another_node_at_the_peers_address_ends_the_wait() {
+    let mut desk = Desk::paused_on_its_own();
+    desk.wait();
+    desk.meet(Hello { node: "oslo".into(), serving: true, ..desk.follower() });
+    assert!(desk.acknowledges(), "{}", desk.reason());
+}
+
+#[test]
+fn a_peer_that_changes_its_role_after_its_hello_ends_no_wait() {
+    let mut desk = Desk::paused_on_its_own();
+    desk.wait();
+    desk.meet(desk.follower());
+    desk.part(Parting::RoleChanged);
+    assert!(!desk.acknowledges(), "it may be about to serve");
+    desk.meet(desk.follower());
+    desk.lose_link();
+    assert!(!desk.acknowledges());
+    desk.tell(Event::DialFailed { began: desk.now });
+    assert!(desk.acknowledges());
+}
+
+#[test]
+fn a_primary_whose_peer_took_over_says_what_ends_the_wait_and_that_does() {
+    let mut desk = Desk::paused_on_its_own();
+    desk.wait();
+    desk.meet(Hello { serving: false, ..desk.heir() });
+    assert!(!desk.acknowledges());
+    let reason = desk.reason();
+    assert!(reason.contains("lyon took over") && reason.contains("helio demote db"), "{reason}");
+    desk.command(Command::Demote);
+    desk.store_all();
+    desk.save_all();
+    assert_eq!(desk.engine.standing(), "secondary");
+    assert!(desk.answers.contains(&(2, false)), "the write that waited failed");
+}
+
+#[test]
+fn the_end_of_every_connection_has_its_row() {
+    use crate::pause::{End, Heard, Proof, proof};
+    let ends = [End::Broken, End::Silent, End::RoleChange, End::Goodbye];
+    let rows = [
+        (Heard::Nothing, [Proof::Unreachable; 4]),
+        (Heard::NoHello, [Proof::Nothing, Proof::Unreachable, Proof::Nothing, Proof::NotServed]),
+        (Heard::Serves, [Proof::Serves; 4]),
+        (Heard::TookOver, [Proof::TookOver; 4]),
+        (Heard::Follows, [Proof::Nothing, Proof::Follows, Proof::Nothing, Proof::Follows]),
+    ];
+    for (heard, proofs) in rows {
+        for (end, expected) in ends.into_iter().zip(proofs) {
+            assert_eq!(proof(heard, end), expected, "{heard:?}, {end:?}");
+        }
+    }
+}
+
+#[test]
+fn a_setting_that_is_applied_while_a_hello_is_awaited_makes_no_moment_due_that_has_passed() {
+    let hold = Duration::from_secs(4);
+    let mut desk = Desk::level(Config { mode: Mode::Sync, hold, ..config() });
+    desk.hear(Message::Lease(Lease::Wanted { number: 1, millis: 4000 }));
+    desk.lose_link();
+    desk.tell(Event::Connected);
+    desk.tell(Event::Reconfigure { config: Config { mode: Mode::Async, hold, ..config() } });
+    desk.now = desk.now + Duration::from_secs(1);
+    desk.tell(Event::Tick);
+    let due = desk.engine.deadline();
+    assert!(due > desk.now, "{due:?}");
+}

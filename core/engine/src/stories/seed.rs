@@ -93,9 +93,15 @@ fn a_disk_of_which_a_flush_failed_is_not_shipped() {
     desk.command(Command::SeedEnd);
     let refused = desk.results.last().and_then(|r| r.as_ref().err()).map(|r| r.code);
     assert_eq!(refused, Some("suspect"), "a flush failed");
+    desk.command(Command::Demote);
+    desk.store_all();
+    desk.save_all();
     desk.command(Command::Accept { volume: VolumeIndex(0) });
+    desk.store_all();
     let record = desk.save(true);
     assert_eq!((record.seeding, record.suspect, record.marks_void), (0, 0, true));
+    desk.command(Command::Promote { force: true });
+    desk.save_all();
     assert!(desk.engine.is_marked(VolumeIndex(0), REGION.0), "everything is copied instead");
 }
 

@@ -36,3 +36,31 @@ fn a_generation_is_told_once_this_stream_is_taken_up_whatever_is_said_of_one_bef
     assert_eq!(starts(&desk), 3);
     assert_eq!(desk.last_start().from, desk.engine.status(desk.now).cursors.head.next());
 }
+
+#[test]
+fn a_follower_whose_volume_failed_asks_for_no_moment_that_has_passed() {
+    let mut desk = follower(generation(1), true);
+    desk.save(true);
+    desk.hear(item(1));
+    desk.store();
+    desk.hear(item(2));
+    super::lose::fail(&mut desk);
+    assert!(desk.engine.status(desk.now).fault.is_some());
+    desk.now = desk.now + Duration::from_secs(1);
+    desk.tell(Event::Tick);
+    let due = desk.engine.deadline();
+    assert!(due > desk.now, "item 1 is complete and not durable: {due:?}");
+}
+
+#[test]
+fn a_stop_that_waits_for_what_is_under_way_asks_for_no_moment_that_has_passed() {
+    let mut desk = Desk::replicating(Mode::Sync);
+    desk.write(1);
+    desk.command(Command::Stop);
+    desk.now = desk.now + 2 * crate::leave::STOP_PATIENCE;
+    desk.tell(Event::Tick);
+    desk.now = desk.now + Duration::from_millis(1);
+    desk.tell(Event::Tick);
+    assert_eq!(desk.engine.standing(), "leaving", "the store has not ended the write");
+    assert!(desk.engine.deadline() > desk.now, "only that is waited for");
+}

@@ -193,3 +193,22 @@ fn a_copy_is_suspect_until_everything_was_copied_and_is_durable() {
     let hot = Extent::new(Bytes::mib(4).0, 8192);
     assert!(is_read(&mut desk, hot), "it is compared like any other");
 }
+
+#[test]
+fn a_follower_whose_flush_failed_waits_for_no_flush_of_its_own() {
+    let mut desk = follower(generation(1), true);
+    desk.save_all();
+    applied(&mut desk, 1, 1);
+    desk.now = desk.now + Duration::from_millis(60);
+    desk.tell(Event::Tick);
+    let (own, _) = desk.ios.pop_front().expect("a flush of its own is under way");
+    applied(&mut desk, 2, 2);
+    end(&mut desk, own, FAILED);
+    desk.save_all();
+    desk.now = desk.now + Duration::from_secs(10);
+    desk.tell(Event::Tick);
+    desk.save_all();
+    desk.store_all();
+    desk.tell(Event::Tick);
+    assert!(desk.engine.deadline() > desk.now, "it asks to be woken at once, for ever");
+}

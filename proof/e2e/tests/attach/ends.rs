@@ -2,12 +2,13 @@
 //! The daemon under an attached volume ends: in order, by force, and comes back.
 
 use crate::common::{Stage, VOLUME, attachable, holding, loops_below, on, via};
-use helio_e2e::{PATIENCE, halt, wait, wait_level};
-use helio_testkit::{Plan, eventually, helio_binary, require, say_skipped};
+use helio_e2e::{PATIENCE, connect, halt, wait, wait_level};
+use helio_testkit::{Daemon, Plan, eventually, helio_binary, require, say_skipped};
 use helio_units::{Bytes, Mode};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -300,4 +301,33 @@ fn durable(path: &Path, text: &str) -> std::io::Result<()> {
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     File::open(path.parent().unwrap_or(path))?.sync_all()
+}
+
+#[test]
+fn users_of_a_device_whose_group_panics_get_errors_and_the_daemon_detaches_it() {
+    attachable!();
+    fused!();
+    let mut stage = Stage::new(Mode::Sync, Bytes::mib(32));
+    assert!(stage.pair.daemon("paris").terminate().success());
+    let planted = Path::new(env!("CARGO_BIN_EXE_helio-planted"));
+    let state = stage.pair.state("paris");
+    let mut paris = Daemon::start_program(planted, "paris", stage.pair.config(), &state);
+    paris.wait_ready();
+    wait_level(&stage.pair, "paris");
+    let device = stage.attach();
+    let file = fs::File::options().read(true).write(true).open(&device).expect("a device");
+    file.write_all_at(&[1; 4096], 0).and_then(|()| file.sync_all()).expect("it is served");
+    let mut doomed = connect(&stage.pair, "paris");
+    doomed.trim(1 << 20, Bytes(4096), false).expect_err("its engine panics");
+    let told = stage.pair.helio("paris", &["status"]);
+    assert_eq!(told.status.code(), Some(7), "{told}");
+    let written = file.write_all_at(&[2; 4096], 0).and_then(|()| file.sync_all());
+    assert!(written.is_err(), "a group that failed made a write durable");
+    drop(file);
+    stage.pair.helio("paris", &["detach", VOLUME, "--force"]).expect_success();
+    stage.assert_nothing_left("paris");
+    assert!(paris.terminate().success(), "a failed group does not keep the daemon from stopping");
+    drop(paris);
+    stage.pair.start("paris");
+    stage.assert_mirrored();
 }

@@ -2,7 +2,8 @@
 //! What a disk may hold after its power was cut, made from the record of what reached it.
 //!
 //! Everything a flush covered is there. Of what came later, up to the cut, each sector of 512 bytes is there or not:
-//! all of it, none of it, or as the dice say.
+//! all of it, none of it, or as the dice say. Only the superblock of ext4 is never torn: it has two sectors and one checksum,
+//! and ext4 does not mount without it on any disk.
 
 use crate::recorder::{Event, Record, zero};
 use crate::workload::{Found, look};
@@ -17,6 +18,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 const SECTOR: usize = 512;
+/// The second sector of ext4's superblock.
+const SUPERBLOCK_END: u64 = 3;
 
 /// What is left of what no flush covered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,7 +172,11 @@ fn apply(file: &File, event: &Event, mut wanted: impl FnMut(usize) -> bool) -> i
             zero(file, Extent::new(extent.offset, length as u64))
         }
         Event::Write { offset, bytes } => {
-            let kept: Vec<bool> = (0..bytes.len().div_ceil(SECTOR)).map(wanted).collect();
+            let mut kept: Vec<bool> = (0..bytes.len().div_ceil(SECTOR)).map(wanted).collect();
+            let whole = SUPERBLOCK_END.checked_sub(offset / SECTOR as u64).map(|at| at as usize);
+            if let Some(at) = whole.filter(|at| (1..kept.len()).contains(at)) {
+                kept[at] = kept[at - 1];
+            }
             let mut at = 0;
             for run in kept.chunk_by(|one, next| one == next) {
                 let from = at * SECTOR;
@@ -181,4 +188,24 @@ fn apply(file: &File, event: &Event, mut wanted: impl FnMut(usize) -> bool) -> i
             Ok(())
         }
     }
+}
+
+#[test]
+fn the_superblock_of_ext4_is_written_whole_and_all_else_is_torn() {
+    let made = |offset: u64, sectors: usize| {
+        let folder = TempDir::new();
+        let path = folder.file("image", Bytes::kib(8));
+        let file = File::options().read(true).write(true).open(path).expect("just made");
+        let bytes = vec![1; sectors * SECTOR].into();
+        let event = Event::Write { offset: offset * SECTOR as u64, bytes };
+        apply(&file, &event, |sector| sector.is_multiple_of(2)).expect("room");
+        let mut image = [0; 16 * SECTOR];
+        file.read_exact_at(&mut image, 0).expect("it is there");
+        (0..16).filter(|sector| image[sector * SECTOR] == 1).collect::<Vec<_>>()
+    };
+    assert_eq!(made(0, 8), [0, 2, 3, 4, 6]);
+    assert_eq!(made(2, 2), [2, 3]);
+    // Sector 2 is lost, and so is 3.
+    assert_eq!(made(1, 4), [1]);
+    assert_eq!(made(8, 4), [8, 10]);
 }

@@ -65,6 +65,13 @@ impl Content {
         }
     }
 
+    /// An operator gave up what may be lost: what was acknowledged and is not durable.
+    pub(crate) fn give_up(&mut self) {
+        for versions in self.blocks.values_mut() {
+            versions.acknowledged = versions.durable;
+        }
+    }
+
     /// The blocks that were written.
     pub(crate) fn written(&self) -> impl Iterator<Item = u64> + use<'_> {
         self.blocks.keys().copied()

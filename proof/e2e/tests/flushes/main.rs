@@ -4,8 +4,10 @@
 //! An ordinary run plays a few rounds, chosen by the seed. The full count:
 //! `HELIO_FLUSHES=50 cargo test -p helio-e2e --test flushes`.
 
+mod accept;
 mod client;
 mod content;
+mod opening;
 mod primary;
 mod secondary;
 mod stage;

@@ -6,7 +6,7 @@
 
 use crate::client::{Ask, Caller};
 use crate::content::{BLOCK, Least};
-use crate::stage::{EXTENT, Shape, Stage};
+use crate::stage::{Decision, EXTENT, Shape, Stage};
 use helio_e2e::{PATIENCE, group};
 use helio_testkit::{Dice, Failing, eventually, faulty_stores_possible, times};
 use std::time::{Duration, Instant};
@@ -19,7 +19,6 @@ const CLIENTS: u64 = 4;
 const SOON: Duration = Duration::from_millis(500);
 
 #[test]
-#[ignore = "not run yet on the merge of all fixes: `-- --ignored`"]
 fn flushes_of_the_secondary_overlap_a_failed_one_and_nothing_is_lost() {
     if !faulty_stores_possible() {
         return;
@@ -35,7 +34,7 @@ fn flushes_of_the_secondary_overlap_a_failed_one_and_nothing_is_lost() {
         let mut stage = Stage::new(shape, dice.roll());
         overlapped += u64::from(overlapping(&mut stage, shape));
         stage.restart("lyon", kill);
-        let primary = stage.settle(&mut dice);
+        let primary = stage.settle(Decision::LyonIsWhole, &mut dice);
         stage.finish(primary, Least::Acknowledged);
     }
     println!("in {overlapped} of {rounds} rounds a flush overlapped the one that failed");

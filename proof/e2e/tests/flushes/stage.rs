@@ -12,13 +12,26 @@ use serde_json::Value;
 use std::time::{Duration, Instant};
 
 /// Large and sparse, so that the hot extents do not cover it.
-const SIZE: Bytes = Bytes::gib(2);
+const SIZE: Bytes = Bytes::mib(512);
 /// Blocks of an extent of 4 MiB.
 pub(crate) const EXTENT: u64 = 1024;
-/// How long the pair has to become level by itself before the operator helps.
+/// The operator goes on if nothing changed for so long.
 const BY_ITSELF: Duration = Duration::from_secs(2);
-/// How long it has behind each command.
-const BETWEEN_COMMANDS: Duration = Duration::from_secs(3);
+/// Commands of the dice, before the operator does what the documentation tells.
+const TRIED: u64 = 2;
+/// How often the operator tries again what was decided.
+const PERSISTS: u64 = 10;
+
+/// What an operator decides if no command that names no risk makes the pair level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Decision {
+    /// The copy of lyon counts. It holds everything that was acknowledged, so nothing may be lost.
+    LyonIsWhole,
+    /// The copy of lyon counts, and what only paris may hold is given up.
+    GiveUpParis,
+    /// The suspect copy of paris counts as it is, and what is missing from it is given up.
+    Accept,
+}
 
 /// What a round is.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +77,7 @@ impl Stage {
             .volume("data", SIZE)
             .volume_line("sparse = true")
             .group_line("hot-extents = 64")
-            .group_line("peer-timeout = \"500ms\"")
+            .group_line("peer-timeout = \"2s\"")
             .node_line("lyon", &driver)
             .node_line("paris", &driver)
             .member("lyon", "data", stores[0].path())
@@ -146,41 +159,53 @@ impl Stage {
         self.client = None;
     }
 
-    /// Lets the pair come to rest: by itself, else by commands that name no risk, in an order of the dice. Returns the
-    /// primary.
+    /// Lets the pair come to rest: by itself, else by commands that name no risk, else by what an operator decides.
+    /// Returns the primary.
     #[track_caller]
-    pub(crate) fn settle(&mut self, dice: &mut Dice) -> &'static str {
+    pub(crate) fn settle(&mut self, decision: Decision, dice: &mut Dice) -> &'static str {
         self.disconnect();
-        let began = Instant::now();
         let mut said = Vec::new();
-        let mut pause = BY_ITSELF;
-        loop {
-            let next = Instant::now() + pause;
-            let level = eventually(PATIENCE, "a moment to come to rest", || {
+        for step in 0..TRIED + 1 + PERSISTS {
+            let (mut before, mut since) = (self.progress(), Instant::now());
+            let level = eventually(PATIENCE * 2, "the pair to come to rest", || {
+                let now = self.progress();
+                if now != before {
+                    (before, since) = (now, Instant::now());
+                }
                 let level = self.level();
-                (level.is_some() || Instant::now() > next).then_some(level)
+                (level.is_some() || since.elapsed() > BY_ITSELF).then_some(level)
             });
             if let Some(primary) = level {
+                println!("level behind {primary} after {} commands", said.len());
                 return primary;
             }
-            let elapsed = began.elapsed();
-            assert!(
-                elapsed < PATIENCE * 2,
-                "the pair did not become level: {:#}, {:#}; {said:?}",
-                group(&self.pair, "paris"),
-                group(&self.pair, "lyon")
-            );
-            if elapsed < PATIENCE / 4 {
-                let node = *dice.pick(&["paris", "lyon"]);
-                let verb = *dice.pick(&["update", "promote", "full"]);
-                said.push(self.try_verb(node, &[verb, "db"]));
-            } else {
-                // What the documentation tells: the other node's copy is served.
-                said.push(self.try_verb("paris", &["demote", "db"]));
-                said.push(self.try_verb("lyon", &["promote", "db"]));
+            if step > TRIED && decision != Decision::LyonIsWhole {
+                self.content.give_up();
             }
-            pause = BETWEEN_COMMANDS;
+            let verbs: &[(&str, &[&str])] = match step {
+                0..TRIED => {
+                    let node = *dice.pick(&["paris", "lyon"]);
+                    let verb = *dice.pick(&["update", "promote", "full"]);
+                    &[(node, &[verb, "db"])]
+                }
+                // What the documentation tells: the other node's copy is served.
+                TRIED => &[("paris", &["demote", "db"]), ("lyon", &["promote", "db"])],
+                _ if decision != Decision::Accept => &[
+                    ("lyon", &["promote", "db", "--force", "--yes"]),
+                    ("paris", &["resolve", "db", "--discard", "paris", "--yes"]),
+                ],
+                _ => &[
+                    ("paris", &["member", "accept", "db/data", "--yes"]),
+                    ("paris", &["promote", "db"]),
+                ],
+            };
+            said.extend(verbs.iter().map(|(node, verb)| self.try_verb(node, verb)));
         }
+        panic!(
+            "the pair did not become level: {:#}, {:#}; {said:#?}",
+            group(&self.pair, "paris"),
+            group(&self.pair, "lyon")
+        )
     }
 
     fn try_verb(&self, node: &str, verb: &[&str]) -> String {
@@ -199,6 +224,15 @@ impl Stage {
                 && status["cursors"]["accepted"] == status["cursors"]["peer_durable"]
         };
         ["paris", "lyon"].into_iter().find(|node| is_level(&group(&self.pair, node)))
+    }
+
+    /// What changes while one node copies to the other.
+    fn progress(&self) -> [[Value; 3]; 2] {
+        ["paris", "lyon"].map(|node| {
+            let shown = group(&self.pair, node);
+            ["/state", "/sync/copied_bytes", "/cursors"]
+                .map(|path| shown.pointer(path).cloned().unwrap_or_default())
+        })
     }
 
     /// Flushes on the primary, cuts the power of both nodes, and holds both copies against what was promised.

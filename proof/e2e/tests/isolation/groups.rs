@@ -7,6 +7,8 @@ use helio_testkit::{Daemon, Pair, Plan, eventually};
 use helio_units::{Bytes, Mode};
 use serde_json::Value;
 use std::path::Path;
+use std::sync::mpsc::{TryRecvError, sync_channel};
+use std::thread;
 
 const SIZE: Bytes = Bytes::mib(4);
 
@@ -56,6 +58,23 @@ fn a_panic_in_one_group_ends_no_other() {
 
     let mut other = web(&pair, "paris");
     other.write(0, &[1; 4096], false).expect("web takes writes");
+    // Another client of web never stops meanwhile.
+    let mut busy = web(&pair, "paris");
+    let (stop, stopped) = sync_channel::<()>(0);
+    let writer = thread::spawn(move || {
+        let mut writes = 0;
+        while writes < 64 || stopped.try_recv() == Err(TryRecvError::Empty) {
+            writes += 1;
+            let at = 1 << 20 | (writes % 64) << 12;
+            busy.write(at, &[writes as u8; 4096], writes % 16 == 0).expect("web goes on");
+        }
+        let last: Vec<u64> = (writes.saturating_sub(63).max(1)..=writes).collect();
+        for write in last {
+            let mut block = [0; 4096];
+            busy.read(1 << 20 | (write % 64) << 12, &mut block).expect("web goes on");
+            assert!(block == [write as u8; 4096], "write {write} is lost");
+        }
+    });
     let mut doomed = connect(&pair, "paris");
     doomed.write(0, &[1; 4096], false).expect("db takes writes");
     doomed.trim(0, Bytes(4096), false).expect_err("nothing is acknowledged by a group that failed");
@@ -77,6 +96,8 @@ fn a_panic_in_one_group_ends_no_other() {
 
     other.write(4096, &[2; 4096], false).expect("the client of web notices nothing");
     other.flush().expect("web makes it durable");
+    drop(stop);
+    writer.join().expect("its writes are acknowledged, and there");
     let web_status = served(&pair.status("paris"), "web");
     assert_eq!(web_status["state"], "replicating", "{web_status}");
     assert_eq!(web_status["protected"]["yes"], true, "{web_status}");

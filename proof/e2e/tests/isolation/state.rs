@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A state directory whose file system is full.
 
-use helio_e2e::{begin, connect, group, wait};
-use helio_testkit::{Pair, Plan, say_skipped};
+use helio_e2e::{Book, Load, assert_members_equal, begin, connect, group, wait, wait_level};
+use helio_testkit::{Dice, Pair, Plan, say_skipped};
 use helio_units::{Bytes, Mode};
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 /// A file system of its own in memory, unmounted at the end, also of a test that fails.
 struct Small(PathBuf);
@@ -85,4 +86,63 @@ fn a_new_group_without_room_for_its_metadata_is_refused_by_name() {
     daemon.wait_ready();
     assert!(group(&pair, "paris")["fault"].is_null());
     daemon.kill9();
+}
+
+#[test]
+fn an_update_without_room_for_before_images_goes_on_once_there_is_room() {
+    let dice = Dice::of_test("an_update_without_room_for_before_images_goes_on_once_there_is_room");
+    let mut pair = Plan::new("db").volume("data", Bytes::mib(16)).prepare();
+    let Some(small) = Small::mount(&pair.state("lyon"), Bytes::mib(64)) else { return };
+    pair.start("lyon");
+    pair.start("paris");
+    begin(&pair, "paris");
+    let book = Arc::new(Book::new(dice.seed()));
+    let some = Load { count: Some(200), ..Load::PLAIN };
+    some.run(&pair, "paris", &dice.fork(1), &book);
+    wait_level(&pair, "paris");
+    pair.helio("paris", &["log", "db"]).expect_success();
+    some.run(&pair, "paris", &dice.fork(2), &book);
+    let kept = std::fs::read(pair.member("lyon", "data")).expect("the member can be read");
+    let ballast = small.fill();
+    pair.helio("paris", &["update", "db"]).expect_success();
+    wait(&pair, "paris", "the refusal", |db| db["state"] == "needs-room");
+    wait(&pair, "lyon", "the same there", |db| db["state"] == "needs-room");
+    let now = std::fs::read(pair.member("lyon", "data")).expect("the member can be read");
+    assert!(now == kept, "something was overwritten");
+
+    std::fs::remove_file(ballast).expect("it is there");
+    pair.helio("paris", &["update", "db", "--wait"]).expect_success();
+    wait_level(&pair, "paris");
+    assert_members_equal(&pair, "data");
+    for node in ["lyon", "paris"] {
+        assert!(group(&pair, node)["fault"].is_null(), "{}", group(&pair, node));
+        pair.daemon(node).kill9();
+    }
+}
+
+#[test]
+fn a_group_that_came_without_room_for_its_metadata_is_served_once_there_is_room() {
+    let mut pair = Plan::new("db").mode(Mode::Sync).volume("data", Bytes::mib(4)).prepare();
+    let Some(small) = Small::mount(&pair.state("paris"), Bytes::mib(16)) else { return };
+    pair.start("lyon");
+    pair.start("paris");
+    begin(&pair, "paris");
+    let ballast = small.fill();
+    let mut text = std::fs::read_to_string(pair.config()).expect("it was written");
+    text += "\n[group.web]\nnodes = [\"lyon\", \"paris\"]\n[group.web.volume.data]\nsize = \"2GiB\"\nsparse = true\n";
+    for node in ["lyon", "paris"] {
+        let member = pair.scratch().file(&format!("{node}-web.img"), Bytes::gib(2));
+        text += &format!("members.{node} = [{member:?}]\n");
+    }
+    pair.scratch().write("heliograph.toml", &text);
+    let refused = pair.helio("paris", &["apply"]).expect_failure();
+    for words in ["groups/web.meta", "No space left on device", "remedy: "] {
+        assert!(refused.contains(words), "{words}: {refused}");
+    }
+    connect(&pair, "paris").write(0, &[7; 4096], true).expect("the other group is served");
+
+    std::fs::remove_file(ballast).expect("it is there");
+    let applied = pair.helio("paris", &["apply"]).expect_success();
+    assert!(applied.contains("group web: added"), "{applied}");
+    pair.daemon("paris").kill9();
 }

@@ -10,6 +10,7 @@ mod lose;
 mod metadata;
 mod queue;
 mod replace;
+mod reports;
 mod restart;
 mod reverse;
 mod safe;

@@ -17,18 +17,16 @@ use std::thread;
 use story::{Story, TRANSIT};
 
 /// Pairs of images of an ordinary run, in each mode.
-const PAIRS: u64 = 12;
+const PAIRS: u64 = 6;
 /// Pairs that are looked at together; they mostly wait.
 const TOGETHER: usize = 3;
 
 #[test]
-#[ignore = "not run yet on the merge of all fixes: `-- --ignored`"]
 fn sync_both_nodes_come_back_from_a_power_cut() {
     cut("sync_both_nodes_come_back_from_a_power_cut", Mode::Sync);
 }
 
 #[test]
-#[ignore = "not run yet on the merge of all fixes: `-- --ignored`"]
 fn async_both_nodes_come_back_from_a_power_cut() {
     cut("async_both_nodes_come_back_from_a_power_cut", Mode::Async);
 }

@@ -40,6 +40,7 @@ impl Oracle {
         let mode = if self.lacks_regions(side) { Some(Mode::Sync) } else { promised };
         match (answer, asked.operation) {
             (Replied::Denied(denial), _) => {
+                self.judge_flush_denied(cluster, &asked, *denial)?;
                 match (denial, asked.issued) {
                     (Denial::Store(_), None) => self.may_appear(&asked, request),
                     (_, Some(_)) => self.denied.push(asked.clone()),
@@ -236,6 +237,9 @@ impl Oracle {
         let at = self.copies[asked.side.index()].generation;
         let Some(history) = self.histories.get(&at) else { return Ok(()) };
         for (place, stamp) in places(asked.volume, extent).zip(stamps) {
+            if self.may_read_as(asked.side, place, *stamp) {
+                continue;
+            }
             let span = history.span(place, *stamp);
             let missing = span.and_then(|(_, last)| history.missing(place, last, asked.submitted));
             hold(span.is_some() && missing.is_none(), Promise::ReadsBack, || {

@@ -122,7 +122,7 @@ impl Oracle {
         // While a stream flows its items and copies are on their way, and the peer may have died; what counts is what is
         // reported where only the bitmap is kept.
         let logging = matches!(engine.state(), State::Logging | State::NeedsRoom);
-        if node.disk.under_way() > 0 || !self.lag_due || !logging {
+        if node.disk.under_way() > 0 || !self.lag_due || !logging || self.went_back(side) {
             return Ok(());
         }
         let Some(lag) = engine.reported_lag() else { return Ok(()) };

@@ -9,6 +9,7 @@
 
 mod answers;
 mod before;
+mod dropped;
 mod durable;
 mod history;
 mod marks;
@@ -153,6 +154,21 @@ pub(crate) struct Oracle {
     weak: bool,
     /// What each node received and has not reported as durable.
     received: [durable::Received; 2],
+    /// What failed flushes left of each node's copy.
+    left: [dropped::Left; 2],
+}
+
+/// What no story may bring about.
+fn never(happening: &Happening) -> Violation {
+    match happening {
+        Happening::Accused { side, words } => {
+            Violation::new(Promise::Civil, format!("{side}: {words}"))
+        }
+        Happening::Spins { side } => {
+            Violation::new(Promise::Rests, format!("{side} asks for a moment that has passed"))
+        }
+        other => panic!("{other:?} may happen"),
+    }
 }
 
 impl Oracle {
@@ -191,6 +207,7 @@ impl Oracle {
             lag_due: false,
             weak: false,
             received: Default::default(),
+            left: Default::default(),
         };
         oracle.count_differences();
         oracle
@@ -276,6 +293,9 @@ impl Oracle {
                 Happening::Issued { side, volume, first, stamps, leading: true } => {
                     self.issued(*side, *volume, *first, stamps, None)?;
                 }
+                Happening::Issued { side, volume, first, stamps, leading: false } => {
+                    self.judge_overwrite(*side, *volume, *first, stamps)?;
+                }
                 Happening::Sent { side, at, volume, first, stamps } => {
                     self.issued(*side, *volume, *first, stamps, Some(*at))?;
                 }
@@ -300,9 +320,8 @@ impl Oracle {
                 Happening::Died { side, how } => self.died(cluster, *side, *how),
                 Happening::Restored { side } => self.restored(*side),
                 Happening::Swapped { side } => self.swapped(*side),
-                Happening::Accused { side, words } => {
-                    let detail = format!("{side}: {words}");
-                    return Err(Violation::new(Promise::Civil, detail));
+                Happening::Accused { .. } | Happening::Spins { .. } => {
+                    return Err(never(happening));
                 }
                 Happening::DialFailed { side, began } => self.dial_failed(*side, *began),
                 Happening::Received { side, at, volume, first, blocks, stamps } => {
@@ -310,17 +329,13 @@ impl Oracle {
                 }
                 Happening::StreamBegins { side } => self.received[side.index()].forget(),
                 Happening::Reported { side, durable } => self.reported(cluster, *side, *durable)?,
-                Happening::Dropped { side, visible, .. } => self.dropped(*side, *visible),
+                Happening::Dropped { side, volumes, visible, .. } => {
+                    self.dropped(*side, *volumes, !visible.is_empty());
+                }
                 other => self.metadata_moved(cluster, other),
             }
         }
-        for happening in journal {
-            if let Happening::Died { side, .. } = happening {
-                self.judge_whole(*side)?;
-                self.judge_records(cluster)?;
-                self.judge_keeping(cluster, *side)?;
-            }
-        }
+        self.judge_ends(cluster, journal)?;
         // At an answer, of which a report must tell.
         self.lag_due = journal.iter().any(|h| matches!(h, Happening::Replied { .. }));
         self.judge_marks(cluster)?;
@@ -328,6 +343,21 @@ impl Oracle {
         self.judge_state(cluster, &after)?;
         self.judge_level(&after)?;
         self.before = after;
+        Ok(())
+    }
+
+    /// What a step left where a flush failed in it or a node died.
+    fn judge_ends(&mut self, cluster: &Cluster, journal: &[Happening]) -> Result<(), Violation> {
+        for happening in journal {
+            if let Happening::Dropped { side, visible, .. } = happening {
+                self.left[side.index()].went_back(visible);
+            }
+            if let Happening::Died { side, .. } = happening {
+                self.judge_whole(*side)?;
+                self.judge_records(cluster)?;
+                self.judge_keeping(cluster, *side)?;
+            }
+        }
         Ok(())
     }
 
@@ -342,29 +372,10 @@ impl Oracle {
         taken_over.for_each(|history| history.unsettled = false);
     }
 
-    /// The operator accepts a copy whose flush failed: it may lack anything of what that flush covered.
-    pub(crate) fn accepted(&mut self, side: Side) {
-        let copy = &mut self.copies[side.index()];
-        copy.lost_power_at = self.serial;
-        copy.tainted = true;
-        copy.watched = false;
-        // The record that says so adopts nothing.
-        self.restored_tainted[side.index()] = true;
-    }
-
-    /// A flush failed, and what it dropped is seen: as after a power cut.
-    fn dropped(&mut self, side: Side, visible: usize) {
-        if visible > 0 {
-            let copy = &mut self.copies[side.index()];
-            copy.lost_power_at = self.serial;
-            copy.tainted = true;
-            copy.watched = false;
-        }
-    }
-
     fn died(&mut self, cluster: &Cluster, side: Side, how: Died) {
         self.leads_no_more();
         self.received[side.index()].forget();
+        self.left[side.index()].ended();
         let copy = &mut self.copies[side.index()];
         copy.died_at = self.serial;
         if how == Died::Power {
@@ -445,6 +456,7 @@ impl Oracle {
         stamp: Stamp,
         leading: bool,
     ) -> Result<(), Violation> {
+        self.left[side.index()].changed(place, stamp);
         self.note_difference(side, place, stamp);
         if leading {
             self.copies[side.index()].led_at = self.serial;

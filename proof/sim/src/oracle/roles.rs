@@ -21,6 +21,7 @@ impl Oracle {
     pub(super) fn saved(&mut self, cluster: &Cluster, side: Side) -> Result<(), Violation> {
         self.keeping_recorded(cluster, side)?;
         let Some(record) = cluster.node(side).superblock() else { return Ok(()) };
+        self.suspect_recorded(side, record.suspect);
         let commanded = self.promoting[side.index()].map(|(_, force, asked)| (force, asked));
         self.judge_lost(cluster, side, record, commanded)?;
         if record.role == Role::Primary && !record.clean {
@@ -171,6 +172,9 @@ impl Oracle {
         hold(!(begins && own.foreign), Promise::ConsistentPromotion, || {
             format!("{side} becomes primary on a disk that is not the one it was")
         })?;
+        hold(!(begins && record.suspect != 0), Promise::SuspectCopy, || {
+            format!("{side} becomes primary with a copy whose flush failed")
+        })?;
         if own.restored || peer.restored {
             // What was never told to the other node before the files went back, nobody can miss.
             self.begins(side, &record.lineage, force == Some(true) || leased);
@@ -206,6 +210,7 @@ impl Oracle {
             let base = self.images[side.index()].clone();
             self.histories.insert(new, History::new(side, base, self.serial, unasked));
         }
+        self.left[side.index()].forget();
         let copy = &mut self.copies[side.index()];
         copy.generation = new;
         copy.serving = true;

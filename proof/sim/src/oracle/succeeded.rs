@@ -21,7 +21,7 @@ impl Oracle {
         if !node.engine.as_ref().is_some_and(helio_engine::Engine::holds_line) {
             return;
         }
-        let paused = node.pause_counted(now).filter(|time| *time > node.config.peer_timeout);
+        let paused = node.pause_counted(now).filter(|time| *time > node.peer_timeout);
         self.succeeded[side.index()] = match paused {
             _ if leased => Some(now),
             Some(_) => Some(node.paused_until()),

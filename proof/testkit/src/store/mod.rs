@@ -13,6 +13,7 @@ pub use cache::{Loss, Shows};
 pub use fault::{Counts, Failing, Fua};
 pub use record::{Event, Images, Recorded, Torn};
 
+use crate::process::leash;
 use crate::{TempDir, say_skipped};
 use cache::Cache;
 use fault::Control;
@@ -24,7 +25,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -113,7 +114,7 @@ impl StorePlan {
             attributes: BTreeMap::new(),
         };
         let state = Arc::new(Mutex::new(state));
-        let leash = leash(&path).expect("there is a shell");
+        let leash = leash("umount -l \"$1\"", path.as_ref()).expect("there is a shell");
         let (mount, channel) = Mount::new(&path, "faulty").unwrap_or_else(|why| panic!("{why}"));
         let grows = self.place.is_some();
         let served = serve::Served::new(channel, Arc::clone(&state), self.block, grows);
@@ -244,18 +245,6 @@ impl Drop for FaultyStore {
             assert!(matches!(served, Some(Ok(Ok(())))), "the store failed: {served:?}");
         }
     }
-}
-
-/// A shell that waits on a pipe only this process holds open, and unmounts the store when it closes: a test that is
-/// killed leaves no mount behind.
-fn leash(path: &Path) -> io::Result<Child> {
-    Command::new("sh")
-        .args(["-c", "read _; umount -l \"$1\"", "sh"])
-        .arg(path)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
 }
 
 #[cfg(test)]

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 use super::*;
-use crate::eventually;
+use crate::{Group, eventually};
 use helio_driver::Buffer;
 use rustix::fs::{Mode, OFlags, SeekFrom, XattrFlags, fdatasync, fgetxattr, fsetxattr, open, seek};
 use rustix::io::{Errno, ReadWriteFlags, pread, pwrite, pwritev2};
+use rustix::process::Signal;
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
+use std::process::{Command, Stdio};
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -155,4 +157,39 @@ fn a_store_is_unmounted_when_its_test_fails() {
     let path = told.recv().expect("the path was sent");
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").expect("it can be read");
     assert!(!mounts.contains(&path.display().to_string()), "{mounts}");
+}
+
+#[test]
+fn a_store_is_unmounted_when_its_test_and_all_of_its_process_group_are_killed() {
+    const STAGE: &str = "HELIO_TESTKIT_MOUNTED";
+    if !faulty_stores_possible() {
+        return;
+    }
+    if let Some(place) = std::env::var_os(STAGE) {
+        // In a process of its own, which waits to be killed.
+        let store = StorePlan::new(Bytes::ZERO).over(Path::new(&place)).mount();
+        println!("mounted");
+        loop {
+            std::thread::park();
+            assert_eq!(store.counts().failed, 0);
+        }
+    }
+    let scratch = TempDir::new();
+    let place = scratch.file("content", Bytes::kib(4));
+    let shown = place.display().to_string();
+    let is_mounted = || {
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").expect("it can be read");
+        mounts.contains(&shown)
+    };
+    let name =
+        "store::tests::a_store_is_unmounted_when_its_test_and_all_of_its_process_group_are_killed";
+    for signal in [Signal::TERM, Signal::KILL] {
+        let mut command = Command::new(std::env::current_exe().expect("a test has a program"));
+        command.args(["--exact", name]).env(STAGE, &place).stdout(Stdio::null());
+        let mut test = Group::spawn(&mut command).expect("it can be started");
+        eventually(LONG, "the mount", || is_mounted().then_some(()));
+        test.signal(signal);
+        test.wait(LONG).expect("it is killed");
+        eventually(LONG, "the end of the mount", || (!is_mounted()).then_some(()));
+    }
 }

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A follower's copy is suspect once a flush of its store failed (rule 14).
+//!
+//! ```text
+//!   flush or FUA fails ──> nothing is applied any more ──> recorded: suspect, marks void
+//!   restart ──> unproven: everything is compared ── in suspect places ──> written without a comparison
+//!                                                └──────────────────────> consistent, recorded: not suspect
+//! ```
+//! The store may have dropped what it had not made durable, and may still return it to every read: a kernel marks the pages
+//! of a failed flush clean and keeps them. So a block that reads as equal proves nothing, nor does a later flush that
+//! succeeds, and a restart of the process does not drop the cache. Only to write the block again and flush it does.
+//!
+//! Everything that was not durable lies in a hot extent, because an extent turns cold behind a flush that proves
+//! something. None turns cold while the copy is suspect and none of it was written again; so after a restart the hot
+//! extents tell which blocks are suspect. Of a copy that was being written again, or that was written as a primary's,
+//! nothing tells: all of the volume is suspect then.
+
+use super::{Suspect, bit};
+use crate::cover::Cover;
+use crate::engine::Engine;
+use alloc::format;
+use alloc::vec::Vec;
+use helio_format::superblock::Superblock;
+use helio_units::{Extent, Generation, VolumeIndex};
+
+/// What is hot on a volume.
+pub(super) fn hot_on(cover: &Cover, at: VolumeIndex) -> Vec<(VolumeIndex, Extent)> {
+    let mut hot = cover.touched(|_| true);
+    hot.retain(|(volume, _)| *volume == at);
+    hot
+}
+
+impl Suspect {
+    /// A flush of a volume failed on a node that does not lead: what is hot there must be written again.
+    pub(crate) fn stopped(&mut self, at: VolumeIndex, cover: &Cover) {
+        self.flush_failed(at);
+        self.put_places(at, hot_on(cover, at));
+    }
+}
+
+impl Engine {
+    /// Whether that volume's hot extents must stay hot: a flush failed, so a later flush does not prove that they are durable.
+    pub(crate) fn keeps_hot(&self, volume: VolumeIndex) -> bool {
+        let Suspect { volumes, .. } = self.shared.suspect;
+        let kept =
+            if self.superblock.marks_void { volumes } else { self.shared.suspect.unrecorded() };
+        self.primary.is_none() && kept & bit(volume) != 0
+    }
+
+    /// A copy is consistent: what was suspect was written again, if everything was copied since.
+    pub(crate) fn shape_consistent(&self, b: &mut Superblock) {
+        b.consistent = true;
+        if self.is_peer_proven() {
+            b.peer_invalid = Generation::NONE;
+        }
+        if !b.marks_void {
+            b.suspect = 0;
+        }
+        b.marks_void = b.suspect != 0;
+        b.head = self.follower.completed.next();
+    }
+
+    /// Reports that this copy is suspect, and what ends that.
+    pub(crate) fn report_suspect(&mut self) {
+        let s = &mut self.shared;
+        for volume in (0..s.config.volumes.len() as u16).map(VolumeIndex) {
+            if !s.suspect.is(volume) {
+                continue;
+            }
+            s.warn(format!(
+                "volume {}: a flush failed on this node earlier, and its copy may lack writes that it reads as written; {} \
+                 writes them again",
+                volume.0, s.config.peer
+            ));
+        }
+    }
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What failed flushes left of a copy. A primary goes on with it: a block may read as it was before, until the copy is
+//! served from elsewhere, and nothing else may come of that. Its record says so before a client hears of it, and it
+//! overwrites nothing that is newer elsewhere, unless an operator accepts it.
+
+use super::{Asked, Oracle};
+use crate::promise::{Promise, Violation, hold};
+use helio_engine::{Denial, Operation};
+use helio_twin::{Cluster, Place, Side, Stamp};
+use helio_units::VolumeIndex;
+use std::collections::BTreeMap;
+
+/// See the module's words.
+#[derive(Debug, Default)]
+pub(super) struct Left {
+    /// Blocks that read as they were before a write that was dropped, and as what, until they are written again.
+    gone_back: BTreeMap<Place, Stamp>,
+    /// Volumes of which the running process saw a flush fail that dropped something: a bit each.
+    dropped: u64,
+    /// Those of which the record says so.
+    recorded: u64,
+}
+
+impl Left {
+    /// The process ended.
+    pub(super) fn ended(&mut self) {
+        self.dropped = 0;
+    }
+
+    /// Blocks read as they were before, from the end of this step on.
+    pub(super) fn went_back(&mut self, visible: &[(Place, Stamp)]) {
+        self.gone_back.extend(visible.iter().copied());
+    }
+
+    /// A block is written.
+    pub(super) fn changed(&mut self, place: Place, stamp: Stamp) {
+        if self.gone_back.get(&place).is_some_and(|left| *left != stamp) {
+            self.gone_back.remove(&place);
+        }
+    }
+
+    /// The image as it is counts from now on.
+    pub(super) fn forget(&mut self) {
+        self.gone_back.clear();
+    }
+}
+
+impl Oracle {
+    /// A flush failed, or a process ended behind one. What that dropped is seen, or will be with the power.
+    pub(super) fn dropped(&mut self, side: Side, volumes: u64, visible: bool) {
+        self.left[side.index()].dropped |= volumes;
+        // As after a power cut.
+        if visible {
+            let copy = &mut self.copies[side.index()];
+            copy.lost_power_at = self.serial;
+            copy.tainted = true;
+            copy.watched = false;
+        }
+    }
+
+    /// The operator accepts a copy whose flush failed: it may lack anything of what that flush covered.
+    pub(crate) fn accepted(&mut self, side: Side) {
+        let copy = &mut self.copies[side.index()];
+        copy.lost_power_at = self.serial;
+        copy.tainted = true;
+        copy.watched = false;
+        // The record that says so adopts nothing.
+        self.restored_tainted[side.index()] = true;
+    }
+
+    /// A record is durable: what it calls suspect no more was written again.
+    pub(super) fn suspect_recorded(&mut self, side: Side, suspect: u64) {
+        let left = &mut self.left[side.index()];
+        let ended = left.recorded & !suspect;
+        left.gone_back.retain(|place, _| ended & 1 << place.volume.0 == 0);
+        left.dropped &= !ended;
+        left.recorded = suspect;
+    }
+
+    /// Whether a block may read as that, since a flush failed and nobody serves it in the place of this copy.
+    pub(super) fn may_read_as(&self, side: Side, place: Place, stamp: Stamp) -> bool {
+        let left = &self.left[side.index()];
+        left.gone_back.get(&place) == Some(&stamp) && !self.lacks_regions(side)
+    }
+
+    /// Whether anything of a copy may read as it was before.
+    pub(super) fn went_back(&self, side: Side) -> bool {
+        !self.left[side.index()].gone_back.is_empty()
+    }
+
+    /// A client hears that a flush failed: the record says so.
+    pub(super) fn judge_flush_denied(
+        &self,
+        cluster: &Cluster,
+        asked: &Asked,
+        denial: Denial,
+    ) -> Result<(), Violation> {
+        let flushes = match asked.operation {
+            Operation::Flush => true,
+            Operation::Write { fua, .. }
+            | Operation::Zero { fua, .. }
+            | Operation::Discard { fua, .. } => fua,
+            Operation::Read(_) => false,
+        };
+        let engine = cluster.node(asked.side).engine.as_ref();
+        let can_record = engine.is_some_and(|engine| !engine.words().metadata_failed);
+        // One that lacks regions refuses what waits for its peer at once. Nothing is served from its copy after a restart.
+        let lacks = self.lacks_regions(asked.side);
+        if !flushes || !can_record || lacks || !matches!(denial, Denial::Store(_)) {
+            return Ok(());
+        }
+        let left = &self.left[asked.side.index()];
+        let unrecorded = left.dropped & !left.recorded & 1 << asked.volume.0 != 0;
+        hold(!unrecorded, Promise::SuspectCopy, || {
+            format!("{} tells of a failed flush, and its record does not", asked.side)
+        })
+    }
+
+    /// A node writes what its primary sends: not an older version over one that was answered.
+    pub(super) fn judge_overwrite(
+        &self,
+        side: Side,
+        volume: VolumeIndex,
+        first: u32,
+        stamps: &[Stamp],
+    ) -> Result<(), Violation> {
+        let source = &self.copies[side.other().index()];
+        let Some(history) = self.histories.get(&source.generation).filter(|_| source.serving)
+        else {
+            return Ok(());
+        };
+        let left = &self.left[side.other().index()].gone_back;
+        for (block, stamp) in (first..).zip(stamps) {
+            let place = Place { volume, block };
+            let held = self.images[side.index()][usize::from(volume.0)][block as usize];
+            // Zeros have no name: those that are held may be from before this history.
+            if held == Stamp::ZEROS {
+                continue;
+            }
+            let spans = history.span(place, held).zip(history.span(place, *stamp));
+            let Some(((held, _), (_, gets))) = spans else { continue };
+            let old = left.get(&place) == Some(stamp) && held > gets;
+            let missing = history.missing(place, gets, self.serial).filter(|_| old);
+            hold(missing.is_none(), Promise::SuspectCopy, || {
+                format!("{side} is given {stamp:?} at {place:?} by a copy that dropped {missing:?}")
+            })?;
+        }
+        Ok(())
+    }
+}
