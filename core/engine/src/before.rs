@@ -630,7 +630,7 @@ impl Engine {
     }
 
     fn before_succeeded(&mut self, running: Running) {
-        let consistent = self.superblock.consistent;
+        let consistent = self.is_consistent();
         let starting = self.follower.starting();
         let keeper = &mut self.shared.keeper;
         match running {

@@ -59,6 +59,13 @@ fn paris(serving: bool) -> Hello {
 
 impl Desk {
     fn new(lineage: Lineage, consistent: bool, bound: Option<Bytes>) -> Self {
+        let mut record = Superblock::new("db", "lyon", [SIZE.0].into());
+        (record.lineage, record.consistent, record.head) = (lineage, consistent, Sequence(7));
+        record.marks_void = false;
+        Self::of(record, bound)
+    }
+
+    fn of(record: Superblock, bound: Option<Bytes>) -> Self {
         let config = Config {
             group: "db".into(),
             node: "lyon".into(),
@@ -77,9 +84,6 @@ impl Desk {
             hook_before_sync: false,
             hold: core::time::Duration::ZERO,
         };
-        let mut record = Superblock::new("db", "lyon", [SIZE.0].into());
-        (record.lineage, record.consistent, record.head) = (lineage, consistent, Sequence(7));
-        record.marks_void = false;
         let durable = Durable {
             superblock: record,
             hot: Vec::new(),
@@ -305,6 +309,22 @@ fn an_inconsistent_copy_goes_on_with_what_it_keeps() {
     desk.save();
     desk.zero(21, 0);
     assert_eq!(desk.ios.len(), 1, "what is kept already is not kept again");
+}
+
+#[test]
+fn a_suspect_copy_that_keeps_an_image_still_asks_for_room_once() {
+    let mut record = Superblock::new("db", "lyon", [SIZE.0].into());
+    (record.lineage, record.head, record.marks_void) = (generation(1), Sequence(7), false);
+    (record.consistent, record.suspect) = (true, 1);
+    let mut desk = Desk::of(record, None);
+    let image = KeptImage { head: Sequence(3), lineage: generation(1), ..KeptImage::default() };
+    let chunks = vec![(VolumeIndex(0), Extent::new(0, CHUNK_BYTES))];
+    desk.tell(Event::BeforeFound(Box::new(BeforeKept { image, chunks, damaged: false })));
+    desk.meet();
+    desk.start(true);
+    assert!(matches!(desk.before(BeforeOutcome::Done), BeforeOp::Extend { .. }));
+    assert_eq!(desk.ops, [], "it has the room");
+    assert!(!desk.save().consistent, "the start is adopted");
 }
 
 #[test]
