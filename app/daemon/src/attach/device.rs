@@ -3,7 +3,7 @@
 //! wait for the kernel.
 
 use super::Name;
-use crate::patience::{once_let_go, once_let_go_within};
+use crate::patience::once_let_go_within;
 use helio_attach::{AttachError, Channel, LoopDevice, Mount, Shape, User, apart, users};
 use std::fs;
 use std::io;
@@ -74,6 +74,12 @@ impl Shown {
         let looked_at = |users: &Vec<User>| users.iter().all(User::only_looks);
         once_let_go_within(LOOKED_AT, nobody, looked_at).err().unwrap_or_default()
     }
+}
+
+/// Who they are, if there is anybody.
+pub(super) fn told(users: &[User]) -> Option<String> {
+    let users: Vec<String> = users.iter().map(ToString::to_string).collect();
+    if users.is_empty() { None } else { Some(users.join(", ")) }
 }
 
 /// Mounts the file of a volume.
@@ -152,21 +158,25 @@ impl Device {
         Some(format!("{} was given free by somebody else", node.path().display()))
     }
 
-    /// Takes it away if nobody uses it, who has given its loop device free; says who does otherwise.
+    /// Takes it away once it was settled, if nobody uses it; says who does otherwise.
+    ///
+    /// Who settled it has given its loop device free, so that only the file is asked about: the number may be another's
+    /// by now, whose mounts and processes are none of ours.
     pub(super) fn give_free(mut self) -> Result<(), (Self, String)> {
-        let users = self.clone_for_show().in_the_way();
-        if !users.is_empty() {
-            let users: Vec<String> = users.iter().map(ToString::to_string).collect();
-            return Err((self, users.join(", ")));
-        }
         if let Some((node, link)) = &self.node {
             // Programs that look at every device that changes have it open for moments.
             let there = || if node.is_there() { Err(()) } else { Ok(()) };
-            if once_let_go(there, |()| true).is_err() {
-                return Err((self, String::from("open in a process this daemon cannot see")));
+            if once_let_go_within(LOOKED_AT, there, |()| true).is_err() {
+                let why = told(&self.clone_for_show().users());
+                let why =
+                    why.unwrap_or_else(|| String::from("open in a process this daemon cannot see"));
+                return Err((self, why));
             }
             remove_link(link);
             self.node = None;
+        }
+        if let Some(why) = told(&self.clone_for_show().in_the_way()) {
+            return Err((self, why));
         }
         let folder = self.mount.path().parent().map(Path::to_owned);
         let note = self.note.take();

@@ -3,13 +3,13 @@
 //! goes on with it, if nobody else wrote the volume in between: if it is of the tenure that this node has as primary,
 //! which the group's metadata names. What a file system remembers of a volume that others changed would destroy it.
 
-use super::device::{Places, Shown, remove_link};
+use super::device::{Places, Shown, remove_link, told};
 use super::mark::Mark;
 use super::record::Record;
 use super::{Attaches, Name, blocking};
 use crate::shard::Ask;
 use helio_api::{ApiError, Via};
-use helio_attach::{AttachError, User, nbd, node, ublk, users};
+use helio_attach::{AttachError, nbd, node, ublk, users};
 use std::path::{Path, PathBuf};
 
 /// A device of one kind or the other.
@@ -155,12 +155,6 @@ impl Attaches {
     pub(super) async fn forsake(&self, record: &Record, node: Node, why: &str) {
         forsake(&self.places, &record.name(), node, why).await;
     }
-}
-
-/// Who they are, if there is anybody.
-fn told(users: &[User]) -> Option<String> {
-    let users: Vec<String> = users.iter().map(ToString::to_string).collect();
-    if users.is_empty() { None } else { Some(users.join(", ")) }
 }
 
 /// Takes a device of an earlier daemon away, and says who uses it.

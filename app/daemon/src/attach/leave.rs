@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How a device goes: when it is detached, and when the daemon stops.
 
+use super::device::told;
 use super::front::Front;
 use super::refusal::{failed, in_use, is_arriving, is_leaving, not_settled};
 use super::{Attaches, Busy, Live, Name, blocking, ended};
@@ -138,9 +139,7 @@ impl Attaches {
         }
         let (shown, path) = (device.clone_for_show(), device.path().to_owned());
         let node = shown.node.clone();
-        let users = blocking(move || shown.in_the_way()).await;
-        let mut why = (!users.is_empty())
-            .then(|| users.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "));
+        let mut why = blocking(move || told(&shown.in_the_way())).await;
         if why.is_none()
             && let Some(node) = node
         {

@@ -3,13 +3,14 @@
 
 use crate::common::{Stage, VOLUME, attachable, holding, holding_as, on, queue, via};
 use helio_e2e::PATIENCE;
-use helio_testkit::{Plan, eventually, require};
+use helio_testkit::{Plan, eventually, require, run, say_skipped};
 use helio_units::{Bytes, Mode};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
 #[test]
@@ -219,4 +220,48 @@ fn the_file_below_the_device_can_be_used_itself() {
     drop(file);
     stage.detach();
     stage.assert_mirrored();
+}
+
+#[test]
+fn a_number_that_somebody_else_has_by_now_does_not_keep_a_device_from_going() {
+    attachable!();
+    if via() != "fuse" {
+        return say_skipped("loop devices, whose numbers go from hand to hand (HELIO_VIA)");
+    }
+    require!("mke2fs", "mount", "umount");
+    let stage = Stage::new(Mode::Sync, Bytes::mib(16));
+    let others: Vec<_> = (0..4).map(|number| elsewhere(&stage, number)).collect();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for (image, place) in &others {
+            let done = &done;
+            scope.spawn(move || {
+                while !done.load(Ordering::Relaxed) {
+                    // It takes the lowest free number: often the one that was just given back.
+                    let mut mount = Command::new("mount");
+                    mount.args(["-o", "loop"]).arg(image).arg(place);
+                    run(&mut mount).expect_success();
+                    run(Command::new("umount").arg(place)).expect_success();
+                }
+            });
+        }
+        let rounds = (0..20).map(|_| {
+            stage.attach();
+            stage.pair.helio("paris", &["detach", VOLUME])
+        });
+        let refused: Vec<_> = rounds.filter(|told| !told.status.success()).collect();
+        done.store(true, Ordering::Relaxed);
+        assert!(refused.is_empty(), "{} of 20 were refused: {}", refused.len(), refused[0]);
+    });
+    stage.assert_nothing_left("paris");
+}
+
+/// An image with a file system, and where to mount it.
+fn elsewhere(stage: &Stage, number: u8) -> (PathBuf, PathBuf) {
+    let image = stage.pair.scratch().join(&format!("image-{number}"));
+    File::create(&image).and_then(|file| file.set_len(4 << 20)).expect("a file of our own");
+    on("mke2fs", &["-q", "-F", "-t", "ext4"], &image).expect_success();
+    let place = stage.pair.scratch().join(&format!("elsewhere-{number}"));
+    std::fs::create_dir(&place).expect("a folder of our own");
+    (image, place)
 }
