@@ -82,9 +82,21 @@ pub(crate) struct Parked {
 struct Flushes {
     begun: u64,
     ended: u64,
-    /// The last one that had begun when one failed: whichever the device told, the fault may be another's.
-    failed: u64,
+    /// Those up to this one prove nothing: one failed, and whichever the device told, the fault may be another's; or an
+    /// extent was let go unflushed since.
+    unproven: u64,
     running: u32,
+}
+
+/// When a volume's hot extents may go, as far as its store is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cooling {
+    /// Behind a flush that was begun after the last operation in them.
+    Flushed,
+    /// At any time: all of the volume counts as marked, whatever its store holds.
+    Unflushed,
+    /// Not now.
+    Never,
 }
 
 /// What the ledger is asked to keep.
@@ -251,16 +263,17 @@ impl Cover {
         }
     }
 
-    /// A flush, or an operation with FUA, failed: those begun so far prove nothing.
-    pub(crate) fn flush_failed(&mut self, volume: VolumeIndex) {
+    /// A flush, or an operation with FUA, failed, or an extent was let go without one: those begun so far prove nothing.
+    pub(crate) fn distrust_flushes(&mut self, volume: VolumeIndex) {
         let flushes = &mut self.flushes[usize::from(volume.0)];
-        flushes.failed = flushes.begun;
+        flushes.unproven = flushes.begun;
     }
 
-    /// Whether a flush of the volume went well since this process began, and since the last one that did not.
+    /// Whether a flush of the volume went well since this process began, since the last one that did not, and since an
+    /// extent was let go unflushed.
     pub(crate) fn was_flushed(&self, volume: VolumeIndex) -> bool {
-        let Flushes { ended, failed, .. } = self.flushes[usize::from(volume.0)];
-        ended > failed
+        let Flushes { ended, unproven, .. } = self.flushes[usize::from(volume.0)];
+        ended > unproven
     }
 
     /// Whether a flush of the volume is under way.
@@ -377,11 +390,12 @@ impl Cover {
             })
     }
 
-    /// Lets the coldest extents go for which `may` holds, until a quarter is free, or all of them. `may` is told the
-    /// tick since which the extent's marks must have been kept.
+    /// Lets the coldest extents go for which `may` holds, until a quarter is free, or all of them, each volume's in its
+    /// way. `may` is told the tick since which the extent's marks must have been kept.
     pub(crate) fn evict(
         &mut self,
         all: bool,
+        ways: &[Cooling],
         mut may: impl FnMut(&Slot, u64, VolumeIndex, Extent) -> bool,
     ) {
         let goal = if all { 0 } else { self.most * 3 / 4 };
@@ -395,18 +409,25 @@ impl Cover {
                 return;
             }
             let (volume, extent) = self.place(number);
-            let flushed = self.flushes[usize::from(volume.0)].ended;
-            let slot = self.slots[&number];
+            let (at, slot) = (usize::from(volume.0), self.slots[&number]);
+            let durable = match ways[at] {
+                Cooling::Flushed => slot.done_in < self.flushes[at].ended,
+                Cooling::Unflushed => true,
+                Cooling::Never => false,
+            };
             // What only waits for other extents may give its own up, but for the first in the queue: it gets all of its
             // extents, so somebody always does.
             let idle = slot.stage == Stage::Hot
                 && slot.busy == slot.parked
-                && slot.done_in < flushed
+                && durable
                 && !first.as_ref().is_some_and(|first| first.contains(&number));
             if idle && may(&slot, slot.used.max(self.floor), volume, extent) {
                 // From here on nobody may be let in on the strength of the old record.
                 self.stage(number, Stage::Removing(0));
                 self.removing.push(number);
+                if ways[at] == Cooling::Unflushed {
+                    self.distrust_flushes(volume);
+                }
                 left -= 1;
             }
         }
@@ -519,16 +540,16 @@ mod tests {
         let early = cover.flush_begins(V);
         turn_hot(&mut cover, 0);
         cover.flush_ended(V, early, true);
-        cover.evict(true, |_, _, _, _| true);
+        cover.evict(true, &[Cooling::Flushed], |_, _, _, _| true);
         assert!(cover.change().is_none(), "the flush began before the write ended");
         let failed = cover.flush_begins(V);
-        cover.flush_failed(V);
+        cover.distrust_flushes(V);
         cover.flush_ended(V, failed, false);
-        cover.evict(true, |_, _, _, _| true);
+        cover.evict(true, &[Cooling::Flushed], |_, _, _, _| true);
         assert!(cover.change().is_none(), "the flush failed");
         let late = cover.flush_begins(V);
         cover.flush_ended(V, late, true);
-        cover.evict(true, |_, _, _, _| true);
+        cover.evict(true, &[Cooling::Flushed], |_, _, _, _| true);
         let change = cover.change().expect("it may go now");
         assert_eq!(change.remove, [0]);
         assert!(!cover.enter(V, at(0), None), "nobody is let in while it goes");
@@ -548,7 +569,7 @@ mod tests {
         assert!(cover.wants_flush(V));
         let flush = cover.flush_begins(V);
         cover.flush_ended(V, flush, true);
-        cover.evict(false, |slot, _, _, _| slot.last != Some(Sequence(1)));
+        cover.evict(false, &[Cooling::Flushed], |slot, _, _, _| slot.last != Some(Sequence(1)));
         let change = cover.change().expect("two go, and a quarter is free");
         assert_eq!(change.remove, [1, 2], "the first may not go");
         cover.kept(&change);

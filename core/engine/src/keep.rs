@@ -5,13 +5,14 @@
 //! | an extent goes | when flushed here, and |
 //! |---|---|
 //! | on a primary | no item in it waits for the peer, and its marks as they were when it was entered last are kept |
+//! | on a primary, from a store that was given up, or that is suspect behind a record that says so | the same, unflushed: all of it counts as marked |
 //! | on a follower | the primary itself has completed the last item in it; or what was touched is marked here, and kept |
 //!
 //! The second row is enough because the primary's own record covers the item from then on: whatever it may lose, or
 //! we may lose, one of the two records tells.
 
 use crate::config::WhenFull;
-use crate::cover::{Change, Slot};
+use crate::cover::{Change, Cooling, Slot};
 use crate::effect::{Effect, Keep, StoreOp};
 use crate::engine::Engine;
 use crate::event::{Kept, StoreOutcome};
@@ -21,8 +22,8 @@ use crate::plant::{Plant, planted};
 use crate::refusal::StoreFault;
 use crate::role::Standing;
 use crate::save::Goal;
-use crate::shared::Purpose;
-use crate::suspect::Failed;
+use crate::shared::{Purpose, Shared};
+use crate::suspect::{Failed, bit};
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -268,38 +269,46 @@ impl Engine {
         if self.primary.is_none() && alone {
             self.mark_unsettled();
         }
-        for volume in (0..self.shared.config.volumes.len() as u16).map(VolumeIndex) {
-            let lost = self.primary.as_ref().is_some_and(|primary| primary.is_lost(volume));
-            if lost {
-                // All of it is marked, whatever its store holds.
-                let number = self.shared.cover.flush_begins(volume);
-                self.shared.cover.flush_ended(volume, number, true);
-            } else if self.shared.cover.wants_flush(volume) && !self.keeps_hot(volume) {
+        let volumes = (0..self.shared.config.volumes.len() as u16).map(VolumeIndex);
+        let ways: Vec<Cooling> = volumes.clone().map(|volume| self.cooling(volume)).collect();
+        for (volume, way) in volumes.zip(&ways) {
+            if *way == Cooling::Flushed && self.shared.cover.wants_flush(volume) {
                 self.shared.store(volume, StoreOp::Flush, Purpose::Cover(volume));
             }
         }
-        let volumes = (0..self.shared.config.volumes.len() as u16).map(VolumeIndex);
-        let keeps: Vec<bool> = volumes.map(|volume| self.keeps_hot(volume)).collect();
         // What the store does not hold yet makes no difference here; its extents turn hot again before it does.
         let parked = self.shared.cover.parked_places();
         let (cover, keeping) = (&mut self.shared.cover, &self.keeping);
         match &self.primary {
-            Some(primary) => cover.evict(all, |_, since, volume, extent| {
+            Some(primary) => cover.evict(all, &ways, |_, since, volume, extent| {
                 if planted(Plant::ColdTooEarly) {
                     return true;
                 }
                 !primary.marks.is_pending(volume, extent, &parked)
                     && primary.marks.is_kept_since(since, volume, extent)
             }),
-            None => cover.evict(all, |slot, since, volume, extent| {
+            None => cover.evict(all, &ways, |slot, since, volume, extent| {
                 let marked = |marks: &Marks| {
                     slot.runs(extent).all(|run| marks.covers(volume, run))
                         && marks.is_kept_since(since, volume, extent)
                 };
                 let settled = !keeping.is_unsettled(slot);
-                let known = settled || keeping.resting.as_ref().is_some_and(marked);
-                known && !keeps[usize::from(volume.0)]
+                settled || keeping.resting.as_ref().is_some_and(marked)
             }),
+        }
+    }
+
+    /// When a volume's hot extents may go. A flush of a suspect copy proves nothing; what a record says does.
+    fn cooling(&self, volume: VolumeIndex) -> Cooling {
+        let Shared { suspect, .. } = &self.shared;
+        let void = self.superblock.marks_void || self.superblock.seeding != 0;
+        let recorded = suspect.unrecorded() & bit(volume) == 0;
+        match &self.primary {
+            Some(primary) if primary.is_lost(volume) => Cooling::Unflushed,
+            Some(_) if suspect.is(volume) && recorded && void => Cooling::Unflushed,
+            Some(_) if suspect.is(volume) => Cooling::Never,
+            None if self.keeps_hot(volume) => Cooling::Never,
+            _ => Cooling::Flushed,
         }
     }
 

@@ -186,7 +186,9 @@ impl Engine {
             Goal::SeedBegun { at, .. } => {
                 (b.seeding, b.marks_void, b.equal) = (at, false, false);
             }
-            Goal::Seeded { .. } => b.seeding = 0,
+            Goal::Seeded { .. } => {
+                (b.seeding, b.marks_void) = (0, b.marks_void || b.suspect != 0);
+            }
             Goal::Lacking => self.shape_lacking(b),
             Goal::Whole => self.shape_whole(b),
             Goal::Replaced { volume, .. } => self.shape_replaced(b, volume),

@@ -256,7 +256,7 @@ impl Shared {
         self.free.push(slot as u32);
         let UnderWay { purpose, volume, what, flush } = under_way;
         if !ok && flush.is_some() {
-            self.cover.flush_failed(volume);
+            self.cover.distrust_flushes(volume);
         }
         match what {
             What::Changes(extent) => self.cover.leave(volume, extent),

@@ -479,3 +479,42 @@ fn what_could_not_be_recorded_is_known_as_long_as_the_process_runs() {
     desk.command(Command::Promote { force: true });
     assert_eq!(refused(&desk), Some("suspect"));
 }
+
+/// The store does what it is asked for, but fails every flush. Returns how many those were.
+fn store_without_flushes(desk: &mut Desk) -> usize {
+    let mut flushes = 0;
+    for _ in 0..100 {
+        match desk.ios.front() {
+            Some((_, StoreOp::Flush)) => {
+                flushes += 1;
+                fail(desk);
+            }
+            Some(_) => desk.store(),
+            None if desk.saves.is_empty() => return flushes,
+            None => desk.save_all(),
+        }
+    }
+    panic!("it asks for ever: {:?}", desk.ios)
+}
+
+#[test]
+fn a_primary_whose_store_fails_every_flush_writes_on_and_stops() {
+    let volumes = [Bytes::mib(16)].into();
+    let mut desk = Desk::primary(Config { volumes, hot_extents: 1, ..config() });
+    let mut flushes = 0;
+    for id in 1..9 {
+        let payload = Payload { id: PayloadId(1000 + id), length: 4096 };
+        let extent = Extent::new(id % 4 * Bytes::mib(4).0, 4096);
+        desk.ask(id, Operation::Write { extent, payload, fua: false });
+        flushes += store_without_flushes(&mut desk);
+        tick(&mut desk);
+        flushes += store_without_flushes(&mut desk);
+        assert_eq!(desk.answers.last(), Some(&(id, true)), "it needs no place that a flush frees");
+    }
+    assert_eq!(flushes, 1, "the first failure told all there is to know");
+    assert!(desk.engine.superblock.marks_void, "everything counts as marked");
+    desk.command(Command::Stop);
+    store_without_flushes(&mut desk);
+    assert!(matches!(desk.results.last(), Some(Ok(_))), "{:?}", desk.results);
+    assert_eq!((desk.engine.superblock.suspect, desk.engine.superblock.marks_void), (1, true));
+}
