@@ -376,8 +376,11 @@ impl Primary {
         self.unclaim_all();
     }
 
-    /// The peer stays away: what waits for it fails.
+    /// The peer stays away: what waits for it fails, once a record tells of every flush that failed here.
     fn deny_lacking(&mut self, s: &mut Shared) {
+        if s.suspect.unrecorded() != 0 && !s.metadata_failed {
+            return;
+        }
         let Some(lack) = &mut self.lack else { return };
         let reads: alloc::vec::Vec<Ask> = lack.waiting.drain(..).collect();
         let mut any = !reads.is_empty();

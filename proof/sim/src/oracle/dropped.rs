@@ -104,9 +104,7 @@ impl Oracle {
         };
         let engine = cluster.node(asked.side).engine.as_ref();
         let can_record = engine.is_some_and(|engine| !engine.words().metadata_failed);
-        // One that lacks regions refuses what waits for its peer at once. Nothing is served from its copy after a restart.
-        let lacks = self.lacks_regions(asked.side);
-        if !flushes || !can_record || lacks || !matches!(denial, Denial::Store(_)) {
+        if !flushes || !can_record || !matches!(denial, Denial::Store(_)) {
             return Ok(());
         }
         let left = &self.left[asked.side.index()];
