@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! After a pause nothing is acknowledged without the peer's confirmation before one check (rule 5).
+//! After a pause nothing is acknowledged that the peer does not have durable, before one check (rule 5).
 //!
 //! A process that was stopped, or whose machine slept, cannot know whether its peer took over meanwhile: by its hold
 //! lease, or by force after an operator declared this node fenced. So a primary checks first. The check looks for a peer
@@ -17,7 +17,8 @@
 //! * an answer of the peer, which does not serve, to a ping that was sent since;
 //! * the end of a connection, by what [`proof`] says of it.
 //!
-//! What the peer confirmed is acknowledged all the while. An acknowledgement that was decided and not yet sent when the
+//! What the peer has durable is acknowledged all the while. What it merely received or completed is not: that word may have
+//! lain in a socket since before the peer died, lost it and took over. An acknowledgement that was decided and not yet sent when the
 //! pause is noticed is held back, too; the daemon reads the clock once more directly before it submits replies. A pause
 //! between that look and the system call is not noticed, nor is one that this node's clock does not count, unless a
 //! hold lease was out: docs/operate.md names both limits.
@@ -116,7 +117,7 @@ pub(crate) struct Pause {
 }
 
 impl Pause {
-    /// Whether an acknowledgement without the peer's confirmation must wait.
+    /// Whether an acknowledgement of what the peer is not known to have durable must wait.
     pub(crate) fn withholds(&self) -> bool {
         self.unchecked.is_some()
     }
@@ -138,8 +139,8 @@ impl Engine {
         }
         let peer = &self.shared.config.peer;
         self.shared.info(format!(
-            "this process did nothing for {:.1} s: writes that {peer} does not confirm are not acknowledged before \
-             it is checked whether {peer} took over",
+            "this process did nothing for {:.1} s: writes that {peer} does not hold durably are not acknowledged \
+             before it is checked whether {peer} took over",
             gap.as_secs_f64()
         ));
         for effect in core::mem::take(&mut self.shared.out) {

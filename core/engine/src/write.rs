@@ -458,9 +458,12 @@ impl Primary {
         let alone = if withheld { there } else { self.alone };
         let covered = effective != Mode::Async || alone || planted(Plant::AnswerUnrecorded);
         let evidence = Evidence { local, remote, covered };
+        // What lay in the socket of a paused process may be from before its peer died and took over.
+        let durable = !self.order_lost && at <= self.cursors.durable;
+        let unchecked = s.pause.withholds() && !durable;
         // What this node's store is busy with waits for that first.
         let refused = local != Local::Pending && !covered && self.unrecorded;
-        let answer = match ack::satisfied(effective, evidence) {
+        let answer = match ack::satisfied(effective, evidence).filter(|_| !unchecked) {
             Some(proof) => Answer::Done(proof),
             None if local == Local::Failed || refused => {
                 Answer::Denied(Denial::Store(StoreFault::Io))

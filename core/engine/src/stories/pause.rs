@@ -110,6 +110,27 @@ fn after_a_pause_a_peer_that_still_follows_says_so_in_answer_to_a_ping() {
     assert_eq!(desk.answers, [(1, true)], "that ping was sent before");
 }
 
+/// The peer may have died since it said so, and taken over without what it held in memory.
+#[test]
+fn what_a_peer_acknowledged_before_a_pause_ends_is_answered_only_where_it_is_durable_there() {
+    for mode in [Mode::NearSync, Mode::Sync] {
+        let mut desk = Desk::replicating(mode);
+        desk.write(1);
+        desk.write(2);
+        desk.store_all();
+        desk.pause();
+        let head = desk.engine.status(desk.now).cursors.head.0;
+        let durable = Sequence(head - 1);
+        let Message::Ack(there) = ack_of(desk.last_start().stream, head, head) else {
+            panic!("an acknowledgement")
+        };
+        desk.hear(Message::Ack(Ack { durable, ..there }));
+        assert_eq!(desk.answers, [(1, true)], "{mode}: it was asked nothing since");
+        desk.pong();
+        assert_eq!(desk.answers, [(1, true), (2, true)], "{mode}");
+    }
+}
+
 #[test]
 fn what_was_decided_before_a_pause_and_not_sent_is_held_back() {
     let mut desk = Desk::on_its_own();
