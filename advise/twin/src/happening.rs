@@ -36,6 +36,13 @@ pub enum Happening {
         /// Which node.
         side: Side,
     },
+    /// A node sends a ping, which tells its peer how it stands.
+    Pinged {
+        /// Which node.
+        side: Side,
+        /// The ping's.
+        token: u64,
+    },
     /// The operator's hook was asked whether an update may begin.
     HookAsked {
         /// It takes its time.

@@ -11,7 +11,7 @@ use crate::{Place, Stamp, places, words};
 use core::time::Duration;
 use helio_engine::{Answer, Effect, Event, Keep, Operation, Request, Run, StoreOp, StoreOutcome};
 use helio_format::frame::HEADER_BYTES;
-use helio_format::message::{Item, ItemKind, Message, Parting};
+use helio_format::message::{Item, ItemKind, Message, Parting, Ping};
 use helio_ledger::{self as ledger, Kept};
 use helio_units::{Bytes, Extent, IoId, Payload, Rate, RequestId, VolumeIndex};
 
@@ -87,6 +87,9 @@ impl Cluster {
                 Effect::Send(message) => {
                     if let Message::Goodbye { parting: Parting::Protocol, text } = &message {
                         self.journal.push(Happening::Accused { side, words: text.clone() });
+                    }
+                    if let Message::Ping(Ping { token, .. }) = message {
+                        self.journal.push(Happening::Pinged { side, token });
                     }
                     self.send(side, message);
                 }

@@ -58,6 +58,10 @@ pub enum Plant {
     LeaseEndUnchecked,
     /// The lag that is reported leaves dirty regions out.
     LagWithoutDirty,
+    /// It leaves out what waits in order.
+    LagWithoutItems,
+    /// A secondary reports none once it applied all it received.
+    LevelOnceDrained,
     /// A connection counts as a message of the peer.
     ConnectedIsHeard,
     /// What changed while a disk was shipped is not copied once it is in place.
@@ -138,6 +142,8 @@ impl Plant {
         ("pause-ignored", Self::PauseIgnored),
         ("lease-end-unchecked", Self::LeaseEndUnchecked),
         ("lag-without-dirty", Self::LagWithoutDirty),
+        ("lag-without-items", Self::LagWithoutItems),
+        ("level-once-drained", Self::LevelOnceDrained),
         ("connected-is-heard", Self::ConnectedIsHeard),
         ("seed-forgets", Self::SeedForgets),
         ("pull-stale", Self::PullStale),

@@ -233,7 +233,10 @@ impl Primary {
         let connected = self.flow.is_some();
         let there = if connected { self.cursors.completed } else { self.cursors.durable };
         let lacking = |e: &&Entry| {
-            e.slot.is_some() && e.item.sequence > there && !(connected && e.peer_completed)
+            e.slot.is_some()
+                && e.item.sequence > there
+                && !(connected && e.peer_completed)
+                && !planted(Plant::LagWithoutItems)
         };
         for entry in self.line.iter().filter(lacking) {
             lag.oldest = lag.oldest.max(now - entry.accepted_at);

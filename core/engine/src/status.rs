@@ -3,6 +3,7 @@
 
 use crate::copier::Copier;
 use crate::engine::Engine;
+use crate::plant::{Plant, planted};
 use crate::primary::{Lag, Primary};
 use crate::queue::BoundSource;
 use crate::recorder::Record;
@@ -467,7 +468,7 @@ impl Engine {
             (None, Some(told)) => {
                 let left = told.accepted.0.saturating_sub(self.follower.completed.0);
                 let whole = told.state == Some(State::Replicating) && self.follower.streaming;
-                if left == 0 && whole {
+                if left == 0 && (whole || planted(Plant::LevelOnceDrained)) {
                     return Lag::default();
                 }
                 let age = Duration::from_millis(told.backlog_age) + (now - self.session.told_at);
@@ -551,10 +552,17 @@ impl Engine {
         self.session.last_heard
     }
 
-    /// The lag that this node reports as primary.
+    /// The lag that this node reports: none as a secondary that heard of none.
     #[must_use]
     pub fn reported_lag(&self) -> Option<Lag> {
-        self.primary.as_ref().map(|primary| primary.lag(self.shared.now, &self.shared))
+        let told = self.primary.is_some() || self.lag_reported().is_some();
+        told.then(|| self.lag(self.shared.now))
+    }
+
+    /// The token of the last ping of the peer's: what it told is what a secondary reports.
+    #[must_use]
+    pub fn told(&self) -> Option<u64> {
+        self.session.told.map(|ping| ping.token)
     }
 
     /// Whether this node is primary and lacks regions that its peer holds.

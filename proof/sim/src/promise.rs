@@ -34,7 +34,8 @@ pub enum Promise {
     /// A primary that was succeeded while it was paused, or by a hold lease, acknowledges nothing that its heir lacks
     /// before it checked: before an attempt to reach that one failed which began since.
     Succeeded,
-    /// Where a primary keeps the bitmap alone, the lag it reports is never below the true difference; and what a node says
+    /// The lag that a primary reports is never below what its peer lacks of what was answered, a secondary's never below that
+    /// when its primary sent what it heard last; and what a node says
     /// it heard last was a message.
     Reports,
     /// A promoted image is consistent.

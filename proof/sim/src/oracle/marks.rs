@@ -11,7 +11,7 @@ use super::{Oracle, View};
 use crate::promise::{Promise, Violation, hold};
 use helio_format::superblock::Superblock;
 use helio_twin::{BLOCK, Cluster, Place, Side, Stamp};
-use helio_units::{Generation, SECTOR, State, VolumeIndex};
+use helio_units::{Generation, State, VolumeIndex};
 
 /// A count per region of each volume of an image.
 pub(super) fn regions(image: &super::Image, grain: usize) -> Vec<Vec<u32>> {
@@ -95,6 +95,7 @@ impl Oracle {
                 continue;
             }
             self.judge_lag(cluster, side)?;
+            self.judge_secondary_lag(cluster, side.other())?;
             for (volume, regions) in (0u16..).map(VolumeIndex).zip(&self.differing) {
                 for (region, _) in regions.iter().enumerate().filter(|(_, n)| **n > 0) {
                     let offset = (region * self.grain) as u64 * BLOCK.0;
@@ -110,34 +111,6 @@ impl Oracle {
             }
         }
         Ok(())
-    }
-
-    /// The lag that a primary reports is not below what differs in the regions it knows of; while its own disk is busy,
-    /// the peer may be the one that is ahead.
-    fn judge_lag(&self, cluster: &Cluster, side: Side) -> Result<(), Violation> {
-        let node = cluster.node(side);
-        let Some(engine) = node.engine.as_ref().filter(|e| !e.lacks_regions()) else {
-            return Ok(());
-        };
-        // While a stream flows its items and copies are on their way, and the peer may have died; what counts is what is
-        // reported where only the bitmap is kept.
-        let logging = matches!(engine.state(), State::Logging | State::NeedsRoom);
-        if node.disk.under_way() > 0 || !self.lag_due || !logging || self.went_back(side) {
-            return Ok(());
-        }
-        let Some(lag) = engine.reported_lag() else { return Ok(()) };
-        let mut differing = 0;
-        for (volume, regions) in (0u16..).map(VolumeIndex).zip(&self.differing) {
-            let marked =
-                |region: &usize| engine.is_marked(volume, (region * self.grain) as u64 * BLOCK.0);
-            let counts = regions.iter().enumerate().filter(|(region, n)| **n > 0 && marked(region));
-            differing += counts.map(|(_, n)| u64::from(*n)).sum::<u64>() * BLOCK.0;
-        }
-        // A write may end within its last block, and content is told by blocks.
-        let most = lag.bytes.0 + lag.writes * (BLOCK.0 - SECTOR);
-        hold(most >= differing, Promise::Reports, || {
-            format!("{side} reports a lag of {}, and {differing} bytes differ", lag.bytes)
-        })
     }
 
     /// What a node says it heard last of its peer was a message.

@@ -12,6 +12,7 @@ mod before;
 mod dropped;
 mod durable;
 mod history;
+mod lag;
 mod marks;
 mod restored;
 mod reversed;
@@ -150,6 +151,8 @@ pub(crate) struct Oracle {
     succeeded: [Option<Moment>; 2],
     /// The lag that is reported is judged in this step.
     lag_due: bool,
+    /// What each node told the other of its lag.
+    pings: [lag::Pings; 2],
     /// A disk lied.
     weak: bool,
     /// What each node received and has not reported as durable.
@@ -205,6 +208,7 @@ impl Oracle {
             rotten: BTreeSet::new(),
             succeeded: [None; 2],
             lag_due: false,
+            pings: Default::default(),
             weak: false,
             received: Default::default(),
             left: Default::default(),
@@ -323,6 +327,12 @@ impl Oracle {
                 Happening::Accused { .. } | Happening::Spins { .. } => {
                     return Err(never(happening));
                 }
+                Happening::Pinged { side, token } => {
+                    let engine = cluster.node(*side).engine.as_ref();
+                    // What it tells while a disk is shipped is about that disk.
+                    let seeds = engine.is_some_and(|engine| engine.seeding().is_some());
+                    self.pings[side.index()].sent(*token, if seeds { 0 } else { self.serial });
+                }
                 Happening::DialFailed { side, began } => self.dial_failed(*side, *began),
                 Happening::Received { side, at, volume, first, blocks, stamps } => {
                     self.received(*side, *at, (*volume, *first, *blocks), stamps);
@@ -338,6 +348,7 @@ impl Oracle {
         self.judge_ends(cluster, journal)?;
         // At an answer, of which a report must tell.
         self.lag_due = journal.iter().any(|h| matches!(h, Happening::Replied { .. }));
+        self.note_pings(cluster);
         self.judge_marks(cluster)?;
         self.judge_heard(cluster)?;
         self.judge_state(cluster, &after)?;
@@ -375,6 +386,7 @@ impl Oracle {
     fn died(&mut self, cluster: &Cluster, side: Side, how: Died) {
         self.leads_no_more();
         self.received[side.index()].forget();
+        self.pings[side.index()].forget();
         self.left[side.index()].ended();
         let copy = &mut self.copies[side.index()];
         copy.died_at = self.serial;
