@@ -19,10 +19,6 @@ pub(super) struct Pings {
 }
 
 impl Pings {
-    pub(super) fn sent(&mut self, token: u64, at: Serial) {
-        self.sent.push_back((token, at));
-    }
-
     /// Its process ended: nothing more arrives of it than what has, and it forgets what it heard.
     pub(super) fn forget(&mut self) {
         *self = Self::default();
@@ -30,6 +26,14 @@ impl Pings {
 }
 
 impl Oracle {
+    pub(super) fn pinged(&mut self, cluster: &Cluster, side: Side, token: u64) {
+        let engine = cluster.node(side).engine.as_ref();
+        // What it tells while a disk is shipped is about that disk.
+        let seeds = engine.is_some_and(|engine| engine.seeding().is_some());
+        let at = if seeds { 0 } else { self.serial };
+        self.pings[side.index()].sent.push_back((token, at));
+    }
+
     /// Notes which ping each node heard last.
     pub(super) fn note_pings(&mut self, cluster: &Cluster) {
         for side in Side::BOTH {

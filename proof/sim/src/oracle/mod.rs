@@ -327,12 +327,7 @@ impl Oracle {
                 Happening::Accused { .. } | Happening::Spins { .. } => {
                     return Err(never(happening));
                 }
-                Happening::Pinged { side, token } => {
-                    let engine = cluster.node(*side).engine.as_ref();
-                    // What it tells while a disk is shipped is about that disk.
-                    let seeds = engine.is_some_and(|engine| engine.seeding().is_some());
-                    self.pings[side.index()].sent(*token, if seeds { 0 } else { self.serial });
-                }
+                Happening::Pinged { side, token } => self.pinged(cluster, *side, *token),
                 Happening::DialFailed { side, began } => self.dial_failed(*side, *began),
                 Happening::Received { side, at, volume, first, blocks, stamps } => {
                     self.received(*side, *at, (*volume, *first, *blocks), stamps);
