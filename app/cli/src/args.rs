@@ -464,7 +464,8 @@ pub enum Member {
         #[command(flatten)]
         at: At,
     },
-    /// Accept a copy that a failed flush left suspect. Acknowledged writes that are missing from it are lost.
+    /// Accept a copy that a failed flush left suspect: write all of it again as it reads. Demote a primary first. Acknowledged
+    /// writes that are missing from the copy are lost.
     Accept {
         /// The volume, as GROUP/VOLUME.
         #[arg(value_name = "GROUP/VOLUME", value_parser = volume)]
