@@ -4,11 +4,16 @@
 //! What is done lies in the *live* image, which every reader sees and which a killed process leaves behind; a flush
 //! carries what was done before it began to the *durable* image. When the power goes, each block keeps its durable
 //! content or any content it had since, each for itself. Operations under way at a crash reached each of their
-//! blocks or did not. A flush that fails drops all or part of what was not durable (`disk/drop.rs`).
+//! blocks or did not. A flush that fails drops all or part of what was not durable (`disk/drop.rs`). A disk that lies
+//! loses or misdirects writes and reads what is out of date (`disk/lie.rs`).
 
 mod drop;
+mod lie;
 
 pub(crate) use drop::Dropped;
+pub use lie::Lie;
+pub(crate) use lie::Lied;
+use lie::Lies;
 
 use crate::{Place, Stamp, digest, places};
 use core::time::Duration;
@@ -109,6 +114,8 @@ pub struct Disk {
     full: bool,
     /// What it calls flushed is not.
     lies: bool,
+    /// What it says of its next reads and writes that is not so.
+    false_io: Lies,
     /// FUA is a write and a flush of everything.
     fua_flushes: bool,
     /// What a failed flush dropped, until somebody asks.
@@ -145,6 +152,7 @@ impl Disk {
             failing_overlap: None,
             full: false,
             lies: false,
+            false_io: Lies::default(),
             fua_flushes: dice.chance(1, 2),
             dropped: Dropped::default(),
             gone: vec![false; volumes.len()],
@@ -259,6 +267,16 @@ impl Disk {
         self.lies = lies;
     }
 
+    /// It lies about the next operation that this lie fits.
+    pub fn lie_next(&mut self, lie: Lie) {
+        self.false_io.arm(lie);
+    }
+
+    /// What it lied about since this was asked last.
+    pub(crate) fn take_lied(&mut self) -> Option<Lied> {
+        self.false_io.take()
+    }
+
     /// What a daemon finds of it when it starts.
     pub(crate) fn members(&self) -> Vec<MemberFound> {
         let found = |(volume, identity): (usize, &u128)| MemberFound {
@@ -308,6 +326,7 @@ impl Disk {
         self.failing_overlap = None;
         self.full = false;
         self.lies = false;
+        self.false_io.disarm();
         self.slowness = 1;
         self.gone.fill(false);
     }
@@ -392,7 +411,6 @@ impl Disk {
         let Some(UnderWay { volume, work, fault, tag }) = self.under_way.remove(&io) else {
             panic!("store operation {} ends and never began", io.0)
         };
-        let image = &mut self.images[usize::from(volume.0)];
         match work {
             Work::Read { .. }
             | Work::Runs { .. }
@@ -405,37 +423,35 @@ impl Disk {
             {
                 fault.map_or(Ended::Done, Ended::Failed)
             }
-            Work::Read { extent } => Ended::Read(image.read(volume, extent)),
+            Work::Read { extent } => Ended::Read(self.seen(volume, extent)),
             Work::Digest { extent, coarse } => {
-                Ended::Digests(digest::of(&image.read(volume, extent), coarse))
+                Ended::Digests(digest::of(&self.seen(volume, extent), coarse))
             }
             Work::Compare { extent, digests, coarse } => {
-                let stamps = image.read(volume, extent);
+                let stamps = self.seen(volume, extent);
                 Ended::Differing(digest::differing(extent, &stamps, &digests, coarse))
             }
             Work::Runs { extent, piece } => {
-                let stamps = image.read(volume, extent);
+                let stamps = self.seen(volume, extent);
                 Ended::Differing(digest::stretches(extent, &stamps, piece))
             }
-            Work::DigestPayload { extent } => Ended::DigestPayload(image.read(volume, extent)),
+            Work::DigestPayload { extent } => Ended::DigestPayload(self.seen(volume, extent)),
             // Zeros that were written are stored; here they always count as a hole.
             Work::IsEmpty { extent } => {
-                let stamps = image.read(volume, extent);
+                let stamps = self.seen(volume, extent);
                 Ended::Empty(stamps.iter().all(|stamp| *stamp == Stamp::ZEROS))
             }
             Work::Verify { extent, digests } => {
-                Ended::Verified(volume, differing(volume, extent, &digests, image))
+                let stamps = self.seen(volume, extent);
+                Ended::Verified(volume, differing(volume, extent, &digests, &stamps))
             }
             Work::Change { extent, stamps, fua, upto } => {
-                for (place, stamp) in places(volume, extent).zip(stamps) {
-                    // A write that fails leaves any of its blocks written.
-                    if fault.is_none() || self.dice.chance(1, 2) {
-                        image.put(place.block, stamp, fua && fault.is_none() && !self.lies);
-                        changes.push(Change { place, stamp, tag });
-                    }
-                }
+                let asked = places(volume, extent).zip(stamps).collect();
+                self.change(volume, asked, (fua, fault, tag), changes);
                 match fault {
-                    None if fua && self.fua_flushes && !self.lies => image.flush(upto),
+                    None if fua && self.fua_flushes && !self.lies => {
+                        self.images[usize::from(volume.0)].flush(upto);
+                    }
                     Some(_) if fua && self.fua_flushes => self.drop_some(volume, changes),
                     _ => {}
                 }
@@ -448,11 +464,44 @@ impl Disk {
                 }
                 None => {
                     if !self.lies {
-                        image.flush(upto);
+                        self.images[usize::from(volume.0)].flush(upto);
                     }
                     Ended::Done
                 }
             },
+        }
+    }
+
+    /// What a reader sees of these blocks.
+    fn seen(&mut self, volume: VolumeIndex, extent: Extent) -> Vec<Stamp> {
+        let stamps = self.images[usize::from(volume.0)].read(volume, extent);
+        if !self.false_io.is_armed() {
+            return stamps;
+        }
+        let mut blocks: Vec<_> = places(volume, extent).zip(stamps).collect();
+        self.false_io.read(&mut blocks, &mut self.dice);
+        blocks.into_iter().map(|(_, stamp)| stamp).collect()
+    }
+
+    /// A write ends.
+    fn change(
+        &mut self,
+        volume: VolumeIndex,
+        mut asked: Vec<(Place, Stamp)>,
+        (fua, fault, tag): (bool, Option<StoreFault>, bool),
+        changes: &mut Vec<Change>,
+    ) {
+        let image = &mut self.images[usize::from(volume.0)];
+        if fault.is_some() {
+            // A write that fails leaves any of its blocks written.
+            asked.retain(|_| self.dice.chance(1, 2));
+        } else if self.false_io.is_armed() {
+            asked = self.false_io.write(volume, asked, image, &mut self.dice);
+        }
+        for (place, stamp) in asked {
+            self.false_io.remember(place, image.live[place.block as usize]);
+            image.put(place.block, stamp, fua && fault.is_none() && !self.lies);
+            changes.push(Change { place, stamp, tag });
         }
     }
 
@@ -528,10 +577,15 @@ impl Disk {
 }
 
 /// The blocks that do not hold what the digests say, neighbours together.
-fn differing(volume: VolumeIndex, extent: Extent, digests: &[Stamp], image: &Image) -> Vec<Extent> {
+fn differing(
+    volume: VolumeIndex,
+    extent: Extent,
+    digests: &[Stamp],
+    stamps: &[Stamp],
+) -> Vec<Extent> {
     let mut runs: Vec<Extent> = Vec::new();
-    for (place, digest) in places(volume, extent).zip(digests) {
-        if image.live[place.block as usize] == *digest {
+    for (place, (digest, stamp)) in places(volume, extent).zip(digests.iter().zip(stamps)) {
+        if stamp == digest {
             continue;
         }
         let at = u64::from(place.block) * crate::BLOCK.0;

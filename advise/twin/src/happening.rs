@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The journal of a cluster: what happened, in order, for whoever judges or tells it.
 
+use crate::disk::Lie;
 use crate::node::Side;
 use crate::{Place, Stamp};
 use helio_engine::{CommandId, Denial, Refusal};
@@ -188,6 +189,15 @@ pub enum Happening {
         hidden: usize,
         /// Blocks that read as they were before, and as what.
         visible: Vec<(Place, Stamp)>,
+    },
+    /// A disk reported success and did something else.
+    Lied {
+        /// On which node.
+        side: Side,
+        /// What it did.
+        lie: Lie,
+        /// The blocks that do not hold, or were not read as, what was written there.
+        places: Vec<Place>,
     },
     /// A node ends the connection since it calls what the other said an offence.
     Accused {

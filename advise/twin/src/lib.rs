@@ -32,7 +32,7 @@ pub use before::Before;
 pub use checksum::crc32c;
 pub use clock::Clock;
 pub use cluster::Cluster;
-pub use disk::{Disk, Latency, StoreVerb};
+pub use disk::{Disk, Latency, Lie, StoreVerb};
 pub use happening::{Died, Happening, Replied};
 pub use lean::{
     Course, DiskModel, Figures, LinkModel, Outcome, Pair, PairConfig, Processor, Run, Sample,

@@ -3,7 +3,7 @@
 
 use crate::before::BeforeStep;
 use crate::cluster::{Cluster, NodeDue};
-use crate::disk::{Change, Dropped, Ended};
+use crate::disk::{Change, Dropped, Ended, Lied};
 use crate::happening::{Died, Happening, Replied};
 use crate::node::{Hook, Side};
 use crate::wire::{Cargo, Parcel};
@@ -184,8 +184,12 @@ impl Cluster {
 
     pub(crate) fn store_end(&mut self, side: Side, io: IoId) {
         let mut changes = Vec::new();
-        let node = self.node_mut(side);
-        let outcome = match node.disk.end(io, &mut changes) {
+        let node = &mut self.nodes[side.index()];
+        let ended = node.disk.end(io, &mut changes);
+        if let Some(Lied { lie, places }) = node.disk.take_lied() {
+            self.journal.push(Happening::Lied { side, lie, places });
+        }
+        let outcome = match ended {
             Ended::Done => StoreOutcome::Done,
             Ended::Failed(fault) => StoreOutcome::Failed(fault),
             Ended::Read(stamps) => {

@@ -108,6 +108,8 @@ pub enum Plant {
     SuspectStreams,
     /// The flush behind a failed one succeeds.
     FlushForgiven,
+    /// A verify goes on behind what it had asked when the stream broke.
+    VerifySkips,
 }
 
 impl Plant {
@@ -165,6 +167,7 @@ impl Plant {
         ("suspect-streams", Self::SuspectStreams),
         ("flush-forgiven", Self::FlushForgiven),
         ("overlapped-flush", Self::OverlappedFlush),
+        ("verify-skips", Self::VerifySkips),
     ];
 }
 

@@ -225,7 +225,7 @@ impl Verify {
     pub(crate) fn rewind(&mut self) {
         self.asked.clear();
         self.epoch = self.epoch.wrapping_add(1);
-        if let Some(run) = &mut self.run {
+        if let Some(run) = self.run.as_mut().filter(|_| !planted(Plant::VerifySkips)) {
             run.next = (0, run.left.front().map_or(0, |v| self.volumes[usize::from(v.0)].place));
         }
     }

@@ -7,7 +7,7 @@ use crate::faults::{FORKS, Fault, Pausing};
 use crate::kinds::Kind;
 use crate::scenario::pick;
 use helio_netmodel::Dice;
-use helio_twin::{Breakage, MetadataFault, Side, StoreVerb};
+use helio_twin::{Breakage, Lie, MetadataFault, Side, StoreVerb};
 use helio_units::Mode;
 
 /// A kind by its odds, which are parts of their sum.
@@ -76,6 +76,7 @@ impl Driver {
             Kind::Forks => Fault::Forks { side, left: FORKS },
             Kind::WrongDisk => Fault::WrongDisk(side),
             Kind::LyingFlush => Fault::LyingFlush(side),
+            Kind::LyingStorage => Fault::Lie { side, lie: pick(dice, &Lie::ALL) },
             Kind::Lease => Fault::Lease,
             Kind::Seed => Fault::Seed,
             Kind::Reverse => Fault::Reverse { full: dice.chance(1, 4), tries: 0 },

@@ -15,6 +15,9 @@ use helio_twin::{Cluster, MetadataBytes, Side, Snapshot};
 use helio_units::{Moment, RequestId};
 use std::collections::BTreeMap;
 
+/// In one story of so many, disks lie about reads and writes.
+const LYING_ONE_IN: u64 = 40;
+
 /// What waits for its time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Act {
@@ -107,10 +110,14 @@ pub(crate) struct Driver {
 
 impl Driver {
     pub(crate) fn new(dice: &Dice, telling: &Telling) -> Self {
+        let asked_for = |kind| telling.with.contains(&kind);
+        let storage_lies =
+            dice.split("storage").chance(1, LYING_ONE_IN) || asked_for(Kind::LyingStorage);
+        let is_out = |kind| kind == Kind::LyingStorage && !storage_lies;
         Self {
             dice: dice.split("driver"),
-            odds: odds(&mut dice.split("odds"), |kind| telling.with.contains(&kind)),
-            disks_lie: dice.split("lies").chance(1, 12) || telling.with.contains(&Kind::LyingFlush),
+            odds: odds(&mut dice.split("odds"), asked_for, is_out),
+            disks_lie: dice.split("lies").chance(1, 12) || asked_for(Kind::LyingFlush),
             malice: pick(&mut dice.split("malice"), &[0, 0, 1, 2, 6]),
             queue: BTreeMap::new(),
             ties: 0,

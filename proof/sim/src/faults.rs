@@ -9,7 +9,7 @@ use crate::scenario::{pick, span, weather};
 use core::time::Duration;
 use helio_engine::{Command, Engine, OnError, StoreFault};
 use helio_format::superblock::Superblock;
-use helio_twin::{Breakage, Cluster, Happening, Hook, MetadataFault, Side, StoreVerb};
+use helio_twin::{Breakage, Cluster, Happening, Hook, Lie, MetadataFault, Side, StoreVerb};
 use helio_units::{Mode, Rate, Role};
 
 /// Enough for a generation to leave a lineage, should some of the promotions take longer than the next one waits.
@@ -77,6 +77,11 @@ pub(crate) enum Fault {
     },
     WrongDisk(Side),
     LyingFlush(Side),
+    /// A disk reports success and does something else.
+    Lie {
+        side: Side,
+        lie: Lie,
+    },
     /// Silence while a lease is held.
     Lease,
     /// The file system of a before-image file fills up, or the file fails.
@@ -182,6 +187,7 @@ impl Fault {
             Self::RestoreMetadata(_) => (Kind::MetadataRestored, "metadata-restored"),
             Self::WrongDisk(_) => (Kind::WrongDisk, "wrong-disk"),
             Self::LyingFlush(_) => (Kind::LyingFlush, "lying-flush"),
+            Self::Lie { lie, .. } => (Kind::LyingStorage, lie.label()),
             Self::Lease => (Kind::Lease, "lease"),
             Self::Seed => (Kind::Seed, "seed"),
             Self::Reverse { .. } => (Kind::Reverse, "reverse"),
@@ -215,6 +221,7 @@ impl Fault {
             | Self::Apply { .. }
             | Self::Hook { .. }
             | Self::Forks { .. }
+            | Self::Lie { .. }
             | Self::Overlap(_) => false,
             // Counted once the process noticed.
             Self::Pause(_) => false,
@@ -323,6 +330,11 @@ impl Driver {
                 self.kill(side, false, cluster);
                 let disk = &mut cluster.node_mut(side).disk;
                 disk.set_block(if disk.block() == 512 { 4096 } else { 512 });
+            }
+            Fault::Lie { side, lie } => {
+                for _ in 0..=self.dice.below(8) {
+                    cluster.node_mut(side).disk.lie_next(lie);
+                }
             }
             Fault::Forks { side, left } => self.fork_often(side, left, cluster, oracle),
             Fault::Replace { side, tries } => self.replace(side, tries, cluster, oracle),

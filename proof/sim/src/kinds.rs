@@ -15,6 +15,9 @@ const WRONG_DISK: u32 = 3;
 /// A disk that calls flushed what is not; in few stories, since the oracle asks less of them.
 const LYING_FLUSH: u32 = 4;
 
+/// Reads and writes that a disk lies about. A story of its own class, since nothing detects them.
+const LYING_STORAGE: u32 = 40;
+
 /// A kind of misfortune.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
@@ -75,6 +78,8 @@ pub enum Kind {
     WrongDisk,
     /// A disk lies.
     LyingFlush,
+    /// A disk reports success and did something else.
+    LyingStorage,
     /// The two hear nothing of each other while one holds a lease, which is tried.
     Lease,
     /// The first sync comes by a disk that is shipped.
@@ -96,7 +101,7 @@ pub enum Kind {
 /// Kind, name, how likely in parts of the sum, and the faults it brings.
 type Row = (Kind, &'static str, u32, &'static [&'static str]);
 
-const KINDS: [Row; 36] = [
+const KINDS: [Row; 37] = [
     (Kind::Weather, "weather", 8, &["weather"]),
     (Kind::Silence, "silence", 12, &["silence"]),
     (Kind::OneWay, "one-way", 8, &["one-way"]),
@@ -146,6 +151,12 @@ const KINDS: [Row; 36] = [
     (Kind::Forks, "forks", 3, &["forks"]),
     (Kind::WrongDisk, "wrong-disk", WRONG_DISK, &["wrong-disk"]),
     (Kind::LyingFlush, "lying-flush", LYING_FLUSH, &["lying-flush"]),
+    (
+        Kind::LyingStorage,
+        "lying-storage",
+        LYING_STORAGE,
+        &["write-lost", "write-misdirected", "read-stale"],
+    ),
     (Kind::Lease, "lease", 20, &["lease"]),
     (Kind::Seed, "seed", 10, &["seed"]),
     (Kind::Reverse, "reverse", 4, &["reverse"]),
@@ -208,11 +219,16 @@ impl Kind {
 }
 
 /// The odds of one story: what is rare together everywhere is frequent somewhere.
-pub(crate) fn odds(dice: &mut Dice, asked_for: impl Fn(Kind) -> bool) -> Vec<(u32, Kind)> {
+pub(crate) fn odds(
+    dice: &mut Dice,
+    asked_for: impl Fn(Kind) -> bool,
+    is_out: impl Fn(Kind) -> bool,
+) -> Vec<(u32, Kind)> {
     let odds = |(kind, _, odds, _): &Row| {
         let taste = pick(dice, &[0, 1, 1, 5, 20]);
         match (*odds, asked_for(*kind)) {
             (0, false) => (0, *kind),
+            _ if is_out(*kind) => (0, *kind),
             (0, true) => (ASKED_FOR * taste + 1, *kind),
             (odds, _) => (odds * taste + 1, *kind),
         }

@@ -30,7 +30,7 @@ impl Driver {
             // Where both nodes lose what they had, nobody is left who has it; an older disk is not what the peer had.
             let other = cluster.node(side.other());
             let older = oracle.is_restored(side.other());
-            let only = !spares && (older || !other.has_its_disk() || other.disk.is_failing());
+            let only = older || !other.has_its_disk() || other.disk.is_failing();
             let passes = serves == spares && self.dice.chance(7, 8);
             if only || !cluster.node(side).is_up() || passes {
                 return;

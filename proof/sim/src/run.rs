@@ -180,7 +180,7 @@ impl Stage<'_> {
         let until = self.cluster.now() + MENDED_WITHIN;
         let over = self.advance(until, |stage| Ok(stage.is_settled()))?;
         hold(over, Promise::Converges, || self.describe())?;
-        if self.oracle.expects_less() {
+        if self.oracle.expects_less() || self.oracle.was_lied_to() {
             return self.find_lies();
         }
         self.rot_and_repair()
@@ -332,6 +332,7 @@ impl Stage<'_> {
                         coverage.struck("hook-refuses");
                     }
                 }
+                Happening::Lied { lie, .. } => self.driver.coverage.struck(lie.label()),
                 Happening::FlushOverlapped => {
                     self.driver.coverage.struck("overlapped-flush-fails");
                 }
@@ -420,7 +421,7 @@ impl Stage<'_> {
 /// What the coverage report calls what a failed flush dropped.
 fn drops(node: &Node, hidden: usize, visible: usize) -> impl Iterator<Item = &'static str> {
     let labels = match (node.is_up(), node.serves()) {
-        (false, _) => ["", "drops-at-restart"],
+        (false, _) => ["drops-hidden", "drops-at-restart"],
         (true, false) => ["drops-hidden", "drops-visible"],
         (true, true) => ["drops-hidden-leading", "drops-visible-leading"],
     };

@@ -63,7 +63,7 @@ impl Oracle {
             let Some(last) = list.iter().rposition(|(at, _)| *at <= durable) else { return true };
             let content = disk.durable(place.volume)[place.block as usize];
             let holds = list.iter().skip(last).any(|(_, stamp)| *stamp == content);
-            if !holds && !self.rotten.contains(place) {
+            if !holds && !self.rotten.contains(place) && !self.lied_about.has(place) {
                 broken = Some((*place, content, list[last]));
             }
             list.drain(..=last);

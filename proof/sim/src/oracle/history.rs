@@ -4,6 +4,7 @@
 
 use helio_twin::{Place, Side, Stamp};
 use helio_units::{Sequence, VolumeIndex};
+use std::collections::BTreeSet;
 
 /// A moment of the story: counts everything that happens, so that no two are simultaneous.
 pub(crate) type Serial = u64;
@@ -59,6 +60,8 @@ pub(crate) struct History {
     pub(crate) born: Serial,
     /// It began with a promotion that nobody else was asked about: by force, or by the hold lease.
     pub(crate) forced: bool,
+    /// Blocks a disk lied about: they may hold anything.
+    pub(crate) lied_about: BTreeSet<Place>,
 }
 
 impl History {
@@ -75,6 +78,7 @@ impl History {
             seen_durable,
             born,
             forced,
+            lied_about: BTreeSet::new(),
         }
     }
 
@@ -143,6 +147,9 @@ impl History {
     /// The earliest and the latest version this content can be. Zeros have no name, so they may be several.
     pub(crate) fn span(&self, place: Place, content: Stamp) -> Option<(usize, usize)> {
         let list = self.list(place);
+        if self.lied_about.contains(&place) {
+            return Some((0, list.len()));
+        }
         let base = self.base[usize::from(place.volume.0)][place.block as usize] == content;
         let last = list.iter().rposition(|v| v.stamp == content).map(|at| at + 1);
         let last = last.or(base.then_some(0))?;
@@ -163,7 +170,8 @@ impl History {
 
     /// A write behind `version` of that block that was answered before `before`.
     pub(crate) fn missing(&self, place: Place, version: usize, before: Serial) -> Option<&Write> {
-        let later = self.list(place).get(version..)?;
+        let later =
+            self.list(place).get(version..).filter(|_| !self.lied_about.contains(&place))?;
         let writes = later.iter().map(|v| &self.writes[v.write as usize]);
         writes.into_iter().find(|w| w.answered.is_some_and(|at| at < before))
     }

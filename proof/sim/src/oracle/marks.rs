@@ -35,6 +35,9 @@ impl Oracle {
         let mine = &mut self.images[side.index()][volume][block];
         let (before, after) = (*mine != other, stamp != other);
         *mine = stamp;
+        if self.lied_about.changed(&place, after, self.serial) {
+            return;
+        }
         let count = &mut self.differing[volume][block / self.grain];
         *count = *count + u32::from(after) - u32::from(before);
         self.differing_blocks = self.differing_blocks + u32::from(after) - u32::from(before);

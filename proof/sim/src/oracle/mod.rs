@@ -13,6 +13,7 @@ mod dropped;
 mod durable;
 mod history;
 mod lag;
+mod lied;
 mod marks;
 mod restored;
 mod reversed;
@@ -159,6 +160,8 @@ pub(crate) struct Oracle {
     received: [durable::Received; 2],
     /// What failed flushes left of each node's copy.
     left: [dropped::Left; 2],
+    /// Blocks that a disk lied about.
+    lied_about: lied::LiedAbout,
 }
 
 /// What no story may bring about.
@@ -212,6 +215,7 @@ impl Oracle {
             weak: false,
             received: Default::default(),
             left: Default::default(),
+            lied_about: lied::LiedAbout::default(),
         };
         oracle.count_differences();
         oracle
@@ -328,6 +332,7 @@ impl Oracle {
                     return Err(never(happening));
                 }
                 Happening::Pinged { side, token } => self.pinged(cluster, *side, *token),
+                Happening::Lied { places, .. } => self.lied(places),
                 Happening::DialFailed { side, began } => self.dial_failed(*side, *began),
                 Happening::Received { side, at, volume, first, blocks, stamps } => {
                     self.received(*side, *at, (*volume, *first, *blocks), stamps);
@@ -348,6 +353,7 @@ impl Oracle {
         self.judge_heard(cluster)?;
         self.judge_state(cluster, &after)?;
         self.judge_level(&after)?;
+        self.judge_passes(cluster)?;
         self.before = after;
         Ok(())
     }

@@ -67,7 +67,7 @@ impl Oracle {
             }
             given_up.give_up();
         }
-        self.histories.insert(new, history);
+        self.open_history(new, history);
         self.reversals += 1;
         for copy in self.copies.iter_mut().filter(|copy| copy.generation == old) {
             copy.checked = 0;

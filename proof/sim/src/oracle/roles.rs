@@ -208,7 +208,7 @@ impl Oracle {
         // One that stopped in the moment of its promotion is in that generation already, and nobody saw it begin.
         if new != old || !self.histories.contains_key(&new) {
             let base = self.images[side.index()].clone();
-            self.histories.insert(new, History::new(side, base, self.serial, unasked));
+            self.open_history(new, History::new(side, base, self.serial, unasked));
         }
         self.left[side.index()].forget();
         let copy = &mut self.copies[side.index()];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a verify may say: both images are the same at every item of the line, but where a disk lies. So whatever a
-//! follower calls different must have rotted, under whatever load.
+//! follower calls different must have rotted, or a disk lied about it, under whatever load.
 
 use super::Oracle;
 use crate::promise::{Promise, Violation, hold};
@@ -8,7 +8,8 @@ use helio_twin::{Place, Side};
 
 impl Oracle {
     pub(super) fn judge_difference(&self, side: Side, place: Place) -> Result<(), Violation> {
-        hold(self.rotten.contains(&place), Promise::TrueDifferences, || {
+        let known = self.rotten.contains(&place) || self.lied_about.has(&place);
+        hold(known, Promise::TrueDifferences, || {
             format!("{side} calls block {} of volume {} different", place.block, place.volume.0)
         })
     }

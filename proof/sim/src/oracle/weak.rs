@@ -34,6 +34,7 @@ impl Oracle {
                         format!("{side} answers request {} that waits for no answer", request.0)
                     })?;
                 }
+                Happening::Lied { places, .. } => self.lied(places),
                 Happening::Died { side, .. } => self.asked.retain(|_, asked| asked.side != *side),
                 Happening::Accused { side, words } => {
                     return Err(Violation::new(Promise::Civil, format!("{side}: {words}")));
@@ -42,6 +43,6 @@ impl Oracle {
             }
         }
         self.before = Side::BOTH.map(|side| View::of(cluster, side));
-        Ok(())
+        self.judge_passes(cluster)
     }
 }

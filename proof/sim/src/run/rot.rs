@@ -4,10 +4,13 @@
 //! nothing else, and a repair must make the images equal.
 
 use super::Stage;
+use crate::driver::Act;
+use crate::faults::Fault;
 use crate::promise::{Promise, Violation, hold};
+use crate::scenario::span;
 use core::time::Duration;
 use helio_engine::{Command, VerifyStatus, VerifyWish};
-use helio_twin::{BLOCK, Place, Side, Stamp};
+use helio_twin::{BLOCK, Breakage, Place, Side, Stamp};
 use helio_units::{Bytes, Extent, VolumeIndex};
 use std::collections::BTreeSet;
 
@@ -56,6 +59,12 @@ impl Stage<'_> {
         self.command(side, Command::Update);
         self.advance_until(|stage| stage.is_settled())?;
         let differs = self.differing();
+        // The connection breaks meanwhile: what was asked and not answered is asked again.
+        for _ in 0..self.driver.dice.below(4) {
+            let (least, most) = (Duration::from_millis(1), Duration::from_secs(1));
+            let when = self.cluster.now() + span(&mut self.driver.dice, least, most);
+            self.driver.at(when, Act::Break(Fault::Cut(Breakage::Reset)));
+        }
         let status = self.verify(side, false)?;
         let found = blocks(&status);
         let all = status.beyond > 0 || found == differs;
