@@ -472,6 +472,20 @@ fn chunks_are_preserved_ahead_as_far_as_four_flushes_go_and_no_further() {
     assert_eq!(last, 3 + AHEAD_CHUNKS - 1);
 }
 
+/// Otherwise a long run of clients' writes would wait for the file system again every few chunks.
+#[test]
+fn the_file_grows_by_an_eighth_of_its_room_at_a_time() {
+    const ROOM: u64 = 80_000;
+    let mut keeper = Keeper::new(&[Bytes(CHUNK_BYTES * 100 * ROOM)]);
+    (keeper.kept, keeper.room) = (Some(KeptImage::default()), ROOM);
+    (0..ROOM).for_each(|chunk| assert!(keeper.preserved.insert(chunk)));
+    assert!(!keeper.admits(Sequence(1), VolumeIndex(0), Extent::new(ROOM * CHUNK_BYTES, 4096)));
+    let mut out = Vec::new();
+    keeper.preserve(None, &mut out);
+    let [Effect::Before(BeforeOp::Extend { room })] = out[..] else { panic!("{out:?}") };
+    assert!(room >= ROOM + ROOM / 8, "{room}");
+}
+
 #[test]
 fn a_peer_that_is_consistent_has_nothing_left_that_could_be_given_up() {
     let desk = Desk::keeping();

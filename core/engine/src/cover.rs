@@ -581,20 +581,25 @@ mod tests {
         let mut cover = cover(8);
         cover.enter(V, Extent::new(4 * MIB - 65536, 131_072), None);
         let touched = cover.touched(|_| true);
-        assert_eq!(
-            touched,
-            [(V, Extent::new(4 * MIB - 65536, 65536)), (V, Extent::new(4 * MIB, 65536))]
-                .into_iter()
-                .fold(Vec::new(), |mut runs: Vec<(VolumeIndex, Extent)>, (v, e)| {
-                    match runs.last_mut() {
-                        Some((_, run)) if run.end() == e.offset => run.length += e.length,
-                        _ => runs.push((v, e)),
-                    }
-                    runs
-                })
-        );
+        assert_eq!(touched, [(V, Extent::new(4 * MIB - 65536, 131_072))], "two extents, one run");
         let mut loaded = Cover::new(&[Bytes::mib(5)], 8);
         loaded.load(1);
         assert_eq!(loaded.touched(|s| s.last.is_none()), [(V, Extent::new(4 * MIB, MIB))]);
+    }
+
+    #[test]
+    fn places_with_untouched_parts_or_on_another_volume_between_are_not_joined() {
+        let (other, part) = (VolumeIndex(1), 65536);
+        let mut cover = Cover::new(&[Bytes::mib(4), Bytes::mib(4)], 8);
+        let places = [
+            (V, Extent::new(0, part)),
+            (V, Extent::new(2 * part, part)),
+            (V, Extent::new(4 * MIB - part, part)),
+            (other, Extent::new(0, part)),
+        ];
+        for (volume, extent) in places {
+            cover.enter(volume, extent, None);
+        }
+        assert_eq!(cover.touched(|_| true), places);
     }
 }

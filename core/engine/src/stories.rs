@@ -665,6 +665,7 @@ mod bound;
 mod digests;
 mod figures;
 mod flush;
+mod following;
 mod invalid;
 mod lack;
 mod lease;
