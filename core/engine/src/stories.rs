@@ -662,6 +662,7 @@ mod accept;
 mod ask;
 mod blocks;
 mod bound;
+mod conversation;
 mod digests;
 mod figures;
 mod flush;

@@ -128,6 +128,18 @@ fn a_secondary_takes_over_by_its_lease_and_not_a_moment_longer() {
     assert!(refusal.text.contains("the hold lease ended"), "{}", refusal.text);
 }
 
+/// A primary that cannot grant one says nothing: the secondary must have one soon after it can.
+#[test]
+fn a_secondary_without_an_answer_asks_for_a_lease_again_within_a_quarter_of_its_time() {
+    let mut desk = Desk::asking();
+    let first = desk.wanted();
+    assert!(first.is_some());
+    desk.pass(HOLD / 8);
+    assert_eq!(desk.wanted(), first, "an answer may be on its way");
+    desk.pass(HOLD / 8);
+    assert!(desk.wanted() > first);
+}
+
 #[test]
 fn a_promotion_whose_record_comes_after_the_lease_is_taken_back() {
     let mut desk = Desk::holding();
@@ -190,6 +202,23 @@ fn a_primary_that_restarts_waits_for_a_lease_that_its_record_knows_of() {
     desk.pass(Duration::from_millis(40));
     desk.tell(Event::DialFailed { began: desk.now });
     assert_eq!(desk.answers, [(1, true)]);
+}
+
+#[test]
+fn a_primary_that_stops_records_the_lease_that_its_peer_may_still_use_and_no_other() {
+    for (waited, recorded) in [(Duration::ZERO, 4000), (Duration::from_secs(6), 0)] {
+        let mut desk = Desk::level(leasing(Mode::Sync));
+        desk.hear(Message::Lease(Lease::Wanted { number: 1, millis: 4000 }));
+        assert!(desk.granted());
+        for _ in 0..6 {
+            desk.pass(waited / 6);
+            desk.hear(Message::Ping(Ping::default()));
+        }
+        desk.save_all();
+        desk.command(Command::Stop);
+        desk.store_all();
+        assert_eq!(desk.save(true).hold, recorded, "{waited:?} after it was granted");
+    }
 }
 
 #[test]

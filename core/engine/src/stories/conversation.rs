@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stories of messages in turn and out of turn.
+
+use super::*;
+use helio_format::lease::Lease;
+use helio_format::message::Ping;
+
+fn starts(desk: &Desk) -> usize {
+    desk.said.iter().filter(|m| matches!(m, Message::Start(_))).count()
+}
+
+#[test]
+fn before_the_hello_any_other_message_ends_the_connection() {
+    for early in [
+        Message::Ping(Ping::default()),
+        Message::Pong { token: 0, flushing: false, short: false, metadata: 0 },
+        Message::Start(start(generation(1), 1, true)),
+        item(1),
+        ack_of(1, 0, 0),
+        Message::Copying(Copying::MarksWanted),
+        Message::Lease(Lease::Returned),
+        Message::PromoteRequest { generation: Generation::NONE, durable: Sequence::ZERO },
+        Message::PromoteReply { granted: true, text: String::new() },
+    ] {
+        let mut desk = Desk::new(config());
+        desk.tell(Event::Connected);
+        desk.hear(early.clone());
+        assert!(desk.accuses(), "{early:?}");
+    }
+}
+
+#[test]
+fn an_update_begins_once_the_peer_has_told_its_marks() {
+    let mut desk = Desk::replicating(Mode::Async);
+    let lineage = desk.lineage_now();
+    desk.command(Command::Log);
+    desk.write(1);
+    desk.store_all();
+    desk.save_all();
+    desk.lose_link();
+    let before = starts(&desk);
+    let at = Sequence(3);
+    desk.meet(Hello { head: at, received: at, durable: at, ..hello(lineage, true) });
+    assert!(desk.said.contains(&Message::Copying(Copying::MarksWanted)), "{:?}", desk.engine.met());
+    desk.command(Command::Update);
+    assert_eq!(starts(&desk), before, "it waits for the peer's marks");
+    desk.hear(Message::Copying(Copying::MarksEnd { trusted: true }));
+    assert!(!desk.accuses());
+    assert_eq!((starts(&desk), desk.engine.state()), (before + 1, State::Syncing));
+}
+
+#[test]
+fn marks_that_nobody_asked_for_end_the_connection() {
+    let mut desk = Desk::replicating(Mode::Async);
+    desk.hear(Message::Copying(Copying::MarksEnd { trusted: true }));
+    assert!(desk.accuses());
+}
