@@ -597,6 +597,21 @@ mod tests {
     }
 
     #[test]
+    fn regions_that_lie_side_by_side_are_shown_as_one_run_and_never_across_volumes() {
+        let (first, second) = (VolumeIndex(0), VolumeIndex(1));
+        let mut marks = two_volumes();
+        let ends = [
+            (first, Extent::new(REGION.0, Bytes::kib(100).0 - REGION.0)),
+            (second, Extent::new(0, 2 * REGION.0)),
+            (second, Extent::new(5 * REGION.0, REGION.0)),
+        ];
+        for (volume, extent) in ends {
+            marks.stale(volume, extent);
+        }
+        assert_eq!(marks.stale_runs(), ends);
+    }
+
+    #[test]
     fn the_last_region_of_a_volume_may_be_short() {
         let marks = two_volumes();
         assert_eq!(marks.place(Region(1)), (VolumeIndex(0), Extent::new(65536, 36864)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Stories of a follower that is sent more items than it can hold.
+//! Stories of bounds: a follower that is sent more items than it can hold, and a primary whose queue is full.
 
 use super::*;
 
@@ -50,4 +50,27 @@ fn a_start_that_is_refused_frees_what_came_behind_it() {
     flood(&mut desk, 20, ItemKind::Flush);
     desk.lose_link();
     assert_eq!(desk.engine.items_received(), 0);
+}
+
+/// What the peer completed it would receive again as a whole region only if it restarted: clients need not wait for it.
+#[test]
+fn a_full_queue_takes_another_write_once_the_peer_has_completed_one_before_it_is_durable_there() {
+    for (completed, taken) in [(3, false), (4, true)] {
+        let queue = QueueConfig { memory: Some(Bytes::kib(7)), ..QueueConfig::default() };
+        let mut desk = Desk::replicating(Mode::Async);
+        desk.tell(Event::Reconfigure { config: Config { queue, ..config() } });
+        desk.write(1);
+        desk.store_all();
+        assert_eq!(desk.answers, [(1, true)]);
+        desk.hear(Message::Ack(Ack {
+            stream: LATEST,
+            received: Sequence(4),
+            completed: Sequence(completed),
+            durable: Sequence(3),
+            ranges: Ranges::default(),
+        }));
+        desk.write(2);
+        desk.store_all();
+        assert_eq!(desk.answers.contains(&(2, true)), taken, "item {completed} is completed");
+    }
 }

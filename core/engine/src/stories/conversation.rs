@@ -55,3 +55,12 @@ fn marks_that_nobody_asked_for_end_the_connection() {
     desk.hear(Message::Copying(Copying::MarksEnd { trusted: true }));
     assert!(desk.accuses());
 }
+
+#[test]
+fn a_peer_that_was_primary_counts_as_crashed_unless_it_stopped_cleanly() {
+    let source = hello(generation(1), true);
+    for clean in [false, true] {
+        let peer = Hello { wrote: true, clean, ..source.clone() };
+        assert_eq!(recovery::facts_of(&source, &peer).crashed, !clean);
+    }
+}

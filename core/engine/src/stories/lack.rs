@@ -341,3 +341,60 @@ fn a_peer_without_a_history_tells_nothing_before_it_took_the_stream_up() {
     let told = |m: &Message| matches!(m, Message::Reading(Reading::Told { .. }));
     assert!(desk.said.iter().any(told), "{}", desk.engine.session.why);
 }
+
+/// The place of the first write in the metadata is taken until the peer has it: the second one must not wait for ever.
+#[test]
+fn a_write_that_waits_for_a_hot_extent_fails_too_once_the_peer_stays_away() {
+    const LARGE: Bytes = Bytes::mib(8);
+    let config = Config { volumes: [LARGE].into(), hot_extents: 1, ..config() };
+    let new = Superblock::new("db", "paris", [LARGE.0].into());
+    let mut desk = Desk::new(config.clone());
+    desk.engine = Engine::new(config, durable(new), 1, 1, Moment::ZERO);
+    desk.command(Command::Promote { force: true });
+    desk.save(true);
+    desk.meet(Hello { sizes: [LARGE.0].into(), ..hello(Lineage::default(), true) });
+    while desk.engine.state() != State::Replicating {
+        desk.settle_pages();
+        desk.store_all();
+        desk.acked(head(&desk));
+        desk.save_all();
+    }
+    desk.settle_pages();
+    desk.store_all();
+    desk.save_all();
+    desk.command(Command::Log);
+    desk.write(1);
+    desk.store_all();
+    desk.save_all();
+    while desk.digests_wanted().is_some() {}
+    desk.command(Command::Reverse { full: false });
+    for _ in 0..3 {
+        desk.settle_pages();
+        desk.save_all();
+    }
+    desk.acked(head(&desk));
+    desk.lose_link();
+    desk.write(2);
+    desk.store_all();
+    desk.write(1024);
+    assert!(desk.ios.is_empty(), "the only place is taken: {:?}", desk.ios);
+    assert!(!desk.answers.iter().any(|(id, _)| *id == 1024));
+    desk.now = desk.now + Duration::from_secs(61);
+    desk.tell(Event::Tick);
+    assert!(desk.answers.contains(&(1024, false)), "{:?}", desk.answers);
+}
+
+#[test]
+fn a_primary_that_stops_waits_for_the_reads_that_its_peer_was_asked_about() {
+    let mut desk = reversed();
+    desk.ask(50, Operation::Read(Extent::new(0, 4096)));
+    let wanted = desk.reads_wanted();
+    let (ticket, ..) = wanted.iter().find(|(.., zeros)| !zeros).expect("the client's read");
+    desk.command(Command::Stop);
+    desk.tell(Event::Tick);
+    assert!(!desk.ios.iter().any(|(_, op)| matches!(op, StoreOp::Flush)), "it is not done yet");
+    assert!(desk.answers.iter().all(|(id, _)| *id != 50));
+    let payload = desk.payload(4096);
+    desk.told(*ticket, Told::Bytes(payload));
+    assert!(desk.answers.iter().any(|(id, _)| *id == 50));
+}

@@ -222,6 +222,21 @@ fn a_primary_that_stops_records_the_lease_that_its_peer_may_still_use_and_no_oth
 }
 
 #[test]
+fn in_async_a_write_is_answered_once_the_peer_has_it_while_an_earlier_lease_may_be_used() {
+    let mut desk = Desk::level(leasing(Mode::Sync));
+    desk.hear(Message::Lease(Lease::Wanted { number: 1, millis: 4000 }));
+    assert!(desk.granted());
+    desk.tell(Event::Reconfigure { config: leasing(Mode::Async) });
+    desk.save_all();
+    desk.write(1);
+    desk.store_all();
+    desk.save_all();
+    assert_eq!(desk.answers, [], "the peer may take over without it");
+    desk.acked(4);
+    assert_eq!(desk.answers, [(1, true)], "whoever is primary has it");
+}
+
+#[test]
 fn a_primary_whose_peer_took_over_by_the_lease_becomes_secondary_by_itself() {
     let mut desk = Desk::level(leasing(Mode::Sync));
     desk.hear(Message::Lease(Lease::Wanted { number: 1, millis: 4000 }));
