@@ -45,3 +45,39 @@ fn the_record_says_when_a_volume_was_verified_last() {
     let told = desk.engine.verified(VolumeIndex(0)).map(|verified| verified.at);
     assert_eq!(told, Some(WallTime(record.verified[0])));
 }
+
+#[test]
+fn the_record_says_which_of_several_volumes_was_repaired() {
+    let (two, second) = ([SIZE; 2], VolumeIndex(1));
+    let config = Config { volumes: two.into(), ..config() };
+    let new = || Superblock::new("db", "paris", two.map(|size| size.0).into());
+    let mut desk = Desk::new(config.clone());
+    desk.engine = Engine::new(config.clone(), durable(new()), 1, 1, Moment::ZERO);
+    desk.tell(Event::Calendar(NOON));
+    desk.command(Command::Promote { force: true });
+    desk.save(true);
+    let (sizes, blocks) = (two.map(|size| size.0).into(), [Blocks { member: 512, volume: 512 }; 2]);
+    desk.meet(Hello { sizes, blocks: blocks.into(), ..hello(Lineage::default(), true) });
+    let peer_has_all = |desk: &mut Desk| {
+        desk.store_all();
+        let head = desk.engine.status(desk.now).cursors.head.0;
+        desk.acked(head);
+    };
+    while desk.engine.state() != State::Replicating {
+        peer_has_all(&mut desk);
+        desk.save_all();
+    }
+    let wish = VerifyWish { volume: Some(second), repair: true, ..VerifyWish::default() };
+    desk.command(Command::Verify(wish));
+    while desk.engine.verify_status().run.is_some() {
+        peer_has_all(&mut desk);
+    }
+    desk.tell(Event::Tick);
+    let mut record = new();
+    while !desk.saves.is_empty() {
+        record = desk.save(true);
+    }
+    let again = Engine::new(config, durable(record), 2, 2, Moment::ZERO);
+    assert_eq!(again.verified(second).map(|verified| verified.repaired), Some(true));
+    assert_eq!(again.verified(VolumeIndex(0)), None);
+}
