@@ -398,3 +398,26 @@ fn a_primary_that_stops_waits_for_the_reads_that_its_peer_was_asked_about() {
     desk.told(*ticket, Told::Bytes(payload));
     assert!(desk.answers.iter().any(|(id, _)| *id == 50));
 }
+
+#[test]
+fn a_primary_that_lacks_nothing_is_demoted_although_its_queue_holds_what_its_peer_must_still_get() {
+    let mut desk = Desk::replicating(Mode::Async);
+    desk.command(Command::Verify(VerifyWish { repair: true, ..VerifyWish::default() }));
+    desk.store_all();
+    let checked = desk.said.iter().find_map(|m| match m {
+        Message::Item(item) if item.kind == ItemKind::Verify => Some(item.sequence),
+        _ => None,
+    });
+    let (volume, extent) = (VolumeIndex(0), Extent::new(4096, 4096));
+    let sequence = checked.expect("a block is compared");
+    desk.hear(Message::Copying(Copying::Differs { volume, extent, sequence }));
+    desk.lose_link();
+    desk.write(1);
+    desk.store_all();
+    desk.save_all();
+    assert_eq!((&desk.answers[..], desk.engine.state()), (&[(1, true)][..], State::Queuing));
+    assert!(desk.engine.is_marked(volume, extent.offset));
+    desk.command(Command::Demote);
+    desk.store_all();
+    assert_eq!(desk.save(true).role, Role::Secondary);
+}
