@@ -501,8 +501,7 @@ impl Cluster {
         let node = self.node_mut(side);
         node.crash(power, &mut changes);
         node.end();
-        let dropped = node.disk.take_dropped();
-        self.dropped(side, dropped);
+        self.damaged(side);
         self.changed(side, changes);
         if power {
             self.wire.vanish(side);

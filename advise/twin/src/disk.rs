@@ -3,12 +3,13 @@
 //!
 //! What is done lies in the *live* image, which every reader sees and which a killed process leaves behind; a flush
 //! carries what was done before it began to the *durable* image. When the power goes, each block keeps its durable
-//! content or any content it had since, each for itself. Operations under way at a crash reached each of their
-//! blocks or did not. A flush that fails drops all or part of what was not durable (`disk/drop.rs`). A disk that lies
+//! content or any content it had since, each for itself. Operations under way at a crash, and writes that fail, reached any
+//! of their sectors (`disk/torn.rs`). A flush that fails drops all or part of what was not durable (`disk/drop.rs`). A disk that lies
 //! loses or misdirects writes and reads what is out of date (`disk/lie.rs`).
 
 mod drop;
 mod lie;
+mod torn;
 
 pub(crate) use drop::Dropped;
 pub use lie::Lie;
@@ -118,6 +119,8 @@ pub struct Disk {
     false_io: Lies,
     /// FUA is a write and a flush of everything.
     fua_flushes: bool,
+    /// Blocks of which some sectors were written, until somebody asks.
+    torn: u64,
     /// What a failed flush dropped, until somebody asks.
     dropped: Dropped,
     /// Of which volumes the disk is gone: whatever is asked of it fails.
@@ -154,6 +157,7 @@ impl Disk {
             lies: false,
             false_io: Lies::default(),
             fua_flushes: dice.chance(1, 2),
+            torn: 0,
             dropped: Dropped::default(),
             gone: vec![false; volumes.len()],
             block: 512,
@@ -491,11 +495,11 @@ impl Disk {
         (fua, fault, tag): (bool, Option<StoreFault>, bool),
         changes: &mut Vec<Change>,
     ) {
-        let image = &mut self.images[usize::from(volume.0)];
         if fault.is_some() {
-            // A write that fails leaves any of its blocks written.
-            asked.retain(|_| self.dice.chance(1, 2));
-        } else if self.false_io.is_armed() {
+            asked = self.reached(asked);
+        }
+        let image = &mut self.images[usize::from(volume.0)];
+        if fault.is_none() && self.false_io.is_armed() {
             asked = self.false_io.write(volume, asked, image, &mut self.dice);
         }
         for (place, stamp) in asked {
@@ -547,18 +551,16 @@ impl Disk {
         image.put(place.block, stamp, false);
     }
 
-    /// The process is gone: what was under way reached each of its blocks or did not. With the power gone, too,
+    /// The process is gone: what was under way reached any of its sectors. With the power gone, too,
     /// what was not flushed is there or is not, block by block. `recorded`: of which volumes the node's record says that a
     /// flush failed, a bit each.
     pub(crate) fn crash(&mut self, power: bool, recorded: u64, changes: &mut Vec<Change>) {
         for UnderWay { volume, work, tag, .. } in core::mem::take(&mut self.under_way).into_values()
         {
             let Work::Change { extent, stamps, .. } = work else { continue };
-            for (place, stamp) in places(volume, extent).zip(stamps) {
-                if self.dice.chance(1, 2) {
-                    self.images[usize::from(volume.0)].put(place.block, stamp, false);
-                    changes.push(Change { place, stamp, tag });
-                }
+            for (place, stamp) in self.reached(places(volume, extent).zip(stamps).collect()) {
+                self.images[usize::from(volume.0)].put(place.block, stamp, false);
+                changes.push(Change { place, stamp, tag });
             }
         }
         // A process that dies between a failed flush and its record leaves a cache that nobody distrusts: a limit that

@@ -190,6 +190,11 @@ pub enum Happening {
         /// Blocks that read as they were before, and as what.
         visible: Vec<(Place, Stamp)>,
     },
+    /// Some sectors of a block were written and some were not.
+    Torn {
+        /// On which node.
+        side: Side,
+    },
     /// A disk reported success and did something else.
     Lied {
         /// On which node.

@@ -56,6 +56,26 @@ pub struct Stamp(pub u64);
 impl Stamp {
     /// A block of zeros.
     pub const ZEROS: Self = Self(0);
+    /// Half of a block that was torn, in bits; and what tells such a block from others.
+    const HALF: u32 = 30;
+    const TORN: u64 = 1 << 62;
+
+    /// A block of which some sectors hold the one and some the other; none, where either is itself no request's.
+    #[must_use]
+    pub const fn torn(held: Self, written: Self) -> Option<Self> {
+        if held.0 >> Self::HALF != 0 || written.0 >> Self::HALF != 0 {
+            return None;
+        }
+        Some(Self(Self::TORN | held.0 << Self::HALF | written.0))
+    }
+
+    /// What its sectors hold, if it was torn.
+    #[must_use]
+    pub const fn parts(self) -> Option<(Self, Self)> {
+        let half = (1 << Self::HALF) - 1;
+        let parts = (Self(self.0 >> Self::HALF & half), Self(self.0 & half));
+        if self.0 & Self::TORN == 0 { None } else { Some(parts) }
+    }
 }
 
 /// One block of a group.

@@ -171,14 +171,13 @@ impl Cluster {
         if awaited && !node.disk.awaits_overlap() {
             self.journal.push(Happening::FlushOverlapped);
         }
-        let dropped = node.disk.take_dropped();
         if let Some(extent) = changed {
             let blocks: Vec<_> = places(volume, extent).collect();
             let stamps = stamps.map_or_else(|| vec![Stamp::ZEROS; blocks.len()], <[_]>::to_vec);
             let first = blocks.first().map_or(0, |place| place.block);
             self.journal.push(Happening::Issued { side, volume, first, stamps, leading });
         }
-        self.dropped(side, dropped);
+        self.damaged(side);
         self.push_node(at, side, NodeDue::StoreEnd(io));
     }
 
@@ -215,13 +214,18 @@ impl Cluster {
                 StoreOutcome::Verified(runs)
             }
         };
-        let dropped = self.node_mut(side).disk.take_dropped();
-        self.dropped(side, dropped);
+        self.damaged(side);
         self.changed(side, changes);
         self.handle(side, Event::StoreDone { io, outcome });
     }
 
-    pub(crate) fn dropped(&mut self, side: Side, dropped: Option<Dropped>) {
+    /// What failures left on a node's disk since this was asked last.
+    pub(crate) fn damaged(&mut self, side: Side) {
+        let disk = &mut self.node_mut(side).disk;
+        let (torn, dropped) = (disk.take_torn(), disk.take_dropped());
+        if torn > 0 {
+            self.journal.push(Happening::Torn { side });
+        }
         if let Some(Dropped { volumes, hidden, visible }) = dropped {
             self.journal.push(Happening::Dropped { side, volumes, hidden, visible });
         }
@@ -389,8 +393,7 @@ impl Cluster {
         let node = self.node_mut(side);
         node.crash(false, &mut changes);
         node.end();
-        let dropped = node.disk.take_dropped();
-        self.dropped(side, dropped);
+        self.damaged(side);
         self.changed(side, changes);
         self.wire.close(side, false, "the process ended");
         self.pump(side);

@@ -108,7 +108,7 @@ const KINDS: [Row; 37] = [
     (Kind::Reset, "reset", 14, &["reset"]),
     (Kind::HalfOpen, "half-open", 5, &["half-open"]),
     (Kind::LateClose, "late-close", 5, &["late-close"]),
-    (Kind::Kill, "kill", 14, &["kill"]),
+    (Kind::Kill, "kill", 14, &["kill", "torn-at-end"]),
     (Kind::Power, "power", 8, &["power"]),
     (Kind::Both, "both-down", 2, &["both-down"]),
     (
@@ -118,6 +118,7 @@ const KINDS: [Row; 37] = [
         &[
             "read-fails",
             "write-fails",
+            "write-fails-torn",
             "flush-fails",
             "overlapped-flush-fails",
             "drops-hidden",

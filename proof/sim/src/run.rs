@@ -332,6 +332,11 @@ impl Stage<'_> {
                         coverage.struck("hook-refuses");
                     }
                 }
+                Happening::Torn { side } => {
+                    let up = self.cluster.node(*side).is_up();
+                    let label = if up { "write-fails-torn" } else { "torn-at-end" };
+                    self.driver.coverage.struck(label);
+                }
                 Happening::Lied { lie, .. } => self.driver.coverage.struck(lie.label()),
                 Happening::FlushOverlapped => {
                     self.driver.coverage.struck("overlapped-flush-fails");

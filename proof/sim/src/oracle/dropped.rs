@@ -34,7 +34,11 @@ impl Left {
 
     /// A block is written.
     pub(super) fn changed(&mut self, place: Place, stamp: Stamp) {
-        if self.gone_back.get(&place).is_some_and(|left| *left != stamp) {
+        let Some(left) = self.gone_back.get_mut(&place) else { return };
+        if stamp.parts().is_some_and(|(held, _)| held == *left) {
+            // Some of its sectors still read as before.
+            *left = stamp;
+        } else if *left != stamp {
             self.gone_back.remove(&place);
         }
     }

@@ -152,7 +152,12 @@ impl History {
         }
         let base = self.base[usize::from(place.volume.0)][place.block as usize] == content;
         let last = list.iter().rposition(|v| v.stamp == content).map(|at| at + 1);
-        let last = last.or(base.then_some(0))?;
+        let Some(last) = last.or(base.then_some(0)) else {
+            // As new as its newest sector, and as old as its oldest.
+            let (held, written) = content.parts()?;
+            let (held, written) = (self.span(place, held)?, self.span(place, written)?);
+            return Some((held.0.max(written.0), held.1.min(written.1)));
+        };
         if content != Stamp::ZEROS {
             return Some((last, last));
         }
