@@ -22,6 +22,13 @@ const OVERDUE_MAX: u32 = 10_000;
 /// After a refusal.
 const DIAL_REFUSED: Duration = Duration::from_secs(4);
 
+/// When an attempt to connect began: truly, and as its node's clock showed then, which may have leapt since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Began {
+    truly: Moment,
+    shown: Moment,
+}
+
 /// What falls due. What names a `life` means nothing to a later one of its node.
 #[derive(Debug)]
 pub(crate) enum Due {
@@ -29,7 +36,7 @@ pub(crate) enum Due {
     Arrive { from: Side },
     Took { side: Side, epoch: u64, bytes: u64 },
     Dial { side: Side },
-    DialFailed { side: Side, life: u64, began: Moment },
+    DialFailed { side: Side, life: u64, began: Began },
     Establish { side: Side, epoch: u64 },
     Accept { side: Side, epoch: u64 },
     Broken { side: Side, epoch: u64 },
@@ -380,6 +387,7 @@ impl Cluster {
         let there = self.node(side.other());
         let cut = Side::BOTH.iter().any(|s| self.wire.is_cut(*s));
         if cut || self.wire.dialling || !there.is_up() || there.hangs(now) || here.hangs(now) {
+            let (life, began) = (here.life, Began { truly: now, shown: here.clock.read(now) });
             // A machine that is there says at once that nothing listens; silence takes its time, and so does a process
             // whose sockets stand.
             let known = match (cut, there.is_up(), there.hangs(now)) {
@@ -389,9 +397,8 @@ impl Cluster {
                 (.., true) => Some(there.config.peer_timeout),
                 _ => None,
             };
-            let life = self.node(side).life;
             if let Some(after) = known {
-                self.push(now + after, Due::DialFailed { side, life, began: now });
+                self.push(now + after, Due::DialFailed { side, life, began });
             }
             self.dial_later(side, false);
             return;
@@ -410,7 +417,7 @@ impl Cluster {
     }
 
     /// A node learns that its attempt to connect failed, unless it is connected meanwhile.
-    fn dial_failed(&mut self, side: Side, life: u64, began: Moment) {
+    fn dial_failed(&mut self, side: Side, life: u64, began: Began) {
         let node = self.node(side);
         if node.life != life || !node.is_up() || self.wire.ends[side.index()].epoch.is_some() {
             return;
@@ -420,9 +427,8 @@ impl Cluster {
             self.push(until, Due::DialFailed { side, life, began });
             return;
         }
-        self.journal.push(Happening::DialFailed { side, began });
-        let shown = self.node(side).clock.read(began);
-        self.handle(side, Event::DialFailed { began: shown });
+        self.journal.push(Happening::DialFailed { side, began: began.truly });
+        self.handle(side, Event::DialFailed { began: began.shown });
     }
 
     /// A connection ends at a node; one of which nothing came was an attempt that failed.

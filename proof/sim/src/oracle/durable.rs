@@ -6,17 +6,25 @@ use super::Oracle;
 use crate::promise::{Promise, Violation, hold};
 use helio_twin::{Cluster, Place, Side, Stamp};
 use helio_units::{Sequence, VolumeIndex};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What a node received on this stream and has not reported as durable, by block, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Received {
     blocks: BTreeMap<Place, VecDeque<(Sequence, Stamp)>>,
     reported: Sequence,
+    /// Blocks that items of the stream before may still change, until anything is reported on this one.
+    waiting: BTreeSet<Place>,
 }
 
 impl Received {
-    /// Positions of another stream, or of another process, say nothing of these.
+    /// Another stream begins: its positions say nothing of what was received before.
+    pub(super) fn stream_begins(&mut self) {
+        let waiting = core::mem::take(&mut self.blocks).into_keys().collect();
+        *self = Self { waiting, ..Self::default() };
+    }
+
+    /// The process ended, and forgets what it did not apply.
     pub(super) fn forget(&mut self) {
         *self = Self::default();
     }
@@ -39,7 +47,15 @@ impl Oracle {
         let image = &self.images[side.index()][usize::from(volume.0)];
         for n in 0..blocks {
             let place = Place { volume, block: first + n };
-            let list = self.received[side.index()].blocks.entry(place).or_default();
+            let received = &mut self.received[side.index()];
+            // It will be equal once what was received before is applied.
+            if stamps.is_empty()
+                && received.waiting.contains(&place)
+                && !received.blocks.contains_key(&place)
+            {
+                continue;
+            }
+            let list = received.blocks.entry(place).or_default();
             let last = list.back().map_or(image[place.block as usize], |(_, stamp)| *stamp);
             list.push_back((at, stamps.get(n as usize).copied().unwrap_or(last)));
         }
@@ -57,6 +73,7 @@ impl Oracle {
             return Ok(());
         }
         received.reported = durable;
+        received.waiting.clear();
         let disk = &cluster.node(side).disk;
         let mut broken = None;
         received.blocks.retain(|place, list| {

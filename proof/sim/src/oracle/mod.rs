@@ -337,7 +337,7 @@ impl Oracle {
                 Happening::Received { side, at, volume, first, blocks, stamps } => {
                     self.received(*side, *at, (*volume, *first, *blocks), stamps);
                 }
-                Happening::StreamBegins { side } => self.received[side.index()].forget(),
+                Happening::StreamBegins { side } => self.received[side.index()].stream_begins(),
                 Happening::Reported { side, durable } => self.reported(cluster, *side, *durable)?,
                 Happening::Dropped { side, volumes, visible, .. } => {
                     self.dropped(*side, *volumes, !visible.is_empty());
