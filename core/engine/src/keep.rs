@@ -229,14 +229,19 @@ impl Engine {
         }
     }
 
+    /// Volumes that were not flushed since something in them was let go without; a store that was given up owes nothing.
+    pub(crate) fn owed_flushes(&self) -> Vec<VolumeIndex> {
+        let all = (0..self.shared.config.volumes.len() as u16).map(VolumeIndex);
+        let lost = |volume| self.primary.as_ref().is_some_and(|p| p.is_lost(volume));
+        let owed = |volume: &VolumeIndex| !self.shared.cover.was_flushed(*volume) && !lost(*volume);
+        all.filter(owed).collect()
+    }
+
     /// Whether this process has flushed every store, as it now begins to where it has not. What a process before wrote
     /// may lie in a cache alone, and where the record is void no hot extent tells of that: a mark that ended because
     /// both nodes read the same would be missing once the power failed.
     fn is_flushed_once(&mut self) -> bool {
-        let all = (0..self.shared.config.volumes.len() as u16).map(VolumeIndex);
-        let lost = |volume| self.primary.as_ref().is_some_and(|p| p.is_lost(volume));
-        let owed = |volume: &VolumeIndex| !self.shared.cover.was_flushed(*volume) && !lost(*volume);
-        let owed: Vec<VolumeIndex> = all.filter(owed).collect();
+        let owed = self.owed_flushes();
         let again = self.keeping.flush_at.is_none_or(|at| self.shared.now >= at + PAGES_EVERY);
         if !owed.is_empty() && again {
             self.keeping.flush_at = Some(self.shared.now);

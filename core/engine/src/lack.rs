@@ -24,6 +24,7 @@ use crate::event::{CommandId, StoreOutcome};
 use crate::guess::Guess;
 use crate::marks::Region;
 use crate::peer_read::{ASKED_BYTES_MAX, ASKED_MAX};
+use crate::plant::{Plant, planted};
 use crate::primary::Primary;
 use crate::refusal::{Denial, Refusal, StoreFault};
 use crate::role::Standing;
@@ -378,7 +379,10 @@ impl Primary {
 
     /// The peer stays away: what waits for it fails, once a record tells of every flush that failed here.
     fn deny_lacking(&mut self, s: &mut Shared) {
-        if s.suspect.unrecorded() != 0 && !s.metadata_failed {
+        // The record on its way may say that nothing is suspect any more, and a flush may have failed since it was made.
+        let ending = self.lack.as_ref().is_some_and(|lack| lack.stage == Stage::Ending);
+        let recording = s.suspect.unrecorded() != 0 && !planted(Plant::SuspectUnrecorded);
+        if (ending || recording) && !s.metadata_failed {
             return;
         }
         let Some(lack) = &mut self.lack else { return };

@@ -229,7 +229,8 @@ impl Engine {
         b.clean = true;
         b.hold = self.shared.lease.on_record(b.hold, self.shared.now);
         if let Some(p) = &self.primary {
-            b.marks_void = self.shared.suspect.any() || (b.marks_void && !p.marks.is_kept());
+            let proves = p.marks.is_kept() && self.owed_flushes().is_empty();
+            b.marks_void = self.shared.suspect.any() || (b.marks_void && !proves);
             b.head = p.line.head;
             b.equal = p.retaining
                 && !p.order_lost

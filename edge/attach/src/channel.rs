@@ -63,7 +63,8 @@ impl Channel {
             match readv(&self.socket, &mut places) {
                 Ok(count) => return Ok(Arrival::Message(count)),
                 Err(Errno::AGAIN) => return Ok(Arrival::Nothing),
-                Err(Errno::NODEV) => return Ok(Arrival::Over),
+                // Unmounted; by force, where a message was just being read.
+                Err(Errno::NODEV | Errno::CONNABORTED) => return Ok(Arrival::Over),
                 // The asker was killed while we looked: there may be others.
                 Err(Errno::INTR | Errno::NOENT) => {}
                 Err(errno) => return Err(errno),

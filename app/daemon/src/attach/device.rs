@@ -176,6 +176,7 @@ impl Device {
             self.node = None;
         }
         if let Some(why) = told(&self.clone_for_show().in_the_way()) {
+            self.note = Some(String::from("its block device is gone already; detach it again"));
             return Err((self, why));
         }
         let folder = self.mount.path().parent().map(Path::to_owned);

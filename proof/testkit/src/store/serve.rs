@@ -216,7 +216,7 @@ impl Served {
     fn done(&self, head: &[u8], payload: &[u8]) -> io::Result<()> {
         match self.channel.answer(head, payload) {
             // The file was unmounted by force.
-            Err(Errno::NODEV) => Ok(()),
+            Err(Errno::NODEV | Errno::CONNABORTED) => Ok(()),
             other => Ok(other?),
         }
     }
