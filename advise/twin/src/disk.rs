@@ -119,7 +119,7 @@ pub struct Disk {
     false_io: Lies,
     /// FUA is a write and a flush of everything.
     fua_flushes: bool,
-    /// Blocks of which some sectors were written, until somebody asks.
+    /// Number of blocks left with a part of their sectors written, since the journal last recorded it.
     torn: u64,
     /// What a failed flush dropped, until somebody asks.
     dropped: Dropped,

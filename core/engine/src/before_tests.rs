@@ -130,6 +130,13 @@ impl Desk {
         }
     }
 
+    /// The before-image file holds the first chunk of an image of item 3.
+    fn finds_a_chunk(&mut self) {
+        let image = KeptImage { head: Sequence(3), lineage: generation(1), ..KeptImage::default() };
+        let chunks = vec![(VolumeIndex(0), Extent::new(0, CHUNK_BYTES))];
+        self.tell(Event::BeforeFound(Box::new(BeforeKept { image, chunks, damaged: false })));
+    }
+
     fn meet(&mut self) {
         self.meet_as(true);
     }
@@ -300,9 +307,7 @@ fn a_copy_that_never_was_consistent_keeps_nothing() {
 #[test]
 fn an_inconsistent_copy_goes_on_with_what_it_keeps() {
     let mut desk = Desk::new(generation(1), false, None);
-    let image = KeptImage { head: Sequence(3), lineage: generation(1), ..KeptImage::default() };
-    let chunks = vec![(VolumeIndex(0), Extent::new(0, CHUNK_BYTES))];
-    desk.tell(Event::BeforeFound(Box::new(BeforeKept { image, chunks, damaged: false })));
+    desk.finds_a_chunk();
     desk.meet();
     desk.start(true);
     assert!(matches!(desk.before(BeforeOutcome::Done), BeforeOp::Extend { .. }));
@@ -317,9 +322,7 @@ fn a_suspect_copy_that_keeps_an_image_still_asks_for_room_once() {
     (record.lineage, record.head, record.marks_void) = (generation(1), Sequence(7), false);
     (record.consistent, record.suspect) = (true, 1);
     let mut desk = Desk::of(record, None);
-    let image = KeptImage { head: Sequence(3), lineage: generation(1), ..KeptImage::default() };
-    let chunks = vec![(VolumeIndex(0), Extent::new(0, CHUNK_BYTES))];
-    desk.tell(Event::BeforeFound(Box::new(BeforeKept { image, chunks, damaged: false })));
+    desk.finds_a_chunk();
     desk.meet();
     desk.start(true);
     assert!(matches!(desk.before(BeforeOutcome::Done), BeforeOp::Extend { .. }));

@@ -390,8 +390,8 @@ impl Cover {
             })
     }
 
-    /// Lets the coldest extents go for which `may` holds, until a quarter is free, or all of them, each volume's in its
-    /// way. `may` is told the tick since which the extent's marks must have been kept.
+    /// Removes the extents that were unused longest and for which `may` holds, until a quarter of the slots is free, or all
+    /// of them. `ways` has one entry for each volume. `may` gets the tick since which the extent's marks must be durable.
     pub(crate) fn evict(
         &mut self,
         all: bool,

@@ -379,7 +379,7 @@ impl Primary {
 
     /// The peer stays away: what waits for it fails, once a record tells of every flush that failed here.
     fn deny_lacking(&mut self, s: &mut Shared) {
-        // The record on its way may say that nothing is suspect any more, and a flush may have failed since it was made.
+        // The record being saved may end a suspicion, and a flush may have failed since that record was made.
         let ending = self.lack.as_ref().is_some_and(|lack| lack.stage == Stage::Ending);
         let recording = s.suspect.unrecorded() != 0 && !planted(Plant::SuspectUnrecorded);
         if (ending || recording) && !s.metadata_failed {
@@ -561,7 +561,8 @@ impl Engine {
         self.fail_parked();
     }
 
-    /// Records that nothing is lacking and nothing is suspect, unless a region became lacking again since the save was asked for.
+    /// The record of a primary that has all regions again and no suspect copy. It stays as it was if a region was marked since
+    /// the save was requested.
     pub(crate) fn shape_whole(&self, b: &mut Superblock) {
         if self.primary.as_ref().is_some_and(|primary| primary.marks.none_stale()) {
             (b.consistent, b.suspect) = (true, 0);

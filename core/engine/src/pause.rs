@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! After a pause nothing is acknowledged that the peer does not have durable, before one check (rule 5).
+//! After a pause a primary acknowledges only what its peer has durable, until one check has passed (rule 5).
 //!
-//! A process that was stopped, or whose machine slept, cannot know whether its peer took over meanwhile: by its hold
-//! lease, or by force after an operator declared this node fenced. So a primary checks first. The check looks for a peer
+//! The peer may have taken over while this process was stopped or its machine slept: by its hold lease, or by force after an
+//! operator declared this node fenced. So a primary checks first. The check looks for a peer
 //! that took over and can be reached. It passes if the peer cannot be reached, or does not serve now, unless its history
 //! shows that it took over. A peer that took over and was lost again is not found: this primary goes on as without any
 //! other lost peer, and the recovery table refuses the two when they connect. docs/operate.md names that limit.
@@ -17,8 +17,8 @@
 //! * an answer of the peer, which does not serve, to a ping that was sent since;
 //! * the end of a connection, by what [`proof`] says of it.
 //!
-//! What the peer has durable is acknowledged all the while. What it merely received or completed is not: that word may have
-//! lain in a socket since before the peer died, lost it and took over. An acknowledgement that was decided and not yet sent when the
+//! A write that the peer only received or completed is not acknowledged before the check: the peer's ack may have been in the
+//! socket since before the peer crashed, lost the write and took over. An acknowledgement that was decided and not yet sent when the
 //! pause is noticed is held back, too; the daemon reads the clock once more directly before it submits replies. A pause
 //! between that look and the system call is not noticed, nor is one that this node's clock does not count, unless a
 //! hold lease was out: docs/operate.md names both limits.

@@ -35,8 +35,8 @@ impl fmt::Display for Space {
 /// What a file is once it is prepared.
 pub(crate) struct Prepared {
     pub(crate) space: Space,
-    /// Why its flush failed. The kernel tells that to one caller only, so it is not a reason to try again: writes of whoever
-    /// had the file before may be lost.
+    /// The error of its flush. Do not retry: the kernel reports it to one caller only, and writes of the process that had the
+    /// file open before may be lost.
     pub(crate) failed_flush: Option<Errno>,
 }
 

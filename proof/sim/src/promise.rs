@@ -34,9 +34,8 @@ pub enum Promise {
     /// A primary that was succeeded while it was paused, or by a hold lease, acknowledges nothing that its heir lacks
     /// before it checked: before an attempt to reach that one failed which began since.
     Succeeded,
-    /// The lag that a primary reports is never below what its peer lacks of what was answered, a secondary's never below that
-    /// when its primary sent what it heard last; and what a node says
-    /// it heard last was a message.
+    /// A primary does not report a smaller lag than the acknowledged data that its peer does not have. A secondary reports no
+    /// smaller lag than when its primary sent the ping received last. The time of the last message is the time of a message.
     Reports,
     /// A promoted image is consistent.
     ConsistentPromotion,

@@ -158,10 +158,12 @@ impl Device {
         Some(format!("{} was given free by somebody else", node.path().display()))
     }
 
-    /// Takes it away once it was settled, if nobody uses it; says who does otherwise.
+    /// Removes an attached device after `settle` flushed it and released its loop device.
     ///
-    /// Who settled it has given its loop device free, so that only the file is asked about: the number may be another's
-    /// by now, whose mounts and processes are none of ours.
+    /// Only users of the file count: another program may have taken the loop device's number since.
+    ///
+    /// # Errors
+    /// The device, and the users that keep it.
     pub(super) fn give_free(mut self) -> Result<(), (Self, String)> {
         if let Some((node, link)) = &self.node {
             // Programs that look at every device that changes have it open for moments.

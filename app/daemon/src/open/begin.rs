@@ -122,8 +122,8 @@ pub fn create(wish: &Creation) -> Result<Created> {
     Ok(Created { path, kept })
 }
 
-/// Opens the file, or makes an empty one. Nobody else writes it from then on: neither a daemon with another way to it,
-/// nor the last operations of one that was killed.
+/// Opens or creates the file and locks it. The lock excludes a daemon that reaches the file by another path, and the last
+/// operations of a killed daemon.
 fn locked(path: &Path) -> Result<File> {
     let shown = path.display().to_string();
     let mut options = OpenOptions::new();

@@ -279,12 +279,12 @@ impl Group {
         let parting = self.parting.drain(..);
         wanted.extend(parting.map(|(socket, words)| Wanted::Part { socket, words }));
         loop {
-            // A pause since answers were decided takes them back, before the engine is told the time that shows it ...
+            // If the process paused since these replies were decided, they are withdrawn before the engine gets the new time ...
             let now = clock.now();
             self.take_back(now, wanted);
             self.engine.settle(now, &mut self.effects);
             if self.effects.is_empty() {
-                // ... and once more directly before they leave this thread's hands.
+                // ... and checked once more directly before they are submitted.
                 if self.take_back(clock.now(), wanted) {
                     continue;
                 }

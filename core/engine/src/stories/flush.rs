@@ -93,6 +93,16 @@ fn level_peer(desk: &Desk, upto: u64) -> Hello {
     Hello { head: at, received: at, durable: at, clean: true, ..hello(desk.lineage_now(), true) }
 }
 
+/// The peer, which has everything up to there, gets the rest and serves in the place of the suspect copy.
+fn takes_the_place(desk: &mut Desk, upto: u64) {
+    desk.meet(level_peer(desk, upto));
+    assert_eq!(label(desk), Some("resume-received"));
+    peer_has_all(desk);
+    tick(desk);
+    desk.save_all();
+    assert!(fault(desk).contains("served from lyon"), "{}", fault(desk));
+}
+
 #[test]
 fn a_flush_of_the_engine_that_fails_hands_the_volume_to_the_level_peer_in_every_mode_and_policy() {
     for (mode, policy) in [
@@ -240,13 +250,7 @@ fn a_peer_that_gets_the_whole_line_serves_in_the_place_of_a_suspect_copy() {
     desk.store_all();
     desk.save_all();
     assert_eq!(desk.answers.last(), Some(&(3, true)), "answered here alone");
-    let peer = level_peer(&desk, 4);
-    desk.meet(peer);
-    assert_eq!(label(&desk), Some("resume-received"));
-    peer_has_all(&mut desk);
-    tick(&mut desk);
-    desk.save_all();
-    assert!(fault(&desk).contains("served from lyon"), "{}", fault(&desk));
+    takes_the_place(&mut desk, 4);
     desk.ask(4, Operation::Flush);
     assert!(desk.ios.is_empty(), "{:?}", desk.ios);
     peer_has_all(&mut desk);
@@ -448,13 +452,7 @@ fn a_write_with_fua_that_failed_does_not_keep_the_peer_from_taking_over() {
     let mut desk = suspect_by(operation);
     desk.save_all();
     let sent = desk.engine.status(desk.now).cursors.head.0 - 1;
-    let peer = level_peer(&desk, sent);
-    desk.meet(peer);
-    assert_eq!(label(&desk), Some("resume-received"));
-    peer_has_all(&mut desk);
-    tick(&mut desk);
-    desk.save_all();
-    assert!(fault(&desk).contains("served from lyon"), "{}", fault(&desk));
+    takes_the_place(&mut desk, sent);
 }
 
 #[test]

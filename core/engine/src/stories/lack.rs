@@ -8,7 +8,11 @@ use helio_format::reading::{Reading, Told};
 
 /// A primary in logging whose peer is consistent; the first region differs.
 fn logging() -> Desk {
-    let mut desk = Desk::replicating(Mode::Async);
+    logs(Desk::replicating(Mode::Async))
+}
+
+/// The same from a primary whose peer is level.
+fn logs(mut desk: Desk) -> Desk {
     // The record that everything counts as marked ends behind a flush.
     desk.settle_pages();
     desk.store_all();
@@ -359,14 +363,7 @@ fn a_write_that_waits_for_a_hot_extent_fails_too_once_the_peer_stays_away() {
         desk.acked(head(&desk));
         desk.save_all();
     }
-    desk.settle_pages();
-    desk.store_all();
-    desk.save_all();
-    desk.command(Command::Log);
-    desk.write(1);
-    desk.store_all();
-    desk.save_all();
-    while desk.digests_wanted().is_some() {}
+    let mut desk = logs(desk);
     desk.command(Command::Reverse { full: false });
     for _ in 0..3 {
         desk.settle_pages();

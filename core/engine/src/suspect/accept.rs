@@ -218,7 +218,7 @@ impl Engine {
     /// The record of an accepted copy: nothing proves what it holds, so its peer's is to be compared with all of it.
     pub(crate) fn shape_accepted(b: &mut Superblock, volume: VolumeIndex) {
         b.suspect &= !bit(volume);
-        // The marks do not tell any more what a disk that is being shipped lacks.
+        // From here on the marks do not cover the differences to a disk that is being shipped.
         (b.marks_void, b.seeding) = (true, 0);
         (b.clean, b.equal, b.sure) = (false, false, false);
         // The operator who accepted it decides whether it leads.

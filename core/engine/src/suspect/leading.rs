@@ -145,7 +145,7 @@ impl Primary {
         }
     }
 
-    /// The store of a volume that was given up is used again: all of it is lacking, and pulled whole.
+    /// The store of a failed volume is used again. The whole volume is out of sync, and is copied from the peer.
     pub(crate) fn use_again(&mut self, volume: VolumeIndex) {
         // A flush that failed on it is the peer's to answer still.
         let failed = self.line.iter_mut().filter(|entry| {

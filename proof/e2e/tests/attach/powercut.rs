@@ -92,7 +92,7 @@ struct Recorded {
     from: [usize; 2],
     /// How many events there were when each step's last fsync had returned.
     ends: Vec<[usize; 2]>,
-    /// How the link and the secondary's copy fared meanwhile.
+    /// State of the link and of the secondary's copy when the power was cut.
     states: String,
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What failed flushes left of a copy. A primary goes on with it: a block may read as it was before, until the copy is
-//! served from elsewhere, and nothing else may come of that. Its record says so before a client hears of it, and it
-//! overwrites nothing that is newer elsewhere, unless an operator accepts it.
+//! Copies after a failed flush. A block of such a copy may read as an older version until the peer serves the volume. The
+//! record must say that the copy is suspect before a client gets the error. The copy must not overwrite newer data on the
+//! peer, unless an operator accepts it.
 
 use super::{Asked, Oracle};
 use crate::promise::{Promise, Violation, hold};
@@ -81,13 +81,13 @@ impl Oracle {
         left.recorded = suspect;
     }
 
-    /// Whether a block may read as that, since a flush failed and nobody serves it in the place of this copy.
+    /// Whether a block may read as this older version: a flush failed, and the peer does not serve the volume.
     pub(super) fn may_read_as(&self, side: Side, place: Place, stamp: Stamp) -> bool {
         let left = &self.left[side.index()];
         left.gone_back.get(&place) == Some(&stamp) && !self.lacks_regions(side)
     }
 
-    /// Whether anything of a copy may read as it was before.
+    /// Whether any block of a copy may read as an older version.
     pub(super) fn went_back(&self, side: Side) -> bool {
         !self.left[side.index()].gone_back.is_empty()
     }

@@ -52,9 +52,9 @@ impl Oracle {
         }
     }
 
-    /// The lag that a primary reports is never below what its peer lacks of what was answered. Where the bitmap alone is
-    /// kept that is all that differs in the regions it knows of; while a stream flows the peer may be ahead, and what
-    /// counts are the blocks for which an answered write is later than what the peer holds.
+    /// A primary must not report a smaller lag than the acknowledged data that its peer does not have. If only the bitmap is
+    /// kept, every differing block of a marked region counts. If items are queued or sent, the peer may be ahead: a block
+    /// counts if an acknowledged write is newer than the peer's content.
     pub(super) fn judge_lag(&self, cluster: &Cluster, side: Side) -> Result<(), Violation> {
         let node = cluster.node(side);
         let Some(engine) = node.engine.as_ref().filter(|e| !e.lacks_regions()) else {
