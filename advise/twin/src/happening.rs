@@ -223,6 +223,11 @@ pub enum Happening {
         /// Which node.
         side: Side,
     },
+    /// While a node was down, its before-image file was lost.
+    BeforeLost {
+        /// Which node.
+        side: Side,
+    },
     /// While a node was down, its metadata was lost.
     MetadataLost {
         /// Which node.

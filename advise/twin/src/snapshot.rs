@@ -138,6 +138,15 @@ impl Cluster {
         self.journal.push(Happening::MetadataLost { side });
     }
 
+    /// A node's before-image file is lost: it is not there, or reads as zeros. The node is down.
+    pub fn lose_before(&mut self, side: Side, zeroed: bool) {
+        assert!(!self.node(side).is_up(), "{side} runs while its before-images are lost");
+        let before = &mut self.node_mut(side).before;
+        let length = if zeroed { before.backup().len() } else { BEFORE_HEADER_BYTES as usize };
+        before.put_back(vec![0; length]);
+        self.journal.push(Happening::BeforeLost { side });
+    }
+
     /// The state directory is back as it was. The node is down.
     pub fn find_metadata(&mut self, side: Side, bytes: MetadataBytes) {
         assert!(!self.node(side).is_up(), "{side} runs while its metadata is replaced");

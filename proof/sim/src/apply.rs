@@ -2,9 +2,10 @@
 //! `helio apply` in mid-run: a setting changes on both nodes, or on one of them alone; and what a hook says.
 
 use crate::driver::Driver;
-use crate::scenario::{pick, span};
+use crate::oracle::Oracle;
+use crate::scenario::{pick, safe_copy, span};
 use core::time::Duration;
-use helio_engine::{Config, QUEUE_ITEMS_SNDR, QueueConfig, ResyncConfig, WhenFull};
+use helio_engine::{Config, OnError, QUEUE_ITEMS_SNDR, QueueConfig, ResyncConfig, WhenFull};
 use helio_netmodel::Dice;
 use helio_twin::{Cluster, Side};
 use helio_units::{Bytes, Items, Mode, Rate};
@@ -19,10 +20,12 @@ pub(crate) enum Setting {
     Resync,
     Hold,
     Hook,
+    SafeCopy,
+    OnError,
 }
 
 impl Setting {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Mode,
         Self::Queue,
         Self::Timeouts,
@@ -30,6 +33,8 @@ impl Setting {
         Self::Resync,
         Self::Hold,
         Self::Hook,
+        Self::SafeCopy,
+        Self::OnError,
     ];
 
     /// What the coverage report calls it.
@@ -42,6 +47,8 @@ impl Setting {
             Self::Resync => "apply-resync",
             Self::Hold => "apply-hold",
             Self::Hook => "apply-hook",
+            Self::SafeCopy => "apply-safe-copy",
+            Self::OnError => "apply-on-error",
         }
     }
 
@@ -80,6 +87,13 @@ impl Setting {
             Self::Hold if config.hold.is_zero() => {}
             Self::Hold => config.hold = span(dice, millis(500), config.peer_timeout * 5),
             Self::Hook => config.hook_before_sync = !config.hook_before_sync,
+            Self::SafeCopy => config.safe_copy = safe_copy(dice, &config.volumes),
+            Self::OnError => {
+                config.on_error = match config.on_error {
+                    OnError::Pass => OnError::ServeFromPeer,
+                    OnError::ServeFromPeer => OnError::Pass,
+                };
+            }
         }
         config
     }
@@ -87,7 +101,13 @@ impl Setting {
 
 impl Driver {
     /// A setting changes, on that node or on both.
-    pub(crate) fn apply(&mut self, setting: Setting, only: Option<Side>, cluster: &mut Cluster) {
+    pub(crate) fn apply(
+        &mut self,
+        setting: Setting,
+        only: Option<Side>,
+        cluster: &mut Cluster,
+        oracle: &mut Oracle,
+    ) {
         let config =
             setting.changed(&cluster.node(only.unwrap_or(Side::Paris)).config, &mut self.dice);
         for side in Side::BOTH.into_iter().filter(|side| only.is_none_or(|only| only == *side)) {
@@ -102,6 +122,10 @@ impl Driver {
                 continue;
             }
             self.coverage.struck(setting.label());
+            if setting == Setting::SafeCopy {
+                oracle.safe_copy_given_up();
+                self.keeps_nothing = true;
+            }
             if only.is_some() {
                 self.coverage.struck("apply-one-node");
             }

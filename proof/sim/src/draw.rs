@@ -73,6 +73,7 @@ impl Driver {
             Kind::RolledBack => Fault::RollBack(side),
             Kind::MetadataRestored => Fault::RestoreMetadata(side),
             Kind::MetadataLost => Fault::LoseMetadata { side, zeroed: dice.chance(1, 3) },
+            Kind::BeforeLost => Fault::LoseBefore { side, zeroed: dice.chance(1, 3) },
             Kind::Forks => Fault::Forks { side, left: FORKS },
             Kind::WrongDisk => Fault::WrongDisk(side),
             Kind::LyingFlush => Fault::LyingFlush(side),

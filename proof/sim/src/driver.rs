@@ -6,6 +6,7 @@ use crate::faults::{Fault, Pausing};
 use crate::kinds::{Kind, odds};
 use crate::oracle::Oracle;
 use crate::replay::Step;
+use crate::retry::Given;
 use crate::scenario::pick;
 use crate::seed::Shipping;
 use crate::telling::Telling;
@@ -49,6 +50,10 @@ pub(crate) enum Act {
     Promote(Side, u32),
     /// A promotion without force, whoever serves.
     Unasked(Side),
+    /// A command that was refused for now is given again.
+    Again(Side, Command),
+    /// The before-image file of a node that is down is lost.
+    LoseBefore { side: Side, zeroed: bool },
 }
 
 /// Counts for the summary.
@@ -106,6 +111,10 @@ pub(crate) struct Driver {
     pub(crate) shipping: Shipping,
     /// A setting that was applied is not in force.
     pub(crate) misapplied: Option<String>,
+    /// What each node was commanded last.
+    pub(crate) given: [Given; 2],
+    /// A command that is about to be given again.
+    pub(crate) repeating: Option<(Side, Command)>,
 }
 
 impl Driver {
@@ -139,6 +148,8 @@ impl Driver {
             pausing: [None; 2],
             shipping: Shipping::default(),
             misapplied: None,
+            given: [Given::Over; 2],
+            repeating: None,
         }
     }
 
@@ -204,6 +215,7 @@ impl Driver {
             self.keeps_nothing = true;
         }
         let id = CommandId(self.commands + u64::from(promotion.is_some()));
+        self.given(side, id, command);
         if let Some(force) = promotion {
             // Whoever puts an old file back forces nothing there before the two have met: a limit that
             // docs/reference/recovery.md names.

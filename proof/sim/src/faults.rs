@@ -70,6 +70,11 @@ pub(crate) enum Fault {
         side: Side,
         zeroed: bool,
     },
+    /// The before-image file is lost: it is missing, or reads as zeros.
+    LoseBefore {
+        side: Side,
+        zeroed: bool,
+    },
     /// A primary is killed and promoted again, so many times.
     Forks {
         side: Side,
@@ -182,6 +187,8 @@ impl Fault {
             Self::Usurp { .. } => (Kind::Usurp, "usurp"),
             Self::LoseMetadata { zeroed: true, .. } => (Kind::MetadataLost, "metadata-zeroed"),
             Self::LoseMetadata { .. } => (Kind::MetadataLost, "metadata-missing"),
+            Self::LoseBefore { zeroed: true, .. } => (Kind::BeforeLost, "before-zeroed"),
+            Self::LoseBefore { .. } => (Kind::BeforeLost, "before-missing"),
             Self::Forks { .. } => (Kind::Forks, "forks"),
             Self::RollBack(_) => (Kind::RolledBack, "rolled-back"),
             Self::RestoreMetadata(_) => (Kind::MetadataRestored, "metadata-restored"),
@@ -245,6 +252,7 @@ impl Fault {
             Self::RollBack(_)
                 | Self::RestoreMetadata(_)
                 | Self::LoseMetadata { .. }
+                | Self::LoseBefore { .. }
                 | Self::WrongDisk(_)
                 | Self::Seed
         )
@@ -317,10 +325,11 @@ impl Driver {
             Fault::RollBack(_)
             | Fault::RestoreMetadata(_)
             | Fault::LoseMetadata { .. }
+            | Fault::LoseBefore { .. }
             | Fault::WrongDisk(_)
             | Fault::ClockLeap(_)
             | Fault::LateClose => self.tamper(fault, cluster),
-            Fault::Apply { setting, only } => self.apply(setting, only, cluster),
+            Fault::Apply { setting, only } => self.apply(setting, only, cluster, oracle),
             Fault::Hook { side, refuses } => {
                 let (least, most) = (Duration::from_millis(1), Duration::from_secs(4));
                 let takes = span(&mut self.dice, least, most);
@@ -608,6 +617,10 @@ impl Driver {
                     // What was reserved is all there is.
                     let fault = Fault::Room { side: *side, fails: false };
                     self.shortly(fault, Duration::from_millis(20), cluster);
+                }
+                if between && self.dice.chance(malice, 16) {
+                    let fault = Fault::LoseBefore { side: *side, zeroed: self.dice.chance(1, 3) };
+                    self.shortly(fault, Duration::from_millis(100), cluster);
                 }
                 if between && self.dice.chance(malice, 8) {
                     let fault = match self.dice.below(3) {

@@ -10,6 +10,8 @@ const ROLLED_BACK: u32 = 8;
 const METADATA_RESTORED: u32 = 6;
 /// A state directory that is lost, and sometimes found again.
 const METADATA_LOST: u32 = 6;
+/// A before-image file that is lost, with or without what is kept in it.
+const BEFORE_LOST: u32 = 6;
 /// Another disk in a volume's place.
 const WRONG_DISK: u32 = 3;
 /// A disk that calls flushed what is not; in few stories, since the oracle asks less of them.
@@ -72,6 +74,8 @@ pub enum Kind {
     MetadataRestored,
     /// A metadata file is lost.
     MetadataLost,
+    /// A before-image file is lost.
+    BeforeLost,
     /// More generations than a lineage remembers begin on one node, out of its peer's sight.
     Forks,
     /// A disk is swapped for a wrong one.
@@ -101,7 +105,7 @@ pub enum Kind {
 /// Kind, name, how likely in parts of the sum, and the faults it brings.
 type Row = (Kind, &'static str, u32, &'static [&'static str]);
 
-const KINDS: [Row; 37] = [
+const KINDS: [Row; 38] = [
     (Kind::Weather, "weather", 8, &["weather"]),
     (Kind::Silence, "silence", 12, &["silence"]),
     (Kind::OneWay, "one-way", 8, &["one-way"]),
@@ -140,7 +144,12 @@ const KINDS: [Row; 37] = [
     (Kind::Hang, "hang", 5, &["hang"]),
     (Kind::Pause, "pause", 8, &["pause", "pause-stale-clock", "pause-unsent", "pause-uncounted"]),
     (Kind::Clock, "clock", 4, &["clock-leaps", "clock-drifts"]),
-    (Kind::Operator, "operator", 12, &["log", "update", "full", "mode", "measure"]),
+    (
+        Kind::Operator,
+        "operator",
+        12,
+        &["log", "update", "full", "mode", "measure", "retry-succeeds"],
+    ),
     (Kind::Switch, "switch", 8, &["switch"]),
     (Kind::Stop, "clean-stop", 4, &["clean-stop"]),
     (Kind::Split, "split-brain", 1, &["split-brain"]),
@@ -148,7 +157,13 @@ const KINDS: [Row; 37] = [
     (Kind::Room, "room", 4, &["no-room", "before-file-fails"]),
     (Kind::RolledBack, "rolled-back", ROLLED_BACK, &["rolled-back"]),
     (Kind::MetadataRestored, "metadata-restored", METADATA_RESTORED, &["metadata-restored"]),
-    (Kind::MetadataLost, "metadata-lost", METADATA_LOST, &["metadata-missing", "metadata-zeroed"]),
+    (
+        Kind::MetadataLost,
+        "metadata-lost",
+        METADATA_LOST,
+        &["metadata-missing", "metadata-zeroed", "blank-promoted"],
+    ),
+    (Kind::BeforeLost, "before-lost", BEFORE_LOST, &["before-missing", "before-zeroed"]),
     (Kind::Forks, "forks", 3, &["forks"]),
     (Kind::WrongDisk, "wrong-disk", WRONG_DISK, &["wrong-disk"]),
     (Kind::LyingFlush, "lying-flush", LYING_FLUSH, &["lying-flush"]),
@@ -176,6 +191,8 @@ const KINDS: [Row; 37] = [
             "apply-resync",
             "apply-hold",
             "apply-hook",
+            "apply-safe-copy",
+            "apply-on-error",
             "apply-one-node",
         ],
     ),

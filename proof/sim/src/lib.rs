@@ -20,6 +20,7 @@ mod pause;
 mod promise;
 mod replace;
 mod replay;
+mod retry;
 mod run;
 mod scenario;
 mod seed;

@@ -7,7 +7,7 @@ use core::time::Duration;
 use helio_engine::Command;
 use helio_format::superblock::Superblock;
 use helio_twin::{Cluster, Happening, Side};
-use helio_units::{Role, State};
+use helio_units::{Generation, Role, State};
 
 /// Between two rounds.
 const ROUND: Duration = Duration::from_millis(900);
@@ -46,9 +46,18 @@ impl Driver {
             }
             Act::Unasked(side) => {
                 if !cluster.node(side).serves() {
+                    let record = cluster.node(side).superblock();
+                    if record.is_some_and(|r| r.lineage.generation == Generation::NONE) {
+                        self.coverage.struck("blank-promoted");
+                    }
                     self.command(cluster, oracle, side, Command::Promote { force: false });
                 }
             }
+            Act::Again(side, command) => {
+                self.repeating = Some((side, command));
+                self.command(cluster, oracle, side, command);
+            }
+            Act::LoseBefore { side, zeroed } => self.lose_before(side, zeroed, cluster),
             Act::Promote(side, tries) => {
                 if tries > 0 && !Side::BOTH.iter().any(|s| cluster.node(*s).serves()) {
                     let command = Command::Promote { force: false };
@@ -85,6 +94,7 @@ impl Driver {
     pub(crate) fn notice(&mut self, cluster: &Cluster, journal: &[Happening]) {
         for happening in journal {
             self.shipping_heard(cluster, happening);
+            self.hear_of_commands(cluster, happening);
             if let Happening::Commanded { id, result, .. } = happening
                 && let Some(side) = self.switching.remove(id)
                 && result.is_ok()

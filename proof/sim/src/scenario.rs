@@ -192,7 +192,7 @@ impl Scenario {
 }
 
 /// Mostly a consistent image is kept, half of the time with a bound that some updates pass in their middle.
-fn safe_copy(dice: &mut Dice, volumes: &[Bytes]) -> SafeCopy {
+pub(crate) fn safe_copy(dice: &mut Dice, volumes: &[Bytes]) -> SafeCopy {
     if !dice.chance(9, 10) {
         return SafeCopy::Off;
     }

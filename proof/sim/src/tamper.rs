@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What reaches a node from behind: its clock, its connections' order, its files and disks in older or foreign hands.
 
-use crate::driver::Driver;
+use crate::driver::{Act, Driver};
 use crate::faults::{Fault, lacks};
 use crate::scenario::{FOREIGN, span};
 use core::time::Duration;
@@ -34,6 +34,11 @@ impl Driver {
             Fault::LoseMetadata { side, zeroed } => {
                 self.lose_metadata(side, zeroed, fault, cluster)
             }
+            Fault::LoseBefore { side, zeroed } => {
+                let power = self.dice.chance(1, 2);
+                self.kill(side, power, cluster);
+                self.at(cluster.now(), Act::LoseBefore { side, zeroed });
+            }
             Fault::WrongDisk(side) => {
                 // Where both nodes lose what they had, nobody is left who has it.
                 let only = *self.tampered.get_or_insert(side) == side;
@@ -59,6 +64,22 @@ impl Driver {
         }
     }
 
+    /// The before-image file of a node that is down is lost, and its peer's copy is whole.
+    pub(crate) fn lose_before(&mut self, side: Side, zeroed: bool, cluster: &mut Cluster) {
+        if self.lied
+            || cluster.node(side).is_up()
+            || !is_sound(cluster, side.other())
+            || wears_out(cluster, side.other())
+            || *self.tampered.get_or_insert(side) != side
+        {
+            return;
+        }
+        if cluster.node(side).before.kept().is_some() {
+            self.coverage.struck(if zeroed { "before-zeroed" } else { "before-missing" });
+        }
+        cluster.lose_before(side, zeroed);
+    }
+
     /// The metadata file of a node is lost, and its peer has a record of it.
     fn lose_metadata(&mut self, side: Side, zeroed: bool, fault: Fault, cluster: &mut Cluster) {
         let remembers = |record: &Superblock| record.remembers > 0;
@@ -78,6 +99,16 @@ impl Driver {
             self.snapshots[side.index()] = None;
             self.missing[side.index()] = Some(cluster.node(side).metadata.backup());
             cluster.lose_metadata(side, zeroed);
+            self.promote_blank(side, cluster);
+        }
+    }
+
+    /// Now and then somebody promotes the node whose metadata is lost, without force, before anybody looked at it.
+    fn promote_blank(&mut self, side: Side, cluster: &Cluster) {
+        let (least, most) = (Duration::from_millis(5), Duration::from_secs(6));
+        for _ in 0..self.dice.below(4) {
+            let when = cluster.now() + span(&mut self.dice, least, most);
+            self.at(when, Act::Unasked(side));
         }
     }
 

@@ -342,7 +342,7 @@ impl Oracle {
                 Happening::Dropped { side, volumes, visible, .. } => {
                     self.dropped(*side, *volumes, !visible.is_empty());
                 }
-                other => self.metadata_moved(cluster, other),
+                other => self.files_moved(cluster, other),
             }
         }
         self.judge_ends(cluster, journal)?;

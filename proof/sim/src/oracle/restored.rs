@@ -15,11 +15,13 @@ impl Oracle {
     }
 
     /// A node's metadata is lost, and its image is what it was; or it is found again, or an operator discarded the copy.
-    pub(super) fn metadata_moved(&mut self, cluster: &Cluster, happening: &Happening) {
+    /// Or its before-image file is lost, and what it kept.
+    pub(super) fn files_moved(&mut self, cluster: &Cluster, happening: &Happening) {
         match happening {
             Happening::MetadataLost { side } => {
                 self.copies[side.index()].lost_at = Some(self.serial);
             }
+            Happening::BeforeLost { side } => self.expected[side.index()] = None,
             Happening::MetadataFound { side } => {
                 self.copies[side.index()].lost_at = None;
                 // It was found beside a disk that was put there meanwhile, and tells of the one before.

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A command that was refused for now: the operator gives it again when the two nodes are connected the next time.
+
+use crate::driver::{Act, Driver};
+use crate::scenario::span;
+use core::time::Duration;
+use helio_engine::{Command, CommandId};
+use helio_twin::{Cluster, Happening, Side};
+
+/// The command that a node was given last.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) enum Given {
+    /// None, or it succeeded, or was refused for good.
+    #[default]
+    Over,
+    /// It has not ended.
+    Open { id: CommandId, command: Command, again: bool },
+    /// It was refused, and may succeed later.
+    Refused(Command),
+}
+
+/// Whether an operator who is told to try again later does so, whatever else became of the two meanwhile.
+const fn bears_repeating(command: Command) -> bool {
+    matches!(
+        command,
+        Command::Promote { .. }
+            | Command::Restore { .. }
+            | Command::Switch
+            | Command::Demote
+            | Command::Update
+            | Command::Full
+            | Command::Log
+    )
+}
+
+impl Driver {
+    /// A node is given a command.
+    pub(crate) fn given(&mut self, side: Side, id: CommandId, command: Command) {
+        let again = self.repeating.take().is_some_and(|repeated| repeated == (side, command));
+        if bears_repeating(command) {
+            self.given[side.index()] = Given::Open { id, command, again };
+        }
+    }
+
+    /// A command ended, or the two are connected.
+    pub(crate) fn hear_of_commands(&mut self, cluster: &Cluster, happening: &Happening) {
+        match (happening, self.given_on(happening)) {
+            (
+                Happening::Commanded { side, id, result },
+                Given::Open { id: open, command, again },
+            ) if *id == open => {
+                let later = result.as_ref().is_err_and(|refusal| refusal.retry);
+                self.given[side.index()] =
+                    if later { Given::Refused(command) } else { Given::Over };
+                if again && result.is_ok() {
+                    self.coverage.struck("retry-succeeds");
+                }
+            }
+            (Happening::Connected { side }, Given::Refused(command)) if !self.healing => {
+                self.given[side.index()] = Given::Over;
+                if self.dice.chance(1, 2) {
+                    let (least, most) = (Duration::from_micros(20), Duration::from_millis(300));
+                    let when = cluster.now() + span(&mut self.dice, least, most);
+                    self.at(when, Act::Again(*side, command));
+                }
+            }
+            (Happening::Died { side, .. }, _) => self.given[side.index()] = Given::Over,
+            _ => {}
+        }
+    }
+
+    /// What the node was given of which that tells.
+    fn given_on(&self, happening: &Happening) -> Given {
+        match happening {
+            Happening::Commanded { side, .. } | Happening::Connected { side } => {
+                self.given[side.index()]
+            }
+            _ => Given::Over,
+        }
+    }
+}
