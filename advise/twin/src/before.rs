@@ -21,7 +21,7 @@ const SECTOR: usize = helio_units::SECTOR as usize;
 const CHUNK: Bytes = Bytes(CHUNK_BYTES / BLOCK.0 * 8);
 
 /// The before-image file of one node.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Before {
     live: Vec<u8>,
     durable: Vec<u8>,
@@ -46,7 +46,7 @@ enum Stage {
 }
 
 /// What follows a step.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum BeforeStep {
     At(Moment),
     Over(BeforeOutcome),
@@ -69,6 +69,11 @@ impl Before {
             latency,
             dice,
         }
+    }
+
+    /// Whether an operation is under way.
+    pub(crate) const fn is_busy(&self) -> bool {
+        self.under_way.is_some()
     }
 
     /// The file as it lies there, for a snapshot.

@@ -46,7 +46,7 @@ pub enum StoreVerb {
     Flush,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Image {
     live: Vec<Stamp>,
     durable: Vec<Stamp>,
@@ -58,7 +58,7 @@ struct Image {
     hidden: BTreeSet<u32>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Work {
     Read { extent: Extent },
     Runs { extent: Extent, piece: Bytes },
@@ -71,7 +71,7 @@ enum Work {
     Flush { upto: u64 },
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct UnderWay {
     volume: VolumeIndex,
     work: Work,
@@ -80,7 +80,7 @@ struct UnderWay {
 }
 
 /// How an operation ended.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
     Done,
     Read(Vec<Stamp>),
@@ -101,7 +101,7 @@ pub(crate) struct Change {
 }
 
 /// All volumes of one node.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Disk {
     images: Vec<Image>,
     under_way: BTreeMap<IoId, UnderWay>,

@@ -25,6 +25,7 @@ mod node;
 mod perform;
 mod pool;
 mod snapshot;
+mod suspended;
 mod wire;
 mod words;
 
@@ -42,6 +43,7 @@ pub use metadata::{Metadata, MetadataBytes, MetadataFault};
 pub use node::{Hook, Node, Pause, Side};
 pub use pool::Pool;
 pub use snapshot::{Restore, Snapshot};
+pub use suspended::Suspended;
 pub use wire::{Breakage, Wire};
 
 use helio_units::{Bytes, Extent, SECTOR, VolumeIndex};

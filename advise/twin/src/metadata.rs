@@ -46,7 +46,7 @@ struct Told {
 }
 
 /// The metadata file of one node.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Metadata {
     bytes: MetadataBytes,
     layout: Layout,
@@ -228,6 +228,11 @@ impl Metadata {
             Ok(Opened::Found(found)) => Some(found.1.superblock),
             Ok(Opened::Fresh) | Err(_) => None,
         }
+    }
+
+    /// Whether writes are under way, or a refusal has yet to be told.
+    pub(crate) const fn is_busy(&self) -> bool {
+        self.scheduled || !self.batch.is_empty() || !self.refused.is_empty()
     }
 
     /// How often the file was durably changed.

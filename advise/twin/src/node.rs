@@ -76,7 +76,7 @@ pub struct Hook {
 }
 
 /// A node.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Node {
     /// What its hook does.
     pub hook: Hook,
@@ -239,6 +239,21 @@ impl Node {
         }
         self.engine = Some(engine);
         Ok(())
+    }
+
+    /// Whether its process runs, and nothing of what it asked for is under way.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let waits = self.saving.is_some() || self.settling || self.paused || self.pause.is_some();
+        let works = self.metadata.is_busy() || self.before.is_busy() || self.disk.under_way() > 0;
+        self.is_up() && !waits && !works && self.undone.is_empty()
+    }
+
+    /// Its machine was suspended, and goes on: nothing on it counted the time.
+    pub(crate) fn go_on_at(&mut self, now: Moment, suspended: Moment, life: u64) {
+        self.clock.stand_still(suspended, now);
+        self.life = life;
+        self.wake_at = Moment::NEVER;
+        (self.hung_until, self.hung_since) = (now, now);
     }
 
     /// Which life this is: another one after every start and every end.

@@ -7,14 +7,14 @@ use helio_units::{Payload, PayloadId};
 /// Bits of a payload's name that say where it lies; the rest tells its users apart.
 const SLOT_BITS: u32 = 20;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Held {
     id: PayloadId,
     stamps: Vec<Stamp>,
 }
 
 /// The payloads of a node.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Pool {
     slots: Vec<Option<Held>>,
     free: Vec<usize>,

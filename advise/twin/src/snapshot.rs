@@ -162,7 +162,7 @@ impl Cluster {
         node.before.put_back(vec![0; BEFORE_HEADER_BYTES as usize]);
     }
 
-    fn put_disk(&mut self, side: Side, disk: &[Vec<Stamp>]) {
+    pub(crate) fn put_disk(&mut self, side: Side, disk: &[Vec<Stamp>]) {
         let mut changes = Vec::new();
         self.node_mut(side).disk.put_back(disk, &mut changes);
         self.changed(side, changes);

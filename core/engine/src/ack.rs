@@ -15,7 +15,7 @@ use crate::plant::{Plant, planted};
 use helio_units::Mode;
 
 /// That an answer's reason was checked. Nothing outside this file can make one, so nothing else can answer "done".
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct AckProof(());
 

@@ -114,7 +114,7 @@ pub(crate) struct Shortage {
 }
 
 /// What a primary knows of its peer's keeping.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct PeerKeeping {
     /// The operator gave it up for this update.
     pub(crate) given_up: bool,
@@ -167,7 +167,7 @@ pub(crate) enum Restore {
     Ending,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Running {
     Begin {
         image: Box<KeptImage>,
@@ -186,7 +186,7 @@ enum Running {
 }
 
 /// An item that waits until all its chunks are preserved.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Parked {
     at: Sequence,
     first: u64,
@@ -194,7 +194,7 @@ struct Parked {
 }
 
 /// See the drawing above.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Keeper {
     /// First chunk of each volume, and the count of all at the end.
     starts: Vec<u64>,
@@ -434,7 +434,7 @@ fn room_bytes(chunks: u64) -> Bytes {
 }
 
 /// Chunks by number, in pages of 4096.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct ChunkSet {
     pages: BTreeMap<u64, Box<[u64; 64]>>,
     count: u64,

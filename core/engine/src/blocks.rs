@@ -23,7 +23,7 @@ use helio_format::superblock::Superblock;
 use helio_units::{Bytes, Extent, VolumeIndex};
 
 /// Of every volume of a group.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Blocks {
     volumes: Vec<Block>,
     /// Bit n while anybody uses volume n here.

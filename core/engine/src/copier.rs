@@ -44,7 +44,7 @@ impl Row {
 }
 
 /// Regions that hold queue room: at the gate, or being read. What the peer told of is one region.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Job {
     pub(crate) row: Row,
     pub(crate) round: u32,
@@ -55,14 +55,14 @@ pub(crate) struct Job {
 }
 
 /// What the peer holds in a region, as it told.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Known {
     pub(crate) digests: Vec<Digest>,
     pub(crate) coarse: bool,
 }
 
 /// A question to the peer that is not answered.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Ask {
     pub(crate) row: Row,
     pub(crate) coarse: bool,
@@ -70,14 +70,14 @@ pub(crate) struct Ask {
 }
 
 /// Regions whose items are on the line.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Landing {
     pub(crate) row: Row,
     pub(crate) last: Sequence,
 }
 
 /// See the drawing above.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Copier {
     /// Marked regions may be copied.
     pub(crate) running: bool,

@@ -70,7 +70,7 @@ impl Slot {
 }
 
 /// An operation that waits for its extents to be kept.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Parked {
     pub(crate) io: IoId,
     pub(crate) volume: VolumeIndex,
@@ -100,7 +100,7 @@ pub(crate) enum Cooling {
 }
 
 /// What the ledger is asked to keep.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) ticket: u64,
     pub(crate) add: Vec<u64>,
@@ -108,7 +108,7 @@ pub(crate) struct Change {
 }
 
 /// See the drawing above.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Cover {
     /// First extent of each volume, and the count of all at the end.
     starts: Vec<u64>,

@@ -73,14 +73,14 @@ impl Pieces {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Answer {
     Digests(Vec<Digest>),
     Empty(bool),
 }
 
 /// A question and how far its answer is.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Asked {
     volume: VolumeIndex,
     extent: Extent,
@@ -100,7 +100,7 @@ impl Asked {
 }
 
 /// The target's side, drawn above.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Teller {
     asked: VecDeque<Asked>,
     /// The number of the first of them.

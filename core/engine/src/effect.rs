@@ -104,7 +104,7 @@ impl StoreOp {
 }
 
 /// A client's answer.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// A write, zero, discard or flush is done as its mode promises. Only `ack.rs` can mint the proof.
     Done(AckProof),
@@ -136,7 +136,7 @@ pub enum Keep {
 }
 
 /// Everything the engine can ask for. Order within one batch matters only where a doc line says so.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Answer a client.
     Reply {

@@ -38,7 +38,7 @@ use helio_units::{IoId, Moment, Role, State};
 /// It is told the time, the dice and everything that happens ([`Engine::handle`]); it answers with effects. After a
 /// batch of events [`Engine::settle`] does what depends on the whole: sending, copying, acknowledging, timers. It
 /// wants to be settled again no later than [`Engine::deadline`].
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Engine {
     pub(crate) shared: Shared,
     pub(crate) incarnation: u64,

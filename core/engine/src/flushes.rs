@@ -19,7 +19,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use helio_units::{IoId, VolumeIndex};
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Running {
     number: u64,
     /// Another one failed while this one was under way.
@@ -27,7 +27,7 @@ struct Running {
 }
 
 /// A flush that the store calls done.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Held {
     io: IoId,
     outcome: StoreOutcome,
@@ -35,7 +35,7 @@ struct Held {
     upto: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Volume {
     begun: u64,
     running: Vec<Running>,
@@ -43,7 +43,7 @@ struct Volume {
 }
 
 /// See the drawing above.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Flushes {
     volumes: Vec<Volume>,
     /// Operations that have ended, in the order in which the engine is to take them.

@@ -104,7 +104,7 @@ enum Deaf {
 }
 
 /// A flush of the follower's own.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct SelfFlush {
     /// Volumes whose flush has not ended.
     running: u32,
@@ -119,7 +119,7 @@ struct SelfFlush {
 }
 
 /// See the drawing above.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Follower {
     pub(crate) received: Sequence,
     pub(crate) completed: Sequence,

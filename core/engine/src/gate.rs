@@ -21,7 +21,7 @@ struct Waiter<T> {
 }
 
 /// The gate of one group. `T` names who entered.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Gate<T> {
     held: Vec<Vec<Extent>>,
     waiting: VecDeque<Waiter<T>>,
@@ -99,7 +99,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// The slow, obvious twin: a list of everybody in order of arrival, those let through flagged.
-    #[derive(Default)]
+    #[derive(Clone, Default)]
     struct Twin(Vec<(u32, Extent, bool)>);
 
     impl Twin {

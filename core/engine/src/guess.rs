@@ -15,7 +15,7 @@ const HALF: u32 = 128;
 const PROBE_EVERY: u32 = 128;
 
 /// The choice, from update to update.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Guess {
     /// Of 256 parts, how many differed lately.
     share: u32,

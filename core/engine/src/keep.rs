@@ -38,7 +38,7 @@ const STUCK_AFTER: Duration = Duration::from_millis(200);
 const PAGES_AT_ONCE: usize = 16;
 
 /// What is on its way to the metadata file, and what is known of it.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Keeping {
     /// Marks while this node holds no line; its primary holds them otherwise.
     pub(crate) resting: Option<Marks>,

@@ -88,7 +88,7 @@ pub(crate) struct Reversal {
 }
 
 /// What a primary holds while it lacks something.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Lack {
     pub(crate) stage: Stage,
     pub(crate) reversal: Option<Reversal>,

@@ -59,7 +59,7 @@ struct Held {
 }
 
 /// A promotion by lease on its way.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Using {
     until: Moment,
     /// The record before it.
@@ -67,7 +67,7 @@ struct Using {
 }
 
 /// What this node granted, and what it was granted.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Lease {
     /// Nothing is answered without the peer until then.
     out: Option<Moment>,

@@ -30,7 +30,7 @@ pub(crate) struct Entry {
 }
 
 /// The ring of entries.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Line {
     entries: VecDeque<Entry>,
     /// The last position given out.

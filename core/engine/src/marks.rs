@@ -39,7 +39,7 @@ enum Page {
 }
 
 /// The map drawn above.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Marks {
     /// Bytes a region covers.
     grain: Bytes,

@@ -28,7 +28,7 @@ pub struct MemberFound {
 }
 
 /// See the module's words.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Members {
     found: Vec<u128>,
     /// Which member is another one than the record says, and what both are.

@@ -27,7 +27,7 @@ const BURST: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_millis(1);
 
 /// The controller drawn above.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Pace {
     window: Bytes,
     began: Moment,

@@ -106,7 +106,7 @@ pub(crate) const fn proof(heard: Heard, end: End) -> Proof {
 }
 
 /// See the module documentation.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Pause {
     /// A check is needed, and must have begun then or later.
     unchecked: Option<Moment>,

@@ -47,7 +47,7 @@ pub(crate) struct PeerRead {
 }
 
 /// See the drawing above.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct PeerReads {
     asked: VecDeque<Asked>,
     /// How many are being read.

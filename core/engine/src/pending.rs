@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 /// Counts per region, for the few regions that have one: open addressing with linear probing, deletion by moving
 /// the followers back. Slots hold region + 1, so that zero means free.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Counts {
     slots: Vec<(u64, u32)>,
     used: usize,

@@ -114,8 +114,7 @@ pub enum Plant {
 
 impl Plant {
     /// Every fault, with the name by which it is asked for.
-    // Two are not in the list, and their stories alone find them:
-    // * `TrustSnapshot`: no machine of the simulator goes back with its memory (`stories/metadata.rs`).
+    // One is not in the list, and its story alone finds it:
     // * `FalseSplit`: it refuses what it should, with another row and remedy (`stories/metadata.rs`).
     pub const ALL: &[(&str, Self)] = &[
         ("drop-after", Self::DropAfter),
@@ -167,6 +166,7 @@ impl Plant {
         ("suspect-streams", Self::SuspectStreams),
         ("flush-forgiven", Self::FlushForgiven),
         ("overlapped-flush", Self::OverlappedFlush),
+        ("trust-snapshot", Self::TrustSnapshot),
         ("verify-skips", Self::VerifySkips),
     ];
 }

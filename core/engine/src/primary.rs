@@ -30,7 +30,7 @@ use core::time::Duration;
 use helio_units::{Bytes, Mode, Moment, Sequence, VolumeIndex};
 
 /// See the drawing above.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Primary {
     pub(crate) line: Line,
     pub(crate) gate: Gate<Ticket>,

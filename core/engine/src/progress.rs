@@ -19,7 +19,7 @@ struct Look {
 }
 
 /// The figures of one update.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Progress {
     pub(crate) to_copy: Bytes,
     /// Compared or sent, and durable at the peer.

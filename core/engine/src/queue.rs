@@ -28,7 +28,7 @@ pub enum BoundSource {
 }
 
 /// The queue of one group.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Queue {
     config: QueueConfig,
     pub(crate) bound: Bytes,

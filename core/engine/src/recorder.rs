@@ -46,7 +46,7 @@ impl fmt::Display for Record {
 }
 
 /// The ring.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Recorder {
     ring: Box<[Record]>,
     next: usize,

@@ -58,7 +58,7 @@ pub(crate) struct Look {
 }
 
 /// One stretch of a volume in which one place is compared.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Sample {
     regions: Range<u64>,
     place: (VolumeIndex, Extent),
@@ -67,7 +67,7 @@ struct Sample {
 }
 
 /// The comparison that `end` begins.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Check {
     command: CommandId,
     samples: Vec<Sample>,
@@ -83,7 +83,7 @@ struct Check {
 }
 
 /// What was written before the marks were cleared is being flushed; then the command is answered.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct FirstFlush {
     command: CommandId,
     /// Volumes whose flush has not ended.
@@ -92,7 +92,7 @@ struct FirstFlush {
 }
 
 /// Where a seeding is.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Seed {
     /// It is being recorded that one begins.
     beginning: bool,

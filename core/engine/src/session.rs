@@ -37,7 +37,7 @@ pub(crate) enum Link {
 }
 
 /// See the drawing above.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Session {
     pub(crate) link: Link,
     /// When the link took its present shape, and why.

@@ -116,7 +116,7 @@ enum What {
     Looks,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) now: Moment,

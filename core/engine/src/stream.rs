@@ -51,7 +51,7 @@ pub(crate) enum Pace {
 }
 
 /// A stream that flows.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Flow {
     pub(crate) pace: Pace,
     /// Handed to the link, not yet taken by its socket.

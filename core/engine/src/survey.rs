@@ -50,7 +50,7 @@ struct Stretch {
 }
 
 /// See the drawing above.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Survey {
     stretches: Vec<Option<Stretch>>,
     open: usize,

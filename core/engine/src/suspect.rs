@@ -36,7 +36,7 @@ use helio_units::{Extent, Role, VolumeIndex};
 pub(crate) use leading::Failed;
 
 /// See the drawing above. Bit n of each set is volume n.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Suspect {
     /// What is suspect, recorded or not.
     volumes: u64,

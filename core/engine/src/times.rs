@@ -17,7 +17,7 @@ const LONGEST: u64 = (1 << 30) - 1;
 const BUCKETS: usize = index(LONGEST) + 1;
 
 /// Times, counted.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Times {
     counts: Box<[u64]>,
     count: u64,
@@ -47,7 +47,7 @@ pub struct AnswerTimes {
 }
 
 /// The times of one primary's answers.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Answers {
     writes: Times,
     flushes: Times,

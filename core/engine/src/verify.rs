@@ -135,14 +135,14 @@ pub(crate) struct Check {
     epoch: u32,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Asked {
     check: Check,
     at: Option<Sequence>,
     differs: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Run {
     wish: VerifyWish,
     /// What is not compared to its end yet.
@@ -155,7 +155,7 @@ struct Run {
 }
 
 /// See the drawing above.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Verify {
     run: Option<Run>,
     volumes: Vec<VolumeVerify>,

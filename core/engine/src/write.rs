@@ -51,7 +51,7 @@ struct Slot {
 }
 
 /// Requests under way, in slots that are used again.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Slots {
     slots: Vec<Slot>,
     free: Vec<u32>,

@@ -67,7 +67,7 @@ pub struct BeforeWrite {
 }
 
 /// See the drawing above.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct BeforeStore {
     checksum: Checksum,
     owner: u32,

@@ -9,14 +9,14 @@ use helio_format::hot::SLOTS_PER_PAGE;
 use helio_format::page::{BODY_WORDS, Words};
 
 /// A page's slots and how many of them are free.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct HotPage {
     slots: Box<Words>,
     free: usize,
 }
 
 /// All slots.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Hot {
     pages: Vec<HotPage>,
     /// Page and slot of every hot extent.

@@ -103,7 +103,7 @@ enum Waiter {
 }
 
 /// What a page is to say.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Queued {
     Superblock(Box<Superblock>),
     /// The slots as they are when it is written.
@@ -112,7 +112,7 @@ enum Queued {
 }
 
 /// How the two copies stand.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 enum Copies {
     /// Both durable and the same.
     #[default]
@@ -126,7 +126,7 @@ enum Copies {
 }
 
 /// A page about which there is something to do.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Page {
     queued: Option<Queued>,
     waiting: Vec<Waiter>,
@@ -143,7 +143,7 @@ enum Stage {
 }
 
 /// The state machine drawn above, over the metadata file of one group.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Ledger {
     checksum: Checksum,
     layout: Layout,

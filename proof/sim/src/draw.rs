@@ -71,6 +71,7 @@ impl Driver {
             Kind::Room => Fault::Room { side, fails: dice.chance(1, 6) },
             Kind::Usurp => Fault::Usurp { power: dice.chance(1, 3) },
             Kind::RolledBack => Fault::RollBack(side),
+            Kind::Suspended => Fault::Suspend(side),
             Kind::MetadataRestored => Fault::RestoreMetadata(side),
             Kind::MetadataLost => Fault::LoseMetadata { side, zeroed: dice.chance(1, 3) },
             Kind::BeforeLost => Fault::LoseBefore { side, zeroed: dice.chance(1, 3) },

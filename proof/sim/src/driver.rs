@@ -12,7 +12,7 @@ use crate::seed::Shipping;
 use crate::telling::Telling;
 use helio_engine::{Command, CommandId};
 use helio_netmodel::Dice;
-use helio_twin::{Cluster, MetadataBytes, Side, Snapshot};
+use helio_twin::{Cluster, MetadataBytes, Side, Snapshot, Suspended};
 use helio_units::{Moment, RequestId};
 use std::collections::BTreeMap;
 
@@ -103,6 +103,10 @@ pub(crate) struct Driver {
     pub(crate) keeps_nothing: bool,
     /// What an administrator keeps of each node, and may put back one day.
     pub(crate) snapshots: [Option<Snapshot>; 2],
+    /// Each node's machine with its memory, which may go back to that.
+    pub(crate) suspended: [Option<Suspended>; 2],
+    /// The machine that went back with its memory. Until the two met, neither process ends: then nobody would know it.
+    pub(crate) resumed: Option<Side>,
     /// Metadata that was lost and may be found again.
     pub(crate) missing: [Option<MetadataBytes>; 2],
     pub(crate) coverage: Coverage,
@@ -143,6 +147,8 @@ impl Driver {
             lied: false,
             keeps_nothing: false,
             snapshots: [None, None],
+            suspended: [None, None],
+            resumed: None,
             missing: [None, None],
             coverage: Coverage::default(),
             pausing: [None; 2],

@@ -63,6 +63,8 @@ pub(crate) enum Fault {
     Measure,
     /// A snapshot of the machine is taken; the next time it is put back.
     RollBack(Side),
+    /// A snapshot of a secondary's machine with its memory is taken; the next time it goes back to that.
+    Suspend(Side),
     /// The metadata file is backed up; the next time it is put back.
     RestoreMetadata(Side),
     /// The metadata file is lost: it is missing, or reads as zeros.
@@ -191,6 +193,7 @@ impl Fault {
             Self::LoseBefore { .. } => (Kind::BeforeLost, "before-missing"),
             Self::Forks { .. } => (Kind::Forks, "forks"),
             Self::RollBack(_) => (Kind::RolledBack, "rolled-back"),
+            Self::Suspend(_) => (Kind::Suspended, "resumed"),
             Self::RestoreMetadata(_) => (Kind::MetadataRestored, "metadata-restored"),
             Self::WrongDisk(_) => (Kind::WrongDisk, "wrong-disk"),
             Self::LyingFlush(_) => (Kind::LyingFlush, "lying-flush"),
@@ -250,6 +253,7 @@ impl Fault {
         matches!(
             self,
             Self::RollBack(_)
+                | Self::Suspend(_)
                 | Self::RestoreMetadata(_)
                 | Self::LoseMetadata { .. }
                 | Self::LoseBefore { .. }
@@ -323,6 +327,7 @@ impl Driver {
             | Fault::FullDisk(_)
             | Fault::LyingFlush(_) => self.wear(fault, cluster, oracle),
             Fault::RollBack(_)
+            | Fault::Suspend(_)
             | Fault::RestoreMetadata(_)
             | Fault::LoseMetadata { .. }
             | Fault::LoseBefore { .. }
@@ -656,7 +661,7 @@ impl Driver {
     }
 
     pub(crate) fn kill(&mut self, side: Side, power: bool, cluster: &mut Cluster) {
-        if !cluster.node(side).is_up() {
+        if !cluster.node(side).is_up() || self.resumed.is_some() {
             return;
         }
         self.tally.crashes += u64::from(!power);

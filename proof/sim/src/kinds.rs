@@ -6,6 +6,8 @@ use helio_netmodel::Dice;
 
 /// A node whose machine went back to an earlier snapshot.
 const ROLLED_BACK: u32 = 8;
+/// A virtual machine whose memory went back, too.
+const SUSPENDED: u32 = 8;
 /// A metadata file that came back from a backup, beside a disk that did not.
 const METADATA_RESTORED: u32 = 6;
 /// A state directory that is lost, and sometimes found again.
@@ -70,6 +72,8 @@ pub enum Kind {
     Room,
     /// A machine is rolled back to a snapshot.
     RolledBack,
+    /// A secondary's machine goes back to a snapshot of its disks and its memory.
+    Suspended,
     /// A metadata file is restored from a backup.
     MetadataRestored,
     /// A metadata file is lost.
@@ -105,7 +109,7 @@ pub enum Kind {
 /// Kind, name, how likely in parts of the sum, and the faults it brings.
 type Row = (Kind, &'static str, u32, &'static [&'static str]);
 
-const KINDS: [Row; 38] = [
+const KINDS: [Row; 39] = [
     (Kind::Weather, "weather", 8, &["weather"]),
     (Kind::Silence, "silence", 12, &["silence"]),
     (Kind::OneWay, "one-way", 8, &["one-way"]),
@@ -156,6 +160,7 @@ const KINDS: [Row; 38] = [
     (Kind::Usurp, "usurp", 4, &["usurp"]),
     (Kind::Room, "room", 4, &["no-room", "before-file-fails"]),
     (Kind::RolledBack, "rolled-back", ROLLED_BACK, &["rolled-back"]),
+    (Kind::Suspended, "suspended", SUSPENDED, &["resumed"]),
     (Kind::MetadataRestored, "metadata-restored", METADATA_RESTORED, &["metadata-restored"]),
     (
         Kind::MetadataLost,

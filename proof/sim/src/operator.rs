@@ -114,6 +114,7 @@ impl Driver {
 
     fn round(&mut self, cluster: &mut Cluster, oracle: &mut Oracle) {
         let now = cluster.now();
+        self.resumed.take_if(|side| !oracle.is_restored(*side));
         for side in Side::BOTH {
             self.find_metadata(side, cluster);
             if self.healing {

@@ -28,6 +28,7 @@ impl Driver {
             }
             Fault::LateClose => self.delay_acceptance(cluster),
             Fault::RollBack(side) => self.put_back(side, Restore::Machine, fault, cluster),
+            Fault::Suspend(side) => self.go_back(side, cluster),
             Fault::RestoreMetadata(side) => {
                 self.put_back(side, Restore::Metadata, fault, cluster);
             }
@@ -172,6 +173,48 @@ impl Driver {
         if !cluster.node(side).is_up() {
             cluster.restore(side, &snapshot, what);
             self.coverage.struck(fault.class().1);
+        }
+    }
+
+    /// The first time a secondary's machine is suspended while it goes on, as its hypervisor does for a snapshot; the
+    /// second time it goes back.
+    fn go_back(&mut self, side: Side, cluster: &mut Cluster) {
+        // A lease rests on clocks that count, and this machine's does not.
+        let counts = !cluster.node(side).config.hold.is_zero();
+        let sound = Side::BOTH.into_iter().all(|side| is_sound(cluster, side));
+        if self.lied || counts || !sound || self.resumed.is_some() {
+            return;
+        }
+        let Some(suspended) = self.suspended[side.index()].take() else {
+            let follows = cluster.node(side).engine.as_ref().is_some_and(|e| !e.is_primary());
+            let suspended = if follows { cluster.suspend(side) } else { None };
+            let most = if suspended.is_some() { 400 } else { 20 };
+            self.suspended[side.index()] = suspended;
+            self.shortly(Fault::Suspend(side), Duration::from_millis(most), cluster);
+            return;
+        };
+        // As with older metadata: where nobody is left who knows better, nothing can be told.
+        let other = cluster.node(side.other());
+        let knows = other.engine.as_ref().is_some_and(|engine| {
+            let cursors = engine.status(other.clock.read(cluster.now())).cursors;
+            engine.is_primary() && cursors.peer_durable > suspended.head()
+        });
+        let remembered = other.superblock().map_or(0, |record| record.remembers);
+        let told = remembered > suspended.changes() && suspended.changes() > 0;
+        if !(knows || told)
+            || self.copies(cluster)
+            || wears_out(cluster, side.other())
+            || other.hangs(cluster.now())
+            || *self.tampered.get_or_insert(side) != side
+        {
+            return;
+        }
+        self.kill(side, true, cluster);
+        if !cluster.node(side).is_up() {
+            self.coverage.struck("resumed");
+            self.snapshots[side.index()] = None;
+            self.resumed = Some(side);
+            cluster.resume(side, &suspended);
         }
     }
 

@@ -42,7 +42,7 @@ pub(crate) struct Lied {
 }
 
 /// The lies of one disk.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Lies {
     /// Those to come.
     armed: Vec<Lie>,

@@ -27,6 +27,11 @@ impl Left {
         self.dropped = 0;
     }
 
+    /// Whether a flush failed since the record was begun that is durable now.
+    pub(super) fn is_unrecorded(&self) -> bool {
+        self.dropped & !self.recorded != 0
+    }
+
     /// Blocks read as they were before, from the end of this step on.
     pub(super) fn went_back(&mut self, visible: &[(Place, Stamp)]) {
         self.gone_back.extend(visible.iter().copied());

@@ -77,8 +77,11 @@ impl Oracle {
             } else if met && !record.clean {
                 self.copies.iter_mut().for_each(|copy| copy.restored = false);
             }
-            // A stream was adopted: what a power cut took has been made up for, or the record says inconsistent.
-            self.copies[side.index()].tainted =
+            // A stream was adopted: what a power cut took has been made up for, or the record says inconsistent. A record
+            // that was on its way when a flush failed adopts nothing.
+            let earlier = self.left[side.index()].is_unrecorded();
+            self.copies[side.index()].tainted &= earlier;
+            self.copies[side.index()].tainted |=
                 core::mem::take(&mut self.restored_tainted[side.index()]);
             if record.consistent && !self.copies[side.index()].consistent && !unknown {
                 self.judge_durable(cluster, side)?;
