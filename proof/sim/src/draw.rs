@@ -3,7 +3,8 @@
 
 use crate::apply::Setting;
 use crate::driver::Driver;
-use crate::faults::{FORKS, Fault, Pausing};
+use crate::faults::{Fault, Pausing};
+use crate::forks::FORKS;
 use crate::kinds::Kind;
 use crate::scenario::pick;
 use helio_netmodel::Dice;

@@ -3,6 +3,7 @@
 
 use crate::coverage::Coverage;
 use crate::faults::{Fault, Pausing};
+use crate::forks::Forking;
 use crate::kinds::{Kind, odds};
 use crate::oracle::Oracle;
 use crate::replay::Step;
@@ -104,6 +105,8 @@ pub(crate) struct Driver {
     /// How a node was paused that did not notice yet.
     pub(crate) pausing: [Option<Pausing>; 2],
     pub(crate) shipping: Shipping,
+    /// A node that forks while its peer cannot reach it.
+    pub(crate) forking: Option<Forking>,
     /// A setting that was applied is not in force.
     pub(crate) misapplied: Option<String>,
 }
@@ -138,6 +141,7 @@ impl Driver {
             coverage: Coverage::default(),
             pausing: [None; 2],
             shipping: Shipping::default(),
+            forking: None,
             misapplied: None,
         }
     }

@@ -12,9 +12,6 @@ use helio_format::superblock::Superblock;
 use helio_twin::{Breakage, Cluster, Happening, Hook, Lie, MetadataFault, Side, StoreVerb};
 use helio_units::{Mode, Rate, Role};
 
-/// Enough for a generation to leave a lineage, should some of the promotions take longer than the next one waits.
-pub(crate) const FORKS: u32 = 50;
-
 /// A misfortune, or what an operator does at the wrong moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
@@ -215,7 +212,7 @@ impl Fault {
             | Self::Reverse { tries: 0, .. } => {
                 Side::BOTH.into_iter().any(|side| cluster.node(side).serves())
             }
-            // One that is counted already, and one that is counted once it is done.
+            // One that is counted already, and one that is counted once it is done or noticed.
             Self::Reverse { .. }
             | Self::Replace { .. }
             | Self::Apply { .. }
@@ -351,32 +348,6 @@ impl Driver {
             self.later(cluster, Act::MendLink);
             self.try_lease(cluster);
         }
-    }
-
-    /// More generations than a lineage remembers: what the peer still knows is none of them.
-    fn fork_often(&mut self, side: Side, left: u32, cluster: &mut Cluster, oracle: &mut Oracle) {
-        if left == FORKS {
-            if !cluster.node(side).serves() || lacks(cluster, side) {
-                return;
-            }
-            self.cut(Breakage::Silent, cluster);
-        }
-        if left == 0 {
-            self.coverage.struck("forks");
-            return;
-        }
-        // The one is seen to have died before the other is commanded.
-        if cluster.node(side).hangs(cluster.now()) {
-        } else if cluster.node(side).serves() {
-            cluster.kill(side, false);
-            self.tally.crashes += 1;
-            self.start(side, cluster);
-        } else {
-            self.command(cluster, oracle, side, Command::Promote { force: true });
-        }
-        let (least, most) = (Duration::from_millis(4), Duration::from_millis(25));
-        let when = cluster.now() + span(&mut self.dice, least, most);
-        self.at(when, Act::Break(Fault::Forks { side, left: left - 1 }));
     }
 
     /// A disk that fails, tires, fills up or lies.

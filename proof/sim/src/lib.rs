@@ -13,6 +13,7 @@ mod draw;
 mod driver;
 mod faults;
 mod faulty_peer;
+mod forks;
 mod kinds;
 mod operator;
 mod oracle;

@@ -356,6 +356,7 @@ impl Stage<'_> {
         self.tell(&format_args!("** everything is mended"));
         self.driver.clear();
         self.driver.healing = true;
+        self.driver.link_returns(&self.cluster);
         self.cluster.mend_link(Some(&fair_weather()));
         for side in Side::BOTH {
             let node = self.cluster.node_mut(side);
