@@ -88,6 +88,7 @@ impl Driver {
             },
             Kind::Hook => Fault::Hook { side, refuses: dice.chance(1, 2) },
             Kind::Replace => Fault::Replace { side, tries: 0 },
+            Kind::Unserved => Fault::Unserved(side),
         }
     }
 }

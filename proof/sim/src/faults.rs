@@ -110,6 +110,8 @@ pub(crate) enum Fault {
         side: Side,
         tries: u32,
     },
+    /// A group fails, and its daemon goes on without it.
+    Unserved(Side),
 }
 
 /// How the serving node's process is paused.
@@ -192,6 +194,7 @@ impl Fault {
             Self::Hook { .. } => (Kind::Hook, "hook-delays"),
             Self::Blocks(_) => (Kind::Blocks, "blocks-change"),
             Self::Replace { .. } => (Kind::Replace, "disk-replaced-leading"),
+            Self::Unserved(_) => (Kind::Unserved, "unserved"),
         }
     }
 
@@ -220,8 +223,8 @@ impl Fault {
             | Self::Forks { .. }
             | Self::Lie { .. }
             | Self::Overlap(_) => false,
-            // Counted once the process noticed.
-            Self::Pause(_) => false,
+            // Counted once the process noticed, or the peer.
+            Self::Pause(_) | Self::Unserved(_) => false,
             _ => true,
         }
     }
@@ -335,6 +338,7 @@ impl Driver {
             }
             Fault::Forks { side, left } => self.fork_often(side, left, cluster, oracle),
             Fault::Replace { side, tries } => self.replace(side, tries, cluster, oracle),
+            Fault::Unserved(side) => self.unserve(side, cluster),
             _ => self.meddle(fault, cluster, oracle),
         }
     }

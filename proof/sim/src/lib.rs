@@ -28,6 +28,7 @@ mod shrink;
 mod suspect;
 mod tamper;
 mod telling;
+mod unserved;
 mod verify;
 mod walk;
 
