@@ -386,11 +386,11 @@ impl Cluster {
         }
         let there = self.node(side.other());
         let cut = Side::BOTH.iter().any(|s| self.wire.is_cut(*s));
-        if cut || self.wire.dialling || !there.is_up() || there.hangs(now) || here.hangs(now) {
+        if cut || self.wire.dialling || !there.listens() || there.hangs(now) || here.hangs(now) {
             let (life, began) = (here.life, Began { truly: now, shown: here.clock.read(now) });
             // A machine that is there says at once that nothing listens; silence takes its time, and so does a process
             // whose sockets stand.
-            let known = match (cut, there.is_up(), there.hangs(now)) {
+            let known = match (cut, there.listens(), there.hangs(now)) {
                 _ if self.wire.dialling || here.hangs(now) => None,
                 (true, ..) => Some(Duration::from_millis(3000 + self.dice.below(2000))),
                 (_, false, _) => Some(Duration::ZERO),
@@ -448,7 +448,7 @@ impl Cluster {
             end.accepting = 0;
         }
         let before = end.epoch;
-        if waited && before.is_none_or(|before| before < epoch) && self.node(side).is_up() {
+        if waited && before.is_none_or(|before| before < epoch) && self.node(side).listens() {
             self.establish(side, epoch);
             // The other end may still believe in what this one lets go.
             if let Some(epoch) = before {
@@ -461,7 +461,7 @@ impl Cluster {
 
     fn establish(&mut self, side: Side, epoch: u64) {
         self.wire.dialling = false;
-        if !self.node(side).is_up() {
+        if !self.node(side).listens() {
             return;
         }
         if self.wire.is_broken(epoch) {
@@ -490,6 +490,10 @@ impl Cluster {
     /// Its metadata cannot be read.
     pub fn start(&mut self, side: Side) -> Result<(), LedgerError> {
         assert!(!self.node(side).is_up(), "{side} runs already");
+        if self.node(side).unserved {
+            self.wire.close(side, true, "the daemon is restarted");
+            self.pump(side);
+        }
         let (now, incarnation, seed) = (self.now, self.dice.next_u64(), self.dice.next_u64());
         self.node_mut(side).start(now, incarnation, seed)?;
         self.journal.push(Happening::Started { side });
@@ -501,20 +505,35 @@ impl Cluster {
 
     /// Kills the process of a node, or cuts its power.
     pub fn kill(&mut self, side: Side, power: bool) {
-        let how = if power { Died::Power } else { Died::Killed };
-        self.journal.push(Happening::Died { side, how });
-        let mut changes = Vec::new();
-        let node = self.node_mut(side);
-        node.crash(power, &mut changes);
-        node.end();
-        self.damaged(side);
-        self.changed(side, changes);
+        self.end(side, if power { Died::Power } else { Died::Killed });
         if power {
             self.wire.vanish(side);
         } else {
             self.wire.close(side, true, "the process is gone");
             self.pump(side);
         }
+    }
+
+    /// The engine of a node ends as if its process were killed, and its daemon goes on: until the next start it refuses
+    /// every hello of the peer.
+    pub fn unserve(&mut self, side: Side) {
+        self.end(side, Died::Unserved);
+        self.wire.close(side, true, "the group failed");
+        self.pump(side);
+        let now = self.now;
+        let node = self.node_mut(side);
+        (node.unserved, node.hung_until) = (true, now);
+    }
+
+    /// The engine of a node ends, however that came.
+    pub(crate) fn end(&mut self, side: Side, how: Died) {
+        self.journal.push(Happening::Died { side, how });
+        let mut changes = Vec::new();
+        let node = self.node_mut(side);
+        node.crash(how == Died::Power, &mut changes);
+        node.end();
+        self.damaged(side);
+        self.changed(side, changes);
     }
 
     /// The process does nothing until then, though its sockets stand.

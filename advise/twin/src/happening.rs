@@ -16,6 +16,8 @@ pub enum Died {
     Power,
     /// It stopped cleanly.
     Stopped,
+    /// Its daemon goes on without the group.
+    Unserved,
 }
 
 /// A client's answer, with the bytes in place of their name.
@@ -128,6 +130,11 @@ pub enum Happening {
     },
     /// The two nodes are connected, as far as this one knows.
     Connected {
+        /// Which node.
+        side: Side,
+    },
+    /// A node receives the goodbye of its peer's daemon, which does not serve the group.
+    TurnedAway {
         /// Which node.
         side: Side,
     },

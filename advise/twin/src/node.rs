@@ -98,6 +98,8 @@ pub struct Node {
     pub engine: Option<Engine>,
     /// The payloads of the process.
     pub pool: Pool,
+    /// Its daemon runs and does not serve the group: the group failed, or could not be opened. No engine runs then.
+    pub(crate) unserved: bool,
     /// Counts its starts and ends: what was asked for in another life means nothing.
     pub(crate) life: u64,
     /// It does nothing until then, though its sockets stand.
@@ -139,6 +141,7 @@ impl Node {
             receive_items: None,
             engine: None,
             pool: Pool::default(),
+            unserved: false,
             life: 0,
             hung_until: Moment::ZERO,
             pause: None,
@@ -177,10 +180,21 @@ impl Node {
         pairs.all(|(recorded, identity)| [0, *identity].contains(recorded))
     }
 
-    /// Whether its process runs.
+    /// Whether its process runs and serves the group.
     #[must_use]
     pub fn is_up(&self) -> bool {
         self.engine.is_some()
+    }
+
+    /// Whether its daemon runs and does not serve the group.
+    #[must_use]
+    pub const fn is_unserved(&self) -> bool {
+        self.unserved
+    }
+
+    /// Whether a process accepts connections of the peer.
+    pub(crate) fn listens(&self) -> bool {
+        self.is_up() || self.unserved
     }
 
     /// Whether it serves as primary.
@@ -225,6 +239,7 @@ impl Node {
         durable.members = self.disk.members();
         self.saved = Some(durable.superblock.clone());
         self.life += 1;
+        self.unserved = false;
         (self.hung_until, self.hung_since, self.pause) = (now, now, None);
         self.read_at = None;
         self.sent = Sequence::ZERO;
@@ -273,6 +288,7 @@ impl Node {
     /// The process is gone.
     pub(crate) fn end(&mut self) {
         self.life += 1;
+        self.unserved = false;
         self.engine = None;
         self.pool.forget();
         self.undone.clear();

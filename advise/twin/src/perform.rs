@@ -15,6 +15,9 @@ use helio_format::message::{Item, ItemKind, Message, Parting, Ping};
 use helio_ledger::{self as ledger, Kept};
 use helio_units::{Bytes, Extent, IoId, Payload, Rate, RequestId, VolumeIndex};
 
+/// What a daemon sends to a peer whose group it does not serve, as `app/daemon/src/shard/mod.rs` words it.
+const NOT_SERVED: &str = "group db is not served on this node: it failed";
+
 impl Cluster {
     /// A client asks; every block of a write holds `stamp`. Returns false where no process listens.
     pub fn submit(
@@ -278,6 +281,9 @@ impl Cluster {
 
     /// The process reads what arrived on the connection in force.
     pub(crate) fn read(&mut self, side: Side, parcel: Parcel) {
+        if self.node(side).is_unserved() {
+            return self.turn_away(side, &parcel.cargo);
+        }
         match parcel.cargo {
             Cargo::Opened => {
                 let now = self.now;
@@ -287,9 +293,14 @@ impl Cluster {
             }
             Cargo::Message(mut message, stamps) => {
                 let now = self.now;
+                let unserved = is_turning_away(&message);
                 let node = self.node_mut(side);
-                node.dialled.1 = true;
+                // An attempt on which nothing but that came is one that failed: the peer does not serve the group.
+                node.dialled.1 |= !unserved;
                 node.read_at = Some(node.clock.read(now));
+                if unserved {
+                    self.journal.push(Happening::TurnedAway { side });
+                }
                 self.arrives(side, &message, &stamps);
                 let digests =
                     matches!(&message, Message::Item(Item { kind: ItemKind::Verify, .. }));
@@ -311,6 +322,20 @@ impl Cluster {
                 }
                 self.handle(side, Event::Disconnected { why: why.into() });
             }
+        }
+    }
+
+    /// A daemon reads what came for a group that it does not serve: it refuses a hello, and passes over the rest.
+    fn turn_away(&mut self, side: Side, cargo: &Cargo) {
+        let refused = matches!(cargo, Cargo::Message(Message::Hello(_), _));
+        if refused {
+            let text = NOT_SERVED.to_owned();
+            self.send(side, Message::Goodbye { parting: Parting::Refused, text });
+        }
+        let replaced = self.wire.ends[side.index()].inbox.iter().any(|p| is_opening(&p.cargo));
+        if refused || (matches!(cargo, Cargo::Closed(_)) && !replaced) {
+            self.wire.close(side, false, "the group is not served");
+            self.pump(side);
         }
     }
 
@@ -388,13 +413,7 @@ impl Cluster {
     }
 
     fn stopped(&mut self, side: Side) {
-        self.journal.push(Happening::Died { side, how: Died::Stopped });
-        let mut changes = Vec::new();
-        let node = self.node_mut(side);
-        node.crash(false, &mut changes);
-        node.end();
-        self.damaged(side);
-        self.changed(side, changes);
+        self.end(side, Died::Stopped);
         self.wire.close(side, false, "the process ended");
         self.pump(side);
     }
@@ -414,6 +433,10 @@ impl Cluster {
             self.journal.push(Happening::Told { side, words });
         }
     }
+}
+
+fn is_turning_away(message: &Message) -> bool {
+    matches!(message, Message::Goodbye { text, .. } if text == NOT_SERVED)
 }
 
 fn is_opening(cargo: &Cargo) -> bool {

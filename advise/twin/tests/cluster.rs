@@ -140,3 +140,19 @@ fn a_killed_node_keeps_its_image_and_comes_back() {
     assert_eq!(cluster.node(Side::Lyon).disk.live(V)[6], Stamp(6));
     assert!(cluster.now() > Moment::ZERO);
 }
+
+#[test]
+fn a_daemon_that_does_not_serve_the_group_turns_the_peer_away_until_it_is_started_again() {
+    let mut cluster = pair(Mode::Sync);
+    cluster.unserve(Side::Lyon);
+    pass(&mut cluster, Duration::from_secs(2));
+    let mut journal = Vec::new();
+    cluster.take_journal(&mut journal);
+    let refused = |h: &&Happening| matches!(h, Happening::TurnedAway { side: Side::Paris });
+    assert_eq!(journal.iter().filter(refused).count(), 1, "a refused peer waits for longer");
+    let status = cluster.node(Side::Paris).engine.as_ref().expect("it runs").status(cluster.now());
+    assert!(status.link.why.contains("is not served"), "{:?}", status.link);
+    cluster.start(Side::Lyon).expect("it starts");
+    pass(&mut cluster, Duration::from_secs(10));
+    assert_eq!(state(&cluster), State::Replicating);
+}

@@ -100,6 +100,8 @@ pub enum Plant {
     FalseSplit,
     /// Items without payload count for nothing in a follower's bound.
     FreeItems,
+    /// Any number of questions of the peer is held.
+    FreeQuestions,
     /// A write with FUA that fails is taken for a plain write that fails.
     FuaIsWrite,
     /// The record does not say that a flush failed.
@@ -160,6 +162,7 @@ impl Plant {
         ("believe-blank", Self::BelieveBlank),
         ("blank-is-new", Self::BlankIsNew),
         ("free-items", Self::FreeItems),
+        ("free-questions", Self::FreeQuestions),
         ("compare-suspect", Self::CompareSuspect),
         ("fua-is-write", Self::FuaIsWrite),
         ("suspect-unrecorded", Self::SuspectUnrecorded),

@@ -3,7 +3,8 @@
 
 use crate::apply::Setting;
 use crate::driver::Driver;
-use crate::faults::{FORKS, Fault, Pausing};
+use crate::faults::{Fault, Pausing};
+use crate::forks::FORKS;
 use crate::kinds::Kind;
 use crate::scenario::pick;
 use helio_netmodel::Dice;
@@ -89,6 +90,7 @@ impl Driver {
             },
             Kind::Hook => Fault::Hook { side, refuses: dice.chance(1, 2) },
             Kind::Replace => Fault::Replace { side, tries: 0 },
+            Kind::Unserved => Fault::Unserved(side),
         }
     }
 }

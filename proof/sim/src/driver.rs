@@ -3,6 +3,7 @@
 
 use crate::coverage::Coverage;
 use crate::faults::{Fault, Pausing};
+use crate::forks::Forking;
 use crate::kinds::{Kind, odds};
 use crate::oracle::Oracle;
 use crate::replay::Step;
@@ -113,6 +114,8 @@ pub(crate) struct Driver {
     /// How a node was paused that did not notice yet.
     pub(crate) pausing: [Option<Pausing>; 2],
     pub(crate) shipping: Shipping,
+    /// A node that forks while its peer cannot reach it.
+    pub(crate) forking: Option<Forking>,
     /// A setting that was applied is not in force.
     pub(crate) misapplied: Option<String>,
     /// What each node was commanded last.
@@ -153,6 +156,7 @@ impl Driver {
             coverage: Coverage::default(),
             pausing: [None; 2],
             shipping: Shipping::default(),
+            forking: None,
             misapplied: None,
             given: [Given::Over; 2],
             repeating: None,

@@ -12,9 +12,6 @@ use helio_format::superblock::Superblock;
 use helio_twin::{Breakage, Cluster, Happening, Hook, Lie, MetadataFault, Side, StoreVerb};
 use helio_units::{Mode, Rate, Role};
 
-/// Enough for a generation to leave a lineage, should some of the promotions take longer than the next one waits.
-pub(crate) const FORKS: u32 = 50;
-
 /// A misfortune, or what an operator does at the wrong moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
@@ -120,6 +117,8 @@ pub(crate) enum Fault {
         side: Side,
         tries: u32,
     },
+    /// A group fails, and its daemon goes on without it.
+    Unserved(Side),
 }
 
 /// How the serving node's process is paused.
@@ -205,6 +204,7 @@ impl Fault {
             Self::Hook { .. } => (Kind::Hook, "hook-delays"),
             Self::Blocks(_) => (Kind::Blocks, "blocks-change"),
             Self::Replace { .. } => (Kind::Replace, "disk-replaced-leading"),
+            Self::Unserved(_) => (Kind::Unserved, "unserved"),
         }
     }
 
@@ -225,7 +225,7 @@ impl Fault {
             | Self::Reverse { tries: 0, .. } => {
                 Side::BOTH.into_iter().any(|side| cluster.node(side).serves())
             }
-            // One that is counted already, and one that is counted once it is done.
+            // One that is counted already, and one that is counted once it is done or noticed.
             Self::Reverse { .. }
             | Self::Replace { .. }
             | Self::Apply { .. }
@@ -233,8 +233,8 @@ impl Fault {
             | Self::Forks { .. }
             | Self::Lie { .. }
             | Self::Overlap(_) => false,
-            // Counted once the process noticed.
-            Self::Pause(_) => false,
+            // Counted once the process noticed, or the peer.
+            Self::Pause(_) | Self::Unserved(_) => false,
             _ => true,
         }
     }
@@ -302,11 +302,6 @@ impl Driver {
             Fault::BothDown { power } => {
                 Side::BOTH.into_iter().for_each(|side| self.kill(side, power, cluster));
             }
-            Fault::Room { side, fails } => {
-                let chunks = if self.dice.chance(1, 2) { self.dice.below(24) } else { 0 };
-                let before = &mut cluster.node_mut(side).before;
-                if fails { before.fail_next() } else { before.limit(chunks) }
-            }
             Fault::Metadata { side, fault } => cluster.node_mut(side).metadata.fail_next(fault),
             Fault::MetadataFull(side) => {
                 cluster.node_mut(side).metadata.fill_up();
@@ -325,6 +320,8 @@ impl Driver {
             | Fault::Overlap(_)
             | Fault::SlowDisk(_)
             | Fault::FullDisk(_)
+            | Fault::Room { .. }
+            | Fault::Lie { .. }
             | Fault::LyingFlush(_) => self.wear(fault, cluster, oracle),
             Fault::RollBack(_)
             | Fault::Suspend(_)
@@ -345,13 +342,9 @@ impl Driver {
                 let disk = &mut cluster.node_mut(side).disk;
                 disk.set_block(if disk.block() == 512 { 4096 } else { 512 });
             }
-            Fault::Lie { side, lie } => {
-                for _ in 0..=self.dice.below(8) {
-                    cluster.node_mut(side).disk.lie_next(lie);
-                }
-            }
             Fault::Forks { side, left } => self.fork_often(side, left, cluster, oracle),
             Fault::Replace { side, tries } => self.replace(side, tries, cluster, oracle),
+            Fault::Unserved(side) => self.unserve(side, cluster),
             _ => self.meddle(fault, cluster, oracle),
         }
     }
@@ -367,33 +360,7 @@ impl Driver {
         }
     }
 
-    /// More generations than a lineage remembers: what the peer still knows is none of them.
-    fn fork_often(&mut self, side: Side, left: u32, cluster: &mut Cluster, oracle: &mut Oracle) {
-        if left == FORKS {
-            if !cluster.node(side).serves() || lacks(cluster, side) {
-                return;
-            }
-            self.cut(Breakage::Silent, cluster);
-        }
-        if left == 0 {
-            self.coverage.struck("forks");
-            return;
-        }
-        // The one is seen to have died before the other is commanded.
-        if cluster.node(side).hangs(cluster.now()) {
-        } else if cluster.node(side).serves() {
-            cluster.kill(side, false);
-            self.tally.crashes += 1;
-            self.start(side, cluster);
-        } else {
-            self.command(cluster, oracle, side, Command::Promote { force: true });
-        }
-        let (least, most) = (Duration::from_millis(4), Duration::from_millis(25));
-        let when = cluster.now() + span(&mut self.dice, least, most);
-        self.at(when, Act::Break(Fault::Forks { side, left: left - 1 }));
-    }
-
-    /// A disk that fails, tires, fills up or lies.
+    /// A disk that fails, tires, fills up or lies, or a before-image file that does.
     fn wear(&mut self, fault: Fault, cluster: &mut Cluster, oracle: &mut Oracle) {
         // With every policy a failed flush or FUA ends what the copy is worth.
         let reads = matches!(fault, Fault::Disk { verb: StoreVerb::Read, .. });
@@ -427,6 +394,16 @@ impl Driver {
                 self.lied = true;
                 cluster.node_mut(side).disk.lie(true);
                 self.later(cluster, Act::MendDisk(side));
+            }
+            Fault::Lie { side, lie } => {
+                for _ in 0..=self.dice.below(8) {
+                    cluster.node_mut(side).disk.lie_next(lie);
+                }
+            }
+            Fault::Room { side, fails } => {
+                let chunks = if self.dice.chance(1, 2) { self.dice.below(24) } else { 0 };
+                let before = &mut cluster.node_mut(side).before;
+                if fails { before.fail_next() } else { before.limit(chunks) }
             }
             _ => {}
         }

@@ -104,12 +104,14 @@ pub enum Kind {
     Apply,
     /// The hook takes its time, or refuses.
     Hook,
+    /// A group fails, and its daemon goes on without it.
+    Unserved,
 }
 
 /// Kind, name, how likely in parts of the sum, and the faults it brings.
 type Row = (Kind, &'static str, u32, &'static [&'static str]);
 
-const KINDS: [Row; 39] = [
+const KINDS: [Row; 40] = [
     (Kind::Weather, "weather", 8, &["weather"]),
     (Kind::Silence, "silence", 12, &["silence"]),
     (Kind::OneWay, "one-way", 8, &["one-way"]),
@@ -202,6 +204,7 @@ const KINDS: [Row; 39] = [
         ],
     ),
     (Kind::Hook, "hook", 4, &["hook-delays", "hook-refuses"]),
+    (Kind::Unserved, "unserved", 6, &["unserved", "unserved-ends-check"]),
 ];
 
 /// How likely a kind is that is asked for by name and has no odds of its own yet.

@@ -13,6 +13,7 @@ mod draw;
 mod driver;
 mod faults;
 mod faulty_peer;
+mod forks;
 mod kinds;
 mod operator;
 mod oracle;
@@ -28,6 +29,7 @@ mod shrink;
 mod suspect;
 mod tamper;
 mod telling;
+mod unserved;
 mod verify;
 mod walk;
 

@@ -19,7 +19,10 @@ impl Driver {
         match act {
             Act::Misfortune => {}
             Act::Break(fault) => self.strike(fault, cluster, oracle),
-            Act::MendLink => cluster.mend_link(None),
+            Act::MendLink => {
+                self.link_returns(cluster);
+                cluster.mend_link(None);
+            }
             Act::Start(side) => self.start(side, cluster),
             Act::MendDisk(side) => {
                 let disk = &mut cluster.node_mut(side).disk;

@@ -258,6 +258,9 @@ impl Stage<'_> {
                 }
                 Happening::Died { side, how } => self.tell(&format_args!("{side:>5} DIED {how:?}")),
                 Happening::Started { side } => self.tell(&format_args!("{side:>5} STARTED")),
+                Happening::TurnedAway { side } => {
+                    self.tell(&format_args!("{side:>5} REFUSED: the group is not served"));
+                }
                 _ => {}
             }
         }
@@ -322,6 +325,11 @@ impl Stage<'_> {
                         self.driver.pause_noticed(*side);
                     }
                     self.driver.coverage.heard(words);
+                    if self.cluster.node(side.other()).is_unserved()
+                        && words.starts_with("the daemon on ")
+                    {
+                        self.driver.coverage.struck("unserved-ends-check");
+                    }
                 }
                 Happening::HookAsked { slow, refuses } => {
                     let coverage = &mut self.driver.coverage;
@@ -337,6 +345,7 @@ impl Stage<'_> {
                     let label = if up { "write-fails-torn" } else { "torn-at-end" };
                     self.driver.coverage.struck(label);
                 }
+                Happening::TurnedAway { .. } => self.driver.coverage.struck("unserved"),
                 Happening::Lied { lie, .. } => self.driver.coverage.struck(lie.label()),
                 Happening::FlushOverlapped => {
                     self.driver.coverage.struck("overlapped-flush-fails");
@@ -356,6 +365,7 @@ impl Stage<'_> {
         self.tell(&format_args!("** everything is mended"));
         self.driver.clear();
         self.driver.healing = true;
+        self.driver.link_returns(&self.cluster);
         self.cluster.mend_link(Some(&fair_weather()));
         for side in Side::BOTH {
             let node = self.cluster.node_mut(side);

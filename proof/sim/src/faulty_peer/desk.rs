@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One engine with everything it asks for, done in any order; and what is judged of what it asks.
 
+use super::flood::{QUESTIONS_MAX, READ_AHEAD};
 use crate::promise::{Promise, Violation, hold};
+use crate::scenario::pick;
 use core::time::Duration;
 use helio_engine::{
     Answer, BeforeOutcome, Config, Durable, Effect, Engine, Event, HOT_EXTENTS, Keep, Kept,
@@ -47,6 +49,10 @@ pub(super) struct Desk {
     pool: BTreeMap<u64, (u32, bool)>,
     next_payload: u64,
     received: u64,
+    /// Items that the engine may hold of its peer before it pauses.
+    bound: usize,
+    /// Questions of the peer that are open: about digests, and for reads.
+    open: [usize; 2],
     connected: bool,
     paused: bool,
     pub(super) said: Said,
@@ -72,7 +78,9 @@ impl Desk {
             sequence: 1,
             members: Vec::new(),
         };
-        let engine = Engine::new(config.clone(), durable, dice.next_u64(), 1, Moment::ZERO);
+        let mut engine = Engine::new(config.clone(), durable, dice.next_u64(), 1, Moment::ZERO);
+        let bound = pick(dice, &[4, 16, 64]);
+        engine.bound_received(bound);
         Self {
             engine,
             config,
@@ -86,6 +94,8 @@ impl Desk {
             pool: BTreeMap::new(),
             next_payload: 0,
             received: 0,
+            bound,
+            open: [0; 2],
             connected: false,
             paused: false,
             said: Said::default(),
@@ -102,6 +112,10 @@ impl Desk {
 
     pub(super) fn granularity(&self) -> u32 {
         self.config.granularity.0 as u32
+    }
+
+    pub(super) const fn bound(&self) -> usize {
+        self.bound
     }
 
     pub(super) const fn is_connected(&self) -> bool {
@@ -152,6 +166,7 @@ impl Desk {
 
     pub(super) fn connect(&mut self) -> Result<(), Violation> {
         (self.connected, self.paused, self.said) = (true, false, Said::default());
+        self.open = [0; 2];
         self.tell(Event::Connected)
     }
 
@@ -175,7 +190,19 @@ impl Desk {
             let payload = self.payload(length, true);
             read.name_payload(payload.id);
         }
+        // What reaches a node that does not serve them is passed over.
+        let question = [
+            matches!(read, Message::Copying(Copying::DigestsWanted { .. })),
+            matches!(read, Message::Reading(Reading::Wanted { .. })),
+        ];
+        for (open, asked) in self.open.iter_mut().zip(question) {
+            *open += usize::from(asked);
+        }
         self.tell(Event::Message(read))?;
+        let most = self.open[0].max(self.open[1]);
+        hold(!self.connected || most <= QUESTIONS_MAX, Promise::Bounded, || {
+            format!("{most} questions of a peer are open")
+        })?;
         Ok(true)
     }
 
@@ -210,6 +237,10 @@ impl Desk {
         }
         hold(self.received <= RECEIVED_MAX, Promise::Bounded, || {
             format!("{} of a peer's payload are held", Bytes(self.received))
+        })?;
+        let holds = self.engine.items_received();
+        hold(holds <= self.bound + READ_AHEAD, Promise::Bounded, || {
+            format!("{holds} items of a peer are held, of {} at most", self.bound)
         })
     }
 
@@ -289,6 +320,14 @@ impl Desk {
 
     /// Remembers what the peer's words depend on.
     fn note(&mut self, message: Message) {
+        let answered = match &message {
+            Message::Copying(Copying::Digests { .. }) => Some(0),
+            Message::Reading(Reading::Told { .. }) => Some(1),
+            _ => None,
+        };
+        if let Some(kind) = answered {
+            self.open[kind] = self.open[kind].saturating_sub(1);
+        }
         match message {
             Message::Hello(hello) => self.said.hello = Some(hello),
             Message::Start(start) => {

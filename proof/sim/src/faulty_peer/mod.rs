@@ -4,10 +4,11 @@
 //! Two sound nodes never say what an attacker, a bug or another version may say: cursors that go backwards or beyond what
 //! was sent, items of volumes that do not exist, streams out of the blue. Here a peer says such things among sound ones,
 //! so that it is heard in every state. The engine must not panic, must close the connection where the words are
-//! impossible, must not answer a client because of them, must ask the store for nothing outside of its volumes, and must
-//! give every payload back exactly once.
+//! impossible, must not answer a client because of them, must ask the store for nothing outside of its volumes, must
+//! give every payload back exactly once, and must bound what it holds of a peer that floods it.
 
 mod desk;
+mod flood;
 mod says;
 
 use crate::coverage::Coverage;
@@ -18,8 +19,11 @@ use helio_netmodel::Dice;
 use helio_units::{Extent, RequestId, VolumeIndex};
 use says::Peer;
 
-/// What the coverage report calls what the peer does wrong. Counted where the engine hung up because of it.
-pub(crate) const LABELS: [&str; 6] = [
+/// What the coverage report calls what the peer does wrong. Counted where the engine hung up because of it, or paused
+/// receiving because of a flood of items.
+pub(crate) const LABELS: [&str; 8] = [
+    "peer-floods-items",
+    "peer-floods-questions",
     "peer-acks-unsent",
     "peer-acks-backwards",
     "peer-item-misplaced",

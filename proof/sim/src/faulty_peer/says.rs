@@ -27,7 +27,7 @@ pub(super) struct Peer {
     ack: Ack,
     /// Its own stream: the next item, and how far it had answered.
     stream: u32,
-    next: u64,
+    pub(super) next: u64,
     lineage: Lineage,
     pings: u64,
 }
@@ -67,6 +67,8 @@ impl Peer {
             desk.hear(&Message::Hello(hello))?;
         } else if dice.chance(1, 25) {
             self.offend(desk, dice, coverage)?;
+        } else if (desk.leads() || self.next > 0) && dice.chance(1, 60) {
+            self.flood(desk, dice, coverage)?;
         } else if desk.leads() {
             self.follow(desk, dice)?;
         } else {
@@ -165,7 +167,11 @@ impl Peer {
     }
 
     /// As far as a sound follower could be.
-    fn acknowledge(&mut self, desk: &mut Desk, dice: &mut Dice) -> Result<(), Violation> {
+    pub(super) fn acknowledge(
+        &mut self,
+        desk: &mut Desk,
+        dice: &mut Dice,
+    ) -> Result<(), Violation> {
         let Some(start) = desk.said.start.filter(|_| desk.streams()) else { return Ok(()) };
         if self.ack.stream != start.stream {
             let before = Sequence(start.from.0 - 1);
@@ -185,7 +191,7 @@ impl Peer {
         Ok(())
     }
 
-    fn ping(&mut self, desk: &mut Desk, dice: &mut Dice) -> Result<(), Violation> {
+    pub(super) fn ping(&mut self, desk: &mut Desk, dice: &mut Dice) -> Result<(), Violation> {
         self.pings += 1;
         let mode = (!self.follows).then(|| pick(dice, &Mode::ALL));
         let at = Sequence(self.next.saturating_sub(1));
@@ -266,6 +272,11 @@ impl Peer {
             ItemKind::Verify,
         ];
         let kind = pick(dice, &kinds);
+        self.item_of(kind, desk, dice)
+    }
+
+    /// The next item of its line, of that kind.
+    pub(super) fn item_of(&self, kind: ItemKind, desk: &Desk, dice: &mut Dice) -> Item {
         let size = desk.sizes()[0].0;
         let length = 4096 * (1 + dice.below(16));
         let extent = Extent::new(4096 * dice.below((size - length) / 4096 + 1), length);
