@@ -10,6 +10,13 @@ fn starts(desk: &Desk) -> usize {
 }
 
 #[test]
+fn a_quiet_connection_is_tried_four_times_in_a_peer_timeout_and_at_least_once_a_second() {
+    let heartbeat = |timeout| Config { peer_timeout: timeout, ..config() }.heartbeat();
+    assert_eq!(heartbeat(Duration::from_secs(2)), Duration::from_millis(500));
+    assert_eq!(heartbeat(Duration::from_secs(60)), Duration::from_secs(1));
+}
+
+#[test]
 fn before_the_hello_any_other_message_ends_the_connection() {
     for early in [
         Message::Ping(Ping::default()),

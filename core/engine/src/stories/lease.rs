@@ -323,3 +323,35 @@ fn who_left_with_answers_that_its_peers_memory_held_agrees_to_no_peer_that_resta
     let refused = |m: &Message| matches!(m, Message::PromoteReply { granted: false, text } if text.starts_with("newer-elsewhere"));
     assert!(desk.said.iter().any(refused));
 }
+
+#[test]
+fn a_secondary_that_never_asked_for_a_lease_does_not_return_one() {
+    let mut desk = follower(generation(1), true);
+    desk.save_all();
+    (0..3).for_each(|_| desk.pass(Duration::from_secs(1)));
+    assert!(!desk.said.iter().any(|m| matches!(m, Message::Lease(_))), "{:?}", desk.said);
+}
+
+#[test]
+fn who_left_with_answers_that_its_peer_confirmed_agrees_to_no_peer_that_restores_an_older_image() {
+    for consistent in [true, false] {
+        let mut desk = Desk::level(leasing(Mode::Sync));
+        desk.write(1);
+        desk.store_all();
+        desk.acked(4);
+        assert_eq!(desk.answers, [(1, true)]);
+        desk.lose_link();
+        desk.command(Command::Demote);
+        desk.store_all();
+        let record = desk.save(true);
+        assert_eq!((record.wrote, record.alone, record.clean), (true, false, true));
+        let (head, durable) = (Sequence(4), Sequence(3));
+        desk.meet(Hello { head, received: head, durable, ..hello(record.lineage, consistent) });
+        desk.hear(Message::PromoteRequest { generation: record.lineage.generation, durable });
+        let granted = desk.said.iter().rev().find_map(|m| match m {
+            Message::PromoteReply { granted, .. } => Some(*granted),
+            _ => None,
+        });
+        assert_eq!(granted, Some(consistent), "an inconsistent copy goes back to item 3");
+    }
+}
