@@ -285,6 +285,40 @@ fn without_room_nothing_is_adopted_and_the_source_hears_why() {
 }
 
 #[test]
+fn without_room_for_one_more_chunk_applying_stops_and_the_source_hears_how_much_is_wanted() {
+    let mut desk = Desk::keeping();
+    for (sequence, chunk) in [(21, 3), (22, 5)] {
+        desk.zero(sequence, chunk);
+        desk.before(BeforeOutcome::Done);
+    }
+    desk.zero(23, 7);
+    let refused = desk.before(BeforeOutcome::NoRoom { free: Bytes(2 * RECORD_BYTES) });
+    assert_eq!(refused, BeforeOp::Extend { room: 3 });
+    assert_eq!(desk.ops, [], "there is no smaller room that would do");
+    assert_eq!(desk.no_room(), Some((3 * RECORD_BYTES, 2 * RECORD_BYTES)));
+}
+
+#[test]
+fn a_kept_image_says_whether_its_node_wrote_and_answered_alone() {
+    for (wrote, alone) in [(false, false), (true, false)] {
+        let mut record = Superblock::new("db", "lyon", [SIZE.0].into());
+        (record.lineage, record.head, record.marks_void) = (generation(1), Sequence(7), false);
+        (record.consistent, record.wrote, record.alone) = (true, wrote, alone);
+        let mut desk = Desk::of(record, None);
+        let lineage = generation(1).fork(generation(2).generation, Sequence(7));
+        desk.tell(Event::Connected);
+        desk.tell(Event::Message(Message::Hello(Hello { lineage, ..paris(true) })));
+        let (from, consistent, keep, whole) = (Sequence(21), false, true, false);
+        let start = Start { lineage, from, consistent, keep, whole, to_copy: 1, stream: 1 };
+        desk.tell(Event::Message(Message::Start(start)));
+        let BeforeOp::Begin { image, .. } = desk.before(BeforeOutcome::Done) else {
+            panic!("the image is kept")
+        };
+        assert_eq!((image.wrote, image.alone, image.lineage), (wrote, alone, generation(1)));
+    }
+}
+
+#[test]
 fn a_bound_is_a_want_of_room_too() {
     let bound = Bytes(RECORD_BYTES);
     let mut desk = Desk::new(generation(1), true, Some(bound));
