@@ -29,6 +29,19 @@ fn items_without_payload_count_to_the_bound() {
 }
 
 #[test]
+fn a_follower_reads_on_once_half_of_its_items_are_left() {
+    let mut desk = follower(generation(1), true);
+    desk.save_all();
+    assert_eq!(flood(&mut desk, 20, ItemKind::Zero), 21);
+    for left in (0..21).rev() {
+        let zero = desk.ios.iter().position(|(_, op)| matches!(op, StoreOp::Zero { .. }));
+        let (io, _) = desk.ios.remove(zero.expect("an item is applied")).expect("it is there");
+        desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Done });
+        assert_eq!(desk.paused, left > 10, "{left} items are left");
+    }
+}
+
+#[test]
 fn a_marker_that_waits_for_a_flush_counts_and_so_does_what_comes_behind_it() {
     let mut desk = follower(generation(1), false);
     desk.save_all();

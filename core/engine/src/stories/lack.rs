@@ -503,3 +503,18 @@ fn a_primary_that_lacks_regions_verifies_nothing_before_a_record_says_that_it_is
     desk.save(true);
     assert!(verifies(&desk));
 }
+
+#[test]
+fn a_follower_answers_any_number_of_questions_that_come_one_after_the_other() {
+    let mut desk = follower(generation(1), true);
+    desk.save_all();
+    let (volume, extent, after) = (VolumeIndex(0), Extent::new(0, 4096), Sequence::ZERO);
+    for ticket in 0..1100 {
+        let wanted = Reading::Wanted { ticket, after, volume, extent, zeros: true };
+        desk.hear(Message::Reading(wanted));
+        desk.store();
+    }
+    assert!(!desk.accuses());
+    let told = |m: &&Message| matches!(m, Message::Reading(Reading::Told { .. }));
+    assert_eq!(desk.said.iter().filter(told).count(), 1100);
+}

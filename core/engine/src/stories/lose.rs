@@ -129,8 +129,12 @@ fn a_stop_waits_for_the_peer_that_is_to_flush_the_last_copy_and_not_for_ever() {
     assert!(desk.results.is_empty() && desk.engine.is_primary());
     let due = desk.engine.deadline();
     assert!(due <= desk.now + STOP_PATIENCE, "it waits until {due:?}");
-    desk.now = desk.now + STOP_PATIENCE;
+    let until = desk.engine.stop_deadline();
+    desk.now = Moment(until.0 - 2_000_000);
     desk.tell(Event::Tick);
+    assert!(desk.engine.is_primary() && desk.engine.stop_wants_peer());
+    desk.tell(Event::Tick);
+    assert_eq!(desk.now, until);
     assert!(!desk.engine.is_primary(), "it leaves what the peer may have");
 }
 

@@ -73,6 +73,18 @@ fn writes_that_the_peer_has_not_completed_count_as_lag_until_it_has() {
 }
 
 #[test]
+fn a_status_says_since_when_its_state_is_what_it_is() {
+    let mut desk = Desk::replicating(Mode::Async);
+    let since = |desk: &Desk| desk.engine.status(desk.now).state_since;
+    let before = since(&desk);
+    desk.now = desk.now + Duration::from_secs(3);
+    desk.tell(Event::Tick);
+    assert_eq!(since(&desk), before, "nothing changed");
+    desk.lose_link();
+    assert_eq!((desk.engine.state(), since(&desk)), (State::Queuing, desk.now));
+}
+
+#[test]
 fn that_a_connection_stands_is_no_news_of_the_peer() {
     let mut desk = Desk::replicating(Mode::Async);
     desk.lose_link();

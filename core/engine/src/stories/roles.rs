@@ -66,3 +66,12 @@ fn a_node_holds_the_line_while_it_is_primary_and_until_it_has_left() {
     desk.save_all();
     assert!(!desk.engine.holds_line());
 }
+
+#[test]
+fn a_primary_that_is_promoted_is_primary_already() {
+    let mut desk = Desk::primary(config());
+    desk.command(Command::Promote { force: false });
+    let text = answer(&mut desk).expect("nothing is to be done");
+    assert!(text.contains("primary here already"), "{text}");
+    assert!(desk.saves.is_empty());
+}

@@ -72,3 +72,20 @@ fn all_of_a_suspect_volume_counts_as_lag_and_nothing_of_the_other_one() {
         assert_eq!(desk.engine.status(desk.now).lag.dirty, SIZE, "{volume:?}");
     }
 }
+
+#[test]
+fn a_write_of_a_good_volume_does_not_wait_for_the_record_that_another_one_is_given_up() {
+    let on_error = OnError::ServeFromPeer;
+    let mut desk = Desk::of_two(Config { mode: Mode::Sync, on_error, ..config() });
+    desk.write(1);
+    fail(&mut desk);
+    let payload = Payload { id: PayloadId(2000), length: 4096 };
+    let extent = Extent::new(0, 4096);
+    desk.ask_of(SECOND, 2, Operation::Write { extent, payload, fua: false });
+    while let Some(at) = desk.ios.iter().position(|(_, op)| matches!(op, StoreOp::Write { .. })) {
+        let (io, _) = desk.ios.remove(at).expect("it is there");
+        desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Done });
+    }
+    desk.peer_has_all();
+    assert_eq!(desk.answers, [(2, true)], "the first one waits for it");
+}
