@@ -276,4 +276,20 @@ mod tests {
             assert_eq!((record.what, record.a, record.b), expected);
         }
     }
+
+    #[test]
+    fn a_command_is_recorded_with_its_number_and_what_it_asks_for() {
+        let commands = [
+            (Command::Promote { force: true }, ("promote", 4, 1)),
+            (Command::Demote, ("demote", 4, 0)),
+            (Command::SeedBegin { at: 77 }, ("seed-begin", 4, 77)),
+            (Command::Accept { volume: VolumeIndex(3) }, ("accept", 4, 3)),
+        ];
+        for (command, expected) in commands {
+            let mut recorder = Recorder::default();
+            recorder.record(Moment(7), &Event::Command { id: CommandId(4), command });
+            let record = recorder.dump()[0];
+            assert_eq!((record.what, record.a, record.b), expected);
+        }
+    }
 }

@@ -75,3 +75,16 @@ fn a_primary_that_is_promoted_is_primary_already() {
     assert!(text.contains("primary here already"), "{text}");
     assert!(desk.saves.is_empty());
 }
+
+#[test]
+fn a_promotion_ends_if_the_store_fails_what_was_received_before() {
+    let mut desk = follower(generation(1), true);
+    desk.save_all();
+    desk.hear(item(1));
+    desk.lose_link();
+    desk.command(Command::Promote { force: true });
+    assert_eq!((desk.engine.standing(), desk.results.len()), ("promoting", 0));
+    super::lose::fail(&mut desk);
+    assert_eq!(answer(&mut desk), Err("volume-failed"));
+    assert_eq!(desk.engine.standing(), "secondary");
+}
