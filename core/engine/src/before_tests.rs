@@ -285,6 +285,40 @@ fn without_room_nothing_is_adopted_and_the_source_hears_why() {
 }
 
 #[test]
+fn without_room_for_one_more_chunk_applying_stops_and_the_source_hears_how_much_is_wanted() {
+    let mut desk = Desk::keeping();
+    for (sequence, chunk) in [(21, 3), (22, 5)] {
+        desk.zero(sequence, chunk);
+        desk.before(BeforeOutcome::Done);
+    }
+    desk.zero(23, 7);
+    let refused = desk.before(BeforeOutcome::NoRoom { free: Bytes(2 * RECORD_BYTES) });
+    assert_eq!(refused, BeforeOp::Extend { room: 3 });
+    assert_eq!(desk.ops, [], "there is no smaller room that would do");
+    assert_eq!(desk.no_room(), Some((3 * RECORD_BYTES, 2 * RECORD_BYTES)));
+}
+
+#[test]
+fn a_kept_image_says_whether_its_node_wrote_and_answered_alone() {
+    for (wrote, alone) in [(false, false), (true, false)] {
+        let mut record = Superblock::new("db", "lyon", [SIZE.0].into());
+        (record.lineage, record.head, record.marks_void) = (generation(1), Sequence(7), false);
+        (record.consistent, record.wrote, record.alone) = (true, wrote, alone);
+        let mut desk = Desk::of(record, None);
+        let lineage = generation(1).fork(generation(2).generation, Sequence(7));
+        desk.tell(Event::Connected);
+        desk.tell(Event::Message(Message::Hello(Hello { lineage, ..paris(true) })));
+        let (from, consistent, keep, whole) = (Sequence(21), false, true, false);
+        let start = Start { lineage, from, consistent, keep, whole, to_copy: 1, stream: 1 };
+        desk.tell(Event::Message(Message::Start(start)));
+        let BeforeOp::Begin { image, .. } = desk.before(BeforeOutcome::Done) else {
+            panic!("the image is kept")
+        };
+        assert_eq!((image.wrote, image.alone, image.lineage), (wrote, alone, generation(1)));
+    }
+}
+
+#[test]
 fn a_bound_is_a_want_of_room_too() {
     let bound = Bytes(RECORD_BYTES);
     let mut desk = Desk::new(generation(1), true, Some(bound));
@@ -314,6 +348,37 @@ fn an_inconsistent_copy_goes_on_with_what_it_keeps() {
     desk.save();
     desk.zero(21, 0);
     assert_eq!(desk.ios.len(), 1, "what is kept already is not kept again");
+}
+
+/// Otherwise a crash between the two would leave a copy that is not consistent and cannot be restored.
+#[test]
+fn a_stream_in_order_is_recorded_before_the_keeping_ends() {
+    let mut desk = Desk::new(generation(1), false, None);
+    desk.finds_a_chunk();
+    desk.meet();
+    let (lineage, from) = (generation(1), Sequence(21));
+    let (consistent, keep, whole, to_copy, stream) = (true, false, false, 0, 1);
+    let start = Start { lineage, from, consistent, keep, whole, to_copy, stream };
+    desk.tell(Event::Message(Message::Start(start)));
+    desk.store_all();
+    assert!(desk.ops.is_empty(), "{:?}", desk.ops);
+    assert!(desk.save().consistent);
+    assert_eq!(desk.before(BeforeOutcome::Done), BeforeOp::End);
+}
+
+#[test]
+fn another_disk_is_recorded_once_the_image_kept_of_the_one_before_has_ended() {
+    let mut desk = Desk::keeping();
+    desk.zero(21, 3);
+    desk.before(BeforeOutcome::Done);
+    let (io, _) = desk.ios.remove(0);
+    desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Failed(StoreFault::Io) });
+    desk.tell(Event::Disconnected { why: String::from("cut") });
+    desk.command(Command::Replace { volume: VolumeIndex(0), identity: 7, block: 512 });
+    assert!(desk.saves.is_empty(), "the kept chunks are not part of the new disk's image");
+    assert_eq!(desk.before(BeforeOutcome::Done), BeforeOp::End);
+    let record = desk.save();
+    assert!(!record.consistent && record.marks_void);
 }
 
 #[test]
@@ -353,6 +418,25 @@ fn a_restore_says_first_that_the_image_is_neither_and_then_which_it_is() {
     assert_eq!((promoted.role, promoted.lineage.generation.number), (Role::Primary, 2));
     assert!(promoted.marks_void, "it stays so until marks of everything are kept");
     assert!(desk.engine.marks().stale_bytes() == SIZE);
+}
+
+#[test]
+fn a_restored_image_counts_as_clean_if_the_copy_was_clean_when_it_was_kept() {
+    for clean in [false, true] {
+        let mut record = Superblock::new("db", "lyon", [SIZE.0].into());
+        (record.lineage, record.head, record.marks_void) = (generation(1), Sequence(7), false);
+        (record.consistent, record.clean) = (true, clean);
+        let mut desk = Desk::of(record, None);
+        desk.meet();
+        desk.start(true);
+        desk.before(BeforeOutcome::Done);
+        desk.save();
+        desk.tell(Event::Disconnected { why: String::from("cut") });
+        desk.command(Command::Restore { force: true });
+        desk.save();
+        assert_eq!(desk.before(BeforeOutcome::Done), BeforeOp::Restore);
+        assert_eq!(desk.save().clean, clean, "a crash leaves the head of the image unknown");
+    }
 }
 
 #[test]
@@ -486,7 +570,7 @@ fn the_file_grows_by_an_eighth_of_its_room_at_a_time() {
     let mut out = Vec::new();
     keeper.preserve(None, &mut out);
     let [Effect::Before(BeforeOp::Extend { room })] = out[..] else { panic!("{out:?}") };
-    assert!(room >= ROOM + ROOM / 8, "{room}");
+    assert!((ROOM + ROOM / 8..ROOM + ROOM / 4).contains(&room), "{room}");
 }
 
 #[test]

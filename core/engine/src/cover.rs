@@ -520,6 +520,30 @@ mod tests {
     }
 
     #[test]
+    fn an_extent_that_was_hot_when_the_process_before_ended_takes_up_a_slot() {
+        let mut cover = cover(1);
+        cover.load(0);
+        cover.load(0);
+        assert_eq!(cover.hot(), 1);
+        assert!(!cover.enter(V, at(1), None));
+        assert!(cover.change().is_none() && cover.is_full());
+    }
+
+    #[test]
+    fn changes_that_are_under_way_together_end_in_any_order() {
+        let mut cover = cover(8);
+        let changes = [0, 1].map(|n| {
+            assert!(!cover.enter(V, at(n), None));
+            cover.change().expect("an extent is wanted")
+        });
+        assert!(changes[0].ticket < changes[1].ticket);
+        cover.kept(&changes[1]);
+        assert!(cover.enter(V, at(1), None) && !cover.enter(V, at(0), None));
+        cover.kept(&changes[0]);
+        assert!(cover.enter(V, at(0), None));
+    }
+
+    #[test]
     fn what_enters_a_cold_extent_waits_and_what_enters_a_hot_one_does_not() {
         let mut cover = cover(8);
         assert!(!cover.enter(V, Extent::new(3 * MIB, 2 * MIB), None), "two cold extents");

@@ -90,6 +90,11 @@ mod tests {
         assert!(!guess.is_raw(), "a probe is due");
         guess.count_asked();
         assert!(guess.is_raw() && guess.is_probing(), "one region was asked about");
+        guess.learn(32768, 65536);
+        assert!(
+            guess.is_raw() && guess.is_probing(),
+            "half of it differed: it was not mostly equal"
+        );
         guess.learn(0, 65536);
         assert!(!guess.is_raw() && !guess.is_probing(), "a whole run is asked about at once");
         (0..RECENT).for_each(|_| guess.learn(0, 65536));

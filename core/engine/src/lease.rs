@@ -385,11 +385,10 @@ impl Engine {
     pub(crate) fn shape_unpromoted(&mut self, b: &mut Superblock) {
         if let Some(using) = &self.shared.lease.using {
             let (remembers, suspect) = (b.remembers, b.suspect);
-            // What became suspect since then stays so.
-            let void = b.marks_void && suspect & !using.before.suspect != 0;
             b.clone_from(&using.before);
             (b.remembers, b.suspect) = (remembers, suspect);
-            b.marks_void |= void;
+            // What became suspect since then stays so.
+            b.marks_void |= suspect & !using.before.suspect != 0;
         }
     }
 

@@ -658,6 +658,15 @@ mod tests {
     }
 
     #[test]
+    fn a_page_of_which_everything_is_marked_has_a_bit_for_every_region_that_there_is() {
+        let mut marks = two_volumes();
+        marks.stale_all();
+        let bits = marks.page_bits(0);
+        assert_eq!(bits[..4], [u64::MAX, u64::MAX, 0b11, 0], "130 regions");
+        assert!(bits[4..].iter().all(|word| *word == 0));
+    }
+
+    #[test]
     fn every_dirty_page_has_its_turn_however_often_the_first_one_changes() {
         let sizes = [Bytes(REGION.0 * 3 * PAGE_REGIONS)];
         let mut marks = Marks::new(&sizes, REGION);

@@ -190,6 +190,19 @@ mod tests {
     }
 
     #[test]
+    fn requests_that_take_twice_as_long_as_undisturbed_ones_and_no_longer_are_no_reason_to_yield() {
+        let config = ResyncConfig { min_rate: Rate(0), ..ResyncConfig::default() };
+        for (took, yields) in [(10, false), (20, false), (23, true)] {
+            let (mut pace, mut now) = (Pace::default(), Moment::ZERO);
+            let calm = Some(Duration::from_millis(10));
+            assert_eq!(periods(&mut pace, &mut now, &config, 20, calm), WINDOW_MAX);
+            let slower = Some(Duration::from_millis(took));
+            let window = periods(&mut pace, &mut now, &config, 4, slower);
+            assert_eq!(window < WINDOW_MAX, yields, "{took} ms");
+        }
+    }
+
+    #[test]
     fn a_load_that_stays_heavier_is_soon_what_undisturbed_means() {
         let (mut pace, mut now, config) = (Pace::default(), Moment::ZERO, ResyncConfig::default());
         periods(&mut pace, &mut now, &config, 20, Some(Duration::from_millis(1)));

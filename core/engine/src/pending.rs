@@ -126,4 +126,14 @@ mod tests {
             prop_assert_eq!(keys, twin.keys().copied().collect::<Vec<_>>());
         }
     }
+
+    #[test]
+    fn the_table_does_not_grow_by_what_comes_and_goes() {
+        let mut counts = Counts::default();
+        for region in 0..10_000 {
+            counts.add(region);
+            counts.remove(region);
+        }
+        assert_eq!(counts.slots.len(), 1024);
+    }
 }

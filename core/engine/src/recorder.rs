@@ -211,6 +211,9 @@ fn of_copying(talk: &Copying) -> (&'static str, u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::Request;
+    use helio_format::message::Start;
+    use helio_units::{Extent, Payload, PayloadId, RequestId, Sequence, VolumeIndex};
 
     #[test]
     fn the_recorder_keeps_the_last_and_forgets_the_first() {
@@ -223,5 +226,70 @@ mod tests {
             (records.len(), records[0].a, records[RECORDS - 1].a),
             (RECORDS, 10, RECORDS as u64 + 9)
         );
+    }
+
+    #[test]
+    fn a_request_is_recorded_with_its_volume_and_its_place() {
+        let extent = Extent::new(8192, 4096);
+        let payload = Payload { id: PayloadId(1), length: 4096 };
+        let operations = [
+            ("read", Operation::Read(extent)),
+            ("write", Operation::Write { extent, payload, fua: false }),
+            ("zero", Operation::Zero { extent, punch: false, fua: false }),
+            ("discard", Operation::Discard { extent, fua: false }),
+            ("flush", Operation::Flush),
+        ];
+        let mut recorder = Recorder::default();
+        for (n, (_, operation)) in operations.into_iter().enumerate() {
+            let (id, volume) = (RequestId(n as u64), VolumeIndex(3));
+            recorder.record(Moment(7), &Event::Request(Request { id, volume, operation }));
+        }
+        for (n, record) in recorder.dump().into_iter().enumerate() {
+            let (what, operation) = operations[n];
+            let flush = operation == Operation::Flush;
+            let (b, length) = if flush { (0, 0) } else { (8192, 4096) };
+            let a = n as u64;
+            assert_eq!(record, Record { at: Moment(7), what, a, b, length, volume: 3 });
+        }
+    }
+
+    #[test]
+    fn a_message_is_recorded_with_its_kind_and_its_positions() {
+        let lineage = helio_format::lineage::Lineage::default();
+        let (consistent, keep, whole, to_copy, stream) = (true, false, false, 0, 1);
+        let from = Sequence(9);
+        let start = Start { lineage, from, consistent, keep, whole, to_copy, stream };
+        let told = Message::Pong { token: 5, flushing: true, short: false, metadata: 0 };
+        let messages = [
+            (Message::Start(start), ("peer-start", 9, 1)),
+            (told, ("peer-pong", 5, 1)),
+            (
+                Message::Lease(Lease::Wanted { number: 2, millis: 400 }),
+                ("peer-wants-lease", 2, 400),
+            ),
+            (Message::Copying(Copying::MarksEnd { trusted: true }), ("peer-marks-end", 1, 0)),
+        ];
+        for (message, expected) in messages {
+            let mut recorder = Recorder::default();
+            recorder.record(Moment(7), &Event::Message(message));
+            let record = recorder.dump()[0];
+            assert_eq!((record.what, record.a, record.b), expected);
+        }
+    }
+
+    #[test]
+    fn a_command_is_recorded_with_its_number_and_what_it_asks_for() {
+        let commands = [
+            (Command::Promote { force: true }, ("promote", 4, 1)),
+            (Command::Demote, ("demote", 4, 0)),
+            (Command::SeedBegin { at: 77 }, ("seed-begin", 4, 77)),
+            (Command::Accept { volume: VolumeIndex(3) }, ("accept", 4, 3)),
+        ];
+        for (command, expected) in commands {
+            let mut recorder = Recorder::default();
+            recorder.record(Moment(7), &Event::Command { id: CommandId(4), command });
+            let record = recorder.dump()[0];
+            assert_eq!((record.what, record.a, record.b), expected);
+        }
     }
 }

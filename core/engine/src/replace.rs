@@ -79,7 +79,7 @@ impl Engine {
         if !lack.is_recorded() {
             return Err(busy());
         }
-        if self.session.peer().is_none() || primary.flow.is_none() {
+        if primary.flow.is_none() {
             return Err(Refusal::later(
                 "peer-lost",
                 format!(

@@ -675,6 +675,7 @@ mod metadata;
 mod pause;
 mod replace;
 mod reports;
+mod roles;
 mod seed;
 mod streams;
 mod survey;
@@ -682,3 +683,5 @@ mod suspect;
 #[path = "switch_stories.rs"]
 mod switch_stories;
 mod verified;
+mod verify;
+mod volumes;

@@ -110,3 +110,12 @@ fn what_a_verify_found_last_is_told_per_volume() {
     assert!(verified.ends_with("8192 bytes differed and were repaired"), "{verified}");
     assert!(of("generation-began").is_some_and(|at| at.starts_with("1970-01-01")));
 }
+
+#[test]
+fn what_lies_behind_the_last_pair_is_not_shown() {
+    let mut bytes = paper().bytes;
+    let expected = lines(&describe(&bytes[..], CHECKSUM));
+    bytes.extend([7; 3 * PAGE_BYTES]);
+    let found = describe(&bytes[..], CHECKSUM);
+    assert_eq!(lines(&found), expected, "the metadata file may be a device");
+}

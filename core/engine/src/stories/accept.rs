@@ -243,3 +243,12 @@ fn nobody_is_sent_to_promote_a_suspect_copy() {
     assert!(refusal.remedy.contains("--force"), "{}", refusal.remedy);
     assert!(!refusal.remedy.contains("nothing is lost"), "{}", refusal.remedy);
 }
+
+#[test]
+fn a_copy_stays_suspect_if_its_acceptance_cannot_be_recorded() {
+    let mut desk = accepting();
+    desk.store_all();
+    assert_eq!(desk.save(false).suspect, 0);
+    assert_eq!((refused(&desk), desk.engine.standing()), (Some("not-rewritten"), "secondary"));
+    assert!(desk.engine.shared.suspect.is(V));
+}

@@ -53,3 +53,17 @@ fn a_difference_that_is_to_be_copied_lets_no_extent_go_on_older_marks() {
     assert!(desk.engine.is_marked(volume, 0));
     assert!(desk.engine.shared.cover.floor() > before);
 }
+
+#[test]
+fn a_hook_that_agrees_when_no_update_is_wanted_any_more_begins_none() {
+    for command in [Command::Log, Command::Demote] {
+        let mut desk = Desk::primary(Config { hook_before_sync: true, ..config() });
+        desk.meet(hello(Lineage::default(), true));
+        assert_eq!(desk.hooks, 1);
+        desk.command(command);
+        desk.tell(Event::HookAnswered { refused: None });
+        desk.save_all();
+        assert!(!desk.said.iter().any(|m| matches!(m, Message::Start(_))));
+        assert_eq!(desk.hooks, 1);
+    }
+}

@@ -29,6 +29,19 @@ fn items_without_payload_count_to_the_bound() {
 }
 
 #[test]
+fn a_follower_reads_on_once_half_of_its_items_are_left() {
+    let mut desk = follower(generation(1), true);
+    desk.save_all();
+    assert_eq!(flood(&mut desk, 20, ItemKind::Zero), 21);
+    for left in (0..21).rev() {
+        let zero = desk.ios.iter().position(|(_, op)| matches!(op, StoreOp::Zero { .. }));
+        let (io, _) = desk.ios.remove(zero.expect("an item is applied")).expect("it is there");
+        desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Done });
+        assert_eq!(desk.paused, left > 10, "{left} items are left");
+    }
+}
+
+#[test]
 fn a_marker_that_waits_for_a_flush_counts_and_so_does_what_comes_behind_it() {
     let mut desk = follower(generation(1), false);
     desk.save_all();
@@ -73,4 +86,42 @@ fn a_full_queue_takes_another_write_once_the_peer_has_completed_one_before_it_is
         desk.store_all();
         assert_eq!(desk.answers.contains(&(2, true)), taken, "item {completed} is completed");
     }
+}
+
+fn hurries(desk: &Desk) -> usize {
+    let hurry = |m: &&Message| matches!(m, Message::Ping(ping) if ping.hurry);
+    desk.said.iter().filter(hurry).count()
+}
+
+/// The peer completed everything, and flushed nothing of it.
+fn complete_there(desk: &mut Desk) {
+    let head = desk.engine.status(desk.now).cursors.head;
+    desk.hear(Message::Ack(Ack {
+        stream: LATEST,
+        received: head,
+        completed: head,
+        durable: Sequence(3),
+        ranges: Ranges::default(),
+    }));
+}
+
+#[test]
+fn a_peer_is_told_to_hurry_while_a_write_waits_for_room_or_its_primary_leaves() {
+    let queue = QueueConfig { memory: Some(Bytes::kib(5)), ..QueueConfig::default() };
+    for (bound, waits) in [(queue, true), (QueueConfig::default(), false)] {
+        let mut desk = Desk::replicating(Mode::Async);
+        desk.tell(Event::Reconfigure { config: Config { queue: bound, ..config() } });
+        (1..4).for_each(|id| desk.write(id));
+        complete_there(&mut desk);
+        desk.tell(Event::Tick);
+        assert_eq!(hurries(&desk), usize::from(waits), "once, until it is answered");
+        desk.store_all();
+    }
+    let mut desk = Desk::replicating(Mode::Async);
+    desk.write(1);
+    desk.store_all();
+    complete_there(&mut desk);
+    assert_eq!(hurries(&desk), 0, "nobody waits");
+    desk.command(Command::Demote);
+    assert_eq!(hurries(&desk), 1);
 }

@@ -10,6 +10,13 @@ fn starts(desk: &Desk) -> usize {
 }
 
 #[test]
+fn a_quiet_connection_is_tried_four_times_in_a_peer_timeout_and_at_least_once_a_second() {
+    let heartbeat = |timeout| Config { peer_timeout: timeout, ..config() }.heartbeat();
+    assert_eq!(heartbeat(Duration::from_secs(2)), Duration::from_millis(500));
+    assert_eq!(heartbeat(Duration::from_secs(60)), Duration::from_secs(1));
+}
+
+#[test]
 fn before_the_hello_any_other_message_ends_the_connection() {
     for early in [
         Message::Ping(Ping::default()),
@@ -62,5 +69,34 @@ fn a_peer_that_was_primary_counts_as_crashed_unless_it_stopped_cleanly() {
     for clean in [false, true] {
         let peer = Hello { wrote: true, clean, ..source.clone() };
         assert_eq!(recovery::facts_of(&source, &peer).crashed, !clean);
+    }
+}
+
+#[test]
+fn without_autosync_only_a_copy_that_is_not_consistent_is_updated_unasked() {
+    for consistent in [true, false] {
+        let mut desk = Desk::level(Config { autosync: false, ..config() });
+        let lineage = desk.lineage_now();
+        desk.lose_link();
+        let before = starts(&desk);
+        desk.meet(Hello { trusted: false, metadata: 9, ..hello(lineage, consistent) });
+        assert_eq!(desk.engine.met().map(|met| met.label.as_str()), Some("unproven"));
+        assert_eq!(starts(&desk) > before, !consistent);
+        desk.command(Command::Update);
+        assert_eq!(starts(&desk), before + 1);
+    }
+}
+
+#[test]
+fn a_node_whose_marks_prove_nothing_says_so_behind_them() {
+    for marks_void in [false, true] {
+        let new = Superblock::new("db", "paris", [SIZE.0].into());
+        let record = Superblock { lineage: generation(1), marks_void, clean: false, ..new };
+        let mut desk = Desk::new(config());
+        desk.engine = Engine::new(config(), durable(record), 1, 1, Moment::ZERO);
+        desk.meet(Hello { serving: true, role: Role::Primary, ..hello(generation(1), true) });
+        desk.hear(Message::Copying(Copying::MarksWanted));
+        let end = Copying::MarksEnd { trusted: !marks_void };
+        assert!(desk.said.contains(&Message::Copying(end)), "{:?}", desk.said);
     }
 }

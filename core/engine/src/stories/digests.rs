@@ -55,3 +55,74 @@ fn marks_tell_of_what_was_received_and_waits_to_be_applied() {
     });
     assert_eq!(marked, Some(0b11), "its source may have died before it had it itself");
 }
+
+fn questions(desk: &Desk) -> Vec<u64> {
+    let length = |question: &Copying| match question {
+        Copying::DigestsWanted { extent, .. } => extent.length,
+        _ => 0,
+    };
+    desk.asked.iter().map(length).collect()
+}
+
+/// The store reads what the copier asks for first. All of it differs, and none of it is zeros.
+fn differ(desk: &mut Desk) {
+    let extent = match desk.ios.front() {
+        Some((_, StoreOp::ReadRuns { extent, .. } | StoreOp::ReadDiffering { extent, .. })) => {
+            *extent
+        }
+        _ => return desk.store(),
+    };
+    let (io, _) = desk.ios.pop_front().expect("it is there");
+    let run = Run { extent, payload: Some(desk.payload(extent.length as u32)) };
+    desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Differing([run].into()) });
+}
+
+#[test]
+fn where_most_differs_neighbouring_regions_are_copied_together_without_a_question() {
+    let (mut desk, peer) = Desk::primary_of(&[Bytes::mib(48)], config());
+    desk.meet(peer);
+    assert_eq!(questions(&desk), [1 << 20; 4], "it does not know yet whether it pays to ask");
+    assert!(desk.ios.is_empty(), "nothing is copied before an answer");
+    let (mut rows, mut turns) = (Vec::new(), 0);
+    while desk.engine.state() != State::Replicating {
+        rows.extend(desk.ios.iter().filter_map(|(_, op)| match op {
+            StoreOp::ReadRuns { extent, .. } => Some(extent.length),
+            _ => None,
+        }));
+        turns += 1;
+        assert!(turns < 10_000, "the update does not end");
+        if desk.ios.is_empty() && desk.asked.is_empty() {
+            desk.tell(Event::LinkTook { bytes: u64::MAX });
+            let sent = desk.engine.status(desk.now).cursors.peer_sent.0;
+            desk.acked(sent);
+        } else if desk.ios.is_empty() {
+            desk.tell_digests();
+        } else {
+            differ(&mut desk);
+        }
+        desk.save_all();
+    }
+    assert!(rows.contains(&(8 * REGION.0)), "{rows:?}");
+}
+
+/// Its region stays marked until it is durable there, so it is read again if the peer restarts.
+#[test]
+fn what_was_copied_takes_no_room_in_the_queue_once_the_peer_has_completed_it() {
+    let mut desk = updating();
+    desk.tell_digests();
+    let (io, _) = desk.ios.pop_front().expect("a region is compared");
+    let payload = desk.payload(65536);
+    let run = Run { extent: Extent::new(0, 65536), payload: Some(payload) };
+    desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Differing([run].into()) });
+    let queued = |desk: &Desk| desk.engine.status(desk.now).queue.expect("it is primary").bytes;
+    let before = queued(&desk);
+    desk.hear(Message::Ack(Ack {
+        stream: LATEST,
+        received: Sequence(1),
+        completed: Sequence(1),
+        durable: Sequence::ZERO,
+        ranges: Ranges::default(),
+    }));
+    assert!(queued(&desk) + Bytes(60_000) < before, "{before} and now {}", queued(&desk));
+    assert_eq!(desk.engine.status(desk.now).marked, [SIZE], "it may be lost there yet");
+}

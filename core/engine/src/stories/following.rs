@@ -2,6 +2,7 @@
 //! Stories of what a secondary reports of the items that its primary sends.
 
 use super::*;
+use helio_format::message::Ping;
 
 fn durable_here(desk: &Desk) -> Sequence {
     desk.engine.status(desk.now).cursors.durable
@@ -21,6 +22,23 @@ fn a_flush_of_a_client_is_reported_as_durable_once_the_store_has_done_it() {
     assert!(matches!(desk.ios.front(), Some((_, StoreOp::Flush))), "{:?}", desk.ios);
     desk.store();
     assert_eq!(durable_here(&desk), Sequence(2));
+}
+
+#[test]
+fn what_completed_is_flushed_50_ms_later_although_nothing_else_happens() {
+    let mut desk = follower(generation(1), true);
+    desk.save(true);
+    desk.hear(item(1));
+    desk.store();
+    let flushes = |desk: &Desk| desk.ios.iter().any(|(_, op)| matches!(op, StoreOp::Flush));
+    let completed_at = desk.now;
+    while !flushes(&desk) {
+        let due = desk.engine.deadline();
+        assert!(due <= completed_at + Duration::from_millis(60), "{due:?}");
+        desk.now = desk.now.max(due);
+        desk.tell(Event::Tick);
+    }
+    assert!(desk.now >= completed_at + Duration::from_millis(50), "more may complete meanwhile");
 }
 
 /// Otherwise the extents of a long run of writes would fill the metadata's places, and applying would stop.
@@ -44,4 +62,51 @@ fn a_secondary_without_its_primary_lets_hot_extents_go_once_their_marks_are_kept
     }
     assert_eq!(desk.engine.shared.cover.hot(), 0);
     assert!(!desk.engine.marks().none_stale(), "what the primary may lack is marked");
+}
+
+/// A secondary that applied an item. A single extent may be hot.
+fn applied_with_one_hot_extent() -> Desk {
+    let lineage = generation(1);
+    let mut desk = Desk::new(Config { hot_extents: 1, ..config() });
+    desk.meet(Hello { serving: true, role: Role::Primary, ..hello(lineage, true) });
+    desk.hear(Message::Start(start(lineage, 1, true)));
+    desk.store_all();
+    desk.save_all();
+    desk.hear(item(1));
+    desk.store_all();
+    desk
+}
+
+/// The primary has accepted item 1, and has completed those up to `completed` itself.
+fn report(desk: &mut Desk, completed: u64) {
+    let (accepted, completed) = (Sequence(1), Sequence(completed));
+    desk.hear(Message::Ping(Ping { accepted, completed, ..Ping::default() }));
+}
+
+fn wait(desk: &mut Desk) {
+    for _ in 0..4 {
+        desk.now = desk.now + Duration::from_millis(300);
+        desk.tell(Event::Tick);
+        desk.store_all();
+        desk.save_all();
+    }
+}
+
+#[test]
+fn a_secondary_lets_hot_extents_go_without_a_mark_once_its_primary_completed_their_items() {
+    let mut desk = applied_with_one_hot_extent();
+    report(&mut desk, 1);
+    wait(&mut desk);
+    assert_eq!(desk.engine.shared.cover.hot(), 0);
+    assert!(desk.engine.marks().none_stale(), "the primary's own record covers them");
+}
+
+#[test]
+fn what_a_secondary_marked_ends_once_its_primary_completed_everything_it_sent() {
+    let mut desk = applied_with_one_hot_extent();
+    report(&mut desk, 0);
+    wait(&mut desk);
+    assert!(!desk.engine.marks().none_stale(), "the primary did not come forward");
+    report(&mut desk, 1);
+    assert!(desk.engine.marks().none_stale());
 }

@@ -44,6 +44,14 @@ fn a_secondary_says_that_it_recorded_once_it_has() {
     assert!(said(&desk));
     desk.lose_link();
     desk.meet(Hello { serving: true, role: Role::Primary, ..hello(generation(1), true) });
+    let doubts = |desk: &Desk| {
+        let doubts = |m: &Message| match m {
+            Message::Hello(hello) => Some(hello.doubts),
+            _ => None,
+        };
+        desk.said.iter().rev().find_map(doubts).expect("it introduced itself")
+    };
+    assert!(doubts(&desk), "a primary that restarted must compare everything");
     desk.hear(Message::Start(start(generation(1), 9, false)));
     assert_eq!(desk.save(true).peer_invalid, since, "a copy that proves it is yet to come");
     let Message::Item(marker) = item(9) else { panic!("no item") };
@@ -51,6 +59,9 @@ fn a_secondary_says_that_it_recorded_once_it_has() {
     desk.hear(Message::Item(Item { kind: ItemKind::Consistent, extent, ..marker }));
     desk.store_all();
     assert_eq!(desk.save(true).peer_invalid, Generation::NONE);
+    desk.lose_link();
+    desk.tell(Event::Connected);
+    assert!(!doubts(&desk), "everything was compared");
 }
 
 #[test]

@@ -126,7 +126,9 @@ fn what_was_pulled_is_written_flushed_and_recorded_and_then_the_mode_is_as_it_wa
     let payload = desk.payload(extent.length as u32);
     desk.told(ticket, Told::Bytes(payload));
     assert!(matches!(desk.ios[0].1, StoreOp::Write { extent: at, .. } if at == extent));
+    assert!(desk.engine.is_pulling(VolumeIndex(0), extent));
     desk.store();
+    assert!(!desk.engine.is_pulling(VolumeIndex(0), extent));
     assert!(matches!(desk.ios[0].1, StoreOp::Flush), "flushed before the record");
     assert!(!desk.engine.words().consistent);
     desk.store();
@@ -349,14 +351,9 @@ fn a_peer_without_a_history_tells_nothing_before_it_took_the_stream_up() {
 /// The place of the first write in the metadata is taken until the peer has it: the second one must not wait for ever.
 #[test]
 fn a_write_that_waits_for_a_hot_extent_fails_too_once_the_peer_stays_away() {
-    const LARGE: Bytes = Bytes::mib(8);
-    let config = Config { volumes: [LARGE].into(), hot_extents: 1, ..config() };
-    let new = Superblock::new("db", "paris", [LARGE.0].into());
-    let mut desk = Desk::new(config.clone());
-    desk.engine = Engine::new(config, durable(new), 1, 1, Moment::ZERO);
-    desk.command(Command::Promote { force: true });
-    desk.save(true);
-    desk.meet(Hello { sizes: [LARGE.0].into(), ..hello(Lineage::default(), true) });
+    let config = Config { hot_extents: 1, ..config() };
+    let (mut desk, peer) = Desk::primary_of(&[Bytes::mib(8)], config);
+    desk.meet(peer);
     while desk.engine.state() != State::Replicating {
         desk.settle_pages();
         desk.store_all();
@@ -417,4 +414,107 @@ fn a_primary_that_lacks_nothing_is_demoted_although_its_queue_holds_what_its_pee
     desk.command(Command::Demote);
     desk.store_all();
     assert_eq!(desk.save(true).role, Role::Secondary);
+}
+
+/// The peer refuses more than twice as many, and the copier may have open questions, too.
+#[test]
+fn a_primary_that_lacks_many_regions_asks_about_512_of_them_at_once() {
+    let config = Config { granularity: Bytes::kib(4), ..config() };
+    let (mut desk, peer) = Desk::primary_of(&[Bytes::mib(4)], config);
+    desk.meet(peer);
+    while desk.engine.state() != State::Replicating {
+        desk.settle_pages();
+        desk.store_all();
+        desk.acked(head(&desk));
+        desk.save_all();
+    }
+    let mut desk = logs(desk);
+    desk.command(Command::Reverse { full: true });
+    for _ in 0..3 {
+        desk.settle_pages();
+        desk.save_all();
+    }
+    let mut asked = 0;
+    while desk.digests_wanted().is_some() {
+        asked += 1;
+    }
+    assert_eq!(asked, 512);
+}
+
+#[test]
+fn a_reversal_whose_marks_cannot_be_kept_is_refused_and_nothing_is_served_from_the_peer() {
+    let mut desk = logging();
+    desk.unwritable = true;
+    desk.command(Command::Reverse { full: true });
+    let refused = desk.results.last().and_then(|r| r.as_ref().err()).map(|refusal| refusal.code);
+    assert_eq!(refused, Some("metadata-failed"));
+    assert_eq!(desk.engine.state(), State::Logging);
+}
+
+/// The record that nothing is lacking cannot be made, and so must not be waited for.
+#[test]
+fn without_its_metadata_a_primary_still_pulls_what_becomes_lacking_behind_the_last_flush() {
+    let mut desk = reversed();
+    let (ticket, ..) = desk.reads_wanted()[0];
+    desk.told(ticket, Told::Zeros);
+    desk.store();
+    assert!(matches!(desk.ios[0].1, StoreOp::Flush), "nothing is lacking any more");
+    desk.engine.keeping.pages += 1;
+    desk.tell(Event::Kept { kept: Kept::Marks { page: 0 }, ok: false, sequence: 1 });
+    desk.store();
+    desk.write(2);
+    let (io, _) = desk.ios.pop_front().expect("the write is issued");
+    desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Failed(StoreFault::Io) });
+    desk.acked(head(&desk));
+    assert_eq!(desk.reads_wanted().len(), 1, "its region is lacking");
+}
+
+/// A follower that is asked about all of its volume so often, before it has what the questions wait for.
+fn asked_about_everything(times: u64) -> Desk {
+    let mut desk = follower(generation(1), true);
+    desk.save_all();
+    let (volume, extent, after) = (VolumeIndex(0), Extent::new(0, SIZE.0), Sequence(1));
+    for ticket in 0..times {
+        let wanted = Reading::Wanted { ticket, after, volume, extent, zeros: true };
+        desk.hear(Message::Reading(wanted));
+    }
+    desk
+}
+
+#[test]
+fn a_primary_that_asks_for_more_bytes_at_once_than_its_peer_holds_breaks_the_protocol() {
+    let most = crate::peer_read::ASKED_BYTES_MAX.0 / SIZE.0;
+    assert!(!asked_about_everything(most).accuses());
+    assert!(asked_about_everything(most + 1).accuses());
+}
+
+#[test]
+fn a_primary_that_lacks_regions_verifies_nothing_before_a_record_says_that_it_is_whole() {
+    let mut desk = reversed();
+    let (ticket, ..) = desk.reads_wanted()[0];
+    desk.told(ticket, Told::Zeros);
+    desk.store();
+    desk.command(Command::Verify(VerifyWish::default()));
+    let verifies =
+        |desk: &Desk| desk.ios.iter().any(|(_, op)| matches!(op, StoreOp::DigestPayload { .. }));
+    assert!(!verifies(&desk), "the last flush is under way");
+    desk.store();
+    assert!(!verifies(&desk), "the record is under way");
+    desk.save(true);
+    assert!(verifies(&desk));
+}
+
+#[test]
+fn a_follower_answers_any_number_of_questions_that_come_one_after_the_other() {
+    let mut desk = follower(generation(1), true);
+    desk.save_all();
+    let (volume, extent, after) = (VolumeIndex(0), Extent::new(0, 4096), Sequence::ZERO);
+    for ticket in 0..1100 {
+        let wanted = Reading::Wanted { ticket, after, volume, extent, zeros: true };
+        desk.hear(Message::Reading(wanted));
+        desk.store();
+    }
+    assert!(!desk.accuses());
+    let told = |m: &&Message| matches!(m, Message::Reading(Reading::Told { .. }));
+    assert_eq!(desk.said.iter().filter(told).count(), 1100);
 }

@@ -323,3 +323,87 @@ fn who_left_with_answers_that_its_peers_memory_held_agrees_to_no_peer_that_resta
     let refused = |m: &Message| matches!(m, Message::PromoteReply { granted: false, text } if text.starts_with("newer-elsewhere"));
     assert!(desk.said.iter().any(refused));
 }
+
+#[test]
+fn a_secondary_that_never_asked_for_a_lease_does_not_return_one() {
+    let mut desk = follower(generation(1), true);
+    desk.save_all();
+    (0..3).for_each(|_| desk.pass(Duration::from_secs(1)));
+    assert!(!desk.said.iter().any(|m| matches!(m, Message::Lease(_))), "{:?}", desk.said);
+}
+
+#[test]
+fn who_left_with_answers_that_its_peer_confirmed_agrees_to_no_peer_that_restores_an_older_image() {
+    for consistent in [true, false] {
+        let mut desk = Desk::level(leasing(Mode::Sync));
+        desk.write(1);
+        desk.store_all();
+        desk.acked(4);
+        assert_eq!(desk.answers, [(1, true)]);
+        desk.lose_link();
+        desk.command(Command::Demote);
+        desk.store_all();
+        let record = desk.save(true);
+        assert_eq!((record.wrote, record.alone, record.clean), (true, false, true));
+        let (head, durable) = (Sequence(4), Sequence(3));
+        desk.meet(Hello { head, received: head, durable, ..hello(record.lineage, consistent) });
+        desk.hear(Message::PromoteRequest { generation: record.lineage.generation, durable });
+        let granted = desk.said.iter().rev().find_map(|m| match m {
+            Message::PromoteReply { granted, .. } => Some(*granted),
+            _ => None,
+        });
+        assert_eq!(granted, Some(consistent), "an inconsistent copy goes back to item 3");
+    }
+}
+
+#[test]
+fn a_write_that_the_peer_completed_before_it_restarted_waits_for_it_again_while_a_lease_is_out() {
+    let mut desk = Desk::level(leasing(Mode::Sync));
+    desk.hear(Message::Lease(Lease::Wanted { number: 1, millis: 4000 }));
+    assert!(desk.granted());
+    desk.write(1);
+    let (received, completed, durable) = (Sequence(4), Sequence(4), Sequence(3));
+    let (stream, ranges) = (LATEST, Ranges::default());
+    desk.hear(Message::Ack(Ack { stream, received, completed, durable, ranges }));
+    desk.lose_link();
+    let (incarnation, lineage) = (PEER + 1, desk.lineage_now());
+    desk.meet(Hello { incarnation, clean: false, ..hello(lineage, true) });
+    assert_eq!(desk.engine.met().map(|met| met.label.as_str()), Some("resume-durable"));
+    desk.store();
+    assert_eq!(desk.answers, [], "the peer may have lost it");
+    desk.acked(4);
+    assert_eq!(desk.answers, [(1, true)]);
+}
+
+#[test]
+fn a_secondary_that_starts_says_to_its_primary_that_it_has_no_lease() {
+    let mut desk = Desk::new(leasing(Mode::Sync));
+    desk.meet(Hello { serving: true, role: Role::Primary, ..hello(generation(1), true) });
+    assert!(desk.said.contains(&Message::Lease(Lease::Returned)), "{:?}", desk.said);
+}
+
+#[test]
+fn a_lease_is_over_at_the_moment_until_which_it_is_held() {
+    let mut desk = Desk::holding();
+    let until = desk.engine.lease_held().expect("it holds one");
+    desk.lose_link();
+    desk.now = Moment(until.0 - 1_000_000);
+    desk.command(Command::Promote { force: false });
+    assert_eq!(desk.now, until);
+    assert_eq!(desk.results.pop().map(|r| r.map_err(|e| e.code)), Some(Err("needs-force")));
+    assert!(desk.saves.is_empty());
+}
+
+/// The end of the wait is noticed only behind the event: until then the lease counts as usable.
+#[test]
+fn a_write_that_ends_here_just_when_a_lease_does_is_not_recorded_as_answered_without_the_peer() {
+    let mut desk = Desk::level(leasing(Mode::Sync));
+    desk.hear(Message::Lease(Lease::Wanted { number: 1, millis: 4000 }));
+    desk.lose_link();
+    desk.write(1);
+    desk.pass(Duration::from_secs(3));
+    desk.now = desk.now + Duration::from_secs(3);
+    desk.store();
+    assert_eq!(desk.answers, []);
+    assert!(desk.saves.iter().all(|record| !record.alone), "nobody looked for the peer");
+}

@@ -129,8 +129,12 @@ fn a_stop_waits_for_the_peer_that_is_to_flush_the_last_copy_and_not_for_ever() {
     assert!(desk.results.is_empty() && desk.engine.is_primary());
     let due = desk.engine.deadline();
     assert!(due <= desk.now + STOP_PATIENCE, "it waits until {due:?}");
-    desk.now = desk.now + STOP_PATIENCE;
+    let until = desk.engine.stop_deadline();
+    desk.now = Moment(until.0 - 2_000_000);
     desk.tell(Event::Tick);
+    assert!(desk.engine.is_primary() && desk.engine.stop_wants_peer());
+    desk.tell(Event::Tick);
+    assert_eq!(desk.now, until);
     assert!(!desk.engine.is_primary(), "it leaves what the peer may have");
 }
 
@@ -175,4 +179,41 @@ fn with_a_lost_store_a_peer_that_restarted_in_its_old_generation_is_out_of_order
     desk.meet(Hello { incarnation: PEER + 1, received: Sequence(3), ..known });
     let start = desk.last_start();
     assert_eq!((start.from, start.consistent), (Sequence(4), false));
+}
+
+#[test]
+fn a_queue_of_writes_that_were_not_answered_keeps_no_primary_from_being_demoted() {
+    let mut desk = level();
+    desk.write(1);
+    fail(&mut desk);
+    desk.now = desk.now + Duration::from_secs(2);
+    desk.tell(Event::Tick);
+    desk.save_all();
+    peer_has_all(&mut desk);
+    desk.save_all();
+    assert_eq!(desk.answers, [(1, true)]);
+    desk.lose_link();
+    desk.write(2);
+    desk.results.clear();
+    desk.command(Command::Demote);
+    assert_eq!((refused(&desk), desk.engine.standing()), (None, "leaving"));
+    desk.now = desk.now + Duration::from_secs(61);
+    desk.tell(Event::Tick);
+    assert_eq!(desk.answers, [(1, true), (2, false)], "the peer stayed away");
+}
+
+#[test]
+fn a_region_that_could_not_be_written_is_copied_once_an_operator_says_update() {
+    let mut desk = Desk::replicating(Mode::Sync);
+    desk.write(1);
+    fail(&mut desk);
+    peer_has_all(&mut desk);
+    assert_eq!((&desk.answers[..], desk.asked.len()), (&[(1, false)][..], 0));
+    desk.command(Command::Update);
+    let text = desk.results.pop().expect("an answer").expect("the peer is connected");
+    assert!(text.contains("what is marked is copied"), "{text}");
+    assert_eq!((desk.asked.len(), desk.engine.state()), (1, State::Syncing));
+    desk.store_all();
+    peer_has_all(&mut desk);
+    assert_eq!(desk.engine.state(), State::Replicating);
 }

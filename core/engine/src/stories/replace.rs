@@ -102,3 +102,19 @@ fn a_secondarys_marks_prove_nothing_of_another_disk() {
     assert!(hello.is_some_and(|hello| !hello.trusted && !hello.consistent));
     assert_eq!(desk.engine.status(desk.now).fault, None, "what failed is gone");
 }
+
+#[test]
+fn a_node_that_starts_on_another_disk_than_its_record_names_reports_it_once() {
+    let new = Superblock::new("db", "paris", [SIZE.0].into());
+    let record = Superblock { lineage: generation(1), members: [5].into(), ..new };
+    let found = MemberFound { identity: 6, block: 512, shown: String::from("disk six") };
+    let durable = Durable { members: [found].into(), ..durable(record) };
+    let mut engine = Engine::new(config(), durable, 1, 1, Moment::ZERO);
+    let mut warnings = || {
+        let mut effects = Vec::new();
+        engine.settle(Moment::ZERO, &mut effects);
+        let warns = |e: &&Effect| matches!(e, Effect::Note(note) if note.text.contains("disk six"));
+        effects.iter().filter(warns).count()
+    };
+    assert_eq!((warnings(), warnings()), (1, 0));
+}

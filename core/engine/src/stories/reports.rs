@@ -57,6 +57,34 @@ fn what_was_written_while_only_the_bitmap_is_kept_counts_as_lag_by_whole_regions
 }
 
 #[test]
+fn writes_that_the_peer_has_not_completed_count_as_lag_until_it_has() {
+    let mut desk = Desk::replicating(Mode::Async);
+    let accepted_at = desk.now;
+    (1..4).for_each(|id| desk.write(id));
+    desk.store_all();
+    desk.now = accepted_at + Duration::from_secs(3);
+    let lag = desk.lag();
+    assert_eq!((lag.writes, lag.bytes, lag.dirty), (3, Bytes(3 * 4096), Bytes::ZERO));
+    assert!(lag.oldest >= Duration::from_millis(2900), "{:?}", lag.oldest);
+    desk.hear(ack(6, 5));
+    assert_eq!((desk.lag().writes, desk.lag().bytes), (1, Bytes(4096)), "it received the last");
+    desk.acked(6);
+    assert_eq!(desk.lag(), Lag::default());
+}
+
+#[test]
+fn a_status_says_since_when_its_state_is_what_it_is() {
+    let mut desk = Desk::replicating(Mode::Async);
+    let since = |desk: &Desk| desk.engine.status(desk.now).state_since;
+    let before = since(&desk);
+    desk.now = desk.now + Duration::from_secs(3);
+    desk.tell(Event::Tick);
+    assert_eq!(since(&desk), before, "nothing changed");
+    desk.lose_link();
+    assert_eq!((desk.engine.state(), since(&desk)), (State::Queuing, desk.now));
+}
+
+#[test]
 fn that_a_connection_stands_is_no_news_of_the_peer() {
     let mut desk = Desk::replicating(Mode::Async);
     desk.lose_link();

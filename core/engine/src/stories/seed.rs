@@ -188,3 +188,15 @@ fn nobody_vouches_for_a_primary_whose_metadata_fails_while_a_disk_is_shipped() {
     assert!(!told, "the peer's metadata is about to be replaced with its disk");
     assert_eq!(desk.answers, [(1, false)]);
 }
+
+#[test]
+fn few_samples_of_a_shipped_disk_are_read_at_once() {
+    let (mut desk, peer) = Desk::primary_of(&[Bytes::mib(64)], config());
+    desk.command(BEGIN);
+    desk.save(true);
+    desk.store_all();
+    desk.meet(peer);
+    desk.command(Command::SeedEnd);
+    assert_eq!(desk.ios.len(), 8);
+    assert!(desk.ios.iter().all(|(_, op)| matches!(op, StoreOp::Read { .. })), "{:?}", desk.ios);
+}

@@ -64,3 +64,57 @@ fn a_stop_that_waits_for_what_is_under_way_asks_for_no_moment_that_has_passed() 
     assert_eq!(desk.engine.standing(), "leaving", "the store has not ended the write");
     assert!(desk.engine.deadline() > desk.now, "only that is waited for");
 }
+
+/// The peer restarted with what was durable there.
+fn restarted(desk: &Desk) -> Hello {
+    Hello { incarnation: PEER + 1, clean: false, ..hello(desk.lineage_now(), true) }
+}
+
+#[test]
+fn what_a_peer_completed_before_it_restarted_counts_as_lag_again() {
+    let mut desk = Desk::replicating(Mode::Async);
+    desk.write(1);
+    desk.hear(Message::Ack(Ack {
+        stream: LATEST,
+        received: Sequence(4),
+        completed: Sequence(4),
+        durable: Sequence(3),
+        ranges: Ranges::default(),
+    }));
+    let writes = |desk: &Desk| desk.engine.status(desk.now).lag.writes;
+    assert_eq!(writes(&desk), 0);
+    desk.lose_link();
+    desk.meet(restarted(&desk));
+    assert_eq!(desk.engine.met().map(|met| met.label.as_str()), Some("resume-durable"));
+    assert_eq!(writes(&desk), 1, "the peer may have lost it");
+}
+
+#[test]
+fn a_stream_that_is_sent_again_says_how_much_it_may_overwrite() {
+    let mut desk = Desk::replicating(Mode::Async);
+    desk.write(1);
+    desk.write(17);
+    desk.ask(2, Operation::Flush);
+    desk.store_all();
+    desk.lose_link();
+    desk.meet(restarted(&desk));
+    let start = desk.last_start();
+    assert_eq!((start.from, start.consistent), (Sequence(4), false));
+    let chunk = helio_format::before::CHUNK_BYTES;
+    assert_eq!(start.to_copy, 2 * chunk, "two writes touch a chunk each, and a flush none");
+}
+
+/// A write that waits for its extent to turn hot may need the extents of later ones to turn cold.
+#[test]
+fn what_the_peer_has_durable_is_not_marked_although_an_earlier_write_has_not_ended_here() {
+    let mut desk = Desk::replicating(Mode::Async);
+    desk.write(1);
+    desk.write(17);
+    let (io, _) = desk.ios.pop_back().expect("the second write is issued");
+    desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Done });
+    desk.acked(5);
+    assert!(!desk.engine.is_marked(VolumeIndex(0), REGION.0));
+    assert!(desk.engine.is_marked(VolumeIndex(0), 0), "the first may be missing here");
+    desk.store_all();
+    assert!(!desk.engine.is_marked(VolumeIndex(0), 0));
+}

@@ -84,3 +84,15 @@ fn a_primary_that_leaves_looks_no_more_whatever_the_target_found() {
     desk.save_all();
     assert!(!desk.engine.is_primary());
 }
+
+#[test]
+fn a_target_tells_whether_its_store_holds_anything_there() {
+    for empty in [false, true] {
+        let mut desk = follower(generation(1), false);
+        desk.save_all();
+        desk.hollow = [empty].into();
+        desk.hear(Message::Copying(Copying::EmptyWanted { volume: VolumeIndex(0), extent: ALL }));
+        let told = Copying::Empty { volume: VolumeIndex(0), extent: ALL, empty };
+        assert!(desk.said.contains(&Message::Copying(told)), "empty: {empty}");
+    }
+}

@@ -212,3 +212,13 @@ fn a_follower_whose_flush_failed_waits_for_no_flush_of_its_own() {
     desk.tell(Event::Tick);
     assert!(desk.engine.deadline() > desk.now, "it asks to be woken at once, for ever");
 }
+
+#[test]
+fn a_discarded_copy_of_which_no_flush_failed_is_read_to_be_compared() {
+    let mut desk = Desk::new(config());
+    let new = Superblock::new("db", "paris", [SIZE.0].into());
+    let record = Superblock { discarded: true, consistent: false, ..new };
+    desk.engine = Engine::new(config(), durable(record), 2, 1, Moment::ZERO);
+    desk.meet(Hello { serving: true, role: Role::Primary, ..hello(generation(1), true) });
+    assert!(is_read(&mut desk, Extent::new(0, 8192)));
+}

@@ -48,16 +48,10 @@ fn the_record_says_when_a_volume_was_verified_last() {
 
 #[test]
 fn the_record_says_which_of_several_volumes_was_repaired() {
-    let (two, second) = ([SIZE; 2], VolumeIndex(1));
-    let config = Config { volumes: two.into(), ..config() };
-    let new = || Superblock::new("db", "paris", two.map(|size| size.0).into());
-    let mut desk = Desk::new(config.clone());
-    desk.engine = Engine::new(config.clone(), durable(new()), 1, 1, Moment::ZERO);
+    let second = VolumeIndex(1);
+    let (mut desk, peer) = Desk::primary_of(&[SIZE; 2], config());
     desk.tell(Event::Calendar(NOON));
-    desk.command(Command::Promote { force: true });
-    desk.save(true);
-    let (sizes, blocks) = (two.map(|size| size.0).into(), [Blocks { member: 512, volume: 512 }; 2]);
-    desk.meet(Hello { sizes, blocks: blocks.into(), ..hello(Lineage::default(), true) });
+    desk.meet(peer);
     let peer_has_all = |desk: &mut Desk| {
         desk.store_all();
         let head = desk.engine.status(desk.now).cursors.head.0;
@@ -73,10 +67,11 @@ fn the_record_says_which_of_several_volumes_was_repaired() {
         peer_has_all(&mut desk);
     }
     desk.tell(Event::Tick);
-    let mut record = new();
+    let mut record = desk.engine.superblock.clone();
     while !desk.saves.is_empty() {
         record = desk.save(true);
     }
+    let config = desk.engine.shared.config.clone();
     let again = Engine::new(config, durable(record), 2, 2, Moment::ZERO);
     assert_eq!(again.verified(second).map(|verified| verified.repaired), Some(true));
     assert_eq!(again.verified(VolumeIndex(0)), None);
