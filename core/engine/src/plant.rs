@@ -116,8 +116,6 @@ pub enum Plant {
 
 impl Plant {
     /// Every fault, with the name by which it is asked for.
-    // One is not in the list, and its story alone finds it:
-    // * `FalseSplit`: it refuses what it should, with another row and remedy (`stories/metadata.rs`).
     pub const ALL: &[(&str, Self)] = &[
         ("drop-after", Self::DropAfter),
         ("skip-gate", Self::SkipGate),
@@ -170,6 +168,7 @@ impl Plant {
         ("flush-forgiven", Self::FlushForgiven),
         ("overlapped-flush", Self::OverlappedFlush),
         ("trust-snapshot", Self::TrustSnapshot),
+        ("false-split", Self::FalseSplit),
         ("verify-skips", Self::VerifySkips),
     ];
 }

@@ -225,6 +225,9 @@ impl Driver {
             self.keeps_nothing = true;
         }
         let id = CommandId(self.commands + u64::from(promotion.is_some()));
+        if command == Command::Stop && self.resumed.is_some() {
+            return id;
+        }
         self.given(side, id, command);
         if let Some(force) = promotion {
             // Whoever puts an old file back forces nothing there before the two have met: a limit that

@@ -339,8 +339,10 @@ impl Driver {
             }
             Fault::Blocks(side) => {
                 self.kill(side, false, cluster);
-                let disk = &mut cluster.node_mut(side).disk;
-                disk.set_block(if disk.block() == 512 { 4096 } else { 512 });
+                if !cluster.node(side).is_up() {
+                    let disk = &mut cluster.node_mut(side).disk;
+                    disk.set_block(if disk.block() == 512 { 4096 } else { 512 });
+                }
             }
             Fault::Forks { side, left } => self.fork_often(side, left, cluster, oracle),
             Fault::Replace { side, tries } => self.replace(side, tries, cluster, oracle),

@@ -58,6 +58,8 @@ pub enum Promise {
     FindsRot,
     /// Two sound nodes never call each other's words an offence.
     Civil,
+    /// Nobody is told that two histories parted where one of the two nodes only followed.
+    TrueSplits,
     /// Impossible words of a peer end the connection, with the reason, and answer no client.
     ChecksPeer,
     /// A setting that was applied is in force.
@@ -105,6 +107,7 @@ impl fmt::Display for Promise {
             Self::TrueDifferences => "a verify calls different only what differs",
             Self::FindsRot => "a verify finds and repairs what rotted",
             Self::Civil => "sound nodes understand each other",
+            Self::TrueSplits => "a split is named only where both nodes wrote",
             Self::ChecksPeer => "impossible words end the connection and answer nobody",
             Self::Applied => "what is applied is in force",
             Self::Blocks => "requests keep to the blocks of every store",

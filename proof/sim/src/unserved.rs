@@ -11,7 +11,8 @@ use helio_twin::{Cluster, Side};
 impl Driver {
     pub(crate) fn unserve(&mut self, side: Side, cluster: &mut Cluster) {
         let (now, peer) = (cluster.now(), side.other());
-        if !cluster.node(side).is_up() || cluster.node(side).hangs(now) {
+        let spared = self.resumed.is_some();
+        if spared || !cluster.node(side).is_up() || cluster.node(side).hangs(now) {
             return;
         }
         let checks = cluster.node(peer).serves() && !cluster.node(side).serves();

@@ -316,7 +316,10 @@ impl Oracle {
                     self.replied(cluster, *side, *request, answer, views)?;
                 }
                 Happening::Saved { side } => self.saved(cluster, *side)?,
-                Happening::Commanded { side, id, .. } if is_promotion(*id) => {
+                Happening::Commanded { side, id, result } if is_promotion(*id) => {
+                    if let Err(refusal) = result {
+                        self.judge_refused(cluster, *side, refusal)?;
+                    }
                     // Another one may be refused while it is under way.
                     self.promoting[side.index()].take_if(|(ended, ..)| *ended == *id);
                 }

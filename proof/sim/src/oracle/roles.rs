@@ -11,6 +11,7 @@ use super::history::{History, Image, Serial, Write};
 use super::secondary::gave_up;
 use super::{Key, Oracle, key};
 use crate::promise::{Promise, Violation, hold};
+use helio_engine::Refusal;
 use helio_format::lineage::Lineage;
 use helio_format::superblock::Superblock;
 use helio_twin::{Cluster, Side};
@@ -220,6 +221,31 @@ impl Oracle {
         copy.promoted_at = self.serial;
         copy.watched = false;
         copy.tainted = false;
+    }
+
+    /// A promotion is refused. Where the node only followed, in the generation that the other one stopped in cleanly or in
+    /// one before that, both did not write.
+    pub(super) fn judge_refused(
+        &self,
+        cluster: &Cluster,
+        side: Side,
+        refusal: &Refusal,
+    ) -> Result<(), Violation> {
+        let records = [side, side.other()].map(|side| cluster.node(side).superblock());
+        let [Some(own), Some(other)] = records else { return Ok(()) };
+        let unknown = self.copies.iter().any(|copy| copy.restored || copy.foreign);
+        let proven = other.clean && other.suspect == 0 && other.wrote && !unknown;
+        let contains = self.history_of(own.lineage.generation)
+            == self.history_of(other.lineage.generation)
+            || self.child_of(self.history_of(own.lineage.generation), &other.lineage).is_some();
+        let followed = own.role == Role::Secondary && !own.wrote && contains;
+        // What is remembered of an earlier meeting is told, too, and was judged then.
+        let now = refusal.code == "peer-refuses";
+        let labels = ["split-brain: ", "both-crashed: ", "diverged: "];
+        let split = now && labels.iter().any(|label| refusal.text.contains(label));
+        hold(!(split && proven && followed), Promise::TrueSplits, || {
+            format!("{side} only followed, and its promotion is refused: {}", refusal.text)
+        })
     }
 
     fn nothing_lost(
