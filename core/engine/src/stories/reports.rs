@@ -145,3 +145,37 @@ fn a_peer_that_stopped_uncleanly_is_said_to_be_at_least_where_its_record_or_its_
     let peer = facts.iter().find(|fact| fact.starts_with("lyon does not serve, in generation"));
     assert!(peer.is_some_and(|fact| fact.contains("at item 3 or a later one")), "{facts:?}");
 }
+
+#[test]
+fn a_primary_reports_since_when_its_peer_is_level_and_a_secondary_whom_it_follows() {
+    let mut desk = Desk::replicating(Mode::Sync);
+    assert!(desk.engine.status(desk.now).level_since.is_some() && desk.engine.words().level);
+    desk.lose_link();
+    assert!(desk.engine.status(desk.now).level_since.is_none() && !desk.engine.words().level);
+    let follows = follower(generation(1), true);
+    assert_eq!(follows.engine.status(follows.now).reason, "follows lyon");
+    let mut desk = Desk::new(config());
+    desk.meet(hello(generation(1), true));
+    let reason = desk.engine.status(desk.now).reason;
+    assert_eq!(reason, "lyon is connected and not primary either");
+}
+
+/// A peer that completes items out of their order moves no cursor.
+#[test]
+fn a_peer_is_not_lost_while_it_reports_progress_of_any_kind() {
+    for progress in [true, false] {
+        let mut desk = Desk::replicating(Mode::Async);
+        (1..5).for_each(|id| desk.write(id));
+        desk.store_all();
+        desk.hear(ack(7, 3));
+        for at in 5..8 {
+            desk.now = desk.now + Duration::from_secs(3);
+            let mut ranges = Ranges::default();
+            assert!(!progress || ranges.push(Sequence(at)));
+            let (received, rest) = (Sequence(7), Sequence(3));
+            let (stream, completed, durable) = (LATEST, rest, rest);
+            desk.hear(Message::Ack(Ack { stream, received, completed, durable, ranges }));
+        }
+        assert_eq!(desk.engine.is_link_down(), !progress);
+    }
+}

@@ -158,3 +158,19 @@ fn a_start_takes_up_what_the_one_before_left_and_nothing_of_volumes_that_are_gon
     assert_eq!(desk.compared()[0], Extent::new(2 * STEP, STEP), "from a whole region on");
     assert_eq!(status(&desk).volumes[0].differed, Bytes(4096));
 }
+
+#[test]
+fn differences_that_were_only_listed_count_until_an_update_copies_them() {
+    let mut desk = replicating(Bytes(4 * STEP));
+    desk.verify(VerifyWish::default());
+    desk.store();
+    let sequence = desk.engine.status(desk.now).cursors.head;
+    let extent = Extent::new(8192, 4096);
+    desk.hear(Message::Copying(Copying::Differs { volume: V, extent, sequence }));
+    assert_eq!((desk.engine.status(desk.now).differing, status(&desk).listed.len()), (1, 1));
+    assert!(!desk.engine.is_marked(V, extent.offset));
+    desk.command(Command::StopVerify);
+    desk.command(Command::Update);
+    assert_eq!(desk.engine.status(desk.now).differing, 0);
+    assert!(desk.engine.is_marked(V, extent.offset));
+}
