@@ -525,6 +525,12 @@ impl Cluster {
         (node.unserved, node.hung_until) = (true, now);
     }
 
+    /// The daemon that runs without the group ends, too.
+    pub fn end_daemon(&mut self, side: Side) {
+        self.node_mut(side).unserved = false;
+        self.wire.vanish(side);
+    }
+
     /// The engine of a node ends, however that came.
     pub(crate) fn end(&mut self, side: Side, how: Died) {
         self.journal.push(Happening::Died { side, how });

@@ -230,7 +230,7 @@ impl Metadata {
         }
     }
 
-    /// Whether writes are under way, or a refusal has yet to be told.
+    /// Whether writes are under way, or a refusal has not been reported yet.
     pub(crate) const fn is_busy(&self) -> bool {
         self.scheduled || !self.batch.is_empty() || !self.refused.is_empty()
     }

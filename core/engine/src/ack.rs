@@ -14,7 +14,8 @@
 use crate::plant::{Plant, planted};
 use helio_units::Mode;
 
-/// That an answer's reason was checked. Nothing outside this file can make one, so nothing else can answer "done".
+/// That an answer's reason was checked. Nothing outside this file can make one, so nothing else can answer "done". It can be
+/// cloned because the simulator clones whole engines, for machines that go back to a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct AckProof(());

@@ -300,7 +300,7 @@ fn without_room_for_one_more_chunk_applying_stops_and_the_source_hears_how_much_
 
 #[test]
 fn a_kept_image_says_whether_its_node_wrote_and_answered_alone() {
-    for (wrote, alone) in [(false, false), (true, false)] {
+    for (wrote, alone) in [(false, false), (true, false), (false, true)] {
         let mut record = Superblock::new("db", "lyon", [SIZE.0].into());
         (record.lineage, record.head, record.marks_void) = (generation(1), Sequence(7), false);
         (record.consistent, record.wrote, record.alone) = (true, wrote, alone);

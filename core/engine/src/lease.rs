@@ -387,7 +387,7 @@ impl Engine {
             let (remembers, suspect) = (b.remembers, b.suspect);
             b.clone_from(&using.before);
             (b.remembers, b.suspect) = (remembers, suspect);
-            // What became suspect since then stays so.
+            // If a flush failed since then, the marks prove nothing.
             b.marks_void |= suspect & !using.before.suspect != 0;
         }
     }

@@ -5,7 +5,9 @@ use crate::driver::Driver;
 use crate::oracle::Oracle;
 use crate::scenario::{pick, safe_copy, span};
 use core::time::Duration;
-use helio_engine::{Config, OnError, QUEUE_ITEMS_SNDR, QueueConfig, ResyncConfig, WhenFull};
+use helio_engine::{
+    Config, OnError, QUEUE_ITEMS_SNDR, QueueConfig, ResyncConfig, SafeCopy, WhenFull,
+};
 use helio_netmodel::Dice;
 use helio_twin::{Cluster, Side};
 use helio_units::{Bytes, Items, Mode, Rate};
@@ -112,6 +114,10 @@ impl Driver {
             setting.changed(&cluster.node(only.unwrap_or(Side::Paris)).config, &mut self.dice);
         for side in Side::BOTH.into_iter().filter(|side| only.is_none_or(|only| only == *side)) {
             let old = cluster.node(side).config.clone();
+            // The oracle goes by the node's file, which a process that hangs does not read.
+            if setting == Setting::SafeCopy && cluster.node(side).hangs(cluster.now()) {
+                continue;
+            }
             let names = (old.node.clone(), old.peer.clone());
             let mut new = Config { node: names.0, peer: names.1, ..config.clone() };
             // `helio mode` may have changed it since; only an applied mode changes it back.
@@ -122,7 +128,7 @@ impl Driver {
                 continue;
             }
             self.coverage.struck(setting.label());
-            if setting == Setting::SafeCopy {
+            if (old.safe_copy == SafeCopy::Off) != (config.safe_copy == SafeCopy::Off) {
                 oracle.safe_copy_given_up();
                 self.keeps_nothing = true;
             }

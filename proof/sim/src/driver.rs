@@ -106,7 +106,8 @@ pub(crate) struct Driver {
     pub(crate) snapshots: [Option<Snapshot>; 2],
     /// Each node's machine with its memory, which may go back to that.
     pub(crate) suspended: [Option<Suspended>; 2],
-    /// The machine that went back with its memory. Until the two met, neither process ends: then nobody would know it.
+    /// The machine that went back with its memory. Until it and its peer have completed a handshake, no process ends and the
+    /// primary stays primary: otherwise neither could detect that the machine went back.
     pub(crate) resumed: Option<Side>,
     /// Metadata that was lost and may be found again.
     pub(crate) missing: [Option<MetadataBytes>; 2],
@@ -225,7 +226,8 @@ impl Driver {
             self.keeps_nothing = true;
         }
         let id = CommandId(self.commands + u64::from(promotion.is_some()));
-        if command == Command::Stop && self.resumed.is_some() {
+        let ends = matches!(command, Command::Stop | Command::Demote | Command::Switch);
+        if ends && self.resumed.is_some() && !self.healing {
             return id;
         }
         self.given(side, id, command);

@@ -640,6 +640,9 @@ impl Driver {
     }
 
     pub(crate) fn kill(&mut self, side: Side, power: bool, cluster: &mut Cluster) {
+        if cluster.node(side).is_unserved() {
+            cluster.end_daemon(side);
+        }
         if !cluster.node(side).is_up() || self.resumed.is_some() {
             return;
         }

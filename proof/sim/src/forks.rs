@@ -56,7 +56,7 @@ impl Driver {
             cluster.break_link(Breakage::Silent);
             self.try_lease(cluster);
         }
-        let Some(forking) = self.forking else { return };
+        let Some(forking) = self.forking.filter(|_| self.resumed.is_none()) else { return };
         if left == 0 || !forking.is_remembered(cluster) {
             self.later(cluster, Act::MendLink);
             return;

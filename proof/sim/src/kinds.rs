@@ -7,7 +7,7 @@ use helio_netmodel::Dice;
 /// A node whose machine went back to an earlier snapshot.
 const ROLLED_BACK: u32 = 8;
 /// A virtual machine whose memory went back, too.
-const SUSPENDED: u32 = 8;
+const SUSPENDED: u32 = 20;
 /// A metadata file that came back from a backup, beside a disk that did not.
 const METADATA_RESTORED: u32 = 6;
 /// A state directory that is lost, and sometimes found again.

@@ -49,7 +49,10 @@ impl Driver {
             }
             Act::Unasked(side) => {
                 if !cluster.node(side).serves() {
-                    let record = cluster.node(side).superblock();
+                    let (node, now) = (cluster.node(side), cluster.now());
+                    let hears =
+                        node.is_up() && !node.hangs(now) && self.missing[side.index()].is_some();
+                    let record = node.superblock().filter(|_| hears);
                     if record.is_some_and(|r| r.lineage.generation == Generation::NONE) {
                         self.coverage.struck("blank-promoted");
                     }
@@ -98,6 +101,9 @@ impl Driver {
         for happening in journal {
             self.shipping_heard(cluster, happening);
             self.hear_of_commands(cluster, happening);
+            if matches!(happening, Happening::Noted { words, .. } if words.contains(" met as ")) {
+                self.resumed = None;
+            }
             if let Happening::Commanded { id, result, .. } = happening
                 && let Some(side) = self.switching.remove(id)
                 && result.is_ok()
@@ -117,7 +123,6 @@ impl Driver {
 
     fn round(&mut self, cluster: &mut Cluster, oracle: &mut Oracle) {
         let now = cluster.now();
-        self.resumed.take_if(|side| !oracle.is_restored(*side));
         for side in Side::BOTH {
             self.find_metadata(side, cluster);
             if self.healing {
@@ -135,6 +140,7 @@ impl Driver {
             };
             let mended = status.fault.as_ref().is_some_and(|text| !waits(text));
             let restarts = mended && (!leading || unrecorded);
+            let restarts = restarts && self.resumed.is_none();
             if restarts && (self.healing || self.dice.chance(1, 2)) {
                 // The remedy of a failed store or metadata file: mend it and restart the daemon.
                 cluster.kill(side, false);

@@ -58,7 +58,7 @@ pub enum Promise {
     FindsRot,
     /// Two sound nodes never call each other's words an offence.
     Civil,
-    /// Nobody is told that two histories parted where one of the two nodes only followed.
+    /// A refusal does not say that two histories parted if one of the two nodes only followed.
     TrueSplits,
     /// Impossible words of a peer end the connection, with the reason, and answer no client.
     ChecksPeer,

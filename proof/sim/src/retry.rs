@@ -19,7 +19,7 @@ pub(crate) enum Given {
     Refused(Command),
 }
 
-/// Whether an operator who is told to try again later does so, whatever else became of the two meanwhile.
+/// Whether an operator repeats that command after a refusal that says to try again later.
 const fn bears_repeating(command: Command) -> bool {
     matches!(
         command,
@@ -52,7 +52,7 @@ impl Driver {
                 let later = result.as_ref().is_err_and(|refusal| refusal.retry);
                 self.given[side.index()] =
                     if later { Given::Refused(command) } else { Given::Over };
-                if again && result.is_ok() {
+                if again && result.as_ref().is_ok_and(|text| !text.contains("already")) {
                     self.coverage.struck("retry-succeeds");
                 }
             }
@@ -69,7 +69,7 @@ impl Driver {
         }
     }
 
-    /// What the node was given of which that tells.
+    /// The last command of the node that this event is about.
     fn given_on(&self, happening: &Happening) -> Given {
         match happening {
             Happening::Commanded { side, .. } | Happening::Connected { side } => {

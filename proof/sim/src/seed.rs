@@ -60,7 +60,8 @@ impl Driver {
     /// The operator begins.
     pub(crate) fn ship(&mut self, from: Side, cluster: &mut Cluster) {
         let to = from.other();
-        if self.shipping.under_way || !is_expendable(to, cluster) {
+        let busy = self.shipping.under_way || self.resumed.is_some();
+        if busy || !is_expendable(to, cluster) {
             return;
         }
         self.coverage.struck("seed");

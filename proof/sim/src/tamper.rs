@@ -104,7 +104,7 @@ impl Driver {
         }
     }
 
-    /// Now and then somebody promotes the node whose metadata is lost, without force, before anybody looked at it.
+    /// Now and then an operator promotes the node whose metadata is lost, without force.
     fn promote_blank(&mut self, side: Side, cluster: &Cluster) {
         let (least, most) = (Duration::from_millis(5), Duration::from_secs(6));
         for _ in 0..self.dice.below(4) {
@@ -181,8 +181,10 @@ impl Driver {
     fn go_back(&mut self, side: Side, cluster: &mut Cluster) {
         // A lease rests on clocks that count, and this machine's does not.
         let counts = !cluster.node(side).config.hold.is_zero();
+        // A hook that was asked ends in the life in which it was asked.
+        let asks = cluster.node(side).config.hook_before_sync;
         let sound = Side::BOTH.into_iter().all(|side| is_sound(cluster, side));
-        if self.lied || counts || !sound || self.resumed.is_some() {
+        if self.lied || counts || asks || !sound || self.resumed.is_some() {
             return;
         }
         let Some(suspended) = self.suspended[side.index()].take() else {
@@ -193,7 +195,7 @@ impl Driver {
             self.shortly(Fault::Suspend(side), Duration::from_millis(most), cluster);
             return;
         };
-        // As with older metadata: where nobody is left who knows better, nothing can be told.
+        // As with older metadata: only a primary that knows more than the snapshot can detect it.
         let other = cluster.node(side.other());
         let knows = other.engine.as_ref().is_some_and(|engine| {
             let cursors = engine.status(other.clock.read(cluster.now())).cursors;

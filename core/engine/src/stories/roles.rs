@@ -49,7 +49,7 @@ fn a_node_reports_whether_its_connected_peer_serves() {
     let mut desk = Desk::replicating(Mode::Sync);
     assert_eq!(role(&desk), Some(Role::Secondary));
     desk.lose_link();
-    assert_eq!(role(&desk), None, "nobody knows what it does now");
+    assert_eq!(role(&desk), None, "its role is unknown now");
     assert_eq!(role(&follower(generation(1), true)), Some(Role::Primary));
 }
 

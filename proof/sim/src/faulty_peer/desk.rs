@@ -190,7 +190,6 @@ impl Desk {
             let payload = self.payload(length, true);
             read.name_payload(payload.id);
         }
-        // What reaches a node that does not serve them is passed over.
         let question = [
             matches!(read, Message::Copying(Copying::DigestsWanted { .. })),
             matches!(read, Message::Reading(Reading::Wanted { .. })),

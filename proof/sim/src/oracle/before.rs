@@ -31,7 +31,7 @@ pub(super) struct Expected {
 }
 
 impl Oracle {
-    /// The operator gives safe copies up, or applies another setting of them: none is expected until the next update.
+    /// The operator gives safe copies up, or switches them on or off: none is expected until the next update.
     pub(crate) fn safe_copy_given_up(&mut self) {
         self.expected.iter_mut().flatten().for_each(|expected| expected.waived = true);
         (self.waived, self.waives_next) = (true, true);
@@ -55,7 +55,7 @@ impl Oracle {
         if was && !record.consistent && !by_word {
             let on = |side: Side| cluster.node(side).config.safe_copy != SafeCopy::Off;
             let keeps = on(side) && node.before.kept().is_some();
-            // The one who updates asks for it, by its own setting.
+            // The primary asks for it, by its own setting.
             let wanted = Side::BOTH.into_iter().all(on);
             hold(keeps || self.waived || self.waives_next || !wanted, Promise::SafeCopy, || {
                 format!("{side} gives a consistent image up and keeps nothing of it")

@@ -317,11 +317,7 @@ impl Oracle {
                 }
                 Happening::Saved { side } => self.saved(cluster, *side)?,
                 Happening::Commanded { side, id, result } if is_promotion(*id) => {
-                    if let Err(refusal) = result {
-                        self.judge_refused(cluster, *side, refusal)?;
-                    }
-                    // Another one may be refused while it is under way.
-                    self.promoting[side.index()].take_if(|(ended, ..)| *ended == *id);
+                    self.promotion_ended(cluster, *side, *id, result)?;
                 }
                 Happening::Connected { side } => {
                     self.copies[side.index()].connected_at = self.serial;

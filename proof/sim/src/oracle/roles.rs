@@ -11,7 +11,7 @@ use super::history::{History, Image, Serial, Write};
 use super::secondary::gave_up;
 use super::{Key, Oracle, key};
 use crate::promise::{Promise, Violation, hold};
-use helio_engine::Refusal;
+use helio_engine::{CommandId, Refusal};
 use helio_format::lineage::Lineage;
 use helio_format::superblock::Superblock;
 use helio_twin::{Cluster, Side};
@@ -79,7 +79,7 @@ impl Oracle {
                 self.copies.iter_mut().for_each(|copy| copy.restored = false);
             }
             // A stream was adopted: what a power cut took has been made up for, or the record says inconsistent. A record
-            // that was on its way when a flush failed adopts nothing.
+            // that was begun before a flush failed does not make up for what that flush dropped.
             let earlier = self.left[side.index()].is_unrecorded();
             self.copies[side.index()].tainted &= earlier;
             self.copies[side.index()].tainted |=
@@ -223,9 +223,24 @@ impl Oracle {
         copy.tainted = false;
     }
 
-    /// A promotion is refused. Where the node only followed, in the generation that the other one stopped in cleanly or in
-    /// one before that, both did not write.
-    pub(super) fn judge_refused(
+    /// What was commanded ended.
+    pub(super) fn promotion_ended(
+        &mut self,
+        cluster: &Cluster,
+        side: Side,
+        id: CommandId,
+        result: &Result<String, Refusal>,
+    ) -> Result<(), Violation> {
+        // Another one may be refused while it is under way.
+        self.promoting[side.index()].take_if(|(ended, ..)| *ended == id);
+        result
+            .as_ref()
+            .map_or_else(|refusal| self.judge_refused(cluster, side, refusal), |_| Ok(()))
+    }
+
+    /// A promotion is refused. If the node only followed, and the other one stopped cleanly in the same generation or a later
+    /// one, not both of them wrote.
+    fn judge_refused(
         &self,
         cluster: &Cluster,
         side: Side,
