@@ -188,8 +188,11 @@ impl Driver {
             return;
         }
         let Some(suspended) = self.suspended[side.index()].take() else {
-            let follows = cluster.node(side).engine.as_ref().is_some_and(|e| !e.is_primary());
-            let suspended = if follows { cluster.suspend(side) } else { None };
+            let standing = cluster.node(side).engine.as_ref().map(Engine::standing);
+            if standing != Some("secondary") || self.dice.chance(1, 8) {
+                return;
+            }
+            let suspended = cluster.suspend(side);
             let most = if suspended.is_some() { 400 } else { 20 };
             self.suspended[side.index()] = suspended;
             self.shortly(Fault::Suspend(side), Duration::from_millis(most), cluster);
@@ -203,8 +206,14 @@ impl Driver {
         });
         let remembered = other.superblock().map_or(0, |record| record.remembers);
         let told = remembered > suspended.changes() && suspended.changes() > 0;
-        if !(knows || told)
-            || self.copies(cluster)
+        if !(knows || told) {
+            if self.dice.chance(7, 8) {
+                self.suspended[side.index()] = Some(suspended);
+                self.shortly(Fault::Suspend(side), Duration::from_millis(400), cluster);
+            }
+            return;
+        }
+        if self.copies(cluster)
             || wears_out(cluster, side.other())
             || other.hangs(cluster.now())
             || *self.tampered.get_or_insert(side) != side
