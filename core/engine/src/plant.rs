@@ -110,6 +110,8 @@ pub enum Plant {
     SuspectStreams,
     /// The flush behind a failed one succeeds.
     FlushForgiven,
+    /// A write that failed counts as one that left its place as it was.
+    FailedUnmarked,
     /// A verify goes on behind what it had asked when the stream broke.
     VerifySkips,
 }
@@ -169,6 +171,7 @@ impl Plant {
         ("overlapped-flush", Self::OverlappedFlush),
         ("trust-snapshot", Self::TrustSnapshot),
         ("false-split", Self::FalseSplit),
+        ("failed-unmarked", Self::FailedUnmarked),
         ("verify-skips", Self::VerifySkips),
     ];
 }

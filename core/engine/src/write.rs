@@ -398,7 +398,7 @@ impl Primary {
         s: &mut Shared,
     ) {
         self.store_failed(item.volume, Failed::of(&item), fault, s);
-        if item.kind.changes_data() {
+        if item.kind.changes_data() && !planted(Plant::FailedUnmarked) {
             self.marks.stale(item.volume, item.extent);
             s.cover.marks_moved();
             self.failed_at.get_or_insert(item.sequence);
