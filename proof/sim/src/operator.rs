@@ -102,7 +102,7 @@ impl Driver {
             self.shipping_heard(cluster, happening);
             self.hear_of_commands(cluster, happening);
             if matches!(happening, Happening::Noted { words, .. } if words.contains(" met as ")) {
-                self.resumed = None;
+                self.resumed.take_if(|_| self.healing);
             }
             if let Happening::Commanded { id, result, .. } = happening
                 && let Some(side) = self.switching.remove(id)
@@ -123,6 +123,7 @@ impl Driver {
 
     fn round(&mut self, cluster: &mut Cluster, oracle: &mut Oracle) {
         let now = cluster.now();
+        self.resumed.take_if(|side| !oracle.is_restored(*side));
         for side in Side::BOTH {
             self.find_metadata(side, cluster);
             if self.healing {

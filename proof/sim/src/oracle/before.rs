@@ -43,6 +43,7 @@ impl Oracle {
         cluster: &Cluster,
         side: Side,
     ) -> Result<(), Violation> {
+        let lost = core::mem::take(&mut self.before_lost[side.index()]);
         let node = cluster.node(side);
         let Some(record) = node.superblock() else { return Ok(()) };
         let copy = &self.copies[side.index()];
@@ -57,9 +58,11 @@ impl Oracle {
             let keeps = on(side) && node.before.kept().is_some();
             // The primary asks for it, by its own setting.
             let wanted = Side::BOTH.into_iter().all(on);
-            hold(keeps || self.waived || self.waives_next || !wanted, Promise::SafeCopy, || {
-                format!("{side} gives a consistent image up and keeps nothing of it")
-            })?;
+            hold(
+                keeps || self.waived || self.waives_next || !wanted || lost,
+                Promise::SafeCopy,
+                || format!("{side} gives a consistent image up and keeps nothing of it"),
+            )?;
             self.waives_next = false;
             self.expected[side.index()] = keeps.then(|| Expected {
                 generation: copy.generation,

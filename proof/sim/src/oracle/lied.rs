@@ -24,6 +24,8 @@ pub(super) struct LiedAbout {
 struct Passes {
     /// When the run under way began.
     run: Option<Moment>,
+    /// It was looked at before.
+    looked: bool,
     /// By volume: since when a pass goes from its start to its end, and the last one that ended.
     volumes: Vec<(Option<Serial>, Option<VerifyPass>)>,
 }
@@ -115,7 +117,9 @@ impl Passes {
     ) -> Vec<(VolumeIndex, Serial, VerifyPass)> {
         self.volumes.resize(status.volumes.len(), (None, None));
         let run = status.run.as_ref().map(|run| run.since);
-        let begins = run.is_some() && run != self.run;
+        // One that was under way at the first look began before.
+        let begins = run.is_some() && run != self.run && self.looked;
+        self.looked = true;
         self.run = run;
         let mut ended = Vec::new();
         let volumes = self.volumes.iter_mut().zip(&status.volumes);

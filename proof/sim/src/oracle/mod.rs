@@ -142,8 +142,11 @@ pub(crate) struct Oracle {
     pub(crate) restores: u64,
     /// Primaries that took their peer's copy.
     pub(crate) reversals: u64,
-    /// A promotion was commanded and has not ended; with force or without, and when.
-    promoting: [Option<(CommandId, bool, Serial)>; 2],
+    /// Promotions that were commanded and have not ended; with force or without, and when. One by force may take the place of
+    /// another.
+    promoting: [Vec<(CommandId, bool, Serial)>; 2],
+    /// The before-image file was lost since the node ended.
+    before_lost: [bool; 2],
     /// In which life of the node.
     promoting_in: [u64; 2],
     /// Blocks that silently turned into something else, and nobody wrote since.
@@ -206,7 +209,8 @@ impl Oracle {
             restored_unknown: [false; 2],
             restores: 0,
             reversals: 0,
-            promoting: [None; 2],
+            promoting: Default::default(),
+            before_lost: [false; 2],
             promoting_in: [0; 2],
             rotten: BTreeSet::new(),
             succeeded: [None; 2],
@@ -264,9 +268,9 @@ impl Oracle {
         let life = cluster.node(side).life();
         // What an earlier process was commanded, whose end was not looked at yet, died with it.
         if core::mem::replace(&mut self.promoting_in[side.index()], life) != life {
-            self.promoting[side.index()] = None;
+            self.promoting[side.index()].clear();
         }
-        self.promoting[side.index()].get_or_insert((id, force, self.serial));
+        self.promoting[side.index()].push((id, force, self.serial));
     }
 
     /// Requests that wait for an answer.
@@ -397,7 +401,7 @@ impl Oracle {
         }
         // One that was started and commanded since, before its end was looked at, is in another life.
         if self.promoting_in[side.index()] != cluster.node(side).life() {
-            self.promoting[side.index()] = None;
+            self.promoting[side.index()].clear();
         }
         self.asked.retain(|_, asked| asked.side != side);
         self.unsent.retain(|(_, asked)| asked.side != side);

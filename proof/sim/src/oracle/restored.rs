@@ -21,7 +21,10 @@ impl Oracle {
             Happening::MetadataLost { side } => {
                 self.copies[side.index()].lost_at = Some(self.serial);
             }
-            Happening::BeforeLost { side } => self.expected[side.index()] = None,
+            Happening::BeforeLost { side } => {
+                self.expected[side.index()] = None;
+                self.before_lost[side.index()] = true;
+            }
             Happening::MetadataFound { side } => {
                 self.copies[side.index()].lost_at = None;
                 // It was found beside a disk that was put there meanwhile, and tells of the one before.

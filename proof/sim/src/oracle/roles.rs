@@ -23,7 +23,8 @@ impl Oracle {
         self.keeping_recorded(cluster, side)?;
         let Some(record) = cluster.node(side).superblock() else { return Ok(()) };
         self.suspect_recorded(side, record.suspect);
-        let commanded = self.promoting[side.index()].map(|(_, force, asked)| (force, asked));
+        let commanded =
+            self.promoting[side.index()].last().map(|(_, force, asked)| (*force, *asked));
         self.judge_lost(cluster, side, record, commanded)?;
         if record.role == Role::Primary && !record.clean {
             if self.copies[side.index()].serving {
@@ -231,11 +232,15 @@ impl Oracle {
         id: CommandId,
         result: &Result<String, Refusal>,
     ) -> Result<(), Violation> {
-        // Another one may be refused while it is under way.
-        self.promoting[side.index()].take_if(|(ended, ..)| *ended == id);
-        result
-            .as_ref()
-            .map_or_else(|refusal| self.judge_refused(cluster, side, refusal), |_| Ok(()))
+        let open = &mut self.promoting[side.index()];
+        let at = open.iter().position(|(open, ..)| *open == id).map(|n| open.remove(n).2);
+        let (Some(asked), Err(refusal)) = (at, result) else { return Ok(()) };
+        // The answer may have waited here while the other node became something else.
+        let other = &self.copies[side.other().index()];
+        if other.died_at.max(other.lost_power_at).max(other.promoted_at) >= asked {
+            return Ok(());
+        }
+        self.judge_refused(cluster, side, refusal)
     }
 
     /// A promotion is refused. If the node only followed, and the other one stopped cleanly in the same generation or a later
