@@ -15,21 +15,25 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use helio_format::copying::Copying;
-use helio_format::lineage::Relation;
+use helio_format::lineage::{Lineage, Relation};
 use helio_format::message::{Hello, Message, Parting};
 use helio_units::{Bytes, Generation};
 
 impl Primary {
     /// Whether the peer holds less than it reported as durable: its machine went back, and perhaps its memory with it.
-    fn peer_went_back(&self, peer: &Hello, generation: Generation) -> bool {
-        let known = self.peer_incarnation == Some(peer.incarnation)
-            || peer.lineage.generation == generation;
+    fn peer_went_back(&self, peer: &Hello, ours: &Lineage) -> bool {
+        let same_process = self.peer_incarnation == Some(peer.incarnation);
+        let known = same_process || peer.lineage.generation == ours.generation;
+        let followed = !(peer.wrote || peer.alone);
+        let holds_less = followed && known && peer.head.max(peer.received) < self.cursors.durable;
+        // It took up this generation, and is back in the one before, which it may have led.
+        let fork = ours.fork_from(peer.lineage.generation);
+        let before =
+            same_process && !peer.alone && fork.is_some_and(|fork| fork < self.cursors.durable);
         self.peer_incarnation.is_some()
-            && known
             && peer.trusted
             && peer.clean
-            && !(peer.wrote || peer.alone)
-            && peer.head.max(peer.received) < self.cursors.durable
+            && (holds_less || before)
             && !planted(Plant::TrustSnapshot)
     }
 }
@@ -161,7 +165,7 @@ impl Engine {
         let reverses = primary.lack.as_ref().is_some_and(|lack| lack.reverses);
         let reversed = reverses && peer.lineage.generation != ours.lineage.generation;
         facts.same_memory &= !reversed;
-        facts.target_old |= !reversed && primary.peer_went_back(peer, ours.lineage.generation);
+        facts.target_old |= !reversed && primary.peer_went_back(peer, &ours.lineage);
         facts.equal = on_line && !unfit && self.equal_at_start && primary.retaining;
         facts.line_from_received = on_line
             && !unfit

@@ -124,14 +124,14 @@ impl Driver {
             if let (Some(engine), true) = (&cluster.node(side).engine, setting != Setting::Mode) {
                 new.mode = engine.words().mode;
             }
-            if new == old || !cluster.reconfigure(side, new.clone()) {
-                continue;
-            }
-            self.coverage.struck(setting.label());
             if (old.safe_copy == SafeCopy::Off) != (config.safe_copy == SafeCopy::Off) {
                 oracle.safe_copy_given_up();
                 self.keeps_nothing = true;
             }
+            if new == old || !cluster.reconfigure(side, new.clone()) {
+                continue;
+            }
+            self.coverage.struck(setting.label());
             if only.is_some() {
                 self.coverage.struck("apply-one-node");
             }

@@ -187,6 +187,22 @@ fn a_target_behind_what_it_reported_as_durable_is_compared_whole() {
     assert!(desk.last_start().whole && !desk.last_start().consistent);
 }
 
+#[test]
+fn a_target_that_followed_and_is_back_in_the_generation_that_it_led_is_compared_whole() {
+    for (followed, label) in [(false, "update-marks"), (true, "target-rolled-back")] {
+        let mut desk = Desk::replicating(Mode::Async);
+        desk.lose_link();
+        let durable = desk.engine.status(desk.now).cursors.peer_durable;
+        let fork = Sequence(durable.0 - u64::from(followed));
+        let led = generation(1);
+        desk.engine.superblock.lineage = led.fork(Generation { number: 2, tag: 9 }, fork);
+        let peer =
+            Hello { wrote: true, head: fork, durable: fork, metadata: 9, ..hello(led, true) };
+        desk.meet(peer);
+        assert_eq!(row(&desk), Some(label));
+    }
+}
+
 /// A secondary that was killed, beside a primary that wrote alone and was demoted then.
 fn beside_a_demoted_primary(fork: bool) -> (Desk, Hello) {
     let record =
