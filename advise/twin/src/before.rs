@@ -46,7 +46,7 @@ enum Stage {
 }
 
 /// What follows a step.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) enum BeforeStep {
     At(Moment),
     Over(BeforeOutcome),

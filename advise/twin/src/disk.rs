@@ -80,7 +80,7 @@ struct UnderWay {
 }
 
 /// How an operation ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
     Done,
     Read(Vec<Stamp>),

@@ -561,7 +561,7 @@ impl Engine {
         self.fail_parked();
     }
 
-    /// The record of a primary that has all regions again and no suspect copy. It stays as it was if a region was marked since
+    /// Changes the record of a primary that has all regions again and no suspect copy. Changes nothing if a region was marked since
     /// the save was requested.
     pub(crate) fn shape_whole(&self, b: &mut Superblock) {
         if self.primary.as_ref().is_some_and(|primary| primary.marks.none_stale()) {

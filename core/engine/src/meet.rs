@@ -26,7 +26,7 @@ impl Primary {
         let known = same_process || peer.lineage.generation == ours.generation;
         let followed = !(peer.wrote || peer.alone);
         let holds_less = followed && known && peer.head.max(peer.received) < self.cursors.durable;
-        // It took up this generation, and is back in the one before, which it may have led.
+        // The same process acknowledged items of this generation, and is now in an earlier one, perhaps as its former primary.
         let fork = ours.fork_from(peer.lineage.generation);
         let before =
             same_process && !peer.alone && fork.is_some_and(|fork| fork < self.cursors.durable);

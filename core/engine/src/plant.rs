@@ -110,7 +110,7 @@ pub enum Plant {
     SuspectStreams,
     /// The flush behind a failed one succeeds.
     FlushForgiven,
-    /// A write that failed counts as one that left its place as it was.
+    /// A write that failed leaves no mark, as if the store were unchanged.
     FailedUnmarked,
     /// A verify goes on behind what it had asked when the stream broke.
     VerifySkips,

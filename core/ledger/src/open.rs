@@ -53,7 +53,7 @@ impl MetadataFile for [u8] {
 }
 
 /// What opening found.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub enum Opened {
     /// Never written: a new node. [`Ledger::fresh`] begins the file.
     Fresh,

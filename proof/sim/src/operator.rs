@@ -62,6 +62,7 @@ impl Driver {
             Act::Again(side, command) => {
                 self.repeating = Some((side, command));
                 self.command(cluster, oracle, side, command);
+                self.repeating = None;
             }
             Act::LoseBefore { side, zeroed } => self.lose_before(side, zeroed, cluster),
             Act::Promote(side, tries) => {

@@ -55,7 +55,7 @@ impl Driver {
                 self.kill(side, true, cluster);
                 if !cluster.node(side).is_up() {
                     self.coverage.struck(fault.class().1);
-                    self.snapshots[side.index()] = None;
+                    self.forget_snapshots(side);
                     cluster.swap_disk(side, |place| {
                         Stamp(STRANGER | u64::from(place.volume.0) << 32 | u64::from(place.block))
                     });
@@ -63,6 +63,12 @@ impl Driver {
             }
             _ => {}
         }
+    }
+
+    /// A snapshot of a node does not fit its disks any more.
+    pub(crate) fn forget_snapshots(&mut self, side: Side) {
+        self.snapshots[side.index()] = None;
+        self.suspended[side.index()] = None;
     }
 
     /// The before-image file of a node that is down is lost, and its peer's copy is whole.
@@ -97,7 +103,7 @@ impl Driver {
         self.kill(side, power, cluster);
         if !cluster.node(side).is_up() {
             self.coverage.struck(fault.class().1);
-            self.snapshots[side.index()] = None;
+            self.forget_snapshots(side);
             self.missing[side.index()] = Some(cluster.node(side).metadata.backup());
             cluster.lose_metadata(side, zeroed);
             self.promote_blank(side, cluster);
@@ -223,7 +229,7 @@ impl Driver {
         self.kill(side, true, cluster);
         if !cluster.node(side).is_up() {
             self.coverage.struck("resumed");
-            self.snapshots[side.index()] = None;
+            self.forget_snapshots(side);
             self.resumed = Some(side);
             cluster.resume(side, &suspended);
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A group fails, and its daemon goes on: it accepts connections of the peer and refuses the hello. In some of the stories
-//! the peer's process is paused meanwhile. It then needs a check that this node did not take over, and the refusal ends it.
+//! the peer's process is paused at that time. After the pause it must check that this node did not take over. The refusal ends
+//! that check.
 
 use crate::driver::{Act, Driver};
 use crate::faults::{Fault, Pausing};

@@ -121,7 +121,7 @@ fn a_peer_is_told_to_hurry_while_a_write_waits_for_room_or_its_primary_leaves() 
     desk.write(1);
     desk.store_all();
     complete_there(&mut desk);
-    assert_eq!(hurries(&desk), 0, "nobody waits");
+    assert_eq!(hurries(&desk), 0, "no write waits");
     desk.command(Command::Demote);
     assert_eq!(hurries(&desk), 1);
 }

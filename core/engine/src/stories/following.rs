@@ -38,28 +38,19 @@ fn what_completed_is_flushed_50_ms_later_although_nothing_else_happens() {
         desk.now = desk.now.max(due);
         desk.tell(Event::Tick);
     }
-    assert!(desk.now >= completed_at + Duration::from_millis(50), "more may complete meanwhile");
+    assert!(
+        desk.now >= completed_at + Duration::from_millis(50),
+        "one flush for all items of this time"
+    );
 }
 
 /// Otherwise the extents of a long run of writes would fill the metadata's places, and applying would stop.
 #[test]
 fn a_secondary_without_its_primary_lets_hot_extents_go_once_their_marks_are_kept() {
-    let lineage = generation(1);
-    let mut desk = Desk::new(Config { hot_extents: 1, ..config() });
-    desk.meet(Hello { serving: true, role: Role::Primary, ..hello(lineage, true) });
-    desk.hear(Message::Start(start(lineage, 1, true)));
-    desk.store_all();
-    desk.save_all();
-    desk.hear(item(1));
-    desk.store_all();
+    let mut desk = applied_with_one_hot_extent();
     assert_eq!(desk.engine.shared.cover.hot(), 1);
     desk.lose_link();
-    for _ in 0..4 {
-        desk.now = desk.now + Duration::from_secs(1);
-        desk.tell(Event::Tick);
-        desk.store_all();
-        desk.save_all();
-    }
+    wait(&mut desk, Duration::from_secs(1));
     assert_eq!(desk.engine.shared.cover.hot(), 0);
     assert!(!desk.engine.marks().none_stale(), "what the primary may lack is marked");
 }
@@ -83,9 +74,9 @@ fn report(desk: &mut Desk, completed: u64) {
     desk.hear(Message::Ping(Ping { accepted, completed, ..Ping::default() }));
 }
 
-fn wait(desk: &mut Desk) {
+fn wait(desk: &mut Desk, step: Duration) {
     for _ in 0..4 {
-        desk.now = desk.now + Duration::from_millis(300);
+        desk.now = desk.now + step;
         desk.tell(Event::Tick);
         desk.store_all();
         desk.save_all();
@@ -96,7 +87,7 @@ fn wait(desk: &mut Desk) {
 fn a_secondary_lets_hot_extents_go_without_a_mark_once_its_primary_completed_their_items() {
     let mut desk = applied_with_one_hot_extent();
     report(&mut desk, 1);
-    wait(&mut desk);
+    wait(&mut desk, Duration::from_millis(300));
     assert_eq!(desk.engine.shared.cover.hot(), 0);
     assert!(desk.engine.marks().none_stale(), "the primary's own record covers them");
 }
@@ -105,7 +96,7 @@ fn a_secondary_lets_hot_extents_go_without_a_mark_once_its_primary_completed_the
 fn what_a_secondary_marked_ends_once_its_primary_completed_everything_it_sent() {
     let mut desk = applied_with_one_hot_extent();
     report(&mut desk, 0);
-    wait(&mut desk);
+    wait(&mut desk, Duration::from_millis(300));
     assert!(!desk.engine.marks().none_stale(), "the primary did not come forward");
     report(&mut desk, 1);
     assert!(desk.engine.marks().none_stale());

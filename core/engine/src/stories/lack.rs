@@ -38,6 +38,25 @@ fn reversed() -> Desk {
     desk
 }
 
+/// As [`reversed`], of a volume that the peer was brought level with first.
+fn reversed_whole(size: Bytes, config: Config, full: bool) -> Desk {
+    let (mut desk, peer) = Desk::primary_of(&[size], config);
+    desk.meet(peer);
+    while desk.engine.state() != State::Replicating {
+        desk.settle_pages();
+        desk.store_all();
+        desk.acked(head(&desk));
+        desk.save_all();
+    }
+    let mut desk = logs(desk);
+    desk.command(Command::Reverse { full });
+    for _ in 0..3 {
+        desk.settle_pages();
+        desk.save_all();
+    }
+    desk
+}
+
 fn head(desk: &Desk) -> u64 {
     desk.engine.status(desk.now).cursors.head.0
 }
@@ -159,7 +178,7 @@ fn only_what_differs_is_asked_for_and_the_region_is_good_with_the_last_piece() {
     assert!(desk.ios.is_empty(), "half a region is not good");
     desk.told(wanted[0].0, Told::Zeros);
     desk.store();
-    assert!(matches!(desk.ios[0].1, StoreOp::Flush), "nothing is lacking any more");
+    assert!(matches!(desk.ios[0].1, StoreOp::Flush), "all regions are here");
 }
 
 #[test]
@@ -169,7 +188,7 @@ fn a_region_that_is_as_the_peers_is_good_without_a_byte_of_it() {
     desk.tell_lacking(volume, region);
     let (io, _) = desk.ios.pop_front().expect("its own bytes are read");
     desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Differing(Vec::new()) });
-    assert!(matches!(desk.ios[0].1, StoreOp::Flush), "nothing is lacking any more");
+    assert!(matches!(desk.ios[0].1, StoreOp::Flush), "all regions are here");
     assert!(desk.reads_wanted().is_empty());
 }
 
@@ -352,20 +371,7 @@ fn a_peer_without_a_history_tells_nothing_before_it_took_the_stream_up() {
 #[test]
 fn a_write_that_waits_for_a_hot_extent_fails_too_once_the_peer_stays_away() {
     let config = Config { hot_extents: 1, ..config() };
-    let (mut desk, peer) = Desk::primary_of(&[Bytes::mib(8)], config);
-    desk.meet(peer);
-    while desk.engine.state() != State::Replicating {
-        desk.settle_pages();
-        desk.store_all();
-        desk.acked(head(&desk));
-        desk.save_all();
-    }
-    let mut desk = logs(desk);
-    desk.command(Command::Reverse { full: false });
-    for _ in 0..3 {
-        desk.settle_pages();
-        desk.save_all();
-    }
+    let mut desk = reversed_whole(Bytes::mib(8), config, false);
     desk.acked(head(&desk));
     desk.lose_link();
     desk.write(2);
@@ -420,20 +426,7 @@ fn a_primary_that_lacks_nothing_is_demoted_although_its_queue_holds_what_its_pee
 #[test]
 fn a_primary_that_lacks_many_regions_asks_about_512_of_them_at_once() {
     let config = Config { granularity: Bytes::kib(4), ..config() };
-    let (mut desk, peer) = Desk::primary_of(&[Bytes::mib(4)], config);
-    desk.meet(peer);
-    while desk.engine.state() != State::Replicating {
-        desk.settle_pages();
-        desk.store_all();
-        desk.acked(head(&desk));
-        desk.save_all();
-    }
-    let mut desk = logs(desk);
-    desk.command(Command::Reverse { full: true });
-    for _ in 0..3 {
-        desk.settle_pages();
-        desk.save_all();
-    }
+    let mut desk = reversed_whole(Bytes::mib(4), config, true);
     let mut asked = 0;
     while desk.digests_wanted().is_some() {
         asked += 1;
@@ -451,14 +444,14 @@ fn a_reversal_whose_marks_cannot_be_kept_is_refused_and_nothing_is_served_from_t
     assert_eq!(desk.engine.state(), State::Logging);
 }
 
-/// The record that nothing is lacking cannot be made, and so must not be waited for.
+/// The primary cannot record that it has all regions, and must not wait for that record.
 #[test]
 fn without_its_metadata_a_primary_still_pulls_what_becomes_lacking_behind_the_last_flush() {
     let mut desk = reversed();
     let (ticket, ..) = desk.reads_wanted()[0];
     desk.told(ticket, Told::Zeros);
     desk.store();
-    assert!(matches!(desk.ios[0].1, StoreOp::Flush), "nothing is lacking any more");
+    assert!(matches!(desk.ios[0].1, StoreOp::Flush), "all regions are here");
     desk.engine.keeping.pages += 1;
     desk.tell(Event::Kept { kept: Kept::Marks { page: 0 }, ok: false, sequence: 1 });
     desk.store();
@@ -466,7 +459,7 @@ fn without_its_metadata_a_primary_still_pulls_what_becomes_lacking_behind_the_la
     let (io, _) = desk.ios.pop_front().expect("the write is issued");
     desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Failed(StoreFault::Io) });
     desk.acked(head(&desk));
-    assert_eq!(desk.reads_wanted().len(), 1, "its region is lacking");
+    assert_eq!(desk.reads_wanted().len(), 1, "its region is pulled");
 }
 
 /// A follower that is asked about all of its volume so often, before it has what the questions wait for.

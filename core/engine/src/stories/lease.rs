@@ -303,6 +303,16 @@ fn a_secondary_that_restarted_is_not_sure_of_what_it_confirmed_whatever_it_was_a
     assert!(is_sure(&desk), "what it receives from now on it has");
 }
 
+/// A primary whose peer is away is demoted; its record.
+fn left(desk: &mut Desk) -> Superblock {
+    desk.lose_link();
+    desk.command(Command::Demote);
+    desk.store_all();
+    let record = desk.save(true);
+    assert_eq!((record.wrote, record.alone, record.clean), (true, false, true));
+    record
+}
+
 #[test]
 fn who_left_with_answers_that_its_peers_memory_held_agrees_to_no_peer_that_restarted() {
     let mut desk = Desk::level(leasing(Mode::NearSync));
@@ -310,11 +320,7 @@ fn who_left_with_answers_that_its_peers_memory_held_agrees_to_no_peer_that_resta
     desk.store_all();
     desk.hear(ack(4, 3));
     assert_eq!(desk.answers, [(1, true)], "the peer received it");
-    desk.lose_link();
-    desk.command(Command::Demote);
-    desk.store_all();
-    let record = desk.save(true);
-    assert_eq!((record.wrote, record.alone, record.clean), (true, false, true));
+    let record = left(&mut desk);
     let (head, durable) = (Sequence(3), Sequence(3));
     let restarted =
         Hello { incarnation: PEER + 1, sure: false, head, ..hello(record.lineage, true) };
@@ -340,11 +346,7 @@ fn who_left_with_answers_that_its_peer_confirmed_agrees_to_no_peer_that_restores
         desk.store_all();
         desk.acked(4);
         assert_eq!(desk.answers, [(1, true)]);
-        desk.lose_link();
-        desk.command(Command::Demote);
-        desk.store_all();
-        let record = desk.save(true);
-        assert_eq!((record.wrote, record.alone, record.clean), (true, false, true));
+        let record = left(&mut desk);
         let (head, durable) = (Sequence(4), Sequence(3));
         desk.meet(Hello { head, received: head, durable, ..hello(record.lineage, consistent) });
         desk.hear(Message::PromoteRequest { generation: record.lineage.generation, durable });
@@ -405,5 +407,5 @@ fn a_write_that_ends_here_just_when_a_lease_does_is_not_recorded_as_answered_wit
     desk.now = desk.now + Duration::from_secs(3);
     desk.store();
     assert_eq!(desk.answers, []);
-    assert!(desk.saves.iter().all(|record| !record.alone), "nobody looked for the peer");
+    assert!(desk.saves.iter().all(|record| !record.alone), "no dial was tried");
 }

@@ -75,14 +75,20 @@ fn without_a_level_peer_the_client_gets_the_error() {
     assert_eq!(desk.answers, [(1, false)]);
 }
 
-/// A write is answered that the peer completed and did not flush, and the own store is given up.
-fn answered_at_the_peer_alone() -> Desk {
+/// The write of a primary failed, and it gave its store up.
+fn given_up() -> Desk {
     let mut desk = level();
     desk.write(1);
     fail(&mut desk);
     desk.now = desk.now + Duration::from_secs(2);
     desk.tell(Event::Tick);
     desk.save_all();
+    desk
+}
+
+/// A write is answered that the peer completed and did not flush, and the own store is given up.
+fn answered_at_the_peer_alone() -> Desk {
+    let mut desk = given_up();
     let head = desk.engine.status(desk.now).cursors.head;
     desk.hear(Message::Ack(Ack {
         stream: LATEST,
@@ -183,12 +189,7 @@ fn with_a_lost_store_a_peer_that_restarted_in_its_old_generation_is_out_of_order
 
 #[test]
 fn a_queue_of_writes_that_were_not_answered_keeps_no_primary_from_being_demoted() {
-    let mut desk = level();
-    desk.write(1);
-    fail(&mut desk);
-    desk.now = desk.now + Duration::from_secs(2);
-    desk.tell(Event::Tick);
-    desk.save_all();
+    let mut desk = given_up();
     peer_has_all(&mut desk);
     desk.save_all();
     assert_eq!(desk.answers, [(1, true)]);

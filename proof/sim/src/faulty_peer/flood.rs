@@ -21,16 +21,13 @@ pub(super) const READ_AHEAD: usize = 8;
 pub(super) const QUESTIONS_MAX: usize = 1024;
 
 impl Peer {
-    /// Sends very many messages; the desk does nothing meanwhile.
+    /// Sends very many messages. The desk completes nothing in that time.
     pub(super) fn flood(
         &mut self,
         desk: &mut Desk,
         dice: &mut Dice,
         coverage: &mut Coverage,
     ) -> Result<(), Violation> {
-        if desk.leads() {
-            return Ok(());
-        }
         if dice.chance(1, 40) {
             return self.flood_questions(desk, dice, coverage);
         }

@@ -67,7 +67,7 @@ impl Peer {
             desk.hear(&Message::Hello(hello))?;
         } else if dice.chance(1, 25) {
             self.offend(desk, dice, coverage)?;
-        } else if (desk.leads() || self.next > 0) && dice.chance(1, 60) {
+        } else if !desk.leads() && self.next > 0 && dice.chance(1, 60) {
             self.flood(desk, dice, coverage)?;
         } else if desk.leads() {
             self.follow(desk, dice)?;
@@ -167,11 +167,7 @@ impl Peer {
     }
 
     /// As far as a sound follower could be.
-    pub(super) fn acknowledge(
-        &mut self,
-        desk: &mut Desk,
-        dice: &mut Dice,
-    ) -> Result<(), Violation> {
+    fn acknowledge(&mut self, desk: &mut Desk, dice: &mut Dice) -> Result<(), Violation> {
         let Some(start) = desk.said.start.filter(|_| desk.streams()) else { return Ok(()) };
         if self.ack.stream != start.stream {
             let before = Sequence(start.from.0 - 1);
@@ -191,7 +187,7 @@ impl Peer {
         Ok(())
     }
 
-    pub(super) fn ping(&mut self, desk: &mut Desk, dice: &mut Dice) -> Result<(), Violation> {
+    fn ping(&mut self, desk: &mut Desk, dice: &mut Dice) -> Result<(), Violation> {
         self.pings += 1;
         let mode = (!self.follows).then(|| pick(dice, &Mode::ALL));
         let at = Sequence(self.next.saturating_sub(1));

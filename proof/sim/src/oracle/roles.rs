@@ -259,7 +259,7 @@ impl Oracle {
             == self.history_of(other.lineage.generation)
             || self.child_of(self.history_of(own.lineage.generation), &other.lineage).is_some();
         let followed = own.role == Role::Secondary && !own.wrote && contains;
-        // What is remembered of an earlier meeting is told, too, and was judged then.
+        // Other refusals may repeat the row of an earlier handshake, which was judged at that time.
         let now = refusal.code == "peer-refuses";
         let labels = ["split-brain: ", "both-crashed: ", "diverged: "];
         let split = now && labels.iter().any(|label| refusal.text.contains(label));
