@@ -16,11 +16,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode, String> {
     let (record, arguments): (Vec<&String>, Vec<&String>) =
         arguments.iter().partition(|argument| *argument == "--record");
     let range = if record.is_empty() { None } else { Some(range(&arguments)?) };
-    let planting = arguments.iter().any(|a| *a == "--plant" || *a == "--check-planted");
-    let features: &[&str] = if planting { &["--features", "plant"] } else { &[] };
     let cargo = |verb: &str| {
         let mut cargo = Command::new(repo::cargo());
-        cargo.args([verb, "--quiet", "--release", "-p", "helio-sim"]).args(features);
+        cargo.args([verb, "--quiet", "--release", "-p", "helio-sim", "--features", "plant"]);
         cargo
     };
     if range.is_some() {

@@ -14,15 +14,17 @@
 //! began is covered by its hot extent until its page was kept (`cover.rs`).
 
 use crate::pending::Counts;
+use crate::plant::{Plant, planted};
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 use helio_format::copying::{PAGE_WORDS, PageBits};
+use helio_format::marks::REGIONS_PER_PAGE;
 use helio_units::{Bytes, Extent, VolumeIndex};
 
 /// Regions one page covers.
-pub(crate) const PAGE_REGIONS: u64 = PAGE_WORDS as u64 * 64;
+pub(crate) const PAGE_REGIONS: u64 = REGIONS_PER_PAGE as u64;
 
 /// A region of a group: volumes lie one behind the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -433,6 +435,9 @@ impl Marks {
 
     /// A page as it was kept: as [`Marks::join`], and not dirty by that.
     pub(crate) fn load(&mut self, page: u32, bits: &PageBits) {
+        if page > 0 && planted(Plant::OnePageRead) {
+            return;
+        }
         let known = self.join(page, Some(bits));
         assert!(known.is_ok(), "page {page} was kept for marks of another size");
         self.dirty.remove(&page);

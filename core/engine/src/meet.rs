@@ -393,7 +393,7 @@ impl Engine {
             && self.follower_of == Some(source.incarnation)
             && !self.superblock.wrote
             && self.follower.received > fork
-            && !planted(Plant::TrustSnapshot)
+            && !planted(Plant::TrustRewound)
     }
 
     fn refuse_to_go_on(&mut self, label: &'static str) {

@@ -94,8 +94,10 @@ pub enum Plant {
     BelieveBlank,
     /// A peer that lost its metadata counts as one that never took part.
     BlankIsNew,
-    /// A machine that went back together with its memory is believed.
+    /// A target whose machine went back together with its memory is believed.
     TrustSnapshot,
+    /// A source behind what its target received streams to it.
+    TrustRewound,
     /// A node that only followed counts as one that wrote.
     FalseSplit,
     /// Items without payload count for nothing in a follower's bound.
@@ -110,6 +112,8 @@ pub enum Plant {
     SuspectStreams,
     /// The flush behind a failed one succeeds.
     FlushForgiven,
+    /// Of several pages of marks the first one alone is read when a node starts.
+    OnePageRead,
     /// A write that failed leaves no mark, as if the store were unchanged.
     FailedUnmarked,
     /// A verify goes on behind what it had asked when the stream broke.
@@ -170,9 +174,11 @@ impl Plant {
         ("flush-forgiven", Self::FlushForgiven),
         ("overlapped-flush", Self::OverlappedFlush),
         ("trust-snapshot", Self::TrustSnapshot),
+        ("trust-rewound", Self::TrustRewound),
         ("false-split", Self::FalseSplit),
         ("failed-unmarked", Self::FailedUnmarked),
         ("verify-skips", Self::VerifySkips),
+        ("one-page-read", Self::OnePageRead),
     ];
 }
 

@@ -354,7 +354,7 @@ fn is_behind(source: &Hello, target: &Hello) -> bool {
         && !target.wrote
         && is_on_line(target)
         && (seen > source.head || source.lineage != target.lineage)
-        && !planted(Plant::TrustSnapshot)
+        && !planted(Plant::TrustRewound)
 }
 
 /// The facts that two hellos alone tell, from the source's side; its memory counts as empty.

@@ -72,7 +72,7 @@ pub enum Kind {
     Room,
     /// A machine is rolled back to a snapshot.
     RolledBack,
-    /// A secondary's machine goes back to a snapshot of its disks and its memory.
+    /// A machine goes back to a snapshot of its disks and its memory: a secondary's in mid-story, a primary's as its last act.
     Suspended,
     /// A metadata file is restored from a backup.
     MetadataRestored,
@@ -162,7 +162,7 @@ const KINDS: [Row; 40] = [
     (Kind::Usurp, "usurp", 4, &["usurp"]),
     (Kind::Room, "room", 4, &["no-room", "before-file-fails"]),
     (Kind::RolledBack, "rolled-back", ROLLED_BACK, &["rolled-back"]),
-    (Kind::Suspended, "suspended", SUSPENDED, &["resumed"]),
+    (Kind::Suspended, "suspended", SUSPENDED, &["resumed", "rewound"]),
     (Kind::MetadataRestored, "metadata-restored", METADATA_RESTORED, &["metadata-restored"]),
     (
         Kind::MetadataLost,

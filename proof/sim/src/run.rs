@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One seed, one story.
 
+mod rewind;
 mod rot;
 
 use crate::client::Client;
@@ -182,6 +183,9 @@ impl Stage<'_> {
         hold(over, Promise::Converges, || self.describe())?;
         if self.oracle.expects_less() || self.oracle.was_lied_to() {
             return self.find_lies();
+        }
+        if self.rewinds() {
+            return self.rewind();
         }
         self.rot_and_repair()
     }

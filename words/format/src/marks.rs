@@ -13,8 +13,10 @@
 use crate::page::{self, BODY_BYTES, PageError, Words};
 use alloc::boxed::Box;
 
-/// Regions in one page.
-pub const REGIONS_PER_PAGE: u32 = 8 * BODY_BYTES as u32;
+/// Regions in one page. With the feature `small-pages`, which only the simulator's build has, a page is as long and holds the
+/// marks of 64 regions: the small volumes of the simulator have many pages.
+pub const REGIONS_PER_PAGE: u32 =
+    if cfg!(feature = "small-pages") { 64 } else { 8 * BODY_BYTES as u32 };
 
 /// The body of a page with these bits: region `64 * n + b` is bit `b` of word `n`.
 #[must_use]

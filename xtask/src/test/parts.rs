@@ -93,7 +93,7 @@ fn sim(options: &Options) -> Command {
         "seeds {from} to {}; `--seed N` walks others",
         from.saturating_add(seeds.saturating_sub(1))
     );
-    cargo(&format!("run --release -p helio-sim -- --seeds {seeds} --from {from}"))
+    cargo(&format!("run --release -p helio-sim --features plant -- --seeds {seeds} --from {from}"))
 }
 
 fn end_to_end(options: &Options) -> Command {
