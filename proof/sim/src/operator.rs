@@ -102,9 +102,6 @@ impl Driver {
         for happening in journal {
             self.shipping_heard(cluster, happening);
             self.hear_of_commands(cluster, happening);
-            if matches!(happening, Happening::Noted { words, .. } if words.contains(" met as ")) {
-                self.resumed.take_if(|_| self.healing);
-            }
             if let Happening::Commanded { id, result, .. } = happening
                 && let Some(side) = self.switching.remove(id)
                 && result.is_ok()
@@ -124,7 +121,12 @@ impl Driver {
 
     fn round(&mut self, cluster: &mut Cluster, oracle: &mut Oracle) {
         let now = cluster.now();
-        self.resumed.take_if(|side| !oracle.is_restored(*side));
+        // Its connections were reset when it went back, so one that there is now began with a handshake since.
+        let met = |side: Side| {
+            let engine = cluster.node(side).engine.as_ref();
+            engine.is_some_and(|engine| engine.status(now).link.word == "connected")
+        };
+        self.resumed.take_if(|side| !oracle.is_restored(*side) || (self.healing && met(*side)));
         for side in Side::BOTH {
             self.find_metadata(side, cluster);
             if self.healing {
