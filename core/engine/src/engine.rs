@@ -11,6 +11,7 @@ use crate::follower::{Follower, Wish};
 use crate::keep::Keeping;
 use crate::lease::Lease;
 use crate::marks::Marks;
+use crate::meet::Leader;
 use crate::members::Members;
 use crate::pause::End;
 use crate::peer_read::PeerReads;
@@ -50,8 +51,8 @@ pub struct Engine {
     pub(crate) session: Session,
     pub(crate) primary: Option<Primary>,
     pub(crate) follower: Follower,
-    /// The process whose stream this node took up last.
-    pub(crate) follower_of: Option<u64>,
+    /// The process that this node follows, or followed last.
+    pub(crate) leader: Option<Leader>,
     /// Tells the source what this node holds.
     pub(crate) teller: Teller,
     /// Reads for a primary that lacks regions.
@@ -143,7 +144,7 @@ impl Engine {
             session: Session::new(now),
             primary: None,
             follower,
-            follower_of: None,
+            leader: None,
             teller: Teller::default(),
             peer_reads: PeerReads::default(),
             equal_at_start: false,

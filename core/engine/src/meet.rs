@@ -20,6 +20,13 @@ use helio_format::message::{Hello, Message, Parting};
 use helio_units::{Bytes, Generation};
 
 impl Primary {
+/// A process that led, as this node followed it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Leader {
+    pub(crate) incarnation: u64,
+    pub(crate) generation: Generation,
+}
+
     /// Whether the peer holds less than it reported as durable: its machine went back, and perhaps its memory with it.
     fn peer_went_back(&self, peer: &Hello, ours: &Lineage) -> bool {
         let same_process = self.peer_incarnation == Some(peer.incarnation);
@@ -150,6 +157,7 @@ impl Engine {
         let unfit = self.session.peer().is_some_and(|peer| self.line_does_not_fit(peer));
         let (Some(primary), Some(peer)) = (&mut self.primary, self.session.peer()) else { return };
         let mut facts = recovery::facts_of(&ours, peer);
+        let went_back = self.session.peer().is_some_and(|peer| self.leader_went_back(peer));
         facts.source_lacks = primary.lack.is_some();
         facts.source_suspect = primary.must_not_stream(&self.shared);
         let (received, theirs) = (peer.received, peer.metadata);
@@ -165,7 +173,7 @@ impl Engine {
         let reverses = primary.lack.as_ref().is_some_and(|lack| lack.reverses);
         let reversed = reverses && peer.lineage.generation != ours.lineage.generation;
         facts.same_memory &= !reversed;
-        facts.target_old |= !reversed && primary.peer_went_back(peer, &ours.lineage);
+        facts.target_old |= went_back || !reversed && primary.peer_went_back(peer, &ours.lineage);
         facts.equal = on_line && !unfit && self.equal_at_start && primary.retaining;
         facts.line_from_received = on_line
             && !unfit
@@ -350,7 +358,7 @@ impl Engine {
         let Some(peer) = self.session.peer() else { return };
         let theirs = peer.metadata;
         let mut facts = recovery::facts_of(peer, &ours);
-        facts.source_old |= self.source_went_back(peer);
+        facts.source_old |= self.leader_went_back(peer);
         let Decision { label, verdict } = recovery::decide(&facts);
         self.remember_row(facts, label, false);
         // The source alone knows whether it can resume; refusals need no memory.
@@ -383,17 +391,45 @@ impl Engine {
         true
     }
 
-    /// The process that this node follows began a generation before the end of what it had sent: its machine went back
-    /// together with its memory.
-    fn source_went_back(&self, source: &Hello) -> bool {
-        let Some(fork) = source.lineage.fork_from(self.superblock.lineage.generation) else {
+    /// Whether the process that this node followed last is behind what it sent: its machine went back together with its memory.
+    /// As long as a process runs, it has the generation that it led in its lineage, and all that it sent of it. What an operator
+    /// discarded is on no line.
+    fn leader_went_back(&self, peer: &Hello) -> bool {
+        let Some(leader) = self.leader.filter(|l| l.incarnation == peer.incarnation) else {
             return false;
         };
-        self.follower.streaming
-            && self.follower_of == Some(source.incarnation)
-            && !self.superblock.wrote
-            && self.follower.received > fork
-            && !planted(Plant::TrustRewound)
+        let (ours, theirs) = (&self.superblock.lineage, &peer.lineage);
+        let sent = if ours.generation == leader.generation {
+            Some(self.follower.received)
+        } else {
+            ours.fork_from(leader.generation)
+        };
+        let has = if theirs.generation == leader.generation {
+            Some(peer.head.max(peer.received))
+        } else {
+            theirs.fork_from(leader.generation)
+        };
+        let on_line = peer.wrote || !peer.alone;
+        on_line && sent.is_some() && has < sent && !planted(Plant::TrustRewound)
+    }
+
+    /// Records durably that the metadata of a machine that went back proves nothing, before one of the two becomes primary.
+    fn doubt_leader(&mut self) {
+        let Some(peer) = self.session.peer().filter(|peer| self.leader_went_back(peer)) else {
+            return;
+        };
+        let generation = peer.lineage.generation;
+        if self.standing == Standing::Secondary
+            && !self.doubts_peer()
+            && !self.shared.metadata_failed
+        {
+            self.shared.warn(format!(
+                "the machine of {} went back to a snapshot together with its memory: its metadata is invalid since generation \
+                 {generation}, and everything is compared at the next resync",
+                self.shared.config.peer
+            ));
+            self.save(Goal::PeerInvalid(generation));
+        }
     }
 
     fn refuse_to_go_on(&mut self, label: &'static str) {
@@ -422,6 +458,7 @@ impl Engine {
         }
         if !matches!(self.standing, Standing::Returning) {
             return self.lease_met();
+        self.doubt_leader();
         }
         match relation {
             Relation::Unrelated => self.refuse_to_go_on("unrelated"),

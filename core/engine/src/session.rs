@@ -11,6 +11,7 @@
 
 use crate::effect::Effect;
 use crate::engine::Engine;
+use crate::meet::Leader;
 use crate::pause::End;
 use crate::plant::{Plant, planted};
 use crate::role::Standing;
@@ -390,7 +391,9 @@ impl Engine {
             && !b.clean
             && !b.alone
             && (kept || b.consistent);
-        self.follower_of = self.session.peer().map(|source| source.incarnation);
+        let generation = start.lineage.generation;
+        let incarnation = self.session.peer().map(|source| source.incarnation);
+        self.leader = incarnation.map(|incarnation| Leader { incarnation, generation });
         self.follower.start(start, continues, &mut self.shared);
         Ok(())
     }

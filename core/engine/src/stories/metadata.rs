@@ -274,6 +274,31 @@ fn a_source_that_began_the_same_generation_elsewhere_is_rolled_back() {
     assert_eq!(row(&desk), Some("source-rolled-back"), "its dice fell as before");
 }
 
+/// Three items of a generation were received of a process, which is secondary now: how its machine could not be.
+#[test]
+fn a_former_primary_whose_machine_went_back_is_doubted_before_its_follower_becomes_primary() {
+    let lineage = generation(1).fork(Generation { number: 2, tag: 9 }, Sequence::ZERO);
+    let wrote =
+        |head| Hello { wrote: true, head: Sequence(head), metadata: 9, ..hello(lineage, true) };
+    let discarded = Hello { wrote: false, alone: true, ..hello(generation(1), true) };
+    for (peer, doubted) in [
+        (hello(generation(1), true), true),
+        (wrote(2), true),
+        (wrote(3), false),
+        (Hello { incarnation: PEER + 1, ..wrote(2) }, false),
+        (discarded, false),
+    ] {
+        let mut desk = follower(lineage, true);
+        desk.save_all();
+        (1..4).for_each(|n| desk.hear(item(n)));
+        desk.store_all();
+        desk.lose_link();
+        desk.meet(peer.clone());
+        let recorded = desk.engine.superblock.peer_invalid;
+        assert_eq!(recorded != Generation::NONE, doubted, "{peer:?}");
+    }
+}
+
 #[test]
 fn a_node_more_forks_behind_than_a_lineage_remembers_is_refused_and_joins_as_new_once_discarded() {
     let mut far = generation(1);

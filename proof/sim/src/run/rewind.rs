@@ -56,12 +56,19 @@ impl Stage<'_> {
         if differed {
             self.driver.coverage.struck("rewound");
         }
-        hold(self.image(heir) == held, Promise::NothingDiscarded, || {
-            format!("the machine of {side} went back, and {heir} lost writes: {}", self.describe())
+        let now = self.image(heir);
+        let lost = held
+            .iter()
+            .flatten()
+            .zip(now.iter().flatten())
+            .find(|(held, now)| !follows(**held, **now));
+        hold(lost.is_none(), Promise::NothingDiscarded, || {
+            let states = self.describe();
+            format!("the machine of {side} went back, and {heir} lost writes ({lost:?}): {states}")
         })?;
         let state = |side| self.cluster.node(side).engine.as_ref().map(helio_engine::Engine::state);
         let level = Side::BOTH.into_iter().all(|side| state(side) == Some(State::Replicating));
-        hold(!level || self.image(side) == held, Promise::Replicating, || {
+        hold(!level || self.image(side) == now, Promise::Replicating, || {
             format!("the machine of {side} went back, and its copy is another: {}", self.describe())
         })
     }
@@ -113,4 +120,9 @@ impl Stage<'_> {
         let volumes = (0..node.config.volumes.len() as u16).map(VolumeIndex);
         volumes.map(|volume| node.disk.live(volume).to_vec()).collect()
     }
+}
+
+/// Whether a block may hold `now` after `held`: a late write that still waited may have been done since.
+fn follows(held: Stamp, now: Stamp) -> bool {
+    now == held || (now.0 & LATE != 0 && (held.0 & LATE == 0 || now.0 > held.0))
 }
