@@ -30,6 +30,7 @@ pub fn settings(volumes: Vec<Bytes>, mode: Mode, memory: Option<Bytes>) -> Confi
         node: String::new(),
         peer: String::new(),
         volumes,
+        names: Vec::new(),
         mode,
         queue: QueueConfig { memory, ..QueueConfig::default() },
         peer_timeout: Duration::from_secs(6),

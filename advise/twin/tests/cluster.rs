@@ -18,6 +18,7 @@ fn config(side: Side, mode: Mode) -> Config {
         node: side.name().into(),
         peer: side.other().name().into(),
         volumes: vec![Bytes::mib(1)],
+        names: Vec::new(),
         mode,
         queue: QueueConfig::default(),
         peer_timeout: Duration::from_secs(2),

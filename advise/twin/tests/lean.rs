@@ -20,6 +20,7 @@ fn settings(mode: Mode, queue: Bytes) -> Config {
         node: String::new(),
         peer: String::new(),
         volumes: vec![Bytes::gib(1)],
+        names: Vec::new(),
         mode,
         queue: QueueConfig { memory: Some(queue), ..QueueConfig::default() },
         peer_timeout: Duration::from_secs(6),

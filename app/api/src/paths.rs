@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Where each verb lives. `{group}` stands for a group's name.
 
+use std::path::{Path, PathBuf};
+
 /// GET: [`Status`](crate::Status) of every group.
 pub const STATUS: &str = "/v1/status";
 /// GET: [`Status`](crate::Status) with this group alone.
@@ -66,6 +68,27 @@ pub const APPLY: &str = "/v1/apply";
 /// GET: the [description](crate::document) of this API.
 pub const DOCUMENT: &str = "/v1/openapi.json";
 
+/// Name of the control socket in the state directory, the longest name of a socket there.
+const CONTROL_SOCKET: &str = "control.sock";
+/// Longest path of a socket: `sun_path` of unix(7) without its terminating zero.
+const SOCKET_PATH_BYTES_MAX: usize = 107;
+
+/// The control socket in a state directory.
+///
+/// # Errors
+/// Its path is too long for a socket: the message, with its remedy.
+pub fn control_socket(state: &Path) -> Result<PathBuf, String> {
+    let socket = state.join(CONTROL_SOCKET);
+    match socket.as_os_str().len() {
+        0..=SOCKET_PATH_BYTES_MAX => Ok(socket),
+        length => Err(format!(
+            "the path of the state directory is too long: {} has {length} bytes, and Linux allows {SOCKET_PATH_BYTES_MAX}\n  \
+             remedy: use a directory with a shorter path",
+            socket.display()
+        )),
+    }
+}
+
 /// The path of one group. Bytes that mean something in a path are percent-encoded, so that a mistyped name
 /// reaches the daemon as it was typed and is refused by name.
 #[must_use]
@@ -84,6 +107,14 @@ pub fn of_group(template: &str, group: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_path_of_a_socket_has_at_most_107_bytes() {
+        let longest = "/".repeat(SOCKET_PATH_BYTES_MAX - CONTROL_SOCKET.len());
+        assert!(control_socket(Path::new(&longest)).is_ok());
+        let error = control_socket(Path::new(&format!("{longest}x"))).expect_err("108 bytes");
+        assert!(error.contains("109 bytes") && error.contains("remedy: "), "{error}");
+    }
 
     #[test]
     fn a_name_with_a_slash_stays_one_step_of_the_path() {

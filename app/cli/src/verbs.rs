@@ -228,8 +228,7 @@ pub(crate) fn recorder(at: &At, group: &str, json: bool) -> Result<ExitCode> {
     if json {
         print(&(serde_json::to_string_pretty(&dump)? + "\n"))?;
     } else {
-        let lines =
-            dump.events.iter().map(|e| format!("{}.{:03} {}\n", e.at_ms, e.at_ms.0 % 1000, e.what));
+        let lines = dump.events.iter().map(|e| format!("{:.3} {}\n", e.at_ms, e.what));
         print(&lines.collect::<String>())?;
     }
     Ok(ExitCode::SUCCESS)

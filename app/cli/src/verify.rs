@@ -84,8 +84,10 @@ fn passes(g: &GroupStatus) -> String {
 fn differences(g: &GroupStatus) -> String {
     let v = &g.verify;
     let first = v.examples.join(", ");
+    let (extents, differ) =
+        if v.differing.0 == 1 { ("extent", "differs") } else { ("extents", "differ") };
     format!(
-        "{} places of {} differ on {}, {}: {first}",
+        "{} {extents} of {} {differ} on {}, {}: {first}",
         v.differing, g.name, g.peer.name, v.differing_bytes
     )
 }
@@ -161,7 +163,7 @@ mod tests {
         group.volumes[0].verified = Some(Verified { at_ms, differed_bytes, repaired: false });
         let shown = text(&group, sample.at_ms);
         assert!(
-            shown.contains("1 places of db differ on lyon, 4 KiB: data 0+4096; `helio update db`"),
+            shown.contains("1 extent of db differs on lyon, 4 KiB: data 0+4096; `helio update db`"),
             "{shown}"
         );
         assert!(shown.contains("verified 1 min 1 s ago, 4 KiB differed\n"), "{shown}");

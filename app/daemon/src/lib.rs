@@ -122,14 +122,15 @@ pub fn run(options: &Options) -> Result<()> {
     let (driver_name, waker) = (driver.name(), driver.waker());
     let (asks, asked) = mpsc::sync_channel(ASKS_MAX);
     let handle = ShardHandle { asks, waker };
-    let hub = Arc::new(Hub::new(Clock::wall_now()));
-    for failed in failures.list() {
-        let (key, fields) = failed::event(&failed);
-        hub.tell(failed.since_ms, key, fields, Some(failed.reason));
-    }
-    let shard = Shard::new(driver, plans, listeners, asked, (Arc::clone(&hub), Arc::clone(&failures)), dice()?).with_context(|| {
-        format!("{listen} cannot be listened on\n  remedy: stop what uses it, or change the node's address")
-    })?;
+    let hub = hub_with(&failures);
+    let shard = Shard::new(
+        driver,
+        plans,
+        listeners,
+        asked,
+        (Arc::clone(&hub), Arc::clone(&failures)),
+        dice()?,
+    )?;
     let control = view.node.control;
     let (trusted, _) = watch::channel(Trusted::of(&config, name, own));
     let attaches = Attaches::new(&state.path, &view.node.devices, handle.clone())?;
@@ -153,6 +154,16 @@ pub fn run(options: &Options) -> Result<()> {
     serve(&state, backend, errands, control, &handle, running)
 }
 
+/// The events of a node that begins: the groups that failed while they were opened.
+fn hub_with(failures: &Failures) -> Arc<Hub> {
+    let hub = Arc::new(Hub::new(Clock::wall_now()));
+    for failed in failures.list() {
+        let (key, fields) = failed::event(&failed);
+        hub.tell(failed.since_ms, key, fields, Some(failed.reason));
+    }
+    hub
+}
+
 /// Runs the control server beside the shard until one of them ends.
 fn serve(
     state: &StateDir,
@@ -167,7 +178,7 @@ fn serve(
     let socket = state.control_socket();
     let node = backend.node.clone();
     let ended = runtime.block_on(async {
-        let server = control::bind(&socket)?;
+        let server = control::bind(socket)?;
         let remote = match remote {
             Some(address) => Some(Remote::bind(address, backend.trusted.subscribe()).await?),
             None => None,
@@ -208,8 +219,8 @@ fn serve(
         }
         anyhow::Ok(ended?)
     })?;
-    for socket in [socket, state.nbd_socket()] {
-        if let Err(error) = std::fs::remove_file(&socket) {
+    for socket in [socket, &state.nbd_socket()] {
+        if let Err(error) = std::fs::remove_file(socket) {
             tracing::debug!(%error, socket = %socket.display(), "was gone already");
         }
     }

@@ -16,8 +16,9 @@ use crate::shard::{GroupPlan, Guard, Outbox, Protection, VolumePlan};
 use crate::trust;
 use crate::verified::{self, Record};
 pub(crate) use another::another;
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Error, Result, anyhow, bail};
 pub use begin::{Created, Creation, create};
+use helio_api::paths;
 use helio_disk::{MemberIdentity, OpenError, OpenOptions, Refusal};
 use helio_driver::File;
 use helio_engine::{Durable, MemberFound};
@@ -34,12 +35,14 @@ use tokio::sync::watch;
 #[derive(Debug)]
 pub(crate) struct StateDir {
     pub(crate) path: PathBuf,
+    control: PathBuf,
     _lock: fs::File,
 }
 
 impl StateDir {
-    /// Creates it where it is missing (mode 0700) and locks it.
+    /// Creates it if it is missing (mode 0700) and locks it.
     pub(crate) fn open(path: &Path) -> Result<Self> {
+        let control = paths::control_socket(path).map_err(Error::msg)?;
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true).mode(0o700);
         builder
@@ -53,7 +56,7 @@ impl StateDir {
                 path.display()
             );
         }
-        Ok(Self { path: path.to_owned(), _lock: lock })
+        Ok(Self { path: path.to_owned(), control, _lock: lock })
     }
 
     /// Where NBD clients connect.
@@ -62,8 +65,8 @@ impl StateDir {
     }
 
     /// Where operators connect.
-    pub(crate) fn control_socket(&self) -> PathBuf {
-        self.path.join("control.sock")
+    pub(crate) fn control_socket(&self) -> &Path {
+        &self.control
     }
 }
 
@@ -256,6 +259,7 @@ fn engine_config(
         node: node.to_owned(),
         peer: peer.to_owned(),
         volumes: config.volumes.values().map(|v| v.size).collect(),
+        names: config.volumes.keys().cloned().collect(),
         mode: config.mode,
         queue: config.queue,
         peer_timeout: config.peer_timeout,

@@ -71,6 +71,7 @@ impl Desk {
             node: "lyon".into(),
             peer: "paris".into(),
             volumes: [SIZE].into(),
+            names: Vec::new(),
             mode: Mode::Async,
             queue: QueueConfig::default(),
             peer_timeout: Duration::from_secs(6),

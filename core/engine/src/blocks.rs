@@ -15,6 +15,7 @@ use crate::members::MemberFound;
 use crate::plant::{Plant, planted};
 use crate::role::Standing;
 use crate::save::Goal;
+use crate::shared::Shared;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -147,8 +148,10 @@ impl Engine {
 
     /// Whether something on the line does not fit the peer's members: it was written while their blocks were smaller, or
     /// not known.
-    pub(crate) fn line_does_not_fit(&self, hello: &Hello) -> bool {
-        let Some(primary) = &self.primary else { return false };
+    pub(crate) fn line_does_not_fit(&self) -> bool {
+        let (Some(primary), Some(hello)) = (&self.primary, self.session.peer()) else {
+            return false;
+        };
         let unfit = |(volume, extent): (VolumeIndex, Extent)| {
             let theirs = hello.blocks.get(usize::from(volume.0));
             theirs.is_some_and(|theirs| !is_multiple(extent, theirs.member))
@@ -175,7 +178,9 @@ impl Engine {
         let why = format!(
             "block-size: {}'s member of volume {} has blocks of {theirs}, and clients on {} use the volume with blocks of \
              {ours}",
-            config.peer, volume.0, config.node
+            config.peer,
+            config.name_of(volume),
+            config.node
         );
         let remedy = format!(
             "on {}: disconnect the NBD clients of {} and `helio detach` its volumes; then blocks of {theirs} are offered, \
@@ -194,18 +199,15 @@ impl Engine {
 ///
 /// # Errors
 /// It does not: the connection must end.
-pub(crate) fn check_member(
-    blocks: &Blocks,
-    volume: VolumeIndex,
-    extent: Extent,
-) -> Result<(), String> {
+pub(crate) fn check_member(s: &Shared, volume: VolumeIndex, extent: Extent) -> Result<(), String> {
+    let blocks = &s.blocks;
     if blocks.fits_member(volume, extent) {
         return Ok(());
     }
     let block = blocks.volumes.get(usize::from(volume.0)).map_or(BLOCK_MIN, |block| block.member);
     Err(format!(
         "{extent} of volume {} does not keep to this node's blocks of {}",
-        volume.0,
+        s.config.name_of(volume),
         Bytes(block.into())
     ))
 }

@@ -3,9 +3,10 @@
 
 use crate::before::SafeCopy;
 use alloc::string::String;
+use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::time::Duration;
-use helio_units::{Bytes, Items, Mode, Rate};
+use helio_units::{Bytes, Items, Mode, Rate, VolumeIndex};
 
 /// Bytes one mark covers unless the file says otherwise (architecture: 2 KiB of map per GiB).
 pub const REGION: Bytes = Bytes::kib(64);
@@ -105,6 +106,8 @@ pub struct Config {
     pub peer: String,
     /// Sizes of the volumes, in their order.
     pub volumes: Vec<Bytes>,
+    /// Names of the volumes, in their order, for what people read. A volume without one is named by its number.
+    pub names: Vec<String>,
     /// The mode asked for.
     pub mode: Mode,
     /// The memory queue.
@@ -132,6 +135,13 @@ pub struct Config {
 }
 
 impl Config {
+    /// What people call a volume.
+    #[must_use]
+    pub fn name_of(&self, volume: VolumeIndex) -> String {
+        let name = self.names.get(usize::from(volume.0));
+        name.cloned().unwrap_or_else(|| volume.0.to_string())
+    }
+
     /// How often a quiet connection is tried: a quarter of the peer timeout, at most a second.
     #[must_use]
     pub fn heartbeat(&self) -> Duration {

@@ -129,7 +129,7 @@ impl Teller {
         if extent.end() > size || !whole || long || pieces.count(extent) > DIGESTS_MAX as u64 {
             return Err(format!(
                 "digests of {extent} of volume {} were asked for, which has {size} bytes",
-                volume.0
+                s.config.name_of(volume)
             ));
         }
         let bytes = self.open + pieces.read(extent);
@@ -181,7 +181,7 @@ impl Teller {
             StoreOutcome::Failed(fault) => {
                 s.warn(format!(
                     "volume {} could not be read at {} for the peer's copier: {fault}; it will write there",
-                    asked.volume.0, asked.extent
+                    s.config.name_of(asked.volume), asked.extent
                 ));
                 asked.answer = Some(asked.unknown());
             }

@@ -412,7 +412,8 @@ impl Engine {
         if let Some((volume, fault)) = self.follower.failed
             && !self.is_link_down()
         {
-            self.hang_up(Parting::VolumeFailed, alloc::format!("volume {}: {fault}", volume.0));
+            let volume = self.shared.config.name_of(volume);
+            self.hang_up(Parting::VolumeFailed, alloc::format!("volume {volume}: {fault}"));
         }
     }
 

@@ -41,165 +41,175 @@ pub struct Meaning {
     pub remedy: Option<String>,
 }
 
-/// Label, meaning, what comes next, remedy; `{source}`, `{target}` and `{group}` stand for names.
+/// Label, meaning, what happens next, remedy; `{source}`, `{target}` and `{group}` stand for names.
 const WORDS: [(&str, &str, &str, &str); 24] = [
     (
         "two-primaries",
-        "both {source} and {target} serve as primary, and each may have answered writes that the other never saw",
-        "nothing travels until one of them is secondary; both go on serving",
-        "choose whose writes count; `helio demote {group}` on the other, then `helio resolve {group} --discard` it there",
+        "both {source} and {target} are primary, and each may have acknowledged writes that the other does not have",
+        "no data is sent; both nodes continue to serve clients",
+        "choose the node whose writes to keep; on the other one: `helio demote {group}`, then `helio resolve {group} \
+         --discard NODE`",
     ),
     (
         "source-metadata-lost",
-        "{source} has new metadata, and {target} has a record of later metadata of {source}: the metadata of {source} was lost, and \
-         what its copy holds is unknown",
-        "nothing is sent",
-        "restore the state directory of {source} and restart its daemon; or decide which copy counts, and discard the other one: \
-         `helio resolve {group} --discard NODE` on that node, as secondary; a copy of it is kept",
+        "{source} has new metadata, but {target} has a record of older metadata of {source}: the metadata of {source} was \
+         lost, and the state of its copy is unknown",
+        "no data is sent",
+        "restore {source}'s state directory and restart its daemon; or choose the copy to keep, and discard the \
+         other one: `helio resolve {group} --discard NODE` on that node, as secondary. The differing regions are saved \
+         first",
     ),
     (
         "unrelated",
-        "{source} and {target} do not share a history that either still knows",
-        "nothing travels",
-        "decide which copy counts; `helio resolve {group} --discard NODE` on the other node, as secondary: it joins as new",
+        "{source} and {target} have no generation in common: their copies may hold different data",
+        "no data is sent",
+        "choose the copy to keep; on the other node, as secondary: `helio resolve {group} --discard NODE`. It then joins \
+         as a new peer",
     ),
     (
         "source-rolled-back",
-        "{target} remembers a later metadata of {source} than {source} has: its machine was rolled back, or its metadata \
-         restored from a backup, and {target} may hold answered writes that {source} lost",
-        "nothing travels",
-        "promote {target} instead: `helio demote {group}` on {source}, `helio promote {group}` on {target}; or, if \
-         {source} is right, `helio resolve {group} --discard {target}` on {target}: it joins as new",
+        "the metadata of {source} is older than {target} has recorded: the machine was rolled back, or the metadata was \
+         restored from a backup. {target} may hold acknowledged writes that {source} lost",
+        "no data is sent",
+        "promote {target} instead: `helio demote {group}` on {source}, then `helio promote {group}` on {target}; or, to \
+         keep the copy of {source}, `helio resolve {group} --discard {target}` on {target}",
     ),
     (
         "newer-elsewhere",
-        "{target}'s history continued beyond {source}'s, so {source} must not lead",
-        "nothing travels",
-        "make {target} primary instead: `helio demote {group}` on {source}, `helio promote {group}` on {target}; or give \
-         up what only {target} holds: `helio resolve {group} --discard {target}` there",
+        "{target} holds newer writes than {source}: its generation continues that of {source}",
+        "no data is sent",
+        "promote {target} instead: `helio demote {group}` on {source}, then `helio promote {group}` on {target}; or \
+         discard the newer writes: `helio resolve {group} --discard {target}` on {target}",
     ),
     (
         "split-brain",
-        "{source} and {target} both answered writes of their own since their histories parted",
-        "nothing travels; who serves goes on serving",
-        "choose whose writes count; `helio resolve {group} --discard NODE` on the other shows, saves and gives up what \
-         only it holds: on {target}, or on {source} once that is secondary",
+        "both {source} and {target} acknowledged writes that the other does not have",
+        "no data is sent; the primary continues to serve clients",
+        "choose the node whose writes to keep; on the other one, as secondary: `helio resolve {group} --discard NODE`. It \
+         lists and saves the differing regions first",
     ),
     (
         "both-crashed",
-        "{target} was primary, and {source} restarted before it took over: {source} may have lost what \
-         it had confirmed and nobody had flushed",
-        "nothing travels; {source} goes on serving",
-        "`helio resolve {group} --discard {target}` on {target} shows, saves and gives up what only it holds; or promote {target} instead",
+        "{target} was primary, and {source} restarted before it was promoted: {source} may have lost writes that it had \
+         received and not flushed",
+        "no data is sent; {source} continues to serve clients",
+        "discard the writes that exist only on {target}: `helio resolve {group} --discard {target}` on {target}, which \
+         lists and saves them first; or promote {target} instead",
     ),
     (
         "diverged",
-        "{target} was primary and may hold writes that {source} never saw; following would destroy them",
-        "nothing travels; {source} goes on serving",
-        "`helio resolve {group} --discard {target}` on {target} shows, saves and gives up what only it holds; or promote {target} instead",
+        "{target} was primary and may hold acknowledged writes that {source} does not have; a resync would overwrite them",
+        "no data is sent; {source} continues to serve clients",
+        "discard the writes that exist only on {target}: `helio resolve {group} --discard {target}` on {target}, which \
+         lists and saves them first; or promote {target} instead",
     ),
     (
         "seeding",
-        "a disk is being shipped to {target}, and it was not said yet that it is in place; {source}'s marks tell what it \
-         may lack",
-        "nothing travels; what is written on {source} is marked",
+        "a seed disk is being shipped to {target}; the bitmap of {source} records the regions that change meanwhile",
+        "no data is sent; writes on {source} mark regions as dirty",
         "once the disk is in place on {target}, with new metadata: `helio seed end {group}` on {source}; to copy \
-         everything instead: `helio full {group}` there",
+         everything over the link instead: `helio full {group}` on {source}",
     ),
     (
         "seeded",
-        "{target} holds the disk that was shipped: {source}'s marks tell what changed since",
-        "what is marked is copied to {target}, then the group replicates",
+        "{target} has the seed disk; the bitmap of {source} records the regions that changed since",
+        "the dirty regions are copied to {target}, then the group replicates",
         "",
     ),
     (
         "metadata-lost",
-        "{target} has no metadata, and {source} has a record of some: the state directory of {target} is lost, or is another one; \
-         {target} may hold acknowledged writes that {source} lacks, and cannot confirm that it did not take over",
-        "nothing is sent, and neither node becomes primary by itself",
-        "restore the state directory of {target} (check its mount and --state) and restart its daemon: nothing is lost. If it \
-         cannot be restored: if {target} was primary last, keep its copy: `helio promote {group} --force` on {target}; otherwise \
-         discard its copy: stop its daemon, `helio metadata create {group}` there",
+        "{target} has no metadata, but {source} has a record of it: the state directory of {target} is lost or another \
+         one. {target} may hold acknowledged writes that {source} does not have",
+        "no data is sent, and neither node becomes primary by itself",
+        "restore {target}'s state directory (check its mount and --state) and restart its daemon: no data is lost. \
+         If it cannot be restored: if {target} was primary last, keep its copy: `helio promote {group} --force` on \
+         {target}; otherwise discard its copy: stop its daemon, then `helio metadata create {group}` on {target}",
     ),
     (
         "new-peer",
-        "{target} never took part, or gave up its whole history: nothing of its copy is known",
+        "{target} has no history in this group: the state of its copy is unknown",
         "everything is copied to {target}",
         "",
     ),
     (
         "target-suspect",
-        "a flush of {target}'s store failed, and what its copy holds of the writes before it is unknown",
-        "everything is compared, what a failed flush may have lost is written again, then the group replicates",
+        "a flush failed on {target}: its copy may lack writes from before the flush",
+        "all regions are compared, those that differ are copied, then the group replicates",
         "",
     ),
     (
         "metadata-failed",
-        "one of {source} and {target} went on although its metadata could not be written, and the other recorded that: what its \
-         metadata tells proves nothing",
-        "everything is compared or copied, then the group replicates",
+        "{source} or {target} continued to write while its metadata could not be written: its bitmap is not valid",
+        "all regions are compared or copied, then the group replicates",
         "",
     ),
     (
         "target-rolled-back",
-        "{source} remembers a later metadata of {target} than {target} has: its machine was rolled back, or its metadata \
-         restored from a backup, and its marks prove nothing",
-        "everything is compared or copied, then the group replicates",
+        "the metadata of {target} is older than {source} has recorded: the machine was rolled back, or the metadata was \
+         restored from a backup. Its bitmap is not valid",
+        "all regions are compared or copied, then the group replicates",
         "",
     ),
     (
         "unproven",
-        "{target}'s marks prove nothing: they are new or lost, or its image was put back from what was kept of it, or lies \
-         on another disk than before",
-        "everything is compared or copied, then the group replicates",
+        "the bitmap of {target} is not valid: it is new or lost, or the copy was restored from its before-image, or the \
+         volume is on another disk",
+        "all regions are compared or copied, then the group replicates",
         "",
     ),
     (
         "equal-at-fork",
-        "a planned hand-over: {target} stands exactly where {source}'s generation began",
-        "nothing needs to be copied; what comes is streamed",
+        "a planned switch: the copy of {target} is exactly the one that the generation of {source} began with",
+        "nothing is copied; new writes are streamed",
         "",
     ),
     (
         "resume-received",
-        "the link was away and nobody forgot anything",
-        "streaming goes on behind what {target} received",
+        "the link was down, and both nodes still have their queues in memory",
+        "the stream continues after the last item that {target} received",
         "",
     ),
-    ("resume-equal", "the copies are proven equal", "what comes is streamed", ""),
+    (
+        "resume-equal",
+        "the two copies are identical",
+        "nothing is copied; new writes are streamed",
+        "",
+    ),
     (
         "resume-durable",
-        "{target} restarted: what it had not made durable is sent again",
-        "streaming goes on behind what {target} has durable",
+        "{target} restarted, and may have lost items that it had not flushed",
+        "the stream continues after the last item that {target} flushed",
         "",
     ),
     (
         "crashed-primary",
-        "{target} was primary and crashed: {source} has all that it answered, and its marks tell what else it wrote",
-        "the regions that either node marked are copied, then the group replicates",
+        "{target} was primary and crashed: {source} has every write that it acknowledged, and the bitmap of {target} \
+         covers the others",
+        "the dirty regions of both nodes are copied, then the group replicates",
         "",
     ),
     (
         "update-marks",
-        "the order of writes was given up, or one side was; the marks of both nodes tell what may differ",
-        "the regions that either node marked are copied, then the group replicates",
+        "write order was lost, or the writes of one node were discarded; the bitmaps of both nodes cover all differences",
+        "the dirty regions of both nodes are copied, then the group replicates",
         "",
     ),
     (
         "source-lacks",
-        "{source} lacks regions of its own store that only {target} held, and {target} is not the copy it was any more: \
-         there is nothing to copy from",
-        "nothing travels; what {source} lacks cannot be read",
-        "`helio demote {group}` on {source}, then `helio promote {group} --force` on {target}, whose copy is all there is; \
-         or restore the group from elsewhere",
+        "{source} has regions that exist only on {target}, and the copy of {target} is no longer valid: there is no \
+         source to copy them from",
+        "no data is sent; these regions cannot be read on {source}",
+        "`helio demote {group}` on {source}, then `helio promote {group} --force` on {target}, which has the only copy; \
+         or restore the group from a backup",
     ),
     (
         "source-suspect",
-        "a flush of {source}'s store failed: acknowledged writes may be missing from its copy, and {target} may hold them",
-        "nothing travels; {source} goes on with reads and writes, and fails FLUSH and FUA",
-        "if {target} holds them: `helio demote {group}` on {source}, then `helio promote {group}` on {target} (with `--force` \
-         where {source} wrote alone: those writes are lost), which brings {source} level; if {source} holds the best copy there is: demote it, `helio member accept {group}/VOLUME` there, and promote it \
-         again",
+        "a flush failed on {source}: acknowledged writes may be missing from its copy, and {target} may have them",
+        "no data is sent; {source} continues to serve reads and writes, and fails FLUSH and FUA",
+        "if {target} has the writes: `helio demote {group}` on {source}, then `helio promote {group}` on {target}, and \
+         {source} is resynced. If {source} wrote while {target} was away, that promotion needs `--force`, and those \
+         writes are lost. If {source} has the best copy: demote it, `helio member accept {group}/VOLUME` on {source}, and \
+         promote it again",
     ),
 ];
 
@@ -216,8 +226,8 @@ pub fn meaning(label: &str, group: &str, source: &str, target: &str) -> Meaning 
             remedy: (!remedy.is_empty()).then(|| fill(remedy)),
         },
         None => Meaning {
-            meaning: format!("the other node, of another version, calls it {label}"),
-            next: "see `helio explain` there".to_string(),
+            meaning: format!("the peer, which runs another version, reports {label}"),
+            next: format!("run `helio explain {group}` on the peer"),
             remedy: None,
         },
     }

@@ -340,10 +340,12 @@ impl Follower {
         if item.extent.end() > size || (!self.streaming && self.starting.is_none()) {
             return Err(format!(
                 "item {} does not fit: {} of volume {}",
-                item.sequence, item.extent, item.volume.0
+                item.sequence,
+                item.extent,
+                s.config.name_of(item.volume)
             ));
         }
-        check_member(&s.blocks, item.volume, item.extent)
+        check_member(s, item.volume, item.extent)
             .map_err(|why| format!("item {}: {why}", item.sequence))?;
         let payload = item.payload.map_or(0, |p| u64::from(p.length));
         self.memory += Bytes(payload);
@@ -509,7 +511,7 @@ impl Follower {
             slot.stage = Stage::Waiting;
             s.warn(format!(
                 "volume {} failed on this node at item {at}: {fault}; applying stops there",
-                item.volume.0
+                s.config.name_of(item.volume)
             ));
             if item.fua || item.kind == ItemKind::Flush {
                 return self.flush_failed(item.volume, fault, s);
@@ -647,7 +649,7 @@ impl Follower {
             s.warn(format!(
                 "a flush of volume {} failed on this node: {fault}; applying stops, and after a restart of the daemon {} \
                  writes the copy again",
-                volume.0, s.config.peer
+                s.config.name_of(volume), s.config.peer
             ));
         }
         self.failed = Some((volume, fault));

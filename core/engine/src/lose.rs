@@ -82,13 +82,18 @@ impl Primary {
         self.faulted = Some((volume, fault));
         s.warn(format!(
             "own disk of volume {} failed: {fault}; it is served from {} from now on",
-            volume.0, s.config.peer
+            s.config.name_of(volume),
+            s.config.peer
         ));
     }
 
     /// Which stores are given up, for people.
     pub(crate) fn lost_text(&self, s: &Shared) -> Option<String> {
         let lost = self.lack.as_ref()?.lost.first()?;
-        Some(format!("served from {}; own disk of volume {} failed", s.config.peer, lost.0))
+        Some(format!(
+            "served from {}; own disk of volume {} failed",
+            s.config.peer,
+            s.config.name_of(*lost)
+        ))
     }
 }

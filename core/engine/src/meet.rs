@@ -3,6 +3,7 @@
 
 use crate::digest::Pieces;
 use crate::engine::{Awaited, Engine};
+use crate::explain::{Meaning, meaning};
 use crate::marks::Marks;
 use crate::plant::{Plant, planted};
 use crate::primary::Primary;
@@ -19,7 +20,6 @@ use helio_format::lineage::{Lineage, Relation};
 use helio_format::message::{Hello, Message, Parting};
 use helio_units::{Bytes, Generation};
 
-impl Primary {
 /// A process that led, as this node followed it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Leader {
@@ -27,6 +27,7 @@ pub(crate) struct Leader {
     pub(crate) generation: Generation,
 }
 
+impl Primary {
     /// Whether the peer holds less than it reported as durable: its machine went back, and perhaps its memory with it.
     fn peer_went_back(&self, peer: &Hello, ours: &Lineage) -> bool {
         let same_process = self.peer_incarnation == Some(peer.incarnation);
@@ -141,7 +142,8 @@ impl Engine {
         let config = &self.shared.config;
         let (source, target) =
             if we_are_source { (&config.node, &config.peer) } else { (&config.peer, &config.node) };
-        let (text, remedy) = recovery::explain(label, source, target);
+        let Meaning { meaning: text, remedy, .. } = meaning(label, &config.group, source, target);
+        let remedy = remedy.unwrap_or_default();
         self.shared.warn(format!("{label}: {text}; {remedy}"));
         self.session.refused = Some(label);
         self.session.remedy = remedy;
@@ -154,10 +156,9 @@ impl Engine {
             return self.hang_up(Parting::RoleChanged, String::from("a reversal is recorded"));
         }
         let ours = self.hello_as_met();
-        let unfit = self.session.peer().is_some_and(|peer| self.line_does_not_fit(peer));
+        let (unfit, went_back) = (self.line_does_not_fit(), self.leader_went_back());
         let (Some(primary), Some(peer)) = (&mut self.primary, self.session.peer()) else { return };
         let mut facts = recovery::facts_of(&ours, peer);
-        let went_back = self.session.peer().is_some_and(|peer| self.leader_went_back(peer));
         facts.source_lacks = primary.lack.is_some();
         facts.source_suspect = primary.must_not_stream(&self.shared);
         let (received, theirs) = (peer.received, peer.metadata);
@@ -358,7 +359,7 @@ impl Engine {
         let Some(peer) = self.session.peer() else { return };
         let theirs = peer.metadata;
         let mut facts = recovery::facts_of(peer, &ours);
-        facts.source_old |= self.leader_went_back(peer);
+        facts.source_old |= self.leader_went_back();
         let Decision { label, verdict } = recovery::decide(&facts);
         self.remember_row(facts, label, false);
         // The source alone knows whether it can resume; refusals need no memory.
@@ -394,10 +395,8 @@ impl Engine {
     /// Whether the process that this node followed last is behind what it sent: its machine went back together with its memory.
     /// As long as a process runs, it has the generation that it led in its lineage, and all that it sent of it. What an operator
     /// discarded is on no line.
-    fn leader_went_back(&self, peer: &Hello) -> bool {
-        let Some(leader) = self.leader.filter(|l| l.incarnation == peer.incarnation) else {
-            return false;
-        };
+    fn leader_went_back(&self) -> bool {
+        let (Some(leader), Some(peer)) = (self.leader, self.session.peer()) else { return false };
         let (ours, theirs) = (&self.superblock.lineage, &peer.lineage);
         let sent = if ours.generation == leader.generation {
             Some(self.follower.received)
@@ -410,14 +409,16 @@ impl Engine {
             theirs.fork_from(leader.generation)
         };
         let on_line = peer.wrote || !peer.alone;
-        on_line && sent.is_some() && has < sent && !planted(Plant::TrustRewound)
+        leader.incarnation == peer.incarnation
+            && on_line
+            && sent.is_some()
+            && has < sent
+            && !planted(Plant::TrustRewound)
     }
 
     /// Records durably that the metadata of a machine that went back proves nothing, before one of the two becomes primary.
     fn doubt_leader(&mut self) {
-        let Some(peer) = self.session.peer().filter(|peer| self.leader_went_back(peer)) else {
-            return;
-        };
+        let Some(peer) = self.session.peer().filter(|_| self.leader_went_back()) else { return };
         let generation = peer.lineage.generation;
         if self.standing == Standing::Secondary
             && !self.doubts_peer()
@@ -456,9 +457,9 @@ impl Engine {
         if self.metadata_is_lost() {
             return;
         }
+        self.doubt_leader();
         if !matches!(self.standing, Standing::Returning) {
             return self.lease_met();
-        self.doubt_leader();
         }
         match relation {
             Relation::Unrelated => self.refuse_to_go_on("unrelated"),

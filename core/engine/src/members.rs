@@ -59,12 +59,12 @@ impl Members {
     }
 
     /// Another disk lies in a volume's place. One that follows is foreign to its record until that tells of it.
-    pub(crate) fn put(&mut self, volume: VolumeIndex, identity: u128, leads: bool) {
+    pub(crate) fn put(&mut self, volume: VolumeIndex, name: &str, identity: u128, leads: bool) {
         if let Some(found) = self.found.get_mut(usize::from(volume.0)) {
             *found = identity;
         }
         if !leads {
-            self.foreign = Some(format!("volume {} is being put on {identity:032x}", volume.0));
+            self.foreign = Some(format!("volume {name} is being put on {identity:032x}"));
             self.said = true;
         }
     }

@@ -72,10 +72,10 @@ impl PeerReads {
         if extent.end() > size {
             return Err(format!(
                 "{extent} of volume {} was asked for, which has {size} bytes",
-                volume.0
+                s.config.name_of(volume)
             ));
         }
-        check_member(&s.blocks, volume, extent)?;
+        check_member(s, volume, extent)?;
         let bytes = self.open + Bytes(extent.length);
         let count = self.asked.len() + self.begun;
         let full = count >= ASKED_MAX && !planted(Plant::FreeQuestions);

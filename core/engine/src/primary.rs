@@ -199,7 +199,7 @@ impl Primary {
         if self.faulted.is_none() {
             s.warn(format!(
                 "volume {} failed on this node: {fault}; its region is marked",
-                volume.0
+                s.config.name_of(volume)
             ));
         }
         self.faulted = Some((volume, fault));

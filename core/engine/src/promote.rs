@@ -5,6 +5,7 @@
 use crate::before::Restore;
 use crate::engine::Engine;
 use crate::event::CommandId;
+use crate::explain::meaning;
 use crate::primary::Primary;
 use crate::recovery::{self, Kinship, Verdict};
 use crate::refusal::Refusal;
@@ -47,7 +48,10 @@ impl Engine {
         if let Some((volume, fault)) = self.follower.failed {
             return Err(Refusal::new(
                 "volume-failed",
-                format!("volume {} of {group} failed on this node: {fault}", volume.0),
+                format!(
+                    "volume {} of {group} failed on this node: {fault}",
+                    self.shared.config.name_of(volume)
+                ),
                 "mend the store and restart the daemon",
             ));
         }
@@ -181,7 +185,8 @@ impl Engine {
             Some(from) => {
                 let candidate = Self::candidate(asker, from, durable);
                 let (_, decision) = recovery::of_promotion(asker, &candidate, &ours);
-                let (why, _) = recovery::explain(decision.label, &config.peer, &config.node);
+                let why =
+                    meaning(decision.label, &config.group, &config.peer, &config.node).meaning;
                 (decision.verdict == Verdict::Refuse).then(|| format!("{}: {why}", decision.label))
             }
         };

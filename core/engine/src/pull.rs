@@ -250,7 +250,9 @@ impl Primary {
         self.unclaim(claim);
         s.warn(format!(
             "{} could not read {} of volume {}, which this node lacks; it is asked again",
-            s.config.peer, ask.extent, ask.volume.0
+            s.config.peer,
+            ask.extent,
+            s.config.name_of(ask.volume)
         ));
     }
 }

@@ -15,8 +15,6 @@
 //!   source behind what the target received in its generation, a target behind what it had reported as durable.
 
 use crate::plant::{Plant, planted};
-use alloc::format;
-use alloc::string::String;
 use helio_format::lineage::Relation;
 use helio_format::message::Hello;
 use helio_units::Sequence;
@@ -396,100 +394,6 @@ pub fn facts_of(source: &Hello, target: &Hello) -> Facts {
         source_suspect: false,
         // One that is being written again has marks that tell how far that is.
         target_suspect: target.suspect && !target.trusted,
-    }
-}
-
-/// The sentence for people behind a refusal, `us` being the source, and its remedy.
-#[must_use]
-pub fn explain(label: &str, us: &str, peer: &str) -> (String, String) {
-    let resolve = |who: &str| {
-        format!(
-            "see what only {who} holds, and give it up (a copy is kept): `helio resolve GROUP --discard {who}` on {who}, \
-             once it is secondary; `helio explain GROUP` tells more"
-        )
-    };
-    match label {
-        "two-primaries" => (
-            format!("both {us} and {peer} serve as primary"),
-            String::from("demote the one whose writes may be given up: `helio demote GROUP` there"),
-        ),
-        "diverged" => {
-            (format!("{peer} was primary and may hold writes that {us} never saw"), resolve(peer))
-        }
-        "both-crashed" => (
-            format!(
-                "{peer} was primary, and {us} restarted before it took over: {us} may have lost what it \
-                 had confirmed and nobody had flushed"
-            ),
-            resolve(peer),
-        ),
-        "split-brain" => (
-            format!(
-                "{us} and {peer} both answered writes of their own since their histories parted"
-            ),
-            resolve(peer),
-        ),
-        "source-rolled-back" => (
-            format!(
-                "{peer} remembers a later metadata of {us} than {us} has: its machine was rolled back, or its metadata \
-                 restored from a backup, and {peer} may hold answered writes that {us} lost"
-            ),
-            format!(
-                "make {peer} primary: `helio promote GROUP` there; or, if {us} is right, {}",
-                resolve(peer)
-            ),
-        ),
-        LACKS => (
-            format!(
-                "{us} lacks regions that only {peer} held, and {peer} is not the copy it was any more"
-            ),
-            format!(
-                "`helio demote GROUP` on {us}, then make {peer} primary: `helio promote GROUP --force` there; or restore \
-                 the group from elsewhere"
-            ),
-        ),
-        METADATA_LOST => (
-            format!(
-                "{peer} has no metadata, and {us} has a record of some: {peer}'s state directory is lost, or is another one, \
-                 and {peer} may hold acknowledged writes that {us} lacks"
-            ),
-            format!(
-                "restore {peer}'s state directory (check its mount and --state) and restart the daemon there: nothing is \
-                 lost. If it cannot be restored: if {peer} was primary last, keep its copy: `helio promote GROUP --force` \
-                 on {peer}; otherwise discard its copy: stop its daemon, `helio metadata create GROUP` there"
-            ),
-        ),
-        SOURCE_METADATA_LOST => (
-            format!(
-                "{us} has new metadata, and {peer} has a record of later metadata of {us}: what {us} held before it was lost \
-                 is unknown"
-            ),
-            format!(
-                "restore {us}'s state directory and restart the daemon there; or decide which copy counts and discard the \
-                 other one (a copy of it is kept): `helio resolve GROUP --discard NODE` on that node, as secondary"
-            ),
-        ),
-        SUSPECT => (
-            format!(
-                "the copy on {us} is suspect: a flush failed, and acknowledged writes that {peer} may hold may be missing from it"
-            ),
-            format!(
-                "if {peer} holds them: `helio demote GROUP` on {us}, then `helio promote GROUP` on {peer} (with `--force` where \
-                 {us} wrote alone: those writes are lost); it brings {us} level. If {us} holds the best copy there is: demote it, `helio member accept GROUP/VOLUME` there, and promote it \
-                 again"
-            ),
-        ),
-        "newer-elsewhere" => (
-            format!("{peer} holds newer writes: its copy continued beyond {us}'s"),
-            format!("make {peer} primary instead: `helio promote GROUP` there"),
-        ),
-        _ => (
-            format!("{us} and {peer} never shared a history"),
-            String::from(
-                "compare both nodes: `helio explain GROUP`; then discard the copy that does not count (a copy of it is \
-                 kept): `helio resolve GROUP --discard NODE` on that node, as secondary",
-            ),
-        ),
     }
 }
 

@@ -129,11 +129,12 @@ impl Engine {
     /// The disk of a volume is in use.
     fn not_lost(&self, volume: VolumeIndex) -> Refusal {
         let (group, peer) = (&self.shared.config.group, &self.shared.config.peer);
+        let name = self.shared.config.name_of(volume);
         let faulted = self.primary.as_ref().and_then(|p| p.faulted);
         if self.is_lacking() {
             return Refusal::new(
                 "disk-in-use",
-                format!("the disk of volume {} is in use, and filled from {peer}", volume.0),
+                format!("the disk of volume {name} is in use, and filled from {peer}"),
                 "nothing is to be done: `helio status` tells how far it is",
             );
         }
@@ -141,8 +142,7 @@ impl Engine {
             Some((failed, fault)) if failed == volume => Refusal::new(
                 "disk-in-use",
                 format!(
-                    "the disk of volume {} failed ({fault}), and {peer} does not serve in its place",
-                    volume.0
+                    "the disk of volume {name} failed ({fault}), and {peer} does not serve in its place"
                 ),
                 format!(
                     "`helio switch {group}`, then replace it as a secondary's; `on-error = \"serve-from-peer\"` spares \
@@ -151,7 +151,7 @@ impl Engine {
             ),
             _ => Refusal::new(
                 "disk-in-use",
-                format!("the disk of volume {} is not known to be lost", volume.0),
+                format!("the disk of volume {name} is not known to be lost"),
                 "to lay the volume on another disk, stop the daemon of the secondary, change its member and start it: \
                  everything is copied to it",
             ),
@@ -167,7 +167,8 @@ impl Engine {
     ) -> Result<Option<String>, Refusal> {
         self.may_replace(volume)?;
         let leads = self.primary.is_some();
-        self.members.put(volume, identity, leads);
+        let name = self.shared.config.name_of(volume);
+        self.members.put(volume, &name, identity, leads);
         self.shared.blocks.put(volume, block);
         if leads {
             self.save(Goal::Replaced { command, volume });
@@ -223,6 +224,7 @@ impl Engine {
     /// The record is durable: the new disk is the volume's.
     pub(crate) fn replaced(&mut self, command: CommandId, volume: VolumeIndex) {
         let (group, peer) = (self.shared.config.group.clone(), self.shared.config.peer.clone());
+        let name = self.shared.config.name_of(volume);
         self.replacing = None;
         if self.shared.suspect.is(volume) {
             // It is the disk that failed: it may read as written what it does not hold.
@@ -234,17 +236,13 @@ impl Engine {
                 primary.use_again(volume);
                 primary.copier.progress.begin(marked, self.shared.now);
                 format!(
-                    "volume {} of {group} has another disk; {marked} are pulled from {peer}",
-                    volume.0
+                    "volume {name} of {group} has another disk; {marked} are pulled from {peer}"
                 )
             }
             None => {
                 self.reset_follower();
                 self.line_changed();
-                format!(
-                    "volume {} of {group} has another disk; {peer} copies everything to it",
-                    volume.0
-                )
+                format!("volume {name} of {group} has another disk; {peer} copies everything to it")
             }
         };
         self.shared.warn(text.clone());

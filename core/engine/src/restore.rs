@@ -21,7 +21,7 @@ use crate::save::Goal;
 use alloc::format;
 use alloc::string::String;
 use helio_format::superblock::Superblock;
-use helio_units::{Generation, Sequence};
+use helio_units::{Generation, Sequence, VolumeIndex};
 
 impl Engine {
     /// Whether a promotion may restore, where the copy here is not consistent.
@@ -149,7 +149,8 @@ impl Engine {
             BeforeOutcome::Damaged => String::from("what is kept is damaged; nothing was put back"),
             BeforeOutcome::Failed(fault) => format!("{fault}"),
             BeforeOutcome::FlushFailed { volumes } => {
-                format!("a flush of volume {} failed", volumes.trailing_zeros())
+                let first = VolumeIndex(volumes.trailing_zeros() as u16);
+                format!("a flush of volume {} failed", self.shared.config.name_of(first))
             }
             BeforeOutcome::NoRoom { .. } | BeforeOutcome::Done => String::from("no room"),
         };

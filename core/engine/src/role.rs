@@ -310,13 +310,28 @@ impl Engine {
         )
     }
 
+    /// The primary's mode is the mode of the group. A secondary without a primary keeps it for its own promotion.
     fn change_mode(&mut self, mode: Mode) -> Result<Option<String>, Refusal> {
+        let follows = self.session.peer().is_some_and(|peer| peer.serving);
+        if self.primary.is_none() && follows {
+            let (group, peer) = (&self.shared.config.group, &self.shared.config.peer);
+            return Err(Refusal::new(
+                "not-primary",
+                format!("{peer} is primary of {group}, and its mode is the mode of the group"),
+                format!("`helio mode {group} {mode}` on {peer}"),
+            ));
+        }
         self.shared.config.mode = mode;
         if let Some(primary) = &mut self.primary {
             primary.mode_changed(&mut self.shared);
         }
         self.lease_mode_changed();
-        Ok(Some(format!("mode {mode}")))
+        let group = &self.shared.config.group;
+        Ok(Some(if self.primary.is_some() {
+            format!("the mode of {group} is {mode}")
+        } else {
+            format!("the mode of {group} is {mode} once this node is primary")
+        }))
     }
 
     fn reset_queue_marks(&mut self) -> Result<Option<String>, Refusal> {

@@ -169,7 +169,10 @@ impl Engine {
         if let Some((volume, fault)) = primary.faulted {
             return Err(Refusal::new(
                 "volume-failed",
-                format!("volume {} of {group} failed on this node: {fault}", volume.0),
+                format!(
+                    "volume {} of {group} failed on this node: {fault}",
+                    self.shared.config.name_of(volume)
+                ),
                 format!("mend the store, then `helio update {group}`, and begin again"),
             ));
         }
@@ -220,7 +223,10 @@ impl Engine {
         let Some(FirstFlush { command, failed, .. }) = self.seed.flush.take() else { return };
         let (group, peer) = (self.shared.config.group.clone(), self.shared.config.peer.clone());
         if let Some((volume, fault)) = failed {
-            let text = format!("a flush of volume {} of {group} failed: {fault}", volume.0);
+            let text = format!(
+                "a flush of volume {} of {group} failed: {fault}",
+                self.shared.config.name_of(volume)
+            );
             let remedy = "mend the store and restart the daemon, then begin again";
             return self.done(command, Err(Refusal::new("volume-failed", text, remedy)));
         }
@@ -423,7 +429,10 @@ impl Engine {
             }
             StoreOutcome::Failed(fault) => {
                 let (volume, extent) = sample.place;
-                let why = format!("this node cannot read {extent} of volume {}: {fault}", volume.0);
+                let why = format!(
+                    "this node cannot read {extent} of volume {}: {fault}",
+                    self.shared.config.name_of(volume)
+                );
                 self.seed_stopped(&why);
             }
             other => panic!("a look at a sample ended as {other:?}"),
@@ -464,7 +473,7 @@ impl Engine {
             format!(
                 "the disk of {group} on {peer} is not a copy made since `helio seed begin`: volume {} differs at \
                  {extent}, which was not written since",
-                volume.0
+                self.shared.config.name_of(volume)
             ),
             format!(
                 "put the right disk in place on {peer}, and repeat; or copy everything: `helio full {group}`"

@@ -422,9 +422,10 @@ impl Engine {
             return Some(metadata.map_or(text.clone(), |metadata| format!("{text}; {metadata}")));
         }
         match self.failed() {
-            Some((volume, fault)) => {
-                Some(format!("volume {} failed on this node: {fault}", volume.0))
-            }
+            Some((volume, fault)) => Some(format!(
+                "volume {} failed on this node: {fault}",
+                self.shared.config.name_of(volume)
+            )),
             None if self.shared.metadata_failed => self.metadata_text(),
             None if self.shared.keeper.failed => {
                 Some("the before-image file failed; mend it and restart the daemon".to_string())
@@ -595,6 +596,12 @@ impl Engine {
     #[must_use]
     pub fn is_primary(&self) -> bool {
         matches!(self.standing, Standing::Primary)
+    }
+
+    /// Whether the peer said in its handshake that it serves as primary.
+    #[must_use]
+    pub fn peer_serves(&self) -> bool {
+        self.session.peer().is_some_and(|peer| peer.serving)
     }
 
     /// Whether this node holds the line: it serves as primary, or is on its way out of that role.

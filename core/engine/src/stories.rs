@@ -280,6 +280,7 @@ fn config() -> Config {
         node: "paris".into(),
         peer: "lyon".into(),
         volumes: [SIZE].into(),
+        names: Vec::new(),
         mode: Mode::Async,
         queue: QueueConfig::default(),
         peer_timeout: Duration::from_secs(6),
@@ -474,8 +475,8 @@ fn a_marker_that_was_never_sent_stays_a_marker() {
 
 #[test]
 fn a_primary_leaves_although_writers_wait_for_a_peer_that_is_away() {
-    let mut queue = QueueConfig { disconnected: WhenFull::Block, ..QueueConfig::default() };
-    queue.memory = Some(Bytes(4096));
+    let (memory, disconnected) = (Some(Bytes(4096)), WhenFull::Block);
+    let queue = QueueConfig { memory, disconnected, ..QueueConfig::default() };
     let mut desk = Desk::replicating(Mode::Async);
     desk.tell(Event::Reconfigure { config: Config { queue, ..config() } });
     desk.lose_link();
@@ -591,13 +592,9 @@ fn a_region_that_is_equal_is_told_so_and_its_mark_ends_when_that_is_durable() {
         desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Differing(Vec::new()) });
     }
     assert_eq!(kinds(&desk), [(ItemKind::Same, 65536), (ItemKind::Same, 65536)]);
-    desk.hear(Message::Ack(Ack {
-        stream: LATEST,
-        received: Sequence(2),
-        completed: Sequence(2),
-        durable: Sequence(1),
-        ranges: Ranges::default(),
-    }));
+    let (received, completed, durable) = (Sequence(2), Sequence(2), Sequence(1));
+    let ranges = Ranges::default();
+    desk.hear(Message::Ack(Ack { stream: LATEST, received, completed, durable, ranges }));
     assert_eq!(desk.engine.status(desk.now).marked, [Bytes::kib(64)]);
     desk.acked(2);
     assert_eq!(desk.engine.status(desk.now).marked, [Bytes::ZERO]);

@@ -150,12 +150,13 @@ impl Suspect {
     }
 
     /// What is suspect, for people.
-    fn text(&self, peer: &str) -> Option<String> {
+    fn text(&self, config: &Config) -> Option<String> {
         self.any().then(|| {
             format!(
                 "the copy of volume {} on this node is suspect since a flush failed: acknowledged writes may be missing \
-                 from it; FLUSH and FUA fail until it is rebuilt from {peer}, replaced or accepted",
-                self.first().0
+                 from it; FLUSH and FUA fail until it is rebuilt from {}, replaced or accepted",
+                config.name_of(self.first()),
+                config.peer
             )
         })
     }
@@ -217,7 +218,7 @@ impl Engine {
             format!(
                 "the copy of volume {} of {group} on {node} is suspect: a flush failed, and acknowledged writes may be \
                  missing from it",
-                suspect.first().0
+                config.name_of(suspect.first())
             ),
             format!(
                 "if {peer} holds them, make it primary: `helio promote {group}` there (with `--force` where {node} wrote alone: those \
@@ -235,7 +236,7 @@ impl Engine {
 
     /// What is suspect, for people.
     pub(crate) fn suspect_text(&self) -> Option<String> {
-        let text = self.shared.suspect.text(&self.shared.config.peer);
+        let text = self.shared.suspect.text(&self.shared.config);
         text.filter(|_| !self.is_lacking())
     }
 }

@@ -77,7 +77,10 @@ impl Engine {
             return Err(Refusal::new("metadata-failed", text, remedy));
         }
         if let Some((volume, fault)) = self.follower.failed {
-            let text = format!("volume {} of {group} failed on {node}: {fault}", volume.0);
+            let text = format!(
+                "volume {} of {group} failed on {node}: {fault}",
+                self.shared.config.name_of(volume)
+            );
             return Err(Refusal::new("volume-failed", text, remedy));
         }
         Ok(())
@@ -107,7 +110,8 @@ impl Engine {
             ));
         }
         if let Some((volume, fault)) = p.faulted {
-            self.shared.info(format!("volume {} failed here ({fault}); switching", volume.0));
+            let volume = self.shared.config.name_of(volume);
+            self.shared.info(format!("volume {volume} failed here ({fault}); switching"));
         }
         self.shared.out.push(crate::effect::Effect::DismissClients);
         self.leave(command, Leave::Hand).map(|_| ())

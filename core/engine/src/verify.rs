@@ -436,10 +436,12 @@ impl Primary {
                 let current = asked.is_some();
                 self.queue.leave(COST);
                 if current {
-                    s.verify.unreadable(check, fault);
+                    let volume = s.config.name_of(check.volume);
+                    s.verify.unreadable(check.extent, &volume, fault);
                     s.warn(format!(
                         "verify stopped: {fault} at {} of volume {}",
-                        check.extent, check.volume.0
+                        check.extent,
+                        s.config.name_of(check.volume)
                     ));
                 }
             }
@@ -460,7 +462,8 @@ impl Primary {
             if let Some(pass) = s.verify.count(&asked, size, s.now) {
                 s.info(format!(
                     "volume {} is compared to its end: {} differed",
-                    volume.0, pass.differed
+                    s.config.name_of(volume),
+                    pass.differed
                 ));
             }
         }
@@ -489,8 +492,7 @@ impl Primary {
 }
 
 impl Verify {
-    fn unreadable(&mut self, check: Check, fault: StoreFault) {
-        let (volume, extent) = (check.volume.0, check.extent);
+    fn unreadable(&mut self, extent: Extent, volume: &str, fault: StoreFault) {
         self.stop(Some(format!("this node cannot read {extent} of volume {volume}: {fault}")));
     }
 }
@@ -543,7 +545,10 @@ impl Engine {
         let s = &mut self.shared;
         let size = s.config.volumes.get(usize::from(volume.0)).map_or(0, |size| size.0);
         if extent.end() > size {
-            return Err(format!("it calls {extent} of volume {} different", volume.0));
+            return Err(format!(
+                "it calls {extent} of volume {} different",
+                s.config.name_of(volume)
+            ));
         }
         let Some(primary) = self.primary.as_mut().filter(|p| p.flow.is_some() && !p.order_lost)
         else {
@@ -554,7 +559,8 @@ impl Engine {
             return Ok(());
         }
         if s.verify.volumes[usize::from(volume.0)].differed < WARNED_UPTO {
-            s.warn(format!("verify: {extent} of volume {} differs on {}", volume.0, s.config.peer));
+            let (volume, peer) = (s.config.name_of(volume), &s.config.peer);
+            s.warn(format!("verify: {extent} of volume {volume} differs on {peer}"));
         }
         if s.verify.found(volume, extent, at) {
             primary.marks.stale(volume, extent);

@@ -75,9 +75,9 @@ impl LedgerError {
             }
             Self::Owner { .. } => "give this daemon the --state it was made with",
             Self::Truncated { .. } | Self::Unreadable { .. } | Self::Contradiction { .. } => {
-                "`helio metadata check` shows every page; restore the file from a backup, or, if the other node has the \
-                 data, discard this node's copy: `helio metadata create`; it then joins as new and is compared whole; on the \
-                 only node that has the data, keep a copy of its members first"
+                "`helio metadata check` lists the damaged pages. If the peer has the data, discard this node's copy: \
+                 `helio metadata create`; everything is then compared, and copied if it differs. If only this node has the \
+                 data, save its member files first. Do not restore the file from a backup: it is older than the copy"
             }
         }
     }

@@ -8,6 +8,7 @@ use rustix::net::{
     AddressFamily, Shutdown, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, bind, connect,
     getsockname, listen, shutdown, socket_with, sockopt,
 };
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -48,6 +49,15 @@ pub enum Address {
     Inet(SocketAddr),
     /// A Unix stream socket in the file system.
     Unix(PathBuf),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Inet(address) => address.fmt(f),
+            Self::Unix(path) => path.display().fmt(f),
+        }
+    }
 }
 
 impl Address {

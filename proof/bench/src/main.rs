@@ -61,6 +61,7 @@ impl Node {
             node: name.into(),
             peer: peer.into(),
             volumes: vec![VOLUME],
+            names: Vec::new(),
             mode,
             queue: QueueConfig::default(),
             peer_timeout: Duration::from_secs(60),

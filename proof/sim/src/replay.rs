@@ -207,6 +207,7 @@ mod tests {
             node: "paris".into(),
             peer: "lyon".into(),
             volumes,
+            names: Vec::new(),
             mode: Mode::Sync,
             queue: QueueConfig::default(),
             peer_timeout: Duration::from_secs(2),

@@ -40,13 +40,17 @@ impl Sub for Moment {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WallTime(pub u64);
 
-/// Prints as `2026-11-20 20:15:04Z`.
+/// Prints as `2026-11-20 20:15:04Z`; with a precision of 3, as `2026-11-20 20:15:04.989Z`.
 impl fmt::Display for WallTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.0 / 1000;
         let (year, month, day) = civil_from_days(seconds / 86_400);
         let (h, m, s) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-        write!(f, "{year:04}-{month:02}-{day:02} {h:02}:{m:02}:{s:02}Z")
+        write!(f, "{year:04}-{month:02}-{day:02} {h:02}:{m:02}:{s:02}")?;
+        match f.precision() {
+            Some(3) => write!(f, ".{:03}Z", self.0 % 1000),
+            _ => f.write_str("Z"),
+        }
     }
 }
 

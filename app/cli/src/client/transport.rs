@@ -3,7 +3,8 @@
 
 use super::ClientError;
 use crate::args::At;
-use anyhow::Result;
+use anyhow::{Error as AnyError, Result};
+use helio_api::paths;
 use helio_daemon::sealed::{Sealed, tls_error};
 use helio_tls::{NodeKey, PeerTls, PublicKey, Purpose, TlsError};
 use std::error::Error;
@@ -42,7 +43,7 @@ impl Transport {
             (Some(address), Some(key), Some(server)) => {
                 Self::Tls { address, own: PeerTls::new(NodeKey::load(key)?), server }
             }
-            _ => Self::Socket(at.state.join("control.sock")),
+            _ => Self::Socket(paths::control_socket(&at.state).map_err(AnyError::msg)?),
         })
     }
 

@@ -37,8 +37,8 @@ mod token;
 use crate::config::{Running, Setting};
 use crate::events::Hub;
 use crate::failed::Failures;
-use crate::patience::once_let_go;
 use crate::trace::{Begun, Tap, Why};
+use anyhow::Result;
 use attached::Attached;
 pub(crate) use attached::{End, Hold, Offer, Plug};
 pub(crate) use before::Before;
@@ -71,8 +71,6 @@ use tokio::sync::oneshot;
 
 /// Pool for clients' payload beyond what the queues hold: what clients may have under way.
 const CLIENT_MEMORY: Bytes = Bytes::mib(256);
-/// Connections the kernel holds until they are accepted.
-const BACKLOG: u16 = 1024;
 /// Last words on a connection given up must be taken by then.
 const PARTING_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -177,7 +175,7 @@ impl<D: Driver> Shard<D> {
     /// A shard over its plans. `dice` draws incarnations and seeds; they must differ at every start.
     ///
     /// # Errors
-    /// An address cannot be listened on.
+    /// An address cannot be listened on; the message names it.
     pub(crate) fn new(
         driver: D,
         plans: Vec<GroupPlan>,
@@ -185,7 +183,7 @@ impl<D: Driver> Shard<D> {
         asks: Receiver<Ask>,
         (hub, failures): (Arc<Hub>, Arc<Failures>),
         mut dice: impl FnMut() -> u64,
-    ) -> std::io::Result<Self> {
+    ) -> Result<Self> {
         let clock = Clock::new();
         let pool = Pool::new(payloads::payload_memory(plans.iter().map(|plan| &plan.engine)));
         let mut groups = Vec::new();
@@ -195,8 +193,6 @@ impl<D: Driver> Shard<D> {
             groups.push(Group::new(index, plan, dice, (now, clock.wall(now))));
         }
         let door = Door::of(groups.iter().map(|g| &g.link.guard));
-        let in_use = |error: &std::io::Error| error.kind() == std::io::ErrorKind::AddrInUse;
-        let listen = |address| once_let_go(|| Socket::listen(address, BACKLOG), in_use);
         Ok(Self {
             driver,
             clock,
@@ -206,9 +202,13 @@ impl<D: Driver> Shard<D> {
             rota: Rota::new(groups.len()),
             groups,
             strangers: Strangers::new(door),
-            client_listeners: listeners.clients.iter().map(listen).collect::<Result<_, _>>()?,
+            client_listeners: listeners
+                .clients
+                .iter()
+                .map(plan::listen)
+                .collect::<Result<_, _>>()?,
             client_addresses: listeners.clients.clone(),
-            peer_listener: listeners.peers.as_ref().map(listen).transpose()?,
+            peer_listener: listeners.peers.as_ref().map(plan::listen).transpose()?,
             pool,
             asks,
             leaving: Vec::new(),

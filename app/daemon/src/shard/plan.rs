@@ -2,12 +2,14 @@
 //! What a shard is told at its start, in its own terms.
 
 use crate::config::QueueSource;
+use crate::patience::once_let_go;
 use crate::shard::before::Before;
 use crate::shard::clients::Protection;
 use crate::shard::guard::Guard;
 use crate::verified::Record;
+use anyhow::{Context, Result};
 use helio_disk::Member;
-use helio_driver::{Address, File};
+use helio_driver::{Address, File, Socket};
 use helio_engine::{Config, Durable};
 use helio_ledger::{BeforeKept, Ledger};
 use helio_link::Tuning;
@@ -68,4 +70,17 @@ pub(crate) struct Listeners {
     pub(crate) protection: Option<Protection>,
     /// Most clients at once.
     pub(crate) most_clients: u32,
+}
+
+/// Connections that the kernel keeps until they are accepted.
+const BACKLOG: u16 = 1024;
+
+/// Listens on an address that an ended process may hold for a moment.
+pub(crate) fn listen(address: &Address) -> Result<Socket> {
+    let in_use = |error: &std::io::Error| error.kind() == std::io::ErrorKind::AddrInUse;
+    once_let_go(|| Socket::listen(address, BACKLOG), in_use).with_context(|| {
+        format!(
+            "cannot listen on {address}\n  remedy: stop the process that uses it, or change this node's address"
+        )
+    })
 }

@@ -181,6 +181,9 @@ fn next(status: &Status, group: &Group) -> String {
         (Role::Secondary, State::NeedsSync) => {
             format!("this copy is not consistent until {peer} completes its update")
         }
+        (Role::Secondary, _) if status.link.word == "connected" && group.engine.peer_serves() => {
+            format!("`helio update {name}` on {peer}, the primary, begins the resync")
+        }
         (Role::Secondary, _) if status.link.word == "connected" => {
             format!("`helio promote {name}` on the node that should be primary")
         }

@@ -43,7 +43,7 @@ impl Follower {
                 // What cannot be read is not what the primary holds; writing it again may mend it.
                 s.warn(format!(
                     "volume {} cannot be read on this node at {}: {fault}; a verify calls it different",
-                    item.volume.0, item.extent
+                    s.config.name_of(item.volume), item.extent
                 ));
                 vec![item.extent]
             }

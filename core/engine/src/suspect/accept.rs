@@ -66,7 +66,10 @@ impl Engine {
         {
             return Err(Refusal::new(
                 "not-suspect",
-                format!("the copy of volume {} of {group} on this node is not suspect", volume.0),
+                format!(
+                    "the copy of volume {} of {group} on this node is not suspect",
+                    self.shared.config.name_of(volume)
+                ),
                 "nothing is to be done",
             ));
         }
@@ -76,7 +79,7 @@ impl Engine {
                 "better-copy",
                 format!(
                     "{peer} serves volume {} of {group}, and this copy is rebuilt from there",
-                    volume.0
+                    self.shared.config.name_of(volume)
                 ),
                 format!("`helio update {group}` on the primary goes on with that"),
             ));
@@ -87,7 +90,7 @@ impl Engine {
                 format!(
                     "{group} is primary on this node: all of volume {} is written again before it is accepted, and no client \
                      may use it until then",
-                    volume.0
+                    self.shared.config.name_of(volume)
                 ),
                 format!(
                     "`helio demote {group}`, repeat this, then `helio promote {group} --force` if {peer} cannot agree"
@@ -109,7 +112,7 @@ impl Engine {
         Ok(format!(
             "writes of volume {} that were acknowledged before the flush failed and are missing from this copy; {peer} may \
              hold them, and an update from this node overwrites them there",
-            volume.0
+            self.shared.config.name_of(volume)
         ))
     }
 
@@ -235,7 +238,7 @@ impl Engine {
         let text = format!(
             "the copy of volume {} of {group} is accepted as it is; {peer} is updated from it once this node is primary: \
              `helio promote {group}`",
-            volume.0
+            self.shared.config.name_of(volume)
         );
         self.shared.warn(text.clone());
         self.done(command, Ok(text));
@@ -251,7 +254,7 @@ impl Engine {
         };
         Some(format!(
             "the suspect copy of volume {} is being written again as it reads: {next} of {size}",
-            volume.0
+            self.shared.config.name_of(volume)
         ))
     }
 }

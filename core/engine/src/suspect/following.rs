@@ -70,7 +70,7 @@ impl Engine {
             s.warn(format!(
                 "volume {}: a flush failed on this node earlier, and its copy may lack writes that it reads as written; {} \
                  writes them again",
-                volume.0, s.config.peer
+                s.config.name_of(volume), s.config.peer
             ));
         }
     }

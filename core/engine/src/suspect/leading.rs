@@ -83,7 +83,7 @@ impl Primary {
                 "a flush of volume {} of {group} failed on this node: writes that were acknowledged and not durable may be \
                  lost in this copy. FLUSH and FUA fail until {peer} holds everything and serves it, or another disk is in \
                  place, or an operator accepts this copy: `helio member accept`",
-                volume.0
+                s.config.name_of(volume)
             ));
         }
         // The copier reads this store.

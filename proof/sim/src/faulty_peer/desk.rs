@@ -447,6 +447,7 @@ fn config(volumes: Vec<Bytes>, dice: &mut Dice) -> Config {
         node: "paris".into(),
         peer: "lyon".into(),
         volumes,
+        names: Vec::new(),
         mode: Mode::ALL[dice.below(3) as usize],
         queue: QueueConfig {
             memory: dice.chance(1, 2).then_some(Bytes::kib(64)),
