@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The command line, defined once: help, man pages and completions come from here.
+//! The definition of the command line. Help, man pages and completions are generated from it.
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use helio_api::{Memory, Via, WhenFull};
@@ -25,604 +25,669 @@ pub use line::{Course, Line, Relay, Wan};
 pub use plan::{Calculator, MarksPlan, PlanVerb, QueuePlan, Window};
 pub use trace::{Trace, TraceFormat};
 
-/// Mirrors block volumes between two hosts, synchronously or not, over any distance, without a kernel module.
+/// Mirror block volumes between two Linux hosts, synchronously or asynchronously.
+///
+/// Heliograph works over any distance and needs no kernel module.
 #[derive(Debug, Parser)]
 #[command(name = "helio", version, max_term_width = 100)]
 pub struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub verb: Verb,
 }
 
-/// Where daemons keep their state unless told otherwise.
+/// Default state directory of a daemon.
 const STATE: &str = "/var/lib/heliograph";
 
-/// The daemon that is asked, and how patiently.
+/// How to reach the daemon.
 #[derive(Clone, Debug, Args)]
 pub struct At {
-    /// State directory of the daemon to ask.
+    /// State directory of the daemon.
     #[arg(long, value_name = "DIR", default_value = STATE, global = true)]
     pub state: PathBuf,
-    /// Ask a daemon elsewhere, at the `control` address of its node.
+    /// Connect to a remote daemon, at the `control` address of its node.
     #[arg(long, value_name = "IP:PORT", requires_all = ["key", "server_key"], conflicts_with = "state",
           global = true)]
     pub host: Option<SocketAddr>,
-    /// File of the key to show it, one of the node's `operators`: see `helio key new`.
+    /// File of your operator key; its public key is one of the node's `operators`.
     #[arg(long, value_name = "FILE", requires = "host", global = true)]
     pub key: Option<PathBuf>,
-    /// The node's own key, as the configuration has it.
+    /// Public key of the node, as in the configuration file.
     #[arg(long, value_name = "KEY", requires = "host", global = true)]
     pub server_key: Option<PublicKey>,
-    /// How long the daemon may take to answer one request.
+    /// Maximum time to wait for the daemon's response to one request.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration, global = true)]
     pub timeout: Duration,
 }
 
-/// The verbs.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Run a node until SIGTERM, which stops it cleanly.
+    /// Run the daemon of a node.
+    ///
+    /// SIGTERM or SIGINT stops it cleanly.
     Daemon {
-        /// Which node of the file this is.
+        /// Name of this node in the configuration file.
         #[arg(long, value_name = "NAME")]
         node: String,
-        /// The configuration file, the same on every node.
+        /// Configuration file, the same on every node.
         #[arg(long, value_name = "FILE", default_value = "/etc/heliograph/heliograph.toml")]
         config: PathBuf,
-        /// Where this daemon keeps its state.
+        /// State directory of this daemon.
         #[arg(long, value_name = "DIR", default_value = STATE)]
         state: PathBuf,
-        /// How logs are written to standard error.
+        /// Format of log messages on standard error.
         #[arg(long, value_enum, default_value_t = LogFormat::Text)]
         log_format: LogFormat,
     },
-    /// Show groups: whether they are protected, role, state, mode, queue, lag, peer.
+    /// Show the protection, role, state, mode, queue, lag and peer of groups.
     Status {
-        /// Only this group.
+        /// Show only this group.
         group: Option<String>,
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
-        /// Show again every so many seconds.
+        /// Repeat every SECONDS, 1 to 3600; --watch alone repeats every second.
         #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true,
               default_missing_value = "1",
               value_parser = number::whole::<u64>(1, 3600))]
         watch: Option<u64>,
-        /// The daemon to ask.
+        /// How to reach the daemon.
         #[command(flatten)]
         at: At,
     },
-    /// Read the configuration file again and change what can change while running.
+    /// Reload the configuration file and apply changes that need no restart.
     Apply {
-        /// Only say what would change.
+        /// Show the changes without applying them.
         #[arg(long)]
         dry_run: bool,
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
-        /// The daemon to ask.
+        /// How to reach the daemon.
         #[command(flatten)]
         at: At,
     },
-    /// Stop sending: keep marks only, until `update`.
+    /// Stop replication and record dirty regions only, until `helio update`.
     Log {
-        /// Which group.
+        /// Group name.
         group: String,
-        /// The daemon to ask.
+        /// How to reach the daemon.
         #[command(flatten)]
         at: At,
     },
-    /// Copy what is marked, then replicate again.
+    /// Resync dirty regions, then replicate again.
     Update {
-        /// Which group.
+        /// Group name.
         group: String,
-        /// Return only when the copies are equal; fails if that cannot be reached.
+        /// Return when the copies are in sync; fail if they cannot get in sync.
         #[arg(long)]
         wait: bool,
-        /// Even if the peer has no room to keep its last consistent image meanwhile.
+        /// Resync even if the peer has no space to preserve its last consistent image.
         #[arg(long)]
         give_up_safe_copy: bool,
-        /// The other way: take the secondary's copy over this primary's own, which is saved first.
+        /// Resync from the secondary to this primary; saves overwritten regions first.
         #[arg(long, conflicts_with = "give_up_safe_copy")]
         reverse: bool,
-        /// With --reverse: below which folder what differs is saved; the daemon's state directory otherwise.
+        /// Directory for the saved regions of --reverse; default: the state directory.
         #[arg(long, value_name = "DIR", requires = "reverse")]
         save: Option<PathBuf>,
-        /// With --reverse: do not ask.
+        /// Do not ask for confirmation (with --reverse).
         #[arg(long, requires = "reverse")]
         yes: bool,
-        /// The daemon to ask.
+        /// How to reach the daemon.
         #[command(flatten)]
         at: At,
     },
-    /// Compare everything with the peer's copy and copy what differs, whatever is marked; then replicate again.
+    /// Compare all data with the peer, copy differences, then replicate again.
+    ///
+    /// Ignores the bitmap of dirty regions. The secondary's copy is inconsistent until the resync ends.
     Full {
-        /// Which group.
+        /// Group name.
         group: String,
-        /// Return only when the copies are equal; fails if that cannot be reached.
+        /// Return when the copies are in sync; fail if they cannot get in sync.
         #[arg(long)]
         wait: bool,
-        /// Do not ask: until it is done, the secondary's copy cannot take over.
+        /// Do not ask for confirmation; the secondary cannot be promoted during the resync.
         #[arg(long)]
         yes: bool,
-        /// The other way: take the secondary's copy over this primary's own, which is saved first.
+        /// Resync from the secondary to this primary; saves overwritten regions first.
         #[arg(long)]
         reverse: bool,
-        /// With --reverse: below which folder what differs is saved; the daemon's state directory otherwise.
+        /// Directory for the saved regions of --reverse; default: the state directory.
         #[arg(long, value_name = "DIR", requires = "reverse")]
         save: Option<PathBuf>,
-        /// The daemon to ask.
+        /// How to reach the daemon.
         #[command(flatten)]
         at: At,
     },
-    /// Change when writes are answered.
+    /// Change the replication mode of a group.
+    ///
+    /// The mode defines when a write is acknowledged.
     Mode {
-        /// Which group.
+        /// Group name.
         group: String,
-        /// sync, nearsync or async.
+        /// Replication mode: sync, nearsync or async.
         #[arg(value_parser = mode)]
         mode: Mode,
-        /// The daemon to ask.
+        /// How to reach the daemon.
         #[command(flatten)]
         at: At,
     },
-    /// Make this node primary.
+    /// Make this node the primary of a group.
     Promote {
-        /// Which group.
+        /// Group name.
         group: String,
-        /// Although the peer cannot agree; says first what is at stake.
+        /// Promote without the peer's consent (data may be lost); shows the risk first.
         #[arg(long)]
         force: bool,
-        /// Where the copy here is not consistent, go back to the consistent image that is kept.
+        /// Restore the preserved consistent image if this copy is inconsistent.
         #[arg(long)]
         restore: bool,
-        /// Do not ask.
+        /// Do not ask for confirmation.
         #[arg(long)]
         yes: bool,
-        /// Where the peer cannot agree, run the group's fence hook, and go on where that proves the peer to be out.
+        /// Promote without the peer's consent if the group's fence hook fences the peer.
         #[arg(long, conflicts_with = "force")]
         fence: bool,
-        /// The daemon to ask.
+        /// How to reach the daemon.
         #[command(flatten)]
         at: At,
     },
-    /// Make this node secondary, everything delivered where the peer is there.
+    /// Make this node a secondary of a group.
+    ///
+    /// If the peer is connected, delivers the queue first.
     Demote {
-        /// Which group.
+        /// Group name.
         group: String,
-        /// The daemon to ask.
+        /// How to reach the daemon.
         #[command(flatten)]
         at: At,
     },
-    /// Change roles with the other node, without loss, asked of either; returns when the other serves.
+    /// Exchange the roles of primary and secondary without data loss.
+    ///
+    /// Runs on either node. Returns when the new primary serves clients.
     Switch {
-        /// Which group.
+        /// Group name.
         group: String,
-        /// Although this node has a volume of it attached: who uses it has errors from then on.
+        /// Switch even if a volume is attached here; processes that use it get I/O errors.
         #[arg(long)]
         force: bool,
-        /// Return only when the copies are equal again behind the new primary.
+        /// Return when the copies are in sync again after the switch.
         #[arg(long)]
         wait: bool,
-        /// The daemon to ask.
+        /// How to reach the daemon.
         #[command(flatten)]
         at: At,
     },
-    /// Tell how the two nodes stand: the row of the recovery table that fired last, its facts, what comes next.
+    /// Explain the last recovery decision of a group.
+    ///
+    /// Prints the row of the recovery table that applied last, the facts it used and the next step.
     Explain {
-        /// Which group.
+        /// Group name.
         group: String,
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
-        /// The daemon to ask.
+        /// How to reach the daemon.
         #[command(flatten)]
         at: At,
     },
-    /// Give up what one node alone holds, so that it follows the other; shows it first, and saves it.
+    /// Discard the writes that exist only on this node, so that it follows its peer.
+    ///
+    /// Shows the affected regions, asks for confirmation and saves the regions before it discards the writes.
     Resolve {
-        /// Which group.
+        /// Group name.
         group: String,
-        /// The node whose side is given up; the verb runs there.
+        /// Node whose writes are discarded; run the command on this node.
         #[arg(long, value_name = "NODE")]
         discard: String,
-        /// Do not ask.
+        /// Do not ask for confirmation.
         #[arg(long)]
         yes: bool,
-        /// The folder below which its regions are saved; without it, the daemon's state directory.
+        /// Directory for the saved regions; default: the state directory.
         #[arg(long, value_name = "DIR")]
         save: Option<PathBuf>,
-        /// The daemon to ask.
+        /// How to reach the daemon.
         #[command(flatten)]
         at: At,
     },
-    /// Compare the two copies of a group while they are in use, and mend what differs.
+    /// Compare the two copies of a group online.
+    ///
+    /// Reports differences. With --repair, copies them from the primary to its peer.
     Verify {
-        /// How.
+        /// What to compare, and how.
         #[command(flatten)]
         wish: Comparison,
-        /// The daemon to ask.
+        /// How to reach the daemon.
         #[command(flatten)]
         at: At,
     },
-    /// A first sync by a shipped disk: only what changed since it was copied travels.
+    /// Run the initial sync with a shipped disk.
+    ///
+    /// After `helio seed begin`, only regions that change are sent over the link.
     Seed {
-        /// What to do.
+        /// The command.
         #[command(subcommand)]
         verb: Seed,
     },
-    /// What a volume lies on.
+    /// Replace or accept the member (local disk or file) of a volume.
     Member {
-        /// What to do.
+        /// The command.
         #[command(subcommand)]
         verb: Member,
     },
-    /// Make a block device of this machine of a volume, and print its path; it comes back after a restart.
+    /// Attach a volume as a block device and print the path of the device.
+    ///
+    /// The daemon attaches the volume again after a restart, until `helio detach`.
     #[command(group = ArgGroup::new("which").required(true).args(["volume", "list"]))]
     Attach {
-        /// Which volume, as GROUP/VOLUME.
+        /// Volume, for example db/data.
         #[arg(value_name = "GROUP/VOLUME", value_parser = volume)]
         volume: Option<(String, String)>,
-        /// Only to be read; on a secondary, the copy as it stands.
+        /// Attach read-only; on a secondary, shows the current content of its copy.
         #[arg(long, conflicts_with = "list")]
         read_only: bool,
-        /// How the kernel is reached.
+        /// Kernel interface of the block device.
         #[arg(long, value_enum, default_value_t = ViaWord::Auto)]
         via: ViaWord,
-        /// How long it may take until the volume can be attached: until this node is primary, say.
+        /// Maximum time to wait until the volume can be attached, for example 30s.
         #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "list")]
         wait: Option<Duration>,
-        /// Show what is attached, or is to be.
+        /// List attached volumes, and volumes that wait to be attached.
         #[arg(long)]
         list: bool,
-        /// The list as JSON.
+        /// Print the list as JSON.
         #[arg(long, requires = "list")]
         json: bool,
-        /// The daemon to ask.
+        /// How to reach the daemon.
         #[command(flatten)]
         at: At,
     },
-    /// Make a device of a volume no more; refuses while it is in use, and says by whom.
+    /// Detach a volume's block device. Fails if it is in use and lists the users.
     Detach {
-        /// Which volume, as GROUP/VOLUME.
+        /// Volume, for example db/data.
         #[arg(value_name = "GROUP/VOLUME", value_parser = volume)]
         volume: (String, String),
-        /// Although it is in use: who uses it has errors from then on.
+        /// Detach even if the device is in use; processes that use it get I/O errors.
         #[arg(long)]
         force: bool,
-        /// The daemon to ask.
+        /// How to reach the daemon.
         #[command(flatten)]
         at: At,
     },
-    /// Put disks, partitions or files that hold data under mirroring, as they are. Not a byte of the data is changed.
+    /// Mirror disks, partitions or files that already hold data.
+    ///
+    /// The data on them is not changed.
     Adopt(Adoption),
-    /// Give the volumes of a group back as disks of their own, as they are, and end the group on this node.
+    /// Remove a group from this node and keep the data of its members.
     Release {
-        /// Which group; or its volume, where it has one only.
+        /// Group name; or GROUP/VOLUME if the group has only one volume.
         #[arg(value_name = "GROUP[/VOLUME]")]
         what: String,
-        /// Keep what the group recorded of itself, under another name.
+        /// Keep the group's metadata file under another name, for `helio inspect`.
         #[arg(long)]
         keep_metadata: bool,
-        /// Although the copy here is not consistent: it is of no use then.
+        /// Release even if this copy is inconsistent (its data is then unusable).
         #[arg(long)]
         force: bool,
-        /// The daemon to ask.
+        /// How to reach the daemon.
         #[command(flatten)]
         at: At,
     },
-    /// Show the flight recorder: the last events of a group.
+    /// Show the last 4096 recorded events of a group.
     Recorder {
-        /// Which group.
+        /// Group name.
         group: String,
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
-        /// The daemon to ask.
+        /// How to reach the daemon.
         #[command(flatten)]
         at: At,
     },
-    /// Tell what is there, and then what changes, a line each, until interrupted.
+    /// Print the existing objects, then each change as it happens.
+    ///
+    /// Prints one event per row, until it is interrupted or the daemon stops.
     Events {
-        /// Only this group's.
+        /// Print only the events of this group.
         group: Option<String>,
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
-        /// Go on behind the event of that number, where it is remembered.
+        /// Continue after the event with this number, if the daemon still stores it.
         #[arg(long, value_name = "NUMBER")]
         since: Option<u64>,
-        /// Only tell what is there.
+        /// Print the existing objects and exit.
         #[arg(long)]
         now: bool,
-        /// The daemon to ask.
+        /// How to reach the daemon.
         #[command(flatten)]
         at: At,
     },
-    /// Look at groups for a while, and say what to change: queue, buffers, mode, link, each with its number and rule.
+    /// Measure groups and recommend changes to queue, buffers, mode and link.
+    ///
+    /// Each recommendation gives the measured value and the rule. Exits with 6 if it recommends a change.
     Advise(Advise),
-    /// Show a group's queue, or change it while it runs.
+    /// Show or change the queue of a group.
     Queue {
-        /// Which group's.
+        /// Group name.
         group: String,
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
-        /// What to do with it; nothing shows it.
+        /// The command; the default shows the queue.
         #[command(subcommand)]
         verb: Option<Queue>,
-        /// The daemon to ask.
+        /// How to reach the daemon.
         #[command(flatten)]
         at: At,
     },
-    /// Print everything a group's metadata file says, without a daemon.
+    /// Show the content of a group's metadata file, without a daemon.
     Inspect {
-        /// The group, or the path of a metadata file.
+        /// Group name, or the path of a metadata file.
         group: String,
-        /// The node's state directory.
+        /// State directory of the node.
         #[arg(long, value_name = "DIR", default_value = STATE)]
         state: PathBuf,
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Check or move a group's metadata file, without a daemon.
+    /// Check, move, create or accept a group's metadata, without a daemon.
     Metadata {
-        /// What to do.
+        /// The command.
         #[command(subcommand)]
         verb: Metadata,
     },
-    /// Make and show the keys by which nodes and operators know each other.
+    /// Create and show the keys of nodes and operators.
     Key {
-        /// What to do.
+        /// The command.
         #[command(subcommand)]
         verb: Key,
     },
-    /// Watch a volume being mirrored over an emulated WAN, cut, healed and failed over; takes about a minute.
+    /// Demonstrate a mirrored volume over an emulated WAN.
+    ///
+    /// Takes about one minute. Shows a link failure, the resync and a failover.
     Quickstart {
-        /// Mirror these files instead of made-up ones (needs mke2fs).
+        /// Mirror the files in this directory instead of generated data (needs mke2fs).
         #[arg(long, value_name = "DIR")]
         from: Option<PathBuf>,
-        /// Leave everything running until Ctrl-C.
+        /// Keep the demonstration running until Ctrl-C.
         #[arg(long)]
         keep: bool,
     },
-    /// Print what makes a shell complete this command line.
+    /// Print the completion script for a shell.
     Completions {
-        /// Which shell.
+        /// Shell.
         shell: Shell,
     },
-    /// Print the manual page, or write one page per verb.
+    /// Print the manual page, or write one page per command.
     Man {
-        /// Write all pages into this directory instead.
+        /// Write all pages into this directory.
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,
     },
-    /// Record what applications ask of volumes, and tell what a recording comes to.
+    /// Record and analyse the requests of applications.
     Trace {
-        /// What to do.
+        /// The command.
         #[command(subcommand)]
         verb: Trace,
     },
-    /// Plan a mirror: what links, disks, queues and maps come to, by the formulas of the systems it comes from.
+    /// Calculate and forecast links, disks, queues and bitmaps of a mirror.
     Plan {
-        /// What to plan.
+        /// The calculation.
         #[command(subcommand)]
         verb: PlanVerb,
     },
-    /// Tools to try links.
+    /// Emulate and measure links and disks.
     Lab {
-        /// Which tool.
+        /// The tool.
         #[command(subcommand)]
         tool: Lab,
     },
-    /// Measure a link as IBM's HADR simulator does, with its options and its output; without any, all are listed.
+    /// Measure a link with the options and the output of IBM's HADR simulator.
+    ///
+    /// Without options, lists all options.
     #[command(disable_help_flag = true)]
     Simhadr {
-        /// Its options, as in -role primary -lhost HOST -lport PORT -rhost HOST -rport PORT.
+        /// Options of simhadr, for example -role primary -lhost HOST -lport PORT.
         #[arg(value_name = "OPTION", trailing_var_arg = true, allow_hyphen_values = true)]
         options: Vec<String>,
     },
 }
 
-/// The two ends of a shipment, both asked of the primary.
+/// The two steps of an initial sync with a shipped disk. Both run on the primary.
 #[derive(Debug, Subcommand)]
 pub enum Seed {
-    /// Mark what changes from here on; copy the volumes behind it, and ship the copy.
+    /// Start recording dirty regions before you copy the volumes to a disk.
+    ///
+    /// Run it on the primary. Then copy each volume, ship the disk and install it on the peer.
     Begin {
-        /// Which group.
+        /// Group name.
         group: String,
-        /// The daemon to ask.
+        /// How to reach the daemon.
         #[command(flatten)]
         at: At,
     },
-    /// The copy is in place on the peer: compare samples of it, then copy what changed since.
+    /// Check samples of the shipped copy, then resync the dirty regions.
+    ///
+    /// Run it on the primary when the copy is installed on the peer.
     End {
-        /// Which group.
+        /// Group name.
         group: String,
-        /// Return only when the copies are equal; fails if that cannot be reached.
+        /// Return when the copies are in sync; fail if they cannot get in sync.
         #[arg(long)]
         wait: bool,
-        /// The daemon to ask.
+        /// How to reach the daemon.
         #[command(flatten)]
         at: At,
     },
 }
 
-/// What can be done with the disks of volumes.
+/// Commands for the members of volumes.
 #[derive(Debug, Subcommand)]
 pub enum Member {
-    /// Take the disk that the configuration file names now in the place of a lost one, and fill it from the peer.
+    /// Replace a failed member with the configured disk and rebuild it from the peer.
     Replace {
-        /// Which volume, as GROUP/VOLUME.
+        /// Volume, for example db/data.
         #[arg(value_name = "GROUP/VOLUME", value_parser = volume)]
         volume: (String, String),
-        /// Do not ask: whatever lies on that disk is overwritten.
+        /// Do not ask for confirmation; all data on the configured disk is overwritten.
         #[arg(long)]
         yes: bool,
-        /// The daemon to ask.
+        /// How to reach the daemon.
         #[command(flatten)]
         at: At,
     },
-    /// Accept a copy that a failed flush left suspect: write all of it again as it reads. Demote a primary first. Acknowledged
-    /// writes that are missing from the copy are lost.
+    /// Accept a copy that is suspect after a failed flush.
+    ///
+    /// Reads all of the copy and writes it again. Demote a primary first. Acknowledged writes that are missing from
+    /// the copy are lost.
     Accept {
-        /// The volume, as GROUP/VOLUME.
+        /// Volume, for example db/data.
         #[arg(value_name = "GROUP/VOLUME", value_parser = volume)]
         volume: (String, String),
-        /// Do not ask: acknowledged writes that are missing from this copy are lost.
+        /// Do not ask for confirmation; acknowledged writes missing from this copy are lost.
         #[arg(long)]
         yes: bool,
-        /// The daemon to ask.
+        /// How to reach the daemon.
         #[command(flatten)]
         at: At,
     },
 }
 
-/// What can be done with metadata files.
+/// Commands for metadata files. The daemon of the node is stopped.
 #[derive(Debug, Subcommand)]
 pub enum Metadata {
-    /// Say whether a daemon would serve from the file; exits 1 where it is damaged or lost.
+    /// Check whether a daemon can use a group's metadata file.
+    ///
+    /// Exits with 1 if the file is damaged or missing.
     Check {
-        /// The group, or the path of a metadata file.
+        /// Group name, or the path of a metadata file.
         group: String,
-        /// The node's state directory.
+        /// State directory of the node.
         #[arg(long, value_name = "DIR", default_value = STATE)]
         state: PathBuf,
     },
-    /// Move what a stopped node's state directory holds of a group to another one.
+    /// Move a group's metadata of a stopped node to another state directory.
     Move {
-        /// The group.
+        /// Group name.
         group: String,
-        /// The state directory it goes to; made where it is missing.
+        /// Target state directory; created if missing.
         #[arg(long, value_name = "DIR")]
         to: PathBuf,
-        /// The state directory it comes from.
+        /// Current state directory.
         #[arg(long, value_name = "DIR", default_value = STATE)]
         state: PathBuf,
     },
-    /// Create new metadata: what this stopped node holds of a group is discarded, and its peer copies everything to it.
+    /// Create new metadata for a group and discard this stopped node's copy.
+    ///
+    /// The node joins the group as a new node. Its peer then compares all data and copies what differs.
     Create {
-        /// The group.
+        /// Group name.
         group: String,
-        /// This node, as the configuration names it.
+        /// Name of this node in the configuration file.
         #[arg(long, value_name = "NAME")]
         node: String,
-        /// The configuration file.
+        /// Configuration file.
         #[arg(long, value_name = "FILE", default_value = "/etc/heliograph/heliograph.toml")]
         config: PathBuf,
-        /// The state directory.
+        /// State directory of the node.
         #[arg(long, value_name = "DIR", default_value = STATE)]
         state: PathBuf,
-        /// Do not ask.
+        /// Do not ask for confirmation.
         #[arg(long)]
         yes: bool,
     },
-    /// Take whatever disks the members lie on now for the ones they were: they hold true copies.
+    /// Accept the current disks as exact copies of the recorded ones.
+    ///
+    /// Run it on a stopped node. If a disk holds older data, acknowledged writes are lost.
     Accept {
-        /// The group whose node is stopped.
+        /// Group name.
         group: String,
-        /// The state directory.
+        /// State directory of the node.
         #[arg(long, value_name = "DIR", default_value = STATE)]
         state: PathBuf,
     },
 }
 
-/// How the copies are compared.
+/// Options of a verify.
 #[derive(Clone, Debug, Args)]
 pub struct Comparison {
-    /// Which group, or which volume of it.
+    /// Group name, or one of its volumes.
     #[arg(value_name = "GROUP[/VOLUME]")]
     pub what: String,
-    /// Copy what differs to the peer, in order with what is written; this node's copy is the one that counts.
+    /// Copy differences to the peer; the data of this primary is kept.
     #[arg(long, conflicts_with_all = ["stop", "status"])]
     pub repair: bool,
-    /// Most that is compared a second.
+    /// Maximum verify rate, for example 50MiB/s.
     #[arg(long, value_name = "RATE", value_parser = rate, conflicts_with_all = ["stop", "status"])]
     pub rate: Option<Rate>,
-    /// Begin at the start, not where the last one stopped.
+    /// Start at the beginning, not at the position of the last verify.
     #[arg(long, conflicts_with_all = ["stop", "status"])]
     pub anew: bool,
-    /// Return only when everything is compared; fails where something differs and was not repaired.
+    /// Return when the verify ends; fail if differences remain.
     #[arg(long, conflicts_with_all = ["stop", "status"])]
     pub wait: bool,
-    /// End the one under way; the next one goes on from there.
+    /// Stop the running verify; the next verify continues at its position.
     #[arg(long, conflicts_with = "status")]
     pub stop: bool,
-    /// Show how far it is, what differs, and when each volume was verified last.
+    /// Show progress, differences and the last verify time of each volume.
     #[arg(long)]
     pub status: bool,
 }
 
-/// What can be done with keys.
+/// Commands for keys.
 #[derive(Debug, Subcommand)]
 pub enum Key {
-    /// Make a key, and print its public half as it goes into the configuration.
+    /// Create a key and print its public key for the configuration file.
     New {
-        /// The file to make; without it, the node's own in its state directory.
+        /// New key file; default: node.key in the state directory.
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
-        /// The node's state directory; made where it is missing.
+        /// State directory of the node; created if missing.
         #[arg(long, value_name = "DIR", default_value = STATE)]
         state: PathBuf,
     },
-    /// Print the public half of a key.
+    /// Print the public key of a key file.
     Show {
-        /// The key's file; without it, the node's own in its state directory.
+        /// Key file; default: node.key in the state directory.
         file: Option<PathBuf>,
-        /// The node's state directory.
+        /// State directory of the node.
         #[arg(long, value_name = "DIR", default_value = STATE)]
         state: PathBuf,
     },
 }
 
-/// What can be done with a queue.
+/// Commands for a queue.
 #[derive(Debug, Subcommand)]
 pub enum Queue {
-    /// Change a queue's bound and policies while it runs; the file is not changed, and an `apply` goes back to it.
+    /// Change the limits and policies of a queue online.
+    ///
+    /// The configuration file is not changed. The next `helio apply` restores its values.
     #[command(group(ArgGroup::new("what").required(true).multiple(true)))]
     Set {
-        /// Most bytes, or auto: a default, or four measured bandwidth-delay products where that is more.
+        /// Maximum size, at least 512B, or auto (8 MiB to 256 MiB); for example 64MiB.
+        ///
+        /// auto is the larger of 8 MiB and four measured bandwidth-delay products, at most 256 MiB.
         #[arg(long, value_name = "SIZE", value_parser = memory, group = "what")]
         memory: Option<Memory>,
-        /// Most items.
+        /// Maximum number of items, at least 1.
         #[arg(long, value_name = "NUMBER", value_parser = number::whole::<u64>(1, u64::MAX), group = "what")]
         items: Option<u64>,
-        /// What a write meets at the bound: block, log or fail; or two of them, CONNECTED/DISCONNECTED.
-        #[arg(long, value_name = "WORD", value_parser = when_full, group = "what")]
+        /// Policy when the queue is full: block, log or fail.
+        ///
+        /// Two policies CONNECTED/DISCONNECTED, for example block/log, apply while the peer is connected and while it
+        /// is not.
+        #[arg(long, value_name = "POLICY", value_parser = when_full, group = "what")]
         when_full: Option<(WhenFull, WhenFull)>,
     },
-    /// Let a queue's high-water marks, the counts of what happened at its bound, and the times of answers begin anew.
+    /// Reset high-water marks, counters and latency histograms.
     Reset,
 }
 
-/// Tools to try links.
+/// Emulate and measure links and disks.
 #[derive(Debug, Subcommand)]
 pub enum Lab {
-    /// Carry TCP connections through a slow link; reads commands (cut, heal, rtt, rate, stats, ...) on its input.
+    /// Relay TCP connections over an emulated link.
+    ///
+    /// Reads commands (cut, heal, rtt, rate, stats, ...) from standard input.
     Relay(Relay),
-    /// Lay a line between two network namespaces, below TCP, so that windows, loss and congestion show; needs root.
-    /// Reads commands (cut, heal, rtt, rate, loss, stats, ...) on its input.
+    /// Emulate a link between two network namespaces (needs root).
+    ///
+    /// Works on IP packets, so TCP windows, loss and congestion have their real effect. Reads commands (cut, heal,
+    /// rtt, rate, loss, stats, ...) from standard input.
     Wan(Wan),
-    /// Measure a link with the traffic of a mode: rate, latency, jitter, loss, congestion; start both ends, either first.
+    /// Measure the rate, latency, jitter, loss and congestion of a link.
+    ///
+    /// Sends the traffic of a replication mode. Start one end on each host, in any order.
     Link {
-        /// Which end.
+        /// The end of the link.
         #[command(subcommand)]
         end: Link,
     },
-    /// Find the socket buffer a link needs, by doubling it until throughput no longer improves.
+    /// Find the socket buffer size for a link.
+    ///
+    /// Doubles the size until throughput no longer improves. The other host runs `helio lab link standby`.
     Search(Search),
-    /// Measure a disk as a forecast wants it told: short reads, writes and flushes, how many of them it does at once, and
-    /// its rate; through the driver daemons use.
+    /// Measure a disk for a forecast.
+    ///
+    /// Measures the latency of small reads, writes and flushes, their concurrency, and the rate. Uses the same I/O
+    /// driver as the daemon.
     Disk(DiskOf),
-    /// Record what a real link is like over time: round trip, jitter, loss and rate, into a file that `relay` and `wan`
-    /// replay; at the other end runs `helio lab answer`.
+    /// Record the round trip, jitter, loss and rate of a link over time.
+    ///
+    /// `helio lab relay`, `helio lab wan` and `helio plan forecast` replay the recording. The other host runs `helio
+    /// lab answer`.
     Record(Record),
-    /// Answer `helio lab record` from another host, one recording after the other, until a signal.
+    /// Serve `helio lab record` on another host, one recording at a time.
+    ///
+    /// Runs until a signal stops it.
     Answer(Answer),
 }
 
-/// Shells that completions are made for.
+/// Shells with completion scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Shell {
     /// GNU bash.
@@ -633,27 +698,27 @@ pub enum Shell {
     Fish,
 }
 
-/// How logs are written.
+/// Log formats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// For people.
+    /// Plain text.
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object per row.
     Json,
 }
 
-/// How a volume becomes a device.
+/// Kernel interfaces of block devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ViaWord {
-    /// The best this machine has: `ublk`, else `fuse`.
+    /// `ublk` if the kernel has it, otherwise `fuse`.
     #[default]
     Auto,
-    /// The kernel's own devices of user space: who uses one waits while the daemon is away.
+    /// Userspace block device; I/O waits while the daemon is stopped.
     Ublk,
-    /// A file in a FUSE mount, and a loop device on it.
+    /// Loop device on a file in a FUSE mount; I/O fails if the daemon stops.
     Fuse,
-    /// The kernel's NBD client: who uses the device waits while the daemon is away.
+    /// Kernel NBD client; I/O waits while the daemon is stopped.
     Nbd,
 }
 
@@ -669,7 +734,7 @@ impl From<ViaWord> for Via {
 }
 
 fn mode(word: &str) -> Result<Mode, String> {
-    Mode::from_word(word).ok_or_else(|| "one of sync, nearsync, async".to_owned())
+    Mode::from_word(word).ok_or_else(|| "expected one of sync, nearsync, async".to_owned())
 }
 
 fn bytes(text: &str) -> Result<Bytes, String> {
@@ -681,7 +746,7 @@ fn volume(text: &str) -> Result<(String, String), String> {
         Some((group, volume)) if !group.is_empty() && !volume.is_empty() => {
             Ok((group.to_owned(), volume.to_owned()))
         }
-        _ => Err("write GROUP/VOLUME".to_owned()),
+        _ => Err("expected GROUP/VOLUME, for example db/data".to_owned()),
     }
 }
 
@@ -697,19 +762,19 @@ fn memory(text: &str) -> Result<Memory, String> {
 fn when_full(text: &str) -> Result<(WhenFull, WhenFull), String> {
     let policy = |word: &str| WhenFull::ALL.into_iter().find(|policy| policy.word() == word);
     let (connected, disconnected) = text.split_once('/').unwrap_or((text, text));
-    policy(connected)
-        .zip(policy(disconnected))
-        .ok_or_else(|| "block, log or fail; or two of them, as in block/log".to_owned())
+    policy(connected).zip(policy(disconnected)).ok_or_else(|| {
+        "expected block, log or fail, or two of them, for example block/log".to_owned()
+    })
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
     helio_units::parse_duration(text).map_err(|error| error.to_string())
 }
 
-/// A time in which something can happen.
+/// A time greater than zero.
 fn some_time(text: &str) -> Result<Duration, String> {
     duration(text).and_then(|time| match time {
-        Duration::ZERO => Err("is no time in which anything could be measured".to_owned()),
+        Duration::ZERO => Err("must be greater than zero, for example 10s".to_owned()),
         time => Ok(time),
     })
 }
@@ -718,17 +783,23 @@ fn rate(text: &str) -> Result<Rate, String> {
     helio_units::parse_rate(text).map_err(|error| error.to_string())
 }
 
-/// A rate at which something passes.
+/// A rate greater than zero.
 fn some_rate(text: &str) -> Result<Rate, String> {
     rate(text).and_then(|rate| match rate {
-        Rate(0) => Err("carries nothing; the order `cut` stops a line".to_owned()),
+        Rate(0) => {
+            Err("must be greater than zero; use the command `cut` to stop the link".to_owned())
+        }
         rate => Ok(rate),
     })
 }
 
 fn group_name(text: &str) -> Result<String, String> {
     use helio_daemon::config::{NAME_RULE, is_name};
-    if is_name(text) { Ok(text.to_owned()) } else { Err(format!("a group's name is {NAME_RULE}")) }
+    if is_name(text) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("expected a group name: {NAME_RULE}"))
+    }
 }
 
 #[cfg(test)]
@@ -737,21 +808,21 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn a_policy_is_one_word_or_two() {
+    fn a_policy_has_one_or_two_words() {
         assert_eq!(when_full("log"), Ok((WhenFull::Log, WhenFull::Log)));
         assert_eq!(when_full("block/fail"), Ok((WhenFull::Block, WhenFull::Fail)));
         assert!(when_full("block/").is_err());
     }
 
     #[test]
-    fn a_group_is_followed_wherever_its_name_stands() {
+    fn watch_does_not_take_the_group_name_as_its_value() {
         for (line, every) in [
             (["helio", "status", "db", "--watch"], 1),
             (["helio", "status", "--watch", "db"], 1),
             (["helio", "status", "--watch=5", "db"], 5),
         ] {
             let Verb::Status { group, watch, .. } = Cli::parse_from(line).verb else {
-                panic!("{line:?} is a status")
+                panic!("{line:?} is not parsed as status")
             };
             assert_eq!((group.as_deref(), watch), (Some("db"), Some(every)), "{line:?}");
         }

@@ -1,40 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What `helio adopt` is told.
+//! The command line of `helio adopt`.
 
 use super::STATE;
 use clap::Args;
 use std::path::PathBuf;
 
-/// Stores with data, and the group they become.
+/// Disks with data, and the new group.
 #[derive(Debug, Args)]
 pub struct Adoption {
-    /// The disks, partitions or files; nobody may use them meanwhile.
+    /// Disks, partitions or files to mirror; they must not be in use.
     #[arg(value_name = "PATH", required = true)]
     pub stores: Vec<PathBuf>,
-    /// The group to make of them.
+    /// Name of the new group.
     #[arg(long, value_name = "NAME")]
     pub group: String,
-    /// What the volumes are called, one for each PATH in their order; otherwise as the last part of PATH.
+    /// Volume name, one per PATH in the same order; default: last part of PATH.
     #[arg(long = "volume", value_name = "NAME")]
     pub volumes: Vec<String>,
-    /// This node, as the configuration names it.
+    /// Name of this node in the configuration file.
     #[arg(long, value_name = "NAME")]
     pub node: String,
-    /// The other node; may be left out where the configuration names just two.
+    /// Name of the peer; optional if the configuration file has only two nodes.
     #[arg(long, value_name = "NAME")]
     pub peer: Option<String>,
-    /// Where the copies are on the other node, one for each PATH in their order; otherwise at the same path. What is
-    /// there is overwritten.
+    /// Path on the peer, one per PATH in the same order; default: same path.
+    ///
+    /// All data at this path on the peer is overwritten.
     #[arg(long = "peer-path", value_name = "PATH")]
     pub peer_paths: Vec<PathBuf>,
-    /// The configuration file.
+    /// Configuration file.
     #[arg(long, value_name = "FILE", default_value = "/etc/heliograph/heliograph.toml")]
     pub config: PathBuf,
-    /// Where this node's daemon keeps its state.
+    /// State directory of this node's daemon.
     #[arg(long, value_name = "DIR", default_value = STATE)]
     pub state: PathBuf,
-    /// Do it, and add what is missing to the configuration file. Otherwise that is printed, and nothing is done unless
-    /// the file names the group already.
+    /// Prepare the group and add it to the configuration file.
+    ///
+    /// Without --write, the command prints the missing part of the configuration and changes nothing. If the file
+    /// already has the group, the command prepares the group and does not change the file.
     #[arg(long)]
     pub write: bool,
 }

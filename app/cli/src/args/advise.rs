@@ -8,33 +8,35 @@ use helio_plan::Work;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The shortest time in which rates mean something, and the longest anybody waits for advice.
+/// Limits of the measurement time. Rates of a shorter time are not meaningful.
 const OVER: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(3600)];
 
-/// What is looked at, and what it is held against.
+/// What to measure, and what to compare it with.
 #[derive(Debug, Args)]
 pub struct Advise {
-    /// Only this group.
+    /// Measure only this group.
     pub group: Option<String>,
-    /// Hold what happens against what `helio plan forecast --json` wrote there.
+    /// Compare with this output of `helio plan forecast --json`.
     #[arg(long, value_name = "FILE", requires = "group")]
     pub forecast: Option<PathBuf>,
-    /// Which run of the forecast, counted from 0; without it its answer's, or the only one in the mode that runs.
+    /// Run of the forecast to compare with, from 0; default: the recommended run.
+    ///
+    /// If the forecast recommends no run, the default is the only run in the current mode.
     #[arg(long, value_name = "NUMBER", requires = "forecast")]
     pub cell: Option<usize>,
-    /// What `helio status GROUP --json` said on the other node: its socket buffers are looked at, too.
+    /// File with the peer's `helio status GROUP --json`, to check its socket buffers.
     #[arg(long, value_name = "FILE", requires = "group")]
     pub peer_status: Option<PathBuf>,
-    /// What writes: oltp, redo-logs, loading, read-only, few-writes or restore.
-    #[arg(long, value_name = "WORD", value_parser = work, default_value = "oltp")]
+    /// Workload: oltp, redo-logs, loading, read-only, few-writes or restore.
+    #[arg(long, value_name = "WORKLOAD", value_parser = work, default_value = "oltp")]
     pub work: Work,
-    /// For how long to look.
+    /// Measurement time, 500ms to 3600s.
     #[arg(long, value_name = "TIME", value_parser = over, default_value = "2s")]
     pub over: Duration,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// The daemon to ask.
+    /// How to reach the daemon.
     #[command(flatten)]
     pub at: At,
 }
@@ -45,7 +47,7 @@ fn over(text: &str) -> Result<Duration, String> {
     if (least..=most).contains(&span) {
         Ok(span)
     } else {
-        Err(format!("look for {least:?} to {} s", most.as_secs()))
+        Err(format!("must be from {least:?} to {} s", most.as_secs()))
     }
 }
 
@@ -54,9 +56,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_looks_for_no_time_or_for_ever() {
+    fn the_measurement_time_has_limits() {
         assert!(over("500ms").is_ok() && over("3600s").is_ok());
-        assert!(over("499ms").is_err_and(|told| told.contains("500ms")));
+        assert!(over("499ms").is_err_and(|error| error.contains("500ms")));
         assert!(over("3601s").is_err() && over("5").is_err());
     }
 }

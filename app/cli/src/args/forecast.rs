@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What `helio plan forecast` is told.
+//! The command line of `helio plan forecast`.
 
 use super::number::{size, whole};
 use clap::{ArgGroup, Args};
@@ -12,74 +12,77 @@ use helio_workload::Synthetic;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-/// What is run, and what of it is varied.
+/// Workload, link and disks of a forecast, and the settings to vary.
 #[derive(Clone, Debug, Args)]
 #[command(group(ArgGroup::new("requests").required(true)))]
 pub struct Forecast {
-    /// A recorded workload: a trace of ours, blkparse's text, an iolog of fio, or CSV.
+    /// Trace file: helio trace, blkparse text, fio iolog or CSV.
     #[arg(value_name = "WORKLOAD", group = "requests")]
     pub workload: Option<PathBuf>,
-    /// A drawn one: rate=2000,size=4KiB,for=1h and more.
+    /// Synthetic workload instead of a trace, for example rate=2000,size=4KiB,for=1h.
     #[arg(long, value_name = "FIELDS", group = "requests", value_parser = synthetic)]
     pub synthetic: Option<Synthetic>,
-    /// The link: rtt=32ms,rate=4.8MB/s, or t3,rtt=40ms, or weather=FILE as `helio lab record` wrote it; several times for
-    /// several.
+    /// Link, for example rtt=32ms,rate=4.8MB/s or t3,rtt=40ms; may be repeated.
+    ///
+    /// weather=FILE replays a recording of `helio lab record`.
     #[arg(long, value_name = "FIELDS", required = true, value_parser = link)]
     pub link: Vec<Link>,
-    /// Modes to run.
+    /// Modes to forecast.
     #[arg(long, value_name = "MODE,...", value_delimiter = ',', value_parser = super::mode,
           default_value = "sync,nearsync,async")]
     pub modes: Vec<Mode>,
-    /// Memory queues to run: sizes, or auto as the daemon chooses it.
+    /// Queue sizes to forecast, at least 512B; auto: as the daemon chooses.
     #[arg(long, value_name = "SIZE,...", value_delimiter = ',', value_parser = queue, default_value = "auto")]
     pub queues: Vec<Queue>,
-    /// Socket windows to run: sizes, or auto for what Linux lets a buffer grow to.
+    /// Socket windows to forecast, at least 4KiB; auto: as Linux autotunes.
     #[arg(long, value_name = "SIZE,...", value_delimiter = ',', value_parser = buffer, default_value = "auto")]
     pub buffers: Vec<Buffer>,
-    /// The link is down, from so long after the beginning on, for so long: 10min+30s; several times for several.
-    #[arg(long, value_name = "AT+FOR", value_parser = outage)]
+    /// Link outage, for example 10min+30s (after 10 min, for 30 s); may be repeated.
+    #[arg(long, value_name = "START+DURATION", value_parser = outage)]
     pub outage: Vec<Outage>,
-    /// The disk: nvme, ssd or hdd, or its times: write=80us..800us,flush=1ms..6ms.
+    /// Disk: nvme, ssd, hdd, or MEDIAN..P99 such as write=80us..800us,flush=1ms..6ms.
     #[arg(long, value_name = "FIELDS", value_parser = disk, default_value = "ssd")]
     pub disk: DiskModel,
-    /// The peer's disk; without it, the same.
+    /// Disk of the peer; default: same as --disk.
     #[arg(long, value_name = "FIELDS", value_parser = disk)]
     pub peer_disk: Option<DiskModel>,
-    /// Requests the application has under way at most.
+    /// Maximum number of concurrent requests, 1 to 65536.
     #[arg(long, value_name = "NUMBER", default_value_t = helio_forecast::DEPTH,
           value_parser = whole::<u32>(1, 65536))]
     pub depth: u32,
-    /// Run so many windows of the workload and the busiest, not all of it: 6x5min.
+    /// Run only samples of the workload, for example 6x5min (6 of 5 min).
+    ///
+    /// 1 to 1000 samples of at least 1 s. The busiest window is always added.
     #[arg(long, value_name = "COUNTxTIME", value_parser = sampling)]
     pub sample: Option<Sampling>,
-    /// Run all of it too, and show how far the samples are from it.
+    /// Also run the whole workload and show the error of the samples.
     #[arg(long, requires = "sample")]
     pub check_sample: bool,
-    /// What must hold, for an answer: latency-p99=5ms,rpo=10s,resync=1min.
+    /// Recommend a run that meets these goals: latency-p99=5ms,rpo=10s,resync=1min.
     #[arg(long, value_name = "FIELDS", value_parser = goals)]
     pub goal: Option<Goals>,
-    /// The configuration file that the answer changes.
+    /// Configuration file to change as recommended; it is not overwritten.
     #[arg(long, value_name = "FILE", requires_all = ["goal", "group", "out"])]
     pub config: Option<PathBuf>,
-    /// The group in it.
+    /// Group in the configuration file.
     #[arg(long, value_name = "NAME", requires = "config")]
     pub group: Option<String>,
-    /// Where the changed file is written.
+    /// New file for the changed configuration.
     #[arg(long, value_name = "FILE", requires = "config")]
     pub out: Option<PathBuf>,
-    /// Write one page with plots of every run there.
+    /// Write an HTML page with plots of every run.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// How long a run goes on behind the workload until everything is answered and the copies are level.
+    /// Maximum time after the workload until the copies are in sync.
     #[arg(long, value_name = "TIME", value_parser = super::duration, default_value = "10min")]
     pub patience: Duration,
-    /// Threads that run combinations; without it, one per processor.
+    /// Number of threads, 1 to 4096; default: one per processor.
     #[arg(long, value_name = "NUMBER", value_parser = super::number::threads)]
     pub threads: Option<NonZeroUsize>,
-    /// Decides what is left to chance.
+    /// Seed of the random numbers; the same seed gives the same result.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
 }
@@ -104,7 +107,7 @@ fn disk(text: &str) -> Result<DiskModel, String> {
     helio_forecast::disk(text).map_err(|error| error.to_string())
 }
 
-/// At least one sector, as of a daemon.
+/// A queue holds at least one sector, as in the daemon.
 fn queue(text: &str) -> Result<Queue, String> {
     if text == "auto" { Ok(Queue::Auto) } else { size(512, u64::MAX)(text).map(Queue::Bytes) }
 }
@@ -113,33 +116,32 @@ fn buffer(text: &str) -> Result<Buffer, String> {
     match text {
         "auto" => Ok(Buffer::Auto),
         size => match super::bytes(size)? {
-            small if small.0 < 4096 => {
-                Err("a window of less than 4 KiB carries nothing".to_owned())
-            }
+            small if small.0 < 4096 => Err("the window must be at least 4 KiB".to_owned()),
             size => Ok(Buffer::Bytes(size)),
         },
     }
 }
 
 fn outage(text: &str) -> Result<Outage, String> {
-    let (at, lasting) = text.split_once('+').ok_or("write AT+FOR, as 10min+30s")?;
+    let (at, lasting) =
+        text.split_once('+').ok_or("expected START+DURATION, for example 10min+30s")?;
     let from = Moment::ZERO + super::duration(at)?;
     let lasting = super::duration(lasting)?;
     if lasting.is_zero() {
-        return Err("an outage of no time".to_owned());
+        return Err("the duration of the outage must be greater than zero".to_owned());
     }
     Ok(Outage { from, to: from + lasting })
 }
 
 fn sampling(text: &str) -> Result<Sampling, String> {
-    let (count, each) = text.split_once('x').ok_or("write COUNTxTIME, as 6x5min")?;
+    let (count, each) = text.split_once('x').ok_or("expected COUNTxTIME, for example 6x5min")?;
     let count = count.parse().ok().filter(|count| (1..=1000).contains(count));
-    let count = count.ok_or("from 1 to 1000 windows")?;
+    let count = count.ok_or("the number of samples must be from 1 to 1000")?;
     let each = super::duration(each)?;
     if each < Duration::from_secs(1) {
-        return Err("a window of less than a second tells little".to_owned());
+        return Err("a sample must be at least 1 s".to_owned());
     }
-    // What a queue holds has had that long to build up, and a full one to show.
+    // The lead lets the queue reach the level that it has in a run of the whole workload.
     Ok(Sampling::Windows { count, each, lead: (each / 5).max(Duration::from_secs(10)) })
 }
 
@@ -151,7 +153,7 @@ fn goals(text: &str) -> Result<Goals, String> {
             "latency-p99" => &mut goals.latency_p99,
             "rpo" => &mut goals.rpo,
             "resync" => &mut goals.resync,
-            _ => return Err(format!("{field}: write latency-p99=, rpo= or resync=")),
+            _ => return Err(format!("{field}: expected latency-p99=, rpo= or resync=")),
         };
         *place = Some(super::duration(value).map_err(|error| format!("{field}: {error}"))?);
     }
@@ -163,16 +165,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_makes_no_sense_is_refused_with_what_would() {
+    fn invalid_values_are_refused_with_the_expected_form() {
         assert!(outage("10min+30s").is_ok_and(|outage| outage.to.0 == 630_000_000_000));
-        assert!(outage("10min").is_err_and(|told| told.contains("AT+FOR")));
+        assert!(outage("10min").is_err_and(|error| error.contains("START+DURATION")));
         assert!(outage("1s+0s").is_err());
         assert!(
             sampling("6x5min").is_ok() && sampling("0x5min").is_err() && sampling("6x1ms").is_err()
         );
         assert!(goals("latency-p99=5ms,rpo=10s").is_ok_and(|goals| goals.resync.is_none()));
-        assert!(goals("latency=5ms").is_err_and(|told| told.starts_with("latency=5ms")));
-        assert!(goals("rpo=5").is_err_and(|told| told.starts_with("rpo=5")));
+        assert!(goals("latency=5ms").is_err_and(|error| error.starts_with("latency=5ms")));
+        assert!(goals("rpo=5").is_err_and(|error| error.starts_with("rpo=5")));
         assert!(buffer("1KiB").is_err() && queue("64").is_err());
     }
 }

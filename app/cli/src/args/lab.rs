@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What `helio lab link`, `search`, `record` and `answer` are told.
+//! The command lines of `helio lab link`, `search`, `disk`, `record` and `answer`.
 
 use super::number::{address, more_than_nothing, size, whole};
 use super::{bytes, duration, group_name, some_time};
@@ -11,169 +11,181 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Which end of a measurement, or which test of a disk.
+/// The ends of a link measurement, and the disk tests.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Link {
-    /// The end that sends: waits for the standbys, tells them the terms, and measures.
+    /// Run the sending end: wait for the standbys and measure.
+    ///
+    /// The primary sends the settings of the run to its standbys.
     Primary(Primary),
-    /// The end that receives: calls the primary and serves its run, or all runs of its search.
+    /// Run the receiving end: connect to the primary and serve its run.
+    ///
+    /// Also serves all runs of a `helio lab search`.
     Standby(Standby),
-    /// Test how fast this file can be written, each write on the disk before the next; it is emptied first, and stays.
+    /// Measure the write rate of a disk with a file (the file is truncated first).
+    ///
+    /// Each write is durable before the next one starts. The test does not remove the file.
     Write(Trial),
-    /// Test how fast this file can be read, to its end.
+    /// Measure the read rate of a disk with a file.
+    ///
+    /// The test stops at the end of the file.
     Read(Trial),
 }
 
-/// The end that sends.
+/// The sending end.
 #[derive(Clone, Debug, Args)]
 pub struct Primary {
-    /// Where to listen.
+    /// Address to listen on.
     #[arg(long, value_name = "IP:PORT", value_parser = address)]
     pub local: SocketAddr,
-    /// A standby's address, of which only the IP counts: nobody else is let in; repeat it for several standbys.
+    /// Accept only this standby; the port is ignored; may be repeated.
     #[arg(long, value_name = "IP:PORT", value_parser = address)]
     pub remote: Vec<SocketAddr>,
-    /// How many standbys; without it, as many as there are --remote, at least one.
+    /// Number of standbys, 1 to 16; default: the number of --remote, at least 1.
     #[arg(long, value_name = "NUMBER", value_parser = whole::<u16>(1, helio_lab::MOST_STANDBYS as u64))]
     pub standbys: Option<u16>,
-    /// When a flush is over: sync, nearsync, async or superasync.
+    /// Mode: sync, nearsync, async or superasync.
+    ///
+    /// The mode defines when a flush is complete.
     #[arg(long, value_name = "MODE", value_parser = helio_lab::show::mode, default_value = "nearsync")]
     pub mode: Mode,
-    /// Size of a flush.
+    /// Size of a flush, 64B to 64MiB.
     #[arg(long, value_name = "SIZE", value_parser = size(LEAST_FLUSH, MOST_FLUSH), default_value = "64KiB")]
     pub flush: Bytes,
-    /// Length of the run; without it, 4s, or until --flushes are sent.
+    /// Length of the run; default: 4s, or until --flushes are sent.
     #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub time: Option<Duration>,
-    /// End after so many flushes.
+    /// Stop after this number of flushes.
     #[arg(long, value_name = "NUMBER", value_parser = whole::<u64>(1, u64::MAX))]
     pub flushes: Option<u64>,
-    /// Most that is sent a second.
+    /// Maximum send rate, for example 10MB/s; default: no limit.
     #[arg(long, value_name = "RATE", value_parser = more_than_nothing)]
     pub target: Option<Rate>,
-    /// Connections to each standby, each with flushes of its own.
+    /// Connections to each standby, 1 to 64; each sends its own flushes.
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = whole::<u16>(1, u64::from(MOST_STREAMS)))]
     pub streams: u16,
-    /// Make flushes that can be compressed so many times, and compress them.
-    #[arg(long, value_name = "TIMES", value_parser = ratio)]
+    /// Compress flushes by this ratio, 1 to 20, for example 2.5.
+    #[arg(long, value_name = "RATIO", value_parser = ratio)]
     pub compress: Option<f64>,
-    /// Most bytes of a stream that may be sent and not acknowledged: an exact window, in any mode.
+    /// Maximum unacknowledged bytes per connection; at least one flush.
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     pub window: Option<Bytes>,
-    /// What both ends have in common.
+    /// Options of both ends.
     #[command(flatten)]
     pub common: Common,
 }
 
-/// The end that receives.
+/// The receiving end.
 #[derive(Clone, Debug, Args)]
 pub struct Standby {
-    /// The primary's address.
+    /// Address of the primary.
     #[arg(long, value_name = "IP:PORT", value_parser = address)]
     pub remote: SocketAddr,
-    /// This end's own address, for --bind.
+    /// Address of this end, for --bind.
     #[arg(long, value_name = "IP:PORT", value_parser = address)]
     pub local: Option<SocketAddr>,
-    /// Call from the IP of --local, not from the one the host would choose.
+    /// Connect from the IP address of --local; default: the host chooses.
     #[arg(long, requires = "local")]
     pub bind: bool,
-    /// How fast what was received is applied; without it, at once.
+    /// Rate at which received data is applied; default: no limit.
     #[arg(long, value_name = "RATE", value_parser = more_than_nothing)]
     pub apply: Option<Rate>,
-    /// Most a stream holds that was received and not applied, and takes at once; without it, four flushes.
+    /// Buffer per connection for data not yet applied, up to 1GiB; default: 4 flushes.
     #[arg(long, value_name = "SIZE", value_parser = size(1, MOST_BUFFER))]
     pub room: Option<Bytes>,
-    /// What both ends have in common.
+    /// Options of both ends.
     #[command(flatten)]
     pub common: Common,
 }
 
-/// What both ends have in common.
+/// Options of both ends.
 #[derive(Clone, Debug, Args)]
 pub struct Common {
-    /// Socket send buffer to ask for; without it, the kernel tunes it.
+    /// Socket send buffer to request; default: tuned by the kernel.
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     pub send_buffer: Option<Bytes>,
-    /// Socket receive buffer to ask for; without it, the kernel tunes it.
+    /// Socket receive buffer to request; default: tuned by the kernel.
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     pub receive_buffer: Option<Bytes>,
-    /// Rate of a disk that is thought up, which every flush is written to; without it, writing takes no time.
+    /// Rate of a simulated disk for the flushes; default: writes take no time.
     #[arg(long, value_name = "RATE", value_parser = more_than_nothing)]
     pub disk: Option<Rate>,
-    /// What every write to it takes besides.
+    /// Overhead of each write to the simulated disk, at most 10s.
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "0ms", requires = "disk")]
     pub disk_overhead: Duration,
-    /// Let small segments wait for more.
+    /// Enable Nagle's algorithm, which delays small segments.
     #[arg(long)]
     pub nagle: bool,
-    /// Let the kernel wait in send and receive calls.
+    /// Use blocking send and receive calls.
     #[arg(long)]
     pub blocking: bool,
-    /// How much of each pause is spent looking at the clock; without it, as much as waking costs, which is measured.
+    /// Busy-wait time at the end of each pause; default: the measured wake-up time.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub spin: Option<Duration>,
-    /// Tell every send, receive and congestion on standard error; slows it down.
+    /// Log each send, receive and congestion to standard error (slows the run down).
     #[arg(long)]
     pub verbose: bool,
-    /// How to reach each other.
+    /// Connection between the two ends.
     #[command(flatten)]
     pub meeting: Meeting,
 }
 
-/// How two ends reach each other.
+/// Connection between the two ends.
 #[derive(Clone, Debug, Args)]
 pub struct Meeting {
-    /// Congestion control by the kernel's name; without it, the host's.
+    /// TCP congestion control, for example cubic or bbr; default: the host's.
     #[arg(long, value_name = "NAME")]
     pub congestion: Option<String>,
-    /// Speak TLS with the key in this file: see `helio key new`.
+    /// Use TLS with the key in this file; `helio key new` creates one.
     #[arg(long, value_name = "FILE", requires = "peer_key")]
     pub key: Option<PathBuf>,
-    /// The other end's key; repeat it for several standbys.
+    /// Public key of the other end; may be repeated for several standbys.
     #[arg(long, value_name = "KEY", requires = "key")]
     pub peer_key: Vec<PublicKey>,
-    /// How long the other end may take to come.
+    /// Maximum time to wait for the other end.
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10min")]
     pub wait: Duration,
-    /// As JSON, on standard output alone.
+    /// Print JSON on standard output.
     #[arg(long)]
     pub json: bool,
 }
 
-/// A test of a disk.
+/// A disk test.
 #[derive(Clone, Debug, Args)]
 pub struct Trial {
-    /// A file on it.
+    /// File on the disk.
     pub file: PathBuf,
-    /// Bytes of each operation.
+    /// Size of each operation, 1B to 64MiB.
     #[arg(long, value_name = "SIZE", value_parser = size(1, MOST_FLUSH), default_value = "64KiB")]
     pub flush: Bytes,
-    /// How long; without it, 4s, or until there were as many as --flushes says.
+    /// Length of the test; default: 4s, or until --flushes are done.
     #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub time: Option<Duration>,
-    /// End after so many operations.
+    /// Stop after this number of operations.
     #[arg(long, value_name = "NUMBER", value_parser = whole::<u64>(1, u64::MAX))]
     pub flushes: Option<u64>,
-    /// Through the page cache; otherwise direct.
+    /// Use the page cache; default: direct I/O.
     #[arg(long)]
     pub cached: bool,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
 }
 
-/// A measurement of a disk.
+/// A disk measurement.
 #[derive(Clone, Debug, Args)]
 pub struct DiskOf {
-    /// A folder on it; what is measured lies there meanwhile, and nothing stays.
+    /// Directory on the disk; temporary files are removed at the end.
     pub folder: PathBuf,
-    /// How much of it is measured: as much as is written in the time that counts, since disks are quicker over little.
+    /// Size of the measured area, 16MiB to 1TiB.
+    ///
+    /// Disks are faster on a small area. Use the amount of data that the workload writes in the time of interest.
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = disk_span)]
     pub size: Bytes,
-    /// How many members lie on it and are written at once: what is told is one's share.
+    /// Members that share the disk, 1 to 64; results are for one member.
     #[arg(long, value_name = "NUMBER", default_value = "1", value_parser = whole::<u32>(1, 64))]
     pub members: u32,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
 }
@@ -181,54 +193,56 @@ pub struct DiskOf {
 fn disk_span(text: &str) -> Result<Bytes, String> {
     let (least, most) = (helio_lab::LEAST_SPAN, Bytes::gib(1024));
     match bytes(text)? {
-        size if size < least || size > most => Err(format!("from {least} to {most}")),
+        size if size < least || size > most => Err(format!("must be from {least} to {most}")),
         size => Ok(size),
     }
 }
 
-/// A search for the socket buffer.
+/// A search for the socket buffer size.
 #[derive(Clone, Debug, Args)]
 pub struct Search {
-    /// Where to listen; at the other end runs `helio lab link standby`.
+    /// Address to listen on.
     #[arg(long, value_name = "IP:PORT", value_parser = address)]
     pub local: SocketAddr,
-    /// The standby's address, of which only the IP counts: nobody else is let in.
+    /// Accept only this standby; the port is ignored.
     #[arg(long, value_name = "IP:PORT", value_parser = address)]
     pub remote: Option<SocketAddr>,
-    /// The first size.
+    /// First size of the search, at least 1KiB.
     #[arg(long, value_name = "SIZE", value_parser = size(1024, u64::MAX), default_value = "64KiB")]
     pub from: Bytes,
-    /// The last one at most.
+    /// Last size of the search.
     #[arg(long, value_name = "SIZE", value_parser = bytes, default_value = "32MiB")]
     pub most: Bytes,
-    /// How long each run is; 60s is more exact.
+    /// Length of each run; 60s is more exact.
     #[arg(long, value_name = "TIME", value_parser = some_time, default_value = "10s")]
     pub time: Duration,
-    /// Size of a flush.
+    /// Size of a flush, 64B to 64MiB.
     #[arg(long, value_name = "SIZE", value_parser = size(LEAST_FLUSH, MOST_FLUSH), default_value = "64KiB")]
     pub flush: Bytes,
-    /// Connections, each with buffers of its own.
+    /// Number of connections, 1 to 64; each has its own buffers.
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = whole::<u16>(1, u64::from(MOST_STREAMS)))]
     pub streams: u16,
-    /// Double an exact window in place of the buffers, of which Linux grants twice what is asked for.
+    /// Search for an exact window instead of a socket buffer.
+    ///
+    /// Linux grants twice the requested buffer, so a buffer is not an exact window.
     #[arg(long)]
     pub exact: bool,
-    /// Leave room for so long a standstill of the link...
+    /// Length of a link stall that the buffer must absorb, for example 10s.
     #[arg(long, value_name = "TIME", value_parser = duration, requires = "workload")]
     pub hiccup: Option<Duration>,
-    /// ... while so much is written a second.
+    /// Write rate during the link stall, for example 3MB/s.
     #[arg(long, value_name = "RATE", value_parser = more_than_nothing, requires = "hiccup")]
     pub workload: Option<Rate>,
-    /// Write what a configuration needs into a new file.
+    /// Write the configuration for --group to a new file.
     #[arg(long, value_name = "FILE", requires = "group")]
     pub write_config: Option<PathBuf>,
-    /// For which group that is.
+    /// Group name for --write-config.
     #[arg(long, value_name = "NAME", value_parser = group_name)]
     pub group: Option<String>,
-    /// Write a file for /etc/sysctl.d that lets sockets have the recommended buffers, also after a restart.
+    /// Write a file for /etc/sysctl.d that permits the recommended buffers.
     #[arg(long, value_name = "FILE")]
     pub write_sysctl: Option<PathBuf>,
-    /// How to reach each other.
+    /// Connection between the two ends.
     #[command(flatten)]
     pub meeting: Meeting,
 }
@@ -236,48 +250,48 @@ pub struct Search {
 /// A recording of a link.
 #[derive(Clone, Debug, Args)]
 pub struct Record {
-    /// The file to write; one that exists is never replaced.
+    /// New file for the recording; an existing file is not replaced.
     pub file: PathBuf,
-    /// The other end, where `helio lab answer` runs.
+    /// Address of `helio lab answer` on the other host.
     #[arg(long, value_name = "IP:PORT", value_parser = address)]
     pub remote: SocketAddr,
-    /// Call from this address; without it, from the one the host chooses.
+    /// Send from this address; default: the host chooses.
     #[arg(long, value_name = "IP:PORT", value_parser = address)]
     pub local: Option<SocketAddr>,
-    /// How long; Ctrl-C ends it earlier, with a whole file.
+    /// Length of the recording; Ctrl-C ends it earlier with a complete file.
     #[arg(long, value_name = "TIME", value_parser = some_time, default_value = "1min")]
     pub time: Duration,
-    /// Write a row so often: 100ms to 1min.
+    /// Time per row, 100ms to 1min.
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s")]
     pub every: Duration,
-    /// Time between two probes: 1ms to 1s; loss is told as exactly as there are probes in a row.
+    /// Time between two probes, 1ms to 1s; more probes per row measure loss better.
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10ms")]
     pub probe: Duration,
-    /// Measure the rate so often, by bursts of at most 720 kB; in between it holds.
+    /// Time between two rate measurements (bursts of at most 720 kB).
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s")]
     pub rate_every: Duration,
-    /// Send no bursts: the file tells no rates, and its replay has no limit.
+    /// Do not measure the rate; the replay then has no rate limit.
     #[arg(long, conflicts_with = "rate_every")]
     pub no_rate: bool,
-    /// How long the other end may take to come.
+    /// Maximum time to wait for the other end.
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10min")]
     pub wait: Duration,
 }
 
-/// The end that answers.
+/// The end that serves recordings.
 #[derive(Clone, Debug, Args)]
 pub struct Answer {
-    /// Where to listen.
+    /// Address to listen on.
     #[arg(long, value_name = "IP:PORT", value_parser = address)]
     pub local: SocketAddr,
-    /// Who may ask: nobody else is heard; without it, --local is on loopback.
+    /// Accept only this address; required unless --local is a loopback address.
     #[arg(long, value_name = "IP")]
     pub remote: Option<IpAddr>,
 }
 
-/// How many times smaller compression makes a flush.
+/// A compression ratio.
 fn ratio(text: &str) -> Result<f64, String> {
     let (least, most) = (RATIOS.start(), RATIOS.end());
     let found = text.parse().ok().filter(|ratio| RATIOS.contains(ratio));
-    found.ok_or_else(|| format!("write a number from {least} to {most}"))
+    found.ok_or_else(|| format!("must be a number from {least} to {most}"))
 }

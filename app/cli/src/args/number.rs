@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Numbers, sizes and rates within bounds, and addresses; what is wrong is said in plain words.
+//! Parsers of numbers, sizes and rates within limits, and of addresses.
 
 use helio_units::{Bytes, Rate};
 use std::net::SocketAddr;
@@ -13,8 +13,8 @@ pub(super) fn whole<T: TryFrom<u64>>(
     move |text| {
         let found = text.parse().ok().filter(|n| (least..=most).contains(n));
         found.and_then(|n: u64| T::try_from(n).ok()).ok_or_else(|| match most {
-            u64::MAX => format!("write a whole number from {least} on"),
-            most => format!("write a whole number from {least} to {most}"),
+            u64::MAX => format!("must be a whole number of at least {least}"),
+            most => format!("must be a whole number from {least} to {most}"),
         })
     }
 }
@@ -30,24 +30,24 @@ pub(super) fn size(least: u64, most: u64) -> impl Fn(&str) -> Result<Bytes, Stri
     move |text| {
         super::bytes(text).and_then(|size| match size {
             Bytes(n) if (least..=most).contains(&n) => Ok(size),
-            _ if most == u64::MAX => Err(format!("write a size from {} on", Bytes(least))),
-            _ => Err(format!("write a size from {} to {}", Bytes(least), Bytes(most))),
+            _ if most == u64::MAX => Err(format!("must be at least {}", Bytes(least))),
+            _ => Err(format!("must be from {} to {}", Bytes(least), Bytes(most))),
         })
     }
 }
 
-/// A rate at which something is written.
+/// A rate greater than zero.
 pub(super) fn more_than_nothing(text: &str) -> Result<Rate, String> {
     super::rate(text).and_then(|rate| match rate {
-        Rate(0) => Err("is nothing; leave it out where there is no limit".to_owned()),
+        Rate(0) => Err("must be greater than zero; omit the option for no limit".to_owned()),
         rate => Ok(rate),
     })
 }
 
-/// An address with its port.
+/// An IP address with a port.
 pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
-    let why = "write IP:PORT, as 192.0.2.1:7000 or [2001:db8::1]:7000; names are not looked up";
-    text.parse().map_err(|_| why.to_owned())
+    let expected = "expected IP:PORT, for example 192.0.2.1:7000 or [2001:db8::1]:7000; host names are not resolved";
+    text.parse().map_err(|_| expected.to_owned())
 }
 
 #[cfg(test)]
@@ -55,19 +55,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_out_of_bounds_is_told_with_the_bounds() {
+    fn a_value_out_of_range_is_refused_with_the_range() {
         assert_eq!(whole::<u16>(1, 64)("64"), Ok(64));
         for text in ["0", "65", "-1", "1.5", "many", ""] {
-            let told = whole::<u16>(1, 64)(text);
-            assert_eq!(told, Err("write a whole number from 1 to 64".to_owned()), "{text}");
+            let result = whole::<u16>(1, 64)(text);
+            assert_eq!(result, Err("must be a whole number from 1 to 64".to_owned()), "{text}");
         }
-        assert!(whole::<u64>(1, u64::MAX)("0").is_err_and(|told| told.ends_with("from 1 on")));
-        assert!(whole::<u8>(1, u64::MAX)("256").is_err(), "it must fit, too");
+        assert!(whole::<u64>(1, u64::MAX)("0").is_err_and(|error| error.ends_with("at least 1")));
+        assert!(whole::<u8>(1, u64::MAX)("256").is_err(), "it must fit the type");
         assert!(threads("0").is_err() && threads("2").is_ok_and(|n| n.get() == 2));
         assert_eq!(size(64, 1 << 20)("64B"), Ok(Bytes(64)));
         let small = size(64, 1 << 20)("63B");
-        assert_eq!(small, Err("write a size from 64 B to 1 MiB".to_owned()));
-        assert!(size(64, u64::MAX)("64").is_err_and(|told| told.contains("unit")));
+        assert_eq!(small, Err("must be from 64 B to 1 MiB".to_owned()));
+        assert!(size(64, u64::MAX)("64").is_err_and(|error| error.contains("unit")));
         assert!(address("localhost:7000").is_err() && address("[::1]:7000").is_ok());
         assert!(more_than_nothing("0MB/s").is_err() && more_than_nothing("1MB/s").is_ok());
     }

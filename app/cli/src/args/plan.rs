@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What `helio plan` is told.
+//! The command line of `helio plan`.
 
 use super::Forecast;
 use clap::{Args, Subcommand};
@@ -8,58 +8,64 @@ use helio_units::{Bytes, Rate};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What can be planned. Nothing here asks a daemon.
+/// The calculations. None of them needs a daemon.
 #[derive(Debug, Subcommand)]
 pub enum PlanVerb {
-    /// Print every number of the sources: its formula, what is stated, what it comes to, and whether they agree.
+    /// Recalculate every number of the source documents.
+    ///
+    /// Prints the formula, the stated value, the calculated value and whether they agree.
     Examples {
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Run a workload in virtual time under every mode, queue, buffer and link asked for, and say which to take.
+    /// Simulate a workload with each mode, queue, buffer and link.
+    ///
+    /// Runs in virtual time. With --goal, recommends one of the runs.
     Forecast(Box<Forecast>),
-    /// Tell what log rate each mode allows, as the HADR calculator does, with its question marks.
+    /// Calculate the log rate of each mode, as the HADR calculator does.
     Calculator(Calculator),
-    /// Tell what windows and socket buffers a link needs, and what smaller ones let through.
+    /// Calculate the windows and socket buffers for a link.
+    ///
+    /// Also shows the throughput of smaller windows.
     Window(Window),
-    /// Tell how fast a queue fills and drains, when it is full, and which mode suits.
+    /// Calculate how fast a queue fills and drains, and recommend a mode.
     Queue(QueuePlan),
-    /// Tell what the map of changed regions takes, by volume and granularity.
+    /// Calculate the size of the bitmap of dirty regions.
     Marks(MarksPlan),
 }
 
 /// A link, a disk and a log.
 #[derive(Clone, Debug, Args)]
 pub struct Calculator {
-    /// What the link carries each way.
+    /// Bandwidth of the link in each direction, for example 100Mbit/s.
     #[arg(long, value_name = "RATE", value_parser = carried)]
     pub network: Rate,
-    /// Its round trip.
+    /// Round-trip time of the link, for example 20ms; at most 60s.
     #[arg(long, value_name = "TIME", value_parser = round_trip)]
     pub rtt: Duration,
-    /// What a log disk transfers, the same on both nodes.
+    /// Transfer rate of the log disks of both nodes, for example 200MB/s.
     #[arg(long, value_name = "RATE", value_parser = carried)]
     pub disk: Rate,
-    /// What each write to it takes besides.
+    /// Overhead of each write to the log disk, for example 1ms; at most 60s.
     #[arg(long, value_name = "TIME", value_parser = overhead)]
     pub disk_overhead: Duration,
-    /// What the log writer writes at a time.
+    /// Size of a log flush, up to 1GiB.
     #[arg(long, value_name = "SIZE", value_parser = piece, default_value = "64KiB")]
     pub flush: Bytes,
-    /// What the log comes to; without it, only what each mode reaches with such flushes is told.
+    /// Log rate of the workload, for example 7MB/s; default: show the maximum only.
     #[arg(long, value_name = "RATE", value_parser = carried)]
     pub log_rate: Option<Rate>,
-    /// What a transaction writes to the log; otherwise a flush.
+    /// Log data per transaction; default: one flush.
     #[arg(long, value_name = "SIZE", value_parser = piece, requires = "log_rate")]
     pub transaction: Option<Bytes>,
-    /// How many transactions are open at a time, on average.
+    /// Average number of open transactions, for example 22.7.
     #[arg(long, value_name = "NUMBER", value_parser = number, default_value = "1", requires = "log_rate")]
     pub open_transactions: f64,
-    /// Take the log's figures from what DB2's log scanner printed; `-` is standard input.
+    /// Read the log figures from the output of DB2's log scanner; - is standard input.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["flush", "log_rate", "transaction", "open_transactions"])]
     pub scan: Option<PathBuf>,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
 }
@@ -67,93 +73,93 @@ pub struct Calculator {
 /// A link, and windows on it.
 #[derive(Clone, Debug, Args)]
 pub struct Window {
-    /// What the link carries each way.
+    /// Bandwidth of the link in each direction, for example 100Mbit/s.
     #[arg(long, value_name = "RATE", value_parser = carried)]
     pub rate: Rate,
-    /// Its round trip.
+    /// Round-trip time of the link, for example 20ms; at most 60s.
     #[arg(long, value_name = "TIME", value_parser = round_trip)]
     pub rtt: Duration,
-    /// A window to show in the table; may be repeated. Otherwise 24 KiB, 256 KiB and the one that is advised.
+    /// Window to show; may be repeated; default: 24KiB, 256KiB and the recommended one.
     #[arg(long = "window", value_name = "SIZE", value_parser = piece)]
     pub windows: Vec<Bytes>,
-    /// How long the link may stand still without anybody noticing.
+    /// Length of a link stall that the buffer must absorb, for example 10s.
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub hiccup: Option<Duration>,
-    /// What is written meanwhile; otherwise what the link carries.
+    /// Write rate during the link stall; default: --rate.
     #[arg(long, value_name = "RATE", value_parser = carried, requires = "hiccup")]
     pub load: Option<Rate>,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
 }
 
-/// Writes, a link, and a queue between.
+/// Writes, a link, and the queue between them.
 #[derive(Clone, Debug, Args)]
 pub struct QueuePlan {
-    /// Writes a second.
+    /// Writes per second, for example 2000.
     #[arg(long, value_name = "NUMBER", value_parser = number)]
     pub writes: f64,
-    /// What each writes.
+    /// Size of a write, for example 4KiB.
     #[arg(long, value_name = "SIZE", value_parser = piece)]
     pub write_size: Bytes,
-    /// What the link carries each way.
+    /// Bandwidth of the link in each direction, for example 100Mbit/s.
     #[arg(long, value_name = "RATE", value_parser = carried)]
     pub rate: Rate,
-    /// Its round trip.
+    /// Round-trip time of the link, for example 20ms; at most 60s.
     #[arg(long, value_name = "TIME", value_parser = round_trip)]
     pub rtt: Duration,
-    /// The window of the connection, where it is fixed.
+    /// Window of the connection, if it is fixed.
     #[arg(long, value_name = "SIZE", value_parser = piece)]
     pub window: Option<Bytes>,
-    /// The queue's bound; otherwise 8 MiB for Sun's, and what an automatic queue grows to for ours.
+    /// Queue limit; default: 8MiB for Sun's queue, the automatic size for Heliograph's.
     #[arg(long, value_name = "SIZE", value_parser = queued)]
     pub bound: Option<Bytes>,
-    /// How many threads of Sun's remote mirror drain a queue: one in 3.1, two in 4.0.
+    /// Flusher threads of Sun's remote mirror, 1 to 16: 1 in version 3.1, 2 in 4.0.
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = super::number::whole::<u64>(1, 16))]
     pub flushers: u64,
-    /// How long the link is away.
+    /// Length of a link outage, for example 5min.
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub outage: Option<Duration>,
-    /// A high-water mark to judge.
+    /// Measured high-water mark to assess.
     #[arg(long, value_name = "SIZE", value_parser = queued)]
     pub high_water: Option<Bytes>,
-    /// What writes: oltp, redo-logs, loading, read-only, few-writes or restore.
-    #[arg(long, value_name = "WORD", value_parser = work, default_value = "oltp")]
+    /// Workload: oltp, redo-logs, loading, read-only, few-writes or restore.
+    #[arg(long, value_name = "WORKLOAD", value_parser = work, default_value = "oltp")]
     pub work: Work,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
 }
 
-/// Volumes, and the map of one peer.
+/// Volumes, and the bitmap of one peer.
 #[derive(Clone, Debug, Args)]
 pub struct MarksPlan {
-    /// Size of a volume.
+    /// Size of a volume, for example 100GiB.
     #[arg(long, value_name = "SIZE", value_parser = volume)]
     pub volume: Bytes,
-    /// How many such volumes there are.
+    /// Number of volumes of this size, 1 to 1000000.
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = super::number::whole::<u64>(1, 1_000_000))]
     pub volumes: u64,
-    /// Bytes one mark covers, a power of two from 4KiB to 1MiB; otherwise the usual ones are compared.
+    /// Region size, a power of two from 4KiB to 1MiB; default: compare usual sizes.
     #[arg(long, value_name = "SIZE", value_parser = granularity)]
     pub granularity: Option<Bytes>,
-    /// How many scattered writes a link misses.
+    /// Number of scattered writes while the link is down.
     #[arg(long, value_name = "NUMBER", value_parser = super::number::whole::<u64>(1, u64::MAX))]
     pub writes: Option<u64>,
-    /// What the link carries, to tell how long their copy takes.
+    /// Bandwidth of the link, to calculate the resync time.
     #[arg(long, value_name = "RATE", value_parser = carried, requires = "writes")]
     pub rate: Option<Rate>,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
 }
 
-/// Nothing carries more.
+/// Above any real link or disk.
 const MOST_RATE: Rate = Rate(1_000_000_000_000);
-/// Longer than to the moon and back, by far.
+/// Above any real link.
 const MOST_ROUND_TRIP: Duration = Duration::from_secs(60);
 const MOST_SPAN: Duration = Duration::from_secs(366 * 24 * 3600);
-/// The largest flush, write or window that is planned for.
+/// The largest flush, write or window.
 const MOST_PIECE: Bytes = Bytes::gib(1);
 /// The largest queue.
 const MOST_QUEUE: Bytes = Bytes::gib(1024);
@@ -161,9 +167,9 @@ const MOST_VOLUME: Bytes = Bytes(1 << 60);
 
 fn carried(text: &str) -> Result<Rate, String> {
     match super::rate(text)? {
-        Rate(0) => Err("is nothing; say what is carried, such as 100Mbit/s or 12.5MB/s".to_owned()),
+        Rate(0) => Err("must be greater than zero, for example 100Mbit/s or 12.5MB/s".to_owned()),
         rate if rate > MOST_RATE => Err(format!(
-            "is more than anything carries; check the unit (Mbit/s are bits, MB/s bytes), at most {MOST_RATE}"
+            "must be at most {MOST_RATE}; check the unit (Mbit/s is bits, MB/s is bytes)"
         )),
         rate => Ok(rate),
     }
@@ -171,9 +177,11 @@ fn carried(text: &str) -> Result<Rate, String> {
 
 fn round_trip(text: &str) -> Result<Duration, String> {
     match super::duration(text)? {
-        Duration::ZERO => Err("is no round trip; one in a hall takes 100us".to_owned()),
+        Duration::ZERO => {
+            Err("must be greater than zero, for example 100us within a data centre".to_owned())
+        }
         rtt if rtt > MOST_ROUND_TRIP => {
-            Err("is no round trip of a link; check the unit (us, ms), at most 60s".to_owned())
+            Err("must be at most 60 s; check the unit (us, ms)".to_owned())
         }
         rtt => Ok(rtt),
     }
@@ -181,15 +189,15 @@ fn round_trip(text: &str) -> Result<Duration, String> {
 
 fn overhead(text: &str) -> Result<Duration, String> {
     let overhead = super::duration(text)?;
-    let told = "is no time a write takes; check the unit (us, ms), at most 60s";
-    if overhead > MOST_ROUND_TRIP { Err(told.to_owned()) } else { Ok(overhead) }
+    let error = "must be at most 60 s; check the unit (us, ms)";
+    if overhead > MOST_ROUND_TRIP { Err(error.to_owned()) } else { Ok(overhead) }
 }
 
 fn span(text: &str) -> Result<Duration, String> {
     match super::duration(text)? {
-        Duration::ZERO => Err("is no time at all; give it as 10s or 5min".to_owned()),
+        Duration::ZERO => Err("must be greater than zero, for example 10s or 5min".to_owned()),
         span if span > MOST_SPAN => {
-            Err("is more than a year; check the unit (s, min, h)".to_owned())
+            Err("must be at most 366 days; check the unit (s, min, h)".to_owned())
         }
         span => Ok(span),
     }
@@ -197,8 +205,8 @@ fn span(text: &str) -> Result<Duration, String> {
 
 fn size_to(text: &str, most: Bytes) -> Result<Bytes, String> {
     match super::bytes(text)? {
-        Bytes::ZERO => Err("is nothing; give a size such as 64KiB".to_owned()),
-        size if size > most => Err(format!("is absurd here; check the unit, at most {most}")),
+        Bytes::ZERO => Err("must be greater than zero, for example 64KiB".to_owned()),
+        size if size > most => Err(format!("must be at most {most}; check the unit")),
         size => Ok(size),
     }
 }
@@ -218,21 +226,17 @@ fn volume(text: &str) -> Result<Bytes, String> {
 fn granularity(text: &str) -> Result<Bytes, String> {
     let grain = super::bytes(text)?;
     let fits = grain.0.is_power_of_two() && (Bytes::kib(4)..=Bytes::mib(1)).contains(&grain);
-    if fits {
-        Ok(grain)
-    } else {
-        Err("is no granularity; a power of two from 4KiB to 1MiB".to_owned())
-    }
+    if fits { Ok(grain) } else { Err("must be a power of two from 4KiB to 1MiB".to_owned()) }
 }
 
 fn number(text: &str) -> Result<f64, String> {
     let number: f64 =
-        text.parse().map_err(|_| "is no number; such as 50 or 22.7, without a unit")?;
+        text.parse().map_err(|_| "expected a number without a unit, for example 50 or 22.7")?;
     let fits = number > 0.0 && number <= 1e9;
     if fits {
         Ok(number)
     } else {
-        Err("is absurd here; more than 0, at most 1000000000".to_owned())
+        Err("must be greater than zero and at most 1000000000".to_owned())
     }
 }
 
@@ -241,7 +245,7 @@ pub(super) fn work(word: &str) -> Result<Work, String> {
     Work::ALL
         .into_iter()
         .find(|work| work.word() == word)
-        .ok_or_else(|| format!("one of {}", known()))
+        .ok_or_else(|| format!("expected one of {}", known()))
 }
 
 #[cfg(test)]
@@ -254,10 +258,10 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_by_its_option_with_a_remedy() {
+    fn an_invalid_value_is_refused_with_its_option_and_a_hint() {
         let window = "helio plan window --rate 100Mbit/s";
         let queue = "helio plan queue --write-size 8KiB --rate 1MB/s --rtt 50ms";
-        for (line, option, remedy) in [
+        for (line, option, hint) in [
             (format!("{window} --rtt 50"), "--rtt", "needs a unit: us, ms"),
             (format!("{window} --rtt 50MB"), "--rtt", "needs a unit: us, ms"),
             (format!("{window} --rtt 0ms"), "--rtt", "100us"),
@@ -268,8 +272,8 @@ mod tests {
             (format!("{window} --rtt 1ms --window 0KiB"), "--window", "64KiB"),
             (format!("{window} --rtt 1ms --hiccup 9000h"), "--hiccup", "check the unit"),
             (format!("{queue} --writes -1"), "--writes", "unexpected argument"),
-            (format!("{queue} --writes 0"), "--writes", "more than 0"),
-            (format!("{queue} --writes NaN"), "--writes", "more than 0"),
+            (format!("{queue} --writes 0"), "--writes", "greater than zero"),
+            (format!("{queue} --writes NaN"), "--writes", "greater than zero"),
             (format!("{queue} --writes 50/s"), "--writes", "without a unit"),
             (format!("{queue} --writes 50 --work tpcc"), "--work", "one of oltp, redo-logs"),
             ("helio plan marks --volume 5EB".to_owned(), "--volume", "TiB"),
@@ -279,9 +283,9 @@ mod tests {
                 "power of two",
             ),
         ] {
-            let told = refusal(&line);
-            let says = told.contains(option) || told.contains("'-1'");
-            assert!(says && told.contains(remedy), "{line}: {told}");
+            let error = refusal(&line);
+            let named = error.contains(option) || error.contains("'-1'");
+            assert!(named && error.contains(hint), "{line}: {error}");
         }
     }
 }

@@ -7,70 +7,74 @@ use helio_units::Bytes;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What can be done with traces.
+/// Commands for traces.
 #[derive(Debug, Subcommand)]
 pub enum Trace {
-    /// Record what applications ask of a group's volumes, without a byte of their data, into a file of the node.
+    /// Record the requests of applications to a group's volumes, without their data.
+    ///
+    /// Writes the trace to a file on the node.
     Start {
-        /// Which group.
+        /// Group name.
         group: String,
-        /// The file to make; without it, one below `traces` in the node's state directory.
+        /// New trace file on the node; default: in `traces` of the state directory.
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
-        /// End when the file has that size; without it, at 1 GiB.
+        /// Stop at this file size; default: 1GiB.
         #[arg(long, value_name = "SIZE", value_parser = bytes)]
         limit: Option<Bytes>,
-        /// End after that time; without it, when it is stopped or the limit is reached.
+        /// Stop after this time, for example 1h; default: until `helio trace stop`.
         #[arg(long = "for", value_name = "TIME", value_parser = duration)]
         lasting: Option<Duration>,
-        /// The daemon to ask.
+        /// How to reach the daemon.
         #[command(flatten)]
         at: At,
     },
-    /// End the recording of a group, and say what it came to.
+    /// Stop the trace of a group and show its size.
     Stop {
-        /// Which group.
+        /// Group name.
         group: String,
-        /// The daemon to ask.
+        /// How to reach the daemon.
         #[command(flatten)]
         at: At,
     },
-    /// Say what a trace comes to: rates over time, peaks, sizes, transactions, overwriting.
+    /// Show rates over time, peaks, sizes, transactions and overwrites of a trace.
     Show {
-        /// The file, a hyphen for standard input.
+        /// Trace file; - is standard input.
         file: PathBuf,
-        /// What it is; without it, told by how it begins.
+        /// Format of the file; default: detected from its content.
         #[arg(long, value_enum)]
         format: Option<TraceFormat>,
-        /// How long the steps of the rates over time are; without it, about twenty of them.
+        /// Interval of the rates over time; default: about 20 intervals.
         #[arg(long, value_name = "TIME", value_parser = duration)]
         every: Option<Duration>,
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Write a trace of any format as CSV, where the other file's name ends in .csv, or as one of Heliograph's own.
+    /// Convert a trace to CSV or to the helio format.
+    ///
+    /// Writes CSV if the name of the new file ends in .csv, otherwise the helio format.
     Convert {
-        /// The file, a hyphen for standard input.
+        /// Trace file; - is standard input.
         file: PathBuf,
-        /// The file to make.
+        /// New file.
         to: PathBuf,
-        /// What the first is; without it, told by how it begins.
+        /// Format of the input file; default: detected from its content.
         #[arg(long, value_enum)]
         format: Option<TraceFormat>,
     },
 }
 
-/// What a file of a workload looks like.
+/// Formats of traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TraceFormat {
-    /// What `helio trace start` records.
+    /// Recording of `helio trace start`.
     Helio,
-    /// What `blkparse` prints of a recording of `blktrace`.
+    /// Output of `blkparse` for a `blktrace` recording.
     Blkparse,
-    /// What fio's `write_iolog` writes.
+    /// Output of fio's `write_iolog`.
     Fio,
-    /// Values between commas, under a line that names them.
+    /// Comma-separated values with a header.
     Csv,
 }
 

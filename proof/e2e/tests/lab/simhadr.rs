@@ -219,12 +219,12 @@ fn an_option_that_changes_nothing_here_is_told_beside_the_samples_blocks() {
 fn a_value_out_of_bounds_is_told_with_its_option_and_what_to_write() {
     let primary = ["lab", "link", "primary", "--local", "127.0.0.1:1"];
     for (option, value, words) in [
-        ("--flush", "0B", "write a size from 64 B to 64 MiB"),
-        ("--streams", "0", "write a whole number from 1 to 64"),
-        ("--flushes", "0", "write a whole number from 1 on"),
-        ("--compress", "0.5", "write a number from 1 to 20"),
-        ("--target", "0MB/s", "is nothing"),
-        ("--remote", "lyon:7000", "write IP:PORT"),
+        ("--flush", "0B", "must be from 64 B to 64 MiB"),
+        ("--streams", "0", "must be a whole number from 1 to 64"),
+        ("--flushes", "0", "must be a whole number of at least 1"),
+        ("--compress", "0.5", "must be a number from 1 to 20"),
+        ("--target", "0MB/s", "must be greater than zero"),
+        ("--remote", "lyon:7000", "expected IP:PORT"),
     ] {
         let told = helio(&[&primary[..], &[option, value]].concat());
         assert_eq!(told.status.code(), Some(2), "{told}");
