@@ -20,7 +20,7 @@ const ENDS_WITHIN: Duration = Duration::from_secs(6);
 /// The two meet, and copy what they would copy, within this.
 const MEET_WITHIN: Duration = Duration::from_secs(60);
 /// No client asked under these numbers, or wrote these stamps.
-const LATE: u64 = 1 << 60;
+const LATE: u64 = 1 << 61 | 1 << 55;
 
 impl Stage<'_> {
     /// Whether this story ends like this. A lease rests on clocks that count, and this machine's does not; a hook that was asked
@@ -124,5 +124,6 @@ impl Stage<'_> {
 
 /// Whether a block may hold `now` after `held`: a late write that still waited may have been done since.
 fn follows(held: Stamp, now: Stamp) -> bool {
-    now == held || (now.0 & LATE != 0 && (held.0 & LATE == 0 || now.0 > held.0))
+    let is_late = |stamp: Stamp| stamp.0 & LATE == LATE;
+    now == held || (is_late(now) && (!is_late(held) || now.0 > held.0))
 }
