@@ -108,8 +108,9 @@ impl Engine {
         self.stop_wanted.is_some() && self.stop_until.is_some() && self.primary.is_some()
     }
 
-    /// When a stop that waits goes on.
+    /// When a stop that waits for the peer goes on. A stop that waits for the end of another change of role has no deadline.
     pub(crate) fn stop_deadline(&self) -> Moment {
-        self.stop_wanted.and(self.stop_until).unwrap_or(Moment::NEVER)
+        let waits = self.stop_wanted.filter(|_| self.standing.is_settled());
+        waits.and(self.stop_until).unwrap_or(Moment::NEVER)
     }
 }

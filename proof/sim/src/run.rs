@@ -389,7 +389,7 @@ impl Stage<'_> {
         let replicates = |side| engine(side).is_some_and(|e| e.state() == State::Replicating);
         let quiet = |side: &Side| {
             let node = self.cluster.node(*side);
-            node.pool.is_empty() && node.disk.under_way() == 0
+            node.pool.is_empty() && node.disk.under_way() == 0 && !node.hangs(self.cluster.now())
         };
         // In async it is answered before it is there; where images may differ, they are the same as long as it is not.
         let is_there = |e: &Engine| {

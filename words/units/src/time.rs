@@ -78,6 +78,8 @@ mod tests {
         assert_eq!(WallTime(0).to_string(), "1970-01-01 00:00:00Z");
         assert_eq!(WallTime(951_782_400_000).to_string(), "2000-02-29 00:00:00Z");
         assert_eq!(WallTime(1_795_205_704_000).to_string(), "2026-11-20 20:15:04Z");
+        let precise = alloc::format!("{:.3}", WallTime(1_795_205_704_089));
+        assert_eq!(precise, "2026-11-20 20:15:04.089Z");
     }
 
     #[test]

@@ -142,6 +142,11 @@ fn a_stop_waits_for_the_peer_that_is_to_flush_the_last_copy_and_not_for_ever() {
     desk.tell(Event::Tick);
     assert_eq!(desk.now, until);
     assert!(!desk.engine.is_primary(), "it leaves what the peer may have");
+    desk.command(Command::Stop);
+    assert!(
+        desk.engine.stop_deadline() > desk.now,
+        "the second stop waits for the end of the first"
+    );
 }
 
 /// The peer has item 4 and did not flush it; the answer to it was given before, in a generation that the peer has not

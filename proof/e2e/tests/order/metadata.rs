@@ -96,7 +96,7 @@ fn a_secondary_is_not_promoted_unforced_while_its_primary_has_lost_its_state() {
     pair.start("lyon");
     await_row(&pair, "metadata-lost");
     let told = pair.helio("lyon", &["promote", "db"]).expect_failure();
-    assert!(told.contains("paris may hold acknowledged writes that lyon lacks"), "{told}");
+    assert!(told.contains("paris may hold acknowledged writes that lyon does not have"), "{told}");
     let told = pair.helio("paris", &["promote", "db"]).expect_failure();
     assert!(!told.contains("promote db` on lyon"), "it would lose the newest writes: {told}");
 

@@ -73,6 +73,29 @@ fn a_state_directory_belongs_to_one_daemon() {
 }
 
 #[test]
+fn a_state_directory_whose_path_is_too_long_is_named() {
+    let pair = prepared();
+    let state = pair.state("paris").join("s".repeat(107));
+    let phrases = ["the path of the state directory is too long", "Linux allows 107", "remedy: "];
+    assert_says(&refusal("paris", pair.config(), &state), &phrases);
+    let state = state.display().to_string();
+    let told = helio_testkit::helio(&["status", "--state", &state]);
+    assert_eq!(told.status.code(), Some(1), "{told}");
+    assert_says(&told.stderr, &phrases);
+}
+
+#[test]
+fn an_address_that_another_process_uses_is_named() {
+    let pair = prepared();
+    let config = std::fs::read_to_string(pair.config()).expect("it was written");
+    let paris = config.split("[node.paris]").nth(1).expect("paris has a table");
+    let address = paris.split('"').nth(1).expect("paris has an address");
+    let _other = std::net::TcpListener::bind(address).expect("nothing listens there yet");
+    let refused = format!("cannot listen on {address}");
+    assert_says(&said(&pair), &[&refused, "remedy: stop the process that uses it"]);
+}
+
+#[test]
 fn nodes_that_disagree_about_a_size_do_not_mirror() {
     let mut pair = Plan::new("db").mode(Mode::Sync).volume("data", Bytes::mib(1)).prepare();
     pair.start("lyon");

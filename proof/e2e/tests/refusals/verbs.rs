@@ -87,6 +87,32 @@ fn a_group_with_an_open_client_is_not_demoted() {
 }
 
 #[test]
+fn the_mode_of_a_group_is_changed_on_its_primary() {
+    let pair = pair();
+    let told = pair.helio("lyon", &["mode", "db", "nearsync"]);
+    assert_ended(&told, 0, &["the mode of db is nearsync once this node is primary"]);
+    promote(&pair, "paris");
+    wait(&pair, "lyon", "a stream", |group| group["state"] == "replicating");
+    let told = pair.helio("lyon", &["mode", "db", "async"]);
+    assert_ended(&told, 1, &["paris is primary of db", "remedy: `helio mode db async` on paris"]);
+    assert_eq!(pair.status("lyon")["groups"][0]["mode"]["requested"], "nearsync");
+    assert_ended(&pair.helio("paris", &["mode", "db", "async"]), 0, &["the mode of db is async"]);
+}
+
+/// A paused primary: its secondary must not be the node to promote.
+#[test]
+fn a_secondary_whose_primary_is_connected_names_the_command_of_the_primary() {
+    let pair = pair();
+    promote(&pair, "paris");
+    wait(&pair, "lyon", "a stream", |group| group["state"] == "replicating");
+    assert_ended(&pair.helio("paris", &["log", "db"]), 0, &[]);
+    wait(&pair, "lyon", "the pause", |group| {
+        let next = group["next"].as_str().unwrap_or_default();
+        group["state"] == "logging" && next.contains("`helio update db` on paris")
+    });
+}
+
+#[test]
 fn a_secondary_is_not_promoted_beside_a_primary() {
     let pair = pair();
     promote(&pair, "paris");

@@ -13,14 +13,17 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub(super) struct Received {
     blocks: BTreeMap<Place, VecDeque<(Sequence, Stamp)>>,
     reported: Sequence,
-    /// Blocks that items of the stream before may still change, until anything is reported on this one.
+    /// The first item received on this stream.
+    first: Option<Sequence>,
+    /// Blocks that items of the stream before may still change, until that first item is reported.
     waiting: BTreeSet<Place>,
 }
 
 impl Received {
     /// Another stream begins: its positions say nothing of what was received before.
     pub(super) fn stream_begins(&mut self) {
-        let waiting = core::mem::take(&mut self.blocks).into_keys().collect();
+        let mut waiting = core::mem::take(&mut self.waiting);
+        waiting.extend(core::mem::take(&mut self.blocks).into_keys());
         *self = Self { waiting, ..Self::default() };
     }
 
@@ -45,6 +48,7 @@ impl Oracle {
         stamps: &[Stamp],
     ) {
         let image = &self.images[side.index()][usize::from(volume.0)];
+        self.received[side.index()].first.get_or_insert(at);
         for n in 0..blocks {
             let place = Place { volume, block: first + n };
             let received = &mut self.received[side.index()];
@@ -73,7 +77,9 @@ impl Oracle {
             return Ok(());
         }
         received.reported = durable;
-        received.waiting.clear();
+        if received.first.is_some_and(|first| first <= durable) {
+            received.waiting.clear();
+        }
         let disk = &cluster.node(side).disk;
         let mut broken = None;
         received.blocks.retain(|place, list| {
