@@ -36,8 +36,10 @@ fn look(g: &GroupStatus, begun: bool, waited: Duration) -> Look {
     match g.state {
         State::Replicating => Look::Level,
         State::Syncing | State::CatchingUp if g.fault.is_none() => Look::Wait,
-        // Just after a promotion or a cut the connection is still being made.
-        State::Logging if g.fault.is_none() && !begun && on_its_way && waited < BEGINS_WITHIN => {
+        // Just after a promotion, a switch or a cut the connection is still being made.
+        State::Logging | State::Queuing
+            if g.fault.is_none() && !begun && on_its_way && waited < BEGINS_WITHIN =>
+        {
             Look::Wait
         }
         state => {
@@ -67,7 +69,7 @@ pub(crate) fn level(client: &Client, group: &str) -> Result<ExitCode> {
                 return Ok(ExitCode::SUCCESS);
             }
             Look::Over(error) => return Err(ClientError::Refused(Box::new(error)).into()),
-            Look::Wait => begun |= g.state != State::Logging,
+            Look::Wait => begun |= !matches!(g.state, State::Logging | State::Queuing),
         }
         if terminal {
             eprint!("{}", describe(&g, progress::bar));
@@ -129,7 +131,9 @@ mod tests {
         let fell = group(State::Logging, Connection::Connecting);
         assert!(says(&fell, true, Duration::ZERO).starts_with("db is logging: "));
         let queuing = group(State::Queuing, Connection::Connecting);
-        assert!(says(&queuing, false, Duration::ZERO).starts_with("db is queuing: "));
+        assert_eq!(says(&queuing, false, Duration::ZERO), "wait", "a switch has just ended");
+        assert!(says(&queuing, false, BEGINS_WITHIN).starts_with("db is queuing: "));
+        assert!(says(&queuing, true, Duration::ZERO).starts_with("db is queuing: "));
     }
 
     #[test]

@@ -102,6 +102,10 @@ impl Driver {
         for happening in journal {
             self.shipping_heard(cluster, happening);
             self.hear_of_commands(cluster, happening);
+            // A connection that ends at once is seen by no round.
+            if matches!(happening, Happening::Noted { words, .. } if words.contains(" met as ")) {
+                self.resumed.take_if(|_| self.healing);
+            }
             if let Happening::Commanded { id, result, .. } = happening
                 && let Some(side) = self.switching.remove(id)
                 && result.is_ok()

@@ -54,6 +54,18 @@ fn a_planned_hand_over_copies_nothing() {
 }
 
 #[test]
+fn a_switch_that_is_waited_for_succeeds_on_either_node() {
+    let dice = Dice::of_test("a_switch_that_is_waited_for_succeeds_on_either_node");
+    let (pair, book) = written(Mode::Sync, &dice);
+    for (asked, primary) in [("lyon", "lyon"), ("lyon", "paris"), ("paris", "lyon")] {
+        let told = pair.helio(asked, &["switch", "db", "--wait"]).expect_success();
+        assert!(told.contains("db is replicating"), "{told}");
+        assert_eq!(group(&pair, primary)["role"], "primary");
+    }
+    all_is_there(&pair, "lyon", &book);
+}
+
+#[test]
 fn roles_change_under_load_in_both_directions_and_nothing_is_lost() {
     let dice = Dice::of_test("roles_change_under_load_in_both_directions_and_nothing_is_lost");
     let (mut pair, book) = written(Mode::Async, &dice);
