@@ -13,6 +13,7 @@ use crate::shard::metadata::Metadata;
 use crate::shard::payloads::Payloads;
 use crate::shard::plan::{GroupPlan, VolumePlan};
 use crate::shard::release::Releasing;
+use crate::shard::repeats::{Admitted, Repeats};
 use crate::shard::token::{Kind, token};
 use crate::trace::{Tap, Why};
 use crate::verified::Record;
@@ -20,7 +21,7 @@ use helio_api::MetadataStatus;
 use helio_disk::StoreError;
 use helio_driver::{Buffer, Driver, Op, Outcome, Pool, Shared, Socket};
 use helio_engine::{
-    Answer, Command, CommandId, Effect, Engine, Event, Keep, Loudness, Refusal, Request, Run,
+    Answer, Command, CommandId, Effect, Engine, Event, Keep, Loudness, Note, Refusal, Request, Run,
     StoreFault, StoreOp, StoreOutcome,
 };
 use helio_format::copying::Digest;
@@ -104,6 +105,7 @@ pub(crate) struct Group {
     /// Volumes that clients use, and those that devices do: bit n volume n.
     used: [u64; 2],
     outbox: Outbox,
+    repeats: Repeats,
     /// Indexed by the engine's name for it.
     ios: Vec<Option<Io>>,
     pub(crate) commands: HashMap<CommandId, CommandReply>,
@@ -155,6 +157,7 @@ impl Group {
             used: [0; 2],
             engine,
             outbox,
+            repeats: Repeats::default(),
             volumes,
             link: Link::new(index, peer_address, dials, tuning, guard),
             payloads: Payloads::default(),
@@ -342,7 +345,9 @@ impl Group {
             Effect::Store { io, volume, op } => self.store(io, volume, op, clock, (pool, driver)),
             Effect::Send(message) => self.send(&message),
             Effect::Hangup { why, refused } => {
-                tracing::info!(group = %self.name, peer = %self.peer, why, "connection ended");
+                if let Some(Admitted { left_out }) = self.repeats.admit(&why, clock.now()) {
+                    tracing::info!(group = %self.name, peer = %self.peer, why, left_out, "connection ended");
+                }
                 if let Some((socket, words)) = self.link.part(refused, clock.now()) {
                     wanted.push(Wanted::Part { socket, words });
                 }
@@ -370,18 +375,27 @@ impl Group {
                     let _gone = reply.send(result);
                 }
             }
-            Effect::Note(note) => match note.loudness {
-                Loudness::Info => {
-                    tracing::info!(group = %self.name, peer = %self.peer, "{}", note.text)
-                }
-                Loudness::Warning => {
-                    tracing::warn!(group = %self.name, peer = %self.peer, "{}", note.text)
-                }
-            },
+            Effect::Note(note) => self.log(&note, clock.now()),
             Effect::AskHook => self.outbox.asks.send_modify(|asked| *asked += 1),
             Effect::Stopped => {
                 self.stopped = true;
                 wanted.push(Wanted::Stopped);
+            }
+        }
+    }
+
+    /// Logs what the engine reports; warnings that repeat are left out until something changes.
+    fn log(&mut self, note: &Note, now: Moment) {
+        let (group, peer) = (&self.name, &self.peer);
+        match note.loudness {
+            Loudness::Info => {
+                self.repeats.clear();
+                tracing::info!(%group, %peer, "{}", note.text);
+            }
+            Loudness::Warning => {
+                if let Some(Admitted { left_out }) = self.repeats.admit(&note.text, now) {
+                    tracing::warn!(%group, %peer, left_out, "{}", note.text);
+                }
             }
         }
     }

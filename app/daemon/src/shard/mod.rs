@@ -25,6 +25,7 @@ mod metadata;
 mod payloads;
 mod plan;
 mod release;
+mod repeats;
 mod replace;
 mod reverse;
 mod rota;

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Log lines that repeat while nothing changes, such as those of a peer that is refused at every connection. The first
+//! one is logged, and then one every ten minutes with the number of those that were left out.
+
+use helio_units::Moment;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// A line that repeats is logged again after this.
+const AGAIN_AFTER: Duration = Duration::from_secs(600);
+/// Different lines that are held; the oldest makes room for another one, and is logged again if it comes back.
+const LINES_MAX: usize = 16;
+
+/// One line that was logged.
+#[derive(Debug)]
+struct Line {
+    text: String,
+    logged: Moment,
+    left_out: u64,
+}
+
+/// A line that is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Admitted {
+    /// How often the same line was left out before, if it was.
+    pub(crate) left_out: Option<u64>,
+}
+
+/// The lines of one group since something changed.
+#[derive(Debug, Default)]
+pub(crate) struct Repeats {
+    lines: VecDeque<Line>,
+}
+
+impl Repeats {
+    /// Whether a line is logged now.
+    pub(crate) fn admit(&mut self, text: &str, now: Moment) -> Option<Admitted> {
+        let text = without_times(text);
+        let Some(line) = self.lines.iter_mut().find(|line| line.text == text) else {
+            if self.lines.len() == LINES_MAX {
+                self.lines.pop_front();
+            }
+            self.lines.push_back(Line { text, logged: now, left_out: 0 });
+            return Some(Admitted { left_out: None });
+        };
+        if now - line.logged < AGAIN_AFTER {
+            line.left_out += 1;
+            return None;
+        }
+        line.logged = now;
+        let left_out = std::mem::take(&mut line.left_out);
+        Some(Admitted { left_out: (left_out > 0).then_some(left_out) })
+    }
+
+    /// Something changed: every line is logged the next time.
+    pub(crate) fn clear(&mut self) {
+        self.lines.clear();
+    }
+}
+
+/// A text without its decimal fractions, such as the seconds in "no message for 2.6 s": they differ from line to line.
+fn without_times(text: &str) -> String {
+    let is_fraction = |word: &&str| word.contains('.') && word.parse::<f64>().is_ok();
+    text.split(' ').filter(|word| !is_fraction(word)).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: Option<Admitted> = Some(Admitted { left_out: None });
+
+    #[test]
+    fn a_line_that_repeats_is_logged_once_in_ten_minutes_with_the_number_left_out() {
+        let mut repeats = Repeats::default();
+        let at = |seconds| Moment::ZERO + Duration::from_secs(seconds);
+        assert_eq!(repeats.admit("no message for 2.6 s", at(0)), FIRST);
+        for second in [5, 10, 599] {
+            assert_eq!(repeats.admit("no message for 2.7 s", at(second)), None);
+        }
+        assert_eq!(repeats.admit("no message from 10.0.0.1", at(599)), FIRST, "another line");
+        assert_eq!(
+            repeats.admit("no message for 2.6 s", at(600)),
+            Some(Admitted { left_out: Some(3) })
+        );
+        repeats.clear();
+        assert_eq!(repeats.admit("no message for 2.6 s", at(601)), FIRST, "something changed");
+    }
+
+    #[test]
+    fn as_many_lines_as_there_is_room_for_are_held() {
+        let mut repeats = Repeats::default();
+        for n in 0..=LINES_MAX {
+            assert_eq!(repeats.admit(&format!("line {n}"), Moment::ZERO), FIRST);
+        }
+        assert_eq!(repeats.lines.len(), LINES_MAX);
+        assert_eq!(repeats.admit("line 0", Moment::ZERO), FIRST, "the oldest made room");
+    }
+}
