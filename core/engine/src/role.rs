@@ -310,7 +310,7 @@ impl Engine {
         )
     }
 
-    /// The primary's mode is the mode of the group. A secondary without a primary keeps it for its own promotion.
+    /// The primary's mode is the mode of the group, and its secondary takes it over. A secondary without a primary may be promoted next.
     fn change_mode(&mut self, mode: Mode) -> Result<Option<String>, Refusal> {
         let follows = self.session.peer().is_some_and(|peer| peer.serving);
         if self.primary.is_none() && follows {
@@ -330,7 +330,7 @@ impl Engine {
         Ok(Some(if self.primary.is_some() {
             format!("the mode of {group} is {mode}")
         } else {
-            format!("the mode of {group} is {mode} once this node is primary")
+            format!("the mode of {group} is {mode} if this node is promoted next")
         }))
     }
 

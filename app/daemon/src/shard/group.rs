@@ -9,11 +9,11 @@ use crate::shard::clock::Clock;
 use crate::shard::guard::Guard;
 use crate::shard::isolate::Health;
 use crate::shard::link::Link;
+use crate::shard::log::GroupLog;
 use crate::shard::metadata::Metadata;
 use crate::shard::payloads::Payloads;
 use crate::shard::plan::{GroupPlan, VolumePlan};
 use crate::shard::release::Releasing;
-use crate::shard::repeats::{Admitted, Repeats};
 use crate::shard::token::{Kind, token};
 use crate::trace::{Tap, Why};
 use crate::verified::Record;
@@ -21,8 +21,8 @@ use helio_api::MetadataStatus;
 use helio_disk::StoreError;
 use helio_driver::{Buffer, Driver, Op, Outcome, Pool, Shared, Socket};
 use helio_engine::{
-    Answer, Command, CommandId, Effect, Engine, Event, Keep, Loudness, Note, Refusal, Request, Run,
-    StoreFault, StoreOp, StoreOutcome,
+    Answer, Command, CommandId, Effect, Engine, Event, Keep, Refusal, Request, Run, StoreFault,
+    StoreOp, StoreOutcome,
 };
 use helio_format::copying::Digest;
 use helio_format::message::Message;
@@ -105,7 +105,7 @@ pub(crate) struct Group {
     /// Volumes that clients use, and those that devices do: bit n volume n.
     used: [u64; 2],
     outbox: Outbox,
-    repeats: Repeats,
+    log: GroupLog,
     /// Indexed by the engine's name for it.
     ios: Vec<Option<Io>>,
     pub(crate) commands: HashMap<CommandId, CommandReply>,
@@ -157,7 +157,7 @@ impl Group {
             used: [0; 2],
             engine,
             outbox,
-            repeats: Repeats::default(),
+            log: GroupLog::new(&config.group, &config.peer),
             volumes,
             link: Link::new(index, peer_address, dials, tuning, guard),
             payloads: Payloads::default(),
@@ -345,9 +345,7 @@ impl Group {
             Effect::Store { io, volume, op } => self.store(io, volume, op, clock, (pool, driver)),
             Effect::Send(message) => self.send(&message),
             Effect::Hangup { why, refused } => {
-                if let Some(Admitted { left_out }) = self.repeats.admit(&why, clock.now()) {
-                    tracing::info!(group = %self.name, peer = %self.peer, why, left_out, "connection ended");
-                }
+                self.log.connection_ended(&why, clock.now());
                 if let Some((socket, words)) = self.link.part(refused, clock.now()) {
                     wanted.push(Wanted::Part { socket, words });
                 }
@@ -375,27 +373,11 @@ impl Group {
                     let _gone = reply.send(result);
                 }
             }
-            Effect::Note(note) => self.log(&note, clock.now()),
+            Effect::Note(note) => self.log.note(&note, clock.now()),
             Effect::AskHook => self.outbox.asks.send_modify(|asked| *asked += 1),
             Effect::Stopped => {
                 self.stopped = true;
                 wanted.push(Wanted::Stopped);
-            }
-        }
-    }
-
-    /// Logs what the engine reports; warnings that repeat are left out until something changes.
-    fn log(&mut self, note: &Note, now: Moment) {
-        let (group, peer) = (&self.name, &self.peer);
-        match note.loudness {
-            Loudness::Info => {
-                self.repeats.clear();
-                tracing::info!(%group, %peer, "{}", note.text);
-            }
-            Loudness::Warning => {
-                if let Some(Admitted { left_out }) = self.repeats.admit(&note.text, now) {
-                    tracing::warn!(%group, %peer, left_out, "{}", note.text);
-                }
             }
         }
     }

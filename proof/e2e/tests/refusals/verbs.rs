@@ -90,12 +90,12 @@ fn a_group_with_an_open_client_is_not_demoted() {
 fn the_mode_of_a_group_is_changed_on_its_primary() {
     let pair = pair();
     let told = pair.helio("lyon", &["mode", "db", "nearsync"]);
-    assert_ended(&told, 0, &["the mode of db is nearsync once this node is primary"]);
+    assert_ended(&told, 0, &["the mode of db is nearsync if this node is promoted next"]);
     promote(&pair, "paris");
     wait(&pair, "lyon", "a stream", |group| group["state"] == "replicating");
     let told = pair.helio("lyon", &["mode", "db", "async"]);
     assert_ended(&told, 1, &["paris is primary of db", "remedy: `helio mode db async` on paris"]);
-    assert_eq!(pair.status("lyon")["groups"][0]["mode"]["requested"], "nearsync");
+    assert_eq!(pair.status("paris")["groups"][0]["mode"]["requested"], "sync");
     assert_ended(&pair.helio("paris", &["mode", "db", "async"]), 0, &["the mode of db is async"]);
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Log lines that repeat while nothing changes, such as those of a peer that is refused at every connection. The first
-//! one is logged, and then one every ten minutes with the number of those that were left out.
+//! The log of one group. Lines that repeat while nothing changes, such as those of a peer that is refused at every
+//! connection, are logged once, and then every ten minutes with the number of those that were left out.
 
+use helio_engine::{Loudness, Note};
 use helio_units::Moment;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,9 +12,46 @@ const AGAIN_AFTER: Duration = Duration::from_secs(600);
 /// Different lines that are held; the oldest makes room for another one, and is logged again if it comes back.
 const LINES_MAX: usize = 16;
 
+/// Writes what a group reports to the daemon's log.
+#[derive(Debug)]
+pub(crate) struct GroupLog {
+    group: String,
+    peer: String,
+    repeats: Repeats,
+}
+
+impl GroupLog {
+    pub(crate) fn new(group: &str, peer: &str) -> Self {
+        Self { group: group.to_owned(), peer: peer.to_owned(), repeats: Repeats::default() }
+    }
+
+    /// Logs what the engine reports. Warnings that repeat are left out until it reports something else.
+    pub(crate) fn note(&mut self, note: &Note, now: Moment) {
+        let (group, peer) = (&self.group, &self.peer);
+        match note.loudness {
+            Loudness::Info => {
+                self.repeats.clear();
+                tracing::info!(%group, %peer, "{}", note.text);
+            }
+            Loudness::Warning => {
+                if let Some(Admitted { left_out }) = self.repeats.admit(&note.text, now) {
+                    tracing::warn!(%group, %peer, left_out, "{}", note.text);
+                }
+            }
+        }
+    }
+
+    /// Logs the end of a connection.
+    pub(crate) fn connection_ended(&mut self, why: &str, now: Moment) {
+        if let Some(Admitted { left_out }) = self.repeats.admit(why, now) {
+            tracing::info!(group = %self.group, peer = %self.peer, why, left_out, "connection ended");
+        }
+    }
+}
+
 /// One line that was logged.
 #[derive(Debug)]
-struct Line {
+struct Logged {
     text: String,
     logged: Moment,
     left_out: u64,
@@ -21,26 +59,26 @@ struct Line {
 
 /// A line that is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Admitted {
+struct Admitted {
     /// How often the same line was left out before, if it was.
-    pub(crate) left_out: Option<u64>,
+    left_out: Option<u64>,
 }
 
 /// The lines of one group since something changed.
 #[derive(Debug, Default)]
-pub(crate) struct Repeats {
-    lines: VecDeque<Line>,
+struct Repeats {
+    lines: VecDeque<Logged>,
 }
 
 impl Repeats {
     /// Whether a line is logged now.
-    pub(crate) fn admit(&mut self, text: &str, now: Moment) -> Option<Admitted> {
+    fn admit(&mut self, text: &str, now: Moment) -> Option<Admitted> {
         let text = without_times(text);
         let Some(line) = self.lines.iter_mut().find(|line| line.text == text) else {
             if self.lines.len() == LINES_MAX {
                 self.lines.pop_front();
             }
-            self.lines.push_back(Line { text, logged: now, left_out: 0 });
+            self.lines.push_back(Logged { text, logged: now, left_out: 0 });
             return Some(Admitted { left_out: None });
         };
         if now - line.logged < AGAIN_AFTER {
@@ -53,7 +91,7 @@ impl Repeats {
     }
 
     /// Something changed: every line is logged the next time.
-    pub(crate) fn clear(&mut self) {
+    fn clear(&mut self) {
         self.lines.clear();
     }
 }
