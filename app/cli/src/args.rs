@@ -265,7 +265,7 @@ pub enum Verb {
     },
     /// Run the initial sync with a shipped disk.
     ///
-    /// After `helio seed begin`, only regions that change are sent over the link.
+    /// After `helio seed end`, only regions that changed since `helio seed begin` are sent over the link.
     Seed {
         /// The command.
         #[command(subcommand)]

@@ -52,31 +52,31 @@ const WORDS: [(&str, &str, &str, &str); 24] = [
     ),
     (
         "source-metadata-lost",
-        "{source} has new metadata, but {target} has a record of older metadata of {source}: the metadata of {source} was \
-         lost, and the state of its copy is unknown",
+        "{source} has new metadata, but {target} has a record of later metadata of {source}: the metadata of {source} \
+         was lost, and the state of its copy is unknown",
         "no data is sent",
-        "restore {source}'s state directory and restart its daemon; or choose the copy to keep, and discard the \
-         other one: `helio resolve {group} --discard NODE` on that node, as secondary. The differing regions are saved \
+        "restore {source}'s state directory and restart its daemon; or choose the copy to keep, and discard the other \
+         one: `helio resolve {group} --discard NODE` on that node, as secondary. The differing regions are saved \
          first",
     ),
     (
         "unrelated",
         "{source} and {target} have no generation in common: their copies may hold different data",
         "no data is sent",
-        "choose the copy to keep; on the other node, as secondary: `helio resolve {group} --discard NODE`. It then joins \
-         as a new peer",
+        "choose the copy to keep; on the other node, as secondary: `helio resolve {group} --discard NODE`. It then \
+         joins as a new peer",
     ),
     (
         "source-rolled-back",
-        "the metadata of {source} is older than {target} has recorded: the machine was rolled back, or the metadata was \
-         restored from a backup. {target} may hold acknowledged writes that {source} lost",
+        "{source} is in an older state than {target} has recorded: its machine was reset to a snapshot, or its \
+         metadata was restored from a backup. {target} may hold acknowledged writes that {source} lost",
         "no data is sent",
-        "promote {target} instead: `helio demote {group}` on {source}, then `helio promote {group}` on {target}; or, to \
-         keep the copy of {source}, `helio resolve {group} --discard {target}` on {target}",
+        "promote {target} instead: `helio demote {group}` on {source}, then `helio promote {group}` on {target}; or, \
+         to keep the copy of {source}, `helio resolve {group} --discard {target}` on {target}",
     ),
     (
         "newer-elsewhere",
-        "{target} holds newer writes than {source}: its generation continues that of {source}",
+        "{target} holds newer writes than {source}",
         "no data is sent",
         "promote {target} instead: `helio demote {group}` on {source}, then `helio promote {group}` on {target}; or \
          discard the newer writes: `helio resolve {group} --discard {target}` on {target}",
@@ -85,23 +85,26 @@ const WORDS: [(&str, &str, &str, &str); 24] = [
         "split-brain",
         "both {source} and {target} acknowledged writes that the other does not have",
         "no data is sent; the primary continues to serve clients",
-        "choose the node whose writes to keep; on the other one, as secondary: `helio resolve {group} --discard NODE`. It \
-         lists and saves the differing regions first",
+        "choose the node whose writes to keep; on the other one, as secondary: `helio resolve {group} --discard \
+         NODE`. It lists and saves the differing regions first",
     ),
     (
         "both-crashed",
-        "{target} was primary, and {source} restarted before it was promoted: {source} may have lost writes that it had \
-         received and not flushed",
+        "{target} was primary, and {source} restarted before it was promoted: {source} may have lost writes that it \
+         had received and not flushed",
         "no data is sent; {source} continues to serve clients",
-        "discard the writes that exist only on {target}: `helio resolve {group} --discard {target}` on {target}, which \
-         lists and saves them first; or promote {target} instead",
+        "discard the writes that exist only on {target}: `helio resolve {group} --discard {target}` on {target}, \
+         which lists and saves them first. To keep them and lose what {source} wrote since: `helio demote {group}` on \
+         {source}, then `helio promote {group} --force` on {target}",
     ),
     (
         "diverged",
-        "{target} was primary and may hold acknowledged writes that {source} does not have; a resync would overwrite them",
+        "{target} was primary and may hold acknowledged writes that {source} does not have; a resync would overwrite \
+         them",
         "no data is sent; {source} continues to serve clients",
-        "discard the writes that exist only on {target}: `helio resolve {group} --discard {target}` on {target}, which \
-         lists and saves them first; or promote {target} instead",
+        "discard the writes that exist only on {target}: `helio resolve {group} --discard {target}` on {target}, \
+         which lists and saves them first. To keep them and lose what {source} wrote since: `helio demote {group}` on \
+         {source}, then `helio promote {group} --force` on {target}",
     ),
     (
         "seeding",
@@ -118,11 +121,11 @@ const WORDS: [(&str, &str, &str, &str); 24] = [
     ),
     (
         "metadata-lost",
-        "{target} has no metadata, but {source} has a record of it: the state directory of {target} is lost or another \
-         one. {target} may hold acknowledged writes that {source} does not have",
+        "{target} has no metadata, but {source} has a record of it: the state directory of {target} is lost or \
+         another one. {target} may hold acknowledged writes that {source} does not have",
         "no data is sent, and neither node becomes primary by itself",
-        "restore {target}'s state directory (check its mount and --state) and restart its daemon: no data is lost. \
-         If it cannot be restored: if {target} was primary last, keep its copy: `helio promote {group} --force` on \
+        "restore {target}'s state directory (check its mount and --state) and restart its daemon: no data is lost. If \
+         it cannot be restored: if {target} was primary last, keep its copy: `helio promote {group} --force` on \
          {target}; otherwise discard its copy: stop its daemon, then `helio metadata create {group}` on {target}",
     ),
     (
@@ -134,26 +137,27 @@ const WORDS: [(&str, &str, &str, &str); 24] = [
     (
         "target-suspect",
         "a flush failed on {target}: its copy may lack writes from before the flush",
-        "all regions are compared, those that differ are copied, then the group replicates",
+        "all regions are compared, those that differ or may have been lost are copied, then the group replicates",
         "",
     ),
     (
         "metadata-failed",
-        "{source} or {target} continued to write while its metadata could not be written: its bitmap is not valid",
+        "{source} or {target} wrote while its metadata could not be written, or its machine was reset to a snapshot: \
+         its bitmap is not valid",
         "all regions are compared or copied, then the group replicates",
         "",
     ),
     (
         "target-rolled-back",
-        "the metadata of {target} is older than {source} has recorded: the machine was rolled back, or the metadata was \
-         restored from a backup. Its bitmap is not valid",
+        "{target} is in an older state than {source} has recorded: its machine was reset to a snapshot, or its \
+         metadata was restored from a backup. Its bitmap is not valid",
         "all regions are compared or copied, then the group replicates",
         "",
     ),
     (
         "unproven",
-        "the bitmap of {target} is not valid: it is new or lost, or the copy was restored from its before-image, or the \
-         volume is on another disk",
+        "the bitmap of {target} is not valid: it is new or lost, or the copy was restored from its before-image, or \
+         the volume is on another disk",
         "all regions are compared or copied, then the group replicates",
         "",
     ),
@@ -190,26 +194,27 @@ const WORDS: [(&str, &str, &str, &str); 24] = [
     ),
     (
         "update-marks",
-        "write order was lost, or the writes of one node were discarded; the bitmaps of both nodes cover all differences",
+        "write order was lost, or the writes of one node were discarded; the bitmaps of both nodes cover all \
+         differences",
         "the dirty regions of both nodes are copied, then the group replicates",
         "",
     ),
     (
         "source-lacks",
-        "{source} has regions that exist only on {target}, and the copy of {target} is no longer valid: there is no \
+        "{source} lacks regions that only {target} held, and the copy of {target} has changed since: there is no \
          source to copy them from",
         "no data is sent; these regions cannot be read on {source}",
-        "`helio demote {group}` on {source}, then `helio promote {group} --force` on {target}, which has the only copy; \
-         or restore the group from a backup",
+        "`helio demote {group}` on {source}, then `helio promote {group} --force` on {target}, which has the only \
+         complete copy; or restore the group from a backup",
     ),
     (
         "source-suspect",
         "a flush failed on {source}: acknowledged writes may be missing from its copy, and {target} may have them",
         "no data is sent; {source} continues to serve reads and writes, and fails FLUSH and FUA",
-        "if {target} has the writes: `helio demote {group}` on {source}, then `helio promote {group}` on {target}, and \
-         {source} is resynced. If {source} wrote while {target} was away, that promotion needs `--force`, and those \
-         writes are lost. If {source} has the best copy: demote it, `helio member accept {group}/VOLUME` on {source}, and \
-         promote it again",
+        "if {target} has the writes: `helio demote {group}` on {source}, then `helio promote {group}` on {target}, \
+         and {source} is resynced. If {source} wrote while {target} was away, that promotion needs `--force`, and \
+         those writes are lost. If {source} has the best copy: demote it, `helio member accept {group}/VOLUME` on \
+         {source}, and promote it again",
     ),
 ];
 

@@ -395,11 +395,11 @@ impl Engine {
     /// Whether the process that this node followed last is behind what it sent: its machine went back together with its memory.
     /// As long as a process runs, it has the generation that it led in its lineage, and all that it sent of it. What an operator
     /// discarded is on no line.
-    fn leader_went_back(&self) -> bool {
+    pub(crate) fn leader_went_back(&self) -> bool {
         let (Some(leader), Some(peer)) = (self.leader, self.session.peer()) else { return false };
         let (ours, theirs) = (&self.superblock.lineage, &peer.lineage);
         let sent = if ours.generation == leader.generation {
-            Some(self.follower.received)
+            self.follower.streaming.then_some(self.follower.received)
         } else {
             ours.fork_from(leader.generation)
         };
@@ -413,6 +413,7 @@ impl Engine {
             && on_line
             && sent.is_some()
             && has < sent
+            && (has.is_some() || !theirs.is_full())
             && !planted(Plant::TrustRewound)
     }
 

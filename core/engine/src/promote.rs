@@ -180,13 +180,16 @@ impl Engine {
         let ours = self.hello_as_met();
         let Some(asker) = self.session.peer() else { return };
         let config = &self.shared.config;
+        let words = |label| meaning(label, &config.group, &config.peer, &config.node).meaning;
         let refused = match asker.lineage.back_to(generation) {
+            _ if self.leader_went_back() => {
+                Some(format!("source-rolled-back: {}", words("source-rolled-back")))
+            }
             None => Some(format!("generation {generation} is not one that its copy comes from")),
             Some(from) => {
                 let candidate = Self::candidate(asker, from, durable);
                 let (_, decision) = recovery::of_promotion(asker, &candidate, &ours);
-                let why =
-                    meaning(decision.label, &config.group, &config.peer, &config.node).meaning;
+                let why = words(decision.label);
                 (decision.verdict == Verdict::Refuse).then(|| format!("{}: {why}", decision.label))
             }
         };

@@ -83,6 +83,12 @@ impl Lineage {
         Some(lineage)
     }
 
+    /// Whether it has no room for another ancestor: older ones may have been forgotten.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.ancestors().len() == self.ancestors.len()
+    }
+
     /// The last position of an ancestor that this lineage contains.
     #[must_use]
     pub fn fork_from(&self, ancestor: Generation) -> Option<Sequence> {

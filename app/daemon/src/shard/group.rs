@@ -373,7 +373,7 @@ impl Group {
                     let _gone = reply.send(result);
                 }
             }
-            Effect::Note(note) => self.log.note(&note, clock.now()),
+            Effect::Note(note) => self.log.note(&note, self.engine.state(), clock.now()),
             Effect::AskHook => self.outbox.asks.send_modify(|asked| *asked += 1),
             Effect::Stopped => {
                 self.stopped = true;

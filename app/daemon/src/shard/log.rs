@@ -3,7 +3,7 @@
 //! connection, are logged once, and then every ten minutes with the number of those that were left out.
 
 use helio_engine::{Loudness, Note};
-use helio_units::Moment;
+use helio_units::{Moment, State};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -17,35 +17,39 @@ const LINES_MAX: usize = 16;
 pub(crate) struct GroupLog {
     group: String,
     peer: String,
+    state: Option<State>,
     repeats: Repeats,
 }
 
 impl GroupLog {
     pub(crate) fn new(group: &str, peer: &str) -> Self {
-        Self { group: group.to_owned(), peer: peer.to_owned(), repeats: Repeats::default() }
+        Self {
+            group: group.to_owned(),
+            peer: peer.to_owned(),
+            state: None,
+            repeats: Repeats::default(),
+        }
     }
 
-    /// Logs what the engine reports. Warnings that repeat are left out until it reports something else.
-    pub(crate) fn note(&mut self, note: &Note, now: Moment) {
+    /// Logs what the engine reports in this state. Lines that repeat are left out until the state is another one.
+    pub(crate) fn note(&mut self, note: &Note, state: State, now: Moment) {
+        if self.state.replace(state) != Some(state) {
+            self.repeats.clear();
+        }
+        let Some(Admitted { left_out }) = self.repeats.admit(&note.text, now) else { return };
         let (group, peer) = (&self.group, &self.peer);
         match note.loudness {
-            Loudness::Info => {
-                self.repeats.clear();
-                tracing::info!(%group, %peer, "{}", note.text);
-            }
-            Loudness::Warning => {
-                if let Some(Admitted { left_out }) = self.repeats.admit(&note.text, now) {
-                    tracing::warn!(%group, %peer, left_out, "{}", note.text);
-                }
-            }
+            Loudness::Info => tracing::info!(%group, %peer, left_out, "{}", note.text),
+            Loudness::Warning => tracing::warn!(%group, %peer, left_out, "{}", note.text),
         }
     }
 
     /// Logs the end of a connection.
     pub(crate) fn connection_ended(&mut self, why: &str, now: Moment) {
-        if let Some(Admitted { left_out }) = self.repeats.admit(why, now) {
-            tracing::info!(group = %self.group, peer = %self.peer, why, left_out, "connection ended");
-        }
+        let Some(Admitted { left_out }) = self.repeats.admit(&format!("ended: {why}"), now) else {
+            return;
+        };
+        tracing::info!(group = %self.group, peer = %self.peer, why, left_out, "connection ended");
     }
 }
 
@@ -96,10 +100,15 @@ impl Repeats {
     }
 }
 
-/// A text without its decimal fractions, such as the seconds in "no message for 2.6 s": they differ from line to line.
+/// A text without its times, such as 2.6 s in "no message for 2.6 s": they differ from line to line.
 fn without_times(text: &str) -> String {
-    let is_fraction = |word: &&str| word.contains('.') && word.parse::<f64>().is_ok();
-    text.split(' ').filter(|word| !is_fraction(word)).collect::<Vec<_>>().join(" ")
+    let words: Vec<&str> = text.split(' ').collect();
+    let is_time = |at: usize| {
+        let is_number = words[at].parse::<f64>().is_ok();
+        is_number && words.get(at + 1).is_some_and(|unit| unit.trim_end_matches([',', ';']) == "s")
+    };
+    let kept = (0..words.len()).filter(|at| !is_time(*at)).map(|at| words[at]);
+    kept.collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -117,6 +126,8 @@ mod tests {
             assert_eq!(repeats.admit("no message for 2.7 s", at(second)), None);
         }
         assert_eq!(repeats.admit("no message from 10.0.0.1", at(599)), FIRST, "another line");
+        assert_eq!(repeats.admit("1.5 MiB may be lost", at(599)), FIRST);
+        assert_eq!(repeats.admit("2.5 MiB may be lost", at(599)), FIRST, "a quantity counts");
         assert_eq!(
             repeats.admit("no message for 2.6 s", at(600)),
             Some(Admitted { left_out: Some(3) })

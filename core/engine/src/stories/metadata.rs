@@ -296,7 +296,48 @@ fn a_former_primary_whose_machine_went_back_is_doubted_before_its_follower_becom
         desk.meet(peer.clone());
         let recorded = desk.engine.superblock.peer_invalid;
         assert_eq!(recorded != Generation::NONE, doubted, "{peer:?}");
+        let (generation, durable) = (peer.lineage.generation, peer.head);
+        desk.hear(Message::PromoteRequest { generation, durable });
+        let refused = desk.said.iter().any(|message| {
+            matches!(message, Message::PromoteReply { text, .. } if text.contains("snapshot"))
+        });
+        assert_eq!(refused, doubted, "it must not become primary either: {peer:?}");
     }
+}
+
+/// The position at which its own writes ended is none of the generation that it goes back to.
+#[test]
+fn a_node_that_gave_its_own_writes_up_follows_the_process_it_followed_before() {
+    let lineage = generation(1);
+    let (head, durable) = (Sequence(3), Sequence(3));
+    let left = Hello { head, durable, wrote: true, ..hello(lineage, true) };
+    let again = Hello { serving: true, role: Role::Primary, ..left.clone() };
+    let mut desk = follower(lineage, true);
+    desk.save_all();
+    (1..4).for_each(|n| desk.hear(item(n)));
+    desk.store_all();
+    desk.lose_link();
+    desk.meet(left);
+    desk.command(Command::Promote { force: false });
+    desk.hear(Message::PromoteReply { granted: true, text: String::new() });
+    desk.store_all();
+    desk.save_all();
+    desk.lose_link();
+    (1..9).for_each(|n| desk.write(n));
+    desk.store_all();
+    desk.save_all();
+    assert!(desk.engine.status(desk.now).cursors.head > head, "its writes are in the queue");
+    desk.meet(again.clone());
+    assert_eq!(row(&desk), Some("two-primaries"));
+    desk.lose_link();
+    desk.command(Command::Demote);
+    desk.store_all();
+    desk.save_all();
+    let generation = desk.engine.stake().expect("it wrote").generation;
+    desk.command(Command::Yield { generation });
+    desk.save_all();
+    desk.meet(again);
+    assert!(!desk.engine.is_link_down(), "{:?}", row(&desk));
 }
 
 #[test]
