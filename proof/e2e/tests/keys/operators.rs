@@ -62,7 +62,10 @@ fn an_operator_commands_a_node_from_elsewhere() {
     wait_level(&stage.pair, "paris");
     let status = stage.command(&["status", "--json"]).json();
     assert_eq!(status["groups"][0]["role"], "primary");
-    assert_says(&stage.command(&["mode", "db", "sync"]).expect_success(), &["mode sync"]);
+    assert_says(
+        &stage.command(&["mode", "db", "sync"]).expect_success(),
+        &["the mode of db is sync"],
+    );
     let said = stage.command(&["apply"]).expect_success();
     assert_eq!(said, "changed: group db: mode sync -> async\n");
     stage.command(&["events", "--now"]).expect_success();

@@ -52,7 +52,7 @@ fn a_turned_byte_is_found_told_and_repaired() {
     }
     let told = pair.helio("paris", &["verify", "db/data", "--wait"]);
     assert_eq!(told.status.code(), Some(1), "{told}");
-    assert!(told.stderr.contains("2 places of db differ on lyon, 8 KiB"), "{told}");
+    assert!(told.stderr.contains("2 extents of db differ on lyon, 8 KiB"), "{told}");
     let status = group(&pair, "paris");
     assert_eq!(status["protected"]["yes"], false, "a copy that differs protects nobody");
 
