@@ -119,3 +119,19 @@ fn what_lies_behind_the_last_pair_is_not_shown() {
     let found = describe(&bytes[..], CHECKSUM);
     assert_eq!(lines(&found), expected, "the metadata file may be a device");
 }
+
+/// Copy A is written first, so a crash leaves copy B behind and never the other way round.
+#[test]
+fn a_first_copy_that_is_older_than_the_second_is_to_be_repaired() {
+    for (older, state) in [(0, PairState::Repairable), (PAGE_BYTES, PairState::Lags)] {
+        let mut bytes = paper().bytes;
+        let at = 32768 + older;
+        let (header, body) = page::decode(bytes[at..].first_chunk().expect("a page"), CHECKSUM)
+            .map(|(header, body)| (header, *body))
+            .expect("whole");
+        let header = page::Header { sequence: header.sequence - 1, ..header };
+        bytes[at..at + PAGE_BYTES].copy_from_slice(&page::encode(&header, &body, CHECKSUM));
+        let found = describe(&bytes[..], CHECKSUM);
+        assert_eq!((found.pairs[4].state, found.is_sound()), (state, older != 0));
+    }
+}

@@ -125,3 +125,24 @@ fn a_peer_is_told_to_hurry_while_a_write_waits_for_room_or_its_primary_leaves() 
     desk.command(Command::Demote);
     assert_eq!(hurries(&desk), 1);
 }
+
+#[test]
+fn a_policy_that_changes_to_log_while_a_write_waits_drops_the_queue_once_and_counts_that() {
+    let set = |desk: &mut Desk, disconnected| {
+        let memory = Some(Bytes(4096));
+        let queue = QueueConfig { memory, disconnected, ..QueueConfig::default() };
+        desk.tell(Event::Reconfigure { config: Config { queue, ..config() } });
+    };
+    let queue = |desk: &Desk| desk.engine.status(desk.now).queue.expect("it is a primary");
+    let mut desk = Desk::replicating(Mode::Async);
+    set(&mut desk, WhenFull::Block);
+    desk.lose_link();
+    desk.write(1);
+    desk.store_all();
+    desk.write(2);
+    assert_eq!((queue(&desk).waiting, queue(&desk).dropped), (1, 0));
+    set(&mut desk, WhenFull::Log);
+    desk.store_all();
+    assert_eq!((queue(&desk).waiting, queue(&desk).dropped), (0, 1));
+    assert_eq!(desk.answers, [(1, true), (2, true)]);
+}

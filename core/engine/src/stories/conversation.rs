@@ -100,3 +100,36 @@ fn a_node_whose_marks_prove_nothing_says_so_behind_them() {
         assert!(desk.said.contains(&Message::Copying(end)), "{:?}", desk.said);
     }
 }
+
+#[test]
+fn a_stream_from_a_peer_that_is_not_primary_ends_the_connection() {
+    let mut desk = Desk::new(config());
+    desk.meet(hello(generation(1), true));
+    assert!(!desk.accuses());
+    desk.hear(Message::Start(start(generation(1), 1, true)));
+    assert!(desk.accuses());
+    desk.store_all();
+    assert!(desk.saves.is_empty(), "it does not follow that stream");
+}
+
+#[test]
+fn a_peer_that_reports_want_of_room_before_its_hello_breaks_the_protocol() {
+    let mut desk = Desk::primary(config());
+    desk.tell(Event::Connected);
+    desk.hear(Message::Copying(Copying::NoRoom { wanted: 8192, free: 4096 }));
+    assert!(desk.accuses());
+}
+
+#[test]
+fn a_primary_that_was_told_to_log_sends_nothing_when_its_peer_connects_again() {
+    let mut desk = Desk::replicating(Mode::Async);
+    desk.command(Command::Log);
+    desk.lose_link();
+    let (before, at) = (starts(&desk), desk.engine.status(desk.now).cursors.head);
+    let known = hello(desk.lineage_now(), true);
+    desk.meet(Hello { head: at, received: at, durable: at, ..known });
+    assert_eq!(desk.engine.met().map(|met| met.label.as_str()), Some("update-marks"));
+    desk.hear(Message::Copying(Copying::MarksEnd { trusted: true }));
+    desk.tell(Event::Tick);
+    assert_eq!((starts(&desk), desk.engine.state()), (before, State::Logging));
+}

@@ -84,3 +84,23 @@ fn the_dice_are_splitmix64() {
     let rolled = [0; 3].map(|_| engine.roll());
     assert_eq!(rolled, [0xE220_A839_7B1D_CDAF, 0x6E78_9E6A_A1B9_65F4, 0x06C4_5D18_8009_454F]);
 }
+
+#[test]
+fn each_request_of_a_client_counts_to_the_operation_it_asks_for() {
+    let (extent, punch, fua) = (Extent::new(0, 4096), false, false);
+    let payload = Payload { id: PayloadId(9), length: 4096 };
+    let mut desk = Desk::replicating(Mode::Async);
+    for (times, operation) in [
+        (1, Operation::Read(extent)),
+        (2, Operation::Write { extent, payload, fua }),
+        (3, Operation::Zero { extent, punch, fua }),
+        (4, Operation::Discard { extent, fua }),
+        (5, Operation::Flush),
+    ] {
+        (0..times).for_each(|n| desk.ask(10 * times + n, operation));
+        desk.store_all();
+    }
+    let c = desk.engine.status(desk.now).counters;
+    assert_eq!((c.reads, c.writes, c.zeroes, c.discards, c.flushes), (1, 2, 3, 4, 5));
+    assert_eq!((c.read_bytes, c.write_bytes), (4096, 2 * 4096));
+}

@@ -516,3 +516,25 @@ fn a_primary_whose_store_fails_every_flush_writes_on_and_stops() {
     assert!(matches!(desk.results.last(), Some(Ok(_))), "{:?}", desk.results);
     assert_eq!((desk.engine.superblock.suspect, desk.engine.superblock.marks_void), (1, true));
 }
+
+/// The store fails the first thing it was asked for. Returns how often the operator is warned that the copy is suspect.
+fn warnings_at_failure(desk: &mut Desk) -> usize {
+    let (io, _) = desk.ios.pop_front().expect("the store has something to do");
+    let failed = Event::StoreDone { io, outcome: StoreOutcome::Failed(StoreFault::Io) };
+    let mut effects = Vec::new();
+    desk.engine.handle(desk.now, failed, &mut effects);
+    let warns =
+        |e: &&Effect| matches!(e, Effect::Note(note) if note.text.contains("helio member accept"));
+    effects.iter().filter(warns).count()
+}
+
+#[test]
+fn the_first_failed_flush_warns_the_operator_and_the_next_one_does_not_repeat_it() {
+    let mut desk = Desk::replicating(Mode::Sync);
+    settle(&mut desk);
+    desk.lose_link();
+    desk.ask(2, Operation::Flush);
+    desk.ask(3, Operation::Flush);
+    assert_eq!(warnings_at_failure(&mut desk), 1);
+    assert_eq!(warnings_at_failure(&mut desk), 0);
+}

@@ -511,3 +511,34 @@ fn a_follower_answers_any_number_of_questions_that_come_one_after_the_other() {
     let told = |m: &&Message| matches!(m, Message::Reading(Reading::Told { .. }));
     assert_eq!(desk.said.iter().filter(told).count(), 1100);
 }
+
+/// 16 regions are lacking, and the ceiling lets ten through in a second.
+fn pulls_slowly() -> Desk {
+    let max_rate = Some(helio_units::Rate(10 * REGION.0));
+    let resync = ResyncConfig { max_rate, ..ResyncConfig::default() };
+    let peer_timeout = Duration::from_secs(60);
+    reversed_whole(Bytes::mib(1), Config { resync, peer_timeout, ..config() }, true)
+}
+
+#[test]
+fn the_ceiling_of_the_resync_rate_holds_for_what_is_pulled() {
+    let mut desk = pulls_slowly();
+    let mut asked = 0;
+    while desk.digests_wanted().is_some() {
+        asked += 1;
+    }
+    assert!((1..=4).contains(&asked), "{asked} regions at once");
+    desk.settle_pages();
+    assert!(desk.digests_wanted().is_some(), "time has passed");
+    assert!(desk.digests_wanted().is_none(), "the burst is one region");
+}
+
+#[test]
+fn a_primary_that_lacks_regions_waits_for_its_peer_without_waking_up_to_pull() {
+    let mut desk = pulls_slowly();
+    desk.settle_pages();
+    assert!(desk.engine.deadline() <= desk.now + Duration::from_millis(200), "the next region");
+    desk.lose_link();
+    let due = desk.engine.deadline();
+    assert!(due >= desk.now + Duration::from_millis(900), "{due:?} at {:?}", desk.now);
+}

@@ -118,3 +118,21 @@ fn a_node_that_starts_on_another_disk_than_its_record_names_reports_it_once() {
     };
     assert_eq!((warnings(), warnings()), (1, 0));
 }
+
+#[test]
+fn the_disk_of_a_secondary_that_may_hold_writes_of_its_own_is_not_replaced() {
+    for (wrote, alone) in [(false, false), (true, false), (false, true)] {
+        let new = Superblock::new("db", "paris", [SIZE.0].into());
+        let record = Superblock { lineage: generation(1), wrote, alone, ..new };
+        let mut desk = Desk::new(config());
+        desk.engine = Engine::new(config(), durable(record), 1, 1, Moment::ZERO);
+        let newer = generation(1).fork(Generation { number: 2, tag: 2 }, Sequence::ZERO);
+        desk.meet(Hello { serving: true, role: Role::Primary, ..hello(newer, true) });
+        desk.hear(Message::Start(start(newer, 1, true)));
+        fail(&mut desk);
+        desk.save_all();
+        let refused = desk.engine.may_replace(DISK).err().map(|refusal| refusal.code);
+        let expected = (wrote || alone).then_some("diverged");
+        assert_eq!(refused, expected, "wrote: {wrote}, alone: {alone}");
+    }
+}

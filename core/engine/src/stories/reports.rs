@@ -179,3 +179,12 @@ fn a_peer_is_not_lost_while_it_reports_progress_of_any_kind() {
         assert_eq!(desk.engine.is_link_down(), !progress);
     }
 }
+
+#[test]
+fn a_secondary_that_applied_all_items_reports_the_regions_that_its_primary_must_still_copy() {
+    let (state, mode) = (Some(State::Syncing), Some(Mode::Async));
+    let backlog_bytes = REGION.0;
+    let desk = Desk::following(Ping { token: 1, backlog_bytes, state, mode, ..Ping::default() });
+    let lag = desk.lag();
+    assert_eq!((lag.bytes, lag.dirty, lag.writes), (REGION, REGION, 0));
+}

@@ -88,3 +88,23 @@ fn a_promotion_ends_if_the_store_fails_what_was_received_before() {
     assert_eq!(answer(&mut desk), Err("volume-failed"));
     assert_eq!(desk.engine.standing(), "secondary");
 }
+
+#[test]
+fn a_node_whose_metadata_fails_does_not_go_on_as_primary_by_its_peers_word() {
+    for ok in [true, false] {
+        let new = Superblock::new("db", "paris", [SIZE.0].into());
+        let record = Superblock { role: Role::Primary, wrote: true, lineage: generation(1), ..new };
+        let mut desk = Desk::new(config());
+        desk.engine = Engine::new(config(), durable(record), 1, 1, Moment::ZERO);
+        if !ok {
+            desk.command(Command::Promote { force: true });
+            desk.save(false);
+        }
+        desk.meet(hello(generation(1), true));
+        let (flushing, short, metadata) = (false, false, 2);
+        desk.hear(Message::Pong { token: 1, flushing, short, metadata });
+        let promotes = desk.engine.standing() == "promoting";
+        assert_eq!((promotes, desk.saves.len()), (ok, usize::from(ok)));
+        assert_eq!(desk.engine.is_link_down(), ok, "the connection is kept while it waits");
+    }
+}

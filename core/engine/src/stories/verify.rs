@@ -174,3 +174,15 @@ fn differences_that_were_only_listed_count_until_an_update_copies_them() {
     assert_eq!(desk.engine.status(desk.now).differing, 0);
     assert!(desk.engine.is_marked(V, extent.offset));
 }
+
+#[test]
+fn a_verify_that_waits_for_the_stream_asks_for_no_moment_that_has_passed() {
+    let mut desk = replicating(Bytes(4 * STEP));
+    desk.command(Command::Log);
+    desk.verify(VerifyWish::default());
+    for _ in 0..3 {
+        desk.now = desk.now + Duration::from_millis(100);
+        desk.tell(Event::Tick);
+        assert!(desk.engine.deadline() > desk.now, "only the stream is waited for");
+    }
+}
