@@ -20,7 +20,7 @@ class Control(http.client.HTTPConnection):
         """What the node says of group db; nothing while it does not answer."""
         for _ in range(2):  # a daemon hangs up on those who did not ask for a while
             try:
-                self.request("GET", "/v1/groups/db")
+                self.request("GET", "/v2/groups/db")
                 return json.loads(self.getresponse().read())["groups"][0]
             except (OSError, http.client.HTTPException, KeyError, IndexError):
                 self.close()

@@ -33,7 +33,7 @@ pub struct Answer {
     /// Sentences, each with its number.
     pub reasons: Vec<String>,
     /// What would help where no combination meets the goals.
-    pub remedies: Vec<String>,
+    pub hints: Vec<String>,
 }
 
 /// Why a cell is not fit; nothing where it is.
@@ -112,7 +112,7 @@ pub fn answer(cells: &[Cell], goals: &Goals) -> Answer {
                 why_buffer(cell, figures, &mut reasons);
                 why_link(cell, figures, &mut reasons);
             }
-            Answer { cell: Some(at), reasons, remedies: Vec::new() }
+            Answer { cell: Some(at), reasons, hints: Vec::new() }
         }
         None => nothing(cells, goals),
     }
@@ -205,7 +205,7 @@ fn why_link(cell: &Cell, figures: &Figures, reasons: &mut Vec<String>) {
 
 fn nothing(cells: &[Cell], goals: &Goals) -> Answer {
     let mut reasons = Vec::new();
-    let mut remedies = Vec::new();
+    let mut hints = Vec::new();
     let nearest = cells.iter().min_by_key(|cell| {
         let count = misses(cell, goals).len();
         let latency = cell.figures.as_ref().map_or(Duration::MAX, |f| f.responses.time_at(99.0));
@@ -221,7 +221,7 @@ fn nothing(cells: &[Cell], goals: &Goals) -> Answer {
         ));
         let untried = cells.iter().all(|cell| cell.point.mode != Mode::Async);
         if goals.latency_p99.is_some_and(|goal| goal < link.round_trip) && untried {
-            remedies.push(format!(
+            hints.push(format!(
                 "sync and nearsync cost a round trip of {:?}; let async be run too",
                 link.round_trip
             ));
@@ -229,7 +229,7 @@ fn nothing(cells: &[Cell], goals: &Goals) -> Answer {
         if let Ok(figures) = &cell.figures
             && (figures.throttled.0 > 0 || figures.dropped.0 > 0)
         {
-            remedies.push(format!(
+            hints.push(format!(
                 "the queue of {} was full; let a larger one be run",
                 bound(&cell.point, figures)
             ));
@@ -237,15 +237,15 @@ fn nothing(cells: &[Cell], goals: &Goals) -> Answer {
         if let (Ok(figures), Some(rate)) = (&cell.figures, link.rate)
             && figures.throughput().0 * 10 > rate.0 * 9
         {
-            remedies.push(format!(
+            hints.push(format!(
                 "the link carries {rate}, and the workload needs it all: a faster link"
             ));
         }
     }
-    if remedies.is_empty() {
-        remedies.push("relax a goal, or let more modes, queues and buffers be run".into());
+    if hints.is_empty() {
+        hints.push("relax a goal, or let more modes, queues and buffers be run".into());
     }
-    Answer { cell: None, reasons, remedies }
+    Answer { cell: None, reasons, hints }
 }
 
 #[cfg(test)]
@@ -292,6 +292,6 @@ mod tests {
         let goals = Goals { latency_p99: Some(Duration::from_millis(5)), ..Goals::default() };
         let none = answer(&far, &goals);
         assert_eq!(none.cell, None);
-        assert!(none.remedies.iter().any(|remedy| remedy.contains("async")), "{:?}", none.remedies);
+        assert!(none.hints.iter().any(|hint| hint.contains("async")), "{:?}", none.hints);
     }
 }

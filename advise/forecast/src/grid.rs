@@ -144,7 +144,7 @@ impl fmt::Display for CellError {
                 "request {number} is {length} long; clients ask for at most {} at once",
                 Bytes(ITEM_BYTES_MAX)
             ),
-            Self::Empty => f.write_str("the workload asks for nothing; remedy: one with requests in it, rate= and for= of a synthetic one above 0"),
+            Self::Empty => f.write_str("the workload asks for nothing; hint: one with requests in it, rate= and for= of a synthetic one above 0"),
         }
     }
 }

@@ -73,7 +73,7 @@ fn verdict(out: &mut String, cells: &[Cell], answer: &Answer) {
     };
     let _infallible = write!(out, "<section class=\"answer\"><p class=\"title\">{title}</p><ul>");
     list(out, &answer.reasons);
-    list(out, &answer.remedies);
+    list(out, &answer.hints);
     out.push_str("</ul></section>\n");
 }
 
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn a_page_needs_nothing_beside_itself_and_nothing_in_it_breaks_out() {
         let wicked = ["</script><script>alert(1)</script>".to_owned()];
-        let answer = Answer { cell: None, reasons: wicked.to_vec(), remedies: Vec::new() };
+        let answer = Answer { cell: None, reasons: wicked.to_vec(), hints: Vec::new() };
         let page = page(&wicked, &[], &[], Some(&answer));
         assert_eq!(page.matches("<script").count(), 1);
         for outside in ["http:", "https:", "src=", "href=", "@import", "url("] {

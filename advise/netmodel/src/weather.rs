@@ -140,7 +140,7 @@ impl Weather {
             Some(lasts) => Ok(Self { rows: reader.rows, lasts }),
             None => Err(reader.whole(
                 "",
-                "the file is cut short, it has no #end; remedy: record again, or write #end,ROWS,SECONDS behind its rows",
+                "the file is cut short, it has no #end; hint: record again, or write #end,ROWS,SECONDS behind its rows",
             )),
         }
     }
@@ -392,7 +392,7 @@ impl Reader {
         if values.get(3).is_some_and(|sum| *sum != format!("{:08x}", self.sum.value)) {
             return Err(self.whole(
                 text,
-                "has the checksum of other rows; remedy: take a whole copy, or take the checksum away where rows were changed on purpose",
+                "has the checksum of other rows; hint: take a whole copy, or take the checksum away where rows were changed on purpose",
             ));
         }
         self.lasts = Some(lasts);

@@ -128,14 +128,14 @@ pub mod code {
     ];
 }
 
-/// A refusal: the culprit, the remedy, whether to retry.
+/// A refusal: the culprit, the hint, whether to retry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ApiError {
     /// What is wrong, naming the culprit.
     pub error: String,
     /// What to do about it.
     #[serde(default)]
-    pub remedy: Option<String>,
+    pub hint: Option<String>,
     /// Whether the same request may succeed later.
     #[serde(default)]
     pub retry: bool,
@@ -150,10 +150,10 @@ pub struct ApiError {
 impl ApiError {
     /// A refusal that waiting does not cure.
     #[must_use]
-    pub fn new(code: &str, error: impl Into<String>, remedy: impl Into<String>) -> Self {
+    pub fn new(code: &str, error: impl Into<String>, hint: impl Into<String>) -> Self {
         Self {
             error: error.into(),
-            remedy: Some(remedy.into()),
+            hint: Some(hint.into()),
             retry: false,
             code: code.to_owned(),
             at_stake: None,
@@ -171,15 +171,17 @@ impl ApiError {
     }
 }
 
-/// The culprit, then the remedy on a line of its own, then whether to retry.
+/// What failed, then the hint on a line of its own, then whether the same request may succeed later.
 impl fmt::Display for ApiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.error)?;
-        if let Some(remedy) = &self.remedy {
-            write!(f, "\n  remedy: {remedy}")?;
+        if let Some(hint) = &self.hint {
+            write!(f, "\n  hint: {hint}")?;
         }
-        let retry = if self.retry { "may help after a while" } else { "will not help by itself" };
-        write!(f, "\n  retry: {retry}")
+        if self.retry {
+            f.write_str("\n  retry: may help after a while")?;
+        }
+        Ok(())
     }
 }
 
@@ -218,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_puts_its_remedy_on_a_line_of_its_own() {
+    fn a_refusal_puts_its_hint_on_a_line_of_its_own() {
         let error = ApiError::new(
             code::UNKNOWN_GROUP,
             "group `dbx` is not configured on node paris",
@@ -226,8 +228,7 @@ mod tests {
         );
         assert_eq!(
             error.to_string(),
-            "group `dbx` is not configured on node paris\n  remedy: name one of: db, mail\n  \
-             retry: will not help by itself"
+            "group `dbx` is not configured on node paris\n  hint: name one of: db, mail"
         );
         assert_eq!(error.http_status(), 404);
     }

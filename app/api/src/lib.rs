@@ -2,7 +2,7 @@
 //! The words a daemon and its command line exchange: JSON over HTTP on the daemon's control socket.
 //!
 //! Every field that is a quantity says its unit in its name: `_bytes`, `_seconds` (with fractions), `_us`
-//! (microseconds), `_ms` (milliseconds since 1970-01-01 UTC, for moments). Within `/v1` fields are only ever
+//! (microseconds), `_ms` (milliseconds since 1970-01-01 UTC, for moments). Within `/v2` fields are only ever
 //! added, so replies are read with unknown fields ignored; requests are not, since a wish that is ignored
 //! would be a lie. Absent on purpose: sockets, clocks, rendering.
 

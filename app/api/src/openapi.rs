@@ -35,7 +35,7 @@ pub fn document(version: &str) -> Value {
         "info": {
             "title": "Heliograph control API",
             "description": "HTTP and JSON on the daemon's control socket. Quantities say their unit in their name. \
-                Within /v1 paths and fields are only ever added: ignore fields you do not know.",
+                Within /v2 paths and fields are only ever added: ignore fields you do not know.",
             "version": version,
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
         },

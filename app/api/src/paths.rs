@@ -4,69 +4,69 @@
 use std::path::{Path, PathBuf};
 
 /// GET: [`Status`](crate::Status) of every group.
-pub const STATUS: &str = "/v1/status";
+pub const STATUS: &str = "/v2/status";
 /// GET: [`Status`](crate::Status) with this group alone.
-pub const GROUP: &str = "/v1/groups/{group}";
+pub const GROUP: &str = "/v2/groups/{group}";
 /// GET: [`RecorderDump`](crate::RecorderDump), what happened last.
-pub const RECORDER: &str = "/v1/groups/{group}/recorder";
+pub const RECORDER: &str = "/v2/groups/{group}/recorder";
 /// GET: a stream of [`Event`](crate::event::Event)s, one JSON object a line.
-pub const EVENTS: &str = "/v1/events";
+pub const EVENTS: &str = "/v2/events";
 /// POST without a body: stop copying, keep marks only; [`Accepted`](crate::Accepted).
-pub const LOG: &str = "/v1/groups/{group}/log";
+pub const LOG: &str = "/v2/groups/{group}/log";
 /// POST without a body: copy marked regions, then replicate; [`Accepted`](crate::Accepted) when it began.
-pub const UPDATE: &str = "/v1/groups/{group}/update";
+pub const UPDATE: &str = "/v2/groups/{group}/update";
 /// Compares or copies everything: POST.
-pub const FULL: &str = "/v1/groups/{group}/full";
+pub const FULL: &str = "/v2/groups/{group}/full";
 /// POST [`PromoteRequest`](crate::PromoteRequest): make this node primary; [`Accepted`](crate::Accepted).
-pub const PROMOTE: &str = "/v1/groups/{group}/promote";
+pub const PROMOTE: &str = "/v2/groups/{group}/promote";
 /// POST without a body: make this node secondary; [`Accepted`](crate::Accepted).
-pub const DEMOTE: &str = "/v1/groups/{group}/demote";
+pub const DEMOTE: &str = "/v2/groups/{group}/demote";
 /// POST [`SwitchRequest`](crate::SwitchRequest), or nothing: change roles with the other node, from either;
 /// [`Accepted`](crate::Accepted) when it serves.
-pub const SWITCH: &str = "/v1/groups/{group}/switch";
+pub const SWITCH: &str = "/v2/groups/{group}/switch";
 /// GET: [`Explanation`](crate::Explanation), how the two nodes stand to each other.
-pub const EXPLAIN: &str = "/v1/groups/{group}/explain";
+pub const EXPLAIN: &str = "/v2/groups/{group}/explain";
 /// POST [`ResolveRequest`](crate::ResolveRequest): give up this node's side; [`Accepted`](crate::Accepted).
-pub const RESOLVE: &str = "/v1/groups/{group}/resolve";
+pub const RESOLVE: &str = "/v2/groups/{group}/resolve";
 /// POST [`ReverseRequest`](crate::ReverseRequest): take the other node's copy; [`Accepted`](crate::Accepted).
-pub const REVERSE: &str = "/v1/groups/{group}/reverse";
+pub const REVERSE: &str = "/v2/groups/{group}/reverse";
 /// POST [`MemberReplaceRequest`](crate::MemberReplaceRequest): take another disk in the place of a lost one;
 /// [`Accepted`](crate::Accepted) when it is a volume's.
-pub const MEMBER_REPLACE: &str = "/v1/groups/{group}/member/replace";
+pub const MEMBER_REPLACE: &str = "/v2/groups/{group}/member/replace";
 /// POST [`MemberAcceptRequest`](crate::MemberAcceptRequest): accept a suspect copy as it is; [`Accepted`](crate::Accepted).
-pub const MEMBER_ACCEPT: &str = "/v1/groups/{group}/member/accept";
+pub const MEMBER_ACCEPT: &str = "/v2/groups/{group}/member/accept";
 /// POST [`ModeRequest`](crate::ModeRequest): change the mode; [`Accepted`](crate::Accepted).
-pub const MODE: &str = "/v1/groups/{group}/mode";
+pub const MODE: &str = "/v2/groups/{group}/mode";
 /// GET: [`QueueReply`](crate::QueueReply), the group's queue.
-pub const QUEUE: &str = "/v1/groups/{group}/queue";
+pub const QUEUE: &str = "/v2/groups/{group}/queue";
 /// POST [`QueueRequest`](crate::QueueRequest): change the queue while it runs; [`Accepted`](crate::Accepted).
-pub const QUEUE_SET: &str = "/v1/groups/{group}/queue/set";
+pub const QUEUE_SET: &str = "/v2/groups/{group}/queue/set";
 /// POST without a body: let marks, counts at the bound and answers' times begin anew; [`Accepted`](crate::Accepted).
-pub const QUEUE_RESET: &str = "/v1/groups/{group}/queue/reset";
+pub const QUEUE_RESET: &str = "/v2/groups/{group}/queue/reset";
 /// POST [`VerifyRequest`](crate::VerifyRequest): compare the two copies; [`Accepted`](crate::Accepted) when it began.
-pub const VERIFY: &str = "/v1/groups/{group}/verify";
+pub const VERIFY: &str = "/v2/groups/{group}/verify";
 /// POST without a body: compare no more; [`Accepted`](crate::Accepted).
-pub const VERIFY_STOP: &str = "/v1/groups/{group}/verify/stop";
+pub const VERIFY_STOP: &str = "/v2/groups/{group}/verify/stop";
 /// POST without a body: a disk is copied and shipped from now on; [`Accepted`](crate::Accepted) when it may be copied.
-pub const SEED_BEGIN: &str = "/v1/groups/{group}/seed/begin";
+pub const SEED_BEGIN: &str = "/v2/groups/{group}/seed/begin";
 /// POST without a body: the disk that was shipped is in place; [`Accepted`](crate::Accepted) when an update begins.
-pub const SEED_END: &str = "/v1/groups/{group}/seed/end";
+pub const SEED_END: &str = "/v2/groups/{group}/seed/end";
 /// POST [`AttachRequest`](crate::AttachRequest): make a device of a volume; [`Attachment`](crate::Attachment).
-pub const ATTACH: &str = "/v1/groups/{group}/attach";
+pub const ATTACH: &str = "/v2/groups/{group}/attach";
 /// POST [`DetachRequest`](crate::DetachRequest): make one of it no more; [`Accepted`](crate::Accepted).
-pub const DETACH: &str = "/v1/groups/{group}/detach";
+pub const DETACH: &str = "/v2/groups/{group}/detach";
 /// POST [`ReleaseRequest`](crate::ReleaseRequest): give the stores of a group back; [`Accepted`](crate::Accepted).
-pub const RELEASE: &str = "/v1/groups/{group}/release";
+pub const RELEASE: &str = "/v2/groups/{group}/release";
 /// POST [`TraceRequest`](crate::TraceRequest): record what applications ask; [`Accepted`](crate::Accepted) when it began.
-pub const TRACE_START: &str = "/v1/groups/{group}/trace/start";
+pub const TRACE_START: &str = "/v2/groups/{group}/trace/start";
 /// POST without a body: record no more; [`Accepted`](crate::Accepted) when the file is whole.
-pub const TRACE_STOP: &str = "/v1/groups/{group}/trace/stop";
+pub const TRACE_STOP: &str = "/v2/groups/{group}/trace/stop";
 /// GET: [`Attachments`](crate::Attachments) of every group.
-pub const ATTACHMENTS: &str = "/v1/attachments";
+pub const ATTACHMENTS: &str = "/v2/attachments";
 /// POST [`ApplyRequest`](crate::ApplyRequest): read the file again; [`ApplyReply`](crate::ApplyReply).
-pub const APPLY: &str = "/v1/apply";
+pub const APPLY: &str = "/v2/apply";
 /// GET: the [description](crate::document) of this API.
-pub const DOCUMENT: &str = "/v1/openapi.json";
+pub const DOCUMENT: &str = "/v2/openapi.json";
 
 /// Name of the control socket in the state directory, the longest name of a socket there.
 const CONTROL_SOCKET: &str = "control.sock";
@@ -76,14 +76,14 @@ const SOCKET_PATH_BYTES_MAX: usize = 107;
 /// The control socket in a state directory.
 ///
 /// # Errors
-/// Its path is too long for a socket: the message, with its remedy.
+/// Its path is too long for a socket: the message, with its hint.
 pub fn control_socket(state: &Path) -> Result<PathBuf, String> {
     let socket = state.join(CONTROL_SOCKET);
     match socket.as_os_str().len() {
         0..=SOCKET_PATH_BYTES_MAX => Ok(socket),
         length => Err(format!(
             "the path of the state directory is too long: {} has {length} bytes, and Linux allows {SOCKET_PATH_BYTES_MAX}\n  \
-             remedy: use a directory with a shorter path",
+             hint: use a directory with a shorter path",
             socket.display()
         )),
     }
@@ -113,12 +113,12 @@ mod tests {
         let longest = "/".repeat(SOCKET_PATH_BYTES_MAX - CONTROL_SOCKET.len());
         assert!(control_socket(Path::new(&longest)).is_ok());
         let error = control_socket(Path::new(&format!("{longest}x"))).expect_err("108 bytes");
-        assert!(error.contains("109 bytes") && error.contains("remedy: "), "{error}");
+        assert!(error.contains("109 bytes") && error.contains("hint: "), "{error}");
     }
 
     #[test]
     fn a_name_with_a_slash_stays_one_step_of_the_path() {
-        assert_eq!(of_group(LOG, "db"), "/v1/groups/db/log");
-        assert_eq!(of_group(MODE, "db/data 1"), "/v1/groups/db%2Fdata%201/mode");
+        assert_eq!(of_group(LOG, "db"), "/v2/groups/db/log");
+        assert_eq!(of_group(MODE, "db/data 1"), "/v2/groups/db%2Fdata%201/mode");
     }
 }

@@ -49,7 +49,7 @@ pub struct Row {
     pub next: String,
     /// What an operator does about it, where anything is to be done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub remedy: Option<String>,
+    pub hint: Option<String>,
 }
 
 /// Give up what one node alone holds, so that it may follow the other.

@@ -52,7 +52,7 @@ pub struct FailedGroup {
     /// What failed.
     pub reason: String,
     /// What to do about it.
-    pub remedy: String,
+    pub hint: String,
     /// Only a restart of the daemon brings it back; otherwise `helio apply` tries again.
     pub needs_restart: bool,
 }

@@ -20,7 +20,7 @@ pub(crate) fn adopt(told: Adoption) -> Result<ExitCode> {
     let fits = |named: usize| named == 0 || named == stores.len();
     if !fits(volumes.len()) || !fits(peer_paths.len()) {
         bail!(
-            "one --volume and one --peer-path for each PATH, or none\n  remedy: name as many as there are paths"
+            "one --volume and one --peer-path for each PATH, or none\n  hint: name as many as there are paths"
         );
     }
     let store = |(n, path): (usize, &PathBuf)| -> Result<Store> {

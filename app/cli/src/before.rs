@@ -58,7 +58,7 @@ pub(crate) fn inspect(path: &Path, as_json: bool) -> Result<ExitCode> {
     let found = match look(&file, length) {
         Ok(found) => found,
         Err(error) => bail!(
-            "{shown}: {error}\n  remedy: name the file of a group that was made by this version, or remove one that is \
+            "{shown}: {error}\n  hint: name the file of a group that was made by this version, or remove one that is \
              not needed any more"
         ),
     };

@@ -31,7 +31,7 @@ pub(crate) enum ClientError {
     /// This user may not ask it; nothing was asked.
     Denied { daemon: String },
     /// What answers there is not what was asked for, or refuses our key; nothing was asked.
-    Untrusted { daemon: String, why: String, remedy: String },
+    Untrusted { daemon: String, why: String, hint: String },
     /// The connection was lost after the request was on its way.
     Lost { daemon: String, asked: String, why: String },
     /// The answer did not come in time.
@@ -45,25 +45,24 @@ impl std::fmt::Display for ClientError {
         match self {
             Self::NoDaemon { daemon, why } => write!(
                 f,
-                "no daemon answers on {daemon}: {why}\n  remedy: start `helio daemon`, or name its directory with \
+                "no daemon answers on {daemon}: {why}\n  hint: start `helio daemon`, or name its directory with \
                  --state, or its node's `control` address with --host\n  retry: may help after a while"
             ),
             Self::Denied { daemon } => write!(
                 f,
-                "permission denied on {daemon}\n  remedy: ask as the user the daemon runs as, or with sudo\n  \
-                 retry: will not help by itself"
+                "permission denied on {daemon}\n  hint: ask as the user the daemon runs as, or with sudo"
             ),
-            Self::Untrusted { daemon, why, remedy } => {
-                write!(f, "{daemon}: {why}\n  remedy: {remedy}\n  retry: will not help by itself")
+            Self::Untrusted { daemon, why, hint } => {
+                write!(f, "{daemon}: {why}\n  hint: {hint}")
             }
             Self::Lost { daemon, asked, why } => write!(
                 f,
-                "the connection to {daemon} was lost during {asked}: {why}\n  remedy: see with `helio status` whether \
+                "the connection to {daemon} was lost during {asked}: {why}\n  hint: see with `helio status` whether \
                  it was done, and in the daemon's log why it went\n  retry: may help after a while"
             ),
             Self::Slow { daemon, asked, within } => write!(
                 f,
-                "{daemon} did not answer {asked} within {within:?}; it may still be done\n  remedy: see with `helio \
+                "{daemon} did not answer {asked} within {within:?}; it may still be done\n  hint: see with `helio \
                  status` whether it was done; allow more time with --timeout\n  retry: may help after a while"
             ),
             Self::Refused(error) => write!(f, "{error}"),

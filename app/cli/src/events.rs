@@ -64,6 +64,6 @@ mod tests {
     #[test]
     fn a_wish_travels_in_the_query_with_its_group_as_it_was_typed() {
         let wish = EventsRequest { group: Some("db&now=1".into()), since: Some(7), now: false };
-        assert_eq!(path(&wish), "/v1/events?now=false&group=db%26now%3D1&since=7");
+        assert_eq!(path(&wish), "/v2/events?now=false&group=db%26now%3D1&since=7");
     }
 }

@@ -41,7 +41,7 @@ fn path_of(group: &str, state: &Path) -> PathBuf {
 fn look(path: &Path) -> Result<Description> {
     let file = File::open(path).with_context(|| {
         format!(
-            "{} cannot be read\n  remedy: name the group and its --state, or the file",
+            "{} cannot be read\n  hint: name the group and its --state, or the file",
             path.display()
         )
     })?;
@@ -78,7 +78,7 @@ pub(crate) fn check(group: &str, state: &Path) -> Result<ExitCode> {
     text += if found.is_sound() && found.superblock.is_some() {
         "sound\n"
     } else if found.superblock.is_none() || lost || short {
-        "lost: no daemon serves from it\n  remedy: put a copy of the file back that is not older than the last time the \
+        "lost: no daemon serves from it\n  hint: put a copy of the file back that is not older than the last time the \
          two nodes met; or `helio metadata create`: this node then joins as new and is compared whole, and a primary's last \
          writes that its peer lacks are only in its members (docs/operate.md, \"When metadata is lost\")\n"
     } else {
@@ -149,7 +149,7 @@ pub(crate) fn moved(group: &str, state: &Path, to: &Path) -> Result<ExitCode> {
     let from = |kind: &str| state.join("groups").join(format!("{group}.{kind}"));
     let into = |kind: &str| to.join("groups").join(format!("{group}.{kind}"));
     if !look(&from("meta"))?.is_sound() {
-        bail!("{} is not sound\n  remedy: `helio metadata check {group}`", from("meta").display());
+        bail!("{} is not sound\n  hint: `helio metadata check {group}`", from("meta").display());
     }
     let there: Vec<_> = COMPANIONS.into_iter().filter(|kind| from(kind).exists()).collect();
     for kind in &there {
@@ -178,7 +178,7 @@ fn hold(state: &Path) -> Result<File> {
     let file = file.with_context(|| format!("{} is no state directory", state.display()))?;
     let lock = rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive);
     if lock.is_err() {
-        bail!("a helio daemon uses {}\n  remedy: stop it first", state.display());
+        bail!("a helio daemon uses {}\n  hint: stop it first", state.display());
     }
     Ok(file)
 }

@@ -22,18 +22,18 @@ pub(crate) fn check_ours(file: &Path, option: &str, head: Option<&str>) -> Resul
     };
     match begin(head.unwrap_or_default()) {
         Ok(true) => {}
-        Ok(false) => bail!("{shown} exists and is not replaced; remedy: another file for {option}"),
+        Ok(false) => bail!("{shown} exists and is not replaced; hint: another file for {option}"),
         Err(why) if why.kind() == ErrorKind::NotFound => {
             let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
             let folder = folder.unwrap_or(Path::new("."));
             if !folder.is_dir() {
                 let folder = folder.display();
-                bail!("there is no folder {folder}; remedy: make it, or another file for {option}");
+                bail!("there is no folder {folder}; hint: make it, or another file for {option}");
             }
         }
         Err(why) => {
-            let remedy = format!("{shown} cannot be written; remedy: another file for {option}");
-            return Err(why).context(remedy);
+            let hint = format!("{shown} cannot be written; hint: another file for {option}");
+            return Err(why).context(hint);
         }
     }
     Ok(())

@@ -24,7 +24,7 @@ pub(crate) fn status(status: &Status) -> String {
         let since = ago(failed.since_ms, status.at_ms);
         let _infallible = writeln!(out, "{}  protected: no, for {since}: not served", failed.name);
         line(&mut out, "state", &format!("failed: {}", failed.reason));
-        line(&mut out, "next", &failed.remedy);
+        line(&mut out, "next", &failed.hint);
     }
     if out.is_empty() {
         out = format!("node {} takes part in no group\n", status.node);

@@ -114,6 +114,6 @@ fn text(told: &Explanation) -> String {
     row.facts.iter().for_each(|fact| line(&mut out, "fact", fact));
     line(&mut out, "meaning", &row.meaning);
     line(&mut out, "next", &row.next);
-    line(&mut out, "remedy", row.remedy.as_deref().unwrap_or("nothing to do"));
+    line(&mut out, "hint", row.hint.as_deref().unwrap_or("nothing to do"));
     out
 }

@@ -32,7 +32,7 @@ const NOT_SERVED: u8 = 7;
 pub(crate) fn unreadable(file: &Path) -> impl FnOnce(io::Error) -> anyhow::Error {
     let shown = file.display().to_string();
     move |why| {
-        anyhow!("cannot read {shown}: {why}\n  remedy: name a file that is there and may be read")
+        anyhow!("cannot read {shown}: {why}\n  hint: name a file that is there and may be read")
     }
 }
 
@@ -158,7 +158,7 @@ pub(crate) fn one_group(client: &Client, group: &str) -> Result<GroupStatus> {
     let status: Status = client.get(&status_path(Some(group)))?;
     if let Some(failed) = status.failed.first() {
         let text = format!("group {group} is not served: {}", failed.reason);
-        return Err(anyhow!("{text}\n  remedy: {}", failed.remedy));
+        return Err(anyhow!("{text}\n  hint: {}", failed.hint));
     }
     let shown = status.groups.into_iter().next();
     shown.ok_or_else(|| anyhow!("the daemon does not show group {group}"))

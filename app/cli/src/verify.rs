@@ -61,9 +61,7 @@ fn ended(g: &GroupStatus) -> Result<ExitCode> {
             format!("the verify of {} did not come to its end: {why}", g.name),
             format!("`helio verify {}` goes on where it stopped", g.name),
         ),
-        None if g.verify.differing.0 > 0 => {
-            ApiError::new("differs", differences(g), remedy(&g.name))
-        }
+        None if g.verify.differing.0 > 0 => ApiError::new("differs", differences(g), hint(&g.name)),
         None => {
             print(&format!("the copies of {} are compared: {}\n", g.name, passes(g)))?;
             return Ok(ExitCode::SUCCESS);
@@ -92,7 +90,7 @@ fn differences(g: &GroupStatus) -> String {
     )
 }
 
-fn remedy(group: &str) -> String {
+fn hint(group: &str) -> String {
     format!("`helio update {group}` copies them; `helio verify {group} --repair` looks for more")
 }
 
@@ -115,7 +113,7 @@ pub(crate) fn lines(out: &mut String, g: &GroupStatus) {
         line(out, "verify", &format!("stopped: {why}"));
     }
     if g.verify.differing.0 > 0 {
-        line(out, "differs", &format!("{}; {}", differences(g), remedy(&g.name)));
+        line(out, "differs", &format!("{}; {}", differences(g), hint(&g.name)));
     }
 }
 

@@ -242,8 +242,8 @@ impl Daemon {
 
     fn unknown(&self, group: &str) -> ApiError {
         let text = format!("group {group} is not configured on node {}", self.node);
-        let remedy = format!("name one of: {}", self.groups().join(", "));
-        ApiError::new(code::UNKNOWN_GROUP, text, remedy)
+        let hint = format!("name one of: {}", self.groups().join(", "));
+        ApiError::new(code::UNKNOWN_GROUP, text, hint)
     }
 
     async fn status(&self, group: Option<String>) -> Result<Status, ApiError> {
@@ -359,7 +359,7 @@ fn accepted(message: String) -> Reply {
 pub(crate) fn of_refusal(refusal: helio_engine::Refusal) -> ApiError {
     ApiError {
         error: refusal.text,
-        remedy: Some(refusal.remedy),
+        hint: Some(refusal.hint),
         retry: refusal.retry,
         code: refusal.code.into(),
         at_stake: None,

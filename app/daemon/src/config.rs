@@ -2,7 +2,7 @@
 //! The one file: which nodes there are, which groups they hold, where the volumes are kept.
 //!
 //! The same file serves every node. Roles, generations and marks are state and never stand in it. Every
-//! refusal names file, line and column, and the remedy. Absent on purpose: looking at the members (the
+//! refusal names file, line and column, and the hint. Absent on purpose: looking at the members (the
 //! disk room does, when it opens them).
 
 mod check;
@@ -197,12 +197,12 @@ impl Config {
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         let file = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|why| {
-            let remedy = "name a readable configuration file with --config".to_owned();
+            let hint = "name a readable configuration file with --config".to_owned();
             ConfigError {
                 file: file.clone(),
                 place: None,
                 message: format!("cannot be read: {why}"),
-                remedy,
+                hint,
             }
         })?;
         Self::parse(&text, &file)
@@ -211,7 +211,7 @@ impl Config {
     /// Reads the file's text; `file` is its name in messages.
     ///
     /// # Errors
-    /// The first thing that is wrong, with its line, its column and the remedy.
+    /// The first thing that is wrong, with its line, its column and the hint.
     pub fn parse(text: &str, file: &str) -> Result<Self, ConfigError> {
         read::config(&Source { file, text })
     }
@@ -227,7 +227,7 @@ impl Config {
                 file: self.file.clone(),
                 place: None,
                 message: format!("has no node `{name}`"),
-                remedy: format!("start with --node and one of: {}", known.join(", ")),
+                hint: format!("start with --node and one of: {}", known.join(", ")),
             }
         })?;
         let groups = self.groups.iter().filter_map(|(group_name, group)| {

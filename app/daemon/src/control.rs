@@ -284,7 +284,7 @@ fn router(backend: Arc<dyn Backend>) -> Router {
     }
     router
         .fallback(async || {
-            Refused(ApiError::new(code::NOT_FOUND, "no such path", "this daemon speaks /v1"))
+            Refused(ApiError::new(code::NOT_FOUND, "no such path", "this daemon speaks /v2"))
         })
         .method_not_allowed_fallback(async || {
             let text = "the path does not take this method";
@@ -468,8 +468,8 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Wish<T> {
         })?;
         let body = body.map_err(|error| {
             let text = format!("the request's body cannot be taken: {error}");
-            let remedy = format!("send at most {BODY_BYTES_MAX} bytes");
-            Refused(ApiError::new(code::TOO_LARGE, text, remedy))
+            let hint = format!("send at most {BODY_BYTES_MAX} bytes");
+            Refused(ApiError::new(code::TOO_LARGE, text, hint))
         })?;
         // Where nothing need be said, nothing may be.
         let body: &[u8] = if body.is_empty() { b"null" } else { &body };

@@ -68,7 +68,7 @@ fn judge(total: u64, soft: Option<u64>, hard: Option<u64>) -> Verdict {
 /// Sees to it that so many descriptors may be open.
 ///
 /// # Errors
-/// They may not, and the hard limit does not let the daemon change that; with the numbers and the remedies.
+/// They may not, and the hard limit does not let the daemon change that; with the numbers and the hints.
 pub(crate) fn provide(need: Need) -> Result<()> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     match judge(need.total(), current, maximum) {
@@ -78,26 +78,26 @@ pub(crate) fn provide(need: Need) -> Result<()> {
             let raised = Rlimit { current: Some(need.total()), maximum };
             setrlimit(Resource::Nofile, raised).map_err(|error| {
                 anyhow::anyhow!(
-                    "the kernel did not raise the limit of file descriptors to {}: {error}\n  remedy: {}",
+                    "the kernel did not raise the limit of file descriptors to {}: {error}\n  hint: {}",
                     need.total(),
-                    remedy(need, maximum.unwrap_or(0))
+                    hint(need, maximum.unwrap_or(0))
                 )
             })
         }
         Verdict::Short { hard } => bail!(
             "{} file descriptors may be needed ({} clients, {} members, {} groups, {} for everything else), and the hard \
-             limit is {hard}\n  remedy: {}",
+             limit is {hard}\n  hint: {}",
             need.total(),
             need.clients,
             need.members,
             need.groups,
             need.without_clients() - need.members,
-            remedy(need, hard)
+            hint(need, hard)
         ),
     }
 }
 
-fn remedy(need: Need, hard: u64) -> String {
+fn hint(need: Need, hard: u64) -> String {
     let raise = format!(
         "raise it (`LimitNOFILE={}` in the unit, `ulimit -Hn {0}` in a shell)",
         need.total()
@@ -138,9 +138,9 @@ mod tests {
     }
 
     #[test]
-    fn the_remedy_names_a_number_of_clients_that_would_do() {
+    fn the_hint_names_a_number_of_clients_that_would_do() {
         let hard = NEED.without_clients() + 7;
-        assert!(remedy(NEED, hard).contains("set `clients = 7` or less"), "{}", remedy(NEED, hard));
-        assert!(!remedy(NEED, 7).contains("clients ="), "no number of clients would do");
+        assert!(hint(NEED, hard).contains("set `clients = 7` or less"), "{}", hint(NEED, hard));
+        assert!(!hint(NEED, 7).contains("clients ="), "no number of clients would do");
     }
 }

@@ -32,12 +32,12 @@ pub(crate) struct Failures {
 
 impl Failures {
     /// A group is not served from now on.
-    pub(crate) fn add(&self, group: &str, (reason, remedy): (String, String), restart: bool) {
-        tracing::error!(group, remedy, "this group is not served: {reason}");
+    pub(crate) fn add(&self, group: &str, (reason, hint): (String, String), restart: bool) {
+        tracing::error!(group, hint, "this group is not served: {reason}");
         let since_ms = Clock::wall_now();
         let name = group.to_owned();
         let failed =
-            FailedGroup { name: name.clone(), since_ms, reason, remedy, needs_restart: restart };
+            FailedGroup { name: name.clone(), since_ms, reason, hint, needs_restart: restart };
         self.all().insert(name, failed);
     }
 
@@ -88,7 +88,7 @@ fn held<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 /// The error of every command on such a group.
 pub(crate) fn error(failed: FailedGroup) -> ApiError {
     let text = format!("group {} is not served on this node: {}", failed.name, failed.reason);
-    ApiError::new(code::GROUP_FAILED, text, failed.remedy)
+    ApiError::new(code::GROUP_FAILED, text, failed.hint)
 }
 
 /// What the event stream shows of such a group.
@@ -102,16 +102,16 @@ pub(crate) fn event(failed: &FailedGroup) -> ((String, Object, String), helio_ap
     ((failed.name.clone(), Object::Group, failed.name.clone()), fields)
 }
 
-/// Why a group cannot be opened, and what to do, of an error that may name a remedy on a line of its own.
+/// Why a group cannot be opened, and what to do, of an error that may name a hint on a line of its own.
 pub(crate) fn of_opening(group: &str, error: &anyhow::Error) -> (String, String) {
     let text = format!("{error:#}");
-    let (reason, remedy) = in_parts(&text);
-    (reason.to_owned(), format!("{remedy}; then `helio apply` serves {group} without a restart"))
+    let (reason, hint) = in_parts(&text);
+    (reason.to_owned(), format!("{hint}; then `helio apply` serves {group} without a restart"))
 }
 
-/// The reason and the remedy of a text that may name a remedy on a line of its own.
+/// The reason and the hint of a text that may name a hint on a line of its own.
 pub(crate) fn in_parts(text: &str) -> (&str, &str) {
-    text.split_once("\n  remedy: ").unwrap_or((text, "see to what is named"))
+    text.split_once("\n  hint: ").unwrap_or((text, "see to what is named"))
 }
 
 /// Remembers where threads panic, beside what is done about a panic otherwise.

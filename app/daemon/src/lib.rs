@@ -83,7 +83,7 @@ pub struct Options {
 /// Runs until SIGTERM or SIGINT, then stops cleanly.
 ///
 /// # Errors
-/// Something the node needs cannot be opened, or the kernel refuses to wait; the message names culprit and remedy.
+/// Something the node needs cannot be opened, or the kernel refuses to wait; the message names culprit and hint.
 pub fn run(options: &Options) -> Result<()> {
     start_logging(options.log_format);
     if let Err(error) = helio_attach::be_flusher() {
@@ -97,7 +97,7 @@ pub fn run(options: &Options) -> Result<()> {
     let state = StateDir::open(&options.state)?;
     if view.node.lock_memory {
         helio_attach::lock_memory().context(
-            "lock-memory: memory cannot be locked\n  remedy: raise RLIMIT_MEMLOCK (LimitMEMLOCK=infinity), or leave it out",
+            "lock-memory: memory cannot be locked\n  hint: raise RLIMIT_MEMLOCK (LimitMEMLOCK=infinity), or leave it out",
         )?;
     }
     let own = trust::own_key(&view, &state.path)?;
@@ -280,7 +280,7 @@ async fn leave(attaches: &Arc<Attaches>) -> Result<()> {
         let used = used.join("; ");
         if told != used {
             tracing::warn!(
-                "waiting for devices in use: {used}\n  remedy: unmount them; a second signal stops all the same, and \
+                "waiting for devices in use: {used}\n  hint: unmount them; a second signal stops all the same, and \
                  who uses them has errors then"
             );
             told = used;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Opening what a node's groups live on: members, metadata, the state directory. Nothing is served before all of it
-//! is open, and every refusal names the culprit and the remedy.
+//! is open, and every refusal names the culprit and the hint.
 
 mod allocate;
 mod another;
@@ -52,7 +52,7 @@ impl StateDir {
         let lock = private().create(true).truncate(false).write(true).open(&lock_path)?;
         if rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
             bail!(
-                "another helio daemon uses the state directory {}\n  remedy: stop it, or give this one its own --state",
+                "another helio daemon uses the state directory {}\n  hint: stop it, or give this one its own --state",
                 path.display()
             );
         }
@@ -89,7 +89,7 @@ pub(crate) fn plans(
 ) -> Result<Vec<GroupPlan>> {
     if view.groups.is_empty() {
         bail!(
-            "node {node} takes part in no group of the configuration\n  remedy: name it in a group's `nodes`"
+            "node {node} takes part in no group of the configuration\n  hint: name it in a group's `nodes`"
         );
     }
     let guards = trust::guards(view, own);
@@ -306,7 +306,7 @@ fn open_volume(
     let identity = member.identity();
     if let Some((_, other)) = taken.iter().find(|(i, _)| i.overlaps(&identity)) {
         bail!(
-            "volume {name}: its member {} is the one of volume {other}, or overlaps it\n  remedy: give every volume a \
+            "volume {name}: its member {} is the one of volume {other}, or overlaps it\n  hint: give every volume a \
              store of its own",
             path.display()
         );
@@ -331,7 +331,7 @@ fn take(file: &fs::File, shown: &str) -> Result<()> {
     };
     once_let_go(lock, Option::is_none).map_err(|error| match error {
         None => anyhow!(
-            "{shown}: another process writes this file, most likely another helio daemon\n  remedy: stop it, or give this \
+            "{shown}: another process writes this file, most likely another helio daemon\n  hint: stop it, or give this \
              daemon another --state and `safe-copy-dir`"
         ),
         Some(error) => anyhow!("{shown}: it cannot be locked: {error}"),
@@ -388,7 +388,7 @@ fn open_metadata(
                 LedgerError::Owner { .. } => format!(", not to {} on {}", owner.0, owner.1),
                 _ => String::new(),
             };
-            anyhow!("{shown}: {error}{not}\n  remedy: {}", error.remedy())
+            anyhow!("{shown}: {error}{not}\n  hint: {}", error.hint())
         })
     };
     let mut opened = read()?;
@@ -409,14 +409,14 @@ fn open_metadata(
     if superblock.sizes != sizes {
         bail!(
             "the volumes of group {} have sizes {sizes:?} bytes in the configuration and {:?} in {shown}\n  \
-             remedy: restore the sizes and the order of the volumes in the file",
+             hint: restore the sizes and the order of the volumes in the file",
             engine.group,
             superblock.sizes
         );
     }
     if u64::from(superblock.granularity) != engine.granularity.0 {
         bail!(
-            "marks of group {} cover {} each in the configuration and {} in {shown}\n  remedy: restore `granularity` in \
+            "marks of group {} cover {} each in the configuration and {} in {shown}\n  hint: restore `granularity` in \
              the file",
             engine.group,
             engine.granularity,

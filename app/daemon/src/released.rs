@@ -28,7 +28,7 @@ pub(crate) fn load(file: &Path, state: &Path) -> Result<Config, ConfigError> {
             let shown = mark(state, &group);
             tracing::warn!(
                 group,
-                "was released on this node and is passed over\n  remedy: take it out of {}; to mirror its volumes from \
+                "was released on this node and is passed over\n  hint: take it out of {}; to mirror its volumes from \
                  here again, `helio adopt`; to follow the other node with them, remove {}",
                 file.display(),
                 shown.display()

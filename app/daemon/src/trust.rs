@@ -25,7 +25,7 @@ pub(crate) fn own_key(view: &NodeView<'_>, state: &Path) -> Result<Option<PeerTl
         return Err(FileError {
             path,
             why: format!("holds the key {public}, which is not this node's in the configuration"),
-            remedy: "name it there, on every node, or put back the key that is named".into(),
+            hint: "name it there, on every node, or put back the key that is named".into(),
         });
     }
     Ok(Some(PeerTls::new(key)))

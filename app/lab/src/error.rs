@@ -11,18 +11,18 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
     /// The kernel refuses something.
-    #[error("cannot {doing}: {why}; remedy: {remedy}")]
+    #[error("cannot {doing}: {why}; hint: {hint}")]
     System {
         /// What was to be done.
         doing: String,
         /// What it said.
         why: io::Error,
         /// What may help.
-        remedy: &'static str,
+        hint: &'static str,
     },
     /// Nobody came, or nobody was there.
     #[error(
-        "{whom} within {limit:?}{last}; remedy: start the other end, check address and firewall, or wait longer"
+        "{whom} within {limit:?}{last}; hint: start the other end, check address and firewall, or wait longer"
     )]
     Nobody {
         /// Who did not come, and where.
@@ -34,7 +34,7 @@ pub enum LabError {
     },
     /// The other end is something else.
     #[error(
-        "{peer} is no other end of this measurement: {why}; remedy: look whether both addresses are those of the two ends, and both run the same version"
+        "{peer} is no other end of this measurement: {why}; hint: look whether both addresses are those of the two ends, and both run the same version"
     )]
     WrongPeer {
         /// Who.
@@ -44,7 +44,7 @@ pub enum LabError {
     },
     /// TLS ended the conversation.
     #[error(
-        "TLS with {peer}: {why}; remedy: both ends need --key and the other's --peer-key, or neither"
+        "TLS with {peer}: {why}; hint: both ends need --key and the other's --peer-key, or neither"
     )]
     Tls {
         /// With whom.
@@ -54,7 +54,7 @@ pub enum LabError {
     },
     /// The connection ended in the middle.
     #[error(
-        "{peer} ended the connection while {doing}: {why}; remedy: look at its output, then start both again"
+        "{peer} ended the connection while {doing}: {why}; hint: look at its output, then start both again"
     )]
     Lost {
         /// Who.
@@ -66,7 +66,7 @@ pub enum LabError {
     },
     /// Nothing went either way.
     #[error(
-        "nothing passed between here and {peer} for {limit:?} while {doing}; remedy: mend the link, then start both again"
+        "nothing passed between here and {peer} for {limit:?} while {doing}; hint: mend the link, then start both again"
     )]
     Stalled {
         /// Who is silent.
@@ -78,7 +78,7 @@ pub enum LabError {
     },
     /// What was under way when a signal came takes too long.
     #[error(
-        "{doing} with {peer} did not end within {limit:?} after the signal; remedy: none is needed, what was counted holds"
+        "{doing} with {peer} did not end within {limit:?} after the signal; hint: none is needed, what was counted holds"
     )]
     Unended {
         /// Whom it waits for.
@@ -90,7 +90,7 @@ pub enum LabError {
     },
     /// The other end is busy.
     #[error(
-        "{peer} is recording with somebody else; remedy: wait until that has ended, then try again"
+        "{peer} is recording with somebody else; hint: wait until that has ended, then try again"
     )]
     Busy {
         /// Who.
@@ -108,9 +108,9 @@ impl LabError {
     /// A refusal of the kernel's.
     pub(crate) fn system(
         doing: impl Into<String>,
-        remedy: &'static str,
+        hint: &'static str,
     ) -> impl FnOnce(io::Error) -> Self {
         let doing = doing.into();
-        move |why| Self::System { doing, why, remedy }
+        move |why| Self::System { doing, why, hint }
     }
 }

@@ -100,7 +100,7 @@ impl fmt::Display for Gauge {
 pub fn gauge(folder: &Path, span: Bytes, stage: &Stage<'_>) -> Result<Gauge, LabError> {
     let path = folder.join(format!(".helio-lab-disk-{}", std::process::id()));
     let doing = |what: &str| format!("{what} {}", path.display());
-    let remedy = "a folder on the disk in question that can be written, with room for what is measured (--size)";
+    let hint = "a folder on the disk in question that can be written, with room for what is measured (--size)";
     let make = |how: OFlags| {
         let access = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         open(&path, access | how, Mode::RUSR | Mode::WUSR)
@@ -113,7 +113,7 @@ pub fn gauge(folder: &Path, span: Bytes, stage: &Stage<'_>) -> Result<Gauge, Lab
         }
         other => (other, true),
     };
-    let system = |what, why: std::io::Error| LabError::system(doing(what), remedy)(why);
+    let system = |what, why: std::io::Error| LabError::system(doing(what), hint)(why);
     let fd = fd.map_err(|why| system("make", why.into()))?;
     unlink(&path).map_err(|why| system("remove", why.into()))?;
     let file = File::new(fd).map_err(|why| system("open", why))?;
@@ -279,6 +279,6 @@ mod tests {
         stop.store(true, Ordering::Relaxed);
         assert!(matches!(gauge(folder.path(), LEAST_SPAN, &stage), Err(LabError::Asked(_))));
         let none = gauge(&folder.path().join("none"), LEAST_SPAN, &stage).expect_err("no folder");
-        assert!(none.to_string().contains("none") && none.to_string().contains("remedy"), "{none}");
+        assert!(none.to_string().contains("none") && none.to_string().contains("hint"), "{none}");
     }
 }

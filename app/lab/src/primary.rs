@@ -68,7 +68,7 @@ impl Job {
         if let Some(window) = self.window.filter(|window| *window < self.flush) {
             let flush = self.flush;
             return asked(format!(
-                "--window: {window} bytes have no room for a flush of {flush}; remedy: a smaller --flush, or a larger --window"
+                "--window: {window} bytes have no room for a flush of {flush}; hint: a smaller --flush, or a larger --window"
             ));
         }
         self.compress.map_or(Ok(()), payload::check)?;

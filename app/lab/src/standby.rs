@@ -63,7 +63,7 @@ pub fn run_standby(
     let buffer = duty.buffer.unwrap_or(FLUSHES * flush);
     if !(flush..=MOST_BUFFER).contains(&buffer) {
         let text = format!(
-            "a receive buffer of {buffer} bytes does not hold a flush of {flush}, or is beyond {MOST_BUFFER}; remedy: \
+            "a receive buffer of {buffer} bytes does not hold a flush of {flush}, or is beyond {MOST_BUFFER}; hint: \
              another --room, of simhadr -hadrBufSize, or smaller flushes at the primary"
         );
         return Err(LabError::Asked(text));

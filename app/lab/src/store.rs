@@ -113,8 +113,8 @@ pub fn test_disk(path: &Path, test: &DiskTest, stage: &Stage<'_>) -> Result<Disk
             "a path on the disk in question; where it knows no direct I/O, through the cache",
         ))?;
     let failed = |what| {
-        let remedy = "sizes that are multiples of the disk's block, or through the cache";
-        move |why| LabError::system(doing(what), remedy)(std::io::Error::from(why))
+        let hint = "sizes that are multiples of the disk's block, or through the cache";
+        move |why| LabError::system(doing(what), hint)(std::io::Error::from(why))
     };
     let length = test.size as usize;
     let mut room = vec![0x5a_u8; length + ALIGNMENT];
@@ -190,6 +190,6 @@ mod tests {
         let length = std::fs::metadata(&path).expect("it is there").len();
         assert_eq!(length, 40_960, "what is refused empties nothing");
         let none = test_disk(&folder.path().join("none"), &test, &stage).expect_err("not there");
-        assert!(none.to_string().contains("none") && none.to_string().contains("remedy"), "{none}");
+        assert!(none.to_string().contains("none") && none.to_string().contains("hint"), "{none}");
     }
 }

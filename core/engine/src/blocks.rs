@@ -182,14 +182,14 @@ impl Engine {
             config.name_of(volume),
             config.node
         );
-        let remedy = format!(
+        let hint = format!(
             "on {}: disconnect the NBD clients of {} and `helio detach` its volumes; then blocks of {theirs} are offered, \
              and the clients can connect again",
             config.node, config.group
         );
-        self.shared.warn(format!("{why}; {remedy}"));
+        self.shared.warn(format!("{why}; {hint}"));
         self.session.refused = Some("block-size");
-        self.session.remedy = remedy;
+        self.session.hint = hint;
         self.hang_up(Parting::Refused, why);
         true
     }

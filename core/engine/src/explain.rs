@@ -38,10 +38,10 @@ pub struct Meaning {
     /// What comes next by itself.
     pub next: String,
     /// What an operator does about it, where anything is to be done.
-    pub remedy: Option<String>,
+    pub hint: Option<String>,
 }
 
-/// Label, meaning, what happens next, remedy; `{source}`, `{target}` and `{group}` stand for names.
+/// Label, meaning, what happens next, hint; `{source}`, `{target}` and `{group}` stand for names.
 const WORDS: [(&str, &str, &str, &str); 24] = [
     (
         "two-primaries",
@@ -225,15 +225,15 @@ pub fn meaning(label: &str, group: &str, source: &str, target: &str) -> Meaning 
         text.replace("{source}", source).replace("{target}", target).replace("{group}", group)
     };
     match WORDS.iter().find(|(known, ..)| *known == label) {
-        Some((_, meaning, next, remedy)) => Meaning {
+        Some((_, meaning, next, hint)) => Meaning {
             meaning: fill(meaning),
             next: fill(next),
-            remedy: (!remedy.is_empty()).then(|| fill(remedy)),
+            hint: (!hint.is_empty()).then(|| fill(hint)),
         },
         None => Meaning {
             meaning: format!("the peer, which runs another version, reports {label}"),
             next: format!("run `helio explain {group}` on the peer"),
-            remedy: None,
+            hint: None,
         },
     }
 }
@@ -406,9 +406,9 @@ mod tests {
     #[test]
     fn names_take_their_places() {
         let told = meaning("diverged", "db", "lyon", "paris");
-        let remedy = told.remedy.unwrap_or_default();
-        assert!(remedy.contains("helio resolve db --discard paris"), "{remedy}");
-        assert!(!(told.meaning + &told.next + &remedy).contains('{'));
+        let hint = told.hint.unwrap_or_default();
+        assert!(hint.contains("helio resolve db --discard paris"), "{hint}");
+        assert!(!(told.meaning + &told.next + &hint).contains('{'));
     }
 
     #[test]

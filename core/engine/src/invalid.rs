@@ -119,7 +119,7 @@ impl Engine {
     /// What is wrong with the metadata, where something is.
     pub(crate) fn metadata_text(&self) -> Option<String> {
         let (peer, group) = (&self.shared.config.peer, &self.shared.config.group);
-        let remedy = format!(
+        let hint = format!(
             "mend its file system, or `helio metadata move {group}` while the daemon is down, and restart the daemon"
         );
         let text = match (self.shared.metadata_failed, &self.primary) {
@@ -134,6 +134,6 @@ impl Engine {
             ),
             (true, None) => String::from("bitmap failed: the metadata file cannot be written"),
         };
-        Some(format!("{text}; {remedy}"))
+        Some(format!("{text}; {hint}"))
     }
 }

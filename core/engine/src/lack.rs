@@ -547,8 +547,8 @@ impl Engine {
         primary.drop_queue("the reversal could not be recorded", &mut self.shared);
         self.shared.cover.marks_moved();
         let text = String::from("the metadata file cannot be written");
-        let remedy = "mend it and restart the daemon";
-        self.done(command, Err(Refusal::new("metadata-failed", text, remedy)));
+        let hint = "mend it and restart the daemon";
+        self.done(command, Err(Refusal::new("metadata-failed", text, hint)));
     }
 
     /// What waits for a place in the metadata fails with everything else that waits for a peer that stays away.

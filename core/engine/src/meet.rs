@@ -119,7 +119,7 @@ impl Engine {
         let why = format!("the node at the address of {peer} cannot be the peer: {wrong}");
         self.shared.warn(why.clone());
         self.session.refused = Some("wrong-peer");
-        self.session.remedy = String::from("use the same configuration file on both nodes");
+        self.session.hint = String::from("use the same configuration file on both nodes");
         self.hang_up(Parting::Refused, why);
     }
 
@@ -142,11 +142,11 @@ impl Engine {
         let config = &self.shared.config;
         let (source, target) =
             if we_are_source { (&config.node, &config.peer) } else { (&config.peer, &config.node) };
-        let Meaning { meaning: text, remedy, .. } = meaning(label, &config.group, source, target);
-        let remedy = remedy.unwrap_or_default();
-        self.shared.warn(format!("{label}: {text}; {remedy}"));
+        let Meaning { meaning: text, hint, .. } = meaning(label, &config.group, source, target);
+        let hint = hint.unwrap_or_default();
+        self.shared.warn(format!("{label}: {text}; {hint}"));
         self.session.refused = Some(label);
-        self.session.remedy = remedy;
+        self.session.hint = hint;
         self.hang_up(Parting::Refused, format!("{label}: {text}"));
     }
 

@@ -135,7 +135,7 @@ impl Engine {
         }
         self.members.said = true;
         if let Err(refusal) = self.may_lead() {
-            self.shared.warn(format!("{}; {}", refusal.text, refusal.remedy));
+            self.shared.warn(format!("{}; {}", refusal.text, refusal.hint));
         }
     }
 }

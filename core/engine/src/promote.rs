@@ -130,7 +130,7 @@ impl Engine {
         let (peer, group) = (&self.shared.config.peer, &self.shared.config.group);
         // A refusal by the table names what is at stake; force is not the way out of it.
         if let Some(label) = self.session.refused.filter(|label| recovery::is_lost(label)) {
-            return Refusal::new(label, self.session.why.clone(), self.session.remedy.clone());
+            return Refusal::new(label, self.session.why.clone(), self.session.hint.clone());
         }
         Refusal::new(
             "needs-force",
@@ -217,9 +217,9 @@ impl Engine {
         if !granted {
             let peer = self.shared.config.peer.clone();
             self.stand(self.resting());
-            let remedy = self.remedy_for_refused();
+            let hint = self.hint_for_refused();
             let text = format!("{peer} does not agree: {text}");
-            self.done(command, Err(Refusal::new("peer-refuses", text, remedy)));
+            self.done(command, Err(Refusal::new("peer-refuses", text, hint)));
             return;
         }
         let ours = self.hello_as_met();
@@ -241,7 +241,7 @@ impl Engine {
     }
 
     /// The peer does not agree to a promotion: what loses nothing, or least.
-    fn remedy_for_refused(&mut self) -> String {
+    fn hint_for_refused(&mut self) -> String {
         let (peer, group) = (self.shared.config.peer.clone(), self.shared.config.group.clone());
         // Force would begin with a copy that never was one.
         if self.superblock.lineage.generation == Generation::NONE {
@@ -283,9 +283,9 @@ impl Engine {
     pub(crate) fn asking_failed(&mut self, why: &str) {
         if let Standing::Asking { command } = self.standing {
             self.stand(self.resting());
-            let remedy =
+            let hint =
                 "try again once the peer is connected, or use --force if it is down or fenced";
-            self.done(command, Err(Refusal::later("peer-lost", why.to_string(), remedy)));
+            self.done(command, Err(Refusal::later("peer-lost", why.to_string(), hint)));
         }
     }
 

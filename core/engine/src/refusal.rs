@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Why something was not done, in words that name the culprit and the remedy.
+//! Why something was not done, in words that name the culprit and the hint.
 
 use alloc::string::String;
 use core::fmt;
@@ -43,7 +43,7 @@ pub enum Denial {
     Store(StoreFault),
 }
 
-/// Why a command was refused. The text names culprit and cause, the remedy stands apart.
+/// Why a command was refused. The text names culprit and cause, the hint stands apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// One kebab-case word for programs.
@@ -51,7 +51,7 @@ pub struct Refusal {
     /// What is wrong.
     pub text: String,
     /// What to do about it.
-    pub remedy: String,
+    pub hint: String,
     /// Trying again later may succeed.
     pub retry: bool,
 }
@@ -59,13 +59,13 @@ pub struct Refusal {
 impl Refusal {
     /// A refusal that waiting does not cure.
     #[must_use]
-    pub fn new(code: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { code, text: text.into(), remedy: remedy.into(), retry: false }
+    pub fn new(code: &'static str, text: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { code, text: text.into(), hint: hint.into(), retry: false }
     }
 
     /// A refusal that waiting may cure.
     #[must_use]
-    pub fn later(code: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { retry: true, ..Self::new(code, text, remedy) }
+    pub fn later(code: &'static str, text: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { retry: true, ..Self::new(code, text, hint) }
     }
 }

@@ -201,8 +201,8 @@ impl Engine {
         if keeper.kept().is_some() || self.shared.metadata_failed {
             self.replacing = None;
             let text = String::from("what is kept of the image before could not be ended");
-            let remedy = "mend the before-image file and the metadata, and restart the daemon";
-            return self.done(command, Err(Refusal::new("before-failed", text, remedy)));
+            let hint = "mend the before-image file and the metadata, and restart the daemon";
+            return self.done(command, Err(Refusal::new("before-failed", text, hint)));
         }
         replacing.recording = true;
         self.save(Goal::Replaced { command, volume });

@@ -28,8 +28,8 @@ impl Engine {
     pub(crate) fn may_restore(&self) -> Result<(), Refusal> {
         let group = &self.shared.config.group;
         let refuse = |text: String| {
-            let remedy = format!("let the sync from {} complete", self.shared.config.peer);
-            Err(Refusal::new("no-safe-copy", text, remedy))
+            let hint = format!("let the sync from {} complete", self.shared.config.peer);
+            Err(Refusal::new("no-safe-copy", text, hint))
         };
         match self.shared.keeper.kept() {
             None => refuse(format!("no consistent image of {group} is kept on this node")),
@@ -157,7 +157,7 @@ impl Engine {
         let text =
             format!("the kept image of {} was not restored: {why}", self.shared.config.group);
         self.shared.warn(text.clone());
-        let remedy = "mend the store and repeat, or let a sync complete; it will copy everything";
-        self.end_promotion(Refusal::new("restore-failed", text, remedy));
+        let hint = "mend the store and repeat, or let a sync complete; it will copy everything";
+        self.end_promotion(Refusal::new("restore-failed", text, hint));
     }
 }

@@ -227,8 +227,8 @@ impl Engine {
                 "a flush of volume {} of {group} failed: {fault}",
                 self.shared.config.name_of(volume)
             );
-            let remedy = "mend the store and restart the daemon, then begin again";
-            return self.done(command, Err(Refusal::new("volume-failed", text, remedy)));
+            let hint = "mend the store and restart the daemon, then begin again";
+            return self.done(command, Err(Refusal::new("volume-failed", text, hint)));
         }
         if !self.is_seeding() || self.primary.is_none() {
             return self.done(command, Err(busy()));

@@ -47,7 +47,7 @@ pub(crate) struct Session {
     /// The row of the table that refused the peer last, until another connection succeeds.
     pub(crate) refused: Option<&'static str>,
     /// What helps against that refusal.
-    pub(crate) remedy: String,
+    pub(crate) hint: String,
     /// When its last message came: nothing else shows that it is there.
     pub(crate) last_heard: Option<Moment>,
     /// When this connection, or the last one, began.
@@ -84,7 +84,7 @@ impl Session {
             since: now,
             why: String::from("not connected yet"),
             refused: None,
-            remedy: String::new(),
+            hint: String::new(),
             last_heard: None,
             began: now,
             early: None,
@@ -453,7 +453,7 @@ impl Engine {
         };
         if parting == Parting::Refused && self.session.refused.is_none() {
             self.session.refused = Some("refused-by-peer");
-            self.session.remedy = format!("`helio status` and the log on {peer} say what helps");
+            self.session.hint = format!("`helio status` and the log on {peer} say what helps");
         }
         self.shared
             .out

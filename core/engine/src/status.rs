@@ -184,7 +184,7 @@ pub struct LinkStatus {
     /// Why.
     pub why: String,
     /// What helps, where the two must not mirror each other now.
-    pub remedy: Option<String>,
+    pub hint: Option<String>,
     /// When the peer was heard last.
     pub last_heard: Option<Moment>,
     /// Round trip of the last ping, its wait behind data included.
@@ -525,7 +525,7 @@ impl Engine {
             word: self.link_word(),
             since: session.since,
             why: session.why.clone(),
-            remedy: session.refused.map(|_| session.remedy.clone()).filter(|r| !r.is_empty()),
+            hint: session.refused.map(|_| session.hint.clone()).filter(|r| !r.is_empty()),
             last_heard: session.last_heard,
             round_trip: session.round_trip,
             round_trip_least: session.round_trip_least,

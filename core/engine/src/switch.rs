@@ -64,7 +64,7 @@ impl Engine {
     /// What this node's own copy and record must be before it may take a role that is handed to it.
     fn may_take_over(&self) -> Result<(), Refusal> {
         let (node, group) = (&self.shared.config.node, &self.shared.config.group);
-        let remedy = "mend it and restart the daemon";
+        let hint = "mend it and restart the daemon";
         if !self.is_consistent() || !self.follower.streaming {
             return Err(Refusal::later(
                 "not-level",
@@ -74,14 +74,14 @@ impl Engine {
         }
         if self.shared.metadata_failed {
             let text = format!("the metadata file of {group} on {node} cannot be written");
-            return Err(Refusal::new("metadata-failed", text, remedy));
+            return Err(Refusal::new("metadata-failed", text, hint));
         }
         if let Some((volume, fault)) = self.follower.failed {
             let text = format!(
                 "volume {} of {group} failed on {node}: {fault}",
                 self.shared.config.name_of(volume)
             );
-            return Err(Refusal::new("volume-failed", text, remedy));
+            return Err(Refusal::new("volume-failed", text, hint));
         }
         Ok(())
     }
@@ -141,10 +141,10 @@ impl Engine {
     pub(crate) fn keep_primary(&mut self, command: Option<CommandId>) {
         let (peer, node) = (&self.shared.config.peer, &self.shared.config.node);
         let again = "try again once the group is replicating and the queue is short";
-        let (why, remedy) = if self.session.peer().is_none() {
+        let (why, hint) = if self.session.peer().is_none() {
             (format!("{peer} was lost ({})", self.session.why), String::from(again))
         } else if let Err(suspect) = self.may_lead_from_suspect() {
-            (suspect.text, suspect.remedy)
+            (suspect.text, suspect.hint)
         } else {
             let patience = SWITCH_PATIENCE.as_secs();
             (format!("{peer} did not receive everything within {patience} s"), again.into())
@@ -152,7 +152,7 @@ impl Engine {
         let text = format!("{why}; {node} is still primary");
         self.stand(Standing::Primary);
         self.shared.warn(format!("no change of roles: {text}"));
-        self.finish(command, Err(Refusal::later("not-switched", text, remedy)));
+        self.finish(command, Err(Refusal::later("not-switched", text, hint)));
     }
 
     /// The record says secondary: the peer is asked to be primary, if it can be, and has everything.
@@ -176,21 +176,21 @@ impl Engine {
         let (peer, node) = (&self.shared.config.peer, &self.shared.config.node);
         let text = format!("{peer} did not take over ({why})");
         let unfit = if self.shared.metadata_failed {
-            let remedy = format!("make it writable and restart the daemon on {node}");
-            Some((String::from("its metadata file cannot be written"), remedy))
+            let hint = format!("make it writable and restart the daemon on {node}");
+            Some((String::from("its metadata file cannot be written"), hint))
         } else {
-            self.may_lead_from_suspect().err().map(|suspect| (suspect.text, suspect.remedy))
+            self.may_lead_from_suspect().err().map(|suspect| (suspect.text, suspect.hint))
         };
-        let (text, remedy) = match &unfit {
+        let (text, hint) = match &unfit {
             None => {
-                let remedy = format!("the log on {peer} gives the reason");
-                (format!("{text}; {node} goes on as primary"), remedy)
+                let hint = format!("the log on {peer} gives the reason");
+                (format!("{text}; {node} goes on as primary"), hint)
             }
-            Some((unfit, remedy)) => {
-                (format!("{text}, and {node} cannot go on as primary: {unfit}"), remedy.clone())
+            Some((unfit, hint)) => {
+                (format!("{text}, and {node} cannot go on as primary: {unfit}"), hint.clone())
             }
         };
-        self.finish(command, Err(Refusal::later("not-switched", text, remedy)));
+        self.finish(command, Err(Refusal::later("not-switched", text, hint)));
         if unfit.is_some() {
             self.stand(Standing::Secondary);
         } else {
@@ -213,14 +213,14 @@ impl Engine {
             Relation::Descendant(_) => {
                 self.stand(Standing::Secondary);
                 let text = format!("{peer} took over, and is not serving any more");
-                let remedy = format!("`helio status` on {peer} tells why");
-                self.finish(command, Err(Refusal::new("not-switched", text, remedy)));
+                let hint = format!("`helio status` on {peer} tells why");
+                self.finish(command, Err(Refusal::new("not-switched", text, hint)));
             }
             Relation::Unrelated => {
                 self.stand(Standing::Secondary);
                 let text = format!("{peer} came back with a history of its own");
-                let remedy = "`helio explain` on both nodes tells what it is";
-                self.finish(command, Err(Refusal::new("not-switched", text, remedy)));
+                let hint = "`helio explain` on both nodes tells what it is";
+                self.finish(command, Err(Refusal::new("not-switched", text, hint)));
             }
             // A hello may have waited in a connection that the peer gave up before it was invited.
             Relation::Same if !self.session.proven => {}
@@ -239,10 +239,10 @@ impl Engine {
         let text =
             format!("{peer} was asked to take over and was not heard since: it may be primary");
         self.shared.warn(text.clone());
-        let remedy = format!(
+        let hint = format!(
             "look at `helio status {group}` on {peer}: if it is not primary, `helio promote {group}` on either node"
         );
-        self.finish(command, Err(Refusal::later("unsure", text, remedy)));
+        self.finish(command, Err(Refusal::later("unsure", text, hint)));
     }
 
     pub(crate) fn peer_talks_roles(&mut self, talk: Roles) -> Result<(), String> {
@@ -286,8 +286,8 @@ impl Engine {
                 );
                 self.shared.warn(format!("an invitation to take over is declined: {text}"));
                 self.hang_up(Parting::RoleChanged, format!("cannot take over: {text}"));
-                let remedy = "`helio status` on both nodes tells what is in the way";
-                self.finish(wanted, Err(Refusal::later("not-switched", text, remedy)));
+                let hint = "`helio status` on both nodes tells what is in the way";
+                self.finish(wanted, Err(Refusal::later("not-switched", text, hint)));
             }
         }
     }
@@ -297,8 +297,8 @@ impl Engine {
         if let Some((command, _)) = self.switch_wanted.take() {
             let peer = &self.shared.config.peer;
             let text = format!("{peer} does not change roles now: {text}");
-            let remedy = "`helio status` on both nodes tells what is in the way";
-            self.done(command, Err(Refusal::later("not-switched", text, remedy)));
+            let hint = "`helio status` on both nodes tells what is in the way";
+            self.done(command, Err(Refusal::later("not-switched", text, hint)));
         }
     }
 
@@ -306,9 +306,8 @@ impl Engine {
     pub(crate) fn switch_unheard(&mut self, why: &str) {
         if let Some((command, _)) = self.switch_wanted.take() {
             let (peer, group) = (&self.shared.config.peer, &self.shared.config.group);
-            let remedy =
-                format!("`helio status {group}` here and on {peer} tells which is primary");
-            self.done(command, Err(Refusal::later("unsure", why.to_string(), remedy)));
+            let hint = format!("`helio status {group}` here and on {peer} tells which is primary");
+            self.done(command, Err(Refusal::later("unsure", why.to_string(), hint)));
         }
     }
 

@@ -278,7 +278,7 @@ fn a_node_that_never_took_part_is_told_who_did_and_not_to_use_force() {
         desk.hear(Message::PromoteReply { granted: false, text });
         let refusal = desk.results.pop().expect("it was asked").expect_err("lyon does not agree");
         assert_eq!(refusal.code, "peer-refuses");
-        assert!(refusal.remedy.contains(advice), "{}", refusal.remedy);
+        assert!(refusal.hint.contains(advice), "{}", refusal.hint);
     }
 }
 

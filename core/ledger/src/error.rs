@@ -64,7 +64,7 @@ pub enum LedgerError {
 impl LedgerError {
     /// What an operator can do.
     #[must_use]
-    pub fn remedy(&self) -> &'static str {
+    pub fn hint(&self) -> &'static str {
         match self {
             Self::Version { found, .. } if *found > helio_format::page::VERSION => {
                 "run the build that wrote it, or a later one"

@@ -21,7 +21,7 @@ pub struct OpenError {
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.path.display();
-        write!(f, "{} {path}: {}. {}", self.role, self.refusal, self.refusal.remedy(&self.path))
+        write!(f, "{} {path}: {}. {}", self.role, self.refusal, self.refusal.hint(&self.path))
     }
 }
 
@@ -129,7 +129,7 @@ pub enum Refusal {
 impl Refusal {
     /// What the operator can do, as a sentence.
     #[must_use]
-    pub fn remedy(&self, path: &Path) -> String {
+    pub fn hint(&self, path: &Path) -> String {
         let path = path.display();
         match self {
             Self::Missing { size } => format!(

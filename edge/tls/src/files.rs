@@ -11,19 +11,19 @@ const LONGEST: u64 = 1 << 20;
 
 /// A file that cannot serve, and what to do about it.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: {why}\n  remedy: {remedy}", path.display())]
+#[error("{}: {why}\n  hint: {hint}", path.display())]
 pub struct FileError {
     /// The culprit.
     pub path: PathBuf,
     /// What is wrong with it.
     pub why: String,
     /// What to do.
-    pub remedy: String,
+    pub hint: String,
 }
 
 impl FileError {
-    pub(crate) fn new(path: &Path, why: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { path: path.to_owned(), why: why.into(), remedy: remedy.into() }
+    pub(crate) fn new(path: &Path, why: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), why: why.into(), hint: hint.into() }
     }
 }
 
@@ -62,14 +62,14 @@ pub(crate) fn read_private(path: &Path) -> Result<Vec<u8>, FileError> {
 /// Makes a file only its owner may read, and makes it durable; it must not exist.
 pub(crate) fn create_private(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     let failed = |error: io::Error| {
-        let remedy = match error.kind() {
+        let hint = match error.kind() {
             io::ErrorKind::AlreadyExists => {
                 "keep it, or make the new one under another name and change over as docs/operate.md says"
             }
             io::ErrorKind::NotFound => "make its directory first",
             _ => "name a place this user may write to",
         };
-        FileError::new(path, error.to_string(), remedy)
+        FileError::new(path, error.to_string(), hint)
     };
     let mut options = OpenOptions::new();
     let mut file = options.write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;

@@ -139,8 +139,8 @@ impl NodeKey {
             PrivateKeyDer::Pkcs8(key) => Self::from_pkcs8(key.secret_pkcs8_der()),
             _ => None,
         });
-        let remedy = "make one with `helio key new`";
-        key.ok_or_else(|| FileError::new(path, "not an Ed25519 key in PEM", remedy))
+        let hint = "make one with `helio key new`";
+        key.ok_or_else(|| FileError::new(path, "not an Ed25519 key in PEM", hint))
     }
 
     fn from_pkcs8(der: &[u8]) -> Option<Self> {
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(mode & 0o7777, 0o600);
         assert_eq!(NodeKey::load(&path).expect("read").public(), key.public());
         let again = NodeKey::create(&path).expect_err("it exists").to_string();
-        assert!(again.contains("node.key") && again.contains("remedy"), "{again}");
+        assert!(again.contains("node.key") && again.contains("hint"), "{again}");
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).expect("set");
         let open = NodeKey::load(&path).expect_err("readable by others").to_string();
         assert!(open.contains("chmod 600"), "{open}");

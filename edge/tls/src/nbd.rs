@@ -132,8 +132,8 @@ fn unusable(error: &Error, chain: &Path, key: &Path) -> FileError {
             FileError::new(chain, error.to_string(), "name an X.509 certificate of version 3")
         }
         _ => {
-            let remedy = "use a key of ECDSA on P-256 or P-384, of Ed25519, or of RSA with 2048 bits or more";
-            FileError::new(key, error.to_string(), remedy)
+            let hint = "use a key of ECDSA on P-256 or P-384, of Ed25519, or of RSA with 2048 bits or more";
+            FileError::new(key, error.to_string(), hint)
         }
     }
 }

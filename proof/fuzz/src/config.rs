@@ -35,7 +35,7 @@ fn taken(config: &Config, text: &str) {
 
 /// A refusal points into the file and says what to do.
 fn refused(error: &ConfigError, text: &str) {
-    assert!(!error.message.is_empty() && !error.remedy.is_empty(), "{error:?}");
+    assert!(!error.message.is_empty() && !error.hint.is_empty(), "{error:?}");
     let Some(Place { line, column }) = error.place else {
         panic!("it points nowhere: {error}");
     };

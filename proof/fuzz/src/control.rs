@@ -198,7 +198,7 @@ fn judge(answer: &[u8], heard: &[Command], has_body: bool) -> u16 {
         let error: ApiError = serde_json::from_slice(&answer[end + 4..])
             .unwrap_or_else(|why| panic!("{why}: {text}"));
         assert_eq!(error.http_status(), status, "{text}");
-        assert!(!error.error.is_empty() && error.remedy.is_some(), "{text}");
+        assert!(!error.error.is_empty() && error.hint.is_some(), "{text}");
     }
     status
 }
@@ -255,12 +255,12 @@ pub(crate) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
             (name, [&[2, place(operation), 4][..], b"db/1", body].concat())
         })
         .collect();
-    let query = b"v1/events?now=true&since=7&group=db";
+    let query = b"v2/events?now=true&since=7&group=db";
     seeds.push(("events", [&[1, 0, query.len() as u8][..], query].concat()));
-    let unknown = b"v1/groups/%FF/log";
+    let unknown = b"v2/groups/%FF/log";
     seeds.push(("no-text", [&[1, 1, unknown.len() as u8][..], unknown, b"null"].concat()));
-    let chunked = b"\0POST /v1/apply HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n\
-                    10\r\n{\"dry_run\":true}\r\n0\r\n\r\nGET /v1/openapi.json HTTP/1.0\r\n\r\n";
+    let chunked = b"\0POST /v2/apply HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n\
+                    10\r\n{\"dry_run\":true}\r\n0\r\n\r\nGET /v2/openapi.json HTTP/1.0\r\n\r\n";
     seeds.push(("chunked", chunked.to_vec()));
     seeds
 }

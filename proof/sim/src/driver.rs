@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is done to the two nodes from outside, at its time: misfortunes, their remedies, the operator's rounds.
+//! What is done to the two nodes from outside, at its time: misfortunes, their hints, the operator's rounds.
 
 use crate::coverage::Coverage;
 use crate::faults::{Fault, Pausing};
@@ -182,12 +182,12 @@ impl Driver {
         self.queue.insert((when, self.ties), act);
     }
 
-    /// How many remedies are on their way.
+    /// How many hints are on their way.
     pub(crate) fn ailing(&self) -> usize {
-        let remedy = |act: &&Act| {
+        let hint = |act: &&Act| {
             matches!(act, Act::MendLink | Act::Start(_) | Act::MendDisk(_) | Act::MendMetadata(_))
         };
-        self.queue.values().filter(remedy).count()
+        self.queue.values().filter(hint).count()
     }
 
     pub(crate) fn next_at(&self) -> Moment {

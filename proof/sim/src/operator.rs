@@ -150,7 +150,7 @@ impl Driver {
             let restarts = mended && (!leading || unrecorded);
             let restarts = restarts && self.resumed.is_none();
             if restarts && (self.healing || self.dice.chance(1, 2)) {
-                // The remedy of a failed store or metadata file: mend it and restart the daemon.
+                // The hint of a failed store or metadata file: mend it and restart the daemon.
                 cluster.kill(side, false);
                 self.start(side, cluster);
                 continue;
@@ -161,7 +161,7 @@ impl Driver {
             // A primary that lacks regions shows another state.
             let short = leading && status.reason.contains("has no room to keep");
             if (status.state == State::NeedsRoom || short) && self.dice.chance(1, 3) {
-                // Both of its remedies.
+                // Both of its hints.
                 if self.dice.chance(1, 2) {
                     cluster.node_mut(side.other()).before.mend();
                 } else {

@@ -9,7 +9,7 @@ use std::path::Path;
 const MAY_SLEEP: [(&str, &str); 1] =
     [("proof/testkit/src/wait.rs", "polls other processes, which raise no event here")];
 
-/// Calls that stand in no file, with the remedy.
+/// Calls that stand in no file, with the hint.
 const CALLS: [(&str, &str); 4] = [
     ("todo!", "finish it, or leave the room out until it has code"),
     ("unimplemented!", "finish it, or refuse with a named error"),
@@ -25,10 +25,10 @@ pub(super) fn check(source: &Source) -> Vec<Finding> {
     let may_sleep = MAY_SLEEP.iter().any(|(file, _)| source.path == Path::new(file));
     for (at, line, _) in source.lines() {
         let mut ban =
-            |rule, remedy: String| findings.push(Finding::new(&source.path, at, rule, remedy));
-        for (call, remedy) in CALLS {
+            |rule, hint: String| findings.push(Finding::new(&source.path, at, rule, hint));
+        for (call, hint) in CALLS {
             if has_word(line, call) {
-                ban("banned-call", format!("`{call}` is banned: {remedy}"));
+                ban("banned-call", format!("`{call}` is banned: {hint}"));
             }
         }
         if !may_sleep && (has_word(line, "thread::sleep") || has_word(line, "time::sleep")) {
@@ -55,8 +55,8 @@ pub(super) fn check_script(path: &Path, text: &str) -> Vec<Finding> {
 
 fn mark(path: &Path, line: usize, text: &str) -> Option<Finding> {
     let found = MARKS.iter().find(|word| has_word(text, word))?;
-    let remedy = format!("`{found}` marks unfinished work: finish it, or open an issue for it");
-    Some(Finding::new(path, line, "unfinished", remedy))
+    let hint = format!("`{found}` marks unfinished work: finish it, or open an issue for it");
+    Some(Finding::new(path, line, "unfinished", hint))
 }
 
 /// Whether `word` stands in `text` and is not a part of a longer word.

@@ -50,9 +50,9 @@ pub(super) fn check(metadata: &Value, root: &Path) -> Result<Vec<Finding>, Strin
                 default_features: declared["uses_default_features"] == true,
                 features: strings(&declared["features"]),
             };
-            findings.extend(judge(folder, &dependency).map(|(rule, remedy)| {
+            findings.extend(judge(folder, &dependency).map(|(rule, hint)| {
                 let line = line_of(&root.join(&manifest), &dependency.name);
-                Finding::new(&manifest, line, rule, remedy)
+                Finding::new(&manifest, line, rule, hint)
             }));
         }
     }
@@ -76,17 +76,17 @@ fn line_of(manifest: &Path, name: &str) -> usize {
     text.lines().position(names).map_or(1, |at| at + 1)
 }
 
-/// What is wrong with a crate in `from` declaring this dependency: the rule and the remedy.
+/// What is wrong with a crate in `from` declaring this dependency: the rule and the hint.
 fn judge(from: &Path, dependency: &Dependency) -> Option<(&'static str, String)> {
     match &dependency.folder {
         Some(to) if !may_see(from, to) => {
-            let remedy = format!(
+            let hint = format!(
                 "{} may not use {}: imports go down only (ARCHITECTURE.md); what both need belongs in words, \
                  and what joins them in app",
                 from.display(),
                 to.display()
             );
-            Some(("floors", remedy))
+            Some(("floors", hint))
         }
         Some(_) => None,
         None => judge_third_party(from, dependency),
@@ -125,17 +125,17 @@ fn judge_third_party(from: &Path, dependency: &Dependency) -> Option<(&'static s
     let Some((_, _, features)) =
         PURE_CRATES.iter().find(|(at, allowed, _)| at == pure && *allowed == name)
     else {
-        let remedy = format!(
+        let hint = format!(
             "{pure} is pure and may not use `{name}`: hand its work in as a function or as an event"
         );
-        return Some(("pure-crates", remedy));
+        return Some(("pure-crates", hint));
     };
     let extra = dependency.features.iter().find(|feature| !features.contains(&feature.as_str()));
     let told =
         if dependency.default_features { Some("default") } else { extra.map(String::as_str) };
     told.map(|feature| {
-        let remedy = format!("{pure} may use `{name}` only with {features:?} and no default features, not `{feature}`");
-        ("pure-crates", remedy)
+        let hint = format!("{pure} may use `{name}` only with {features:?} and no default features, not `{feature}`");
+        ("pure-crates", hint)
     })
 }
 
@@ -162,10 +162,10 @@ pub(super) fn check_source(source: &Source) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (at, line, test) in source.lines() {
         for word in banned.iter().filter(|word| !test && line.contains(**word)) {
-            let remedy = format!(
+            let hint = format!(
                 "`{word}` in a pure floor: take time, seeds and bytes as arguments; use core and alloc"
             );
-            findings.push(Finding::new(&source.path, at, "pure", remedy));
+            findings.push(Finding::new(&source.path, at, "pure", hint));
         }
     }
     let is_top = PURE.iter().any(|folder| source.path == Path::new(folder).join("src/lib.rs"));
@@ -289,7 +289,7 @@ mod tests {
         }]});
         let findings = check(&said, Path::new("/top")).expect("it is well formed");
         assert_eq!(findings.len(), 1);
-        assert!(findings[0].remedy.contains("edge/nbd may not use core/engine"));
+        assert!(findings[0].hint.contains("edge/nbd may not use core/engine"));
         assert!(check(&serde_json::json!({}), Path::new("/top")).is_err());
     }
 

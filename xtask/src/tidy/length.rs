@@ -13,18 +13,18 @@ pub(super) fn check(source: &Source) -> Vec<Finding> {
     let mut findings = Vec::new();
     let code = source.lines().filter(|(_, line, test)| !test && !line.trim().is_empty()).count();
     if code > FILE {
-        let remedy = format!("{code} lines of code, of at most {FILE}: split the room in two");
-        findings.push(Finding::new(&source.path, 1, "length", remedy));
+        let hint = format!("{code} lines of code, of at most {FILE}: split the room in two");
+        findings.push(Finding::new(&source.path, 1, "length", hint));
     }
     for (at, line) in source.code.iter().enumerate() {
         let Some((name, column)) = function(line) else { continue };
         let last = end_of_item(&source.code, at, column);
         let lines = source.code[at..=last].iter().filter(|line| !line.trim().is_empty()).count();
         if lines > FUNCTION {
-            let remedy = format!(
+            let hint = format!(
                 "`{name}` has {lines} lines of code, of at most {FUNCTION}: give a step of it a name"
             );
-            findings.push(Finding::new(&source.path, at + 1, "length", remedy));
+            findings.push(Finding::new(&source.path, at + 1, "length", hint));
         }
     }
     findings

@@ -14,9 +14,8 @@ pub(super) fn check(path: &Path, text: &str, exists: impl Fn(&Path) -> bool) -> 
         } else if !fenced {
             for target in targets(line) {
                 if !resolve(folder, &target).is_some_and(|file| exists(&file)) {
-                    let remedy =
-                        format!("`{target}` does not exist; correct the link or remove it");
-                    findings.push(Finding::new(path, at + 1, "dead-link", remedy));
+                    let hint = format!("`{target}` does not exist; correct the link or remove it");
+                    findings.push(Finding::new(path, at + 1, "dead-link", hint));
                 }
             }
         }

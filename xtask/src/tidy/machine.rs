@@ -16,8 +16,8 @@ pub(super) fn check(path: &Path, text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (at, line) in text.lines().enumerate() {
         if let Some(found) = PATHS.iter().find(|found| names_path(line, found)) {
-            let remedy = format!("`{found}` is a path of one machine; use one that everyone has");
-            findings.push(Finding::new(path, at + 1, "this-machine", remedy));
+            let hint = format!("`{found}` is a path of one machine; use one that everyone has");
+            findings.push(Finding::new(path, at + 1, "this-machine", hint));
         }
         let key = line.trim_start();
         let redirects = toml
@@ -26,8 +26,8 @@ pub(super) fn check(path: &Path, text: &str) -> Vec<Finding> {
                 .any(|x| key.starts_with(x));
         let foreign = lock && key.starts_with("source = ") && !key.contains(OWN_REGISTRY);
         if redirects || foreign {
-            let remedy = "crates come from cargo's own registry; a mirror belongs in the user's own configuration";
-            findings.push(Finding::new(path, at + 1, "this-machine", remedy));
+            let hint = "crates come from cargo's own registry; a mirror belongs in the user's own configuration";
+            findings.push(Finding::new(path, at + 1, "this-machine", hint));
         }
     }
     findings

@@ -23,19 +23,19 @@ struct Finding {
     /// Counted from 1.
     line: usize,
     rule: &'static str,
-    remedy: String,
+    hint: String,
 }
 
 impl Finding {
-    fn new(path: &Path, line: usize, rule: &'static str, remedy: impl Into<String>) -> Self {
-        Self { path: path.to_owned(), line, rule, remedy: remedy.into() }
+    fn new(path: &Path, line: usize, rule: &'static str, hint: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), line, rule, hint: hint.into() }
     }
 }
 
 /// Prints as `core/engine/src/gate.rs:12: banned-call: …`, which editors jump to.
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}: {}", self.path.display(), self.line, self.rule, self.remedy)
+        write!(f, "{}:{}: {}: {}", self.path.display(), self.line, self.rule, self.hint)
     }
 }
 

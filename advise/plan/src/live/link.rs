@@ -70,9 +70,9 @@ pub(super) fn capped(seen: &Seen) -> Judgement {
         let mut judged =
             Judgement::change(label, told.join("; ")).figure(Figure::of(value, threshold, "B"));
         for (node, _, limit, requested, _) in &capped {
-            judged = judged.remedies([format!("on {node}: `sysctl -w {limit}={}`", requested.0)]);
+            judged = judged.hints([format!("on {node}: `sysctl -w {limit}={}`", requested.0)]);
         }
-        judged.remedies([
+        judged.hints([
             "`helio lab search --write-sysctl FILE` makes such limits stay; a restart of the daemon asks again".into(),
         ])
     })
@@ -98,7 +98,7 @@ pub(super) fn unequal(seen: &Seen) -> Judgement {
         let least = least.unwrap_or_default();
         Judgement::change(label, told.join(", "))
             .figure(Figure::of(least.0 as f64, most.0 as f64, "B"))
-            .remedies([one_size(&seen.group, &exact(most))])
+            .hints([one_size(&seen.group, &exact(most))])
     })
 }
 
@@ -147,12 +147,12 @@ pub(super) fn limit(seen: &Seen, promise: Option<&Promise>) -> Judgement {
                 "{told}, but {size} are not too small: they carry more than twice the {} that went out",
                 seen.sent
             );
-            return Judgement::watch(label, told).figure(figure).remedies([format!(
+            return Judgement::watch(label, told).figure(figure).hints([format!(
                 "something takes no more: {}'s disk (`helio lab link write FILE` there), or a relay or proxy on the way",
                 seen.peer
             )]);
         }
-        Judgement::change(label, format!("{told}, {size}")).figure(figure).remedies([
+        Judgement::change(label, format!("{told}, {size}")).figure(figure).hints([
             larger(seen, link, promise),
             "`helio lab search` finds the size this link needs".into(),
         ])

@@ -34,7 +34,7 @@ pub struct Judgement {
     /// The number by itself.
     pub figure: Option<Figure>,
     /// What to do: commands, and lines of the configuration.
-    pub remedies: Vec<String>,
+    pub hints: Vec<String>,
 }
 
 /// A number, and the one it is held against.
@@ -56,7 +56,7 @@ impl Figure {
 
 impl Judgement {
     fn new(label: Label, verdict: Verdict, told: impl Into<String>) -> Self {
-        Self { label, verdict, told: told.into(), figure: None, remedies: Vec::new() }
+        Self { label, verdict, told: told.into(), figure: None, hints: Vec::new() }
     }
 
     fn well(label: Label, told: impl Into<String>) -> Self {
@@ -80,8 +80,8 @@ impl Judgement {
         self
     }
 
-    fn remedies<const N: usize>(mut self, remedies: [String; N]) -> Self {
-        self.remedies.extend(remedies);
+    fn hints<const N: usize>(mut self, hints: [String; N]) -> Self {
+        self.hints.extend(hints);
         self
     }
 }

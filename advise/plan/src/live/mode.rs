@@ -49,21 +49,21 @@ pub(super) fn unsuited(seen: &Seen, promise: Option<&Promise>) -> Judgement {
         Choice::SyncOrAsync => Judgement::well(label, told),
         Choice::Sync if waits => Judgement::well(label, told),
         Choice::Async | Choice::AsyncOrCopies if !waits => Judgement::well(label, told),
-        Choice::Sync => Judgement::watch(label, told).remedies(turn(Mode::Sync)).remedies([
+        Choice::Sync => Judgement::watch(label, told).hints(turn(Mode::Sync)).hints([
             "an answered write is then never lost with the host".into(),
         ]),
         Choice::Async | Choice::AsyncOrCopies => {
-            Judgement::change(label, told).remedies(turn(Mode::Async)).remedies([
+            Judgement::change(label, told).hints(turn(Mode::Async)).hints([
                 "what was answered last is then lost with the host; `--work` says what writes, a forecast that has this \
                  mode that it is meant so"
                     .into(),
             ])
         }
-        Choice::Copies => Judgement::change(label, told).remedies([format!(
+        Choice::Copies => Judgement::change(label, told).hints([format!(
             "`helio log {group}`, and {update} as often as the loss of data allows; or a faster link"
         )]),
         Choice::Logging => Judgement::change(label, told)
-            .remedies([format!("`helio log {group}` meanwhile, and {update} afterwards")]),
+            .hints([format!("`helio log {group}` meanwhile, and {update} afterwards")]),
     }
     .figure(figure)
 }

@@ -104,7 +104,7 @@ fn rate(seen: &Seen, promise: &Promise) -> Judgement {
     if seen.sent.0 >= least {
         return Judgement::well(label, told).figure(figure);
     }
-    Judgement::change(label, told).figure(figure).remedies([
+    Judgement::change(label, told).figure(figure).hints([
         "`helio lab link primary` and `standby` measure the link by itself; where it carries more, look at \
          buffers-limit and at the peer's disk"
             .into(),
@@ -125,7 +125,7 @@ fn round_trip(seen: &Seen, promise: &Promise) -> Judgement {
     if found <= most {
         return Judgement::well(label, told).figure(figure);
     }
-    Judgement::change(label, told).figure(figure).remedies([
+    Judgement::change(label, told).figure(figure).hints([
         format!("ask who runs the line; forecast again with rtt={}us", found.as_micros()),
         "in sync and nearsync every write takes that much longer; windows and queues must hold that much more".into(),
     ])
@@ -137,7 +137,7 @@ fn mode(seen: &Seen, promise: &Promise) -> Judgement {
         return Judgement::well(label, format!("{planned}, as forecast"));
     }
     Judgement::change(label, format!("{}; the forecast has {planned}", seen.mode))
-        .remedies([format!("`helio mode {group} {planned}`, or a forecast of {}", seen.mode)])
+        .hints([format!("`helio mode {group} {planned}`, or a forecast of {}", seen.mode)])
 }
 
 fn queue(seen: &Seen, promise: &Promise) -> Judgement {
@@ -153,7 +153,7 @@ fn queue(seen: &Seen, promise: &Promise) -> Judgement {
         (false, false) => Judgement::change(label, told),
     };
     let size = exact(promise.bound);
-    judged.figure(figure).remedies([format!("`helio queue {} set --memory {size}`", seen.group)])
+    judged.figure(figure).hints([format!("`helio queue {} set --memory {size}`", seen.group)])
 }
 
 fn high(seen: &Seen, promise: &Promise) -> Judgement {
@@ -164,7 +164,7 @@ fn high(seen: &Seen, promise: &Promise) -> Judgement {
     if found.0 <= most {
         return Judgement::well(label, told).figure(figure);
     }
-    Judgement::watch(label, told).figure(figure).remedies(again(seen))
+    Judgement::watch(label, told).figure(figure).hints(again(seen))
 }
 
 fn lag(seen: &Seen, promise: &Promise) -> Judgement {
@@ -188,8 +188,8 @@ fn lag(seen: &Seen, promise: &Promise) -> Judgement {
     }
     Judgement::change(label, told)
         .figure(figure)
-        .remedies(["that much more is lost by a forced failover; link-rate and plan-load say what it comes from".into()])
-        .remedies(again(seen))
+        .hints(["that much more is lost by a forced failover; link-rate and plan-load say what it comes from".into()])
+        .hints(again(seen))
 }
 
 /// How many times there must be for one in a hundred of them to say something.
@@ -265,7 +265,7 @@ fn took(held: Held, seen: &Seen) -> Judgement {
         return Judgement::well(label, told).figure(figure);
     }
     let judged = if label == Label::PlanMedian { Judgement::watch } else { Judgement::change };
-    judged(label, told).figure(figure).remedies([
+    judged(label, told).figure(figure).hints([
         "link-round-trip, link-rate and writes-wait say whether it is the link or the queue; where they are well, it is \
          the disk or the machine: forecast again with `--disk` as `helio lab disk` measures it"
             .into(),
@@ -281,5 +281,5 @@ fn load(seen: &Seen, promise: &Promise) -> Judgement {
     if found.0 <= most {
         return Judgement::well(label, told).figure(figure);
     }
-    Judgement::watch(label, told).figure(figure).remedies(again(seen))
+    Judgement::watch(label, told).figure(figure).hints(again(seen))
 }

@@ -49,9 +49,9 @@ pub(super) fn bytes(seen: &Seen) -> Judgement {
     match judged.verdict {
         Verdict::Change => {
             let larger = Bytes(enlarged(queue.bound.0, queue.high.0));
-            judged.remedies(enlarge(group, larger)).remedies([anew(group)])
+            judged.hints(enlarge(group, larger)).hints([anew(group)])
         }
-        Verdict::Watch => judged.remedies([anew(group)]),
+        Verdict::Watch => judged.hints([anew(group)]),
         Verdict::Well | Verdict::Unknown => judged,
     }
 }
@@ -63,13 +63,13 @@ pub(super) fn items(seen: &Seen) -> Judgement {
     match judged.verdict {
         Verdict::Change => {
             let larger = enlarged(queue.bound_items, queue.high_items);
-            judged.remedies([
+            judged.hints([
                 format!("`helio queue {group} set --items {larger}`"),
                 format!("in the file, so that it stays: [group.{group}.queue] items = {larger}"),
                 anew(group),
             ])
         }
-        Verdict::Watch => judged.remedies([anew(group)]),
+        Verdict::Watch => judged.hints([anew(group)]),
         Verdict::Well | Verdict::Unknown => judged,
     }
 }
@@ -87,7 +87,7 @@ pub(super) fn fills(seen: &Seen) -> Judgement {
         None => Judgement::well(label, told).figure(figure),
         Some(left) => {
             let told = format!("{told}: if it goes on, the queue is full in {}", brief(left));
-            Judgement::watch(label, told).figure(figure).remedies([
+            Judgement::watch(label, told).figure(figure).hints([
                 "a larger queue carries a longer peak; where this is no peak, only a faster link or less to write helps"
                     .into(),
             ])
@@ -113,15 +113,15 @@ fn met(label: Label, counted: Counted, what: &str, more: &str) -> Judgement {
     .figure(figure)
 }
 
-/// Remedies for what is to be changed; what is to be watched can be forgotten.
+/// Hints for what is to be changed; what is to be watched can be forgotten.
 fn with<const N: usize>(
     judged: Judgement,
     seen: &Seen,
-    remedies: impl FnOnce() -> [String; N],
+    hints: impl FnOnce() -> [String; N],
 ) -> Judgement {
     match judged.verdict {
-        Verdict::Change => judged.remedies(remedies()),
-        Verdict::Watch => judged.remedies([anew(&seen.group)]),
+        Verdict::Change => judged.hints(hints()),
+        Verdict::Watch => judged.hints([anew(&seen.group)]),
         Verdict::Well | Verdict::Unknown => judged,
     }
 }

@@ -97,11 +97,11 @@ fn assert_said(
     change: impl FnOnce(&mut Seen, &mut Promise),
 ) {
     let judged = said(label, change);
-    let text = format!("{} {}", judged.told, judged.remedies.join(" "));
+    let text = format!("{} {}", judged.told, judged.hints.join(" "));
     assert_eq!(judged.verdict, verdict, "{label}: {text}");
     assert!(text.contains(words), "{label} should say `{words}`: {text}");
     let advises = matches!(verdict, Verdict::Change | Verdict::Watch);
-    assert!(!advises || !judged.remedies.is_empty(), "{label}: {text}");
+    assert!(!advises || !judged.hints.is_empty(), "{label}: {text}");
     assert!(verdict != Verdict::Unknown || judged.figure.is_none(), "{label}: {text}");
 }
 
@@ -113,7 +113,7 @@ fn assert_mode(verdict: Verdict, words: &str, change: impl FnOnce(&mut Seen)) {
     let all = judge(&seen, None);
     let judged =
         all.iter().find(|judged| judged.label == Label::ModeUnsuited).expect("it is there");
-    let text = format!("{} {}", judged.told, judged.remedies.join(" "));
+    let text = format!("{} {}", judged.told, judged.hints.join(" "));
     assert_eq!(judged.verdict, verdict, "{text}");
     assert!(text.contains(words), "it should say `{words}`: {text}");
 }
@@ -126,7 +126,7 @@ fn a_group_that_does_as_forecast_is_well_by_every_rule_that_can_be_judged() {
     for judged in judged {
         let wanted = if judged.label == Label::LinkRate { Unknown } else { Well };
         assert_eq!(judged.verdict, wanted, "{judged:?}");
-        assert!(judged.remedies.is_empty(), "{judged:?}");
+        assert!(judged.hints.is_empty(), "{judged:?}");
     }
 }
 
@@ -168,10 +168,10 @@ fn what_happens_at_the_bound_is_to_be_changed_of_late_and_to_be_known_before() {
         (Label::WritesRefused, |q| &mut q.refused, "--when-full block"),
         (Label::QueueDropped, |q| &mut q.dropped, "--when-full block/log"),
     ];
-    for (label, place, remedy) in rules {
+    for (label, place, hint) in rules {
         assert_said(label, Well, "0 ", |_, _| {});
         assert_said(label, Watch, "helio queue db reset", |s, _| place(&mut s.queue).before = 3);
-        assert_said(label, Change, remedy, |s, _| place(&mut s.queue).meanwhile = 1);
+        assert_said(label, Change, hint, |s, _| place(&mut s.queue).meanwhile = 1);
     }
     assert_said(
         Label::WritesWait,

@@ -83,7 +83,7 @@ impl Forecast {
                 )
             })
             .collect();
-        bail!("{file}: {what}\n  remedy: name one with --cell NUMBER: {}", list.join("; "));
+        bail!("{file}: {what}\n  hint: name one with --cell NUMBER: {}", list.join("; "));
     }
 }
 

@@ -52,7 +52,7 @@ pub(crate) fn run(wish: &Advise) -> Result<ExitCode> {
     };
     let Some(span) = last.daemon_uptime_seconds.checked_sub(first.daemon_uptime_seconds) else {
         bail!(
-            "the daemon was started anew meanwhile\n  remedy: ask again\n  retry: may help after a while"
+            "the daemon was started anew meanwhile\n  hint: ask again\n  retry: may help after a while"
         );
     };
     let told: Vec<Told> = last
@@ -81,7 +81,7 @@ fn text_of(file: &Path) -> Result<String> {
     if size > FILE_BYTES_MAX {
         let file = file.display();
         bail!(
-            "{file}: {size} bytes are more than any such file has; remedy: look whether it is the right file"
+            "{file}: {size} bytes are more than any such file has; hint: look whether it is the right file"
         );
     }
     std::fs::read_to_string(file).map_err(unreadable(file))

@@ -64,8 +64,8 @@ fn in_short(judged: &Judgement) -> String {
 fn whole(out: &mut String, judged: &Judgement) {
     line(out, judged.verdict.word(), &in_short(judged));
     line(out, "  rule", &format!("{} ({})", judged.label.rule(), judged.label.source()));
-    for (n, remedy) in judged.remedies.iter().enumerate() {
-        line(out, if n == 0 { "  do" } else { "" }, remedy);
+    for (n, hint) in judged.hints.iter().enumerate() {
+        line(out, if n == 0 { "  do" } else { "" }, hint);
     }
 }
 
@@ -99,7 +99,7 @@ pub(super) fn json(node: &str, span: Duration, told: &[Told]) -> Value {
             "unit": figure.map(|figure| figure.unit),
             "rule": judged.label.rule(),
             "source": judged.label.source(),
-            "remedies": judged.remedies,
+            "hints": judged.hints,
         })
     };
     let groups = told.iter().map(|told| {
@@ -120,7 +120,7 @@ mod tests {
             verdict,
             told: told.into(),
             figure: Some(Figure { value: 99.0, threshold: 85.0, unit: "%" }),
-            remedies: vec!["first".into(), "second".into()],
+            hints: vec!["first".into(), "second".into()],
         };
         let judged = vec![
             one(Label::QueueItems, Verdict::Well, "few"),

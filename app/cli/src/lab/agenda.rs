@@ -107,7 +107,7 @@ impl Agenda {
             let shown = path.display();
             let bytes = read_within(path, MOST_LINES * (MOST_LINE + 1))?;
             let text = String::from_utf8(bytes).with_context(|| {
-                format!("{shown} is no schedule; remedy: lines of TIME COMMAND, as `10s cut`")
+                format!("{shown} is no schedule; hint: lines of TIME COMMAND, as `10s cut`")
             })?;
             let track = Track::schedule(&text, obeys, |line| format!("{shown}, line {line}"))?;
             agenda.add(&format!("schedule {shown}"), track);
@@ -115,7 +115,7 @@ impl Agenda {
         if !course.at.is_empty() {
             if let Some(number) = course.at.iter().position(|line| line.contains('\n')) {
                 bail!(
-                    "--at number {}: it is more than one line; remedy: an --at for each",
+                    "--at number {}: it is more than one line; hint: an --at for each",
                     number + 1
                 );
             }
@@ -130,7 +130,7 @@ impl Agenda {
         let weather = weather_of(path)?;
         if repeat && weather.lasts() < LEAST_PERIOD {
             bail!(
-                "{shown} lasts {:?}: too short; remedy: leave out --repeat, or record for longer",
+                "{shown} lasts {:?}: too short; hint: leave out --repeat, or record for longer",
                 weather.lasts()
             );
         }
@@ -182,7 +182,7 @@ fn read_within(path: &Path, most: usize) -> Result<Vec<u8>> {
     let file = File::open(path).map_err(unreadable(path))?;
     file.take(most as u64 + 1).read_to_end(&mut bytes).map_err(unreadable(path))?;
     if bytes.len() > most {
-        bail!("{shown} is larger than {most} bytes; remedy: look whether it is the right file");
+        bail!("{shown} is larger than {most} bytes; hint: look whether it is the right file");
     }
     Ok(bytes)
 }
@@ -270,7 +270,7 @@ mod tests {
         );
         assert_eq!(
             why(&course(&["1s cut\n2s heal"])),
-            "--at number 1: it is more than one line; remedy: an --at for each"
+            "--at number 1: it is more than one line; hint: an --at for each"
         );
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("storm");

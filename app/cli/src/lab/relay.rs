@@ -26,7 +26,7 @@ const BELOW_TCP: &str = "a relay ends TCP on both sides, where nothing is lost a
 pub(crate) fn run(relay: args::Relay) -> Result<ExitCode> {
     let args::Relay { listen, to, line, course } = relay;
     if listen == to {
-        bail!("{listen} is where it listens: it would carry to itself; remedy: another --to");
+        bail!("{listen} is where it listens: it would carry to itself; hint: another --to");
     }
     let agenda = Agenda::read(&course, Line::OBEYS)?;
     let mut shape = Shape::from(line);
@@ -35,7 +35,7 @@ pub(crate) fn run(relay: args::Relay) -> Result<ExitCode> {
     let relay = Relay::start(RelayConfig { listen, target: to, there, back, seed: 1 })
         .with_context(|| {
             format!(
-                "cannot relay on {listen}; remedy: an address of this host and a port nobody uses"
+                "cannot relay on {listen}; hint: an address of this host and a port nobody uses"
             )
         })?;
     say(&format!("listening on {}, relaying to {to}", relay.local_addr()))?;

@@ -23,7 +23,7 @@ pub(crate) fn run(it: Search) -> Result<ExitCode> {
     let json = it.meeting.json;
     if it.from > it.most {
         bail!(
-            "--from {} is above --most {}: there is nothing to try; remedy: a smaller --from, or a larger --most",
+            "--from {} is above --most {}: there is nothing to try; hint: a smaller --from, or a larger --most",
             it.from,
             it.most
         );

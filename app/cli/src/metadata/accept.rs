@@ -17,14 +17,14 @@ pub(crate) fn accept(group: &str, state: &Path) -> Result<ExitCode> {
     let path = path_of(group, state);
     let check = || format!("see `helio metadata check {group}`");
     let Some(superblock) = look(&path)?.superblock else {
-        bail!("{} has no superblock that can be read\n  remedy: {}", path.display(), check());
+        bail!("{} has no superblock that can be read\n  hint: {}", path.display(), check());
     };
     let file = OpenOptions::new().read(true).write(true).open(&path)?;
     let length = file.metadata()?.len();
     let on_disk = OnDisk { file: file.try_clone()?, length };
     let owner = (superblock.group.as_str(), superblock.node.as_str());
     let opened = Ledger::open(&on_disk, owner, checksum)
-        .map_err(|error| anyhow!("{}: {error}\n  remedy: {}", path.display(), check()))?;
+        .map_err(|error| anyhow!("{}: {error}\n  hint: {}", path.display(), check()))?;
     let Opened::Found(found) = opened else { bail!("{} is empty", path.display()) };
     let (ledger, Found { mut superblock, .. }) = *found;
     superblock.members.fill(0);

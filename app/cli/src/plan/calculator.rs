@@ -62,7 +62,7 @@ fn read(path: &Path) -> Result<Scan> {
     };
     let name = path.display();
     read.with_context(|| {
-        format!("--scan {name} cannot be read; remedy: a text file, what db2logscan prints")
+        format!("--scan {name} cannot be read; hint: a text file, what db2logscan prints")
     })?;
     let found = scan(&text).map_err(|why| anyhow!("--scan {name}, {why}"))?;
     if found.samples.is_empty() {

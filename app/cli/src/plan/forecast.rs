@@ -158,7 +158,7 @@ fn as_text(
             point.mode, point.queue, point.buffer
         );
     }
-    for line in answer.reasons.iter().chain(&answer.remedies) {
+    for line in answer.reasons.iter().chain(&answer.hints) {
         let _infallible = writeln!(out, "  - {line}");
     }
     if let Some(at) = answer.cell {
@@ -183,7 +183,7 @@ fn as_json(
             "streams": point.map(|_| 1),
             "compression": point.map(|_| "none"),
             "reasons": answer.reasons,
-            "remedies": answer.remedies,
+            "hints": answer.hints,
             "config": point.map(|point| fragment::fragment("GROUP", point)),
         })
     });

@@ -42,21 +42,20 @@ fn buffer(point: &Point) -> String {
 
 fn read(from: &Path) -> Result<Table> {
     let text = std::fs::read_to_string(from).map_err(unreadable(from))?;
-    let remedy = || format!("{} is no configuration; remedy: mend it", from.display());
-    text.parse().with_context(remedy)
+    let hint = || format!("{} is no configuration; hint: mend it", from.display());
+    text.parse().with_context(hint)
 }
 
 fn table<'a>(file: &'a mut Table, from: &Path, group: &str) -> Result<&'a mut Table> {
     let from = from.display();
     let groups = file.get_mut("group").and_then(Value::as_table_mut);
     let Some(groups) = groups else {
-        bail!("{from} has no groups; remedy: name the file that a daemon reads with --config")
+        bail!("{from} has no groups; hint: name the file that a daemon reads with --config")
     };
     let names = groups.keys().cloned().collect::<Vec<_>>().join(", ");
     let table = groups.get_mut(group).and_then(Value::as_table_mut);
-    table.with_context(|| {
-        format!("{from} has no group {group}; remedy: --group with one of: {names}")
-    })
+    table
+        .with_context(|| format!("{from} has no group {group}; hint: --group with one of: {names}"))
 }
 
 /// Refuses a file that has no such group, before anything is run for it.
@@ -76,7 +75,7 @@ pub(super) fn rewrite(from: &Path, group: &str, point: &Point, out: &Path) -> Re
     let own = |table: &mut Table, name: &str, pairs: &[(&str, String)]| -> Result<()> {
         let entry = table.entry(name).or_insert_with(|| Value::Table(Table::new()));
         let Some(inner) = entry.as_table_mut() else {
-            bail!("{name} of group {group} is no table; remedy: write it as [group.{group}.{name}]")
+            bail!("{name} of group {group} is no table; hint: write it as [group.{group}.{name}]")
         };
         for (key, value) in pairs {
             inner.insert((*key).into(), value.clone().into());

@@ -79,7 +79,7 @@ fn is_ours(path: &Path, mut new: Superblock) -> Result<()> {
     }
     if found.as_ref() != Some(&new) {
         bail!(
-            "{} is there: the group takes part in mirroring, or did\n  remedy: choose another --group; or, if it is of no \
+            "{} is there: the group takes part in mirroring, or did\n  hint: choose another --group; or, if it is of no \
              more use, remove the file",
             path.display()
         );

@@ -51,15 +51,15 @@ fn told(parts: &[Part<'_>], only: Option<&str>) -> Vec<String> {
         let touches = only.is_none_or(|only| groups.contains(&only));
         let most = found.iter().map(|(_, set)| set.disks).max().unwrap_or(1);
         let whole = u64::try_from(found.len()).is_ok_and(|count| count >= most);
-        let remedy = "put all its disks into one group: order holds inside a group only";
+        let hint = "put all its disks into one group: order holds inside a group only";
         if touches && groups.len() > 1 {
             lines.push(format!(
-                "{set} is spread over the groups {}: {names}; {remedy}",
+                "{set} is spread over the groups {}: {names}; {hint}",
                 groups.join(", ")
             ));
         } else if touches && !whole {
             lines.push(format!(
-                "{set} has {most} disks, and only {} mirrored: {names}; {remedy}",
+                "{set} has {most} disks, and only {} mirrored: {names}; {hint}",
                 count(found.len())
             ));
         }

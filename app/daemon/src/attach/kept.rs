@@ -143,8 +143,8 @@ impl Attaches {
             let why = if force { None } else { blocking(move || told(&shown.users())).await };
             if let Some(why) = why {
                 let text = format!("{} is in use, and waits: {why}", record.title());
-                let remedy = "unmount it once the volume is served again, or use --force: who uses it has errors then";
-                return Err(ApiError { retry: true, ..ApiError::new("in-use", text, remedy) });
+                let hint = "unmount it once the volume is served again, or use --force: who uses it has errors then";
+                return Err(ApiError { retry: true, ..ApiError::new("in-use", text, hint) });
             }
             blocking(move || kept.abandon()).await;
         }

@@ -51,7 +51,7 @@ impl Book {
         };
         let records = serde_json::from_slice(&text).with_context(|| {
             format!(
-                "{} cannot be read\n  remedy: remove it, and attach again what it named",
+                "{} cannot be read\n  hint: remove it, and attach again what it named",
                 path.display()
             )
         })?;
@@ -91,6 +91,6 @@ mod tests {
         assert_eq!(Book::open(&path).expect("of the release before").1, [old]);
         fs::write(&path, "[{").expect("room");
         let told = format!("{:#}", Book::open(&path).expect_err("it is damaged"));
-        assert!(told.contains("attach.json cannot be read\n  remedy: remove it"), "{told}");
+        assert!(told.contains("attach.json cannot be read\n  hint: remove it"), "{told}");
     }
 }

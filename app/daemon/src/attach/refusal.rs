@@ -18,9 +18,8 @@ pub(super) fn is_arriving((group, volume): &Name) -> ApiError {
 
 pub(super) fn in_use((group, volume): &Name, device: &Path, why: &str) -> ApiError {
     let text = format!("{group}/{volume}, attached as {}, is in use: {why}", device.display());
-    let remedy =
-        "unmount it and close what has it open, or use --force: who uses it has errors then";
-    ApiError { retry: true, ..ApiError::new("in-use", text, remedy) }
+    let hint = "unmount it and close what has it open, or use --force: who uses it has errors then";
+    ApiError { retry: true, ..ApiError::new("in-use", text, hint) }
 }
 
 /// A device that could not be made durable.
@@ -45,23 +44,23 @@ pub(super) fn failed(error: &std::io::Error) -> ApiError {
 }
 
 pub(super) fn refused(error: helio_attach::AttachError) -> ApiError {
-    let remedy = "run the daemon as root where /dev/fuse is, or use the volume over NBD: nbd.sock of the state directory";
+    let hint = "run the daemon as root where /dev/fuse is, or use the volume over NBD: nbd.sock of the state directory";
     match error {
         helio_attach::AttachError::NoFuse { .. } => {
-            ApiError::new("no-fuse", error.to_string(), remedy)
+            ApiError::new("no-fuse", error.to_string(), hint)
         }
         helio_attach::AttachError::NoNbd { .. } => {
-            let remedy =
+            let hint =
                 "load the module (`modprobe nbd`) and run the daemon as root, or use --via fuse";
-            ApiError::new("no-nbd", error.to_string(), remedy)
+            ApiError::new("no-nbd", error.to_string(), hint)
         }
         helio_attach::AttachError::NoUblk { .. } => {
-            let remedy = "load the module (`modprobe ublk_drv`, Linux 6.5 or later) and run the daemon as root, or use --via fuse";
-            ApiError::new("no-ublk", error.to_string(), remedy)
+            let hint = "load the module (`modprobe ublk_drv`, Linux 6.5 or later) and run the daemon as root, or use --via fuse";
+            ApiError::new("no-ublk", error.to_string(), hint)
         }
         other => {
-            let remedy = "see to what is named and attach again";
-            ApiError::new("attach-failed", other.to_string(), remedy)
+            let hint = "see to what is named and attach again";
+            ApiError::new("attach-failed", other.to_string(), hint)
         }
     }
 }

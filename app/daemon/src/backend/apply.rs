@@ -77,7 +77,7 @@ impl Daemon {
                 .as_ref()
                 .map_or_else(String::new, |at| format!(":{}:{}", at.line, at.column));
             let text = format!("{}{place}: {}", error.file, error.message);
-            ApiError::new("bad-configuration", text, error.remedy)
+            ApiError::new("bad-configuration", text, error.hint)
         })
     }
 
@@ -89,7 +89,7 @@ impl Daemon {
         })?;
         let own = trust::own_key(&view, &self.state).map_err(|error| {
             let text = format!("{}: {}", error.path.display(), error.why);
-            ApiError::new("bad-key", text, error.remedy)
+            ApiError::new("bad-key", text, error.hint)
         })?;
         let guards = trust::guards(&view, own.as_ref());
         let shows = |own: &Option<PeerTls>| own.as_ref().map(PeerTls::public);

@@ -52,7 +52,7 @@ impl Daemon {
                     served
                 }
                 Err(error) => {
-                    let why = (error.error.clone(), error.remedy.clone().unwrap_or_default());
+                    let why = (error.error.clone(), error.hint.clone().unwrap_or_default());
                     self.failures.add(name, why, false);
                     Err(error)
                 }
@@ -91,8 +91,8 @@ impl Daemon {
             ApiError::new(code::INTERNAL, error.to_string(), "report this as a mistake of ours")
         })?;
         opened.map_err(|error| {
-            let (reason, remedy) = failed::of_opening(&names, &error);
-            ApiError::new("not-added", format!("{names} cannot be served: {reason}"), remedy)
+            let (reason, hint) = failed::of_opening(&names, &error);
+            ApiError::new("not-added", format!("{names} cannot be served: {reason}"), hint)
         })
     }
 

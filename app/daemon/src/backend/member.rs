@@ -54,8 +54,8 @@ impl Daemon {
             "acknowledged writes may be missing from this copy of {group}/{}, and would be lost",
             wish.volume
         );
-        let remedy = "repeat with --yes if no better copy exists";
-        let mut error = ApiError::new(code::NEEDS_CONFIRMATION, what, remedy);
+        let hint = "repeat with --yes if no better copy exists";
+        let mut error = ApiError::new(code::NEEDS_CONFIRMATION, what, hint);
         error.at_stake = Some(AtStake {
             since_ms: None,
             seconds: None,
@@ -98,8 +98,8 @@ impl Daemon {
         let path = config.members.get(&self.node).map(|path| path.display().to_string());
         let path = path.unwrap_or_default();
         let text = format!("{path} would be overwritten with {peer}'s copy of {group}/{volume}");
-        let remedy = "repeat with --yes if nothing on that disk is needed";
-        let mut error = ApiError::new(code::NEEDS_CONFIRMATION, text.clone(), remedy);
+        let hint = "repeat with --yes if nothing on that disk is needed";
+        let mut error = ApiError::new(code::NEEDS_CONFIRMATION, text.clone(), hint);
         error.at_stake = Some(AtStake {
             since_ms: None,
             seconds: None,

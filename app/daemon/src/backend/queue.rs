@@ -58,7 +58,7 @@ impl Daemon {
 }
 
 fn check(wish: &QueueRequest) -> Result<(), ApiError> {
-    let refuse = |text: &str, remedy| Err(ApiError::new("bad-queue", text, remedy));
+    let refuse = |text: &str, hint| Err(ApiError::new("bad-queue", text, hint));
     match wish {
         QueueRequest { memory: Some(Memory::Bytes(bytes)), .. } if *bytes < SECTOR => {
             refuse("such a memory holds not even one sector", "use auto, or at least 512B")

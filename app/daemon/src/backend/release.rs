@@ -30,8 +30,8 @@ impl Daemon {
                 let text = format!(
                     "{group}/{volume} has {others} more volume(s) in its group, which ends as a whole"
                 );
-                let remedy = format!("release them all: `helio release {group}`");
-                return Err(ApiError::new("not-alone", text, remedy));
+                let hint = format!("release them all: `helio release {group}`");
+                return Err(ApiError::new("not-alone", text, hint));
             }
         }
         let attached = self.attaches.of_group(&group).await;

@@ -48,8 +48,8 @@ impl Daemon {
         save: Option<String>,
     ) -> Result<String, ApiError> {
         if !confirmed {
-            let remedy = "repeat with --yes if it may be; it is saved first";
-            let mut error = ApiError::new(code::NEEDS_CONFIRMATION, stake, remedy);
+            let hint = "repeat with --yes if it may be; it is saved first";
+            let mut error = ApiError::new(code::NEEDS_CONFIRMATION, stake, hint);
             error.at_stake = Some(losing.stake.clone());
             return Err(error);
         }
@@ -95,10 +95,10 @@ impl Daemon {
                 let verb = if full { "full" } else { "update" };
                 let text =
                     format!("the hook before-resync of {group} refused the reversal: {ended}");
-                let remedy = format!(
+                let hint = format!(
                     "look at what the hook wrote into the daemon's log, then `helio {verb} {group} --reverse`"
                 );
-                Err(ApiError::new("hook-refused", text, remedy))
+                Err(ApiError::new("hook-refused", text, hint))
             }
         }
     }
@@ -109,7 +109,7 @@ impl Daemon {
             return Ok(());
         }
         let nodes = self.config().groups.get(group).map(|g| g.nodes.clone()).unwrap_or_default();
-        let (text, remedy) = if nodes.iter().any(|node| node == discard) {
+        let (text, hint) = if nodes.iter().any(|node| node == discard) {
             (
                 format!(
                     "this is {}, and what {discard} holds is saved and given up on {discard}",
@@ -125,7 +125,7 @@ impl Daemon {
                 format!("name the node whose side is given up: {}", nodes.join(" or ")),
             )
         };
-        Err(ApiError::new("wrong-node", text, remedy))
+        Err(ApiError::new("wrong-node", text, hint))
     }
 
     async fn save(

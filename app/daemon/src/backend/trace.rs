@@ -47,9 +47,9 @@ impl Daemon {
         let _one_at_a_time = self.traces.beginning.lock().await;
         if self.traces.running(&group).is_some() {
             let text = format!("what applications ask of {group} is recorded already");
-            let remedy =
+            let hint =
                 format!("`helio status {group}` shows it, `helio trace stop {group}` ends it");
-            return Err(ApiError::new("tracing", text, remedy));
+            return Err(ApiError::new("tracing", text, hint));
         }
         // The disk it lies on may hang, and the control plane must not hang with it.
         let (me, of, wished, lasting) =
@@ -160,6 +160,6 @@ fn lies_elsewhere(file: &Path, grounds: &[Ground]) -> Result<(), ApiError> {
     }
 }
 
-fn bad(text: impl Into<String>, remedy: &str) -> ApiError {
-    ApiError::new("bad-trace", text, remedy)
+fn bad(text: impl Into<String>, hint: &str) -> ApiError {
+    ApiError::new("bad-trace", text, hint)
 }

@@ -53,18 +53,18 @@ impl Daemon {
         }
         let Some(call) = Call::new(self, &group, Occasion::Fence, "logging") else {
             let text = format!("group {group} has no fence hook");
-            let remedy =
+            let hint =
                 "add hooks = { fence = \"/path/of/program\" } to the group and restart the daemon";
-            return Err(ApiError::new("no-fence", text, remedy));
+            return Err(ApiError::new("no-fence", text, hint));
         };
         let peer = call.peer().to_owned();
         let proof = judge_fence(&call.run().await).map_err(|why| {
             let text = format!("{peer} is not known to be fenced: {why}");
-            let remedy = format!(
+            let hint = format!(
                 "fence {peer} by hand and look at the hook's words in the daemon's log, then repeat; or `helio promote \
                  {group} --force`"
             );
-            ApiError { retry: true, ..ApiError::new("not-fenced", text, remedy) }
+            ApiError { retry: true, ..ApiError::new("not-fenced", text, hint) }
         })?;
         let stake = self.shard.answer(|reply| Ask::AtStake { group: group.clone(), reply }).await?;
         match promote(true).await {

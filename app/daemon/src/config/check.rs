@@ -41,8 +41,8 @@ pub(super) fn members(
     if let Some(stray) = names.iter().find(|name| !pair.iter().any(|node| node == name.value)) {
         let message =
             format!("has a member on `{}`, which is not a node of the group", stray.value);
-        let remedy = format!("the group's nodes are {} and {}", pair[0], pair[1]);
-        return Err(table.refuse(stray.at, message, remedy));
+        let hint = format!("the group's nodes are {} and {}", pair[0], pair[1]);
+        return Err(table.refuse(stray.at, message, hint));
     }
     let mut found = Vec::new();
     for node in pair {
@@ -51,7 +51,7 @@ pub(super) fn members(
             return Err(table.refuse(table.at, message, missing_member(node)));
         };
         let [store] = list.value.as_slice() else {
-            let (message, remedy) = if list.value.is_empty() {
+            let (message, hint) = if list.value.is_empty() {
                 (format!("has no member on node {node}"), missing_member(node))
             } else {
                 let members = list.value.len();
@@ -60,7 +60,7 @@ pub(super) fn members(
                     "name exactly one today".to_owned(),
                 )
             };
-            return Err(table.refuse(list.at, message, remedy));
+            return Err(table.refuse(list.at, message, hint));
         };
         let path = PathBuf::from(store.value);
         if !path.is_absolute() {

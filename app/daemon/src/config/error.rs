@@ -12,7 +12,7 @@ pub struct Place {
     pub column: usize,
 }
 
-/// Why the file was refused. Prints as `file:line:column: message`, then the remedy on a line of its own. The
+/// Why the file was refused. Prints as `file:line:column: message`, then the hint on a line of its own. The
 /// same file is refused again, so a retry never helps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
@@ -23,7 +23,7 @@ pub struct ConfigError {
     /// What is wrong, naming the culprit.
     pub message: String,
     /// What to do about it.
-    pub remedy: String,
+    pub hint: String,
 }
 
 impl fmt::Display for ConfigError {
@@ -32,7 +32,7 @@ impl fmt::Display for ConfigError {
         if let Some(Place { line, column }) = self.place {
             write!(f, ":{line}:{column}")?;
         }
-        write!(f, ": {}\n  remedy: {}", self.message, self.remedy)
+        write!(f, ": {}\n  hint: {}", self.message, self.hint)
     }
 }
 
@@ -51,13 +51,13 @@ impl Source<'_> {
         &self,
         at: usize,
         message: impl Into<String>,
-        remedy: impl Into<String>,
+        hint: impl Into<String>,
     ) -> ConfigError {
         ConfigError {
             file: self.file.to_owned(),
             place: Some(self.place(at)),
             message: message.into(),
-            remedy: remedy.into(),
+            hint: hint.into(),
         }
     }
 

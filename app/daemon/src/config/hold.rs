@@ -11,8 +11,8 @@ pub(super) fn read(table: &Table<'_>) -> Result<Duration, ConfigError> {
     let Some(given) = table.span("hold")? else { return Ok(Duration::ZERO) };
     if !given.value.is_zero() && !(HOLD_MIN..=HOLD_MAX).contains(&given.value) {
         let message = format!("`hold` {:?} is out of bounds", given.value);
-        let remedy = format!("use \"0s\" for none, or {HOLD_MIN:?} to {HOLD_MAX:?}");
-        return Err(table.refuse(given.at, message, remedy));
+        let hint = format!("use \"0s\" for none, or {HOLD_MIN:?} to {HOLD_MAX:?}");
+        return Err(table.refuse(given.at, message, hint));
     }
     Ok(given.value)
 }

@@ -25,8 +25,8 @@ pub(super) fn read(table: &Table<'_>) -> Result<(Bytes, u32), ConfigError> {
     if let Some(given) = table.count("hot-extents")? {
         if !(HOT_EXTENTS_MIN..=u64::from(HOT_SLOTS_MAX)).contains(&given.value) {
             let message = format!("`hot-extents` {} is out of bounds", given.value);
-            let remedy = format!("use {HOT_EXTENTS_MIN} to {HOT_SLOTS_MAX}");
-            return Err(table.refuse(given.at, message, remedy));
+            let hint = format!("use {HOT_EXTENTS_MIN} to {HOT_SLOTS_MAX}");
+            return Err(table.refuse(given.at, message, hint));
         }
         hot = given.value as u32;
     }

@@ -69,17 +69,17 @@ fn node(table: &Table<'_>) -> Result<(usize, NodeConfig), ConfigError> {
         };
         let message =
             format!("`{key}` {} is not a loopback address, and the node has no key", place.value);
-        let remedy = "make one with `helio key new` on that node and put it here as key = \"helio1:...\", or use \
+        let hint = "make one with `helio key new` on that node and put it here as key = \"helio1:...\", or use \
                       127.0.0.1 or [::1]";
-        return Err(table.refuse(place.at, message, remedy));
+        return Err(table.refuse(place.at, message, hint));
     }
     let tls = tls(table)?;
     let sealed = tls.as_ref().is_some_and(|tls| tls.required);
     if let Some(nbd) = nbd.as_ref().filter(|nbd| !nbd.value.ip().is_loopback() && !sealed) {
         let message =
             format!("`nbd` {} is not a loopback address, and NBD asks for no password", nbd.value);
-        let remedy = "add [node.NAME.tls] with certificate, key, client-ca and required = true, or use 127.0.0.1";
-        return Err(table.refuse(nbd.at, message, remedy));
+        let hint = "add [node.NAME.tls] with certificate, key, client-ca and required = true, or use 127.0.0.1";
+        return Err(table.refuse(nbd.at, message, hint));
     }
     let (control, operators) = control(table, &keys)?;
     let node = NodeConfig {
@@ -102,7 +102,7 @@ fn node(table: &Table<'_>) -> Result<(usize, NodeConfig), ConfigError> {
 /// A socket address with a port.
 fn socket(table: &Table<'_>, key: &str) -> Result<Option<At<SocketAddr>>, ConfigError> {
     let Some(text) = table.text(key)? else { return Ok(None) };
-    let refuse = |message: String, remedy: &str| Err(table.refuse(text.at, message, remedy));
+    let refuse = |message: String, hint: &str| Err(table.refuse(text.at, message, hint));
     let Ok(value) = text.value.parse::<SocketAddr>() else {
         let message = format!("`{key}` = \"{}\" is not IP:PORT", text.value);
         return refuse(message, "write an address and a port, such as \"127.0.0.1:7121\"");
@@ -187,8 +187,8 @@ fn control(
         }
         if operators.is_empty() {
             let message = format!("takes commands at {}, but from nobody", control.value);
-            let remedy = "add operators = [\"helio1:...\"] with the keys of those who may command";
-            return Err(table.refuse(control.at, message, remedy));
+            let hint = "add operators = [\"helio1:...\"] with the keys of those who may command";
+            return Err(table.refuse(control.at, message, hint));
         }
     }
     Ok((control.map(|control| control.value), operators))
@@ -217,8 +217,8 @@ fn spin(table: &Table<'_>) -> Result<Option<Duration>, ConfigError> {
             let span = table.span("spin")?;
             if let Some(long) = span.as_ref().filter(|span| span.value > SPIN_MOST) {
                 let message = format!("`spin` {:?} would keep a CPU busy for nothing", long.value);
-                let remedy = format!("use \"auto\", \"off\", or at most {SPIN_MOST:?}");
-                return Err(table.refuse(long.at, message, remedy));
+                let hint = format!("use \"auto\", \"off\", or at most {SPIN_MOST:?}");
+                return Err(table.refuse(long.at, message, hint));
             }
             Ok(span.map(|span| span.value))
         }

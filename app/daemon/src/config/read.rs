@@ -106,9 +106,9 @@ fn group(
     }
     if volumes.len() > VOLUMES_MAX {
         let message = format!("has {} volumes", volumes.len());
-        let remedy =
+        let hint =
             format!("keep at most {VOLUMES_MAX} in a group, and give the others one of their own");
-        return Err(table.refuse(table.at, message, remedy));
+        return Err(table.refuse(table.at, message, hint));
     }
     if volumes.is_empty() {
         let message = "has no volume";
@@ -170,8 +170,8 @@ fn pair(
         let (without, with) = if keyless(one.value) { (one, other) } else { (other, one) };
         let message =
             format!("node `{}` has a key and node `{}` has none", with.value, without.value);
-        let remedy = format!("give node {} one too: `helio key new` on it", without.value);
-        return Err(table.refuse(without.at, message, remedy));
+        let hint = format!("give node {} one too: `helio key new` on it", without.value);
+        return Err(table.refuse(without.at, message, hint));
     }
     Ok([one.value.to_owned(), other.value.to_owned()])
 }
@@ -192,8 +192,8 @@ fn timeouts(table: &Table<'_>) -> Result<(Duration, Duration), ConfigError> {
     let peer = table.span("peer-timeout")?;
     if let Some(short) = peer.as_ref().filter(|span| span.value < SHORTEST_TIMEOUT) {
         let message = format!("`peer-timeout` {:?} is shorter than an ordinary pause", short.value);
-        let remedy = format!("use at least {SHORTEST_TIMEOUT:?}");
-        return Err(table.refuse(short.at, message, remedy));
+        let hint = format!("use at least {SHORTEST_TIMEOUT:?}");
+        return Err(table.refuse(short.at, message, hint));
     }
     let peer = peer.map_or(PEER_TIMEOUT, |span| span.value);
     match table.span("flush-limit")? {
@@ -310,8 +310,8 @@ fn resync(group: &Table<'_>) -> Result<ResyncConfig, ConfigError> {
     if let Some(most) = table.bytes("max-rate")? {
         if most.value < SLOWEST_COPY {
             let message = format!("`max-rate` {} a second would never end", most.value);
-            let remedy = format!("use at least {SLOWEST_COPY}, or leave it out for no ceiling");
-            return Err(table.refuse(most.at, message, remedy));
+            let hint = format!("use at least {SLOWEST_COPY}, or leave it out for no ceiling");
+            return Err(table.refuse(most.at, message, hint));
         }
         if most.value.0 < resync.min_rate.0 {
             let message = format!(
@@ -357,8 +357,8 @@ fn volume(
     };
     if size.value.0 == 0 || !size.value.0.is_multiple_of(SECTOR) {
         let message = format!("size of {} bytes is not a whole number of sectors", size.value.0);
-        let remedy = format!("use a multiple of {SECTOR} bytes, and not zero");
-        return Err(table.refuse(size.at, message, remedy));
+        let hint = format!("use a multiple of {SECTOR} bytes, and not zero");
+        return Err(table.refuse(size.at, message, hint));
     }
     let io = match table.text("io")? {
         None => helio_api::Io::Direct,

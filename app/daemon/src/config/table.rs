@@ -43,8 +43,8 @@ impl<'a> Table<'a> {
             let name: &str = key.get_ref();
             if !known.contains(&name) {
                 let message = table.about(format!("unknown key `{name}`"));
-                let remedy = format!("known here: {}", known.join(", "));
-                return Err(source.refuse(key.span().start, message, remedy));
+                let hint = format!("known here: {}", known.join(", "));
+                return Err(source.refuse(key.span().start, message, hint));
             }
         }
         Ok(table)
@@ -60,14 +60,14 @@ impl<'a> Table<'a> {
         &self,
         at: usize,
         message: impl Into<String>,
-        remedy: impl Into<String>,
+        hint: impl Into<String>,
     ) -> ConfigError {
-        self.source.refuse(at, self.about(message.into()), remedy)
+        self.source.refuse(at, self.about(message.into()), hint)
     }
 
     /// A refusal for a key that must be there.
-    pub(super) fn lacks(&self, key: &str, remedy: &str) -> ConfigError {
-        self.refuse(self.at, format!("lacks `{key}`"), remedy)
+    pub(super) fn lacks(&self, key: &str, hint: &str) -> ConfigError {
+        self.refuse(self.at, format!("lacks `{key}`"), hint)
     }
 
     fn value(&self, key: &str) -> Option<&'a Spanned<DeValue<'a>>> {
@@ -222,11 +222,11 @@ impl<'a> Table<'a> {
     /// Names become export names, words of the command line and words in messages.
     fn check_name(&self, kind: &str, name: &str, at: usize) -> Result<(), ConfigError> {
         if !is_name(name) {
-            let remedy = format!("use {NAME_RULE}");
+            let hint = format!("use {NAME_RULE}");
             return Err(self.refuse(
                 at,
                 format!("{kind} name `{}` is not allowed", name.escape_debug()),
-                remedy,
+                hint,
             ));
         }
         Ok(())

@@ -41,7 +41,7 @@ fn a_good_file_means_what_it_says() {
     assert_eq!((view.groups[0].peer_name, view.node.listen.port()), ("paris", 7122));
 }
 
-/// A text of the good file and what takes its place; what is said then, and the remedy.
+/// A text of the good file and what takes its place; what is said then, and the hint.
 type Case = ((&'static str, &'static str), &'static str, &'static str);
 
 const CASES: &[Case] = &[
@@ -298,9 +298,9 @@ const CASES: &[Case] = &[
 
 /// Every refusal names file, line and column, what is wrong, and what helps.
 #[test]
-fn what_is_wrong_is_said_with_its_place_and_remedy() {
-    for ((from, to), message, remedy) in CASES {
-        assert_eq!(said(from, to), format!("{message}\n  remedy: {remedy}"));
+fn what_is_wrong_is_said_with_its_place_and_hint() {
+    for ((from, to), message, hint) in CASES {
+        assert_eq!(said(from, to), format!("{message}\n  hint: {hint}"));
     }
 }
 
@@ -309,12 +309,12 @@ fn a_file_that_names_no_node_no_volume_or_is_not_there_is_refused() {
     let said = |text: &str| parse(text).expect_err("was taken").to_string();
     assert_eq!(
         said(""),
-        "helio.toml:1:1: names no node\n  remedy: add [node.NAME] with address = \"IP:PORT\""
+        "helio.toml:1:1: names no node\n  hint: add [node.NAME] with address = \"IP:PORT\""
     );
     let (without_volume, _) = GOOD.split_once("[group.db.volume").expect("has a volume");
     assert_eq!(
         said(without_volume),
-        "helio.toml:6:8: group db: has no volume\n  remedy: add [group.NAME.volume.NAME] with size and members"
+        "helio.toml:6:8: group db: has no volume\n  hint: add [group.NAME.volume.NAME] with size and members"
     );
     let folder = tempfile::tempdir().expect("a folder");
     let missing = folder.path().join("helio.toml");
@@ -322,7 +322,7 @@ fn a_file_that_names_no_node_no_volume_or_is_not_there_is_refused() {
         Config::load(&missing).expect_err("was taken").to_string(),
         format!(
             "{}: cannot be read: No such file or directory (os error 2)\n  \
-             remedy: name a readable configuration file with --config",
+             hint: name a readable configuration file with --config",
             missing.display()
         )
     );

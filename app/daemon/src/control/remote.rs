@@ -36,7 +36,7 @@ impl Remote {
     ) -> Result<Self> {
         let listener = TcpListener::bind(address).await.with_context(|| {
             format!(
-                "no commands can be taken at {address}\n  remedy: stop what uses it, or change the node's `control`"
+                "no commands can be taken at {address}\n  hint: stop what uses it, or change the node's `control`"
             )
         })?;
         Ok(Self { listener, trusted, handshakes: VecDeque::new() })

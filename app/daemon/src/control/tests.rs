@@ -104,20 +104,20 @@ const OK: &str = "HTTP/1.1 200 OK";
 #[test]
 fn a_command_arrives_as_it_was_asked_and_what_cannot_be_read_says_why() {
     let server = Server::start(Limits::default());
-    let (status, body) = server.exchange(&post("/v1/groups/db/mode", r#"{"mode":"nearsync"}"#));
+    let (status, body) = server.exchange(&post("/v2/groups/db/mode", r#"{"mode":"nearsync"}"#));
     assert_eq!(status, OK);
     assert!(body.contains("NearSync"), "{body}");
     let (status, body) =
-        server.exchange(&post("/v1/groups/db/promote", r#"{"force":true,"confirmed":false}"#));
+        server.exchange(&post("/v2/groups/db/promote", r#"{"force":true,"confirmed":false}"#));
     assert!(status == OK && body.contains("force: true"), "{status} {body}");
 
-    refused(&server.exchange(&post("/v1/groups/none/log", "null")), 404, code::UNKNOWN_GROUP);
-    let wrong = post("/v1/groups/db/mode", r#"{"mode":"fast"}"#);
+    refused(&server.exchange(&post("/v2/groups/none/log", "null")), 404, code::UNKNOWN_GROUP);
+    let wrong = post("/v2/groups/db/mode", r#"{"mode":"fast"}"#);
     refused(&server.exchange(&wrong), 400, code::BAD_REQUEST);
-    refused(&server.exchange(&post("/v1/groups/%FF/log", "null")), 400, code::BAD_REQUEST);
+    refused(&server.exchange(&post("/v2/groups/%FF/log", "null")), 400, code::BAD_REQUEST);
     refused(&server.exchange(&post("/v2/anything", "")), 404, code::NOT_FOUND);
-    refused(&server.exchange(&get("/v1/apply")), 405, code::WRONG_METHOD);
-    let long = post("/v1/apply", &" ".repeat(BODY_BYTES_MAX + 1));
+    refused(&server.exchange(&get("/v2/apply")), 405, code::WRONG_METHOD);
+    let long = post("/v2/apply", &" ".repeat(BODY_BYTES_MAX + 1));
     refused(&server.exchange(&long), 413, code::TOO_LARGE);
 }
 
@@ -162,13 +162,13 @@ fn one_connection_too_many_is_told_so_and_finds_a_place_later() {
     let mut held = [server.connect(), server.connect()];
     // Both are being served, not only waiting to be accepted.
     for stream in &mut held {
-        stream.write_all(b"GET /v1/status HTTP/1.1\r\nhost: x\r\n\r\n").expect("takes it");
+        stream.write_all(b"GET /v2/status HTTP/1.1\r\nhost: x\r\n\r\n").expect("takes it");
         stream.read_exact(&mut [0; 15]).expect("answers");
     }
-    refused(&server.exchange(&get("/v1/status")), 503, code::TOO_MANY_CONNECTIONS);
+    refused(&server.exchange(&get("/v2/status")), 503, code::TOO_MANY_CONNECTIONS);
     drop(held);
     let deadline = std::time::Instant::now() + Duration::from_secs(10);
-    while server.exchange(&get("/v1/status")).0 != OK {
+    while server.exchange(&get("/v2/status")).0 != OK {
         assert!(std::time::Instant::now() < deadline, "no place came free");
     }
 }
@@ -178,7 +178,7 @@ fn who_says_nothing_or_half_a_word_is_let_go() {
     let server = Server::start(tight());
     let silent = server.connect();
     let mut slow = server.connect();
-    slow.write_all(b"GET /v1/sta").expect("takes it");
+    slow.write_all(b"GET /v2/sta").expect("takes it");
     assert_eq!(heard(silent).1, "");
     assert_eq!(heard(slow).1, "");
 }
@@ -187,7 +187,7 @@ fn who_says_nothing_or_half_a_word_is_let_go() {
 fn a_stopped_server_ends_idle_connections_and_takes_no_more() {
     let server = Server::start(Limits::default());
     let mut idle = server.connect();
-    idle.write_all(b"GET /v1/status HTTP/1.1\r\nhost: x\r\n\r\n").expect("takes it");
+    idle.write_all(b"GET /v2/status HTTP/1.1\r\nhost: x\r\n\r\n").expect("takes it");
     idle.read_exact(&mut [0; 15]).expect("answers");
     server.stop.send(true).expect("it serves");
     let mut rest = Vec::new();
@@ -197,7 +197,7 @@ fn a_stopped_server_ends_idle_connections_and_takes_no_more() {
 #[test]
 fn events_come_a_line_each_and_a_query_is_held_to_what_there_is() {
     let server = Server::start(Limits::default());
-    let (status, body) = server.exchange(&get("/v1/events?now=true&since=7"));
+    let (status, body) = server.exchange(&get("/v2/events?now=true&since=7"));
     assert_eq!(status, OK);
     let sequences: Vec<u64> = body
         .lines()
@@ -205,18 +205,18 @@ fn events_come_a_line_each_and_a_query_is_held_to_what_there_is() {
         .map(|event| event.sequence)
         .collect();
     assert_eq!(sequences, [7, 8], "{body}");
-    refused(&server.exchange(&get("/v1/events?until=7")), 400, code::BAD_REQUEST);
+    refused(&server.exchange(&get("/v2/events?until=7")), 400, code::BAD_REQUEST);
 }
 
 #[test]
 fn a_reader_who_stops_reading_is_let_go_in_time() {
     let server = Server::start(Limits { connections: 1, ..tight() });
     let mut reader = server.connect();
-    reader.write_all(get("/v1/events").as_bytes()).expect("takes it");
+    reader.write_all(get("/v2/events").as_bytes()).expect("takes it");
     reader.read_exact(&mut [0; 15]).expect("answers");
     // Its place comes free although it neither reads on nor goes away.
     let deadline = std::time::Instant::now() + Duration::from_secs(10);
-    while server.exchange(&get("/v1/status")).0 != OK {
+    while server.exchange(&get("/v2/status")).0 != OK {
         assert!(std::time::Instant::now() < deadline, "its place was never given back");
     }
 }
@@ -255,7 +255,7 @@ fn a_greeting_that_never_ends_holds_up_nobody_else_and_is_given_up() {
     };
     let silent = connect();
     let mut other = connect();
-    other.write_all(get("/v1/status").as_bytes()).expect("takes it");
+    other.write_all(get("/v2/status").as_bytes()).expect("takes it");
     assert_eq!(heard(other).0, OK);
     assert_eq!(heard(silent), (String::new(), String::new()), "it was let go without a word");
 }

@@ -18,7 +18,7 @@ pub(crate) fn another(
     seat: Seat,
 ) -> Result<VolumePlan, ApiError> {
     let name = format!("{group}/{volume}");
-    let refused = |text: String, remedy: String| ApiError::new("disk-refused", text, remedy);
+    let refused = |text: String, hint: String| ApiError::new("disk-refused", text, hint);
     let Some(path) = config.members.get(node) else {
         let text = format!("the file names no member of {name} on {node}");
         return Err(refused(text, String::from("name the new disk there")));
@@ -30,13 +30,13 @@ pub(crate) fn another(
         helio_disk::open(path, &options)
     };
     let member = opened.map_err(|error: OpenError| {
-        let remedy = error.refusal.remedy(&error.path);
-        refused(format!("{} {}: {}", error.role, error.path.display(), error.refusal), remedy)
+        let hint = error.refusal.hint(&error.path);
+        refused(format!("{} {}: {}", error.role, error.path.display(), error.refusal), hint)
     })?;
     if let Some(errno) = member.failed_flush() {
         let text = format!("{} {}: a flush of it failed: {errno}", options.role, path.display());
-        let remedy = "see the kernel's log, and take another disk";
-        return Err(refused(text, String::from(remedy)));
+        let hint = "see the kernel's log, and take another disk";
+        return Err(refused(text, String::from(hint)));
     }
     let identity = member.identity();
     if let Some((_, other)) = seat.others.iter().find(|(other, _)| other.overlaps(&identity)) {
@@ -50,9 +50,8 @@ pub(crate) fn another(
             member.alignment(),
             seat.alignment
         );
-        let remedy =
-            "take a disk with smaller blocks; or let the clients go, and restart the daemon";
-        return Err(refused(text, String::from(remedy)));
+        let hint = "take a disk with smaller blocks; or let the clients go, and restart the daemon";
+        return Err(refused(text, String::from(hint)));
     }
     Ok(VolumePlan {
         name: volume.to_owned(),

@@ -23,9 +23,7 @@ pub(super) fn open(
     let mut options = private();
     let options = options.read(true).write(true).create(true).truncate(false);
     let file = options.open(&path).with_context(|| {
-        format!(
-            "{shown}\n  remedy: make the directory of `safe-copy-dir`, or leave the setting out"
-        )
+        format!("{shown}\n  hint: make the directory of `safe-copy-dir`, or leave the setting out")
     })?;
     // What is kept is written through this description: the lock on it is free once the last write of a process before,
     // a killed one too, has landed.
@@ -63,7 +61,7 @@ pub(super) fn open(
             }
         }
         Err(error) => bail!(
-            "{shown}: {error}\n  remedy: give this daemon the --state and `safe-copy-dir` it was made with; a file \
+            "{shown}: {error}\n  hint: give this daemon the --state and `safe-copy-dir` it was made with; a file \
              that is not needed any more may be removed"
         ),
     };

@@ -54,7 +54,7 @@ pub(super) fn first(
     if let Some(member) = named.first() {
         bail!(
             "{} carries an identity of Heliograph's, and {} holds no metadata of {group}: the metadata is lost, or this is \
-             another state directory. Nothing was changed\n  remedy: check --state and its mount, or restore {1}. If it \
+             another state directory. Nothing was changed\n  hint: check --state and its mount, or restore {1}. If it \
              cannot be restored: `helio metadata create {group} --node {node}` discards what this node holds of {group}",
             member.display(),
             path.display(),
@@ -105,7 +105,7 @@ pub fn create(wish: &Creation) -> Result<Created> {
     let config = Config::load(config)?;
     let view = config.for_node(node)?;
     let Some(view) = view.groups.iter().find(|view| view.name == group) else {
-        bail!("node {node} takes no part in {group}\n  remedy: `--node`, or the group's name")
+        bail!("node {node} takes no part in {group}\n  hint: `--node`, or the group's name")
     };
     let held = StateDir::open(state)?;
     let path = held.path.join("groups").join(format!("{group}.meta"));
@@ -149,7 +149,7 @@ fn put_aside(
         found.superblock.as_ref().is_some_and(|b| b.lineage.generation != Generation::NONE);
     if found.is_sound() && history {
         bail!(
-            "{} holds the history of {group}: nothing is lost\n  remedy: start the daemon; to discard this node's copy: \
+            "{} holds the history of {group}: nothing is lost\n  hint: start the daemon; to discard this node's copy: \
              `helio resolve {group} --discard NODE`",
             path.display()
         );

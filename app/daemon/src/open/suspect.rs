@@ -53,14 +53,14 @@ pub(super) fn recorded(
 /// Why a group cannot be served, of which a flush failed and no record of that could be made.
 pub(super) fn unrecorded(error: &Error, why: &Error) -> Error {
     let (error, why) = (format!("{error:#}"), format!("{why:#}"));
-    let ((reason, remedy), (why, other)) = (failed::in_parts(&error), failed::in_parts(&why));
+    let ((reason, hint), (why, other)) = (failed::in_parts(&error), failed::in_parts(&why));
     let (also, first) = match why == reason {
         true => (String::new(), String::new()),
         false => (format!(": {why}"), format!("{other}; ")),
     };
     anyhow!(
         "{reason}. A flush failed when a member was opened, so acknowledged writes may be missing from this copy, and that \
-         cannot be recorded{also}. Only this process of the daemon knows it\n  remedy: {first}{remedy}. If the daemon ends \
+         cannot be recorded{also}. Only this process of the daemon knows it\n  hint: {first}{hint}. If the daemon ends \
          before that, do not promote this node before its peer wrote all of the copy again"
     )
 }

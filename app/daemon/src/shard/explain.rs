@@ -43,7 +43,7 @@ pub(crate) fn explanation(group: &Group, clock: &Clock) -> Explanation {
 
 fn row(met: &Met, group: &str, clock: &Clock) -> Row {
     let (source, target) = (met.source.node.clone(), met.target.node.clone());
-    let Meaning { meaning, next, remedy } = meaning(&met.label, group, &source, &target);
+    let Meaning { meaning, next, hint } = meaning(&met.label, group, &source, &target);
     Row {
         label: met.label.clone(),
         at_ms: clock.wall(met.at),
@@ -52,7 +52,7 @@ fn row(met: &Met, group: &str, clock: &Clock) -> Row {
         target,
         meaning,
         next,
-        remedy,
+        hint,
     }
 }
 

@@ -666,8 +666,8 @@ impl<D: Driver> Shard<D> {
         let gives_up = matches!(command, Command::Demote | Command::Switch);
         if gives_up && !devices.is_empty() && group.engine.is_primary() {
             let text = format!("{} is attached as {}", group.name, devices.join(", "));
-            let remedy = "unmount it and `helio detach` it first";
-            let _gone = reply.send(Err(Refusal::later("in-use", text, remedy)));
+            let hint = "unmount it and `helio detach` it first";
+            let _gone = reply.send(Err(Refusal::later("in-use", text, hint)));
             return;
         }
         self.rota.stir(index);

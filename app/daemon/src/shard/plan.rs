@@ -80,7 +80,7 @@ pub(crate) fn listen(address: &Address) -> Result<Socket> {
     let in_use = |error: &std::io::Error| error.kind() == std::io::ErrorKind::AddrInUse;
     once_let_go(|| Socket::listen(address, BACKLOG), in_use).with_context(|| {
         format!(
-            "cannot listen on {address}\n  remedy: stop the process that uses it, or change the node's address in the \
+            "cannot listen on {address}\n  hint: stop the process that uses it, or change the node's address in the \
              configuration to one of this host"
         )
     })

@@ -23,8 +23,8 @@ impl<D: Driver> Shard<D> {
                 "{clients} NBD connection(s) use {}: what they hold in their caches would be wrong",
                 group.name
             );
-            let remedy = "unmount and disconnect them first, then try again";
-            return Err(Refusal::later("in-use", text, remedy));
+            let hint = "unmount and disconnect them first, then try again";
+            return Err(Refusal::later("in-use", text, hint));
         }
         let devices = self.attached.devices(index);
         if !devices.is_empty() {

@@ -149,14 +149,14 @@ fn reason(status: &Status) -> String {
 
 fn next(status: &Status, group: &Group) -> String {
     let (name, peer) = (&group.name, &group.peer);
-    if let Some(remedy) = &status.link.remedy {
-        return remedy.clone();
+    if let Some(hint) = &status.link.hint {
+        return hint.clone();
     }
     if status.role == Role::Primary && group.engine.seeding().is_some() {
         return format!("`helio seed end {name}` once the shipped disk is in place on {peer}");
     }
     match (status.role, status.state) {
-        (Role::Primary, State::Replicating) if status.differing > 0 => verify::remedy(group),
+        (Role::Primary, State::Replicating) if status.differing > 0 => verify::hint(group),
         (_, State::Replicating) => "nothing to do".into(),
         (_, State::Queuing) => {
             format!("the backlog is sent in order once {peer} is connected again")

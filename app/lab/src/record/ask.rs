@@ -67,7 +67,7 @@ impl Asking {
         // A row is never shorter than it should be.
         if self.time.as_nanos() / self.every.as_nanos() >= Weather::MOST_ROWS as u128 {
             return wrong(
-                "so many rows are too many for one file, which has at most 604800; remedy: a longer --every",
+                "so many rows are too many for one file, which has at most 604800; hint: a longer --every",
             );
         }
         Ok(())

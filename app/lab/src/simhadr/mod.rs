@@ -193,7 +193,7 @@ fn place(options: &Options, role: Role, say: &(dyn Fn(&str) + Sync)) -> Result<P
         remote.iter().find(|other| own.is_ipv4() == other.is_ipv4()).map(|other| (*own, *other))
     });
     let (own, other) = pair.ok_or_else(|| {
-        LabError::Asked("one host has only IPv4 addresses, the other only IPv6 ones; remedy: IP addresses of one kind as -lhost and -rhost".to_owned())
+        LabError::Asked("one host has only IPv4 addresses, the other only IPv6 ones; hint: IP addresses of one kind as -lhost and -rhost".to_owned())
     })?;
     Ok(Place {
         local: SocketAddr::new(own, options.lport.unwrap_or(0)),

@@ -24,8 +24,8 @@ pub(crate) struct Host {
 /// # Errors
 /// It knows no such host.
 pub(crate) fn resolve(name: &str) -> Result<Host, LabError> {
-    let remedy = "a host name the system resolves, or an IP address";
-    let failed = |why| LabError::System { doing: format!("resolve {name}"), why, remedy };
+    let hint = "a host name the system resolves, or an IP address";
+    let failed = |why| LabError::System { doing: format!("resolve {name}"), why, hint };
     let (canonical, addresses) = look_up(name).map_err(failed)?;
     let canonical = canonical.unwrap_or_else(|| name.to_owned());
     let alias = (canonical != name).then(|| name.to_owned());
@@ -98,7 +98,7 @@ mod tests {
             [IpAddr::from(Ipv6Addr::LOCALHOST)]
         );
         let none = resolve("no such host").expect_err("spaces are no host").to_string();
-        assert!(none.contains("no such host") && none.contains("remedy"), "{none}");
+        assert!(none.contains("no such host") && none.contains("hint"), "{none}");
         assert!(resolve("a\0b").is_err());
     }
 }

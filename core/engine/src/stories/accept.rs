@@ -240,8 +240,8 @@ fn nobody_is_sent_to_promote_a_suspect_copy() {
     let text = String::from("it is secondary");
     desk.hear(Message::PromoteReply { granted: false, text });
     let Some(Err(refusal)) = desk.results.last() else { panic!("{:?}", desk.results) };
-    assert!(refusal.remedy.contains("--force"), "{}", refusal.remedy);
-    assert!(!refusal.remedy.contains("nothing is lost"), "{}", refusal.remedy);
+    assert!(refusal.hint.contains("--force"), "{}", refusal.hint);
+    assert!(!refusal.hint.contains("nothing is lost"), "{}", refusal.hint);
 }
 
 #[test]

@@ -240,7 +240,7 @@ fn a_suspect_copy_is_not_the_source_of_any_copy() {
     desk.meet(Hello { incarnation: PEER + 1, ..peer });
     assert_eq!(label(&desk), Some("source-suspect"));
     assert!(!desk.said.iter().any(|m| matches!(m, Message::Start(_))));
-    assert!(desk.engine.status(desk.now).link.remedy.is_some_and(|r| r.contains("member accept")));
+    assert!(desk.engine.status(desk.now).link.hint.is_some_and(|r| r.contains("member accept")));
 }
 
 #[test]

@@ -40,8 +40,8 @@ fn a_node_without_metadata_cannot_confirm_that_it_did_not_take_over() {
     assert_eq!(desk.engine.standing(), "returning", "it does not become primary by itself");
     let status = desk.engine.status(desk.now);
     assert!(status.link.why.starts_with("metadata-lost: lyon"), "{}", status.link.why);
-    let remedy = status.link.remedy.unwrap_or_default();
-    assert!(remedy.starts_with("restore lyon's state directory"), "{remedy}");
+    let hint = status.link.hint.unwrap_or_default();
+    assert!(hint.starts_with("restore lyon's state directory"), "{hint}");
     // An operator discarded that copy.
     desk.meet(Hello { discarded: true, metadata: 1, ..blank() });
     answer_ping(&mut desk);
@@ -68,7 +68,7 @@ fn a_promotion_that_the_lost_metadata_of_the_peer_leaves_unproven_is_refused_wit
     let refusal = desk.results.pop().expect("an answer").expect_err("lyon may hold newer writes");
     assert_eq!(refusal.code, "metadata-lost");
     assert!(refusal.text.contains("may hold acknowledged writes"), "{}", refusal.text);
-    assert!(refusal.remedy.starts_with("restore lyon's state directory"), "{}", refusal.remedy);
+    assert!(refusal.hint.starts_with("restore lyon's state directory"), "{}", refusal.hint);
     assert!(desk.saves.is_empty());
 }
 
@@ -81,7 +81,7 @@ fn a_node_that_lost_its_metadata_does_not_recommend_its_peer_and_is_not_promoted
     desk.command(Command::Promote { force: false });
     let refusal = desk.results.pop().expect("an answer").expect_err("its history is lost");
     assert_eq!(refusal.code, "metadata-lost");
-    assert!(refusal.remedy.contains("restore paris's state directory"), "{}", refusal.remedy);
+    assert!(refusal.hint.contains("restore paris's state directory"), "{}", refusal.hint);
 }
 
 #[test]
@@ -226,9 +226,9 @@ fn a_node_that_never_was_primary_is_told_who_holds_newer_writes_and_that_promoti
         let text = String::from("newer-elsewhere: lyon holds newer writes");
         desk.hear(Message::PromoteReply { granted: false, text });
         let refusal = desk.results.pop().expect("an answer").expect_err("lyon has more");
-        assert!(refusal.remedy.starts_with("promote lyon instead"), "{}", refusal.remedy);
-        assert!(refusal.remedy.contains("nothing is lost"), "{}", refusal.remedy);
-        assert!(!refusal.remedy.contains("--force"), "{}", refusal.remedy);
+        assert!(refusal.hint.starts_with("promote lyon instead"), "{}", refusal.hint);
+        assert!(refusal.hint.contains("nothing is lost"), "{}", refusal.hint);
+        assert!(!refusal.hint.contains("--force"), "{}", refusal.hint);
         assert_eq!(row(&desk), Some("newer-elsewhere"));
     }
 }

@@ -125,7 +125,7 @@ fn force_breaks_with_a_primary_of_which_nothing_comes_and_with_no_other() {
     let mut desk = Desk::following(Ping { token: 1, state, mode, ..Ping::default() });
     let refusal = desk.force().expect("it answers");
     assert_eq!(refusal.code, "peer-is-primary");
-    assert!(refusal.retry && refusal.remedy.contains("repeat this in 2.0 s"), "{refusal:?}");
+    assert!(refusal.retry && refusal.hint.contains("repeat this in 2.0 s"), "{refusal:?}");
     desk.now = desk.now + Duration::from_secs(3);
     desk.command(Command::Promote { force: false });
     let refusal = desk.results.pop().and_then(Result::err).expect("nobody was fenced");

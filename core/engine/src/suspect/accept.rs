@@ -214,8 +214,8 @@ impl Engine {
     pub(crate) fn not_accepted(&mut self, command: CommandId, why: String) {
         self.stand(self.resting());
         let text = format!("the copy could not be written again, and stays suspect: {why}");
-        let remedy = "put another disk there (`helio member replace`), or repeat";
-        self.done(command, Err(Refusal::new("not-rewritten", text, remedy)));
+        let hint = "put another disk there (`helio member replace`), or repeat";
+        self.done(command, Err(Refusal::new("not-rewritten", text, hint)));
     }
 
     /// The record of an accepted copy: nothing proves what it holds, so its peer's is to be compared with all of it.

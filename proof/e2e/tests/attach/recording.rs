@@ -20,7 +20,7 @@ fn a_recording_onto_an_attached_volume_is_refused_and_one_beside_it_runs() {
     let inside = mounted.join("db.trace");
     let said = start(&inside);
     assert_eq!(said.status.code(), Some(1), "{said}");
-    for words in ["db.trace lies on db/data", "remedy: ", "no volume of this node"] {
+    for words in ["db.trace lies on db/data", "hint: ", "no volume of this node"] {
         assert!(said.stderr.contains(words), "it should say `{words}`: {said}");
     }
     assert!(!inside.exists(), "nothing is left of it");

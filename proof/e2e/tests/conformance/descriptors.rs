@@ -25,7 +25,7 @@ fn a_daemon_that_may_run_out_of_descriptors_does_not_start() {
     }
     // The number of clients it names does.
     let most = said.split("`clients = ").nth(1).and_then(|rest| rest.split('`').next());
-    let most: u32 = most.expect("a remedy").parse().expect("a number");
+    let most: u32 = most.expect("a hint").parse().expect("a number");
     amend(&pair, "[node.paris]\n", &format!("[node.paris]\nclients = {}\n", most + 1));
     run(&mut limited(&pair, "ulimit -n 256")).expect_failure();
     amend(&pair, "clients =", "clients = 1 #");

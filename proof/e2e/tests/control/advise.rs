@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `helio advise`: what a pair does wrong is told with its number and its remedy, and a pair that does well is left alone.
+//! `helio advise`: what a pair does wrong is told with its number and its hint, and a pair that does well is left alone.
 
 use crate::common::assert_ended;
 use helio_e2e::{Book, Load, begin, number, relayed, wait};

@@ -27,7 +27,7 @@ fn a_daemon_that_hangs_is_given_the_time_that_was_said() {
     let mut pair = Plan::new("db").volume("data", Bytes::mib(1)).start();
     halt(&mut pair, "paris");
     let told = pair.helio("paris", &["status", "--timeout", "200ms"]);
-    let phrases = ["did not answer GET /v1/status within 200ms", "--timeout", "retry: may help"];
+    let phrases = ["did not answer GET /v2/status within 200ms", "--timeout", "retry: may help"];
     assert_ended(&told, 5, &phrases);
     pair.daemon("paris").thaw();
     pair.helio("paris", &["status", "--timeout", "30s"]).expect_success();
@@ -38,7 +38,7 @@ fn a_connection_lost_on_the_way_is_not_mistaken_for_no_daemon() {
     let pair = Plan::new("db").volume("data", Bytes::mib(1)).prepare();
     let _daemon = stand_in(&pair, drop);
     let told = pair.helio("paris", &["log", "db"]);
-    let phrases = ["was lost during POST /v1/groups/db/log", "helio status", "retry: may help"];
+    let phrases = ["was lost during POST /v2/groups/db/log", "helio status", "retry: may help"];
     assert_ended(&told, 5, &phrases);
 }
 

@@ -115,7 +115,7 @@ fn what_makes_no_queue_is_refused_and_a_secondary_has_none() {
     let pair = pair();
     begin(&pair, "paris");
     let set = |word: &str, value: &str| pair.helio("paris", &["queue", "db", "set", word, value]);
-    assert_ended(&set("--memory", "100B"), 1, &["not even one sector", "remedy: ", "512B"]);
+    assert_ended(&set("--memory", "100B"), 1, &["not even one sector", "hint: ", "512B"]);
     assert_ended(&set("--memory", "100"), 2, &["needs a unit"]);
     assert_ended(&set("--items", "0"), 2, &["0"]);
     assert_ended(&set("--when-full", "spill"), 2, &["block, log or fail"]);
@@ -125,5 +125,5 @@ fn what_makes_no_queue_is_refused_and_a_secondary_has_none() {
 
     let told = pair.helio("lyon", &["queue", "db"]);
     assert_ended(&told, 0, &["queue: none, since this node is secondary", "1 MiB and 1000 items"]);
-    assert_ended(&pair.helio("lyon", &["queue", "db", "reset"]), 1, &["secondary", "remedy: "]);
+    assert_ended(&pair.helio("lyon", &["queue", "db", "reset"]), 1, &["secondary", "hint: "]);
 }

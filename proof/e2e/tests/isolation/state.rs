@@ -78,7 +78,7 @@ fn a_new_group_without_room_for_its_metadata_is_refused_by_name() {
     assert_eq!(daemon.wait_exit(helio_e2e::PATIENCE).code(), Some(1));
     let log = daemon.log();
     let name = state.join("groups/db.meta").display().to_string();
-    for words in [name.as_str(), "No space left on device", "remedy: "] {
+    for words in [name.as_str(), "No space left on device", "hint: "] {
         assert!(log.contains(words), "{words}: {log}");
     }
     std::fs::remove_file(ballast).expect("it is there");
@@ -136,7 +136,7 @@ fn a_group_that_came_without_room_for_its_metadata_is_served_once_there_is_room(
     }
     pair.scratch().write("heliograph.toml", &text);
     let refused = pair.helio("paris", &["apply"]).expect_failure();
-    for words in ["groups/web.meta", "No space left on device", "remedy: "] {
+    for words in ["groups/web.meta", "No space left on device", "hint: "] {
         assert!(refused.contains(words), "{words}: {refused}");
     }
     connect(&pair, "paris").write(0, &[7; 4096], true).expect("the other group is served");

@@ -81,11 +81,11 @@ fn nobody_else_does() {
     let unknown = new_key(&stranger).to_string();
     let verb = ["promote", "db", "--force", "--yes"];
     let told = stage.ask(stage.control, &stranger, stage.server, &verb);
-    let remedy = "add that key to the node's `operators`, and run `helio apply` on its host";
-    not_asked(told, &[&format!("it takes no commands from the key {unknown}"), remedy]);
+    let hint = "add that key to the node's `operators`, and run `helio apply` on its host";
+    not_asked(told, &[&format!("it takes no commands from the key {unknown}"), hint]);
     let lyon = stage.pair.state("lyon").join("node.key");
     let told = stage.ask(stage.control, &lyon, stage.server, &verb);
-    not_asked(told, &["it takes no commands from the key", remedy]);
+    not_asked(told, &["it takes no commands from the key", hint]);
     // The right operator, at the wrong door.
     let told = stage.ask(stage.peers, &stage.operator, stage.server, &verb);
     not_asked(told, &["it takes no commands there", "give --host the node's `control` address"]);
@@ -128,7 +128,7 @@ fn operators_come_and_go_while_the_daemon_runs() {
     let stage = Stage::set();
     let next = stage.folder.join("next.key");
     let (old, new) = (crate::common::public(&stage.operator), new_key(&next));
-    let request = b"GET /v1/status HTTP/1.1\r\nhost: helio\r\n\r\n";
+    let request = b"GET /v2/status HTTP/1.1\r\nhost: helio\r\n\r\n";
     let mut open = Caller::call(stage.control, &stage.operator, stage.server, Purpose::Control);
     open.send(request);
     open.hear("\"groups\"");

@@ -20,7 +20,7 @@ fn a_forecast_takes_what_was_measured() {
     assert_eq!(std::fs::read_dir(folder.path()).expect("it is there").count(), 0);
     for (folder, word) in [("none", "none"), ("/proc", "/proc")] {
         let why = helio(&["lab", "disk", folder]).expect_failure();
-        assert!(why.contains(word) && why.contains("remedy"), "{why}");
+        assert!(why.contains(word) && why.contains("hint"), "{why}");
     }
     assert!(helio(&["lab", "disk", &path, "--members", "0"]).expect_failure().contains("members"));
     let small = helio(&["lab", "disk", &path, "--size", "1MiB"]).expect_failure();

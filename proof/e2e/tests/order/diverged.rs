@@ -88,7 +88,7 @@ fn a_split_brain_is_told_on_both_nodes_and_resolved_without_throwing_away() {
         .map(|node| wait_row(&pair, node, |label| label != "two-primaries")["row"].clone());
     assert_eq!(rows[0]["label"], "split-brain");
     assert_eq!(rows[0]["label"], rows[1]["label"], "both name one row");
-    assert!(rows[0]["remedy"].as_str().is_some_and(|remedy| remedy.contains("helio resolve")));
+    assert!(rows[0]["hint"].as_str().is_some_and(|hint| hint.contains("helio resolve")));
 
     let survivor = image(&pair, "lyon", book.run());
     resolve(&pair, &book, alone);

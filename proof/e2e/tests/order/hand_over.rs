@@ -92,7 +92,7 @@ fn roles_change_under_load_in_both_directions_and_nothing_is_lost() {
     pair.daemon(other(primary)).kill9();
     wait(&pair, primary, "the loss", |status| status["peer"]["connection"] != "connected");
     let told = pair.helio(primary, &["switch", "db"]).expect_failure();
-    assert!(told.contains("remedy"), "{told}");
+    assert!(told.contains("hint"), "{told}");
     assert_eq!(group(&pair, primary)["role"], "primary");
 }
 
@@ -166,7 +166,7 @@ fn an_overtaken_primary_is_refused_and_left_alone() {
     }
     // Neither is held up by the other, and nothing travels.
     let told = pair.helio("paris", &["promote", "db"]).expect_failure();
-    assert!(told.contains("remedy"), "a refusal tells what to do: {told}");
+    assert!(told.contains("hint"), "a refusal tells what to do: {told}");
     SOME.run(&pair, "lyon", &dice.fork(3), &book);
     assert_eq!(group(&pair, "lyon")["role"], "primary");
     assert_eq!(group(&pair, "paris")["role"], "secondary");

@@ -16,7 +16,7 @@ fn assert_refused(from: &str, to: &str, phrases: &[&str]) {
     rewrite(&pair, from, to);
     let said = refusal("paris", pair.config(), &pair.state("paris"));
     let place = format!("{}:{}:", pair.config().display(), line_of(&pair, to));
-    assert_says(&said, &[&place, "\n  remedy: "]);
+    assert_says(&said, &[&place, "\n  hint: "]);
     assert_says(&said, phrases);
     assert!(!pair.state("paris").exists(), "a refused file should leave nothing behind");
 }
@@ -40,13 +40,13 @@ fn an_address_others_could_reach_is_refused() {
         ("listen", "192.0.2.7:7000", "helio key new"),
         ("nbd", "0.0.0.0:10809", "[node.NAME.tls]"),
     ];
-    for (key, address, remedy) in cases {
+    for (key, address, hint) in cases {
         let line = format!("{key} = \"{address}\"");
         rewrite(&pair, "[node.paris]\n", &format!("[node.paris]\n{line}\n"));
         let said = refusal("paris", pair.config(), &pair.state("paris"));
         let place = format!(":{}:", line_of(&pair, &line));
         let culprit = format!("`{key}` {address} is not a loopback address");
-        assert_says(&said, &[&place, &culprit, "remedy: ", remedy]);
+        assert_says(&said, &[&place, &culprit, "hint: ", hint]);
         rewrite(&pair, &format!("{line}\n"), "");
     }
 }
@@ -61,7 +61,7 @@ fn words_and_sizes_that_mean_nothing_are_refused() {
         rewrite(&pair, from, &format!("[group.db.volume.data]\nsize = \"{size}\""));
         let said = refusal("paris", pair.config(), &pair.state("paris"));
         let place = format!(":{}:", line_of(&pair, size));
-        assert_says(&said, &[&place, "group db, volume data", phrase, "remedy: "]);
+        assert_says(&said, &[&place, "group db, volume data", phrase, "hint: "]);
     }
 }
 
@@ -79,14 +79,14 @@ fn one_store_under_two_volumes_is_refused() {
 fn a_node_the_file_does_not_have_is_refused_with_those_it_has() {
     let pair = prepared();
     let said = refusal("berlin", pair.config(), &pair.state("paris"));
-    assert_says(&said, &["has no node `berlin`", "remedy: start with --node", "lyon, paris"]);
+    assert_says(&said, &["has no node `berlin`", "hint: start with --node", "lyon, paris"]);
 }
 
 #[test]
 fn a_file_that_is_not_there_is_refused() {
     let scratch = TempDir::new();
     let said = refusal("paris", &scratch.join("none.toml"), &scratch.join("state"));
-    assert_says(&said, &["none.toml: cannot be read", "remedy: name a readable configuration"]);
+    assert_says(&said, &["none.toml: cannot be read", "hint: name a readable configuration"]);
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_changed_file_that_is_wrong_is_refused_by_apply_and_the_daemon_lives_on() {
     let told = pair.helio("paris", &["apply"]);
     assert_eq!(told.status.code(), Some(1), "{told}");
     let place = format!("heliograph.toml:{}:", line_of(&pair, "asink"));
-    assert_says(&told.stderr, &[&place, "mode `asink` is unknown", "remedy: "]);
+    assert_says(&told.stderr, &[&place, "mode `asink` is unknown", "hint: "]);
     rewrite(&pair, "mode = \"asink\"", "mode = \"sync\"");
     let said = pair.helio("paris", &["apply", "--dry-run"]).expect_success();
     assert_says(&said, &["would change: group db: mode async -> sync"]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Bad input of every kind: refused with the culprit and the remedy, and nothing lost by it.
+//! Bad input of every kind: refused with the culprit and the hint, and nothing lost by it.
 
 mod common;
 mod configuration;

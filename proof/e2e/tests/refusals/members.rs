@@ -68,7 +68,7 @@ fn a_state_directory_belongs_to_one_daemon() {
     pair.start("paris");
     let said = refusal("lyon", pair.config(), &pair.state("paris"));
     let state = pair.state("paris").display().to_string();
-    assert_says(&said, &["another helio daemon uses", &state, "remedy: ", "--state"]);
+    assert_says(&said, &["another helio daemon uses", &state, "hint: ", "--state"]);
     assert!(pair.helio("paris", &["status"]).status.success());
 }
 
@@ -76,7 +76,7 @@ fn a_state_directory_belongs_to_one_daemon() {
 fn a_state_directory_whose_path_is_too_long_is_named() {
     let pair = prepared();
     let state = pair.state("paris").join("s".repeat(107));
-    let phrases = ["the path of the state directory is too long", "Linux allows 107", "remedy: "];
+    let phrases = ["the path of the state directory is too long", "Linux allows 107", "hint: "];
     assert_says(&refusal("paris", pair.config(), &state), &phrases);
     let state = state.display().to_string();
     let told = helio_testkit::helio(&["status", "--state", &state]);
@@ -92,7 +92,7 @@ fn an_address_that_another_process_uses_is_named() {
     let address = paris.split('"').nth(1).expect("paris has an address");
     let _other = std::net::TcpListener::bind(address).expect("nothing listens there yet");
     let refused = format!("cannot listen on {address}");
-    assert_says(&said(&pair), &[&refused, "remedy: stop the process that uses it"]);
+    assert_says(&said(&pair), &[&refused, "hint: stop the process that uses it"]);
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn a_size_that_was_changed_later_is_refused() {
     assert!(pair.daemon("paris").terminate().success());
     rewrite(&pair, "size = \"1MiB\"", "size = \"2MiB\"");
     resize(&pair.member("paris", "data"), 2 << 20);
-    assert_says(&said(&pair), &["1048576", "2097152", "remedy: restore the sizes"]);
+    assert_says(&said(&pair), &["1048576", "2097152", "hint: restore the sizes"]);
 }
 
 /// A loop device, detached when it is dropped.

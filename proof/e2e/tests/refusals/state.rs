@@ -29,7 +29,7 @@ fn damaged_metadata_is_refused_with_what_to_do_and_left_as_it_is() {
     std::fs::write(&metadata, &bytes).expect("it can be written");
     let said = refusal("paris", pair.config(), &pair.state("paris"));
     let name = metadata.display().to_string();
-    assert_says(&said, &[&name, "neither copy of the superblock", "remedy: ", "metadata create"]);
+    assert_says(&said, &[&name, "neither copy of the superblock", "hint: ", "metadata create"]);
     assert_eq!(
         std::fs::read(&metadata).expect("it is there"),
         bytes,
@@ -48,7 +48,7 @@ fn a_metadata_or_before_image_file_that_another_daemon_writes_is_refused_and_lef
         symlink(&theirs, groups.join(name)).expect("the name is free");
         let before = std::fs::read(&theirs).expect("it is there");
         let said = refusal("paris", pair.config(), &pair.state("paris"));
-        assert_says(&said, &[name, "another process writes this file", "remedy: stop it"]);
+        assert_says(&said, &[name, "another process writes this file", "hint: stop it"]);
         assert_eq!(std::fs::read(&theirs).expect("it is there"), before, "{name}");
         assert!(pair.helio("lyon", &["status"]).status.success());
     }
@@ -75,7 +75,7 @@ fn metadata_of_another_node_or_group_is_refused() {
     let (mut pair, metadata) = stopped();
     assert!(pair.daemon("lyon").terminate().success());
     let said = refusal("paris", pair.config(), &pair.state("lyon"));
-    assert_says(&said, &["belongs to group db on node lyon", "remedy: ", "--state"]);
+    assert_says(&said, &["belongs to group db on node lyon", "hint: ", "--state"]);
 
     std::fs::rename(&metadata, metadata.with_file_name("web.meta")).expect("it is there");
     rewrite(&pair, "group.db", "group.web");

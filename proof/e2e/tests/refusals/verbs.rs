@@ -31,7 +31,7 @@ fn an_unknown_group_is_refused_with_those_there_are() {
         &["recorder", "dbx"],
     ];
     for verb in verbs {
-        let phrases = ["group dbx is not configured", "remedy: name one of: db"];
+        let phrases = ["group dbx is not configured", "hint: name one of: db"];
         assert_ended(&pair.helio("paris", verb), 1, &phrases);
     }
 }
@@ -49,7 +49,7 @@ fn a_command_line_that_is_not_understood_ends_with_two() {
 fn without_a_daemon_verbs_end_with_three() {
     let pair = Plan::new("db").volume("data", Bytes::mib(1)).prepare();
     for verb in [&["status"][..], &["apply"], &["promote", "db", "--force"], &["log", "db"]] {
-        let phrases = ["no daemon answers on", "control.sock", "remedy: start `helio daemon`"];
+        let phrases = ["no daemon answers on", "control.sock", "hint: start `helio daemon`"];
         assert_ended(&pair.helio("paris", verb), 3, &phrases);
     }
 }
@@ -77,7 +77,7 @@ fn a_group_with_an_open_client_is_not_demoted() {
     promote(&pair, "paris");
     let client = attached(&pair);
     let told = pair.helio("paris", &["demote", "db"]);
-    assert_ended(&told, 1, &["remedy: ", "retry: "]);
+    assert_ended(&told, 1, &["hint: ", "retry: "]);
     assert_eq!(pair.status("paris")["groups"][0]["role"], "primary");
     drop(client);
     helio_testkit::eventually(PATIENCE, "a demotion", || {
@@ -94,7 +94,7 @@ fn the_mode_of_a_group_is_changed_on_its_primary() {
     promote(&pair, "paris");
     wait(&pair, "lyon", "a stream", |group| group["state"] == "replicating");
     let told = pair.helio("lyon", &["mode", "db", "async"]);
-    assert_ended(&told, 1, &["paris is primary of db", "remedy: `helio mode db async` on paris"]);
+    assert_ended(&told, 1, &["paris is primary of db", "hint: `helio mode db async` on paris"]);
     assert_eq!(pair.status("paris")["groups"][0]["mode"]["requested"], "sync");
     assert_ended(&pair.helio("paris", &["mode", "db", "async"]), 0, &["the mode of db is async"]);
 }
@@ -117,7 +117,7 @@ fn a_secondary_is_not_promoted_beside_a_primary() {
     let pair = pair();
     promote(&pair, "paris");
     let told = pair.helio("lyon", &["promote", "db"]);
-    assert_ended(&told, 1, &["paris", "remedy: "]);
+    assert_ended(&told, 1, &["paris", "hint: "]);
     assert_eq!(pair.status("lyon")["groups"][0]["role"], "secondary");
     assert_eq!(pair.status("paris")["groups"][0]["state"], "replicating");
 }

@@ -97,7 +97,7 @@ fn every_key_of_the_example_is_on_the_page() {
         let head = format!("[{table}]\n");
         let wrong = example.replacen(&head, &format!("{head}no-such-key = 1\n"), 1);
         let why = Config::parse(&wrong, "example").expect_err("the key is unknown");
-        let known = why.remedy.strip_prefix("known here: ").expect("a list of keys").to_owned();
+        let known = why.hint.strip_prefix("known here: ").expect("a list of keys").to_owned();
         for key in known.split(", ") {
             assert!(text.contains(&format!("`{key}")), "config.md lacks `{key}` of [{table}]");
         }

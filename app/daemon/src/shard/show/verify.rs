@@ -42,7 +42,7 @@ pub(super) fn status(group: &Group, clock: &Clock) -> VerifyStatus {
 }
 
 /// What helps against differences.
-pub(super) fn remedy(group: &Group) -> String {
+pub(super) fn hint(group: &Group) -> String {
     let name = &group.name;
     format!(
         "`helio update {name}` copies what the verify found to {}; `helio verify {name} --repair` looks for more",
