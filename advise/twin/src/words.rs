@@ -214,6 +214,7 @@ fn of_message(message: &Message) -> String {
         Message::Lease(talk) => format!("{talk:?}"),
         Message::Invalid(talk) => format!("{talk:?}"),
         Message::Reading(talk) => format!("{talk:?}"),
+        Message::Report(report) => format!("{report:?}"),
         Message::Pong { token, flushing, short, .. } => {
             format!("pong {token}{}", flags(&[(*flushing, ", flushing"), (*short, ", short")]))
         }

@@ -242,12 +242,12 @@ mod tests {
         let fields: Fields = [
             ("clients".to_owned(), Value::Number(2)),
             ("fault".to_owned(), Value::None),
-            ("protected".to_owned(), Value::Flag(true)),
+            ("verdict".to_owned(), Some("ok").into()),
             ("state".to_owned(), Value::Word("logging".into())),
         ]
         .into();
         let text = serde_json::to_string(&fields).expect("is JSON");
-        assert_eq!(text, r#"{"clients":2,"fault":null,"protected":true,"state":"logging"}"#);
+        assert_eq!(text, r#"{"clients":2,"fault":null,"state":"logging","verdict":"ok"}"#);
         assert_eq!(serde_json::from_str::<Fields>(&text).expect("reads back"), fields);
     }
 }

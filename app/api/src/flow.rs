@@ -169,7 +169,7 @@ pub struct SyncStatus {
     /// Bytes still marked.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
-    pub marked_bytes: Bytes,
+    pub dirty_bytes: Bytes,
     /// Bytes to walk in all, as of the beginning.
     #[serde(default, with = "wire::number")]
     #[schemars(with = "u64")]

@@ -40,8 +40,8 @@ pub use roles::{
     Explanation, MemberAcceptRequest, MemberReplaceRequest, ResolveRequest, ReverseRequest, Row,
 };
 pub use status::{
-    FailedGroup, GroupStatus, Io, LeaseStatus, ModeStatus, Protected, SafeCopyStatus,
-    SeedingStatus, Status, VolumeStatus,
+    FailedGroup, GroupStatus, Io, LeaseStatus, ModeStatus, SafeCopyStatus, SeedingStatus, Status,
+    VerdictStatus, VolumeStatus,
 };
 pub use trace::{TraceRequest, TraceStatus};
 pub use verify::{Verified, VerifyRequest, VerifyRun, VerifyStatus};

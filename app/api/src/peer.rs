@@ -61,6 +61,13 @@ pub struct PeerStatus {
     #[serde(default)]
     #[schemars(with = "Option<wire::StateWord>")]
     pub state: Option<State>,
+    /// What failed on it, as it reported last.
+    #[serde(default)]
+    pub fault: Option<String>,
+    /// Data that it alone may have, as it reported when it connected last; none where it did not know.
+    #[serde(default, with = "wire::number_or_null")]
+    #[schemars(with = "Option<u64>")]
+    pub only_there_bytes: Option<Bytes>,
     /// The public key it proved to hold, where the connection to it is under TLS.
     #[serde(default)]
     pub key: Option<String>,

@@ -9,7 +9,7 @@ use crate::peer::PeerStatus;
 use crate::trace::TraceStatus;
 use crate::verify::{Verified, VerifyStatus};
 use crate::wire;
-use helio_units::{Bytes, Items, Mode, Role, Sequence, State, WallTime};
+use helio_units::{Bytes, Items, Mode, Role, Sequence, State, Verdict, WallTime};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -62,6 +62,10 @@ pub struct FailedGroup {
 pub struct GroupStatus {
     /// The group's name.
     pub name: String,
+    /// This node's name.
+    pub node: String,
+    /// Whether the data is protected.
+    pub verdict: VerdictStatus,
     /// This node's role.
     #[schemars(with = "wire::RoleWord")]
     pub role: Role,
@@ -74,7 +78,7 @@ pub struct GroupStatus {
     pub state_since_ms: WallTime,
     /// Why it came to be so.
     pub state_reason: String,
-    /// What happens next, and what it waits for.
+    /// What an operator does next; where nothing is to be done, what happens by itself.
     pub next: String,
     /// The generation its positions belong to.
     pub generation: String,
@@ -89,8 +93,6 @@ pub struct GroupStatus {
     /// The hold lease, where one is held or may be.
     #[serde(default)]
     pub lease: Option<LeaseStatus>,
-    /// Whether the mode's promise holds now.
-    pub protected: Protected,
     /// When writes are answered.
     pub mode: ModeStatus,
     /// The volumes, in the order of their names.
@@ -177,12 +179,13 @@ pub struct SeedingStatus {
     pub changed_bytes: Bytes,
 }
 
-/// Whether a loss of the primary now would cost no more than the mode says.
+/// Whether the data of a group is protected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Protected {
-    /// Whether it holds.
-    pub yes: bool,
-    /// Since when it does, or does not, in milliseconds since 1970-01-01 UTC.
+pub struct VerdictStatus {
+    /// In one word. Both nodes show the same one while they are connected.
+    #[schemars(with = "wire::VerdictWord")]
+    pub word: Verdict,
+    /// Since when, in milliseconds since 1970-01-01 UTC.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub since_ms: WallTime,
@@ -239,7 +242,7 @@ pub struct VolumeStatus {
     /// Bytes in regions that may differ from the peer's copy.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
-    pub marked_bytes: Bytes,
+    pub dirty_bytes: Bytes,
     /// When the two copies were compared from start to end last, by a verify that ran on this node.
     #[serde(default)]
     pub verified: Option<Verified>,

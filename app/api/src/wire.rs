@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How the house's units travel as JSON numbers. The field's name carries the unit there; the type carries it here.
 
-use helio_units::{Bytes, Items, Mode, Rate, Role, Sequence, State, WallTime};
+use helio_units::{Bytes, Items, Mode, Rate, Role, Sequence, State, Verdict, WallTime};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::borrow::Cow;
@@ -148,4 +148,5 @@ word! {
     ModeWord, "Mode", Mode::ALL;
     RoleWord, "Role", [Role::Primary, Role::Secondary];
     StateWord, "State", State::ALL;
+    VerdictWord, "Verdict", Verdict::ALL;
 }

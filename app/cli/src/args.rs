@@ -80,13 +80,22 @@ pub enum Verb {
         #[arg(long, value_enum, default_value_t = LogFormat::Text)]
         log_format: LogFormat,
     },
-    /// Show the protection, role, state, mode, queue, lag and peer of groups.
+    /// Show whether the data of each group is protected, and what to do if it is not.
+    ///
+    /// Without GROUP, prints one line per group, the worst first. `*` is a primary, `=>` in sync, `->` connected, `-x-`
+    /// not connected, `|` refused.
     Status {
-        /// Show only this group.
+        /// Show this group in a few lines.
         group: Option<String>,
         /// Print JSON.
         #[arg(long)]
         json: bool,
+        /// Show everything: state, mode, queue, latency, link, volumes.
+        #[arg(long, short)]
+        verbose: bool,
+        /// Exit with 0 (ok), 1 (at risk), 2 (down, or to be repaired) or 3 (unknown), by the worst group.
+        #[arg(long, conflicts_with = "watch")]
+        check: bool,
         /// Repeat every SECONDS, 1 to 3600; --watch alone repeats every second.
         #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true,
               default_missing_value = "1",

@@ -54,8 +54,8 @@ fn run(verb: Verb) -> Result<ExitCode> {
             helio_daemon::run(&helio_daemon::Options { node, config, state, log_format })?;
             Ok(ExitCode::SUCCESS)
         }
-        Verb::Status { group, json, watch, at } => {
-            verbs::status(&at, group.as_deref(), json, watch)
+        Verb::Status { group, json, verbose, check, watch, at } => {
+            verbs::status(&at, &verbs::Look { group, json, verbose, check, watch })
         }
         Verb::Apply { dry_run, json, at } => verbs::apply(&at, dry_run, json),
         Verb::Log { group, at } => verbs::log(&at, &group),

@@ -39,7 +39,7 @@ pub(crate) fn bar(sync: &SyncStatus) -> String {
 }
 
 /// What is done of it, in so many parts of the whole; the whole is not reached before the end.
-fn share(sync: &SyncStatus, parts: u64) -> u64 {
+pub(crate) fn share(sync: &SyncStatus, parts: u64) -> u64 {
     let (done, all) = (sync.copied_bytes.0, sync.to_copy_bytes.0);
     let share = u128::from(done) * u128::from(parts) / u128::from(all.max(1));
     // Writes meanwhile may mark more than there was to copy at the beginning.

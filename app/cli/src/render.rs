@@ -1,35 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Status for people: one fact a line, aligned, units printed, the most important first.
+//! Status for people: the verdict and what to do at a glance, and with `-v` one fact a line, with units.
 
-use crate::progress;
+mod glance;
+
 use crate::verify;
+pub(crate) use glance::{Colour, check_code};
 use helio_api::{BufferStatus, GroupStatus, Status, TimesStatus};
 use helio_units::{Bytes, WallTime};
 use std::fmt::Write;
 use std::time::Duration;
 
-/// All groups of a status.
-pub(crate) fn status(status: &Status) -> String {
-    let mut out = String::new();
-    for (n, group) in status.groups.iter().enumerate() {
-        if n > 0 {
-            out.push('\n');
-        }
-        out.push_str(&self::group(group, status.at_ms));
+/// How much of a status is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Detail {
+    /// One line per group.
+    List,
+    /// A few lines per group.
+    Group,
+    /// Everything.
+    All,
+}
+
+/// The groups of a status, the worst first.
+pub(crate) fn status(status: &Status, detail: Detail, colour: Colour) -> String {
+    if status.groups.is_empty() && status.failed.is_empty() {
+        return format!("node {} takes part in no group\n", status.node);
     }
-    for failed in &status.failed {
-        if !out.is_empty() {
-            out.push('\n');
-        }
-        let since = ago(failed.since_ms, status.at_ms);
-        let _infallible = writeln!(out, "{}  protected: no, for {since}: not served", failed.name);
-        line(&mut out, "state", &format!("failed: {}", failed.reason));
-        line(&mut out, "next", &failed.hint);
+    if detail == Detail::List {
+        return glance::list(status, colour);
     }
-    if out.is_empty() {
-        out = format!("node {} takes part in no group\n", status.node);
-    }
-    out
+    let mut groups: Vec<&GroupStatus> = status.groups.iter().collect();
+    groups.sort_by_key(|group| group.verdict.word);
+    let failed = status.failed.iter().map(|failed| glance::failed(failed, status.at_ms, colour));
+    let served = groups.into_iter().map(|group| {
+        let short = glance::group(group, status.at_ms, colour);
+        let rest = if detail == Detail::All { all(group, status.at_ms) } else { String::new() };
+        short + &rest
+    });
+    failed.chain(served).collect::<Vec<_>>().join("\n")
 }
 
 /// One labelled line.
@@ -37,16 +45,12 @@ pub(crate) fn line(out: &mut String, label: &str, text: &str) {
     let _infallible = writeln!(out, "  {label:<10} {text}");
 }
 
-fn group(g: &GroupStatus, now: WallTime) -> String {
+/// Everything else about a group.
+fn all(g: &GroupStatus, now: WallTime) -> String {
     let mut out = String::new();
-    let yes = if g.protected.yes { "yes" } else { "no" };
-    let since = ago(g.protected.since_ms, now);
-    let _infallible =
-        writeln!(out, "{}  protected: {yes}, for {since}: {}", g.name, g.protected.why);
     let text =
         format!("{}, {} for {}: {}", g.role, g.state, ago(g.state_since_ms, now), g.state_reason);
     line(&mut out, "state", &text);
-    line(&mut out, "next", &g.next);
     if let Some(fault) = &g.fault {
         line(&mut out, "fault", fault);
     }
@@ -54,14 +58,11 @@ fn group(g: &GroupStatus, now: WallTime) -> String {
     line(&mut out, "mode", &format!("requested {}, effective {effective}", g.mode.requested));
     queue(&mut out, g);
     let lag = &g.lag;
-    let dirty = g.volumes.iter().any(|volume| volume.marked_bytes > Bytes::ZERO);
+    let dirty = g.volumes.iter().any(|volume| volume.dirty_bytes > Bytes::ZERO);
     let most = if dirty { "at most " } else { "" };
     let text =
         format!("{most}{} in {} writes, {} behind", lag.bytes, lag.writes, seconds(lag.seconds));
     line(&mut out, "lag", &text);
-    if let Some(sync) = &g.sync {
-        line(&mut out, "sync", &progress::text(sync));
-    }
     if let Some(seeding) = &g.seeding {
         let (since, changed) = (seeding.since_ms, seeding.changed_bytes);
         let text =
@@ -75,12 +76,12 @@ fn group(g: &GroupStatus, now: WallTime) -> String {
     for v in &g.volumes {
         let sparse = if v.sparse { ", sparse" } else { "" };
         let text = format!(
-            "{}: {}, {} ({}{sparse}), {} marked, {} NBD connections, {}",
+            "{}: {}, {} ({}{sparse}), {} dirty, {} NBD connections, {}",
             v.name,
             v.size_bytes,
             v.member,
             v.io,
-            v.marked_bytes,
+            v.dirty_bytes,
             v.clients,
             verify::last(v, now)
         );
@@ -167,11 +168,10 @@ fn peer(out: &mut String, g: &GroupStatus, now: WallTime) {
     }
     let Some(l) = &p.link else { return };
     let text = format!(
-        "rtt {:.2} ms, {}, window {}, {} delivered, {} segments sent again",
-        l.rtt_us.as_secs_f64() * 1e3,
+        "round trip {:.2} ms (least), {}, window {}, {} segments sent again",
+        l.rtt_least_us.as_secs_f64() * 1e3,
         l.congestion_control,
         l.window_bytes,
-        l.delivery_rate_bytes_per_second,
         l.retransmits
     );
     line(out, "link", &text);
@@ -244,20 +244,11 @@ mod tests {
     const SAMPLE: &str = include_str!("render_sample.json");
 
     #[test]
-    fn the_first_line_says_whether_the_group_is_protected() {
+    fn the_details_follow_what_a_decision_needs() {
         let sample: Status = serde_json::from_str(SAMPLE).expect("the sample is a status");
-        let text = status(&sample);
-        let mut lines = text.lines();
-        assert_eq!(
-            lines.next(),
-            Some("db  protected: no, for 1 min 15 s: the link to lyon is down")
-        );
-        assert_eq!(
-            lines.next(),
-            Some(
-                "  state      primary, queuing for 1 min 15 s: lyon gave no sign of progress for 2.0 s"
-            )
-        );
+        let text = status(&sample, Detail::All, Colour::default());
+        assert!(text.starts_with("db   AT RISK      paris* -x- lyon"), "{text}");
+        assert!(text.contains("  state      primary, queuing for 1 min 15 s: lyon gave no sign"));
         assert!(text.contains(
             "  queue      12 MiB in 1536 items, high water 20 MiB in 2560, bound 64 MiB"
         ));
@@ -274,7 +265,8 @@ mod tests {
         let peer = &mut sample.groups[0].peer;
         peer.role = Some(helio_units::Role::Secondary);
         peer.state = Some(helio_units::State::Replicating);
-        assert!(status(&sample).contains("; heard 75.5 s ago as secondary, replicating\n"));
+        let text = status(&sample, Detail::All, Colour::default());
+        assert!(text.contains("; heard 75.5 s ago as secondary, replicating\n"));
     }
 
     #[test]

@@ -5,14 +5,14 @@
 
 use crate::args::At;
 use crate::client::{Client, ClientError};
-use crate::render;
+use crate::render::{self, Colour, Detail};
 use crate::wait;
 use anyhow::{Result, anyhow};
 use helio_api::{
     Accepted, ApiError, ApplyReply, ApplyRequest, GroupStatus, ModeRequest, PromoteRequest,
     RecorderDump, Status, UpdateRequest, code, paths,
 };
-use helio_units::Mode;
+use helio_units::{Mode, Verdict};
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -62,27 +62,62 @@ pub(crate) fn status_path(group: Option<&str>) -> String {
     group.map_or_else(|| paths::STATUS.to_owned(), |group| paths::of_group(paths::GROUP, group))
 }
 
-pub(crate) fn status(
-    at: &At,
-    group: Option<&str>,
-    json: bool,
-    watch: Option<u64>,
-) -> Result<ExitCode> {
+/// What of a status is asked for, and how it is printed.
+pub(crate) struct Look {
+    pub(crate) group: Option<String>,
+    pub(crate) json: bool,
+    pub(crate) verbose: bool,
+    pub(crate) check: bool,
+    pub(crate) watch: Option<u64>,
+}
+
+pub(crate) fn status(at: &At, look: &Look) -> Result<ExitCode> {
+    let shown = show_status(at, look);
+    match shown {
+        Err(error) if look.check => {
+            eprintln!("helio: {error:#}");
+            Ok(ExitCode::from(render::check_code(Verdict::Unknown)))
+        }
+        other => other,
+    }
+}
+
+fn show_status(at: &At, look: &Look) -> Result<ExitCode> {
     let client = Client::new(at)?;
+    let terminal = std::io::stdout().is_terminal();
+    let wants = std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty());
+    let detail = match (look.verbose, &look.group) {
+        (true, _) => Detail::All,
+        (false, Some(_)) => Detail::Group,
+        (false, None) => Detail::List,
+    };
     loop {
-        let status: Status = client.get(&status_path(group))?;
-        let text = if json {
+        let status: Status = client.get(&status_path(look.group.as_deref()))?;
+        let text = if look.json {
             serde_json::to_string_pretty(&status)? + "\n"
         } else {
-            render::status(&status)
+            render::status(&status, detail, Colour(terminal && wants))
         };
-        let clear = watch.is_some() && !json && std::io::stdout().is_terminal();
+        let clear = look.watch.is_some() && !look.json && terminal;
         print(&if clear { format!("\x1b[H\x1b[2J{text}") } else { text })?;
-        let served = status.failed.is_empty();
-        let code = if served { ExitCode::SUCCESS } else { ExitCode::from(NOT_SERVED) };
-        let Some(seconds) = watch else { return Ok(code) };
+        let Some(seconds) = look.watch else { return Ok(status_code(&status, look.check)) };
         pause(Duration::from_secs(seconds));
     }
+}
+
+/// What `helio status` ends with; with `--check` as monitoring expects, by the worst group.
+fn status_code(status: &Status, check: bool) -> ExitCode {
+    ExitCode::from(match (check, status.failed.is_empty()) {
+        (false, true) => return ExitCode::SUCCESS,
+        (false, false) => NOT_SERVED,
+        (true, false) => render::check_code(Verdict::NoPrimary),
+        (true, true) => status
+            .groups
+            .iter()
+            .map(|group| group.verdict.word)
+            .min()
+            .map_or(render::check_code(Verdict::Ok), render::check_code),
+    })
 }
 
 /// Writes to standard output; a reader that went away is no failure of ours.

@@ -6,7 +6,7 @@
 //! locked until the daemon ends: operations may still be under way on them, and its engine is never used again.
 
 use crate::shard::Clock;
-use helio_api::event::{Object, Value};
+use helio_api::event::Object;
 use helio_api::{ApiError, FailedGroup, code};
 use std::any::Any;
 use std::cell::RefCell;
@@ -95,7 +95,7 @@ pub(crate) fn error(failed: FailedGroup) -> ApiError {
 pub(crate) fn event(failed: &FailedGroup) -> ((String, Object, String), helio_api::event::Fields) {
     let fields = [
         ("state", Some("failed").into()),
-        ("protected", Value::Flag(false)),
+        ("verdict", Some("not-served").into()),
         ("fault", Some(&failed.reason).into()),
     ];
     let fields = fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();

@@ -7,6 +7,7 @@ use alloc::collections::BTreeSet;
 use core::time::Duration;
 use helio_format::lineage::Lineage;
 use helio_format::message::{Hello, Item, ItemKind};
+use helio_format::report::Report;
 use helio_format::superblock::Superblock;
 use helio_units::{IoId, Mode, Moment, Role};
 use proptest::prelude::*;
@@ -54,6 +55,7 @@ fn paris(serving: bool) -> Hello {
         remembers: 0,
         sizes: [SIZE.0].into(),
         blocks: [helio_format::message::Blocks { member: 512, volume: 512 }].into(),
+        report: Report::default(),
     }
 }
 

@@ -32,7 +32,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use helio_format::message::Parting;
 use helio_format::superblock::Superblock;
-use helio_units::{IoId, Moment, Role, State};
+use helio_units::{IoId, Moment, Role, State, Verdict};
 
 /// The engine of one group on one node.
 ///
@@ -103,6 +103,9 @@ pub(crate) enum Awaited {
 pub(crate) struct Seen {
     pub(crate) state: State,
     pub(crate) since: Moment,
+    pub(crate) verdict: Verdict,
+    /// Since when the verdict is what it is: a state that changes under it does not begin it again.
+    pub(crate) verdict_since: Moment,
 }
 
 impl Engine {
@@ -161,12 +164,18 @@ impl Engine {
             held: None,
             asking_hook: None,
             told_state: None,
-            seen: Seen { state: State::Logging, since: now },
+            seen: Seen {
+                state: State::Logging,
+                since: now,
+                verdict: Verdict::Unknown,
+                verdict_since: now,
+            },
             recorder: Recorder::default(),
             seed: Seed::default(),
             dice: seed,
         };
         engine.seen.state = engine.state();
+        engine.seen.verdict = engine.verdict(engine.seen.state);
         engine
     }
 
@@ -417,14 +426,19 @@ impl Engine {
         }
     }
 
-    /// Notices a change of state.
+    /// Notices a change of state, of the verdict, and of what the peer shows of this node.
     fn look(&mut self) {
         let state = self.state();
         if state != self.seen.state {
             let (node, reason) = (self.shared.config.node.clone(), self.reason());
             self.shared.info(alloc::format!("{node}: {} -> {state}: {reason}", self.seen.state));
-            self.seen = Seen { state, since: self.shared.now };
+            (self.seen.state, self.seen.since) = (state, self.shared.now);
         }
+        let verdict = self.verdict(state);
+        if verdict != self.seen.verdict {
+            (self.seen.verdict, self.seen.verdict_since) = (verdict, self.shared.now);
+        }
+        self.report_to_peer();
     }
 
     /// The next moment at which [`Engine::settle`] has something to do even if nothing happens.

@@ -118,10 +118,7 @@ impl Engine {
 
     /// What is wrong with the metadata, where something is.
     pub(crate) fn metadata_text(&self) -> Option<String> {
-        let (peer, group) = (&self.shared.config.peer, &self.shared.config.group);
-        let hint = format!(
-            "mend its file system, or `helio metadata move {group}` while the daemon is down, and restart the daemon"
-        );
+        let peer = &self.shared.config.peer;
         let text = match (self.shared.metadata_failed, &self.primary) {
             (false, _) => return None,
             (true, Some(_)) if self.shared.uncovered => format!(
@@ -134,6 +131,6 @@ impl Engine {
             ),
             (true, None) => String::from("bitmap failed: the metadata file cannot be written"),
         };
-        Some(format!("{text}; {hint}"))
+        Some(text)
     }
 }

@@ -16,7 +16,6 @@ use crate::shared::Shared;
 use crate::stream::Pace;
 use crate::suspect::Failed;
 use alloc::format;
-use alloc::string::String;
 use helio_units::{Extent, VolumeIndex};
 
 impl Primary {
@@ -87,13 +86,8 @@ impl Primary {
         ));
     }
 
-    /// Which stores are given up, for people.
-    pub(crate) fn lost_text(&self, s: &Shared) -> Option<String> {
-        let lost = self.lack.as_ref()?.lost.first()?;
-        Some(format!(
-            "served from {}; own disk of volume {} failed",
-            s.config.peer,
-            s.config.name_of(*lost)
-        ))
+    /// The first store that was given up.
+    pub(crate) fn lost(&self) -> Option<VolumeIndex> {
+        self.lack.as_ref()?.lost.first().copied()
     }
 }

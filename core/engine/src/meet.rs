@@ -53,6 +53,7 @@ impl Engine {
         if let Some(why) = self.is_not_peer(&hello) {
             return self.refuse_wrong_peer(why);
         }
+        self.session.report = Some(hello.report.clone());
         if let Some(why) = self.is_configured_differently(&hello) {
             // What it says of its role counts all the same.
             let serving = hello.serving;

@@ -161,6 +161,9 @@ fn of_message(message: &Message) -> (&'static str, u64, u64) {
         Message::Invalid(Invalid::Recorded) => ("peer-recorded-metadata", 0, 0),
         Message::Lease(Lease::Returned) => ("peer-returns-lease", 0, 0),
         Message::Reading(talk) => of_reading(talk),
+        Message::Report(report) => {
+            ("peer-reports", report.differing, u64::from(!report.fault.is_empty()))
+        }
     }
 }
 

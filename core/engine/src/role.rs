@@ -237,7 +237,7 @@ impl Engine {
         let Some(primary) = &mut self.primary else { return Err(self.not_primary("log")) };
         primary.told_to_log = true;
         primary.peer_keeping.refused = None;
-        primary.drop_queue("the operator said log", &mut self.shared);
+        primary.drop_queue("paused by an operator", &mut self.shared);
         self.shared.cover.marks_moved();
         Ok(Some(String::from("logging: writes are marked and not sent; `helio update` resumes")))
     }

@@ -21,6 +21,7 @@ use alloc::string::{String, ToString};
 use core::time::Duration;
 use helio_format::copying::Copying;
 use helio_format::message::{COUNTED_BELOW, Hello, Message, Parting, Ping};
+use helio_format::report::Report;
 use helio_units::{Bytes, Generation, Moment, Rate, Sequence};
 
 /// A link slower than this may lose its peer over one long write; a short one always gets through in time.
@@ -62,6 +63,10 @@ pub(crate) struct Session {
     pub(crate) told: Option<Ping>,
     /// When that came.
     pub(crate) told_at: Moment,
+    /// What the peer reported of itself last, on this connection or the one before.
+    pub(crate) report: Option<Report>,
+    /// What this node reported on this connection.
+    pub(crate) reported: Option<Report>,
     pub(crate) round_trip: Option<Duration>,
     /// The least of this connection.
     pub(crate) round_trip_least: Option<Duration>,
@@ -92,6 +97,8 @@ impl Session {
             remembered: 0,
             told: None,
             told_at: now,
+            report: None,
+            reported: None,
             round_trip: None,
             round_trip_least: None,
             progress_at: now,
@@ -110,6 +117,7 @@ impl Session {
         self.early = None;
         self.proven = false;
         self.agreed = false;
+        self.reported = None;
         self.since = now;
         self.why = why;
     }
@@ -203,6 +211,7 @@ impl Engine {
             remembers: self.keeping.heard,
             sizes: config.volumes.iter().map(|v| v.0).collect(),
             blocks: self.shared.blocks.told(),
+            report: self.report(),
         }
     }
 
@@ -298,6 +307,10 @@ impl Engine {
                 Ok(())
             }
             Message::Reading(talk) if up => self.peer_reading(talk),
+            Message::Report(report) if up => {
+                self.session.report = Some(report);
+                Ok(())
+            }
             Message::PromoteReply { granted, text } if up => {
                 self.promotion_answered(granted, text);
                 Ok(())
@@ -451,6 +464,9 @@ impl Engine {
                 format!("{peer} refused: {text}")
             }
         };
+        if parting == Parting::VolumeFailed {
+            self.session.report.get_or_insert_default().fault.clone_from(&text);
+        }
         if parting == Parting::Refused && self.session.refused.is_none() {
             self.session.refused = Some("refused-by-peer");
             self.session.hint = format!("`helio status` and the log on {peer} say what helps");

@@ -3,21 +3,21 @@
 
 use crate::copier::Copier;
 use crate::engine::Engine;
+use crate::fault::Fault;
 use crate::plant::{Plant, planted};
 use crate::primary::{Lag, Primary};
 use crate::queue::BoundSource;
 use crate::recorder::Record;
-use crate::refusal::StoreFault;
 use crate::role::Standing;
 use crate::session::Link;
 use crate::shared::Counters;
 use crate::stream::Pace;
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 use helio_units::{
-    Bytes, Generation, Items, Mode, Moment, Rate, Role, Sequence, State, VolumeIndex,
+    Bytes, Generation, Items, Mode, Moment, Rate, Role, Sequence, State, Verdict, VolumeIndex,
 };
 
 /// A snapshot for people and programs.
@@ -33,14 +33,19 @@ pub struct Status {
     pub state_since: Moment,
     /// Why.
     pub reason: String,
+    /// Whether the data is protected.
+    pub verdict: Verdict,
+    /// Since when the verdict is so.
+    pub verdict_since: Moment,
     /// The generation written or followed.
     pub generation: Generation,
     /// The image keeps the order promise.
     pub consistent: bool,
     /// Mode asked for.
     pub mode: Mode,
-    /// Mode in force for answers given now.
-    pub effective: Mode,
+    /// Mode in force for answers given now, on a secondary as its primary reported; none while no write waits for, or
+    /// queues to, the peer.
+    pub effective: Option<Mode>,
     /// Since when the peer is level with the answers given.
     pub level_since: Option<Moment>,
     /// The queue, on a primary.
@@ -58,10 +63,16 @@ pub struct Status {
     /// Marked bytes per volume, by whole regions; zero on a secondary.
     pub marked: Vec<Bytes>,
     /// What failed on this node.
-    pub fault: Option<String>,
+    pub fault: Option<Fault>,
+    /// What failed on the peer, as it reported last.
+    pub peer_fault: Option<Fault>,
+    /// An operator paused replication, here or on the peer as it reported last.
+    pub paused: bool,
+    /// Data that the peer alone may have, as it reported when it connected last; none where it did not know.
+    pub only_at_peer: Option<Bytes>,
     /// The last consistent image, where one is kept on this node while its copy is not consistent.
     pub safe_copy: Option<SafeCopyStatus>,
-    /// Differences that a verify found and nobody mended; zero on a secondary.
+    /// Differences that a verify found and that were not repaired, on a secondary as its primary reported.
     pub differing: u64,
     /// Until when this secondary may become primary by its hold lease.
     pub lease_held: Option<Moment>,
@@ -116,6 +127,8 @@ pub struct Words {
     pub metadata_failed: bool,
     /// Differences that a verify found and nobody mended.
     pub differing: u64,
+    /// Whether the data is protected.
+    pub verdict: Verdict,
 }
 
 /// The queue.
@@ -291,7 +304,7 @@ impl Engine {
                 let (changed, peer) = (primary.marks.stale_bytes(), &self.shared.config.peer);
                 format!("a disk is being shipped to {peer}: {changed} in changed regions since")
             }
-            State::Logging if primary.told_to_log => String::from("the operator said log"),
+            State::Logging if primary.told_to_log => String::from("paused by an operator"),
             State::Logging if self.session.peer().is_some() => {
                 format!(
                     "{}; `helio update {}` copies what is marked",
@@ -335,6 +348,7 @@ impl Engine {
             failed: self.failed().map(|(volume, _)| volume),
             metadata_failed: self.shared.metadata_failed,
             differing: primary.map_or(0, |_| self.shared.verify.unmended()),
+            verdict: self.verdict(state),
         }
     }
 
@@ -371,10 +385,16 @@ impl Engine {
             state: words.state,
             state_since: self.seen.since,
             reason: self.reason(),
+            verdict: words.verdict,
+            verdict_since: self.seen.verdict_since,
             generation: words.generation,
             consistent: words.consistent,
             mode: words.mode,
-            effective: words.effective,
+            effective: match (primary, self.session.report.as_ref()) {
+                (Some(_), _) => Some(words.effective).filter(|_| words.state.has_mode()),
+                (None, Some(report)) if self.peer_serves() => report.effective,
+                (None, _) => None,
+            },
             level_since: self.level_since().filter(|_| words.level),
             queue: self.queue_status(),
             lag: self.lag(now),
@@ -385,9 +405,15 @@ impl Engine {
             marked: volumes
                 .map(|v| primary.map_or(Bytes::ZERO, |p| p.marks.marked_bytes(v)))
                 .collect(),
-            fault: self.fault_text(),
+            fault: self.fault(),
+            peer_fault: self.peer_fault(),
+            paused: self.is_paused() || self.session.report.as_ref().is_some_and(|r| r.paused),
+            only_at_peer: self.session.report.as_ref().and_then(|report| report.only_here),
             safe_copy: self.safe_copy(),
-            differing: words.differing,
+            differing: match (primary, self.session.report.as_ref()) {
+                (None, Some(report)) => report.differing,
+                _ => words.differing,
+            },
             lease_held: self.lease_held(),
             lease_granted: self.lease_granted(),
             counters: self.shared.counters,
@@ -399,39 +425,6 @@ impl Engine {
         let (image, sound) = keeper.kept().filter(|_| !self.superblock.consistent)?;
         let generation = image.lineage.generation;
         Some(SafeCopyStatus { generation, head: image.head, bytes: keeper.bytes(), sound })
-    }
-
-    fn failed(&self) -> Option<(VolumeIndex, StoreFault)> {
-        self.primary.as_ref().and_then(|p| p.faulted).or(self.follower.failed)
-    }
-
-    fn fault_text(&self) -> Option<String> {
-        let lost = self.primary.as_ref().and_then(|p| p.lost_text(&self.shared));
-        if lost.is_some() && !self.shared.metadata_failed {
-            return lost;
-        }
-        if self.shared.metadata_failed && self.is_lacking() {
-            return Some("the metadata file cannot be written".to_string());
-        }
-        if let Some(text) = self.accepting_text() {
-            return Some(text);
-        }
-        let suspect = self.suspect_text().filter(|_| self.primary.is_some());
-        if let Some(text) = suspect {
-            let metadata = self.metadata_text();
-            return Some(metadata.map_or(text.clone(), |metadata| format!("{text}; {metadata}")));
-        }
-        match self.failed() {
-            Some((volume, fault)) => Some(format!(
-                "volume {} failed on this node: {fault}",
-                self.shared.config.name_of(volume)
-            )),
-            None if self.shared.metadata_failed => self.metadata_text(),
-            None if self.shared.keeper.failed => {
-                Some("the before-image file failed; mend it and restart the daemon".to_string())
-            }
-            None => self.members.fault().or_else(|| self.suspect_text()),
-        }
     }
 
     fn queue_status(&self) -> Option<QueueStatus> {

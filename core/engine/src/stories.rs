@@ -11,6 +11,7 @@ use helio_format::lineage::Lineage;
 use helio_format::message::{
     Ack, Blocks, Hello, Item, ItemKind, Message, Parting, Ping, Ranges, Start,
 };
+use helio_format::report::Report;
 use helio_format::superblock::Superblock;
 use helio_units::{
     Bytes, Extent, Generation, IoId, Mode, Moment, Payload, PayloadId, RequestId, Role, Sequence,
@@ -323,6 +324,7 @@ fn hello(lineage: Lineage, consistent: bool) -> Hello {
         remembers: 0,
         sizes: [SIZE.0].into(),
         blocks: [Blocks { member: 512, volume: 512 }].into(),
+        report: Report::default(),
     }
 }
 

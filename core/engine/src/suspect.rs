@@ -150,14 +150,15 @@ impl Suspect {
     }
 
     /// What is suspect, for people.
-    fn text(&self, config: &Config) -> Option<String> {
+    fn text(&self, config: &Config) -> Option<(VolumeIndex, String)> {
         self.any().then(|| {
-            format!(
-                "the copy of volume {} on this node is suspect since a flush failed: acknowledged writes may be missing \
-                 from it; FLUSH and FUA fail until it is rebuilt from {}, replaced or accepted",
-                config.name_of(self.first()),
-                config.peer
-            )
+            let (volume, node) = (self.first(), &config.node);
+            let text = format!(
+                "the copy of volume {} on {node} is suspect since a flush failed: acknowledged writes may be missing from \
+                 it; FLUSH and FUA fail until it is rebuilt, replaced or accepted",
+                config.name_of(volume)
+            );
+            (volume, text)
         })
     }
 }
@@ -235,7 +236,7 @@ impl Engine {
     }
 
     /// What is suspect, for people.
-    pub(crate) fn suspect_text(&self) -> Option<String> {
+    pub(crate) fn suspect_text(&self) -> Option<(VolumeIndex, String)> {
         let text = self.shared.suspect.text(&self.shared.config);
         text.filter(|_| !self.is_lacking())
     }

@@ -11,6 +11,7 @@ use helio_format::lineage::Lineage;
 use helio_format::message::{
     Ack, Blocks, Hello, Item, ItemKind, Message, Parting, Ping, Ranges, Start,
 };
+use helio_format::report::Report;
 use helio_link::{Arrived, Incoming, LinkError, checksum};
 use helio_units::{
     Bytes, Extent, Generation, Mode, Payload, PayloadId, Role, Sequence, State, VolumeIndex,
@@ -173,6 +174,7 @@ pub(crate) fn messages() -> Vec<Message> {
             remembers: 3,
             sizes: vec![1 << 30, 4096],
             blocks: vec![Blocks { member: 512, volume: 4096 }; 2],
+            report: Report::default(),
         }),
         Message::Start(Start {
             lineage,
@@ -209,5 +211,13 @@ pub(crate) fn messages() -> Vec<Message> {
         Message::Goodbye { parting: Parting::Stopping, text: "the daemon stops".into() },
         Message::PromoteRequest { generation, durable: Sequence(40) },
         Message::PromoteReply { granted: false, text: "this node is primary".into() },
+        Message::Report(Report {
+            effective: Some(Mode::Sync),
+            paused: true,
+            differing: 2,
+            only_here: Some(Bytes(4096)),
+            fault: "volume data failed".into(),
+            hint: "replace it".into(),
+        }),
     ]
 }

@@ -4,7 +4,7 @@
 use crate::driver::{Act, Driver};
 use crate::oracle::Oracle;
 use core::time::Duration;
-use helio_engine::Command;
+use helio_engine::{Command, Fault};
 use helio_format::superblock::Superblock;
 use helio_twin::{Cluster, Happening, Side};
 use helio_units::{Generation, Role, State};
@@ -143,10 +143,11 @@ impl Driver {
             let awaits = engine.is_primary() && engine.seeding().is_some();
             // Where a volume failed, too, that is the fault that is told.
             let unrecorded = engine.words().metadata_failed;
-            let waits = |text: &String| {
+            let waits = |fault: &Fault| {
+                let text = &fault.what;
                 text.contains("another disk") || (text.contains("suspect") && !unrecorded)
             };
-            let mended = status.fault.as_ref().is_some_and(|text| !waits(text));
+            let mended = status.fault.as_ref().is_some_and(|fault| !waits(fault));
             let restarts = mended && (!leading || unrecorded);
             let restarts = restarts && self.resumed.is_none();
             if restarts && (self.healing || self.dice.chance(1, 2)) {
@@ -169,7 +170,8 @@ impl Driver {
                     continue;
                 }
             }
-            let lost = status.fault.as_ref().is_some_and(|text| text.contains("own disk"));
+            let lost =
+                status.fault.as_ref().is_some_and(|fault| fault.what.contains("served from"));
             if leading && lost && (self.healing || self.dice.chance(1, 5)) {
                 // Its store is to be replaced: the other one leads meanwhile.
                 self.command(cluster, oracle, side, Command::Demote);

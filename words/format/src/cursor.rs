@@ -7,6 +7,8 @@ use helio_units::{Generation, Sequence};
 
 /// Longest name of a node or a group, in bytes.
 pub const NAME_BYTES_MAX: usize = 64;
+/// Longest text, in bytes.
+pub const TEXT_BYTES_MAX: usize = 512;
 
 /// Every position and every number of a generation on disk is below this: adding to one never overflows.
 const RECORDED_BELOW: u64 = 1 << 63;
@@ -82,6 +84,15 @@ impl<'a> Reader<'a> {
         core::str::from_utf8(self.take(length)?).map(String::from).map_err(|_| Short)
     }
 
+    /// A u16 length and that many bytes of UTF-8, at most [`TEXT_BYTES_MAX`].
+    pub(crate) fn text(&mut self) -> Result<String, Short> {
+        let length = usize::from(self.u16()?);
+        if length > TEXT_BYTES_MAX {
+            return Err(Short);
+        }
+        core::str::from_utf8(self.take(length)?).map(String::from).map_err(|_| Short)
+    }
+
     pub(crate) fn finished(&self) -> Result<(), Short> {
         if self.0.is_empty() { Ok(()) } else { Err(Short) }
     }
@@ -125,5 +136,24 @@ impl Writer<'_> {
         assert!(v.len() <= NAME_BYTES_MAX, "a name of {} bytes reached the wire", v.len());
         self.u8(v.len() as u8);
         self.0.extend_from_slice(v.as_bytes());
+    }
+
+    /// A text that is too long is cut at a character.
+    pub(crate) fn text(&mut self, text: &str) {
+        let text = &text[..text.floor_char_boundary(TEXT_BYTES_MAX)];
+        self.u16(text.len() as u16);
+        self.0.extend_from_slice(text.as_bytes());
+    }
+}
+
+/// A word of the vocabulary as its place in its list, counted from one; zero for none.
+pub(crate) fn code_of<T: PartialEq>(list: &[T], word: Option<T>) -> u8 {
+    word.and_then(|word| list.iter().position(|w| *w == word)).map_or(0, |at| at as u8 + 1)
+}
+
+pub(crate) fn from_code<T: Copy>(list: &[T], code: u8) -> Result<Option<T>, Short> {
+    match code {
+        0 => Ok(None),
+        _ => list.get(usize::from(code) - 1).copied().map(Some).ok_or(Short),
     }
 }

@@ -19,6 +19,7 @@ pub mod marks;
 pub mod message;
 pub mod page;
 pub mod reading;
+pub mod report;
 pub mod roles;
 pub mod superblock;
 pub mod trace;

@@ -8,7 +8,7 @@
 //!
 //! | kind | body, in order |
 //! |---|---|
-//! | 1 hello | group name, node name, incarnation u64, role u8, serving flag, clean flag, consistent flag, wrote flag, alone flag, trusted flag, sure flag, doubts flag, discarded flag, suspect flag, lineage, head u64, received u64, durable u64, granularity u32, metadata sequence u64, remembers u64, volumes u16, (size u64, member's block u32, volume's block u32) each; blocks are powers of two from 512 to 4096, the member's at most the volume's |
+//! | 1 hello | group name, node name, incarnation u64, role u8, serving flag, clean flag, consistent flag, wrote flag, alone flag, trusted flag, sure flag, doubts flag, discarded flag, suspect flag, lineage, head u64, received u64, durable u64, granularity u32, metadata sequence u64, remembers u64, volumes u16, (size u64, member's block u32, volume's block u32) each, report as kind 28; blocks are powers of two from 512 to 4096, the member's at most the volume's |
 //! | 2 start | lineage, from u64, consistent flag, keep flag, whole flag, to copy u64, stream u32 |
 //! | 3 item | sequence u64, after u64, kind u8, flags u8, volume u16, offset u64, length u64 (36 bytes; payload follows for writes and verifies) |
 //! | 4 ack | stream u32, received u64, completed u64, durable u64, ranges u8, (first u64, last u64) each |
@@ -22,13 +22,15 @@
 //! | 21 to 23 | [`crate::lease`] |
 //! | 24, 27 | [`crate::invalid`] |
 //! | 25, 26 | [`crate::reading`] (payload follows some) |
+//! | 28 | [`crate::report`] |
 
 use crate::copying::Copying;
-use crate::cursor::{Reader, Short, Writer};
+use crate::cursor::{Reader, Short, Writer, code_of, from_code};
 use crate::invalid::Invalid;
 use crate::lease::Lease;
 use crate::lineage::Lineage;
 use crate::reading::{Reading, Told};
+use crate::report::Report;
 use crate::roles::Roles;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -36,12 +38,10 @@ use helio_units::{
     Extent, Generation, Mode, Payload, PayloadId, Role, Sequence, State, VolumeIndex,
 };
 
-pub use crate::cursor::{COUNTED_BELOW, NAME_BYTES_MAX};
+pub use crate::cursor::{COUNTED_BELOW, NAME_BYTES_MAX, TEXT_BYTES_MAX};
 
 /// Most volumes one group may have; bounds what a stranger's hello makes us allocate.
 pub const VOLUMES_MAX: usize = 64;
-/// Longest text in a goodbye or a reply, in bytes.
-pub const TEXT_BYTES_MAX: usize = 512;
 /// Most ranges one acknowledgement carries; more wait for the next one.
 pub const RANGES_MAX: usize = 16;
 /// Longest body of any message, in bytes; a frame that announces more is refused unread.
@@ -106,6 +106,8 @@ pub struct Hello {
     pub sizes: Vec<u64>,
     /// Their block sizes, in the same order.
     pub blocks: Vec<Blocks>,
+    /// For the receiver's status.
+    pub report: Report,
 }
 
 /// The block sizes of one volume on one node: every request is a multiple of them, and begins at one.
@@ -402,6 +404,8 @@ pub enum Message {
     Invalid(Invalid),
     /// About regions that the primary lacks.
     Reading(Reading),
+    /// For the receiver's status.
+    Report(Report),
 }
 
 impl Message {
@@ -423,6 +427,7 @@ impl Message {
             Self::Lease(talk) => talk.code(),
             Self::Invalid(talk) => talk.code(),
             Self::Reading(talk) => talk.code(),
+            Self::Report(_) => 28,
         }
     }
 
@@ -497,7 +502,7 @@ impl Message {
             }
             Self::Goodbye { parting, text } => {
                 w.u8(parting.code());
-                encode_text(text, &mut w);
+                w.text(text);
             }
             Self::PromoteRequest { generation, durable } => {
                 w.generation(*generation);
@@ -505,13 +510,14 @@ impl Message {
             }
             Self::PromoteReply { granted, text } => {
                 w.flag(*granted);
-                encode_text(text, &mut w);
+                w.text(text);
             }
             Self::Copying(talk) => talk.encode(&mut w),
             Self::Roles(talk) => talk.encode(&mut w),
             Self::Lease(talk) => talk.encode(&mut w),
             Self::Invalid(talk) => talk.encode(&mut w),
             Self::Reading(talk) => talk.encode(&mut w),
+            Self::Report(report) => report.encode(&mut w),
         }
     }
 
@@ -562,14 +568,15 @@ impl Message {
                 short: r.flag()?,
                 metadata: r.count()?,
             },
-            7 => Self::Goodbye { parting: Parting::from_code(r.u8()?)?, text: decode_text(r)? },
+            7 => Self::Goodbye { parting: Parting::from_code(r.u8()?)?, text: r.text()? },
             8 => Self::PromoteRequest { generation: r.generation()?, durable: r.sequence()? },
-            9 => Self::PromoteReply { granted: r.flag()?, text: decode_text(r)? },
+            9 => Self::PromoteReply { granted: r.flag()?, text: r.text()? },
             10..=16 | 32..=33 => Self::Copying(Copying::decode(code, r)?),
             17..=19 => Self::Roles(Roles::decode(code, r)?),
             21..=23 => Self::Lease(Lease::decode(code, r)?),
             24 | 27 => Self::Invalid(Invalid::decode(code, r)?),
             25 | 26 => Self::Reading(Reading::decode(code, r, payload_length)?),
+            28 => Self::Report(Report::decode(r)?),
             _ => return Err(Short),
         })
     }
@@ -580,35 +587,6 @@ impl Message {
 pub struct BadBody {
     /// The frame's kind byte.
     pub code: u8,
-}
-
-/// A word of the vocabulary as its place in its list, counted from one; zero for none.
-fn code_of<T: PartialEq>(list: &[T], word: Option<T>) -> u8 {
-    word.and_then(|word| list.iter().position(|w| *w == word)).map_or(0, |at| at as u8 + 1)
-}
-
-fn from_code<T: Copy>(list: &[T], code: u8) -> Result<Option<T>, Short> {
-    match code {
-        0 => Ok(None),
-        _ => list.get(usize::from(code) - 1).copied().map(Some).ok_or(Short),
-    }
-}
-
-fn encode_text(text: &str, w: &mut Writer<'_>) {
-    let mut end = text.len().min(TEXT_BYTES_MAX);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    w.u16(end as u16);
-    w.0.extend_from_slice(&text.as_bytes()[..end]);
-}
-
-fn decode_text(r: &mut Reader<'_>) -> Result<String, Short> {
-    let length = usize::from(r.u16()?);
-    if length > TEXT_BYTES_MAX {
-        return Err(Short);
-    }
-    core::str::from_utf8(r.take(length)?).map(String::from).map_err(|_| Short)
 }
 
 fn encode_hello(hello: &Hello, w: &mut Writer<'_>) {
@@ -644,6 +622,7 @@ fn encode_hello(hello: &Hello, w: &mut Writer<'_>) {
         w.u32(blocks.member);
         w.u32(blocks.volume);
     }
+    hello.report.encode(w);
 }
 
 /// A generation that this node may go on from.
@@ -681,6 +660,7 @@ fn decode_hello(r: &mut Reader<'_>) -> Result<Hello, Short> {
         remembers: r.count()?,
         sizes: Vec::new(),
         blocks: Vec::new(),
+        report: Report::default(),
     };
     let count = usize::from(r.u16()?);
     if count > VOLUMES_MAX {
@@ -694,6 +674,7 @@ fn decode_hello(r: &mut Reader<'_>) -> Result<Hello, Short> {
         }
         hello.blocks.push(blocks);
     }
+    hello.report = Report::decode(r)?;
     Ok(hello)
 }
 

@@ -4,6 +4,7 @@ use crate::copying::DIGESTS_MAX;
 use crate::lineage::ANCESTORS_MAX;
 use alloc::boxed::Box;
 use alloc::vec;
+use helio_units::Bytes;
 use proptest::prelude::*;
 
 fn generation() -> impl Strategy<Value = Generation> {
@@ -106,9 +107,23 @@ fn reading() -> impl Strategy<Value = Reading> {
     ]
 }
 
+fn report() -> impl Strategy<Value = Report> {
+    let mode = prop::option::of(prop::sample::select(Mode::ALL.to_vec()));
+    (mode, any::<u64>(), prop::option::of(any::<u64>()), ".{0,100}").prop_map(
+        |(effective, differing, only_here, fault)| Report {
+            effective,
+            paused: differing % 2 == 0,
+            differing,
+            only_here: only_here.map(Bytes),
+            hint: fault.clone(),
+            fault,
+        },
+    )
+}
+
 fn hello() -> impl Strategy<Value = Message> {
-    (any::<[bool; 8]>(), lineage(), counts::<5>(), "[a-z]{0,64}").prop_map(
-        |(f, lineage, n, name)| {
+    (any::<[bool; 8]>(), lineage(), counts::<5>(), "[a-z]{0,64}", report()).prop_map(
+        |(f, lineage, n, name, report)| {
             Message::Hello(Hello {
                 group: name.clone(),
                 node: name,
@@ -133,6 +148,7 @@ fn hello() -> impl Strategy<Value = Message> {
                 remembers: n[2],
                 sizes: n.to_vec(),
                 blocks: vec![Blocks { member: 512 << (n[0] % 4), volume: 4096 }; 5],
+                report,
             })
         },
     )
@@ -206,6 +222,7 @@ pub(crate) fn any_message() -> impl Strategy<Value = Message> {
         generation().prop_map(|generation| Message::Invalid(Invalid::Failed { generation })),
         Just(Message::Invalid(Invalid::Recorded)),
         reading().prop_map(Message::Reading),
+        report().prop_map(Message::Report),
         (prop::sample::select(Parting::ALL.to_vec()), ".{0,100}")
             .prop_map(|(parting, text)| Message::Goodbye { parting, text }),
         (generation(), counted()).prop_map(|(generation, durable)| {

@@ -19,4 +19,4 @@ pub use place::{
 };
 pub use size::{Bytes, Items, Rate, SECTOR};
 pub use time::{Moment, WallTime};
-pub use vocabulary::{Mode, Role, State};
+pub use vocabulary::{Mode, Role, State, Verdict};

@@ -104,6 +104,12 @@ impl State {
         Self::NeedsRoom,
     ];
 
+    /// Whether writes wait for, or queue to, the peer: a mode is in force then.
+    #[must_use]
+    pub const fn has_mode(self) -> bool {
+        matches!(self, Self::Replicating | Self::Queuing | Self::CatchingUp | Self::Syncing)
+    }
+
     /// The word in status and logs.
     #[must_use]
     pub const fn word(self) -> &'static str {
@@ -120,6 +126,55 @@ impl State {
 }
 
 impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+/// Whether the data of a group is protected, in one word. The order is from the worst to the best.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Both nodes acknowledged writes that the other does not have.
+    SplitBrain,
+    /// A disk, a flush or a metadata file of one of the nodes failed.
+    DiskFailed,
+    /// No node serves the group.
+    NoPrimary,
+    /// A secondary that received no message from its peer since its daemon started.
+    Unknown,
+    /// A loss of the primary now could lose more than the mode allows.
+    AtRisk,
+    /// The peer has everything that the mode promises.
+    Ok,
+}
+
+impl Verdict {
+    /// Every verdict, the worst first.
+    pub const ALL: [Self; 6] = [
+        Self::SplitBrain,
+        Self::DiskFailed,
+        Self::NoPrimary,
+        Self::Unknown,
+        Self::AtRisk,
+        Self::Ok,
+    ];
+
+    /// The word in JSON, events and logs.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::SplitBrain => "split-brain",
+            Self::DiskFailed => "disk-failed",
+            Self::NoPrimary => "no-primary",
+            Self::Unknown => "unknown",
+            Self::AtRisk => "at-risk",
+            Self::Ok => "ok",
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.word())
     }

@@ -83,7 +83,7 @@ pub(super) fn play(story: &mut Story<'_>) -> Result<()> {
     let mut last = String::new();
     paris.watch(PATIENCE, "equal copies", |group| {
         let now = match &group.sync {
-            Some(sync) => format!("{}: {} still marked", group.state, sync.marked_bytes),
+            Some(sync) => format!("{}: {} still marked", group.state, sync.dirty_bytes),
             None => group.state.to_string(),
         };
         if now != last {

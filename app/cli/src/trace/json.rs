@@ -85,6 +85,6 @@ fn overwriting(of: &Overwriting) -> Value {
         "written_bytes": of.written.0,
         "distinct_bytes": of.distinct.0,
         "share": of.share(),
-        "marked_bytes_most": of.marked.0,
+        "dirty_bytes_most": of.marked.0,
     })
 }

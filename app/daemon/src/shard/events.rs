@@ -85,7 +85,7 @@ fn of_group(shown: &helio_api::GroupStatus, words: &Words) -> Fields {
         ("state", Some(shown.state).into()),
         ("generation", Some(&shown.generation).into()),
         ("consistent", Value::Flag(shown.consistent)),
-        ("protected", Value::Flag(shown.protected.yes)),
+        ("verdict", Some(shown.verdict.word.word()).into()),
         ("mode_requested", Some(shown.mode.requested).into()),
         ("mode_effective", shown.mode.effective.into()),
         ("fault", shown.fault.as_ref().into()),

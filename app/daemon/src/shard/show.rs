@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The engine's status in the words of the control API.
 
+mod verdict;
 mod verify;
 
 use crate::config::QueueSource;
@@ -9,12 +10,11 @@ use crate::shard::group::Group;
 use crate::shard::link::Traffic;
 use helio_api::{
     AnswersStatus, AtStake, BufferStatus, Connection, CounterStatus, CursorStatus, GroupStatus, Io,
-    LagStatus, LeaseStatus, LinkStatus, ModeStatus, PeerStatus, Protected, QueueStatus,
-    RecorderEvent, SafeCopyStatus, SeedingStatus, SyncStatus, ThrottleStatus, TimesStatus,
-    VolumeStatus,
+    LagStatus, LeaseStatus, LinkStatus, ModeStatus, PeerStatus, QueueStatus, RecorderEvent,
+    SafeCopyStatus, SeedingStatus, SyncStatus, ThrottleStatus, TimesStatus, VolumeStatus,
 };
 use helio_engine::{BoundSource, QUEUE_BYTES_MOST, QUEUE_PRODUCTS, Status, WhenFull};
-use helio_units::{Bytes, Items, Mode, Moment, Role, State, VolumeIndex, WallTime};
+use helio_units::{Bytes, Items, Moment, VolumeIndex, WallTime};
 
 /// One group.
 pub(crate) fn group(
@@ -30,30 +30,24 @@ pub(crate) fn group(
         member: volume.path.clone(),
         io: if volume.buffered { Io::Buffered } else { Io::Direct },
         sparse: volume.sparse,
-        marked_bytes: status.marked[usize::from(n)].min(volume.size),
+        dirty_bytes: status.marked[usize::from(n)].min(volume.size),
         verified: verify::last(group, VolumeIndex(n)),
         clients: Items(clients(VolumeIndex(n))),
     });
-    let in_force = matches!(
-        status.state,
-        State::Replicating | State::Queuing | State::CatchingUp | State::Syncing
-    );
     GroupStatus {
         name: group.name.clone(),
+        node: group.config.node.clone(),
         role: status.role,
         state: status.state,
         state_since_ms: clock.wall(status.state_since),
         state_reason: reason(&status),
-        next: next(&status, group),
+        next: verdict::next(&status, group),
         generation: status.generation.to_string(),
         consistent: status.consistent,
         fault: fault(&status, group),
         lease: lease(&status, clock),
-        protected: protected(&status, group, clock),
-        mode: ModeStatus {
-            requested: status.mode,
-            effective: in_force.then_some(status.effective),
-        },
+        verdict: verdict::of(&status, group, clock),
+        mode: ModeStatus { requested: status.mode, effective: status.effective },
         volumes: volumes.collect(),
         queue: status.queue.map(|queue| self::queue(&queue, group, clock)),
         throttle: throttle(&status),
@@ -87,10 +81,11 @@ pub(crate) fn group(
 
 /// What failed; first of all the metadata file, since requests fail for want of it.
 fn fault(status: &Status, group: &Group) -> Option<String> {
-    match (&group.metadata.failed, &status.fault) {
+    let fault = status.fault.as_ref().map(|fault| &fault.what);
+    match (&group.metadata.failed, fault) {
         (Some(why), Some(fault)) => Some(format!("{why}; {fault}")),
         (Some(why), None) => Some(why.clone()),
-        (None, fault) => fault.clone(),
+        (None, fault) => fault.cloned(),
     }
 }
 
@@ -145,89 +140,6 @@ fn reason(status: &Status) -> String {
         Some(change) => format!("{text} ({change})"),
         None => text.clone(),
     }
-}
-
-fn next(status: &Status, group: &Group) -> String {
-    let (name, peer) = (&group.name, &group.peer);
-    if let Some(hint) = &status.link.hint {
-        return hint.clone();
-    }
-    if status.role == Role::Primary && group.engine.seeding().is_some() {
-        return format!("`helio seed end {name}` once the shipped disk is in place on {peer}");
-    }
-    match (status.role, status.state) {
-        (Role::Primary, State::Replicating) if status.differing > 0 => verify::hint(group),
-        (_, State::Replicating) => "nothing to do".into(),
-        (_, State::Queuing) => {
-            format!("the backlog is sent in order once {peer} is connected again")
-        }
-        (_, State::CatchingUp) => "replicating, once the backlog is sent".into(),
-        (Role::Primary, State::NeedsRoom) => format!(
-            "`helio update {name}` once there is room on {peer}, or `helio update {name} --give-up-safe-copy`"
-        ),
-        (Role::Secondary, State::NeedsRoom) => {
-            "enlarge the file system of the before-images or `safe-copy`, then update again".into()
-        }
-        (_, State::Syncing) => "replicating, once every marked region is copied".into(),
-        (Role::Primary, State::Logging) if status.link.word == "connected" => {
-            format!("`helio update {name}` copies the marked regions")
-        }
-        (Role::Primary, _) => format!("an update begins once {peer} is connected"),
-        (Role::Secondary, State::NeedsSync) if status.safe_copy.is_some_and(|kept| kept.sound) => {
-            format!(
-                "{peer} completes its update; or `helio promote {name} --restore` goes back to the kept image"
-            )
-        }
-        (Role::Secondary, State::NeedsSync) => {
-            format!("this copy is not consistent until {peer} completes its update")
-        }
-        (Role::Secondary, _) if status.link.word == "connected" && group.engine.peer_serves() => {
-            format!("`helio update {name}` on {peer}, the primary, begins the resync")
-        }
-        (Role::Secondary, _) if status.link.word == "connected" => {
-            format!("`helio promote {name}` on the node that should be primary")
-        }
-        (Role::Secondary, _) => format!("waits for {peer}"),
-    }
-}
-
-fn protected(status: &Status, group: &Group, clock: &Clock) -> Protected {
-    let peer = &group.peer;
-    let state_since = clock.wall(status.state_since);
-    if status.role == Role::Secondary {
-        let yes = status.state == State::Replicating;
-        let why = if yes { follows(status, peer, clock) } else { reason(status) };
-        return Protected { yes, since_ms: state_since, why };
-    }
-    if status.differing > 0 {
-        return verify::unprotected(status, group, state_since);
-    }
-    match status.level_since {
-        Some(since) => {
-            let why = match status.mode {
-                Mode::Sync => format!("every answered write is on {peer} too"),
-                Mode::NearSync => format!("every answered write has reached {peer}'s memory"),
-                Mode::Async => format!("{peer} follows in order, {} behind", status.lag.bytes),
-            };
-            Protected { yes: true, since_ms: clock.wall(since.max(status.state_since)), why }
-        }
-        None => Protected { yes: false, since_ms: state_since, why: reason(status) },
-    }
-}
-
-/// How far a secondary follows, by what its primary reported last.
-fn follows(status: &Status, peer: &str, clock: &Clock) -> String {
-    let reported = status.lag_reported.map_or_else(String::new, |at| {
-        format!(", as {peer} reported {:.1} s ago", (clock.now() - at).as_secs_f64())
-    });
-    let lag = &status.lag;
-    if lag.bytes == Bytes::ZERO && lag.writes == 0 {
-        return format!("follows {peer} and lacks nothing{reported}");
-    }
-    format!(
-        "follows {peer} in order, at most {} in {} writes behind{reported}",
-        lag.bytes, lag.writes
-    )
 }
 
 fn queue(queue: &helio_engine::QueueStatus, group: &Group, clock: &Clock) -> QueueStatus {
@@ -300,6 +212,8 @@ fn peer(status: &Status, group: &Group, clock: &Clock) -> PeerStatus {
         age_seconds: link.last_heard.map(|at| clock.now() - at),
         role: link.peer_role,
         state: link.peer_state,
+        fault: status.peer_fault.as_ref().map(|fault| fault.what.clone()),
+        only_there_bytes: status.only_at_peer,
         key: group.link.peer_key().map(|key| key.to_string()),
         heartbeat_us: link.round_trip,
         heartbeat_least_us: link.round_trip_least,
@@ -328,7 +242,7 @@ fn peer(status: &Status, group: &Group, clock: &Clock) -> PeerStatus {
 fn sync(sync: &helio_engine::SyncStatus, status: &Status) -> SyncStatus {
     let marked = status.marked.iter().fold(Bytes::ZERO, |sum, b| sum + *b);
     SyncStatus {
-        marked_bytes: marked,
+        dirty_bytes: marked,
         to_copy_bytes: sync.to_copy,
         copied_bytes: sync.copied,
         rate_bytes_per_second: sync.rate,

@@ -33,7 +33,7 @@ fn refused(desk: &Desk) -> Option<&str> {
 }
 
 fn fault(desk: &Desk) -> String {
-    desk.engine.status(desk.now).fault.unwrap_or_default()
+    desk.engine.fault().unwrap_or_default().what
 }
 
 fn label(desk: &Desk) -> Option<&str> {

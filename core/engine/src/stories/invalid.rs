@@ -18,7 +18,7 @@ fn a_primary_whose_metadata_fails_goes_on_once_its_peer_has_recorded_that_and_no
         desk.store_all();
         desk.acked(5);
         assert_eq!(desk.answers, [(1, true), (2, true)], "{mode}");
-        let fault = desk.engine.status(desk.now).fault.unwrap_or_default();
+        let fault = desk.engine.fault().unwrap_or_default().what;
         assert!(fault.starts_with("bitmap failed") && fault.contains("lyon recorded"), "{fault}");
 
         desk.lose_link();

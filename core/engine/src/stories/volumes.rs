@@ -56,7 +56,7 @@ fn behind_a_failed_flush_the_peer_serves_a_volume_only_if_it_holds_the_others() 
         assert!(desk.engine.is_marked(FIRST, 4096));
         desk.ask_of(volume, 2, Operation::Flush);
         fail(&mut desk);
-        let fault = desk.engine.status(desk.now).fault.unwrap_or_default();
+        let fault = desk.engine.fault().unwrap_or_default().what;
         assert_eq!(fault.contains("served from lyon"), volume == FIRST, "{volume:?}: {fault}");
     }
 }

@@ -73,14 +73,14 @@ fn a_follower_hears_the_life_of_a_group_from_what_is_there_to_its_clean_stop() {
     follower.wait("what is there", ends_dump);
     begin(&pair, "paris");
     follower.wait_change("group", "role", &"primary".into());
-    follower.wait_change("group", "protected", &true.into());
+    follower.wait_change("group", "verdict", &"ok".into());
     let client = connect(&pair, "paris");
     follower.wait_change("volume", "clients", &1.into());
     drop(client);
     follower.wait_change("volume", "clients", &0.into());
     pair.daemon("lyon").kill9();
     follower.wait_change("peer", "connection", &"connecting".into());
-    follower.wait_change("group", "protected", &false.into());
+    follower.wait_change("group", "verdict", &"at-risk".into());
     assert!(pair.daemon("paris").terminate().success());
 
     let events = follower.wait_end();
@@ -109,7 +109,7 @@ fn a_follower_who_comes_back_hears_exactly_what_it_missed() {
     let role = whole.wait_change("group", "role", &"primary".into());
     assert!(!whole.heard().iter().any(|event| event["event"] == "exists"));
     let rest = Follower::start(&pair, "paris", "rest", &["--since", &role.to_string()]);
-    rest.wait_change("group", "protected", &true.into());
+    rest.wait_change("group", "verdict", &"ok".into());
     assert!(rest.heard().iter().all(|event| event["sequence"].as_u64() > Some(role)));
 
     // A number that is not remembered is no failure: everything that is there is told instead.
@@ -120,5 +120,5 @@ fn a_follower_who_comes_back_hears_exactly_what_it_missed() {
     assert_eq!(words[1], ["exists", "peer", "group:db"], "{told}");
     assert_eq!(words[2], ["exists", "volume", "group:db"], "{told}");
     assert_eq!(words[3][..2], ["exists", "-"], "{told}");
-    assert!(told.contains(" role:primary ") && told.contains(" protected:yes "), "{told}");
+    assert!(told.contains(" role:primary ") && told.contains(" verdict:ok"), "{told}");
 }

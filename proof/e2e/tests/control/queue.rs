@@ -97,7 +97,7 @@ fn what_happened_at_the_bound_and_how_long_answers_took_begin_anew_too() {
     let [writes, p50, p99, most] = ["count", "p50_us", "p99_us", "most_us"]
         .map(|of| number(&before, &format!("/answers/writes/{of}")));
     assert!(writes >= 100 && 0 < p50 && p50 <= p99 && p99 <= most, "{before:#}");
-    let shown = pair.helio("paris", &["status", "db"]).expect_success();
+    let shown = pair.helio("paris", &["status", "db", "-v"]).expect_success();
     assert!(shown.contains(&format!("answers    {writes} writes, half within ")), "{shown}");
 
     assert_ended(&pair.helio("paris", &["queue", "db", "reset"]), 0, &["counts", "begin anew"]);

@@ -77,7 +77,7 @@ fn what_clients_send_is_what_is_recorded_request_by_request() {
     let status = group(&pair, "paris");
     assert_eq!(number(&status, "/trace/requests"), 600);
     assert_eq!(status["trace"]["ended"], Value::Null);
-    let told = pair.helio("paris", &["status", "db"]).expect_success();
+    let told = pair.helio("paris", &["status", "db", "-v"]).expect_success();
     assert!(told.contains("  trace      recording for "), "{told}");
     let told = pair.helio("paris", &["trace", "stop", "db"]);
     assert_ended(&told, 0, &["600 requests are recorded in", &path]);

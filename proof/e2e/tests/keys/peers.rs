@@ -7,6 +7,7 @@ use helio_e2e::{
 };
 use helio_format::lineage::Lineage;
 use helio_format::message::{Blocks, Hello, Message};
+use helio_format::report::Report;
 use helio_link::checksum;
 use helio_testkit::{Dice, Pair, Plan, eventually, helio_binary, run_within};
 use helio_tls::{Purpose, TlsError};
@@ -56,7 +57,7 @@ fn a_pair_with_keys_mirrors_under_load_and_shows_whom_it_talks_to() {
     for (node, other) in [("lyon", "paris"), ("paris", "lyon")] {
         let key = node_key(&pair, other).to_string();
         assert_eq!(group(&pair, node)["peer"]["key"], key.as_str());
-        assert_says(&pair.helio(node, &["status"]).expect_success(), &[&key]);
+        assert_says(&pair.helio(node, &["status", "-v"]).expect_success(), &[&key]);
     }
 }
 
@@ -145,6 +146,7 @@ fn hello() -> Message {
         remembers: 0,
         sizes: vec![SIZE.0],
         blocks: vec![Blocks { member: 512, volume: 512 }],
+        report: Report::default(),
     })
 }
 

@@ -37,7 +37,7 @@ fn each_mode_waits_for_what_it_says() {
         let status = wait(&pair, "paris", "the mode in force", |status| {
             status["mode"]["effective"] == mode && status["state"] == "replicating"
         });
-        assert_eq!(status["protected"]["yes"], true, "{status:#}");
+        assert_eq!(status["verdict"]["word"], "ok", "{status:#}");
         let median = best_median(&mut client, &mut dice, &bounds);
         println!("{mode}: p50 {:.2} ms over {RTT:?}", median.as_secs_f64() * 1e3);
         assert!(bounds.contains(&median), "{mode}: p50 {median:?}, should be in {bounds:?}");
@@ -64,13 +64,13 @@ fn a_hung_peer_is_lost_and_the_mode_that_needs_it_is_not_in_force() {
         status["mode"]["effective"] == "async"
     });
     assert_eq!(status["mode"]["requested"], "sync");
-    assert_eq!(status["protected"]["yes"], false, "{status:#}");
+    assert_eq!(status["verdict"]["word"], "at-risk", "{status:#}");
     // The first write waited for the peer until it counted as lost.
     writers.finish();
     pair.daemon("lyon").thaw();
     let status = wait_level(&pair, "paris");
     assert_eq!(status["mode"]["effective"], "sync");
-    assert_eq!(status["protected"]["yes"], true, "{status:#}");
+    assert_eq!(status["verdict"]["word"], "ok", "{status:#}");
     assert_members_equal(&pair, "data");
 }
 

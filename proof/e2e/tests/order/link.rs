@@ -40,7 +40,7 @@ fn lost_and_healed(test: &'static str, cut: Cut) {
     book.wait_for(200, PATIENCE);
     writers.stop();
     wait_state(&pair, "paris", "queuing");
-    assert_eq!(group(&pair, "paris")["protected"]["yes"], false, "it must not claim to be");
+    assert_eq!(group(&pair, "paris")["verdict"]["word"], "at-risk", "it must not claim to be");
     Load { count: Some(2500), ..Load::PLAIN }.run(&pair, "paris", &dice.fork(2), &book);
 
     relay.control().heal();

@@ -74,7 +74,7 @@ fn without_room_the_update_waits_until_the_safe_copy_is_given_up() {
     let status = wait_state(&pair, "paris", "needs-room");
     let reason = status["state_reason"].as_str().unwrap_or_default();
     assert!(reason.contains("1 MiB can be had"), "{reason}");
-    assert!(number(&status, "/volumes/0/marked_bytes") > 0);
+    assert!(number(&status, "/volumes/0/dirty_bytes") > 0);
     assert!(bytes(&pair) == consistent, "nothing was overwritten");
     pair.helio("paris", &["update", "db", "--give-up-safe-copy", "--wait"]).expect_success();
     wait_level(&pair, "paris");

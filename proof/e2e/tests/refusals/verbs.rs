@@ -108,7 +108,7 @@ fn a_secondary_whose_primary_is_connected_names_the_command_of_the_primary() {
     assert_ended(&pair.helio("paris", &["log", "db"]), 0, &[]);
     wait(&pair, "lyon", "the pause", |group| {
         let next = group["next"].as_str().unwrap_or_default();
-        group["state"] == "logging" && next.contains("`helio update db` on paris")
+        group["state"] == "logging" && next.contains("`helio resume db` on paris")
     });
 }
 

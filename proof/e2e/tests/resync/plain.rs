@@ -14,7 +14,7 @@ fn what_was_written_while_logging_travels_with_the_update() {
     let stage = Stage::logging("what_was_written_while_logging_travels_with_the_update", 1000, 300);
     let regions = differing(&stage.pair, "data").len() as u64;
     let status = group(&stage.pair, "paris");
-    let marked = status["volumes"][0]["marked_bytes"].as_u64().unwrap_or_default();
+    let marked = status["volumes"][0]["dirty_bytes"].as_u64().unwrap_or_default();
     assert!(marked >= regions << 16, "{marked} marked, and {regions} regions differ");
     let told = stage.pair.helio("paris", &["update", "db", "--wait"]);
     told.expect_success();

@@ -54,7 +54,7 @@ fn a_turned_byte_is_found_told_and_repaired() {
     assert_eq!(told.status.code(), Some(1), "{told}");
     assert!(told.stderr.contains("2 extents of db differ on lyon, 8 KiB"), "{told}");
     let status = group(&pair, "paris");
-    assert_eq!(status["protected"]["yes"], false, "a copy that differs protects nobody");
+    assert_eq!(status["verdict"]["word"], "at-risk", "a copy that differs protects nobody");
 
     // What was found outlives the daemon; what is known is mended by an update.
     wait(&pair, "paris", "a record of it", |_| {

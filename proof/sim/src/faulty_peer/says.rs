@@ -14,6 +14,7 @@ use helio_format::message::{
     Ack, Blocks, Hello, Item, ItemKind, Message, Parting, Ping, Ranges, Start,
 };
 use helio_format::reading::{Reading, Told};
+use helio_format::report::Report;
 use helio_format::roles::Roles;
 use helio_netmodel::Dice;
 use helio_units::{Extent, Generation, Mode, Payload, PayloadId, Role, Sequence, VolumeIndex};
@@ -115,6 +116,7 @@ impl Peer {
             metadata: dice.below(1000),
             remembers: dice.below(3),
             blocks: vec![blocks; sizes.len()],
+            report: Report::default(),
             sizes,
         }
     }
@@ -302,7 +304,7 @@ impl Peer {
     /// It asks what is held here.
     fn copy(&mut self, desk: &mut Desk, dice: &mut Dice) -> Result<(), Violation> {
         let (volume, extent) = (VolumeIndex(0), Extent::new(65536 * dice.below(4), 65536));
-        let said = match dice.below(5) {
+        let said = match dice.below(6) {
             0 => Message::Copying(Copying::MarksWanted),
             1 => Message::Copying(Copying::DigestsWanted { volume, extent, coarse: false }),
             2 => Message::Copying(Copying::EmptyWanted { volume, extent }),
@@ -310,6 +312,11 @@ impl Peer {
                 let after = Sequence(dice.below(self.next));
                 let (ticket, zeros) = (dice.next_u64(), dice.chance(1, 2));
                 Message::Reading(Reading::Wanted { ticket, after, volume, extent, zeros })
+            }
+            4 => {
+                let fault = ["", "volume 0 failed"][usize::from(dice.chance(1, 2))].into();
+                let differing = dice.below(3);
+                Message::Report(Report { differing, fault, ..Report::default() })
             }
             _ => Message::Lease(Lease::Granted { number: dice.below(9), millis: 2000 }),
         };

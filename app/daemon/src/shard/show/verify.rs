@@ -3,9 +3,9 @@
 
 use crate::shard::clock::Clock;
 use crate::shard::group::Group;
-use helio_api::{Protected, Verified, VerifyRun, VerifyStatus};
+use helio_api::{Verified, VerifyRun, VerifyStatus};
 use helio_engine::Status;
-use helio_units::{Bytes, Extent, Items, VolumeIndex, WallTime};
+use helio_units::{Bytes, Extent, Items, VolumeIndex};
 
 /// Differences told one by one.
 const EXAMPLES: usize = 8;
@@ -45,13 +45,12 @@ pub(super) fn status(group: &Group, clock: &Clock) -> VerifyStatus {
 pub(super) fn hint(group: &Group) -> String {
     let name = &group.name;
     format!(
-        "`helio update {name}` copies what the verify found to {}; `helio verify {name} --repair` looks for more",
+        "`helio resync {name}` copies the differences to {}; `helio verify start {name} --repair` looks for more",
         group.peer
     )
 }
 
-/// A copy that is known to differ protects nobody.
-pub(super) fn unprotected(status: &Status, group: &Group, since_ms: WallTime) -> Protected {
-    let why = format!("a verify found {} places that differ on {}", status.differing, group.peer);
-    Protected { yes: false, since_ms, why }
+/// Why a copy that is known to differ protects nothing.
+pub(super) fn why(status: &Status, group: &Group) -> String {
+    format!("a verify found {} blocks that differ on {}", status.differing, group.peer)
 }

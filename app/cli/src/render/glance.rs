@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Status at a glance: one line per group with its verdict, and under it the few lines that a decision needs. At most 80
+//! columns: long names are shortened in the middle.
+
+use crate::progress;
+use crate::render::seconds;
+use helio_api::{Connection, FailedGroup, GroupStatus, Status};
+use helio_units::{Bytes, Role, State, Verdict, WallTime};
+use std::fmt::Write;
+use std::time::Duration;
+
+/// Columns of a terminal that everything fits into.
+const COLUMNS: usize = 80;
+/// Where the texts of the lines under a group begin.
+const TEXT_AT: usize = 18;
+/// Most columns of a group's name, and of a node's.
+const NAME_MOST: usize = 16;
+/// What is left of a name where the line is too long otherwise.
+const NAME_SHORT: usize = 8;
+
+/// The colour of a verdict, if it is written to a terminal that wants colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Colour(pub(crate) bool);
+
+impl Colour {
+    fn paint(self, text: &str, verdict: Option<Verdict>) -> String {
+        let code = match verdict {
+            Some(Verdict::Ok) => 32,
+            Some(Verdict::AtRisk | Verdict::Unknown) => 33,
+            _ => 31,
+        };
+        if self.0 { format!("\x1b[1;{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+/// What monitoring is told of a verdict: 0 ok, 1 at risk, 2 down or to be repaired by a person, 3 unknown.
+pub(crate) const fn check_code(verdict: Verdict) -> u8 {
+    match verdict {
+        Verdict::Ok => 0,
+        Verdict::AtRisk => 1,
+        Verdict::SplitBrain | Verdict::DiskFailed | Verdict::NoPrimary => 2,
+        Verdict::Unknown => 3,
+    }
+}
+
+/// The verdict for people.
+const fn title(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::SplitBrain => "SPLIT BRAIN",
+        Verdict::DiskFailed => "DISK FAILED",
+        Verdict::NoPrimary => "NO PRIMARY",
+        Verdict::Unknown => "UNKNOWN",
+        Verdict::AtRisk => "AT RISK",
+        Verdict::Ok => "OK",
+    }
+}
+
+/// One line for every group, the worst first.
+pub(crate) fn list(status: &Status, colour: Colour) -> String {
+    let names = status.groups.iter().map(|g| &g.name).chain(status.failed.iter().map(|f| &f.name));
+    let widest = names.map(|name| name.chars().count().min(NAME_MOST)).max().unwrap_or_default();
+    let mut out = String::new();
+    for failed in &status.failed {
+        out.push_str(&failed_line(failed, widest, status.at_ms, colour));
+    }
+    let mut groups: Vec<&GroupStatus> = status.groups.iter().collect();
+    groups.sort_by_key(|group| group.verdict.word);
+    for group in groups {
+        out.push_str(&line(group, widest, status.at_ms, colour));
+    }
+    out
+}
+
+/// A group in a few lines.
+pub(crate) fn group(g: &GroupStatus, now: WallTime, colour: Colour) -> String {
+    let mut out = line(g, g.name.chars().count().min(NAME_MOST), now, colour);
+    let verdict = g.verdict.word;
+    let why = if verdict == Verdict::DiskFailed { "fault" } else { "why" };
+    under(&mut out, why, &g.verdict.why);
+    match verdict {
+        Verdict::SplitBrain => {
+            let here = (g.role == Role::Primary).then_some(g.lag.bytes);
+            for (node, bytes) in ends(g, here, g.peer.only_there_bytes) {
+                let text = bytes.map_or_else(
+                    || format!("unknown; on {node}: `helio explain {}`", g.name),
+                    |bytes| format!("at most {bytes}"),
+                );
+                under(&mut out, &format!("only {}", short(node, NAME_SHORT)), &text);
+            }
+        }
+        Verdict::Ok | Verdict::NoPrimary | Verdict::Unknown => {}
+        Verdict::AtRisk | Verdict::DiskFailed => missing(&mut out, g),
+    }
+    if let Some(sync) = &g.sync {
+        under(&mut out, "resync", &progress::text(sync));
+    }
+    under(&mut out, "do", &g.next);
+    out
+}
+
+/// A group that is not served, in a few lines.
+pub(crate) fn failed(failed: &FailedGroup, now: WallTime, colour: Colour) -> String {
+    let widest = failed.name.chars().count().min(NAME_MOST);
+    let mut out = failed_line(failed, widest, now, colour);
+    under(&mut out, "why", &failed.reason);
+    under(&mut out, "do", &failed.hint);
+    out
+}
+
+/// What the secondary does not have.
+fn missing(out: &mut String, g: &GroupStatus) {
+    let dirty = g.volumes.iter().any(|volume| volume.dirty_bytes > Bytes::ZERO);
+    let most = if dirty { "at most " } else { "" };
+    let lag = match g.lag.writes.0 {
+        0 => format!("{most}{}", g.lag.bytes),
+        writes => format!("{most}{} in {writes} writes", g.lag.bytes),
+    };
+    if g.role == Role::Primary {
+        if g.lag.bytes > Bytes::ZERO {
+            under(out, &format!("not on {}", short(&g.peer.name, 6)), &lag);
+        }
+    } else if g.peer.connection != Connection::Connected {
+        let age = g.peer.age_seconds.unwrap_or_default();
+        let text = format!(
+            "{lag} when {} reported last, {} ago; its later writes are not here",
+            g.peer.name,
+            coarse(age)
+        );
+        under(out, "not here", &text);
+    }
+}
+
+/// The words of a text; a command between backticks that fits into a row is one.
+fn words(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut rest = text.trim();
+    while !rest.is_empty() {
+        let command = rest.strip_prefix('`').and_then(|inner| inner.find('`')).map(|at| at + 2);
+        let from = command.filter(|end| *end <= COLUMNS - TEXT_AT).unwrap_or_default();
+        let end = rest[from..].find(' ').map_or(rest.len(), |at| from + at);
+        found.push(&rest[..end]);
+        rest = rest[end..].trim_start();
+    }
+    found
+}
+
+/// A labelled line, folded at the last column.
+fn under(out: &mut String, label: &str, text: &str) {
+    let mut label = label;
+    let mut row = String::new();
+    for word in words(text) {
+        if !row.is_empty() && TEXT_AT + row.chars().count() + 1 + word.chars().count() > COLUMNS {
+            put(out, label, &row);
+            (label, row) = ("", String::new());
+        }
+        if !row.is_empty() {
+            row.push(' ');
+        }
+        row.push_str(word);
+    }
+    put(out, label, &row);
+}
+
+fn put(out: &mut String, label: &str, row: &str) {
+    let _infallible = writeln!(out, "     {label:<12} {row}");
+}
+
+fn failed_line(failed: &FailedGroup, widest: usize, now: WallTime, colour: Colour) -> String {
+    let (name, since) = (short(&failed.name, NAME_MOST), since(failed.since_ms, now));
+    let verdict = colour.paint(&format!("{:<11}", "NOT SERVED"), None);
+    format!("{name:<widest$}   {verdict}  {since}\n")
+}
+
+/// The first line: as long as it may be, with as much of it as fits.
+fn line(g: &GroupStatus, widest: usize, now: WallTime, colour: Colour) -> String {
+    let name = short(&g.name, NAME_MOST);
+    let verdict = format!("{:<11}", title(g.verdict.word));
+    let since = since(g.verdict.since_ms, now);
+    let about = condition(g);
+    let tail = |most: usize, since: &str| {
+        [topology(g, most), about.clone(), since.to_owned()]
+            .into_iter()
+            .filter(|part| !part.is_empty())
+            .collect::<Vec<_>>()
+            .join("   ")
+    };
+    let room = COLUMNS - (widest + 3 + verdict.len() + 2);
+    let clock = since.rsplit_once(" (").map_or(since.as_str(), |(clock, _)| clock);
+    let candidates = [
+        tail(NAME_MOST, &since),
+        tail(NAME_MOST, clock),
+        tail(NAME_SHORT, clock),
+        tail(NAME_SHORT, ""),
+        topology(g, NAME_SHORT),
+    ];
+    let last = candidates.len() - 1;
+    let fits = candidates.iter().position(|tail| tail.chars().count() <= room).unwrap_or(last);
+    format!(
+        "{name:<widest$}   {}  {}\n",
+        colour.paint(&verdict, Some(g.verdict.word)),
+        candidates[fits]
+    )
+}
+
+/// This node and its peer with what belongs to each: the primary first, otherwise in the order of their names.
+fn ends<'a, T>(g: &'a GroupStatus, here: T, there: T) -> [(&'a str, T); 2] {
+    let (node, peer) = ((g.node.as_str(), here), (g.peer.name.as_str(), there));
+    let leads = (g.role == Role::Primary, serves(g));
+    match leads {
+        (true, false) => [node, peer],
+        (false, true) => [peer, node],
+        _ if node.0 < peer.0 => [node, peer],
+        _ => [peer, node],
+    }
+}
+
+/// Whether the peer is primary, or was when it reported last: only a primary reports a state.
+fn serves(g: &GroupStatus) -> bool {
+    g.peer.role.map_or(g.peer.state.is_some(), |role| role == Role::Primary)
+}
+
+/// `paris* => lyon`: `*` is a primary, `=>` in sync, `->` connected, `-x-` not connected, `|` refused.
+fn topology(g: &GroupStatus, most: usize) -> String {
+    let primaries = (g.role == Role::Primary, serves(g));
+    let here = (primaries.0, g.fault.is_some());
+    let there = (primaries.1, g.peer.fault.is_some());
+    let link = match g.peer.connection {
+        Connection::Connected if g.verdict.word == Verdict::Ok => "=>",
+        Connection::Connected if primaries == (false, false) => "--",
+        Connection::Connected => "->",
+        Connection::Refused => "|",
+        Connection::Connecting | Connection::None => "-x-",
+    };
+    let [first, second] = ends(g, here, there).map(|(name, (primary, failed))| {
+        let star = if primary { "*" } else { "" };
+        let failed = if failed { "(failed)" } else { "" };
+        format!("{}{star}{failed}", short(name, most))
+    });
+    format!("{first} {link} {second}")
+}
+
+/// The mode and what is special, in a few words.
+fn condition(g: &GroupStatus) -> String {
+    let connected = g.peer.connection == Connection::Connected;
+    match (g.verdict.word, g.state) {
+        (Verdict::Ok, _) => {
+            let mode = g.mode.effective.unwrap_or(g.mode.requested);
+            let lag = match g.lag.bytes {
+                Bytes::ZERO => "0".to_owned(),
+                bytes => bytes.to_string(),
+            };
+            format!("{mode}   lag {lag}")
+        }
+        (Verdict::SplitBrain, _) => "both wrote".to_owned(),
+        (Verdict::DiskFailed | Verdict::NoPrimary | Verdict::Unknown, _) => String::new(),
+        (Verdict::AtRisk, _) if g.role == Role::Secondary && !connected => "not updated".to_owned(),
+        (Verdict::AtRisk, _) if !connected => format!("{}, unreplicated", g.mode.requested),
+        (Verdict::AtRisk, State::Syncing) => match &g.sync {
+            Some(sync) => format!("resync {} %", progress::share(sync, 100)),
+            None => "resync".to_owned(),
+        },
+        (Verdict::AtRisk, State::CatchingUp) => "catching up".to_owned(),
+        (Verdict::AtRisk, State::NeedsSync) => "inconsistent".to_owned(),
+        (Verdict::AtRisk, State::NeedsRoom) => "resync waits for space".to_owned(),
+        (Verdict::AtRisk, State::Replicating) => "copies differ".to_owned(),
+        (Verdict::AtRisk, State::Logging | State::Queuing) => "unreplicated".to_owned(),
+    }
+}
+
+/// `since 16:07Z (3 min)`, with the date where that is another day's.
+fn since(then: WallTime, now: WallTime) -> String {
+    let text = then.to_string();
+    let (date, time) = text.split_once(' ').unwrap_or((&text, ""));
+    let day = if now.0.saturating_sub(then.0) < 86_400_000 { "" } else { &date[5..] };
+    let space = if day.is_empty() { "" } else { " " };
+    let age = Duration::from_millis(now.0.saturating_sub(then.0));
+    format!("since {day}{space}{}Z ({})", &time[..5.min(time.len())], coarse(age))
+}
+
+/// A span in its largest unit.
+fn coarse(span: Duration) -> String {
+    match span.as_secs() {
+        0 => seconds(span),
+        s @ 1..60 => format!("{s} s"),
+        s @ 60..3600 => format!("{} min", s / 60),
+        s @ 3600..86_400 => format!("{} h", s / 3600),
+        s => format!("{} d", s / 86_400),
+    }
+}
+
+/// A name of at most so many characters, shortened in the middle.
+fn short(name: &str, most: usize) -> String {
+    let all: Vec<char> = name.chars().collect();
+    if all.len() <= most {
+        return name.to_owned();
+    }
+    let head = most / 2;
+    let tail = most - head - 1;
+    all[..head].iter().chain(&['…']).chain(&all[all.len() - tail..]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Status {
+        serde_json::from_str(include_str!("../render_sample.json")).expect("the sample is a status")
+    }
+
+    fn shown(change: impl Fn(&mut GroupStatus)) -> String {
+        let mut status = sample();
+        change(&mut status.groups[0]);
+        group(&status.groups[0], status.at_ms, Colour::default())
+    }
+
+    fn in_sync(g: &mut GroupStatus) {
+        (g.verdict.word, g.verdict.why) =
+            (Verdict::Ok, "every acknowledged write is on lyon".into());
+        (g.state, g.peer.connection) = (State::Replicating, Connection::Connected);
+        (g.lag.bytes, g.next) = (Bytes::ZERO, "nothing".into());
+    }
+
+    #[test]
+    fn three_lines_name_the_state_the_risk_and_the_next_step() {
+        let text = shown(|_| {});
+        let expected = "\
+db   AT RISK      paris* -x- lyon   async, unreplicated   since 21:36Z (1 min)
+     why          no message from lyon for 75 s
+     not on lyon  at most 12 MiB in 1536 writes
+     do           nothing; the queued writes are sent when the link returns
+";
+        assert_eq!(text, expected);
+        let ok = shown(in_sync);
+        assert!(
+            ok.starts_with("db   OK           paris* => lyon   async   lag 0   since "),
+            "{ok}"
+        );
+    }
+
+    #[test]
+    fn both_nodes_draw_the_same_line() {
+        let here = shown(in_sync);
+        let there = shown(|g| {
+            in_sync(g);
+            (g.role, g.peer.role) = (Role::Secondary, Some(Role::Primary));
+            (g.node, g.peer.name) = ("lyon".into(), "paris".into());
+        });
+        assert_eq!(here.lines().next(), there.lines().next());
+    }
+
+    #[test]
+    fn a_split_brain_says_what_each_node_alone_has() {
+        let text = shown(|g| {
+            g.verdict.word = Verdict::SplitBrain;
+            g.peer.connection = Connection::Refused;
+            (g.peer.role, g.peer.only_there_bytes) = (Some(Role::Primary), Some(Bytes::mib(2)));
+        });
+        assert!(
+            text.starts_with("db   SPLIT BRAIN  lyon* | paris*   both wrote   since "),
+            "{text}"
+        );
+        assert!(
+            text.contains("\n     only lyon    at most 2 MiB\n     only paris   at most 12 MiB\n")
+        );
+    }
+
+    #[test]
+    fn no_line_is_longer_than_a_terminal_and_long_names_keep_both_their_ends() {
+        for length in [1, 12, 40, 64] {
+            let text = shown(|g| {
+                g.name = "g".repeat(length);
+                g.node = format!("a{}z", "n".repeat(length));
+                g.peer.name = format!("b{}y", "m".repeat(length));
+                g.peer.fault = Some("failed".into());
+                g.next = "word ".repeat(60);
+            });
+            for line in text.lines() {
+                assert!(
+                    line.chars().count() <= COLUMNS,
+                    "{} columns: {line}",
+                    line.chars().count()
+                );
+            }
+        }
+        assert_eq!(short("production-database-7", 8), "prod…e-7");
+    }
+
+    #[test]
+    fn a_command_is_not_broken_over_two_lines() {
+        let text = "restore the link or start paris; if paris is lost: `helio promote db --force`, then look";
+        let mut out = String::new();
+        under(&mut out, "do", text);
+        let lines: Vec<&str> = out.lines().map(str::trim).collect();
+        assert_eq!(
+            lines,
+            [
+                "do           restore the link or start paris; if paris is lost:",
+                "`helio promote db --force`, then look"
+            ]
+        );
+    }
+
+    #[test]
+    fn the_worst_group_comes_first_and_colour_marks_the_verdict_alone() {
+        let mut status = sample();
+        let mut good = status.groups[0].clone();
+        in_sync(&mut good);
+        good.name = "mail".into();
+        status.groups.insert(0, good);
+        let text = list(&status, Colour(true));
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(
+            lines[0].starts_with("db     \x1b[1;33mAT RISK    \x1b[0m  paris* -x- lyon"),
+            "{text}"
+        );
+        assert!(
+            lines[1].starts_with("mail   \x1b[1;32mOK         \x1b[0m  paris* => lyon"),
+            "{text}"
+        );
+        assert_eq!(Verdict::ALL.map(check_code), [2, 2, 2, 3, 1, 0]);
+    }
+
+    #[test]
+    fn a_time_of_another_day_has_its_date() {
+        let now = WallTime(1_795_210_640_554);
+        let ago = |s: u64| since(WallTime(now.0 - s * 1000), now);
+        assert_eq!(ago(75), "since 21:36Z (1 min)");
+        assert_eq!(ago(90_000), "since 11-19 20:37Z (1 d)");
+    }
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Why the verdict on a group is what it is, and what an operator does next.
+
+use crate::shard::clock::Clock;
+use crate::shard::group::Group;
+use crate::shard::show::{reason, verify};
+use helio_api::VerdictStatus;
+use helio_engine::{Fault, Status};
+use helio_units::{Bytes, Mode, Role, State, Verdict};
+
+/// The verdict with its reason.
+pub(super) fn of(status: &Status, group: &Group, clock: &Clock) -> VerdictStatus {
+    VerdictStatus {
+        word: status.verdict,
+        since_ms: clock.wall(status.verdict_since),
+        why: why(status, group, clock),
+    }
+}
+
+fn why(status: &Status, group: &Group, clock: &Clock) -> String {
+    let (node, peer, link) = (&group.config.node, &group.peer, &status.link);
+    let cut = link.word == "connecting";
+    match status.verdict {
+        Verdict::Ok if status.role == Role::Secondary => follows(status, peer, clock),
+        Verdict::Ok => match status.mode {
+            Mode::Sync => format!("every acknowledged write is on {peer}"),
+            Mode::NearSync => format!("every acknowledged write is in the memory of {peer}"),
+            Mode::Async => format!("{peer} follows in order, {} behind", status.lag.bytes),
+        },
+        Verdict::DiskFailed => fault(status, group)
+            .map_or_else(String::new, |(node, fault)| format!("{node}: {}", fault.what)),
+        Verdict::NoPrimary if status.changing.is_some() => reason(status),
+        Verdict::NoPrimary => format!("neither {node} nor {peer} is primary"),
+        Verdict::Unknown => {
+            format!("no message from {peer} since this daemon started: {}", link.why)
+        }
+        Verdict::AtRisk if status.differing > 0 => verify::why(status, group),
+        Verdict::AtRisk if cut => match link.last_heard {
+            Some(at) => format!("no message from {peer} since {}: {}", clock.wall(at), link.why),
+            None => format!("{peer} is not connected: {}", link.why),
+        },
+        Verdict::AtRisk if status.state == State::Replicating => String::from("a resync is ending"),
+        Verdict::SplitBrain | Verdict::AtRisk => reason(status),
+    }
+}
+
+/// What failed first, and on which node.
+fn fault<'a>(status: &'a Status, group: &'a Group) -> Option<(&'a str, &'a Fault)> {
+    let here = status.fault.as_ref().map(|fault| (group.config.node.as_str(), fault));
+    here.or_else(|| status.peer_fault.as_ref().map(|fault| (group.peer.as_str(), fault)))
+}
+
+/// What an operator does next; where nothing is to be done, what happens by itself.
+pub(super) fn next(status: &Status, group: &Group) -> String {
+    let (name, peer) = (&group.name, &group.peer);
+    if let Some(hint) = &status.link.hint {
+        return hint.clone();
+    }
+    if let Some((_, fault)) = fault(status, group) {
+        return fault.hint.clone();
+    }
+    let connected = status.link.word == "connected";
+    match status.role {
+        Role::Primary if group.engine.seeding().is_some() => {
+            format!("when the shipped disk is in place on {peer}: `helio seed end {name}`")
+        }
+        Role::Primary => of_primary(status, group, connected),
+        Role::Secondary => of_secondary(status, group, connected),
+    }
+}
+
+fn of_primary(status: &Status, group: &Group, connected: bool) -> String {
+    let (name, peer) = (&group.name, &group.peer);
+    match status.state {
+        State::Replicating if status.differing > 0 => verify::hint(group),
+        State::Replicating => "nothing".into(),
+        State::Queuing => "nothing; the queued writes are sent when the link returns".into(),
+        State::CatchingUp => "nothing; the group is in sync when the queue is sent".into(),
+        State::Syncing => "nothing; the group is in sync when the resync ends".into(),
+        State::NeedsRoom => format!(
+            "free space for before-images on {peer}, then `helio resync {name}`; or `helio resync {name} \
+             --give-up-safe-copy`"
+        ),
+        _ if status.paused => format!("`helio resume {name}` ends the pause"),
+        _ if connected => format!("`helio resync {name}` copies the dirty regions"),
+        _ if group.config.autosync => "nothing; a resync starts when the link returns".into(),
+        _ => format!("restore the link to {peer}, then `helio resync {name}`"),
+    }
+}
+
+fn of_secondary(status: &Status, group: &Group, connected: bool) -> String {
+    let (name, peer, node) = (&group.name, &group.peer, &group.config.node);
+    let serves = connected && group.engine.peer_serves();
+    match status.state {
+        State::NeedsRoom => format!(
+            "enlarge the file system of the before-images or `safe-copy` on {node}, then `helio resync {name}` on {peer}"
+        ),
+        State::NeedsSync if serves => format!("nothing; {peer} completes the resync"),
+        State::NeedsSync if status.safe_copy.is_some_and(|kept| kept.sound) => format!(
+            "connect {peer}, which completes the resync; if {peer} is lost: `helio promote {name} --restore`"
+        ),
+        State::NeedsSync => {
+            format!(
+                "connect {peer}: the copy on {node} is inconsistent until {peer} completes the resync"
+            )
+        }
+        State::Logging if serves && status.paused => {
+            format!("`helio resume {name}` on {peer} ends the pause")
+        }
+        State::Logging if serves => {
+            format!("`helio resync {name}` on {peer} copies the dirty regions")
+        }
+        _ if serves => "nothing".into(),
+        _ if connected => format!("`helio promote {name}` on the node that should be primary"),
+        _ => format!(
+            "restore the link or start {peer}; if {peer} is lost: `helio promote {name} --force`"
+        ),
+    }
+}
+
+/// How far a secondary follows, by what its primary reported last.
+fn follows(status: &Status, peer: &str, clock: &Clock) -> String {
+    let reported = status.lag_reported.map_or_else(String::new, |at| {
+        format!(", as {peer} reported {:.1} s ago", (clock.now() - at).as_secs_f64())
+    });
+    let lag = &status.lag;
+    if lag.bytes == Bytes::ZERO && lag.writes == 0 {
+        return format!("follows {peer}, and has every write{reported}");
+    }
+    format!(
+        "follows {peer} in order, at most {} in {} writes behind{reported}",
+        lag.bytes, lag.writes
+    )
+}

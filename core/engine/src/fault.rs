@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What failed on a node and was not repaired, and what an operator does about it, for the status of both nodes.
+
+use crate::engine::Engine;
+use crate::refusal::StoreFault;
+use alloc::format;
+use alloc::string::String;
+use helio_units::VolumeIndex;
+
+/// Something that failed. Both texts name nodes, since both nodes show them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fault {
+    /// What failed.
+    pub what: String,
+    /// What an operator does about it.
+    pub hint: String,
+}
+
+impl Engine {
+    /// The fault that limits this node most.
+    #[must_use]
+    pub fn fault(&self) -> Option<Fault> {
+        let metadata = self.shared.metadata_failed;
+        if let Some(lost) = self.lost().filter(|_| !metadata) {
+            return Some(lost);
+        }
+        if metadata && self.is_lacking() {
+            return self.metadata_fault();
+        }
+        if let Some(what) = self.accepting_text() {
+            return Some(Fault { what, hint: String::from("nothing; wait until all is written") });
+        }
+        let suspect = self.suspect_fault();
+        if let Some(Fault { what, hint }) = suspect.clone().filter(|_| self.primary.is_some()) {
+            return Some(match self.metadata_fault() {
+                Some(also) => Fault {
+                    what: format!("{what}; {}", also.what),
+                    hint: format!("{hint}; {}", also.hint),
+                },
+                None => Fault { what, hint },
+            });
+        }
+        match self.failed() {
+            Some((volume, fault)) => Some(self.store_fault(volume, fault)),
+            None if metadata => self.metadata_fault(),
+            None if self.shared.keeper.failed => Some(Fault {
+                what: String::from("the before-image file failed"),
+                hint: format!("repair its file system, then restart the daemon of {}", self.node()),
+            }),
+            None => self.another_disk().or(suspect),
+        }
+    }
+
+    /// The volume that failed on this node.
+    pub(crate) fn failed(&self) -> Option<(VolumeIndex, StoreFault)> {
+        self.primary.as_ref().and_then(|p| p.faulted).or(self.follower.failed)
+    }
+
+    fn node(&self) -> &str {
+        &self.shared.config.node
+    }
+
+    /// A member that is not used any more: the peer's copy is served in its place.
+    fn lost(&self) -> Option<Fault> {
+        let lost = self.primary.as_ref()?.lost()?;
+        let (config, volume) = (&self.shared.config, self.shared.config.name_of(lost));
+        let (group, peer) = (&config.group, &config.peer);
+        Some(Fault {
+            what: format!("the disk of volume {volume} failed; the volume is served from {peer}"),
+            hint: format!(
+                "on {}: repair the disk, then `helio resync {group}`; or `helio member replace {group}/{volume}`",
+                self.node()
+            ),
+        })
+    }
+
+    fn store_fault(&self, volume: VolumeIndex, fault: StoreFault) -> Fault {
+        let (group, node) = (&self.shared.config.group, self.node());
+        let volume = self.shared.config.name_of(volume);
+        let repair = match fault {
+            StoreFault::NoSpace => "free space",
+            _ => "repair the disk",
+        };
+        // A secondary stopped using the disk: it opens it again when its daemon starts.
+        let then = if self.primary.is_some() {
+            format!("`helio resync {group}`")
+        } else {
+            String::from("restart its daemon")
+        };
+        Fault {
+            what: format!("volume {volume}: {fault}"),
+            hint: format!(
+                "on {node}: {repair}, then {then}; or `helio member replace {group}/{volume}`"
+            ),
+        }
+    }
+
+    fn metadata_fault(&self) -> Option<Fault> {
+        let group = &self.shared.config.group;
+        self.metadata_text().map(|what| Fault {
+            what,
+            hint: format!(
+                "on {}: repair the file system of the state directory, or `helio metadata move {group}` while the daemon is \
+                 stopped; then restart the daemon",
+                self.node()
+            ),
+        })
+    }
+
+    fn suspect_fault(&self) -> Option<Fault> {
+        let config = &self.shared.config;
+        let (group, peer, node) = (&config.group, &config.peer, self.node());
+        let (volume, what) = self.suspect_text()?;
+        let volume = config.name_of(volume);
+        let hint = if self.primary.is_some() {
+            format!(
+                "connect {peer}, from which the volume is rebuilt; if {peer} is lost: on {node}, `helio demote {group}`, \
+                 then `helio member accept {group}/{volume}`"
+            )
+        } else {
+            format!("nothing; the volume is rebuilt when {peer} is connected as primary")
+        };
+        Some(Fault { what, hint })
+    }
+
+    fn another_disk(&self) -> Option<Fault> {
+        let (group, peer) = (&self.shared.config.group, &self.shared.config.peer);
+        self.members.fault().map(|what| Fault {
+            what,
+            hint: format!(
+                "on {}: put the right disk back and restart the daemon; or `helio promote {group}` on {peer}",
+                self.node()
+            ),
+        })
+    }
+}
