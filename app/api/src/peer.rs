@@ -53,7 +53,7 @@ pub struct PeerStatus {
     #[serde(default, with = "wire::seconds_or_null")]
     #[schemars(with = "Option<f64>")]
     pub age_seconds: Option<Duration>,
-    /// Its role as it told it.
+    /// Its role when it was connected last.
     #[serde(default)]
     #[schemars(with = "Option<wire::RoleWord>")]
     pub role: Option<Role>,

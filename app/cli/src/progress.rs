@@ -23,11 +23,11 @@ pub(crate) fn text(sync: &SyncStatus) -> String {
         shipped => format!(", {shipped} of it sent"),
     };
     format!(
-        "{} of {} copied ({} %){sent}, {}, {ends}",
+        "{} of {} copied ({} %){sent}, {}/s, {ends}",
         sync.copied_bytes,
         sync.to_copy_bytes,
         share(sync, 100),
-        sync.rate_bytes_per_second
+        Bytes(sync.rate_bytes_per_second.0)
     )
 }
 
@@ -62,9 +62,9 @@ mod tests {
             converges: true,
             ..SyncStatus::default()
         };
-        assert_eq!(text(&sync), "460 MiB of 1 GiB copied (44 %), 92.00 MB/s, done in 6.4 s");
+        assert_eq!(text(&sync), "460 MiB of 1 GiB copied (44 %), 87.74 MiB/s, done in 6.4 s");
         let some = SyncStatus { shipped_bytes: Bytes::mib(3), ..sync };
-        assert!(text(&some).contains("(44 %), 3 MiB of it sent, 92"), "{}", text(&some));
+        assert!(text(&some).contains("(44 %), 3 MiB of it sent, 87"), "{}", text(&some));
         let never = SyncStatus { converges: false, ..sync };
         assert!(text(&never).ends_with("will not converge at this write rate"));
         assert!(bar(&sync).starts_with("[########------------] 460 MiB"), "{}", bar(&sync));

@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 use helio_format::copying::Copying;
 use helio_format::lineage::{Lineage, Relation};
 use helio_format::message::{Hello, Message, Parting};
-use helio_units::{Bytes, Generation};
+use helio_units::{Bytes, Generation, Role};
 
 /// A process that led, as this node followed it.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +54,7 @@ impl Engine {
             return self.refuse_wrong_peer(why);
         }
         self.session.report = Some(hello.report.clone());
+        self.session.role = Some(if hello.serving { Role::Primary } else { Role::Secondary });
         if let Some(why) = self.is_configured_differently(&hello) {
             // What it says of its role counts all the same.
             let serving = hello.serving;

@@ -22,7 +22,7 @@ use core::time::Duration;
 use helio_format::copying::Copying;
 use helio_format::message::{COUNTED_BELOW, Hello, Message, Parting, Ping};
 use helio_format::report::Report;
-use helio_units::{Bytes, Generation, Moment, Rate, Sequence};
+use helio_units::{Bytes, Generation, Moment, Rate, Role, Sequence};
 
 /// A link slower than this may lose its peer over one long write; a short one always gets through in time.
 const SLOWEST_LINK: Rate = Rate::mbit(1);
@@ -63,6 +63,8 @@ pub(crate) struct Session {
     pub(crate) told: Option<Ping>,
     /// When that came.
     pub(crate) told_at: Moment,
+    /// The role of the peer in its last hello.
+    pub(crate) role: Option<Role>,
     /// What the peer reported of itself last, on this connection or the one before.
     pub(crate) report: Option<Report>,
     /// What this node reported on this connection.
@@ -97,6 +99,7 @@ impl Session {
             remembered: 0,
             told: None,
             told_at: now,
+            role: None,
             report: None,
             reported: None,
             round_trip: None,

@@ -319,8 +319,8 @@ impl Engine {
             State::Syncing if primary.faulted.is_some() => {
                 String::from("a local write or read failed; see the fault")
             }
-            State::Syncing => String::from("marked regions are being copied"),
-            State::CatchingUp => String::from("an ordered backlog is being sent"),
+            State::Syncing => String::from("dirty regions are being copied"),
+            State::CatchingUp => String::from("the queued writes are being sent in order"),
             _ => self.session.why.clone(),
         }
     }
@@ -522,7 +522,7 @@ impl Engine {
             last_heard: session.last_heard,
             round_trip: session.round_trip,
             round_trip_least: session.round_trip_least,
-            peer_role: self.peer_role(),
+            peer_role: session.role,
             peer_state: session.told.and_then(|p| p.state),
         }
     }

@@ -681,6 +681,7 @@ mod survey;
 mod suspect;
 #[path = "switch_stories.rs"]
 mod switch_stories;
+mod verdict;
 mod verified;
 mod verify;
 mod volumes;

@@ -89,9 +89,11 @@ pub(crate) fn group(g: &GroupStatus, now: WallTime, colour: Colour) -> String {
             }
         }
         Verdict::Ok | Verdict::NoPrimary | Verdict::Unknown => {}
+        // A node whose own disk failed has other dirty regions: its own copy lacks those.
+        Verdict::DiskFailed if g.fault.is_some() => {}
         Verdict::AtRisk | Verdict::DiskFailed => missing(&mut out, g),
     }
-    if let Some(sync) = &g.sync {
+    if let Some(sync) = g.sync.as_ref().filter(|sync| sync.copied_bytes > Bytes::ZERO) {
         under(&mut out, "resync", &progress::text(sync));
     }
     under(&mut out, "do", &g.next);
@@ -121,6 +123,7 @@ fn missing(out: &mut String, g: &GroupStatus) {
         }
     } else if g.peer.connection != Connection::Connected {
         let age = g.peer.age_seconds.unwrap_or_default();
+        let lag = if g.lag.bytes == Bytes::ZERO { "nothing".to_owned() } else { lag };
         let text = format!(
             "{lag} when {} reported last, {} ago; its later writes are not here",
             g.peer.name,
@@ -214,9 +217,9 @@ fn ends<'a, T>(g: &'a GroupStatus, here: T, there: T) -> [(&'a str, T); 2] {
     }
 }
 
-/// Whether the peer is primary, or was when it reported last: only a primary reports a state.
+/// Whether the peer is primary, or was when it was connected last.
 fn serves(g: &GroupStatus) -> bool {
-    g.peer.role.map_or(g.peer.state.is_some(), |role| role == Role::Primary)
+    g.peer.role == Some(Role::Primary)
 }
 
 /// `paris* => lyon`: `*` is a primary, `=>` in sync, `->` connected, `-x-` not connected, `|` refused.

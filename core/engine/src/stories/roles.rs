@@ -44,12 +44,12 @@ fn a_node_whose_promotion_cannot_be_recorded_stays_what_it_was() {
 }
 
 #[test]
-fn a_node_reports_whether_its_connected_peer_serves() {
+fn a_node_reports_whether_its_peer_serves_or_did_when_it_was_connected_last() {
     let role = |desk: &Desk| desk.engine.status(desk.now).link.peer_role;
     let mut desk = Desk::replicating(Mode::Sync);
     assert_eq!(role(&desk), Some(Role::Secondary));
     desk.lose_link();
-    assert_eq!(role(&desk), None, "its role is unknown now");
+    assert_eq!(role(&desk), Some(Role::Secondary), "the role that it had");
     assert_eq!(role(&follower(generation(1), true)), Some(Role::Primary));
 }
 

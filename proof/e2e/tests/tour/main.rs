@@ -5,6 +5,7 @@ mod forecast;
 mod pages;
 mod plan;
 mod shell;
+mod situations;
 mod words;
 
 use helio_testkit::require;

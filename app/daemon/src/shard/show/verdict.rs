@@ -40,7 +40,15 @@ fn why(status: &Status, group: &Group, clock: &Clock) -> String {
             None => format!("{peer} is not connected: {}", link.why),
         },
         Verdict::AtRisk if status.state == State::Replicating => String::from("a resync is ending"),
-        Verdict::SplitBrain | Verdict::AtRisk => reason(status),
+        Verdict::AtRisk if status.role == Role::Secondary && status.state == State::Syncing => {
+            format!("{peer} copies dirty regions to {node}")
+        }
+        // The label of the row stands first.
+        Verdict::SplitBrain => link
+            .why
+            .split_once(": ")
+            .map_or_else(|| link.why.clone(), |(label, text)| format!("{text} ({label})")),
+        Verdict::AtRisk => reason(status),
     }
 }
 

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a node tells its peer for its status, and the verdict that comes of it.
+
+use super::*;
+use crate::Fault;
+use helio_format::report::Report;
+use helio_units::Verdict;
+
+fn verdict(desk: &Desk) -> Verdict {
+    desk.engine.status(desk.now).verdict
+}
+
+fn reports(desk: &Desk) -> Vec<&Report> {
+    desk.said
+        .iter()
+        .filter_map(|message| match message {
+            Message::Report(report) => Some(report),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn a_fault_that_the_peer_reports_makes_the_verdict_until_it_reports_none() {
+    let mut desk = Desk::replicating(Mode::Sync);
+    assert_eq!(verdict(&desk), Verdict::Ok);
+    let fault = Fault { what: "volume data: I/O error".into(), hint: "replace it".into() };
+    let report =
+        Report { fault: fault.what.clone(), hint: fault.hint.clone(), ..Report::default() };
+    desk.hear(Message::Report(report));
+    assert_eq!(verdict(&desk), Verdict::DiskFailed);
+    assert_eq!(desk.engine.status(desk.now).peer_fault, Some(fault));
+    desk.hear(Message::Report(Report::default()));
+    assert_eq!(verdict(&desk), Verdict::Ok);
+}
+
+#[test]
+fn a_peer_that_hangs_up_because_its_disk_failed_stays_failed_while_it_is_away() {
+    let mut desk = Desk::replicating(Mode::Sync);
+    let text = String::from("volume data: no space left");
+    desk.hear(Message::Goodbye { parting: Parting::VolumeFailed, text });
+    assert_eq!(verdict(&desk), Verdict::DiskFailed);
+}
+
+#[test]
+fn a_report_is_sent_when_it_changed_and_not_again() {
+    let mut desk = Desk::replicating(Mode::Sync);
+    let sent = reports(&desk).len();
+    desk.write(1);
+    desk.store_all();
+    assert_eq!(reports(&desk).len(), sent, "writes change no report");
+    desk.command(Command::Log);
+    assert_eq!(reports(&desk).last().map(|report| report.paused), Some(true));
+}
+
+#[test]
+fn the_time_of_a_verdict_goes_on_while_the_state_changes_under_it() {
+    let mut desk = Desk::replicating(Mode::Sync);
+    desk.lose_link();
+    let since = desk.engine.status(desk.now).verdict_since;
+    assert_eq!(verdict(&desk), Verdict::AtRisk);
+    desk.now = desk.now + Duration::from_secs(60);
+    desk.command(Command::Log);
+    assert_eq!(desk.engine.status(desk.now).state, State::Logging);
+    assert_eq!(desk.engine.status(desk.now).verdict_since, since);
+}
