@@ -270,8 +270,9 @@ fn open_volume(
     let path = member_of(&name, config, node)?;
     let buffered = config.io == helio_api::Io::Buffered;
     let options = options(&name, config);
+    unshared(taken, (&name, path))?;
     let member = once_let_go(|| helio_disk::open(path, &options), is_held)?;
-    take_store(taken, member.identity(), (name, path))?;
+    taken.push((member.identity(), name));
     Ok(VolumePlan {
         name: volume.to_owned(),
         size: config.size,
@@ -297,11 +298,8 @@ fn is_held(error: &OpenError) -> bool {
 }
 
 /// No store belongs to two volumes, whatever it is called.
-fn take_store(
-    taken: &mut Taken,
-    identity: MemberIdentity,
-    (name, path): (String, &Path),
-) -> Result<()> {
+fn unshared(taken: &Taken, (name, path): (&str, &Path)) -> Result<()> {
+    let Ok(identity) = MemberIdentity::of_path(path) else { return Ok(()) };
     if let Some((_, other)) = taken.iter().find(|(i, _)| i.overlaps(&identity)) {
         bail!(
             "volume {name}: its member {} is the one of volume {other}, or overlaps it\n  hint: give every volume a \
@@ -309,7 +307,6 @@ fn take_store(
             path.display()
         );
     }
-    taken.push((identity, name));
     Ok(())
 }
 

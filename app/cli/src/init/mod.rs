@@ -14,6 +14,7 @@ use helio_units::Bytes;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Seek, SeekFrom};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -56,32 +57,39 @@ pub(crate) fn run(wish: &Init) -> Result<ExitCode> {
     let plan = plan(wish)?;
     let config = plan.dir.join(CONFIG);
     let members = plan.members_to_make()?;
-    let missing: Vec<&Node> = plan.nodes.iter().filter(|node| !node.key_file.exists()).collect();
-    if config.exists() && !missing.is_empty() {
+    // Keys that are made now would not be the ones that it names.
+    if config.exists() && plan.nodes.iter().any(|node| !node.key_file.exists()) {
         return Err(not_replaced(&config));
     }
-    let written = write(&plan, &config, &members);
+    let mut made = Vec::new();
+    let written = write(&plan, (&config, &members), &mut made);
     if written.is_err() {
-        for node in &missing {
-            // What is wrong is said; a key that was not made cannot be removed.
-            let _left = fs::remove_file(&node.key_file);
+        for path in &made {
+            // What is wrong is said; a file that was not made cannot be removed.
+            let _left = fs::remove_file(path);
         }
     }
-    let made: Vec<String> = written?.iter().map(|path| next::shown(path)).collect();
+    written?;
+    let made: Vec<String> = made.iter().map(|path| next::shown(path)).collect();
     let made = if made.is_empty() { "nothing new".into() } else { made.join(", ") };
     print(&format!("wrote {made}\n\n{}", next::commands(&plan)))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes keys, configuration and members, and returns which files are new.
-fn write(plan: &Plan, config: &Path, members: &[(&Path, Bytes)]) -> Result<Vec<PathBuf>> {
-    let (mut keys, mut made) = (Vec::new(), Vec::new());
+/// Makes keys, configuration and members; tells which files are new.
+fn write(
+    plan: &Plan,
+    (config, members): (&Path, &[(&Path, Bytes)]),
+    made: &mut Vec<PathBuf>,
+) -> Result<()> {
+    let mut keys = Vec::new();
     for node in &plan.nodes {
         let key = if node.key_file.exists() {
             NodeKey::load(&node.key_file)?
         } else {
+            let key = NodeKey::create(&node.key_file)?;
             made.push(node.key_file.clone());
-            NodeKey::create(&node.key_file)?
+            key
         };
         keys.push(key.public());
     }
@@ -97,12 +105,13 @@ fn write(plan: &Plan, config: &Path, members: &[(&Path, Bytes)]) -> Result<Vec<P
         Err(why) => return Err(anyhow!(why)).context(format!("cannot read {}", config.display())),
     }
     for (path, size) in members {
-        let file = File::options().write(true).create_new(true).open(path);
-        file.and_then(|file| file.set_len(size.0))
-            .with_context(|| format!("cannot make {}", path.display()))?;
+        let file = File::options().write(true).create_new(true).mode(0o600).open(path);
+        let failed = || format!("cannot make {}", path.display());
+        let file = file.with_context(failed)?;
         made.push(path.to_path_buf());
+        file.set_len(size.0).with_context(failed)?;
     }
-    Ok(made)
+    Ok(())
 }
 
 fn not_replaced(config: &Path) -> anyhow::Error {

@@ -62,13 +62,18 @@ fn elsewhere(plan: &Plan, n: usize) -> [String; 3] {
         .filter(|(path, _)| is_file(path))
         .map(|(path, size)| format!(" && fallocate -l {size} {}", shown(path)))
         .collect();
-    let to = if node.host.contains(':') { format!("root@[{}]", node.host) } else { at.clone() };
+    // Brackets keep the colons of an address apart from the path, and mean something to a shell.
+    let to = |path: &str| match node.host.contains(':') {
+        true => quoted(&format!("root@[{}]:{path}", node.host)),
+        false => format!("{at}:{path}"),
+    };
     let (config, key) = (shown(&plan.dir.join(CONFIG)), shown(&node.key_file));
     let make = quoted(&format!("mkdir -p /etc/heliograph && mkdir -p -m 700 {STATE}{made}"));
     [
         format!(
-            "ssh {at} {make} && scp {config} \
-             {to}:/etc/heliograph/ && scp -p {key} {to}:{STATE}/{KEY_FILE} && rm {key}"
+            "ssh {at} {make} && scp {config} {} && scp -p {key} {} && rm {key}",
+            to("/etc/heliograph/"),
+            to(&format!("{STATE}/{KEY_FILE}"))
         ),
         format!("ssh {at} helio check --node {name}"),
         format!("ssh {at} helio daemon --node {name}"),

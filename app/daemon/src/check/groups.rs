@@ -47,11 +47,10 @@ pub(super) fn check(view: &NodeView<'_>, wish: &Wish) -> Vec<Finding> {
             found.push(member(&name, volume, wish, (&mut taken, &mut grounds)));
         }
         found.push(metadata(group, wish, &mut grounds));
-        let kept = look::before_images(group, &wish.state).map(|path| {
-            grounds.add(&path, Bytes::ZERO, before_images(group));
-            path.display().to_string()
-        });
-        if let Err(error) = kept {
+        grounds.add(&kept_in(group, wish), Bytes::ZERO, before_images(group));
+        if !wish.running
+            && let Err(error) = look::before_images(group, &wish.state)
+        {
             found.push(Finding::fail(format!("before-images of {}", group.name), &error));
         }
     }
@@ -101,6 +100,11 @@ fn metadata(view: &GroupView<'_>, wish: &Wish, grounds: &mut Grounds) -> Finding
         }
     });
     Finding::of(what, found)
+}
+
+/// The folder of a group's before-images.
+fn kept_in(view: &GroupView<'_>, wish: &Wish) -> PathBuf {
+    view.group.safe_copy_dir.clone().unwrap_or_else(|| wish.state.clone())
 }
 
 /// The most that a group's before-images take: all that a resync may overwrite.

@@ -28,6 +28,18 @@ pub(super) fn place(group: &str, state: &Path, folder: Option<&Path>) -> Result<
     Ok(folder.join(format!("{group}.before")))
 }
 
+/// Opens the file for reading and writing; makes an empty one if asked to.
+pub(super) fn file(path: &Path, make: bool) -> Result<std::fs::File> {
+    let opened = private().read(true).write(true).create(make).truncate(false).open(path);
+    opened.map_err(|error| {
+        anyhow!(
+            "the before-images {} cannot be opened: {error}\n  hint: let the daemon's user read and write this file, or \
+             give the daemon another --state or `safe-copy-dir`",
+            path.display()
+        )
+    })
+}
+
 /// Opens it, or makes it. One whose headers are damaged is told of and begun anew: the volumes themselves are sound.
 pub(super) fn open(
     engine: &helio_engine::Config,
@@ -36,9 +48,7 @@ pub(super) fn open(
 ) -> Result<(Before, Option<BeforeKept>)> {
     let path = place(&engine.group, state, folder)?;
     let shown = path.display().to_string();
-    let mut options = private();
-    let options = options.read(true).write(true).create(true).truncate(false);
-    let file = options.open(&path).with_context(|| shown.clone())?;
+    let file = file(&path, true)?;
     // What is kept is written through this description: the lock on it is free once the last write of a process before,
     // a killed one too, has landed.
     let io = match direct(&path) {

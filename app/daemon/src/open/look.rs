@@ -2,20 +2,20 @@
 //! What opening a group would refuse, found by the same judges, with nothing made, changed or held afterwards.
 
 use super::{allocate, before, begin, metadata};
-use super::{engine_config, is_held, member_of, options, take, take_store};
+use super::{engine_config, is_held, member_of, options, take, unshared};
 use crate::config::{GroupView, NodeView, VolumeConfig};
 use crate::patience::once_let_go;
 use anyhow::{Result, bail};
 use helio_disk::Look;
 use helio_ledger::Opened;
 use helio_units::Bytes;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 pub(crate) use super::Taken;
 
 /// The deepest folder of a path that exists: whose file system a new file would be on.
 pub(crate) fn ground(path: &Path) -> &Path {
-    path.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("/"))
+    path.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("."))
 }
 
 /// A volume's member.
@@ -27,8 +27,9 @@ pub(crate) fn volume(
 ) -> Result<Look> {
     let path = member_of(name, config, node)?;
     let options = options(name, config);
+    unshared(taken, (name, path))?;
     let look = once_let_go(|| helio_disk::look(path, &options), is_held)?;
-    take_store(taken, look.identity.clone(), (name.to_owned(), path))?;
+    taken.push((look.identity.clone(), name.to_owned()));
     Ok(look)
 }
 
@@ -56,9 +57,13 @@ pub(crate) fn metadata(view: &GroupView<'_>, node: &str, state: &Path) -> Result
     Ok(Bytes(bytes))
 }
 
-/// The folder of a group's before-images.
-pub(crate) fn before_images(view: &GroupView<'_>, state: &Path) -> Result<PathBuf> {
-    before::place(view.name, state, view.group.safe_copy_dir.as_deref())
+/// A group's before-image file, or the folder where it will be.
+pub(crate) fn before_images(view: &GroupView<'_>, state: &Path) -> Result<()> {
+    let path = before::place(view.name, state, view.group.safe_copy_dir.as_deref())?;
+    if path.symlink_metadata().is_ok() {
+        take(&before::file(&path, false)?, &path.display().to_string())?;
+    }
+    Ok(())
 }
 
 /// What a node's own certificates are, if it has some.
