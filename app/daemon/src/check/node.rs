@@ -6,8 +6,9 @@ use crate::config::NodeView;
 use crate::open::look;
 use crate::{SPIN, control, descriptors, shard, trust};
 use anyhow::{Context, Result};
-use helio_driver::{Address, AnyDriver, Socket};
+use helio_driver::{Address, AnyDriver};
 use helio_tls::{FileError, PeerTls};
+use std::any::Any;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 
@@ -60,12 +61,19 @@ pub(super) fn key(view: &NodeView<'_>, own: Result<&Option<PeerTls>, &FileError>
     }
 }
 
+/// A listener of either kind, kept until all addresses are judged.
+type Held = Box<dyn Any>;
+
+fn boxed<T: Any>(listener: T) -> Held {
+    Box::new(listener)
+}
+
 /// Every address of the node can be listened on, or its own daemon does.
 pub(super) fn addresses(view: &NodeView<'_>, running: bool) -> Vec<Finding> {
     let node = view.node;
-    let shard = |address| shard::listen(&Address::Inet(address)).map(Held::Shard);
+    let shard = |address| shard::listen(&Address::Inet(address)).map(boxed);
     let commands = |address| {
-        let bound = TcpListener::bind(address).map(Held::Control);
+        let bound = TcpListener::bind(address).map(boxed);
         bound.map_err(|error| control::control_refused(address, &error))
     };
     // Held to the end, as the daemon does: two of its own addresses may be in each other's way.
@@ -90,12 +98,6 @@ pub(super) fn addresses(view: &NodeView<'_>, running: bool) -> Vec<Finding> {
     }
     drop(held);
     found
-}
-
-/// A listener, until all are judged.
-enum Held {
-    Shard(#[expect(dead_code, reason = "it is held and not used")] Socket),
-    Control(#[expect(dead_code, reason = "it is held and not used")] TcpListener),
 }
 
 fn is_used(address: SocketAddr) -> bool {

@@ -93,6 +93,19 @@ fn nothing_that_exists_is_replaced_and_the_same_again_changes_nothing() {
 }
 
 #[test]
+fn what_an_interrupted_one_left_is_used_by_the_next() {
+    let scratch = TempDir::new();
+    init(scratch.path(), &[]).expect_success();
+    let key = fs::read(scratch.join("paris.key")).expect("it was made");
+    for lost in ["heliograph.toml", "lyon.key", "lyon-data.img"] {
+        fs::remove_file(scratch.join(lost)).expect("it was made");
+    }
+    let said = init(scratch.path(), &[]).expect_success();
+    assert_says(&said, &["wrote heliograph.toml, lyon.key, ", "lyon-data.img"]);
+    assert_eq!(fs::read(scratch.join("paris.key")).expect("it stays"), key);
+}
+
+#[test]
 fn what_it_cannot_set_up_is_refused_and_leaves_nothing() {
     let scratch = TempDir::new();
     let one = ["--nodes", "paris=192.0.2.1"];
