@@ -9,6 +9,7 @@ use anyhow::Result;
 use helio_api::{Status, paths};
 use helio_daemon::check::{Finding, Verdict, Wish, check};
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use std::time::Duration;
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(wish: Check) -> Result<ExitCode> {
-    let running = runs(&wish);
+    let running = served(&wish);
     let Check { node, config, state, json } = wish;
     let found = check(&Wish { node, config, state, running });
     print(&if json { in_json(&found)? } else { found.iter().map(in_words).collect() })?;
@@ -24,12 +25,13 @@ pub(crate) fn run(wish: Check) -> Result<ExitCode> {
     Ok(if fails { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
 }
 
-/// Whether the daemon of that very node answers in that state directory.
-fn runs(wish: &Check) -> bool {
+/// The groups that the daemon of that very node serves, if it answers in that state directory.
+fn served(wish: &Check) -> Option<BTreeSet<String>> {
     let state = wish.state.clone();
     let at = At { state, host: None, key: None, server_key: None, timeout: ANSWER_WITHIN };
-    let asked = Client::new(&at).and_then(|client| Ok(client.get::<Status>(paths::STATUS)?));
-    asked.is_ok_and(|status| status.node == wish.node)
+    let status: Status = Client::new(&at).ok()?.get(paths::STATUS).ok()?;
+    let groups = status.groups.into_iter().map(|group| group.name);
+    (status.node == wish.node).then(|| groups.collect())
 }
 
 fn in_words(finding: &Finding) -> String {

@@ -40,7 +40,7 @@ const RESYNC: &str = "\
 /// The whole file.
 pub(super) fn config(plan: &Plan, keys: &[PublicKey]) -> String {
     let Plan { group, nodes, volumes, .. } = plan;
-    let mut text = format!("{HEAD}");
+    let mut text = HEAD.to_owned();
     for (Node { name, host, address, .. }, key) in nodes.iter().zip(keys) {
         // The address that a host's name had.
         let named = if host.parse::<IpAddr>().is_ok() { "" } else { &format!("  # {host}") };

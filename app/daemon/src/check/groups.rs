@@ -43,12 +43,12 @@ pub(super) fn check(view: &NodeView<'_>, wish: &Wish) -> Vec<Finding> {
     let mut grounds = Grounds::default();
     for group in &view.groups {
         for (name, volume) in &group.group.volumes {
-            let name = format!("{}/{name}", group.name);
-            found.push(member(&name, volume, wish, (&mut taken, &mut grounds)));
+            let volume = (group.name, name.as_str(), volume);
+            found.push(member(volume, wish, (&mut taken, &mut grounds)));
         }
         found.push(metadata(group, wish, &mut grounds));
         grounds.add(&kept_in(group, wish), Bytes::ZERO, before_images(group));
-        if !wish.running
+        if !wish.is_served(group.name)
             && let Err(error) = look::before_images(group, &wish.state)
         {
             found.push(Finding::fail(format!("before-images of {}", group.name), &error));
@@ -59,14 +59,14 @@ pub(super) fn check(view: &NodeView<'_>, wish: &Wish) -> Vec<Finding> {
 }
 
 fn member(
-    name: &str,
-    volume: &VolumeConfig,
+    (group, name, volume): (&str, &str, &VolumeConfig),
     wish: &Wish,
     (taken, grounds): (&mut look::Taken, &mut Grounds),
 ) -> Finding {
     let path = volume.members.get(&wish.node).map(PathBuf::as_path).unwrap_or(Path::new(""));
+    let name = format!("{group}/{name}");
     let what = format!("member of {name} {}", path.display());
-    match look::volume(name, volume, &wish.node, taken) {
+    match look::volume(&name, volume, &wish.node, taken) {
         Ok(look) => {
             grounds.add(path, look.lacking, Bytes::ZERO);
             let kind = match look.kind {
@@ -75,7 +75,7 @@ fn member(
             };
             Finding::ok(what, format!("{kind} for {}, blocks of {}", volume.size, look.block))
         }
-        Err(error) if wish.running && is_held(&error) => {
+        Err(error) if wish.is_served(group) && is_held(&error) => {
             Finding::ok(what, "in use by the running daemon")
         }
         Err(error) => Finding::fail(what, &error),
@@ -89,7 +89,7 @@ fn is_held(error: &anyhow::Error) -> bool {
 
 fn metadata(view: &GroupView<'_>, wish: &Wish, grounds: &mut Grounds) -> Finding {
     let what = format!("metadata of {}", view.name);
-    if wish.running {
+    if wish.is_served(view.name) {
         return Finding::ok(what, "in use by the running daemon");
     }
     let found = look::metadata(view, &wish.node, &wish.state).map(|bytes| {

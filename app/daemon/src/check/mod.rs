@@ -10,6 +10,7 @@ mod peers;
 use crate::failed;
 use crate::{config::Config, open, open::StateDir, released, trust};
 use anyhow::{Error, Result};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 /// How good a finding is.
@@ -84,8 +85,14 @@ pub struct Wish {
     pub config: PathBuf,
     /// The state directory.
     pub state: PathBuf,
-    /// This node's own daemon runs there: what it holds is not in the way.
-    pub running: bool,
+    /// The groups that this node's own daemon serves, if it runs there: what it holds is not in the way.
+    pub running: Option<BTreeSet<String>>,
+}
+
+impl Wish {
+    fn is_served(&self, group: &str) -> bool {
+        self.running.as_ref().is_some_and(|groups| groups.contains(group))
+    }
 }
 
 /// Everything that was found, in the order in which the daemon would meet it.
@@ -111,7 +118,7 @@ pub fn check(wish: &Wish) -> Vec<Finding> {
     found.extend(node::resources(&view));
     let own = trust::own_key(&view, &wish.state);
     found.push(node::key(&view, own.as_ref()));
-    found.extend(node::addresses(&view, wish.running));
+    found.extend(node::addresses(&view, wish.running.is_some()));
     found.extend(groups::check(&view, wish));
     found.extend(peers::check(&view, &wish.node, own.ok().flatten().as_ref()));
     found.extend(host::check(&view));
@@ -120,7 +127,7 @@ pub fn check(wish: &Wish) -> Vec<Finding> {
 
 fn state(wish: &Wish) -> Finding {
     let shown = wish.state.display();
-    let found = if wish.running {
+    let found = if wish.running.is_some() {
         Ok(format!("{shown} is used by the running daemon of {}", wish.node))
     } else {
         let there = if wish.state.is_dir() { "can be used" } else { "does not exist yet" };

@@ -29,7 +29,7 @@ pub(crate) fn volume(
     let options = options(name, config);
     unshared(taken, (name, path))?;
     let look = once_let_go(|| helio_disk::look(path, &options), is_held)?;
-    taken.push((look.identity.clone(), name.to_owned()));
+    taken.push((look.identity, name.to_owned()));
     Ok(look)
 }
 

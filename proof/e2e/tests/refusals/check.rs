@@ -86,6 +86,25 @@ fn beside_the_running_daemon_what_it_holds_is_not_in_the_way() {
 }
 
 #[test]
+fn beside_a_daemon_that_does_not_serve_a_group_the_reason_is_found() {
+    let mut pair = prepared();
+    let second = pair.scratch().file("paris-web.img", Bytes::mib(1));
+    let text = fs::read_to_string(pair.config()).expect("it was written");
+    let (first, group) = text.split_once("[group.db]").expect("a group");
+    let web = group.replace("group.db", "group.web").replace("-data.img", "-web.img");
+    pair.scratch().write("heliograph.toml", &format!("{first}[group.db]{group}\n[group.web]{web}"));
+    fs::remove_file(&second).expect("it was made");
+    pair.start("paris");
+    let told = verb(&[], "check", "paris", pair.config(), &pair.state("paris"));
+    let [(why, hint)] = &fails(&told)[..] else { panic!("one group of two is not served: {told}") };
+    assert_says(why, &["it does not exist"]);
+    let status = pair.status("paris");
+    assert_eq!(status["failed"][0]["name"], "web", "{status}");
+    assert_says(&status["failed"][0].to_string(), &["it does not exist"]);
+    assert_says(hint, &["fallocate -l 1048576"]);
+}
+
+#[test]
 fn keys_that_are_swapped_missing_or_readable_by_others_are_named() {
     let pair = keyed();
     let (config, state) = (pair.config(), pair.state("paris"));
