@@ -11,7 +11,9 @@ use std::time::Duration;
 
 mod adopt;
 mod advise;
+mod check;
 mod forecast;
+mod init;
 mod lab;
 mod line;
 mod number;
@@ -19,7 +21,9 @@ mod plan;
 mod trace;
 pub use adopt::Adoption;
 pub use advise::Advise;
+pub use check::Check;
 pub use forecast::Forecast;
+pub use init::{Init, NodeWish, VolumeWish};
 pub use lab::{Answer, Common, DiskOf, Link, Meeting, Primary, Record, Search, Standby, Trial};
 pub use line::{Course, Line, Relay, Wan};
 pub use plan::{Calculator, MarksPlan, PlanVerb, QueuePlan, Window};
@@ -37,7 +41,7 @@ pub struct Cli {
 }
 
 /// Default state directory of a daemon.
-const STATE: &str = "/var/lib/heliograph";
+pub(crate) const STATE: &str = "/var/lib/heliograph";
 
 /// How to reach the daemon.
 #[derive(Clone, Debug, Args)]
@@ -63,6 +67,15 @@ pub struct At {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
+    /// Write a configuration file and keys for two nodes.
+    ///
+    /// Without options: two nodes on this host to try, with files as members. Prints the next commands. Replaces no file.
+    Init(Init),
+    /// Check this node before its daemon starts.
+    ///
+    /// Checks configuration, state directory, key, addresses, members, metadata, free space, peers, clock and limits. Changes
+    /// nothing. Exits with 1 if the daemon would refuse to start or would not serve a group.
+    Check(Check),
     /// Run the daemon of a node.
     ///
     /// SIGTERM or SIGINT stops it cleanly.

@@ -6,8 +6,10 @@ mod advise;
 pub mod args;
 mod attach;
 mod before;
+mod check;
 mod client;
 mod events;
+mod init;
 mod key;
 mod lab;
 mod manual;
@@ -54,6 +56,8 @@ fn run(verb: Verb) -> Result<ExitCode> {
             helio_daemon::run(&helio_daemon::Options { node, config, state, log_format })?;
             Ok(ExitCode::SUCCESS)
         }
+        Verb::Init(wish) => init::run(&wish),
+        Verb::Check(wish) => check::run(wish),
         Verb::Status { group, json, verbose, check, watch, at } => {
             verbs::status(&at, &verbs::Look { group, json, verbose, check, watch })
         }

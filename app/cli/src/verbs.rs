@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use std::sync::mpsc;
 use std::time::Duration;
 
-const REFUSED: u8 = 1;
+pub(crate) const REFUSED: u8 = 1;
 const NO_DAEMON: u8 = 3;
 pub(crate) const UNCONFIRMED: u8 = 4;
 const UNANSWERED: u8 = 5;

@@ -30,7 +30,7 @@ use helio_api::{
     VerifyRequest, code,
 };
 use helio_units::Mode;
-pub(crate) use remote::Remote;
+pub(crate) use remote::{Remote, refused as control_refused};
 use serde::de::DeserializeOwned;
 pub use serve::{Limits, Listener, serve};
 use std::future::Future;

@@ -68,22 +68,32 @@ fn judge(total: u64, soft: Option<u64>, hard: Option<u64>) -> Verdict {
 /// Sees to it that so many descriptors may be open.
 ///
 /// # Errors
-/// They may not, and the hard limit does not let the daemon change that; with the numbers and the hints.
+/// [`allowed`] says no, or the kernel does.
 pub(crate) fn provide(need: Need) -> Result<()> {
+    allowed(need)?;
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if judge(need.total(), current, maximum) == Verdict::Raise {
+        tracing::debug!(descriptors = need.total(), "limit raised");
+        let raised = Rlimit { current: Some(need.total()), maximum };
+        setrlimit(Resource::Nofile, raised).map_err(|error| {
+            anyhow::anyhow!(
+                "the kernel did not raise the limit of file descriptors to {}: {error}\n  hint: {}",
+                need.total(),
+                hint(need, maximum.unwrap_or(0))
+            )
+        })?;
+    }
+    Ok(())
+}
+
+/// Says whether the hard limit lets so many be open, and returns how many that is.
+///
+/// # Errors
+/// It does not; with the numbers and the hints.
+pub(crate) fn allowed(need: Need) -> Result<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     match judge(need.total(), current, maximum) {
-        Verdict::Enough => Ok(()),
-        Verdict::Raise => {
-            tracing::debug!(descriptors = need.total(), "limit raised");
-            let raised = Rlimit { current: Some(need.total()), maximum };
-            setrlimit(Resource::Nofile, raised).map_err(|error| {
-                anyhow::anyhow!(
-                    "the kernel did not raise the limit of file descriptors to {}: {error}\n  hint: {}",
-                    need.total(),
-                    hint(need, maximum.unwrap_or(0))
-                )
-            })
-        }
+        Verdict::Enough | Verdict::Raise => Ok(need.total()),
         Verdict::Short { hard } => bail!(
             "{} file descriptors may be needed ({} clients, {} members, {} groups, {} for everything else), and the hard \
              limit is {hard}\n  hint: {}",

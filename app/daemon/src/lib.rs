@@ -4,6 +4,7 @@
 pub mod adopt;
 mod attach;
 mod backend;
+pub mod check;
 pub mod config;
 pub mod control;
 mod descriptors;
@@ -95,11 +96,7 @@ pub fn run(options: &Options) -> Result<()> {
     let listen = view.node.listen;
     descriptors::provide(descriptors::Need::of(&view))?;
     let state = StateDir::open(&options.state)?;
-    if view.node.lock_memory {
-        helio_attach::lock_memory().context(
-            "lock-memory: memory cannot be locked\n  hint: raise RLIMIT_MEMLOCK (LimitMEMLOCK=infinity), or leave it out",
-        )?;
-    }
+    lock_memory(&view)?;
     let own = trust::own_key(&view, &state.path)?;
     let failures = Arc::new(Failures::default());
     failed::note_panics();
@@ -152,6 +149,19 @@ pub fn run(options: &Options) -> Result<()> {
     });
     let running = thread::Builder::new().name("shard-0".into()).spawn(move || shard.run())?;
     serve(&state, backend, errands, control, &handle, running)
+}
+
+/// Keeps the daemon's memory from being paged out, if the file asks for it.
+fn lock_memory(view: &config::NodeView<'_>) -> Result<()> {
+    if view.node.lock_memory {
+        helio_attach::lock_memory().map_err(|error| {
+            anyhow!(
+                "lock-memory: memory cannot be locked: {error}\n  hint: raise RLIMIT_MEMLOCK (LimitMEMLOCK=infinity), or \
+                 leave it out"
+            )
+        })?;
+    }
+    Ok(())
 }
 
 /// The events of a node that begins: the groups that failed while they were opened.

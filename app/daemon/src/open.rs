@@ -6,9 +6,12 @@ mod allocate;
 mod another;
 mod before;
 mod begin;
+pub(crate) mod look;
+mod metadata;
+mod state;
 mod suspect;
 
-use crate::config::{GroupConfig, GroupView, NodeConfig, NodeView, VolumeConfig};
+use crate::config::{GroupConfig, GroupView, LinkConfig, NodeConfig, NodeView, VolumeConfig};
 use crate::digest;
 use crate::failed::{self, Failures};
 use crate::patience::once_let_go;
@@ -16,59 +19,20 @@ use crate::shard::{GroupPlan, Guard, Outbox, Protection, VolumePlan};
 use crate::trust;
 use crate::verified::{self, Record};
 pub(crate) use another::another;
-use anyhow::{Context, Error, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail};
 pub use begin::{Created, Creation, create};
-use helio_api::paths;
 use helio_disk::{MemberIdentity, OpenError, OpenOptions, Refusal};
 use helio_driver::File;
 use helio_engine::{Durable, MemberFound};
-use helio_ledger::{Found, Ledger, LedgerError, MetadataFile, Opened, PAGE_BYTES};
+use helio_ledger::{Found, Ledger, Opened};
 use helio_link::Tuning;
 use helio_tls::{NbdTls, PeerTls};
-use helio_units::{Bytes, Generation};
+use helio_units::Generation;
+pub(crate) use state::StateDir;
 use std::fs;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use tokio::sync::watch;
-
-/// The state directory, held against other daemons for as long as this lives.
-#[derive(Debug)]
-pub(crate) struct StateDir {
-    pub(crate) path: PathBuf,
-    control: PathBuf,
-    _lock: fs::File,
-}
-
-impl StateDir {
-    /// Creates it if it is missing (mode 0700) and locks it.
-    pub(crate) fn open(path: &Path) -> Result<Self> {
-        let control = paths::control_socket(path).map_err(Error::msg)?;
-        let mut builder = fs::DirBuilder::new();
-        builder.recursive(true).mode(0o700);
-        builder
-            .create(path.join("groups"))
-            .with_context(|| format!("the state directory {} cannot be made", path.display()))?;
-        let lock_path = path.join("lock");
-        let lock = private().create(true).truncate(false).write(true).open(&lock_path)?;
-        if rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
-            bail!(
-                "another helio daemon uses the state directory {}\n  hint: stop it, or give this one its own --state",
-                path.display()
-            );
-        }
-        Ok(Self { path: path.to_owned(), control, _lock: lock })
-    }
-
-    /// Where NBD clients connect.
-    pub(crate) fn nbd_socket(&self) -> PathBuf {
-        self.path.join("nbd.sock")
-    }
-
-    /// Where operators connect.
-    pub(crate) fn control_socket(&self) -> &Path {
-        &self.control
-    }
-}
 
 /// Options for files only their owner may read.
 fn private() -> fs::OpenOptions {
@@ -87,11 +51,7 @@ pub(crate) fn plans(
     (state, failures): (&StateDir, &Failures),
     own: Option<&PeerTls>,
 ) -> Result<Vec<GroupPlan>> {
-    if view.groups.is_empty() {
-        bail!(
-            "node {node} takes part in no group of the configuration\n  hint: name it in a group's `nodes`"
-        );
-    }
+    takes_part(view, node)?;
     let guards = trust::guards(view, own);
     let mut taken = Vec::new();
     let (mut plans, mut errors) = (Vec::new(), Vec::new());
@@ -108,6 +68,16 @@ pub(crate) fn plans(
         failures.add(group, failed::of_opening(group, &error), false);
     }
     Ok(plans)
+}
+
+/// A node without a group serves nothing.
+pub(crate) fn takes_part(view: &NodeView<'_>, node: &str) -> Result<()> {
+    if view.groups.is_empty() {
+        bail!(
+            "node {node} takes part in no group of the configuration\n  hint: name it in a group's `nodes`"
+        );
+    }
+    Ok(())
 }
 
 fn none_served(mut errors: Vec<(&str, anyhow::Error)>) -> anyhow::Error {
@@ -140,7 +110,7 @@ pub(crate) fn protection(node: &NodeConfig) -> Result<Option<Protection>> {
     Ok(Some(Protection { tls: session, required: tls.required }))
 }
 
-type Taken = Vec<(MemberIdentity, String)>;
+pub(crate) type Taken = Vec<(MemberIdentity, String)>;
 
 /// A flush that fails while a member is opened is recorded, whatever else comes of the opening: no later flush tells of it.
 fn plan(
@@ -209,11 +179,7 @@ fn try_plan(
         volumes,
         peer_address: view.peer.address,
         dials: node < view.peer_name,
-        tuning: Tuning {
-            send_buffer: group.link.send_buffer,
-            receive_buffer: group.link.receive_buffer,
-            congestion: group.link.congestion.clone(),
-        },
+        tuning: tuning(&group.link),
         guard,
         metadata,
         ledger,
@@ -227,6 +193,15 @@ fn try_plan(
         verified: verified::load(&verified::path(state, view.name)),
         engine,
     })
+}
+
+/// What the group asks of its connection.
+pub(crate) fn tuning(link: &LinkConfig) -> Tuning {
+    Tuning {
+        send_buffer: link.send_buffer,
+        receive_buffer: link.receive_buffer,
+        congestion: link.congestion.clone(),
+    }
 }
 
 /// Which disk a volume lies on, in the engine's terms.
@@ -292,26 +267,12 @@ fn open_volume(
     taken: &mut Taken,
 ) -> Result<VolumePlan> {
     let name = format!("{group}/{volume}");
-    let Some(path) = config.members.get(node) else {
-        bail!("volume {name} has no member on {node}")
-    };
+    let path = member_of(&name, config, node)?;
     let buffered = config.io == helio_api::Io::Buffered;
     let options = options(&name, config);
-    let held = |error: &OpenError| match &error.refusal {
-        Refusal::Held => true,
-        Refusal::InUse { holders } => holders.is_empty(),
-        _ => false,
-    };
-    let member = once_let_go(|| helio_disk::open(path, &options), held)?;
-    let identity = member.identity();
-    if let Some((_, other)) = taken.iter().find(|(i, _)| i.overlaps(&identity)) {
-        bail!(
-            "volume {name}: its member {} is the one of volume {other}, or overlaps it\n  hint: give every volume a \
-             store of its own",
-            path.display()
-        );
-    }
-    taken.push((identity, name));
+    unshared(taken, (&name, path))?;
+    let member = once_let_go(|| helio_disk::open(path, &options), is_held)?;
+    taken.push((member.identity(), name));
     Ok(VolumePlan {
         name: volume.to_owned(),
         size: config.size,
@@ -320,6 +281,33 @@ fn open_volume(
         buffered,
         sparse: config.sparse,
     })
+}
+
+fn member_of<'a>(name: &str, config: &'a VolumeConfig, node: &str) -> Result<&'a Path> {
+    let path = config.members.get(node).map(PathBuf::as_path);
+    path.ok_or_else(|| anyhow!("volume {name} has no member on {node}"))
+}
+
+/// A process that ended may hold it for a moment.
+fn is_held(error: &OpenError) -> bool {
+    match &error.refusal {
+        Refusal::Held => true,
+        Refusal::InUse { holders } => holders.is_empty(),
+        _ => false,
+    }
+}
+
+/// No store belongs to two volumes, whatever it is called.
+fn unshared(taken: &Taken, (name, path): (&str, &Path)) -> Result<()> {
+    let Ok(identity) = MemberIdentity::of_path(path) else { return Ok(()) };
+    if let Some((_, other)) = taken.iter().find(|(i, _)| i.overlaps(&identity)) {
+        bail!(
+            "volume {name}: its member {} is the one of volume {other}, or overlaps it\n  hint: give every volume a \
+             store of its own",
+            path.display()
+        );
+    }
+    Ok(())
 }
 
 /// Takes the lock on a file that this daemon writes, once a process before has let go of it.
@@ -338,27 +326,6 @@ fn take(file: &fs::File, shown: &str) -> Result<()> {
     })
 }
 
-/// A metadata file that is read page by page.
-struct OnDisk<'a> {
-    file: &'a fs::File,
-    length: u64,
-    shown: &'a str,
-}
-
-impl MetadataFile for OnDisk<'_> {
-    fn length(&self) -> u64 {
-        self.length
-    }
-
-    fn page(&self, offset: u64, into: &mut [u8; PAGE_BYTES]) -> bool {
-        let read = self.file.read_exact_at(into, offset);
-        if let Err(error) = &read {
-            tracing::warn!(file = self.shown, offset, %error, "a page of the metadata cannot be read");
-        }
-        read.is_ok()
-    }
-}
-
 /// Opens the group's metadata file, or makes it; checks that it belongs to this group, node and sizes; and records the
 /// volumes of which a flush failed.
 fn open_metadata(
@@ -368,29 +335,13 @@ fn open_metadata(
     suspect: u64,
 ) -> Result<((File, String), Ledger, Durable)> {
     let shown = path.display().to_string();
-    let file = private()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path)
-        .with_context(|| shown.clone())?;
+    let file = metadata::open(path, true)?;
     take(&file, &shown)?;
     // What a process before wrote may not be durable yet, and what is built on it must not outlive it. Where a flush
     // failed for it, the page cache may show what the disk never got: the disk is read.
     file.sync_all().with_context(|| shown.clone())?;
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
-    let owner = (engine.group.as_str(), engine.node.as_str());
-    let read = || -> Result<Opened> {
-        let on_disk = OnDisk { file: &file, length: file.metadata()?.len(), shown: &shown };
-        Ledger::open(&on_disk, owner, helio_link::checksum).map_err(|error| {
-            let not = match error {
-                LedgerError::Owner { .. } => format!(", not to {} on {}", owner.0, owner.1),
-                _ => String::new(),
-            };
-            anyhow!("{shown}: {error}{not}\n  hint: {}", error.hint())
-        })
-    };
+    let read = || metadata::read(&file, &shown, engine);
     let mut opened = read()?;
     if matches!(opened, Opened::Fresh) {
         begin::first(&file, path, engine, named)?;
@@ -401,28 +352,11 @@ fn open_metadata(
     let Opened::Found(found) = opened else { bail!("{shown} reads as empty after it was written") };
     let recorded = suspect::recorded(found, suspect, &file, read);
     let (ledger, found) = *recorded.with_context(|| shown.clone())?;
-    let sizes: Vec<u64> = engine.volumes.iter().map(|v| v.0).collect();
     for repaired in &found.repaired {
         tracing::warn!(group = %engine.group, file = %shown, "{repaired}");
     }
     let Found { superblock, hot, marks, .. } = found;
-    if superblock.sizes != sizes {
-        bail!(
-            "the volumes of group {} have sizes {sizes:?} bytes in the configuration and {:?} in {shown}\n  \
-             hint: restore the sizes and the order of the volumes in the file",
-            engine.group,
-            superblock.sizes
-        );
-    }
-    if u64::from(superblock.granularity) != engine.granularity.0 {
-        bail!(
-            "marks of group {} cover {} each in the configuration and {} in {shown}\n  hint: restore `granularity` in \
-             the file",
-            engine.group,
-            engine.granularity,
-            Bytes(u64::from(superblock.granularity))
-        );
-    }
+    metadata::fits(&superblock, engine, &shown)?;
     if superblock.hot_slots != engine.hot_extents {
         let (file, wanted) = (superblock.hot_slots, engine.hot_extents);
         tracing::warn!(group = %engine.group, "hot-extents = {wanted} waits for new metadata; {file} are kept");

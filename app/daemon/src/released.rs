@@ -41,7 +41,7 @@ pub(crate) fn load(file: &Path, state: &Path) -> Result<Config, ConfigError> {
 }
 
 /// The groups that were released.
-fn all(state: &Path) -> BTreeSet<String> {
+pub(crate) fn all(state: &Path) -> BTreeSet<String> {
     let entries = fs::read_dir(state.join("groups")).into_iter().flatten().flatten();
     entries
         .filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(SUFFIX)?.to_owned()))

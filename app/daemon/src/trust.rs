@@ -19,6 +19,18 @@ pub(crate) fn own_key(view: &NodeView<'_>, state: &Path) -> Result<Option<PeerTl
         return Ok(None);
     }
     let path = state.join(KEY_FILE);
+    if !path.exists() {
+        return Err(FileError {
+            why: "the node's private key is missing".into(),
+            hint: format!(
+                "copy the key that `helio init` made for this node to {}, or make a new one with `helio key new --state {}` \
+                 and name it in the configuration",
+                path.display(),
+                state.display()
+            ),
+            path,
+        });
+    }
     let key = NodeKey::load(&path)?;
     let public = key.public();
     if !view.node.keys.contains(&public) {

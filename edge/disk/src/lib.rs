@@ -20,7 +20,7 @@ pub use identity::{DeviceNumber, MemberIdentity};
 pub use lock::lock_for_writing;
 pub use member::{Member, StoreKind};
 pub use nameplate::{forget_name, is_named};
-pub use open::{Held, Io, OpenOptions, open};
+pub use open::{Held, Io, Look, OpenOptions, look, open};
 pub use prepare::Space;
 pub use refusal::{OpenError, Refusal};
 pub use sets::{DiskSet, Reading, SetKind, sets};

@@ -5,7 +5,7 @@ use crate::identity::{DeviceNumber, MemberIdentity};
 use crate::lock::try_lock;
 use crate::member::{Member, StoreKind};
 use crate::nameplate;
-use crate::prepare::{Prepared, Space, prepare};
+use crate::prepare::{Prepared, Space, lacking, prepare};
 use crate::refusal::{OpenError, Refusal};
 use crate::surroundings::{
     holders, is_read_only, loop_device_on, mounted_at, unmaps_to_zero, written_by,
@@ -89,7 +89,47 @@ fn set_size(path: &Path, size: Bytes) -> Result<(), Refusal> {
         .map_err(|errno| refused("fsync of the folder", errno))
 }
 
+/// What [`look`] finds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// A file or a block device.
+    pub kind: StoreKind,
+    /// Which store it is.
+    pub identity: MemberIdentity,
+    /// The block size that requests must keep to.
+    pub block: Bytes,
+    /// Bytes that [`open`] will still allocate on its file system.
+    pub lacking: Bytes,
+}
+
+/// Judges the store at `path` as [`open`] does, and changes nothing: it is not created, allocated, flushed or named.
+///
+/// # Errors
+/// The [`Refusal`] that [`open`] would give.
+pub fn look(path: &Path, options: &OpenOptions) -> Result<Look, OpenError> {
+    let judge = || {
+        let (fd, facts) = claimed(path, options)?;
+        let Measure { kind, identity, blocks } = measure(&fd, &facts, options)?;
+        let lacking = match kind {
+            StoreKind::File => lacking(&fd, options.size, options.sparse)?,
+            StoreKind::Device => Bytes::ZERO,
+        };
+        Ok(Look { kind, identity, block: blocks.alignment, lacking })
+    };
+    judge().map_err(|refusal| OpenError {
+        role: options.role.clone(),
+        path: path.to_path_buf(),
+        refusal,
+    })
+}
+
 fn open_existing(path: &Path, options: &OpenOptions) -> Result<Member, Refusal> {
+    let (fd, facts) = claimed(path, options)?;
+    measured(path, fd, &facts, options)
+}
+
+/// Opens and locks what is there, unless somebody else uses it.
+fn claimed(path: &Path, options: &OpenOptions) -> Result<(OwnedFd, Stat), Refusal> {
     let facts = stat(path).map_err(|errno| match errno {
         Errno::NOENT => Refusal::Missing { size: options.size },
         errno => refused("stat", errno),
@@ -107,7 +147,7 @@ fn open_existing(path: &Path, options: &OpenOptions) -> Result<Member, Refusal> 
     {
         return Err(Refusal::Written { who });
     }
-    measured(path, fd, &facts, options)
+    Ok((fd, facts))
 }
 
 /// A store that is open and locked, apart from its [`Member`]: so that it can be measured anew, should it have been mended.
@@ -150,16 +190,7 @@ fn measured(
     facts: &Stat,
     options: &OpenOptions,
 ) -> Result<Member, Refusal> {
-    let (kind, identity) = kind_of(facts)?;
-    check_size(&fd, kind, options.size)?;
-    let blocks = Blocks::of(&fd, kind, options.io)?;
-    let most = Bytes(ALIGNMENT as u64);
-    if blocks.alignment > most {
-        return Err(Refusal::LargeBlocks { block: blocks.alignment, most });
-    }
-    if options.size == Bytes::ZERO || !options.size.0.is_multiple_of(blocks.alignment.0) {
-        return Err(Refusal::UnevenSize { size: options.size, block: blocks.alignment });
-    }
+    let Measure { kind, identity, blocks } = measure(&fd, facts, options)?;
     let Prepared { space, failed_flush } = match kind {
         StoreKind::File => prepare(&fd, options.size, options.sparse)?,
         StoreKind::Device => Prepared { space: Space::Written, failed_flush: None },
@@ -189,6 +220,27 @@ fn measured(
         // An allocated file keeps its promise of room: its discards zero, and give nothing back.
         gives_back: trims && (kind == StoreKind::Device || options.sparse),
     })
+}
+
+/// A store that fits its volume.
+struct Measure {
+    kind: StoreKind,
+    identity: MemberIdentity,
+    blocks: Blocks,
+}
+
+fn measure(fd: &OwnedFd, facts: &Stat, options: &OpenOptions) -> Result<Measure, Refusal> {
+    let (kind, identity) = kind_of(facts)?;
+    check_size(fd, kind, options.size)?;
+    let blocks = Blocks::of(fd, kind, options.io)?;
+    let most = Bytes(ALIGNMENT as u64);
+    if blocks.alignment > most {
+        return Err(Refusal::LargeBlocks { block: blocks.alignment, most });
+    }
+    if options.size == Bytes::ZERO || !options.size.0.is_multiple_of(blocks.alignment.0) {
+        return Err(Refusal::UnevenSize { size: options.size, block: blocks.alignment });
+    }
+    Ok(Measure { kind, identity, blocks })
 }
 
 fn kind_of(facts: &Stat) -> Result<(StoreKind, MemberIdentity), Refusal> {

@@ -62,10 +62,7 @@ pub(crate) fn prepare(file: impl AsFd, size: Bytes, sparse: bool) -> Result<Prep
 }
 
 fn allocate(file: impl AsFd, size: Bytes) -> Result<Space, Refusal> {
-    // A file system that runs out takes all it has first, and its other users with it.
-    if lacks_room(&file, size) {
-        return Err(Refusal::NoSpace { size });
-    }
+    room_for(&file, size)?;
     let flags = FallocateFlags::KEEP_SIZE;
     match retry_on_intr(|| fallocate(&file, flags, 0, size.0)) {
         Ok(()) => Ok(Space::Allocated),
@@ -76,12 +73,19 @@ fn allocate(file: impl AsFd, size: Bytes) -> Result<Space, Refusal> {
     }
 }
 
-/// Whether what the file still needs is more than is free. Where the file system does not say, allocating will.
-fn lacks_room(file: impl AsFd, size: Bytes) -> bool {
-    let (Ok(facts), Ok(room)) = (fstat(&file), fstatvfs(&file)) else { return false };
+/// Bytes that [`prepare`] will allocate; refused as it would refuse it.
+pub(crate) fn lacking(file: impl AsFd, size: Bytes, sparse: bool) -> Result<Bytes, Refusal> {
+    if sparse || !has_holes(&file, size) { Ok(Bytes::ZERO) } else { room_for(file, size) }
+}
+
+/// What the file still needs, if that much is free: a file system that runs out takes all it has first, and its other
+/// users with it. Where the file system does not say, allocating will.
+fn room_for(file: impl AsFd, size: Bytes) -> Result<Bytes, Refusal> {
+    let (Ok(facts), Ok(room)) = (fstat(&file), fstatvfs(&file)) else { return Ok(Bytes::ZERO) };
     let held = Bytes(u64::try_from(facts.st_blocks).unwrap_or(0).saturating_mul(SECTOR));
     let free = Bytes(room.f_bavail.saturating_mul(room.f_frsize));
-    size.saturating_sub(held) > free
+    let lacking = size.saturating_sub(held);
+    if lacking > free { Err(Refusal::NoSpace { size }) } else { Ok(lacking) }
 }
 
 /// Whether some part was never written. Where the file system cannot tell, it says that nothing is a hole.

@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// A member that was not opened. Prints as one sentence of what is wrong and one of what helps.
+/// A member that was not opened. Prints as what is wrong, and a hint on a line of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenError {
     /// What the store was to be, in the words of the configuration (`member of db/data`).
@@ -21,7 +21,13 @@ pub struct OpenError {
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.path.display();
-        write!(f, "{} {path}: {}. {}", self.role, self.refusal, self.refusal.hint(&self.path))
+        write!(
+            f,
+            "{} {path}: {}\n  hint: {}",
+            self.role,
+            self.refusal,
+            self.refusal.hint(&self.path)
+        )
     }
 }
 

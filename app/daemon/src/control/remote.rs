@@ -5,7 +5,7 @@
 use super::Listener;
 use crate::sealed::{Refused, Sealed};
 use crate::trust::Trusted;
-use anyhow::{Context as _, Result};
+use anyhow::{Result, anyhow};
 use helio_tls::{PublicKey, Purpose};
 use std::collections::VecDeque;
 use std::future::Future;
@@ -28,17 +28,22 @@ pub(crate) struct Remote {
     handshakes: VecDeque<oneshot::Sender<()>>,
 }
 
+/// What the operator reads if nothing can listen there.
+pub(crate) fn refused(address: SocketAddr, error: &io::Error) -> anyhow::Error {
+    anyhow!(
+        "the control address {address} cannot be used: {error}\n  hint: stop the process that uses it, or change the \
+         node's `control`"
+    )
+}
+
 impl Remote {
     /// Listens.
     pub(crate) async fn bind(
         address: SocketAddr,
         trusted: watch::Receiver<Trusted>,
     ) -> Result<Self> {
-        let listener = TcpListener::bind(address).await.with_context(|| {
-            format!(
-                "no commands can be taken at {address}\n  hint: stop what uses it, or change the node's `control`"
-            )
-        })?;
+        let bound = TcpListener::bind(address).await;
+        let listener = bound.map_err(|error| refused(address, &error))?;
         Ok(Self { listener, trusted, handshakes: VecDeque::new() })
     }
 

@@ -8,9 +8,22 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 /// Zeros are written in pieces of that length.
 const PIECE: u64 = 64 << 10;
+
+/// Whether a folder's file system has that much room. Where it does not say, allocating will.
+///
+/// # Errors
+/// It has not, as the kernel would say it.
+pub(super) fn room(folder: &Path, bytes: u64) -> io::Result<()> {
+    let Ok(room) = rustix::fs::statvfs(folder) else { return Ok(()) };
+    if room.f_bavail.saturating_mul(room.f_frsize) < bytes {
+        return Err(Errno::NOSPC.into());
+    }
+    Ok(())
+}
 
 /// Gives every byte of the file its place on the disk, and leaves what it holds as it is.
 pub(super) fn in_full(file: &File, length: u64) -> io::Result<()> {

@@ -1,15 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Opening a group's before-image file.
 
+use super::state::writable;
 use super::{private, take};
 use crate::shard::Before;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use helio_driver::{Buffer, File};
 use helio_format::before::{CHUNK_BYTES, PAGE_BYTES, PageError};
 use helio_ledger::{BEFORE_HEADER_BYTES, BeforeError, BeforeKept, BeforeStore};
 use helio_units::Bytes;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// Where it is. A directory of `safe-copy-dir` must be there.
+pub(super) fn place(group: &str, state: &Path, folder: Option<&Path>) -> Result<PathBuf> {
+    if let Some(folder) = folder {
+        writable(folder).map_err(|errno| {
+            anyhow!(
+                "safe-copy-dir {} of group {group} cannot be used: {}\n  hint: make this directory writable for the \
+                 daemon's user, or leave the setting out",
+                folder.display(),
+                std::io::Error::from(errno)
+            )
+        })?;
+    }
+    let folder = folder.map_or_else(|| state.join("groups"), Path::to_owned);
+    Ok(folder.join(format!("{group}.before")))
+}
+
+/// Opens the file for reading and writing; makes an empty one if asked to.
+pub(super) fn file(path: &Path, make: bool) -> Result<std::fs::File> {
+    let opened = private().read(true).write(true).create(make).truncate(false).open(path);
+    opened.map_err(|error| {
+        anyhow!(
+            "the before-images {} cannot be opened: {error}\n  hint: let the daemon's user read and write this file, or \
+             give the daemon another --state or `safe-copy-dir`",
+            path.display()
+        )
+    })
+}
 
 /// Opens it, or makes it. One whose headers are damaged is told of and begun anew: the volumes themselves are sound.
 pub(super) fn open(
@@ -17,14 +46,9 @@ pub(super) fn open(
     state: &Path,
     folder: Option<&Path>,
 ) -> Result<(Before, Option<BeforeKept>)> {
-    let folder = folder.map_or_else(|| state.join("groups"), Path::to_owned);
-    let path = folder.join(format!("{}.before", engine.group));
+    let path = place(&engine.group, state, folder)?;
     let shown = path.display().to_string();
-    let mut options = private();
-    let options = options.read(true).write(true).create(true).truncate(false);
-    let file = options.open(&path).with_context(|| {
-        format!("{shown}\n  hint: make the directory of `safe-copy-dir`, or leave the setting out")
-    })?;
+    let file = file(&path, true)?;
     // What is kept is written through this description: the lock on it is free once the last write of a process before,
     // a killed one too, has landed.
     let io = match direct(&path) {

@@ -50,6 +50,12 @@ pub(super) fn first(
     engine: &helio_engine::Config,
     named: &[&Path],
 ) -> Result<()> {
+    not_lost(path, engine, named)?;
+    write(file, path, blank(engine.volumes.iter().map(|v| v.0).collect(), engine))
+}
+
+/// A group without metadata is new only if no member of it took part before.
+pub(super) fn not_lost(path: &Path, engine: &helio_engine::Config, named: &[&Path]) -> Result<()> {
     let (group, node) = (&engine.group, &engine.node);
     if let Some(member) = named.first() {
         bail!(
@@ -60,7 +66,12 @@ pub(super) fn first(
             path.display(),
         );
     }
-    write(file, path, blank(engine.volumes.iter().map(|v| v.0).collect(), engine))
+    Ok(())
+}
+
+/// Bytes of the metadata file of a new group.
+pub(super) fn bytes(engine: &helio_engine::Config) -> u64 {
+    Layout::of(&blank(engine.volumes.iter().map(|v| v.0).collect(), engine)).bytes()
 }
 
 fn blank(sizes: Vec<u64>, engine: &helio_engine::Config) -> Superblock {
@@ -73,7 +84,10 @@ fn blank(sizes: Vec<u64>, engine: &helio_engine::Config) -> Superblock {
 fn write(file: &File, path: &Path, record: Superblock) -> Result<()> {
     let shown = || path.display().to_string();
     let layout = Layout::of(&record);
-    if let Err(error) = allocate::in_full(file, layout.bytes()) {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let allocated = allocate::room(folder, layout.bytes())
+        .and_then(|()| allocate::in_full(file, layout.bytes()));
+    if let Err(error) = allocated {
         // Nothing lies in it: the next start begins with an empty one.
         file.set_len(0).with_context(shown)?;
         bail!(allocate::refusal(&shown(), layout.bytes(), &error));
@@ -81,10 +95,7 @@ fn write(file: &File, path: &Path, record: Superblock) -> Result<()> {
     let (group, node) = (record.group.clone(), record.node.clone());
     let ledger = Ledger::fresh(layout, (&group, &node), helio_link::checksum);
     offline::write_superblock(ledger, record, file).with_context(shown)?;
-    if let Some(folder) = path.parent() {
-        File::open(folder).and_then(|folder| folder.sync_all()).with_context(shown)?;
-    }
-    Ok(())
+    File::open(folder).and_then(|folder| folder.sync_all()).with_context(shown)
 }
 
 /// A first start came to nothing: neither its record nor the identities it gave stay.

@@ -56,7 +56,7 @@ use helio_driver::{Address, Completion, Driver, Op, Outcome, Pool, Socket};
 use helio_engine::{Command, Refusal};
 use helio_format::message::Parting;
 use helio_units::{Bytes, Moment, VolumeIndex};
-pub(crate) use plan::{GroupPlan, Listeners, Outbox, VolumePlan};
+pub(crate) use plan::{GroupPlan, Listeners, Outbox, VolumePlan, listen};
 use release::ReleaseReply;
 pub(crate) use release::Released;
 pub(crate) use replace::Seat;
@@ -203,13 +203,9 @@ impl<D: Driver> Shard<D> {
             rota: Rota::new(groups.len()),
             groups,
             strangers: Strangers::new(door),
-            client_listeners: listeners
-                .clients
-                .iter()
-                .map(plan::listen)
-                .collect::<Result<_, _>>()?,
+            client_listeners: listeners.clients.iter().map(listen).collect::<Result<_, _>>()?,
             client_addresses: listeners.clients.clone(),
-            peer_listener: listeners.peers.as_ref().map(plan::listen).transpose()?,
+            peer_listener: listeners.peers.as_ref().map(listen).transpose()?,
             pool,
             asks,
             leaving: Vec::new(),

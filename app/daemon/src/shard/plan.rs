@@ -7,7 +7,7 @@ use crate::shard::before::Before;
 use crate::shard::clients::Protection;
 use crate::shard::guard::Guard;
 use crate::verified::Record;
-use anyhow::{Context, Result};
+use anyhow::{Result, anyhow};
 use helio_disk::Member;
 use helio_driver::{Address, File, Socket};
 use helio_engine::{Config, Durable};
@@ -78,10 +78,16 @@ const BACKLOG: u16 = 1024;
 /// Listens on an address that an ended process may hold for a moment.
 pub(crate) fn listen(address: &Address) -> Result<Socket> {
     let in_use = |error: &std::io::Error| error.kind() == std::io::ErrorKind::AddrInUse;
-    once_let_go(|| Socket::listen(address, BACKLOG), in_use).with_context(|| {
-        format!(
-            "cannot listen on {address}\n  hint: stop the process that uses it, or change the node's address in the \
-             configuration to one of this host"
-        )
+    once_let_go(|| Socket::listen(address, BACKLOG), in_use).map_err(|error| {
+        let hint = match error.kind() {
+            std::io::ErrorKind::AddrInUse => {
+                "stop the process that uses it, or change the node's address in the configuration"
+            }
+            std::io::ErrorKind::PermissionDenied => {
+                "use a port above 1023, or run the daemon as a user who may use this one"
+            }
+            _ => "change the node's address in the configuration to one of this host",
+        };
+        anyhow!("cannot listen on {address}: {error}\n  hint: {hint}")
     })
 }

@@ -168,7 +168,7 @@ fn a_node_whose_key_cannot_serve_does_not_start_and_says_why() {
     fs::set_permissions(&key, PermissionsExt::from_mode(0o644)).expect("set");
     assert_says(&refusal(&pair), &[&path, "others may read it (mode 0644)", "chmod 600"]);
     fs::remove_file(&key).expect("it is there");
-    assert_says(&refusal(&pair), &[&path, "No such file"]);
+    assert_says(&refusal(&pair), &[&path, "the node's private key is missing"]);
     let other = new_key(&key).to_string();
     assert_says(&refusal(&pair), &[&path, &other, "not this node's in the configuration"]);
 }

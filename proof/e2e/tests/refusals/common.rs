@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Daemons that refuse to start, and pairs that serve.
 
-use helio_testkit::{Pair, eventually, helio_binary, run_within};
+use helio_testkit::{Pair, Told, eventually, helio_binary, run_within};
+use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -9,14 +10,55 @@ use std::time::Duration;
 /// Far longer than anything here should take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a daemon says that refuses to start.
+/// What a daemon says that refuses to start. `helio check` finds it before in the same words, and leaves nothing behind.
 #[track_caller]
 pub(crate) fn refusal(node: &str, config: &Path, state: &Path) -> String {
-    let mut command = Command::new(helio_binary());
-    command.args(["daemon", "--node", node, "--config"]).arg(config).arg("--state").arg(state);
-    let told = run_within(&mut command, PATIENCE);
+    refusal_under(&[], node, config, state)
+}
+
+/// The same, run by another command, such as one that sets a limit.
+#[track_caller]
+pub(crate) fn refusal_under(under: &[&str], node: &str, config: &Path, state: &Path) -> String {
+    let there = state.exists();
+    let fails = fails(&verb(under, "check", node, config, state));
+    assert_eq!(state.exists(), there, "a check makes nothing");
+    let told = verb(under, "daemon", node, config, state);
     assert_eq!(told.status.code(), Some(1), "{told}");
-    told.expect_failure()
+    let said = told.expect_failure();
+    let same = |(why, hint): &&(String, String)| said.contains(&format!("{why}\n  hint: {hint}"));
+    assert!(
+        fails.iter().find(same).is_some(),
+        "check found {fails:#?}, and the daemon said\n{said}"
+    );
+    said
+}
+
+/// What a check finds that fails: why, and the hint.
+#[track_caller]
+pub(crate) fn fails(told: &Told) -> Vec<(String, String)> {
+    let found: Vec<_> = findings(told).into_iter().filter(|it| it["verdict"] == "FAIL").collect();
+    let code = i32::from(!found.is_empty());
+    assert_eq!(told.status.code(), Some(code), "{told}");
+    let text = |it: &Value, key: &str| it[key].as_str().expect("a text").to_owned();
+    found.iter().map(|it| (text(it, "why"), text(it, "hint"))).collect()
+}
+
+/// Everything that a check finds.
+#[track_caller]
+pub(crate) fn findings(told: &Told) -> Vec<Value> {
+    serde_json::from_str(&told.stdout).unwrap_or_else(|why| panic!("{why}: {told}"))
+}
+
+/// Runs `helio check --json` or `helio daemon`.
+pub(crate) fn verb(under: &[&str], verb: &str, node: &str, config: &Path, state: &Path) -> Told {
+    let helio = helio_binary().display().to_string();
+    let mut words = [under, &[&helio, verb]].concat();
+    if verb == "check" {
+        words.push("--json");
+    }
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).args(["--node", node, "--config"]).arg(config);
+    run_within(command.arg("--state").arg(state), PATIENCE)
 }
 
 /// Fails unless the text has every one of these phrases.

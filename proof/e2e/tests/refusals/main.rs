@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Bad input of every kind: refused with the culprit and the hint, and nothing lost by it.
 
+mod check;
 mod common;
 mod configuration;
+mod init;
 mod members;
 mod state;
 mod strangers;

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `helio check`: shows what the daemon's judges find before a start. Exit codes are those of the verbs: 1 if anything
+//! fails.
+
+use crate::args::{At, Check};
+use crate::client::Client;
+use crate::verbs::{REFUSED, print};
+use anyhow::Result;
+use helio_api::{Status, paths};
+use helio_daemon::check::{Finding, Verdict, Wish, check};
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// A daemon that runs answers at once.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+pub(crate) fn run(wish: Check) -> Result<ExitCode> {
+    let running = served(&wish);
+    let Check { node, config, state, json } = wish;
+    let found = check(&Wish { node, config, state, running });
+    print(&if json { in_json(&found)? } else { found.iter().map(in_words).collect() })?;
+    let fails = found.iter().any(|finding| finding.verdict == Verdict::Fail);
+    Ok(if fails { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
+}
+
+/// The groups that the daemon of that very node serves, if it answers in that state directory.
+fn served(wish: &Check) -> Option<BTreeSet<String>> {
+    let state = wish.state.clone();
+    let at = At { state, host: None, key: None, server_key: None, timeout: ANSWER_WITHIN };
+    let status: Status = Client::new(&at).ok()?.get(paths::STATUS).ok()?;
+    let groups = status.groups.into_iter().map(|group| group.name);
+    (status.node == wish.node).then(|| groups.collect())
+}
+
+fn in_words(finding: &Finding) -> String {
+    let Finding { verdict, what, why, hint } = finding;
+    let hint = hint.as_ref().map(|hint| format!("  hint: {hint}\n")).unwrap_or_default();
+    format!("{:<4}  {what}: {why}\n{hint}", verdict.word())
+}
+
+fn in_json(found: &[Finding]) -> Result<String> {
+    let all: Vec<_> = found
+        .iter()
+        .map(|finding| {
+            json!({
+                "verdict": finding.verdict.word(),
+                "what": finding.what,
+                "why": finding.why,
+                "hint": finding.hint,
+            })
+        })
+        .collect();
+    Ok(serde_json::to_string_pretty(&all)? + "\n")
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The commands that follow `helio init`: three for each node, and a promotion.
+
+use super::{CONFIG, Node, Plan, is_file};
+use crate::args::STATE;
+use helio_daemon::KEY_FILE;
+use std::path::Path;
+
+/// A path as it is typed in a shell.
+pub(super) fn shown(path: &Path) -> String {
+    let path = path.strip_prefix("./").unwrap_or(path).to_string_lossy().into_owned();
+    let plain = |c: char| c.is_alphanumeric() || "/._-+:@%".contains(c);
+    if path.chars().all(plain) { path } else { quoted(&path) }
+}
+
+/// One word for a shell.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// What the operator types next.
+pub(super) fn commands(plan: &Plan) -> String {
+    let each = if plan.local { here } else { elsewhere };
+    let mut text = String::new();
+    for (n, node) in plan.nodes.iter().enumerate() {
+        text += &format!("{} ({}): copy, check, start\n", node.name, node.address);
+        for command in each(plan, n) {
+            text += &format!("  {command}\n");
+        }
+        text.push('\n');
+    }
+    let [first, second] = &plan.nodes;
+    let promote = if plan.local {
+        format!("helio promote {} --state {}", plan.group, shown(&plan.dir.join(&first.name)))
+    } else {
+        format!("ssh {} helio promote {}", login(first), plan.group)
+    };
+    text += &format!("Make {} primary; its data replaces that of {}:\n", first.name, second.name);
+    text + &format!("  {promote}\n")
+}
+
+/// For two nodes on this host, each with a state directory beside the configuration.
+fn here(plan: &Plan, n: usize) -> [String; 3] {
+    let Node { name, key_file, .. } = &plan.nodes[n];
+    let state = plan.dir.join(name);
+    let log = shown(&plan.dir.join(format!("{name}.log")));
+    let (key, to) = (shown(key_file), shown(&state.join(KEY_FILE)));
+    let (config, state) = (shown(&plan.dir.join(CONFIG)), shown(&state));
+    [
+        format!("mkdir -p -m 700 {state} && mv -n {key} {to}"),
+        format!("helio check --node {name} --config {config} --state {state}"),
+        format!("helio daemon --node {name} --config {config} --state {state} 2> {log} &"),
+    ]
+}
+
+/// For a node on a host of its own.
+fn elsewhere(plan: &Plan, n: usize) -> [String; 3] {
+    let node = &plan.nodes[n];
+    let (name, at) = (&node.name, login(node));
+    let files = plan.volumes.iter().map(|volume| (&volume.members[n], volume.size.0));
+    let made: String = files
+        .filter(|(path, _)| is_file(path))
+        .map(|(path, size)| format!(" && fallocate -l {size} {}", shown(path)))
+        .collect();
+    // Brackets keep the colons of an address apart from the path, and mean something to a shell.
+    let to = |path: &str| match node.host.contains(':') {
+        true => quoted(&format!("root@[{}]:{path}", node.host)),
+        false => format!("{at}:{path}"),
+    };
+    let (config, key) = (shown(&plan.dir.join(CONFIG)), shown(&node.key_file));
+    let make = quoted(&format!("mkdir -p /etc/heliograph && mkdir -p -m 700 {STATE}{made}"));
+    [
+        format!(
+            "ssh {at} {make} && scp {config} {} && scp -p {key} {} && rm {key}",
+            to("/etc/heliograph/"),
+            to(&format!("{STATE}/{KEY_FILE}"))
+        ),
+        format!("ssh {at} helio check --node {name}"),
+        format!("ssh {at} helio daemon --node {name}"),
+    ]
+}
+
+fn login(node: &Node) -> String {
+    format!("root@{}", node.host)
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What each group of the node needs: members, metadata, and room on its file systems.
+
+use super::{Finding, Wish};
+use crate::config::{GroupView, NodeView, VolumeConfig};
+use crate::open::look;
+use helio_disk::{OpenError, Refusal, StoreKind};
+use helio_engine::SafeCopy;
+use helio_units::Bytes;
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// What is still to be stored on one file system.
+#[derive(Default)]
+struct Ground {
+    /// A folder on it.
+    folder: PathBuf,
+    /// New members and metadata.
+    now: Bytes,
+    /// Before-images, at most.
+    later: Bytes,
+}
+
+/// All of it, by the number of the file system.
+#[derive(Default)]
+struct Grounds(BTreeMap<u64, Ground>);
+
+impl Grounds {
+    fn add(&mut self, path: &Path, now: Bytes, later: Bytes) {
+        let folder = look::ground(path);
+        let Ok(facts) = folder.metadata() else { return };
+        let ground = self.0.entry(facts.dev()).or_default();
+        ground.folder = folder.to_owned();
+        ground.now += now;
+        ground.later += later;
+    }
+}
+
+/// Every group of the node.
+pub(super) fn check(view: &NodeView<'_>, wish: &Wish) -> Vec<Finding> {
+    let (mut found, mut taken) = (Vec::new(), Vec::new());
+    let mut grounds = Grounds::default();
+    for group in &view.groups {
+        for (name, volume) in &group.group.volumes {
+            let volume = (group.name, name.as_str(), volume);
+            found.push(member(volume, wish, (&mut taken, &mut grounds)));
+        }
+        found.push(metadata(group, wish, &mut grounds));
+        grounds.add(&kept_in(group, wish), Bytes::ZERO, before_images(group));
+        if !wish.is_served(group.name)
+            && let Err(error) = look::before_images(group, &wish.state)
+        {
+            found.push(Finding::fail(format!("before-images of {}", group.name), &error));
+        }
+    }
+    found.extend(grounds.0.values().map(room));
+    found
+}
+
+fn member(
+    (group, name, volume): (&str, &str, &VolumeConfig),
+    wish: &Wish,
+    (taken, grounds): (&mut look::Taken, &mut Grounds),
+) -> Finding {
+    let path = volume.members.get(&wish.node).map(PathBuf::as_path).unwrap_or(Path::new(""));
+    let name = format!("{group}/{name}");
+    let what = format!("member of {name} {}", path.display());
+    match look::volume(&name, volume, &wish.node, taken) {
+        Ok(look) => {
+            grounds.add(path, look.lacking, Bytes::ZERO);
+            let kind = match look.kind {
+                StoreKind::File => "file",
+                StoreKind::Device => "block device",
+            };
+            Finding::ok(what, format!("{kind} for {}, blocks of {}", volume.size, look.block))
+        }
+        Err(error) if wish.is_served(group) && is_held(&error) => {
+            Finding::ok(what, "in use by the running daemon")
+        }
+        Err(error) => Finding::fail(what, &error),
+    }
+}
+
+fn is_held(error: &anyhow::Error) -> bool {
+    let refusal = error.downcast_ref::<OpenError>().map(|error| &error.refusal);
+    matches!(refusal, Some(Refusal::Held))
+}
+
+fn metadata(view: &GroupView<'_>, wish: &Wish, grounds: &mut Grounds) -> Finding {
+    let what = format!("metadata of {}", view.name);
+    if wish.is_served(view.name) {
+        return Finding::ok(what, "in use by the running daemon");
+    }
+    let found = look::metadata(view, &wish.node, &wish.state).map(|bytes| {
+        grounds.add(&wish.state, bytes, Bytes::ZERO);
+        match bytes {
+            Bytes::ZERO => String::from("can be read, and fits the configuration"),
+            bytes => format!("none yet; the first start makes it ({bytes})"),
+        }
+    });
+    Finding::of(what, found)
+}
+
+/// The folder of a group's before-images.
+fn kept_in(view: &GroupView<'_>, wish: &Wish) -> PathBuf {
+    view.group.safe_copy_dir.clone().unwrap_or_else(|| wish.state.clone())
+}
+
+/// The most that a group's before-images take: all that a resync may overwrite.
+fn before_images(view: &GroupView<'_>) -> Bytes {
+    let all = Bytes(view.group.volumes.values().map(|volume| volume.size.0).sum());
+    match view.group.safe_copy {
+        SafeCopy::Off => Bytes::ZERO,
+        SafeCopy::On { bound } => bound.map_or(all, |bound| all.min(bound)),
+    }
+}
+
+fn room(ground: &Ground) -> Finding {
+    let what = format!("free room at {}", ground.folder.display());
+    let Ok(room) = rustix::fs::statvfs(&ground.folder) else {
+        return Finding::ok(what, "its file system does not say how much it has");
+    };
+    let free = Bytes(room.f_bavail.saturating_mul(room.f_frsize));
+    let Ground { now, later, .. } = ground;
+    if free < *now {
+        let why = format!("{free} free, and new members and metadata take {now}");
+        return Finding::warn(what, why, "make room, or use another file system");
+    }
+    let why = format!("{free} free; now {now} are needed, and up to {later} for before-images");
+    if free.saturating_sub(*now) < *later {
+        let hint = "make room, or set `safe-copy` to a size or `safe-copy-dir` to another file system; without \
+                    room, a resync asks before it gives up the last consistent image";
+        return Finding::warn(what, why, hint);
+    }
+    Finding::ok(what, why)
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What `helio check` reports: would the daemon start here, serve its groups and reach its peers. The judges are the
+//! daemon's own. Nothing is changed, and nothing is left behind.
+
+mod groups;
+mod host;
+mod node;
+mod peers;
+
+use crate::failed;
+use crate::{config::Config, open, open::StateDir, released, trust};
+use anyhow::{Error, Result};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+/// How good a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// As it should be.
+    Ok,
+    /// The daemon starts and serves; something else may not work.
+    Warn,
+    /// The daemon refuses to start, or does not serve a group.
+    Fail,
+}
+
+impl Verdict {
+    /// The word that people and programs read.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warn => "warn",
+            Self::Fail => "FAIL",
+        }
+    }
+}
+
+/// One checked thing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// How good it is.
+    pub verdict: Verdict,
+    /// What was checked.
+    pub what: String,
+    /// What was found.
+    pub why: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl Finding {
+    fn ok(what: impl Into<String>, why: impl Into<String>) -> Self {
+        Self { verdict: Verdict::Ok, what: what.into(), why: why.into(), hint: None }
+    }
+
+    fn warn(what: impl Into<String>, why: impl Into<String>, hint: impl Into<String>) -> Self {
+        let hint = Some(hint.into());
+        Self { verdict: Verdict::Warn, what: what.into(), why: why.into(), hint }
+    }
+
+    /// The daemon's own words for why it refuses. They may begin with what was checked.
+    fn fail(what: impl Into<String>, error: &Error) -> Self {
+        let what = what.into();
+        let text = format!("{error:#}");
+        let (why, hint) = failed::in_parts(&text);
+        let why = why.strip_prefix(&format!("{what}: ")).unwrap_or(why).to_owned();
+        Self { verdict: Verdict::Fail, what, why, hint: Some(hint.to_owned()) }
+    }
+
+    fn of(what: impl Into<String>, found: Result<String>) -> Self {
+        match found {
+            Ok(why) => Self::ok(what, why),
+            Err(error) => Self::fail(what, &error),
+        }
+    }
+}
+
+/// What is to be checked.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    /// Which node of the file this is.
+    pub node: String,
+    /// The file.
+    pub config: PathBuf,
+    /// The state directory.
+    pub state: PathBuf,
+    /// The groups that this node's own daemon serves, if it runs there: what it holds is not in the way.
+    pub running: Option<BTreeSet<String>>,
+}
+
+impl Wish {
+    fn is_served(&self, group: &str) -> bool {
+        self.running.as_ref().is_some_and(|groups| groups.contains(group))
+    }
+}
+
+/// Everything that was found, in the order in which the daemon would meet it.
+#[must_use]
+pub fn check(wish: &Wish) -> Vec<Finding> {
+    let mut config = match Config::load(&wish.config) {
+        Ok(config) => config,
+        Err(error) => return vec![Finding::fail("configuration", &error.into())],
+    };
+    let released = released::all(&wish.state);
+    config.groups.retain(|group, _| !released.contains(group));
+    let view = match config.for_node(&wish.node) {
+        Ok(view) => view,
+        Err(error) => return vec![Finding::fail("configuration", &error.into())],
+    };
+    let named = match view.groups.len() {
+        1 => format!("{} names node {} and 1 group of it", config.file, wish.node),
+        more => format!("{} names node {} and {more} groups of it", config.file, wish.node),
+    };
+    let named = open::takes_part(&view, &wish.node).map(|()| named);
+    let mut found = vec![Finding::of("configuration", named)];
+    found.push(state(wish));
+    found.extend(node::resources(&view));
+    let own = trust::own_key(&view, &wish.state);
+    found.push(node::key(&view, own.as_ref()));
+    found.extend(node::addresses(&view, wish.running.is_some()));
+    found.extend(groups::check(&view, wish));
+    found.extend(peers::check(&view, &wish.node, own.ok().flatten().as_ref()));
+    found.extend(host::check(&view));
+    found
+}
+
+fn state(wish: &Wish) -> Finding {
+    let shown = wish.state.display();
+    let found = if wish.running.is_some() {
+        Ok(format!("{shown} is used by the running daemon of {}", wish.node))
+    } else {
+        let there = if wish.state.is_dir() { "can be used" } else { "does not exist yet" };
+        StateDir::look(&wish.state).map(|()| format!("{shown} {there}"))
+    };
+    Finding::of("state directory", found)
+}

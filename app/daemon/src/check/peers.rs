@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The peers: can they be reached now, do they hold their keys, do they accept this node's.
+
+use super::Finding;
+use crate::config::{GroupView, NodeView};
+use crate::sealed::{Sealed, tls_error};
+use helio_tls::{PeerTls, Purpose, Session};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// A connection or a handshake takes no longer.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// A peer that refuses this node's key says so within this and two round trips.
+const REFUSAL_WITHIN: Duration = Duration::from_millis(200);
+
+/// Each peer of this node.
+pub(super) fn check(view: &NodeView<'_>, node: &str, own: Option<&PeerTls>) -> Vec<Finding> {
+    let peers: BTreeMap<&str, &GroupView<'_>> =
+        view.groups.iter().map(|group| (group.peer_name, group)).collect();
+    peers.into_values().map(|view| peer(view, node, own)).collect()
+}
+
+fn peer(view: &GroupView<'_>, node: &str, own: Option<&PeerTls>) -> Finding {
+    let (name, peer) = (view.peer_name, view.peer);
+    let what = format!("peer {name}");
+    let session = match own {
+        Some(own) => Some(own.dial(&peer.keys, Purpose::Peer)),
+        None if peer.keys.is_empty() => None,
+        None => {
+            let why = format!("{} was not tried: this node's own key cannot be used", peer.address);
+            return Finding::warn(what, why, "repair the key, and check again");
+        }
+    };
+    let keyed = session.is_some();
+    let reached = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Unreached::Connect)
+        .and_then(|runtime| runtime.block_on(reach(peer.address, session)));
+    match reached {
+        Ok(round_trip) => {
+            let keys = if keyed { "; it holds its key and accepts this node's" } else { "" };
+            let time = round_trip.as_secs_f64() * 1000.0;
+            Finding::ok(what, format!("{} answers in {time:.1} ms{keys}", peer.address))
+        }
+        Err(Unreached::Connect(why)) => {
+            let dials = node < name;
+            let who = if dials {
+                format!("{node} connects to {name}")
+            } else {
+                format!("{name} connects to {node}, so this may be as it should")
+            };
+            Finding::warn(
+                what,
+                format!("{} cannot be reached now: {why}", peer.address),
+                format!(
+                    "{who}; start `helio daemon --node {name}` there, or check its `address` and the firewalls"
+                ),
+            )
+        }
+        Err(Unreached::Tls(why)) => Finding::warn(
+            what,
+            format!("{} answers, but {why}", peer.address),
+            format!(
+                "on each node compare `helio key show` with the `key` of [node.{node}] and [node.{name}] in the file"
+            ),
+        ),
+    }
+}
+
+/// What a peer did not do.
+enum Unreached {
+    Connect(io::Error),
+    Tls(String),
+}
+
+/// Connects, shakes hands if there are keys, and returns how long the connection took.
+async fn reach(address: SocketAddr, session: Option<Session>) -> Result<Duration, Unreached> {
+    let begun = Instant::now();
+    let late = |_| io::Error::from(io::ErrorKind::TimedOut);
+    let connected = timeout(PATIENCE, TcpStream::connect(address)).await;
+    let stream = connected.map_err(late).flatten().map_err(Unreached::Connect)?;
+    let round_trip = begun.elapsed();
+    let Some(session) = session else { return Ok(round_trip) };
+    let refused = |error: io::Error| {
+        Unreached::Tls(tls_error(&error).map_or_else(|| error.to_string(), ToString::to_string))
+    };
+    let shaken = timeout(PATIENCE, Sealed::connect(stream, session)).await;
+    let mut sealed = shaken.map_err(late).flatten().map_err(refused)?;
+    // A peer that accepts the key waits for what this node says; one that does not says so.
+    let mut byte = [0];
+    match timeout(REFUSAL_WITHIN + 2 * round_trip, sealed.read(&mut byte)).await {
+        Err(_silent) => Ok(round_trip),
+        Ok(Ok(_)) => Err(Unreached::Tls(String::from("it ends the connection"))),
+        Ok(Err(error)) => Err(refused(error)),
+    }
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What opening a group would refuse, found by the same judges, with nothing made, changed or held afterwards.
+
+use super::{allocate, before, begin, metadata};
+use super::{engine_config, is_held, member_of, options, take, unshared};
+use crate::config::{GroupView, NodeView, VolumeConfig};
+use crate::patience::once_let_go;
+use anyhow::{Result, bail};
+use helio_disk::Look;
+use helio_ledger::Opened;
+use helio_units::Bytes;
+use std::path::Path;
+
+pub(crate) use super::Taken;
+
+/// The deepest folder of a path that exists: whose file system a new file would be on.
+pub(crate) fn ground(path: &Path) -> &Path {
+    path.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("."))
+}
+
+/// A volume's member.
+pub(crate) fn volume(
+    name: &str,
+    config: &VolumeConfig,
+    node: &str,
+    taken: &mut Taken,
+) -> Result<Look> {
+    let path = member_of(name, config, node)?;
+    let options = options(name, config);
+    unshared(taken, (name, path))?;
+    let look = once_let_go(|| helio_disk::look(path, &options), is_held)?;
+    taken.push((look.identity, name.to_owned()));
+    Ok(look)
+}
+
+/// A group's metadata, or the room for it. Returns what would be allocated.
+pub(crate) fn metadata(view: &GroupView<'_>, node: &str, state: &Path) -> Result<Bytes> {
+    let engine = engine_config(view.group, view.name, node, view.peer_name);
+    let path = state.join("groups").join(format!("{}.meta", view.name));
+    let shown = path.display().to_string();
+    let found = if path.symlink_metadata().is_ok() {
+        let file = metadata::open(&path, false)?;
+        take(&file, &shown)?;
+        metadata::read(&file, &shown, &engine)?
+    } else {
+        Opened::Fresh
+    };
+    if let Opened::Found(found) = found {
+        metadata::fits(&found.1.superblock, &engine, &shown)?;
+        return Ok(Bytes::ZERO);
+    }
+    begin::not_lost(&path, &engine, &begin::named(view, node))?;
+    let bytes = begin::bytes(&engine);
+    if let Err(error) = allocate::room(ground(&path), bytes) {
+        bail!(allocate::refusal(&shown, bytes, &error));
+    }
+    Ok(Bytes(bytes))
+}
+
+/// A group's before-image file, or the folder where it will be.
+pub(crate) fn before_images(view: &GroupView<'_>, state: &Path) -> Result<()> {
+    let path = before::place(view.name, state, view.group.safe_copy_dir.as_deref())?;
+    if path.symlink_metadata().is_ok() {
+        take(&before::file(&path, false)?, &path.display().to_string())?;
+    }
+    Ok(())
+}
+
+/// What a node's own certificates are, if it has some.
+pub(crate) fn certificates(view: &NodeView<'_>) -> Result<bool> {
+    super::protection(view.node).map(|protection| protection.is_some())
+}
