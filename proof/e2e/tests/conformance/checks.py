@@ -293,6 +293,21 @@ def errors(uri):
         handle.shutdown()
 
 
+def unrequested_sizes(uri):
+    """A client that requests no block sizes gets them, and errors for what does not fit them."""
+    for structured in (True, False):
+        handle = nbd.NBD()
+        handle.set_request_structured_replies(structured)
+        handle.set_request_block_size(False)
+        handle.set_strict_mode(0)
+        handle.connect_uri(uri)
+        assert handle.get_block_size(nbd.SIZE_MINIMUM) == 512
+        refused(lambda: handle.pread(1, 0), errno.EINVAL)
+        refused(lambda: handle.pwrite(b"x", 1), errno.EINVAL)
+        assert len(handle.pread(512, 0)) == 512
+        handle.shutdown()
+
+
 def read_only(uri):
     """Reads and questions are answered, changes refused."""
     handle = connect(uri, contexts=[ALLOCATION])
