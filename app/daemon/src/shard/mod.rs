@@ -61,6 +61,7 @@ use release::ReleaseReply;
 pub(crate) use release::Released;
 pub(crate) use replace::Seat;
 use rota::Rota;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
@@ -502,8 +503,15 @@ impl<D: Driver> Shard<D> {
             (Kind::StrangerRecv, Outcome::Recv { buffer, result }) => {
                 let met =
                     self.strangers.received(index, detail, buffer, result.ok(), &mut self.driver);
-                if let Introduced::Hello { stream, hello } = met {
-                    self.introduced(stream, hello, now);
+                match met {
+                    Introduced::Hello { stream, from, hello } => {
+                        self.introduced(stream, from, hello, now);
+                    }
+                    Introduced::UnknownKey { key, from } => {
+                        let links = self.groups.iter_mut().map(|group| &mut group.link);
+                        links.for_each(|link| link.called_with(key, from, now));
+                    }
+                    Introduced::Nothing => {}
                 }
             }
             (Kind::StrangerSend, Outcome::Send { pieces, .. }) => {
@@ -526,7 +534,9 @@ impl<D: Driver> Shard<D> {
                 let tcp = self.client_addresses.get(index).is_none_or(is_tcp);
                 self.clients.accept(accepted.socket, tcp, now, &mut self.driver);
             }
-            Ok(accepted) => self.strangers.accept(accepted.socket, now, &mut self.driver),
+            Ok(accepted) => {
+                self.strangers.accept(accepted.socket, accepted.peer, now, &mut self.driver);
+            },
             // A stop cancels what waits for connections.
             Err(_) if self.stopping => {}
             Err(error) => {
@@ -595,7 +605,13 @@ impl<D: Driver> Shard<D> {
     }
 
     /// A stranger said hello: it belongs to a group, or it goes.
-    fn introduced(&mut self, stream: Stream, hello: helio_format::message::Hello, now: Moment) {
+    fn introduced(
+        &mut self,
+        stream: Stream,
+        from: Option<SocketAddr>,
+        hello: helio_format::message::Hello,
+        now: Moment,
+    ) {
         let Some(index) = self.find(&hello.group) else {
             let why = match self.failures.get(&hello.group) {
                 Some(failed) => {
@@ -620,6 +636,9 @@ impl<D: Driver> Shard<D> {
         if !group.link.guard.admits(&stream) {
             let why = format!("this connection does not have the key of {}", group.peer);
             tracing::warn!(group = %group.name, key = ?stream.peer_key(), "{why}");
+            if let Some(key) = stream.peer_key() {
+                group.link.called_with(key, from, now);
+            }
             farewell(stream, Parting::Refused, &why, &mut self.driver);
             return;
         }

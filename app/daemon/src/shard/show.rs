@@ -11,7 +11,7 @@ use helio_api::{
     AnswersStatus, AtStake, BufferStatus, Connection, CounterStatus, CursorStatus, GroupStatus, Io,
     LagStatus, LeaseStatus, LinkStatus, ModeStatus, PeerStatus, Protected, QueueStatus,
     RecorderEvent, SafeCopyStatus, SeedingStatus, SyncStatus, ThrottleStatus, TimesStatus,
-    VolumeStatus,
+    VolumeStatus, WrongKey,
 };
 use helio_engine::{BoundSource, QUEUE_BYTES_MOST, QUEUE_PRODUCTS, Status, WhenFull};
 use helio_units::{Bytes, Items, Mode, Moment, Role, State, VolumeIndex, WallTime};
@@ -301,6 +301,11 @@ fn peer(status: &Status, group: &Group, clock: &Clock) -> PeerStatus {
         role: link.peer_role,
         state: link.peer_state,
         key: group.link.peer_key().map(|key| key.to_string()),
+        wrong_key: group.link.wrong_key(clock.now()).map(|call| WrongKey {
+            key: call.key.to_string(),
+            address: call.from.to_string(),
+            age_seconds: clock.now() - call.at,
+        }),
         heartbeat_us: link.round_trip,
         heartbeat_least_us: link.round_trip_least,
         link: group.link.figures.as_ref().map(|f| LinkStatus {
