@@ -17,6 +17,7 @@ mod peer;
 mod queue;
 mod request;
 mod roles;
+mod saved;
 mod status;
 mod trace;
 mod verify;
@@ -39,6 +40,7 @@ pub use request::{
 pub use roles::{
     Explanation, MemberAcceptRequest, MemberReplaceRequest, ResolveRequest, ReverseRequest, Row,
 };
+pub use saved::{SavedCopy, SavedDeleteRequest, SavedList, SavedVolume};
 pub use status::{
     FailedGroup, GroupStatus, Io, LeaseStatus, ModeStatus, Protected, SafeCopyStatus,
     SeedingStatus, Status, VolumeStatus,

@@ -167,7 +167,8 @@ fn peer(out: &mut String, g: &GroupStatus, now: WallTime) {
     }
     if let Some(WrongKey { key, address, age_seconds }) = &p.wrong_key {
         let age = seconds(*age_seconds);
-        let text = format!("{address} connected {age} ago with a key that is not {}'s: {key}", p.name);
+        let text =
+            format!("{address} connected {age} ago with a key that is not {}'s: {key}", p.name);
         line(out, "refused", &text);
         let name = &p.name;
         let text = format!(

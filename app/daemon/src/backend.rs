@@ -7,6 +7,7 @@ mod member;
 mod queue;
 mod release;
 mod roles;
+mod saved;
 mod trace;
 mod verify;
 
@@ -178,6 +179,8 @@ impl Backend for Daemon {
                 Command::TraceStart { group, wish } => self.start_trace(group, wish).await,
                 Command::TraceStop { group } => self.stop_trace(group).await,
                 Command::Attachments => Ok(Reply::Attachments(self.attaches.list().await)),
+                Command::Saved => self.list_saved().await.map(Reply::Saved),
+                Command::SavedDelete { wish } => self.delete_saved(wish).await,
                 Command::Recorder { group } => self.recorded(group).await.map(Reply::Recorder),
             }
         })

@@ -536,7 +536,7 @@ impl<D: Driver> Shard<D> {
             }
             Ok(accepted) => {
                 self.strangers.accept(accepted.socket, accepted.peer, now, &mut self.driver);
-            },
+            }
             // A stop cancels what waits for connections.
             Err(_) if self.stopping => {}
             Err(error) => {
