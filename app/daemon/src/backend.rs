@@ -128,9 +128,7 @@ impl Backend for Daemon {
                 Command::Mode { group, mode } => {
                     self.carry_out(group, helio_engine::Command::Mode(mode)).await
                 }
-                Command::Demote { group } => {
-                    self.carry_out(group, helio_engine::Command::Demote).await
-                }
+                Command::Demote { group } => self.demote(group).await,
                 Command::Switch { group, force } => self.switch(group, force).await,
                 Command::Explain { group } => self.explanation(group).await.map(Reply::Explained),
                 Command::Resolve { group, wish } => self.resolve(group, wish).await,

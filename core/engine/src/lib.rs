@@ -94,6 +94,7 @@ pub use effect::{Answer, Effect, Keep, Loudness, Note, StoreOp};
 pub use engine::Engine;
 pub use event::{Command, CommandId, Durable, Event, Kept, Operation, Request, Run, StoreOutcome};
 pub use lease::{HOLD_MAX, HOLD_MIN};
+pub use leave::PEER_BEHIND;
 pub use members::MemberFound;
 pub use plant::Plant;
 #[cfg(feature = "plant")]

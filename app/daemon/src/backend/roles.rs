@@ -5,7 +5,9 @@ use super::{Daemon, of_refusal};
 use crate::control::Reply;
 use crate::hooks::{Call, Ended, Occasion};
 use crate::shard::{Ask, Losing};
-use helio_api::{Accepted, ApiError, Explanation, ResolveRequest, ReverseRequest, code};
+use helio_api::{
+    Accepted, ApiError, Connection, Explanation, ResolveRequest, ReverseRequest, code,
+};
 
 /// Why regions are saved, as a list of saved data shows it.
 const DISCARDED: &str = "discarded by helio resolve";
@@ -18,6 +20,24 @@ impl Daemon {
             self.shard.answer(|reply| Ask::Explain { group: group.clone(), reply }).await?;
         row.node.clone_from(&self.node);
         Ok(row)
+    }
+
+    /// Warns where the peer lacks writes that this node holds. One that refuses this node's history will never take them:
+    /// then they are what is to be given up.
+    pub(super) async fn demote(&self, group: String) -> Result<Reply, ApiError> {
+        let before = self.status(Some(group.clone())).await?;
+        let mut reply = self.carry_out(group.clone(), helio_engine::Command::Demote).await?;
+        if let (Reply::Accepted(done), Some(shown)) = (&mut reply, before.groups.first())
+            && done.message.contains(helio_engine::PEER_BEHIND)
+            && shown.peer.connection != Connection::Refused
+        {
+            let (node, peer) = (&self.node, &shown.peer.name);
+            done.warnings.push(format!(
+                "do not promote {peer}: writes of {group} that exist only on {node} would be lost\n  \
+                 hint: `helio promote {group}` on {node}, wait until it is in sync with {peer}, then demote it again"
+            ));
+        }
+        Ok(reply)
     }
 
     /// Shows what would be lost, saves it, and only then gives it up.
