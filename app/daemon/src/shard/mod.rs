@@ -19,6 +19,7 @@ mod events;
 mod explain;
 mod group;
 mod guard;
+mod introduce;
 mod isolate;
 mod link;
 mod log;
@@ -54,20 +55,17 @@ pub(crate) use guard::Guard;
 use helio_attach::Shape;
 use helio_driver::{Address, Completion, Driver, Op, Outcome, Pool, Socket};
 use helio_engine::{Command, Refusal};
-use helio_format::message::Parting;
 use helio_units::{Bytes, Moment, VolumeIndex};
 pub(crate) use plan::{GroupPlan, Listeners, Outbox, VolumePlan};
 use release::ReleaseReply;
 pub(crate) use release::Released;
 pub(crate) use replace::Seat;
 use rota::Rota;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 pub(crate) use strangers::STRANGERS_MAX;
-use strangers::{Introduced, Strangers, farewell};
-use stream::Stream;
+use strangers::Strangers;
 use token::{Kind, token, unpack};
 use tokio::sync::oneshot;
 
@@ -501,18 +499,7 @@ impl<D: Driver> Shard<D> {
             }
             (Kind::PartingSend, _) => self.leaving[index] = None,
             (Kind::StrangerRecv, Outcome::Recv { buffer, result }) => {
-                let met =
-                    self.strangers.received(index, detail, buffer, result.ok(), &mut self.driver);
-                match met {
-                    Introduced::Hello { stream, from, hello } => {
-                        self.introduced(stream, from, hello, now);
-                    }
-                    Introduced::UnknownKey { key, from } => {
-                        let links = self.groups.iter_mut().map(|group| &mut group.link);
-                        links.for_each(|link| link.called_with(key, from, now));
-                    }
-                    Introduced::Nothing => {}
-                }
+                self.stranger_spoke((index, detail), buffer, result.ok(), now);
             }
             (Kind::StrangerSend, Outcome::Send { pieces, .. }) => {
                 self.strangers.sent(index, detail, pieces, &mut self.driver);
@@ -602,58 +589,6 @@ impl<D: Driver> Shard<D> {
             },
             _ => {}
         }
-    }
-
-    /// A stranger said hello: it belongs to a group, or it goes.
-    fn introduced(
-        &mut self,
-        stream: Stream,
-        from: Option<SocketAddr>,
-        hello: helio_format::message::Hello,
-        now: Moment,
-    ) {
-        let Some(index) = self.find(&hello.group) else {
-            let why = match self.failures.get(&hello.group) {
-                Some(failed) => {
-                    format!("group {} is not served on this node: {}", failed.name, failed.reason)
-                }
-                None => format!("no group {} on this node", hello.group),
-            };
-            tracing::warn!(peer = %hello.node, "{why}");
-            farewell(stream, Parting::Refused, &why, &mut self.driver);
-            return;
-        };
-        let group = &mut self.groups[index];
-        if hello.node != group.peer {
-            let why = format!(
-                "group {} is mirrored with {}, not with {}",
-                group.name, group.peer, hello.node
-            );
-            tracing::warn!(group = %group.name, "{why}");
-            farewell(stream, Parting::Refused, &why, &mut self.driver);
-            return;
-        }
-        if !group.link.guard.admits(&stream) {
-            let why = format!("this connection does not have the key of {}", group.peer);
-            tracing::warn!(group = %group.name, key = ?stream.peer_key(), "{why}");
-            if let Some(key) = stream.peer_key() {
-                group.link.called_with(key, from, now);
-            }
-            farewell(stream, Parting::Refused, &why, &mut self.driver);
-            return;
-        }
-        self.rota.stir(index);
-        let Self { groups, driver, .. } = self;
-        groups[index].guarded(|group| {
-            // A new connection shows that the old one is stale, whatever its socket believes.
-            if group.link.is_up() {
-                group.lost(now, String::from("the peer connected anew"));
-            }
-            group.link.adopt(stream, now, driver);
-            group.tell(now, helio_engine::Event::Connected);
-            let message = helio_format::message::Message::Hello(hello);
-            group.heard(now, helio_link::Arrived { message, payload: None });
-        });
     }
 
     fn trust(&mut self, guards: Vec<(String, Guard)>, now: Moment) {
