@@ -72,7 +72,7 @@ pub(crate) fn delete(dir: &Path, name: &str) -> io::Result<()> {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = dir.join(FOLDER).join(name);
     match fs::remove_file(folder.join(REGIONS)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => fs::remove_dir_all(&folder),
     }
 }
