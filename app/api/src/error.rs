@@ -35,10 +35,11 @@ pub mod code {
 
     /// Every code a daemon may send, with the HTTP status it travels with and what it means. A client that meets
     /// another one treats it as "refused".
-    pub const ALL: [(&str, u16, &str); 73] = [
+    pub const ALL: [(&str, u16, &str); 75] = [
         (BAD_REQUEST, 400, "the request cannot be read"),
         (UNKNOWN_GROUP, 404, "no group of that name is configured on this node"),
         ("unknown-volume", 404, "the group has no volume of that name"),
+        ("unknown-saved", 404, "the node has no saved data of that name"),
         (NOT_FOUND, 404, "no such path in this version of the API"),
         (WRONG_METHOD, 405, "the path does not take this method"),
         (TOO_SLOW, 408, "the body did not come in time"),
@@ -89,6 +90,7 @@ pub mod code {
         ("nothing-to-resolve", 409, "this node holds nothing that its peer refuses"),
         ("wrong-node", 409, "what is to be given up is on the other node"),
         ("no-room", 409, "what is to be saved does not fit; the error tells the bytes"),
+        ("saved-limit", 409, "what is to be saved exceeds `saved-limit` of the node"),
         ("not-saved", 409, "what is to be given up could not be saved"),
         ("not-seeding", 409, "no disk is being shipped"),
         ("not-the-disk", 409, "the disk in place is not the one that was shipped"),

@@ -17,6 +17,7 @@ mod peer;
 mod queue;
 mod request;
 mod roles;
+mod saved;
 mod status;
 mod trace;
 mod verify;
@@ -30,7 +31,7 @@ pub use flow::{
 };
 pub use openapi::document;
 pub use operation::{Method, Operation};
-pub use peer::{BufferStatus, Connection, LinkStatus, PeerStatus};
+pub use peer::{BufferStatus, Connection, LinkStatus, PeerStatus, WrongKey};
 pub use queue::{Memory, QueueReply, QueueRequest, QueueSettings, WhenFull};
 pub use request::{
     Accepted, ApplyReply, ApplyRequest, EventsRequest, ModeRequest, PromoteRequest, RecorderDump,
@@ -39,6 +40,7 @@ pub use request::{
 pub use roles::{
     Explanation, MemberAcceptRequest, MemberReplaceRequest, ResolveRequest, ReverseRequest, Row,
 };
+pub use saved::{SavedCopy, SavedDeleteRequest, SavedList, SavedVolume};
 pub use status::{
     FailedGroup, GroupStatus, Io, LeaseStatus, ModeStatus, SafeCopyStatus, SeedingStatus, Status,
     VerdictStatus, VolumeStatus,

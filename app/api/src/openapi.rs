@@ -10,8 +10,8 @@ use crate::{
     Accepted, ApiError, ApplyReply, ApplyRequest, AttachRequest, Attachment, Attachments,
     DetachRequest, EventsRequest, Explanation, MemberAcceptRequest, MemberReplaceRequest,
     ModeRequest, PromoteRequest, QueueReply, QueueRequest, RecorderDump, ReleaseRequest,
-    ResolveRequest, ReverseRequest, Status, SwitchRequest, TraceRequest, UpdateRequest,
-    VerifyRequest,
+    ResolveRequest, ReverseRequest, SavedDeleteRequest, SavedList, Status, SwitchRequest,
+    TraceRequest, UpdateRequest, VerifyRequest,
 };
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
@@ -145,6 +145,7 @@ fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
         Operation::Switch => types.request::<SwitchRequest>(),
         Operation::Release => types.request::<ReleaseRequest>(),
         Operation::TraceStart => types.request::<TraceRequest>(),
+        Operation::SavedDelete => types.request::<SavedDeleteRequest>(),
         Operation::Apply => types.request::<ApplyRequest>(),
         Operation::Status
         | Operation::Group
@@ -161,6 +162,7 @@ fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
         | Operation::SeedEnd
         | Operation::TraceStop
         | Operation::Attachments
+        | Operation::Saved
         | Operation::Document => None,
     }
 }
@@ -196,7 +198,9 @@ fn reply(operation: Operation, types: &mut Types) -> Value {
         | Operation::Detach
         | Operation::TraceStart
         | Operation::TraceStop
+        | Operation::SavedDelete
         | Operation::Release => types.reply::<Accepted>(),
+        Operation::Saved => types.reply::<SavedList>(),
         Operation::Attach => types.reply::<Attachment>(),
         Operation::Attachments => types.reply::<Attachments>(),
         Operation::Explain => types.reply::<Explanation>(),

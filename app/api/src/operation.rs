@@ -74,6 +74,10 @@ pub enum Operation {
     TraceStop,
     /// Show what is attached.
     Attachments,
+    /// Show what was saved before it was discarded.
+    Saved,
+    /// Delete it.
+    SavedDelete,
     /// Read the file again.
     Apply,
     /// Describe the API.
@@ -82,7 +86,7 @@ pub enum Operation {
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 33] = [
         Self::Status,
         Self::Group,
         Self::Recorder,
@@ -112,6 +116,8 @@ impl Operation {
         Self::TraceStart,
         Self::TraceStop,
         Self::Attachments,
+        Self::Saved,
+        Self::SavedDelete,
         Self::Apply,
         Self::Document,
     ];
@@ -149,6 +155,8 @@ impl Operation {
             Self::TraceStart => paths::TRACE_START,
             Self::TraceStop => paths::TRACE_STOP,
             Self::Attachments => paths::ATTACHMENTS,
+            Self::Saved => paths::SAVED,
+            Self::SavedDelete => paths::SAVED_DELETE,
             Self::Apply => paths::APPLY,
             Self::Document => paths::DOCUMENT,
         }
@@ -165,6 +173,7 @@ impl Operation {
             | Self::Explain
             | Self::Queue
             | Self::Attachments
+            | Self::Saved
             | Self::Document => Method::Get,
             Self::Log
             | Self::Update
@@ -188,6 +197,7 @@ impl Operation {
             | Self::Release
             | Self::TraceStart
             | Self::TraceStop
+            | Self::SavedDelete
             | Self::Apply => Method::Post,
         }
     }
@@ -225,6 +235,8 @@ impl Operation {
             Self::TraceStart => "trace-start",
             Self::TraceStop => "trace-stop",
             Self::Attachments => "attachments",
+            Self::Saved => "saved",
+            Self::SavedDelete => "saved-delete",
             Self::Apply => "apply",
             Self::Document => "document",
         }
@@ -290,6 +302,8 @@ impl Operation {
                 "Record into a file what applications ask of the group's volumes, without their data."
             }
             Self::TraceStop => "End the recording; answered when its file is whole.",
+            Self::Saved => "Show the data that was saved before it was discarded or overwritten.",
+            Self::SavedDelete => "Delete saved data, which exists nowhere else.",
             Self::Attachments => "Show the volumes that are devices of this machine, or are to be.",
             Self::Apply => {
                 "Read the configuration file again and change what can change while running."

@@ -63,6 +63,10 @@ pub const TRACE_START: &str = "/v2/groups/{group}/trace/start";
 pub const TRACE_STOP: &str = "/v2/groups/{group}/trace/stop";
 /// GET: [`Attachments`](crate::Attachments) of every group.
 pub const ATTACHMENTS: &str = "/v2/attachments";
+/// GET: [`SavedList`](crate::SavedList), what was saved before it was discarded.
+pub const SAVED: &str = "/v2/saved";
+/// POST [`SavedDeleteRequest`](crate::SavedDeleteRequest): delete it; [`Accepted`](crate::Accepted).
+pub const SAVED_DELETE: &str = "/v2/saved/delete";
 /// POST [`ApplyRequest`](crate::ApplyRequest): read the file again; [`ApplyReply`](crate::ApplyReply).
 pub const APPLY: &str = "/v2/apply";
 /// GET: the [description](crate::document) of this API.

@@ -71,6 +71,10 @@ pub struct PeerStatus {
     /// The public key it proved to hold, where the connection to it is under TLS.
     #[serde(default)]
     pub key: Option<String>,
+    /// The last connection to this node that was refused because its key is not the peer's; none while the peer is connected,
+    /// and none after a minute.
+    #[serde(default)]
+    pub wrong_key: Option<WrongKey>,
     /// Round trip of the last heartbeat, its wait behind data included; none before the first was answered.
     #[serde(default, with = "wire::micros_or_null")]
     #[schemars(with = "Option<u64>")]
@@ -82,6 +86,19 @@ pub struct PeerStatus {
     /// The TCP connection, while there is one.
     #[serde(default)]
     pub link: Option<LinkStatus>,
+}
+
+/// A connection that was refused because of its key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WrongKey {
+    /// The public key that the caller holds.
+    pub key: String,
+    /// Where it connected from, `IP:PORT`.
+    pub address: String,
+    /// How long ago.
+    #[serde(with = "wire::seconds")]
+    #[schemars(with = "f64")]
+    pub age_seconds: Duration,
 }
 
 /// The TCP connection to the peer, as the kernel reports it.

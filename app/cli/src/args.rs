@@ -18,6 +18,7 @@ mod lab;
 mod line;
 mod number;
 mod plan;
+mod saved;
 mod trace;
 pub use adopt::Adoption;
 pub use advise::Advise;
@@ -27,6 +28,7 @@ pub use init::{Init, NodeWish, VolumeWish};
 pub use lab::{Answer, Common, DiskOf, Link, Meeting, Primary, Record, Search, Standby, Trial};
 pub use line::{Course, Line, Relay, Wan};
 pub use plan::{Calculator, MarksPlan, PlanVerb, QueuePlan, Window};
+pub use saved::Saved;
 pub use trace::{Trace, TraceFormat};
 
 /// Mirror block volumes between two Linux hosts, synchronously or asynchronously.
@@ -292,6 +294,12 @@ pub enum Verb {
         /// The command.
         #[command(subcommand)]
         verb: Seed,
+    },
+    /// List or delete data that was saved before it was discarded.
+    Saved {
+        /// The command.
+        #[command(subcommand)]
+        verb: Saved,
     },
     /// Replace or accept the member (local disk or file) of a volume.
     Member {

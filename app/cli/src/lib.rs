@@ -21,6 +21,7 @@ mod queue;
 mod quickstart;
 mod render;
 mod roles;
+mod saved;
 mod signals;
 mod trace;
 mod verbs;
@@ -87,6 +88,7 @@ fn run(verb: Verb) -> Result<ExitCode> {
         }
         Verb::Seed { verb: Seed::Begin { group, at } } => verbs::seed_begin(&at, &group),
         Verb::Seed { verb: Seed::End { group, wait, at } } => verbs::seed_end(&at, &group, wait),
+        Verb::Saved { verb } => saved::saved(verb),
         Verb::Member { verb } => roles::member(verb),
         Verb::Attach { volume: Some(volume), read_only, via, wait, at, .. } => {
             attach::attach(&at, volume, read_only, via.into(), wait.unwrap_or_default())

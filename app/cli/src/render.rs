@@ -5,7 +5,7 @@ mod glance;
 
 use crate::verify;
 pub(crate) use glance::{Colour, check_code};
-use helio_api::{BufferStatus, GroupStatus, Status, TimesStatus};
+use helio_api::{BufferStatus, GroupStatus, Status, TimesStatus, WrongKey};
 use helio_units::{Bytes, WallTime};
 use std::fmt::Write;
 use std::time::Duration;
@@ -165,6 +165,17 @@ fn peer(out: &mut String, g: &GroupStatus, now: WallTime) {
     line(out, "peer", &text);
     if let Some(key) = &p.key {
         line(out, "key", key);
+    }
+    if let Some(WrongKey { key, address, age_seconds }) = &p.wrong_key {
+        let age = seconds(*age_seconds);
+        let text =
+            format!("{address} connected {age} ago with a key that is not {}'s: {key}", p.name);
+        line(out, "refused", &text);
+        let name = &p.name;
+        let text = format!(
+            "compare `helio key show` on {name} with `key` of [node.{name}] in the configuration file here; correct it, then `helio apply`"
+        );
+        line(out, "hint", &text);
     }
     let Some(l) = &p.link else { return };
     let text = format!(

@@ -27,6 +27,8 @@ const UNANSWERED: u8 = 5;
 pub(crate) const TO_CHANGE: u8 = 6;
 /// What `helio status` ends with where a group of the node is not served.
 const NOT_SERVED: u8 = 7;
+/// What `helio demote` ends with where the peer lacks writes of this node.
+const PEER_BEHIND: u8 = 8;
 
 /// What is said of a file that cannot be read.
 pub(crate) fn unreadable(file: &Path) -> impl FnOnce(io::Error) -> anyhow::Error {
@@ -141,8 +143,11 @@ pub(crate) fn log(at: &At, group: &str) -> Result<ExitCode> {
     accepted(&Client::new(at)?.post(&paths::of_group(paths::LOG, group), &())?)
 }
 
+/// Ends with a code of its own where the peer lacks writes of this node, which the daemon warns of.
 pub(crate) fn demote(at: &At, group: &str) -> Result<ExitCode> {
-    accepted(&Client::new(at)?.post(&paths::of_group(paths::DEMOTE, group), &())?)
+    let done: Accepted = Client::new(at)?.post(&paths::of_group(paths::DEMOTE, group), &())?;
+    let code = accepted(&done)?;
+    Ok(if done.warnings.is_empty() { code } else { ExitCode::from(PEER_BEHIND) })
 }
 
 pub(crate) fn mode(at: &At, group: &str, mode: Mode) -> Result<ExitCode> {

@@ -7,6 +7,7 @@ mod member;
 mod queue;
 mod release;
 mod roles;
+mod saved;
 mod trace;
 mod verify;
 
@@ -127,9 +128,7 @@ impl Backend for Daemon {
                 Command::Mode { group, mode } => {
                     self.carry_out(group, helio_engine::Command::Mode(mode)).await
                 }
-                Command::Demote { group } => {
-                    self.carry_out(group, helio_engine::Command::Demote).await
-                }
+                Command::Demote { group } => self.demote(group).await,
                 Command::Switch { group, force } => self.switch(group, force).await,
                 Command::Explain { group } => self.explanation(group).await.map(Reply::Explained),
                 Command::Resolve { group, wish } => self.resolve(group, wish).await,
@@ -178,6 +177,8 @@ impl Backend for Daemon {
                 Command::TraceStart { group, wish } => self.start_trace(group, wish).await,
                 Command::TraceStop { group } => self.stop_trace(group).await,
                 Command::Attachments => Ok(Reply::Attachments(self.attaches.list().await)),
+                Command::Saved => self.list_saved().await.map(Reply::Saved),
+                Command::SavedDelete { wish } => self.delete_saved(wish).await,
                 Command::Recorder { group } => self.recorded(group).await.map(Reply::Recorder),
             }
         })

@@ -75,6 +75,8 @@ pub struct NodeConfig {
     pub devices: PathBuf,
     /// The daemon's memory stays in memory.
     pub lock_memory: bool,
+    /// Limit of what `resolve` and a reverse resync save in the state directory.
+    pub saved_limit: Bytes,
 }
 
 /// Certificates of a node's NBD server.

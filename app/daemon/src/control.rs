@@ -26,8 +26,8 @@ use helio_api::{
     Accepted, ApiError, ApplyReply, ApplyRequest, AttachRequest, Attachment, Attachments,
     DetachRequest, EventsRequest, Explanation, MemberAcceptRequest, MemberReplaceRequest,
     ModeRequest, Operation, PromoteRequest, QueueReply, QueueRequest, RecorderDump, ReleaseRequest,
-    ResolveRequest, ReverseRequest, Status, SwitchRequest, TraceRequest, UpdateRequest,
-    VerifyRequest, code,
+    ResolveRequest, ReverseRequest, SavedDeleteRequest, SavedList, Status, SwitchRequest,
+    TraceRequest, UpdateRequest, VerifyRequest, code,
 };
 use helio_units::Mode;
 pub(crate) use remote::{Remote, refused as control_refused};
@@ -207,6 +207,13 @@ pub enum Command {
     },
     /// Show what is attached.
     Attachments,
+    /// Show saved data.
+    Saved,
+    /// Delete saved data.
+    SavedDelete {
+        /// Which.
+        wish: SavedDeleteRequest,
+    },
     /// Read the configuration again.
     Apply {
         /// Only say what would change.
@@ -236,6 +243,8 @@ pub enum Reply {
     Attached(Attachment),
     /// Of a list of what is attached.
     Attachments(Attachments),
+    /// Of a list of saved data.
+    Saved(SavedList),
     /// Of a recorder.
     Recorder(RecorderDump),
 }
@@ -250,6 +259,7 @@ impl IntoResponse for Reply {
             Self::Applied(reply) => Json(reply).into_response(),
             Self::Attached(reply) => Json(reply).into_response(),
             Self::Attachments(reply) => Json(reply).into_response(),
+            Self::Saved(reply) => Json(reply).into_response(),
             Self::Recorder(reply) => Json(reply).into_response(),
         }
     }
@@ -330,6 +340,8 @@ fn handler(operation: Operation) -> MethodRouter<Arc<dyn Backend>> {
         Operation::Attachments => {
             get(|State(b): Shared| async move { ask(b, Command::Attachments).await })
         }
+        Operation::Saved => get(|State(b): Shared| async move { ask(b, Command::Saved).await }),
+        Operation::SavedDelete => post(delete_saved),
         Operation::Apply => post(apply),
         Operation::Document => get(document),
     }
@@ -423,6 +435,10 @@ async fn release(State(b): Shared, path: Named, Wish(wish): Wish<ReleaseRequest>
 
 async fn start_trace(State(b): Shared, path: Named, Wish(wish): Wish<TraceRequest>) -> Answered {
     ask(b, Command::TraceStart { group: named(path)?, wish }).await
+}
+
+async fn delete_saved(State(b): Shared, Wish(wish): Wish<SavedDeleteRequest>) -> Answered {
+    ask(b, Command::SavedDelete { wish }).await
 }
 
 async fn apply(State(b): Shared, Wish(wish): Wish<ApplyRequest>) -> Answered {

@@ -3,18 +3,41 @@
 //! are written, and a list of them. Runs on a thread of its own; the list is written last, so a folder with a list is
 //! complete and on stable storage.
 
+mod list;
+
+pub(crate) use list::{bytes_of, delete, list};
+
 use helio_units::{Bytes, Extent, WallTime};
 use rustix::fs::{Advice, SeekFrom, fadvise, fstatvfs, seek};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// What is read and written at a time.
 const PIECE: usize = 1 << 20;
 /// Room for the list of regions and the file system's own needs.
 const MARGIN: Bytes = Bytes::mib(1);
+
+/// The folder in a directory that holds all that was saved there.
+const FOLDER: &str = "saved";
+/// The list of the regions, written last.
+const REGIONS: &str = "regions.json";
+/// Of which group it is, and why it was saved.
+const ABOUT: &str = "about.json";
+
+/// Only one at a time saves or deletes, so that two do not fit below one limit and nothing half saved is deleted.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Where it is saved.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) dir: PathBuf,
+    /// Limit of all that is saved there.
+    pub(crate) limit: Option<Bytes>,
+}
 
 /// A volume and what of it is saved.
 #[derive(Clone, Debug)]
@@ -37,6 +60,10 @@ pub(crate) struct Saved {
 pub(crate) enum SaveError {
     #[error("{path}: {needed} are needed to save what is given up, {free} are free")]
     NoRoom { path: String, needed: Bytes, free: Bytes },
+    #[error(
+        "{path}: {needed} are needed to save what is given up, and {used} are saved already; the limit is {limit}"
+    )]
+    Limit { path: String, needed: Bytes, used: Bytes, limit: Bytes },
     #[error("{path}: {error}")]
     Io { path: String, error: io::Error },
 }
@@ -54,17 +81,25 @@ struct Region<'a> {
     length: u64,
 }
 
-/// Saves the parts below `dir`, in a folder named after the group and the time.
+/// What the folder says of itself.
+#[derive(Serialize, Deserialize)]
+struct About {
+    group: String,
+    why: String,
+}
+
+/// Saves the parts in a folder named after the group and the time.
 ///
 /// # Errors
-/// There is no room, or a file cannot be read or written; nothing is left behind then.
+/// There is no room, the limit is reached, or a file cannot be read or written; nothing is left behind then.
 pub(crate) fn save(
-    dir: &Path,
-    group: &str,
+    Place { dir, limit }: &Place,
+    (group, why): (&str, &str),
     now: WallTime,
     parts: &[Part],
 ) -> Result<Saved, SaveError> {
-    let below = dir.join("saved");
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let below = dir.join(FOLDER);
     fs::create_dir_all(&below).map_err(at(&below))?;
     let needed = parts.iter().try_fold(MARGIN, |sum, part| Ok(sum + needed(part)?))?;
     let free = File::open(&below).and_then(|f| Ok(fstatvfs(&f)?)).map_err(at(&below))?;
@@ -72,11 +107,26 @@ pub(crate) fn save(
     if needed > free {
         return Err(SaveError::NoRoom { path: below.display().to_string(), needed, free });
     }
+    if let Some(limit) = *limit {
+        let there = list(dir).map_err(at(&below))?;
+        let used = there.iter().fold(Bytes::ZERO, |sum, copy| sum + bytes_of(copy));
+        // The margin is room and not content.
+        let needed = needed.saturating_sub(MARGIN);
+        if used + needed > limit {
+            return Err(SaveError::Limit {
+                path: below.display().to_string(),
+                needed,
+                used,
+                limit,
+            });
+        }
+    }
     let time: String = now.to_string().replace(' ', "T").replace([':', '-'], "");
     let folder = below.join(format!("{group}-{time}"));
     // Not `create_dir_all`: a folder that is there already is somebody's only copy.
     fs::create_dir(&folder).map_err(at(&folder))?;
-    match fill(&folder, parts) {
+    let about = About { group: group.to_owned(), why: why.to_owned() };
+    match fill(&folder, &about, parts) {
         Ok(bytes) => Ok(Saved { folder, bytes }),
         Err(error) => {
             // Half a copy would be taken for a whole one; the error is what matters.
@@ -86,7 +136,7 @@ pub(crate) fn save(
     }
 }
 
-fn fill(folder: &Path, parts: &[Part]) -> Result<Bytes, SaveError> {
+fn fill(folder: &Path, about: &About, parts: &[Part]) -> Result<Bytes, SaveError> {
     let mut bytes = Bytes::ZERO;
     for part in parts {
         bytes += copy(part, &folder.join(format!("{}.img", part.volume)))?;
@@ -96,16 +146,21 @@ fn fill(folder: &Path, parts: &[Part]) -> Result<Bytes, SaveError> {
         .flat_map(|part| part.regions.iter().map(|r| (part.volume.as_str(), r)))
         .map(|(volume, r)| Region { volume, offset: r.offset, length: r.length })
         .collect();
-    let path = folder.join("regions.json");
+    let path = folder.join(REGIONS);
     let write = || {
-        let file = private().open(&path)?;
-        serde_json::to_writer_pretty(&file, &list)?;
-        file.sync_all()?;
+        write_json(&folder.join(ABOUT), about)?;
+        write_json(&path, &list)?;
         File::open(folder)?.sync_all()?;
         folder.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
     };
     write().map_err(at(&path))?;
     Ok(bytes)
+}
+
+fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
+    let file = private().open(path)?;
+    serde_json::to_writer_pretty(&file, value)?;
+    file.sync_all()
 }
 
 /// A new file that only its owner reads: it holds what the volume held.
@@ -173,7 +228,7 @@ fn data_of(from: &File, part: &Part) -> io::Result<Vec<Extent>> {
 mod tests {
     use super::*;
 
-    fn part(dir: &Path, regions: Vec<Extent>) -> Part {
+    pub(super) fn part(dir: &Path, regions: Vec<Extent>) -> Part {
         let member = dir.join("member");
         let file = File::create(&member).expect("a folder of our own");
         file.set_len(8 << 20).expect("sparse");
@@ -182,12 +237,17 @@ mod tests {
         Part { volume: "data".into(), member, size: Bytes::mib(8), regions }
     }
 
+    pub(super) fn place(dir: &Path) -> Place {
+        Place { dir: dir.to_path_buf(), limit: None }
+    }
+
     #[test]
     fn only_the_regions_are_saved_and_the_list_names_them() {
         let dir = tempfile::tempdir().expect("a folder");
         let region = Extent::new(4 << 20, 1 << 20);
         let part = part(dir.path(), vec![region]);
-        let saved = save(dir.path(), "db", WallTime(0), &[part]).expect("there is room");
+        let saved = save(&place(dir.path()), ("db", "discarded"), WallTime(0), &[part])
+            .expect("there is room");
         assert_eq!(saved.folder, dir.path().join("saved/db-19700101T000000Z"));
         let image = fs::read(saved.folder.join("data.img")).expect("it was written");
         assert_eq!((image.len(), image[4 << 20], image[6 << 20]), (8 << 20, 7, 0));
@@ -200,8 +260,9 @@ mod tests {
     fn what_was_saved_before_is_never_written_over() {
         let dir = tempfile::tempdir().expect("a folder");
         let part = part(dir.path(), vec![Extent::new(0, 8 << 20)]);
-        save(dir.path(), "db", WallTime(0), std::slice::from_ref(&part)).expect("there is room");
-        let again = save(dir.path(), "db", WallTime(0), &[part]);
+        save(&place(dir.path()), ("db", "discarded"), WallTime(0), std::slice::from_ref(&part))
+            .expect("there is room");
+        let again = save(&place(dir.path()), ("db", "discarded"), WallTime(0), &[part]);
         assert!(matches!(again, Err(SaveError::Io { .. })), "{again:?}");
         assert!(dir.path().join("saved/db-19700101T000000Z/regions.json").exists());
     }
@@ -211,7 +272,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let mut part = part(dir.path(), vec![Extent::new(0, 8 << 20)]);
         part.member = dir.path().join("gone");
-        assert!(save(dir.path(), "db", WallTime(0), &[part]).is_err());
+        assert!(save(&place(dir.path()), ("db", "discarded"), WallTime(0), &[part]).is_err());
         let left = fs::read_dir(dir.path().join("saved")).expect("the folder above").count();
         assert_eq!(left, 0);
     }

@@ -17,10 +17,13 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 use helio_format::message::Parting;
-use helio_units::{Moment, VolumeIndex};
+use helio_units::{Bytes, Moment, VolumeIndex};
 
 /// A clean stop of a primary waits this long for its queue to drain; what is left then is marks at the next start.
 pub(crate) const STOP_PATIENCE: Duration = Duration::from_secs(10);
+
+/// In the reply to a demotion after which the peer lacks writes of this node.
+pub const PEER_BEHIND: &str = "does not have everything";
 
 impl Engine {
     pub(crate) fn leave(
@@ -176,13 +179,15 @@ impl Engine {
 
     pub(crate) fn left(&mut self, to: Leave) {
         let Standing::Leaving { command, .. } = self.standing else { return };
+        let s = &self.shared;
+        let behind = self.primary.as_ref().map_or(Bytes::ZERO, |p| p.lag(s.now, s).bytes);
         self.lay_line_down();
         let delivered = self.superblock.equal;
         let peer = self.shared.config.peer.clone();
         let text = if delivered {
             format!("{peer} has everything")
         } else {
-            format!("{peer} does not have everything; it will need an update")
+            format!("{peer} {PEER_BEHIND}: up to {behind} exist only on this node")
         };
         match to {
             Leave::Secondary => {

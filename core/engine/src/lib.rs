@@ -97,6 +97,7 @@ pub use engine::Engine;
 pub use event::{Command, CommandId, Durable, Event, Kept, Operation, Request, Run, StoreOutcome};
 pub use fault::Fault;
 pub use lease::{HOLD_MAX, HOLD_MIN};
+pub use leave::PEER_BEHIND;
 pub use members::MemberFound;
 pub use plant::Plant;
 #[cfg(feature = "plant")]

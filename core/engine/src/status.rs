@@ -223,7 +223,7 @@ pub struct SyncStatus {
     pub running: Duration,
     /// Bytes copied per second, over the last seconds.
     pub rate: Rate,
-    /// When it ends at this rate.
+    /// When what is left now ends, at this rate.
     pub eta: Option<Duration>,
     /// What is left becomes less: at this rate of clients' writes it ends.
     pub converges: bool,

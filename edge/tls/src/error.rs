@@ -83,17 +83,32 @@ impl TlsError {
             (Error::AlertReceived(alert), purpose) => {
                 Self::RefusedByPeer { alert: meaning(alert, purpose.is_some()) }
             }
+            (Error::PeerIncompatible(PeerIncompatible::NoCipherSuitesInCommon), None) => {
+                Self::Failed(
+                    "the client offers no ECDHE cipher suite with AES-GCM or ChaCha20-Poly1305"
+                        .to_owned(),
+                )
+            }
             (
                 Error::PeerIncompatible(
-                    PeerIncompatible::Tls12NotOfferedOrEnabled
+                    PeerIncompatible::Tls12NotOffered
+                    | PeerIncompatible::Tls12NotOfferedOrEnabled
                     | PeerIncompatible::SupportedVersionsExtensionRequired
                     | PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig
                     | PeerIncompatible::ServerDoesNotSupportTls12Or13,
                 ),
-                _,
-            ) => Self::Failed("the other end does not speak TLS 1.3".to_owned()),
+                purpose,
+            ) => Self::Failed(format!("the other end does not speak {}", versions(purpose))),
             (other, _) => Self::Failed(other.to_string()),
         }
+    }
+}
+
+/// The versions that this end of a session speaks.
+fn versions(purpose: Option<Purpose>) -> &'static str {
+    match purpose {
+        Some(_) => "TLS 1.3",
+        None => "TLS 1.3 or 1.2",
     }
 }
 
@@ -135,7 +150,8 @@ fn meaning(alert: AlertDescription, by_key: bool) -> String {
             Alert::BadCertificate | Alert::UnsupportedCertificate | Alert::CertificateUnknown,
             false,
         ) => "this end's certificate will not do for it",
-        (Alert::ProtocolVersion, _) => "it does not speak TLS 1.3",
+        (Alert::ProtocolVersion, true) => "it does not speak TLS 1.3",
+        (Alert::ProtocolVersion, false) => "it does not speak TLS 1.3 or 1.2",
         (other, _) => return format!("alert {other:?}"),
     };
     told.to_owned()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! TLS 1.3 without sockets: who may talk to this node, and the bytes of one conversation sealed and opened.
+//! TLS without sockets: who may talk to this node, and the bytes of one conversation sealed and opened.
 //!
 //! - Peers and operators know each other by key: an Ed25519 public key in the configuration, shown in the handshake
 //!   as it is (RFC 7250), with no certificate around it and nothing that expires. [`PeerTls`] makes their sessions.
@@ -7,7 +7,8 @@
 //! - A [`Session`] turns bytes into bytes. Whoever owns the socket feeds it.
 //!
 //! Absent on purpose: sockets, clocks but the one certificates are checked by, resumption and early data (a
-//! connection here lives for days), and any version before 1.3.
+//! connection here lives for days), and any version before 1.3. Only NBD clients may speak 1.2, since the tools of
+//! Debian 12 offer nothing newer.
 
 mod error;
 mod files;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Sessions with NBD clients, by certificate.
+//! Sessions with NBD clients, by certificate: TLS 1.3, and TLS 1.2 for clients that have nothing newer. The library has no
+//! suites for 1.2 but ECDHE with an AEAD cipher, and never renegotiates; a test holds it to that.
 
 use crate::files::{FileError, read, read_private};
 use crate::{PROVIDER, Session};
@@ -7,12 +8,16 @@ use rustls::client::Resumption;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
-use rustls::version::TLS13;
+use rustls::version::{TLS12, TLS13};
 use rustls::{
     ClientConfig, ClientConnection, Error, RootCertStore, ServerConfig, ServerConnection,
+    SupportedProtocolVersion,
 };
 use std::path::Path;
 use std::sync::Arc;
+
+/// The versions served to NBD clients, and to nobody else.
+const VERSIONS: [&SupportedProtocolVersion; 2] = [&TLS13, &TLS12];
 
 /// A server's certificate and whom it asks for one.
 #[derive(Clone, Debug)]
@@ -27,7 +32,7 @@ impl NbdTls {
     /// A file cannot be read, holds something else, or does not fit the others; or others may read the key.
     pub fn load(chain: &Path, key: &Path, client_ca: Option<&Path>) -> Result<Self, FileError> {
         let builder = ServerConfig::builder_with_provider(Arc::clone(&PROVIDER))
-            .with_protocol_versions(&[&TLS13])
+            .with_protocol_versions(&VERSIONS)
             .map_err(|error| FileError::new(chain, error.to_string(), "report this"))?;
         let builder = match client_ca {
             None => builder.with_no_client_auth(),

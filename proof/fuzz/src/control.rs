@@ -117,6 +117,7 @@ fn by_operation(mut data: &[u8]) {
             | Operation::Detach
             | Operation::Switch
             | Operation::TraceStart
+            | Operation::SavedDelete
             | Operation::Apply
     );
     let nameless = name.is_empty() && operation.path().contains("{group}");
@@ -152,7 +153,10 @@ fn named(command: &Command) -> Option<&String> {
         | Command::Attach { group, .. }
         | Command::Detach { group, .. }
         | Command::Recorder { group } => Some(group),
-        Command::Apply { .. } | Command::Attachments => None,
+        Command::Apply { .. }
+        | Command::Attachments
+        | Command::Saved
+        | Command::SavedDelete { .. } => None,
     }
 }
 

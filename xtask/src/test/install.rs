@@ -17,12 +17,13 @@ const fn needed(program: &'static str, package: &'static str, without: &'static 
     Needed { program, package, without }
 }
 
-const NEEDED: [Needed; 10] = [
+const NEEDED: [Needed; 11] = [
     needed("fio", "fio", "load with verification by fio"),
     needed("nbdinfo", "libnbd-bin", "what the NBD server says of itself"),
     needed("nbdcopy", "libnbd-bin", "whole images copied in and out"),
     needed("qemu-img", "qemu-utils", "images converted and compared by QEMU"),
     needed("qemu-io", "qemu-utils", "single requests by QEMU"),
+    needed("nbd-client", "nbd-client", "the handshake of the kernel's client, with TLS 1.2"),
     needed("mke2fs", "e2fsprogs", "an ext4 file system made on the spot"),
     needed("fsck.ext4", "e2fsprogs", "ext4 on attached volumes"),
     needed("mkfs.xfs", "xfsprogs", "xfs on attached volumes"),

@@ -4,10 +4,14 @@
 use super::{Daemon, of_refusal};
 use crate::control::Reply;
 use crate::hooks::{Call, Ended, Occasion};
-use crate::saved::{self, SaveError, Saved};
-use crate::shard::{Ask, Clock, Losing};
-use helio_api::{Accepted, ApiError, Explanation, ResolveRequest, ReverseRequest, code};
-use std::path::PathBuf;
+use crate::shard::{Ask, Losing};
+use helio_api::{
+    Accepted, ApiError, Connection, Explanation, ResolveRequest, ReverseRequest, code,
+};
+
+/// Why regions are saved, as a list of saved data shows it.
+const DISCARDED: &str = "discarded by helio resolve";
+const OVERWRITTEN: &str = "overwritten by a reverse resync";
 
 impl Daemon {
     pub(super) async fn explanation(&self, group: String) -> Result<Explanation, ApiError> {
@@ -16,6 +20,24 @@ impl Daemon {
             self.shard.answer(|reply| Ask::Explain { group: group.clone(), reply }).await?;
         row.node.clone_from(&self.node);
         Ok(row)
+    }
+
+    /// Warns where the peer lacks writes that this node holds. One that refuses this node's history will never take them:
+    /// then they are what is to be given up.
+    pub(super) async fn demote(&self, group: String) -> Result<Reply, ApiError> {
+        let before = self.status(Some(group.clone())).await?;
+        let mut reply = self.carry_out(group.clone(), helio_engine::Command::Demote).await?;
+        if let (Reply::Accepted(done), Some(shown)) = (&mut reply, before.groups.first())
+            && done.message.contains(helio_engine::PEER_BEHIND)
+            && shown.peer.connection != Connection::Refused
+        {
+            let (node, peer) = (&self.node, &shown.peer.name);
+            done.warnings.push(format!(
+                "do not promote {peer}: writes of {group} that exist only on {node} would be lost\n  \
+                 hint: `helio promote {group}` on {node}, wait until it is in sync with {peer}, then demote it again"
+            ));
+        }
+        Ok(reply)
     }
 
     /// Shows what would be lost, saves it, and only then gives it up.
@@ -29,8 +51,9 @@ impl Daemon {
         let losing = self.shard.answer(|reply| Ask::Losing { group: group.clone(), reply }).await?;
         let losing = losing.map_err(of_refusal)?;
         let stake = format!("what only {} holds of {group} would be given up", self.node);
-        let kept =
-            self.save_once_confirmed(&group, &losing, (wish.confirmed, stake), wish.save).await?;
+        let kept = self
+            .save_once_confirmed(&group, &losing, (wish.confirmed, stake), wish.save, DISCARDED)
+            .await?;
         let command = helio_engine::Command::Yield { generation: losing.generation };
         let mut reply = self.carry_out(group, command).await?;
         if let Reply::Accepted(Accepted { message, .. }) = &mut reply {
@@ -46,6 +69,7 @@ impl Daemon {
         losing: &Losing,
         (confirmed, stake): (bool, String),
         save: Option<String>,
+        why: &'static str,
     ) -> Result<String, ApiError> {
         if !confirmed {
             let hint = "repeat with --yes if it may be; it is saved first";
@@ -53,7 +77,7 @@ impl Daemon {
             error.at_stake = Some(losing.stake.clone());
             return Err(error);
         }
-        let saved = self.save(group, save, losing.clone()).await?;
+        let saved = self.save(group, save, losing.clone(), why).await?;
         let kept = format!("{} were saved in {}", saved.bytes, saved.folder.display());
         tracing::info!(group, "{kept}");
         Ok(kept)
@@ -75,8 +99,9 @@ impl Daemon {
             losing = self.shard.answer(ask).await?.map_err(of_refusal)?;
         }
         let stake = format!("what differs on {} of {group} would be overwritten", self.node);
-        let kept =
-            self.save_once_confirmed(&group, &losing, (wish.confirmed, stake), wish.save).await?;
+        let kept = self
+            .save_once_confirmed(&group, &losing, (wish.confirmed, stake), wish.save, OVERWRITTEN)
+            .await?;
         let saved = Box::new(losing);
         let ask = |reply| Ask::Reverse { group, full, saved, reply };
         let done = self.shard.answer(ask).await?.map_err(of_refusal)?;
@@ -126,27 +151,5 @@ impl Daemon {
             )
         };
         Err(ApiError::new("wrong-node", text, hint))
-    }
-
-    async fn save(
-        &self,
-        group: &str,
-        dir: Option<String>,
-        losing: Losing,
-    ) -> Result<Saved, ApiError> {
-        let dir = dir.map_or_else(|| self.state.clone(), PathBuf::from);
-        let (name, now) = (group.to_owned(), Clock::wall_now());
-        let save = move || saved::save(&dir, &name, now, &losing.parts);
-        let result = tokio::task::spawn_blocking(save).await.map_err(|error| {
-            ApiError::new(code::INTERNAL, error.to_string(), "report this as a mistake of ours")
-        })?;
-        result.map_err(|error| {
-            let code = match error {
-                SaveError::NoRoom { .. } => "no-room",
-                SaveError::Io { .. } => "not-saved",
-            };
-            let text = format!("nothing was given up: {error}");
-            ApiError::new(code, text, "make room, or name another folder with --save")
-        })
     }
 }

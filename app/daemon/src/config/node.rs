@@ -7,6 +7,7 @@ use super::table::{At, Table};
 use super::{CLIENTS_MAX, NbdTlsConfig, NodeConfig};
 use helio_driver::DriverChoice;
 use helio_tls::PublicKey;
+use helio_units::Bytes;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,6 +21,9 @@ const SPIN_MOST: Duration = Duration::from_millis(1);
 
 /// Where attached volumes get their stable names unless the file says otherwise.
 const DEVICES: &str = "/dev/heliograph";
+
+/// Saved data beyond this is a matter for `--save DIR`, unless the file says otherwise.
+const SAVED_LIMIT: Bytes = Bytes::gib(32);
 
 const NODE_KEYS: &[&str] = &[
     "address",
@@ -35,6 +39,7 @@ const NODE_KEYS: &[&str] = &[
     "clients",
     "devices",
     "lock-memory",
+    "saved-limit",
 ];
 const TLS_KEYS: &[&str] = &["certificate", "key", "client-ca", "required"];
 
@@ -95,6 +100,7 @@ fn node(table: &Table<'_>) -> Result<(usize, NodeConfig), ConfigError> {
         clients: clients(table)?,
         devices: devices(table)?,
         lock_memory: table.flag("lock-memory")?.unwrap_or(false),
+        saved_limit: table.bytes("saved-limit")?.map_or(SAVED_LIMIT, |limit| limit.value),
     };
     Ok((address.at, node))
 }

@@ -161,7 +161,7 @@ const CASES: &[Case] = &[
     (
         ("[node.paris]\naddress", "[node.paris]\naddres"),
         "helio.toml:2:1: node paris: unknown key `addres`",
-        "known here: address, listen, nbd, key, keys, tls, control, operators, driver, spin, clients, devices, lock-memory",
+        "known here: address, listen, nbd, key, keys, tls, control, operators, driver, spin, clients, devices, lock-memory, saved-limit",
     ),
     (
         ("[node.lyon]\naddress = \"127.0.0.1:7122\"", "[node.lyon]"),

@@ -7,8 +7,9 @@ use crate::shard::token::{Kind, token};
 use helio_driver::{Address, Buffer, Driver, Op, Piece, Pool, Socket};
 use helio_format::message::Message;
 use helio_link::{Arrived, Backoff, Figures, Incoming, LinkError, Tuning, frame};
-use helio_tls::TlsError;
+use helio_tls::{PublicKey, TlsError};
 use helio_units::{Bytes, Moment};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Bytes one read from a peer may bring: a few segments of a fast link at once.
@@ -25,6 +26,8 @@ const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 /// Within this a live peer connects that lost its connection, or finds this node's process going on: its longest pause
 /// between two attempts (2 s), and the time after which its kernel repeats an unanswered one (3 s).
 const DIALLED_WITHIN: Duration = Duration::from_secs(5);
+/// A node that keeps calling with a key that is not the peer's does so more often than this.
+const CALLS_WITHIN: Duration = Duration::from_secs(60);
 /// How often the socket's figures are read.
 const MEASURE_EVERY: Duration = Duration::from_secs(1);
 
@@ -56,6 +59,14 @@ pub(crate) enum ReadError {
     Tls(#[from] TlsError),
 }
 
+/// A caller on the peers' port whose key is not the peer's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WrongKey {
+    pub(crate) key: PublicKey,
+    pub(crate) from: SocketAddr,
+    pub(crate) at: Moment,
+}
+
 /// Bytes of whole frames; what the seal of keys adds is not in them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Traffic {
@@ -69,7 +80,7 @@ pub(crate) struct Link {
     stage: Stage,
     /// Counts connections, so that late completions of an old one are known as such.
     epoch: u32,
-    address: std::net::SocketAddr,
+    address: SocketAddr,
     dials: bool,
     tuning: Tuning,
     backoff: Backoff,
@@ -98,12 +109,13 @@ pub(crate) struct Link {
     /// From when on a live peer would connect, on the side that is dialled.
     idle: Moment,
     pub(crate) guard: Guard,
+    wrong_key: Option<WrongKey>,
 }
 
 impl Link {
     pub(crate) fn new(
         group: usize,
-        address: std::net::SocketAddr,
+        address: SocketAddr,
         dials: bool,
         tuning: Tuning,
         guard: Guard,
@@ -134,6 +146,7 @@ impl Link {
             dialled: Moment::ZERO,
             idle: Moment::ZERO,
             guard,
+            wrong_key: None,
         }
     }
 
@@ -141,7 +154,7 @@ impl Link {
         &self.tuning
     }
 
-    pub(crate) fn address(&self) -> std::net::SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
@@ -159,11 +172,23 @@ impl Link {
     }
 
     /// The key the peer proved to hold; none without TLS.
-    pub(crate) fn peer_key(&self) -> Option<helio_tls::PublicKey> {
+    pub(crate) fn peer_key(&self) -> Option<PublicKey> {
         match &self.stage {
             Stage::Up { stream } => stream.peer_key(),
             _ => None,
         }
+    }
+
+    /// Somebody called, with a key that is not the peer's.
+    pub(crate) fn called_with(&mut self, key: PublicKey, from: Option<SocketAddr>, at: Moment) {
+        if matches!(self.guard, Guard::Keyed { .. }) {
+            self.wrong_key = from.map(|from| WrongKey { key, from, at });
+        }
+    }
+
+    /// The last such call, while there is no connection and it was not long ago.
+    pub(crate) fn wrong_key(&self, now: Moment) -> Option<WrongKey> {
+        self.wrong_key.filter(|call| !self.is_up() && now - call.at <= CALLS_WITHIN)
     }
 
     pub(crate) fn is_up(&self) -> bool {
@@ -278,6 +303,7 @@ impl Link {
 
     fn establish(&mut self, stream: Stream, now: Moment, driver: &mut dyn Driver) {
         self.stage = Stage::Up { stream };
+        self.wrong_key = None;
         self.incoming = Incoming::default();
         (self.direct, self.behind_payload, self.landed) = (false, false, None);
         self.measure = now;

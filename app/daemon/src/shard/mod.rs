@@ -19,6 +19,7 @@ mod events;
 mod explain;
 mod group;
 mod guard;
+mod introduce;
 mod isolate;
 mod link;
 mod log;
@@ -54,7 +55,6 @@ pub(crate) use guard::Guard;
 use helio_attach::Shape;
 use helio_driver::{Address, Completion, Driver, Op, Outcome, Pool, Socket};
 use helio_engine::{Command, Refusal};
-use helio_format::message::Parting;
 use helio_units::{Bytes, Moment, VolumeIndex};
 pub(crate) use plan::{GroupPlan, Listeners, Outbox, VolumePlan, listen};
 use release::ReleaseReply;
@@ -65,8 +65,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 pub(crate) use strangers::STRANGERS_MAX;
-use strangers::{Introduced, Strangers, farewell};
-use stream::Stream;
+use strangers::Strangers;
 use token::{Kind, token, unpack};
 use tokio::sync::oneshot;
 
@@ -496,11 +495,7 @@ impl<D: Driver> Shard<D> {
             }
             (Kind::PartingSend, _) => self.leaving[index] = None,
             (Kind::StrangerRecv, Outcome::Recv { buffer, result }) => {
-                let met =
-                    self.strangers.received(index, detail, buffer, result.ok(), &mut self.driver);
-                if let Introduced::Hello { stream, hello } = met {
-                    self.introduced(stream, hello, now);
-                }
+                self.stranger_spoke((index, detail), buffer, result.ok(), now);
             }
             (Kind::StrangerSend, Outcome::Send { pieces, .. }) => {
                 self.strangers.sent(index, detail, pieces, &mut self.driver);
@@ -522,7 +517,9 @@ impl<D: Driver> Shard<D> {
                 let tcp = self.client_addresses.get(index).is_none_or(is_tcp);
                 self.clients.accept(accepted.socket, tcp, now, &mut self.driver);
             }
-            Ok(accepted) => self.strangers.accept(accepted.socket, now, &mut self.driver),
+            Ok(accepted) => {
+                self.strangers.accept(accepted.socket, accepted.peer, now, &mut self.driver);
+            }
             // A stop cancels what waits for connections.
             Err(_) if self.stopping => {}
             Err(error) => {
@@ -588,49 +585,6 @@ impl<D: Driver> Shard<D> {
             },
             _ => {}
         }
-    }
-
-    /// A stranger said hello: it belongs to a group, or it goes.
-    fn introduced(&mut self, stream: Stream, hello: helio_format::message::Hello, now: Moment) {
-        let Some(index) = self.find(&hello.group) else {
-            let why = match self.failures.get(&hello.group) {
-                Some(failed) => {
-                    format!("group {} is not served on this node: {}", failed.name, failed.reason)
-                }
-                None => format!("no group {} on this node", hello.group),
-            };
-            tracing::warn!(peer = %hello.node, "{why}");
-            farewell(stream, Parting::Refused, &why, &mut self.driver);
-            return;
-        };
-        let group = &mut self.groups[index];
-        if hello.node != group.peer {
-            let why = format!(
-                "group {} is mirrored with {}, not with {}",
-                group.name, group.peer, hello.node
-            );
-            tracing::warn!(group = %group.name, "{why}");
-            farewell(stream, Parting::Refused, &why, &mut self.driver);
-            return;
-        }
-        if !group.link.guard.admits(&stream) {
-            let why = format!("this connection does not have the key of {}", group.peer);
-            tracing::warn!(group = %group.name, key = ?stream.peer_key(), "{why}");
-            farewell(stream, Parting::Refused, &why, &mut self.driver);
-            return;
-        }
-        self.rota.stir(index);
-        let Self { groups, driver, .. } = self;
-        groups[index].guarded(|group| {
-            // A new connection shows that the old one is stale, whatever its socket believes.
-            if group.link.is_up() {
-                group.lost(now, String::from("the peer connected anew"));
-            }
-            group.link.adopt(stream, now, driver);
-            group.tell(now, helio_engine::Event::Connected);
-            let message = helio_format::message::Message::Hello(hello);
-            group.heard(now, helio_link::Arrived { message, payload: None });
-        });
     }
 
     fn trust(&mut self, guards: Vec<(String, Guard)>, now: Moment) {

@@ -11,7 +11,7 @@ use crate::shard::link::Traffic;
 use helio_api::{
     AnswersStatus, AtStake, BufferStatus, Connection, CounterStatus, CursorStatus, GroupStatus, Io,
     LagStatus, LeaseStatus, LinkStatus, ModeStatus, PeerStatus, QueueStatus, RecorderEvent,
-    SafeCopyStatus, SeedingStatus, SyncStatus, ThrottleStatus, TimesStatus, VolumeStatus,
+    SafeCopyStatus, SeedingStatus, SyncStatus, ThrottleStatus, TimesStatus, VolumeStatus, WrongKey,
 };
 use helio_engine::{BoundSource, QUEUE_BYTES_MOST, QUEUE_PRODUCTS, Status, WhenFull};
 use helio_units::{Bytes, Items, Moment, VolumeIndex, WallTime};
@@ -215,6 +215,11 @@ fn peer(status: &Status, group: &Group, clock: &Clock) -> PeerStatus {
         fault: status.peer_fault.as_ref().map(|fault| fault.what.clone()),
         only_there_bytes: status.only_at_peer,
         key: group.link.peer_key().map(|key| key.to_string()),
+        wrong_key: group.link.wrong_key(clock.now()).map(|call| WrongKey {
+            key: call.key.to_string(),
+            address: call.from.to_string(),
+            age_seconds: clock.now() - call.at,
+        }),
         heartbeat_us: link.round_trip,
         heartbeat_least_us: link.round_trip_least,
         link: group.link.figures.as_ref().map(|f| LinkStatus {

@@ -7,7 +7,9 @@ use crate::shard::token::{Kind, token};
 use helio_driver::{Buffer, Driver, Piece, Pool, Socket};
 use helio_format::message::{Hello, Message, Parting};
 use helio_link::{Incoming, frame};
+use helio_tls::{PublicKey, TlsError};
 use helio_units::{Bytes, Moment};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Most strangers at once; the next one takes the place of the oldest.
@@ -21,6 +23,7 @@ const RECV_BYTES: usize = 4096;
 struct Stranger {
     epoch: u32,
     stream: Stream,
+    from: Option<SocketAddr>,
     incoming: Incoming,
     until: Moment,
     /// Its first byte has shown whether it speaks TLS.
@@ -31,7 +34,9 @@ struct Stranger {
 #[derive(Debug)]
 pub(crate) enum Introduced {
     /// It said hello and nothing else yet.
-    Hello { stream: Stream, hello: Hello },
+    Hello { stream: Stream, from: Option<SocketAddr>, hello: Hello },
+    /// It was sent away, since the key it holds is none of those expected.
+    UnknownKey { key: PublicKey, from: Option<SocketAddr> },
     /// Nothing yet, or it was sent away.
     Nothing,
 }
@@ -51,7 +56,13 @@ impl Strangers {
     }
 
     /// Somebody connected.
-    pub(crate) fn accept(&mut self, socket: Socket, now: Moment, driver: &mut dyn Driver) {
+    pub(crate) fn accept(
+        &mut self,
+        socket: Socket,
+        from: Option<SocketAddr>,
+        now: Moment,
+        driver: &mut dyn Driver,
+    ) {
         self.epochs = self.epochs.wrapping_add(1);
         let slot = self.slots.iter().position(Option::is_none).unwrap_or(self.slots.len());
         let slot = if slot < STRANGERS_MAX { slot } else { self.oldest() };
@@ -62,6 +73,7 @@ impl Strangers {
         let mut stranger = Stranger {
             epoch: self.epochs,
             stream: Stream::new(socket, RECV_BYTES),
+            from,
             incoming: Incoming::default(),
             until: now + PATIENCE,
             began: false,
@@ -112,8 +124,10 @@ impl Strangers {
             driver.submit(token(Kind::StrangerSend, slot, stranger.epoch), op);
         }
         if let Some(error) = stranger.stream.failure() {
-            let why = error.to_string();
-            return self.send_away(slot, &why, driver);
+            let (why, from) = (error.to_string(), stranger.from);
+            let unknown = if let TlsError::UnknownKey { key } = error { Some(*key) } else { None };
+            let sent_away = self.send_away(slot, &why, driver);
+            return unknown.map_or(sent_away, |key| Introduced::UnknownKey { key, from });
         }
         // TLS hands out a long record in parts.
         loop {
@@ -137,10 +151,10 @@ impl Strangers {
         let mut stranger = self.slots[slot].take();
         let behind = stranger.as_mut().and_then(|stranger| self.behind(stranger));
         let why = match (message, behind, stranger) {
-            (Message::Hello(hello), None, Some(Stranger { stream, .. }))
+            (Message::Hello(hello), None, Some(Stranger { stream, from, .. }))
                 if stream.unread().is_empty() =>
             {
-                return Introduced::Hello { stream, hello };
+                return Introduced::Hello { stream, from, hello };
             }
             // Its sender cannot follow or lead, and said so at once.
             (Message::Hello(hello), Some(Message::Goodbye { text, .. }), stranger) => {

@@ -2,8 +2,9 @@
 //! What each option is answered with. An option not named here is answered as unsupported.
 //!
 //! An export whose minimum block is larger than the protocol's default may refuse clients that did not ask
-//! for it (`ERR_BLOCK_SIZE_REQD`). Here they are let in: requests that do not fit are refused one by one
-//! without harm, and clients that always send whole sectors, the kernel's among them, work.
+//! for it (`ERR_BLOCK_SIZE_REQD`), or that use EXPORT_NAME. Here they are let in: requests that do not fit are
+//! refused one by one without harm, and clients that always send whole sectors, the kernel's among them, work.
+//! INFO and GO report the sizes to every client, as servers may, also to one that did not request them.
 
 use crate::codec::{
     Cursor, EXPORT_NAME_ZEROES, Form, MAX_STRING, OptionReplyHeader, bounded, info, option, reply,
@@ -239,11 +240,9 @@ impl Haggler {
         if wanted.contains(info::DESCRIPTION) && !description.is_empty() {
             fact(info::DESCRIPTION, &[description.as_bytes()]);
         }
-        if wanted.contains(info::BLOCK_SIZE) {
-            let minimum = export.minimum_block.to_be_bytes();
-            let preferred = export.preferred_block.to_be_bytes();
-            fact(info::BLOCK_SIZE, &[&minimum, &preferred, &MAX_PAYLOAD.to_be_bytes()]);
-        }
+        let minimum = export.minimum_block.to_be_bytes();
+        let preferred = export.preferred_block.to_be_bytes();
+        fact(info::BLOCK_SIZE, &[&minimum, &preferred, &MAX_PAYLOAD.to_be_bytes()]);
         drop(description);
         put(option, reply::ACK, &[], out);
         Ok((export, terms))

@@ -56,6 +56,28 @@ fn every_form_serves_the_whole_volume() {
 }
 
 #[test]
+fn every_form_has_an_error_for_what_is_unaligned_or_too_long() {
+    for form in FORMS {
+        let mut disk = Disk::new(Bytes::mib(128));
+        disk.export.minimum_block = 512;
+        let (mut sender, mut receiver) = client(&Arc::new(disk), form, Contexts::NONE).split();
+        let mut code = |sent: Result<(), ClientError>| {
+            sent.expect("is sent");
+            receiver.receive().expect("is answered").result.map(drop).map_err(|error| error.code)
+        };
+        let (one, long) = (Cookie(1), 33 << 20);
+        assert_eq!(code(sender.send_read(one, 0, 1)), Err(ErrorCode::Invalid), "{form:?}");
+        assert_eq!(code(sender.send_write(one, 1, &[9; 512], false)), Err(ErrorCode::Invalid));
+        assert_eq!(code(sender.send_read(one, 0, long)), Err(ErrorCode::Overflow));
+        let data = vec![9; long as usize];
+        assert_eq!(code(sender.send_write(one, 0, &data, false)), Err(ErrorCode::Invalid));
+        // The payload was skipped, and nothing of it written.
+        assert_eq!(code(sender.send_read(one, 0, 512)), Ok(()), "{form:?}");
+        sender.send_disconnect().expect("leaves");
+    }
+}
+
+#[test]
 fn zeroes_come_as_holes_unless_one_piece_is_wanted() {
     for form in FORMS {
         let (mut sender, mut receiver) = client(&disk(), form, Contexts::NONE).split();

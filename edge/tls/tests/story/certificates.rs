@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// An authority, what it signed, and the files.
-struct Office {
+pub(crate) struct Office {
     folder: TempDir,
     ca: CertifiedIssuer<'static, KeyPair>,
 }
 
 impl Office {
-    fn open() -> Self {
+    pub(crate) fn open() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let mut params = CertificateParams::new(Vec::new()).expect("a name");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -26,7 +26,7 @@ impl Office {
         office
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
@@ -39,7 +39,7 @@ impl Office {
     }
 
     /// Signs a certificate for `who`, good for so many days from now (or gone for so many).
-    fn sign(&self, file: &str, who: &str, expired: bool) {
+    pub(crate) fn sign(&self, file: &str, who: &str, expired: bool) {
         let mut params = CertificateParams::new(vec![who.to_owned()]).expect("a name");
         if expired {
             params.not_after = rcgen::date_time_ymd(2020, 1, 1);
@@ -50,7 +50,7 @@ impl Office {
         self.write(&format!("{file}.key"), &key.serialize_pem());
     }
 
-    fn server(&self, file: &str, client_ca: Option<&Path>) -> NbdTls {
+    pub(crate) fn server(&self, file: &str, client_ca: Option<&Path>) -> NbdTls {
         let (chain, key) = (self.path(&format!("{file}.pem")), self.path(&format!("{file}.key")));
         NbdTls::load(&chain, &key, client_ca).expect("a server")
     }

@@ -5,3 +5,4 @@ mod certificates;
 mod common;
 mod keys;
 mod noise;
+mod versions;

@@ -6,6 +6,9 @@ Exports may have any content at first; what a check needs it writes.
 
 import errno
 import os
+import socket
+import ssl
+import struct
 import sys
 
 import nbd
@@ -14,6 +17,7 @@ KIB = 1024
 MIB = 1024 * KIB
 ALLOCATION, MARKS = "base:allocation", "heliograph:marks"
 HOLE, ZERO = 1, 2
+LIST, STARTTLS = 3, 5
 
 
 def connect(uri, structured=True, contexts=()):
@@ -200,6 +204,33 @@ def marked(uri):
     handle.shutdown()
 
 
+def over_tls(host, port, folder, ciphers):
+    """A connection that chose TLS 1.2 with one of these suites, and what the server says to LIST."""
+    context = ssl.create_default_context(cafile=folder + "/ca-cert.pem")
+    context.load_cert_chain(folder + "/client-cert.pem", folder + "/client-key.pem")
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers(ciphers)
+    with socket.create_connection((host, int(port)), timeout=60) as plain:
+        assert plain.recv(18, socket.MSG_WAITALL).startswith(b"NBDMAGICIHAVEOPT")
+        plain.sendall(struct.pack(">I8sII", 3, b"IHAVEOPT", STARTTLS, 0))
+        assert struct.unpack(">QIII", plain.recv(20, socket.MSG_WAITALL))[2] == 1
+        with context.wrap_socket(plain, server_hostname=host) as sealed:
+            sealed.sendall(struct.pack(">8sII", b"IHAVEOPT", LIST, 0))
+            return sealed.version(), struct.unpack(">QIII", sealed.recv(20))[1]
+
+
+def tls_1_2(host, port, folder):
+    """OpenSSL with TLS 1.2 is served with ECDHE and AEAD, and refused with anything else."""
+    for ciphers in ["ECDHE+AESGCM", "ECDHE+CHACHA20"]:
+        assert over_tls(host, port, folder, ciphers) == ("TLSv1.2", LIST), ciphers
+    for ciphers in ["ECDHE+AES:!AESGCM:!AESCCM", "kRSA+AESGCM", "DHE+AESGCM", "ECDHE+AESCCM"]:
+        try:
+            over_tls(host, port, folder, ciphers)
+        except (ssl.SSLError, ConnectionError):
+            continue
+        raise AssertionError(ciphers + " was served")
+
+
 def effects(uri):
     """Long trims and zeroes, each with and without FUA; fast zeroes refused; CACHE answered."""
     handle = connect(uri)
@@ -259,6 +290,21 @@ def errors(uri):
         ]:
             refused(request, number)
             handle.flush()
+        handle.shutdown()
+
+
+def unrequested_sizes(uri):
+    """A client that requests no block sizes gets them, and errors for what does not fit them."""
+    for structured in (True, False):
+        handle = nbd.NBD()
+        handle.set_request_structured_replies(structured)
+        handle.set_request_block_size(False)
+        handle.set_strict_mode(0)
+        handle.connect_uri(uri)
+        assert handle.get_block_size(nbd.SIZE_MINIMUM) == 512
+        refused(lambda: handle.pread(1, 0), errno.EINVAL)
+        refused(lambda: handle.pwrite(b"x", 1), errno.EINVAL)
+        assert len(handle.pread(512, 0)) == 512
         handle.shutdown()
 
 

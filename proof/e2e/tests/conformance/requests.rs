@@ -4,8 +4,8 @@
 use crate::raw::Raw;
 use crate::stage::{PATIENCE, check, serving, socket, start, tell};
 use helio_e2e::{number, wait, wait_level};
-use helio_nbd::codec::{command, command_flag};
-use helio_nbd::{Client, ClientOptions, Context, Contexts, Cookie, ErrorCode, Form};
+use helio_nbd::codec::{command, command_flag, option};
+use helio_nbd::{Client, ClientError, ClientOptions, Context, Contexts, Cookie, ErrorCode, Form};
 use helio_testkit::{Plan, eventually, require};
 use helio_units::{Bytes, Mode};
 
@@ -99,6 +99,62 @@ fn unknown_commands_are_refused_and_a_payload_too_long_to_skip_ends_the_connecti
     let log = pair.daemon("paris").log();
     assert!(log.contains("client sent a payload of 68157440 bytes"), "{log}");
     assert!(log.contains("client sent 0x55555555 where a request begins"), "{log}");
+}
+
+#[test]
+fn what_is_unaligned_or_too_long_is_refused_in_every_form_and_nobody_waits() {
+    let mut pair = serving();
+    let (one, long, absurd) = (Cookie(1), vec![9; 33 << 20], vec![9; 65 << 20]);
+    for form in [Form::Simple, Form::Structured, Form::Extended] {
+        let options = ClientOptions { form, contexts: Contexts::NONE };
+        let client = Client::connect_unix_with(socket(&pair, "paris"), "db/data", options);
+        let (mut sender, mut receiver) = client.expect("connects").split();
+        let mut code = |sent: Result<(), ClientError>| {
+            sent.expect("is sent");
+            receiver.receive().expect("is answered").result.map_err(|error| error.code)
+        };
+        let refused = |code| Err::<Vec<u8>, _>(code);
+        assert_eq!(code(sender.send_read(one, 0, 1)), refused(ErrorCode::Invalid), "{form:?}");
+        assert_eq!(code(sender.send_write(one, 1, &[9], false)), refused(ErrorCode::Invalid));
+        assert_eq!(code(sender.send_read(one, 0, 33 << 20)), refused(ErrorCode::Overflow));
+        assert_eq!(code(sender.send_read(one, 0, u32::MAX)), refused(ErrorCode::Overflow));
+        assert_eq!(code(sender.send_write(one, 0, &long, false)), refused(ErrorCode::Invalid));
+        assert_eq!(code(sender.send_read(one, 0, 512)), Ok(vec![0; 512]), "{form:?}");
+        // Too long to skip: the connection ends, perhaps while the payload is still being sent.
+        let _ = sender.send_write(one, 0, &absurd, false);
+        receiver.receive().expect_err("the server closes");
+    }
+    let log = pair.daemon("paris").log();
+    assert_eq!(log.matches("client sent a payload of 68157440 bytes").count(), 3, "{log}");
+}
+
+#[test]
+fn a_client_of_export_name_has_an_error_for_each_request_of_one_byte() {
+    let pair = serving();
+    let mut raw = Raw::unix(&socket(&pair, "paris")).greet_well();
+    raw.send_option(option::EXPORT_NAME, b"db/data");
+    let _size_and_flags: [u8; 10] = raw.hear();
+    for (command, offset, length) in [
+        (command::READ, 0, 1),
+        (command::READ, 1, 512),
+        (command::TRIM, 0, 1),
+        (command::WRITE_ZEROES, 511, 512),
+    ] {
+        raw.request(command, 0, offset, length);
+        assert_eq!(raw.answer(), Some(ErrorCode::Invalid), "{command} {offset} {length}");
+    }
+    raw.request(command::WRITE, 0, 1, 3);
+    raw.say(b"abc");
+    assert_eq!(raw.answer(), Some(ErrorCode::Invalid));
+    raw.request(command::READ, 0, 0, 512);
+    assert_eq!((raw.answer(), raw.hear()), (None, [0; 512]));
+}
+
+#[test]
+fn libnbd_is_told_the_block_sizes_it_did_not_request() {
+    require!("python3-libnbd");
+    let pair = serving();
+    check(&pair, &["unrequested_sizes", &pair.export("paris", "data")]);
 }
 
 #[test]

@@ -2,10 +2,10 @@
 //! TLS on the TCP port, by certificates made here.
 
 use crate::raw::Raw;
-use crate::stage::{amend, over_tcp, prepared, socket, start, tell};
+use crate::stage::{amend, check, over_tcp, prepared, socket, start, tell};
 use helio_nbd::codec::{OptionHeader, client_flag, option, reply};
 use helio_testkit::{Pair, TempDir, require};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -30,9 +30,12 @@ impl Office {
 
     /// Signs a certificate of a kind, `server` or `client`, and files it in a folder.
     fn sign(&self, folder: &Path, kind: &str) {
-        let params = CertificateParams::new(vec!["127.0.0.1".to_owned(), "localhost".to_owned()]);
+        let names = vec!["127.0.0.1".to_owned(), "localhost".to_owned()];
+        let mut params = CertificateParams::new(names).expect("names");
+        // OpenSSL takes a certificate with the name of its authority for the authority's own.
+        params.distinguished_name.push(DnType::CommonName, kind);
         let key = KeyPair::generate().expect("a key");
-        let certificate = params.expect("a name").signed_by(&key, &self.ca).expect("signs");
+        let certificate = params.signed_by(&key, &self.ca).expect("signs");
         write(&folder.join(format!("{kind}-cert.pem")), &certificate.pem());
         write(&folder.join(format!("{kind}-key.pem")), &key.serialize_pem());
     }
@@ -144,6 +147,36 @@ fn clients_without_a_certificate_or_of_another_authority_are_refused() {
     let log = pair.daemon("paris").log();
     for reason in ["the client showed no certificate", "the other end's certificate"] {
         assert!(log.contains(reason), "{reason:?} is not in {log}");
+    }
+}
+
+#[test]
+fn a_client_of_tls_1_2_is_served_with_ecdhe_and_aead_alone() {
+    require!("python3-libnbd");
+    let (mut pair, address, office) = secured("client-ca = \"FOLDER/ca-cert.pem\"");
+    let (host, port) = (address.ip().to_string(), address.port().to_string());
+    check(&pair, &["tls_1_2", &host, &port, &office.folder.to_string_lossy()]);
+    let log = pair.daemon("paris").log();
+    assert!(log.contains("the client offers no ECDHE cipher suite"), "{log}");
+}
+
+#[test]
+fn nbd_client_lists_and_enters_under_tls() {
+    require!("nbd-client");
+    let (_pair, address, office) = secured("client-ca = \"FOLDER/ca-cert.pem\"");
+    let (host, port) = (address.ip().to_string(), address.port().to_string());
+    let files = ["client-cert", "client-key", "ca-cert"]
+        .map(|name| office.folder.join(format!("{name}.pem")).to_string_lossy().into_owned());
+    let [certificate, key, ca] = &files;
+    let tls = ["-certfile", certificate, "-keyfile", key, "-cacertfile", ca];
+    let said = tell("nbd-client", &[&["-l", &host, &port], &tls[..]].concat()).expect_success();
+    assert!(said.contains("db/data: data of group db"), "{said}");
+    // Without the kernel's module it ends after the handshake, in which it is told the size.
+    let enter = [&host, &port, "/dev/nbd0", "-name", "db/data"];
+    let said = tell("nbd-client", &[&enter[..], &tls[..]].concat());
+    assert!(said.stdout.contains("size = 64MB"), "{said}");
+    if said.status.success() {
+        tell("nbd-client", &["-d", "/dev/nbd0"]).expect_success();
     }
 }
 

@@ -3,11 +3,12 @@
 
 use crate::common::{Caller, apply, assert_says, new_key, node_key};
 use helio_e2e::wait_level;
-use helio_testkit::{Pair, Plan, TempDir, Told, free_port, helio};
+use helio_testkit::{Pair, Plan, TempDir, Told, free_port, helio, require, run};
 use helio_tls::{PublicKey, Purpose, TlsError};
 use helio_units::Bytes;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// A pair of which paris takes commands at an address, from one operator.
 struct Stage {
@@ -53,6 +54,21 @@ impl Stage {
 fn not_asked(told: Told, phrases: &[&str]) {
     assert_eq!(told.status.code(), Some(3), "{told}");
     assert_says(&told.expect_failure(), phrases);
+}
+
+#[test]
+fn neither_operators_nor_peers_are_served_tls_1_2() {
+    require!("openssl");
+    let mut stage = Stage::set();
+    for door in [stage.control, stage.peers] {
+        let door = door.to_string();
+        let mut openssl = Command::new("openssl");
+        let said = run(openssl.args(["s_client", "-tls1_2", "-connect", &door]));
+        let text = format!("{}{}", said.stdout, said.stderr);
+        assert!(text.contains("alert protocol version"), "{said}");
+    }
+    let log = stage.pair.daemon("paris").log();
+    assert!(log.contains("does not speak TLS 1.3"), "{log}");
 }
 
 #[test]

@@ -77,9 +77,19 @@ fn a_peer_with_another_key_is_refused_and_both_logs_say_whose() {
     await_log(&mut pair, "lyon", 0, "the other end refused");
     assert_ne!(group(&pair, "paris")["peer"]["connection"], "connected");
     assert_eq!(group(&pair, "paris")["peer"]["age_seconds"], serde_json::Value::Null);
+    // The accepting node's status says whose key that is, and how to compare.
+    let shown = eventually(PATIENCE, "the refused key", || {
+        let shown = group(&pair, "paris")["peer"]["wrong_key"].take();
+        (!shown.is_null()).then_some(shown)
+    });
+    assert_eq!(shown["key"], key.as_str());
+    assert!(shown["address"].as_str().is_some_and(|from| from.starts_with("127.0.0.1:")));
+    let told = pair.helio("paris", &["status"]);
+    assert_says(&told.stdout, &[&format!("a key that is not lyon's: {key}"), "helio key show"]);
     // Paris is told: nothing but the file changes.
     pair.helio("paris", &["apply"]).expect_success();
     begin(&pair, "paris");
+    assert_eq!(group(&pair, "paris")["peer"]["wrong_key"], serde_json::Value::Null);
     assert_eq!(fs::read(pair.member("lyon", "data")).expect("it is there"), before);
 }
 

@@ -14,3 +14,4 @@ mod reports;
 mod restart;
 mod reverse;
 mod safe;
+mod saved;

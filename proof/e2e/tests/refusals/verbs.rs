@@ -87,6 +87,26 @@ fn a_group_with_an_open_client_is_not_demoted() {
 }
 
 #[test]
+fn a_demotion_that_leaves_the_peer_behind_says_so_and_has_a_code() {
+    let pair = pair();
+    promote(&pair, "paris");
+    wait(&pair, "lyon", "a stream", |group| group["state"] == "replicating");
+    pair.helio("paris", &["log", "db"]).expect_success();
+    let socket = pair.state("paris").join("nbd.sock");
+    let mut client = helio_nbd::Client::connect_unix(socket, "db/data").expect("connects");
+    client.write(0, &[7; 4096], true).expect("writes");
+    client.disconnect().expect("leaves");
+    let told = pair.helio("paris", &["demote", "db"]);
+    assert_ended(&told, 8, &["lyon does not have everything", "do not promote lyon", "hint: "]);
+    assert!(told.stderr.contains("would be lost"), "{told}");
+    assert_eq!(pair.status("paris")["groups"][0]["role"], "secondary");
+    // As the hint says: nothing is lost, and the second demotion leaves nothing behind.
+    promote(&pair, "paris");
+    wait(&pair, "lyon", "a stream", |group| group["state"] == "replicating");
+    assert_ended(&pair.helio("paris", &["demote", "db"]), 0, &["lyon has everything"]);
+}
+
+#[test]
 fn the_mode_of_a_group_is_changed_on_its_primary() {
     let pair = pair();
     let told = pair.helio("lyon", &["mode", "db", "nearsync"]);

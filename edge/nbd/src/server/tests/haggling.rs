@@ -17,7 +17,8 @@ fn a_client_looks_around_and_goes() {
     assert_eq!(told.error, None);
     assert_eq!(told.steps.last(), Some(&Step::Ready { handle: 7, name: "db/data".into() }));
     let listed = [reply::SERVER, reply::SERVER, reply::ACK];
-    let brief = [reply::INFO, reply::ACK];
+    // The size and the block sizes, also to a client that requested nothing.
+    let brief = [reply::INFO, reply::INFO, reply::ACK];
     let full = [reply::INFO, reply::INFO, reply::INFO, reply::INFO, reply::ACK];
     assert_eq!(kinds(&told.out), [&listed[..], &brief, &full].concat());
     let found = answers(&told.out);
@@ -26,7 +27,8 @@ fn a_client_looks_around_and_goes() {
     let flags =
         (1_u16 | 1 << 2 | 1 << 3 | 1 << 5 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11).to_be_bytes();
     assert_eq!(found[3].2, [&[0, 0][..], &size, &flags].concat());
-    assert_eq!(found[8].2, [0, 3, 0, 0, 0, 1, 0, 0, 0x10, 0, 2, 0, 0, 0]);
+    assert_eq!(found[4].2, [0, 3, 0, 0, 0, 1, 0, 0, 0x10, 0, 2, 0, 0, 0]);
+    assert_eq!(found[9].2, [0, 3, 0, 0, 0, 1, 0, 0, 0x10, 0, 2, 0, 0, 0]);
 }
 
 #[test]

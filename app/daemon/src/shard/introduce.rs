@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//! From a stranger on the peers' port to a group's peer: by its first message, and by its key.
+
+use super::Shard;
+use super::strangers::{Introduced, farewell};
+use super::stream::Stream;
+use helio_driver::{Buffer, Driver};
+use helio_format::message::Parting;
+use helio_units::Moment;
+use std::net::SocketAddr;
+
+impl<D: Driver> Shard<D> {
+    /// Bytes arrived from one, `at` its slot and epoch.
+    pub(super) fn stranger_spoke(
+        &mut self,
+        at: (usize, u32),
+        buffer: Buffer,
+        count: Option<usize>,
+        now: Moment,
+    ) {
+        match self.strangers.received(at.0, at.1, buffer, count, &mut self.driver) {
+            Introduced::Hello { stream, from, hello } => self.introduced(stream, from, hello, now),
+            Introduced::UnknownKey { key, from } => {
+                let links = self.groups.iter_mut().map(|group| &mut group.link);
+                links.for_each(|link| link.called_with(key, from, now));
+            }
+            Introduced::Nothing => {}
+        }
+    }
+
+    /// A stranger said hello: it belongs to a group, or it goes.
+    fn introduced(
+        &mut self,
+        stream: Stream,
+        from: Option<SocketAddr>,
+        hello: helio_format::message::Hello,
+        now: Moment,
+    ) {
+        let Some(index) = self.find(&hello.group) else {
+            let why = match self.failures.get(&hello.group) {
+                Some(failed) => {
+                    format!("group {} is not served on this node: {}", failed.name, failed.reason)
+                }
+                None => format!("no group {} on this node", hello.group),
+            };
+            tracing::warn!(peer = %hello.node, "{why}");
+            farewell(stream, Parting::Refused, &why, &mut self.driver);
+            return;
+        };
+        let group = &mut self.groups[index];
+        if hello.node != group.peer {
+            let why = format!(
+                "group {} is mirrored with {}, not with {}",
+                group.name, group.peer, hello.node
+            );
+            tracing::warn!(group = %group.name, "{why}");
+            farewell(stream, Parting::Refused, &why, &mut self.driver);
+            return;
+        }
+        if !group.link.guard.admits(&stream) {
+            let why = format!("this connection does not have the key of {}", group.peer);
+            tracing::warn!(group = %group.name, key = ?stream.peer_key(), "{why}");
+            if let Some(key) = stream.peer_key() {
+                group.link.called_with(key, from, now);
+            }
+            farewell(stream, Parting::Refused, &why, &mut self.driver);
+            return;
+        }
+        self.rota.stir(index);
+        let Self { groups, driver, .. } = self;
+        groups[index].guarded(|group| {
+            // A new connection shows that the old one is stale, whatever its socket believes.
+            if group.link.is_up() {
+                group.lost(now, String::from("the peer connected anew"));
+            }
+            group.link.adopt(stream, now, driver);
+            group.tell(now, helio_engine::Event::Connected);
+            let message = helio_format::message::Message::Hello(hello);
+            group.heard(now, helio_link::Arrived { message, payload: None });
+        });
+    }
+}
