@@ -171,11 +171,6 @@ fn peer(out: &mut String, g: &GroupStatus, now: WallTime) {
         let text =
             format!("{address} connected {age} ago with a key that is not {}'s: {key}", p.name);
         line(out, "refused", &text);
-        let name = &p.name;
-        let text = format!(
-            "compare `helio key show` on {name} with `key` of [node.{name}] in the configuration file here; correct it, then `helio apply`"
-        );
-        line(out, "hint", &text);
     }
     let Some(l) = &p.link else { return };
     let text = format!(

@@ -41,7 +41,7 @@ pub(crate) fn group(
         state: status.state,
         state_since_ms: clock.wall(status.state_since),
         state_reason: reason(&status),
-        next: verdict::next(&status, group),
+        next: verdict::next(&status, group, clock),
         generation: status.generation.to_string(),
         consistent: status.consistent,
         fault: fault(&status, group),

@@ -20,6 +20,10 @@ pub(super) fn of(status: &Status, group: &Group, clock: &Clock) -> VerdictStatus
 fn why(status: &Status, group: &Group, clock: &Clock) -> String {
     let (node, peer, link) = (&group.config.node, &group.peer, &status.link);
     let cut = link.word == "connecting";
+    let stranger = group.link.wrong_key(clock.now());
+    if let (Verdict::Unknown | Verdict::AtRisk, Some(call)) = (status.verdict, stranger) {
+        return format!("{} connects with a key that is not {peer}'s: {}", call.from, call.key);
+    }
     match status.verdict {
         Verdict::Ok if status.role == Role::Secondary => follows(status, peer, clock),
         Verdict::Ok => match status.mode {
@@ -59,8 +63,14 @@ fn fault<'a>(status: &'a Status, group: &'a Group) -> Option<(&'a str, &'a Fault
 }
 
 /// What an operator does next; where nothing is to be done, what happens by itself.
-pub(super) fn next(status: &Status, group: &Group) -> String {
+pub(super) fn next(status: &Status, group: &Group, clock: &Clock) -> String {
     let (name, peer) = (&group.name, &group.peer);
+    if group.link.wrong_key(clock.now()).is_some() {
+        return format!(
+            "compare `helio key show` on {peer} with `key` of [node.{peer}] in the configuration file here; correct it, then \
+             `helio apply`"
+        );
+    }
     if let Some(hint) = &status.link.hint {
         return hint.clone();
     }
