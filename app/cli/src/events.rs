@@ -3,6 +3,7 @@
 
 use crate::args::At;
 use crate::client::{Client, ClientError};
+use crate::signals;
 use crate::verbs::print;
 use anyhow::Result;
 use helio_api::event::{Event, What};
@@ -13,6 +14,7 @@ use std::process::ExitCode;
 /// with the reader of our output. A stream that breaks off is a failure, and the last number tells where to go on.
 pub(crate) fn follow(at: &At, wish: EventsRequest, json: bool) -> Result<ExitCode> {
     let client = Client::new(at)?;
+    signals::end_with_reader()?;
     let (mut last, mut whole, mut printed) = (None, false, Ok(()));
     let heard = client.lines(&path(&wish), |event: Event| {
         last = Some(event.sequence);

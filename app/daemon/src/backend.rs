@@ -116,13 +116,19 @@ impl Backend for Daemon {
         Box::pin(async move {
             match command {
                 Command::Status { group } => self.status(group).await.map(Reply::Status),
-                Command::Log { group } => self.carry_out(group, helio_engine::Command::Log).await,
-                Command::Update { group, give_up_safe_copy: false } => {
-                    self.carry_out(group, helio_engine::Command::Update).await
+                Command::Pause { group } => {
+                    self.carry_out(group, helio_engine::Command::Pause).await
                 }
-                Command::Full { group } => self.carry_out(group, helio_engine::Command::Full).await,
-                Command::Update { group, .. } => {
-                    self.carry_out(group, helio_engine::Command::GiveUpSafeCopy).await
+                Command::Resume { group } => {
+                    self.carry_out(group, helio_engine::Command::Resume).await
+                }
+                Command::Resync { group, wish } => {
+                    let command = match (wish.full, wish.give_up_safe_copy) {
+                        (true, _) => helio_engine::Command::FullResync,
+                        (false, true) => helio_engine::Command::GiveUpSafeCopy,
+                        (false, false) => helio_engine::Command::Resync,
+                    };
+                    self.carry_out(group, command).await
                 }
                 Command::Mode { group, mode } => {
                     self.carry_out(group, helio_engine::Command::Mode(mode)).await

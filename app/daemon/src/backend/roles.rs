@@ -92,7 +92,7 @@ impl Daemon {
         match call.run().await {
             Ended::Code(0) => Ok(()),
             ended => {
-                let verb = if full { "full" } else { "update" };
+                let verb = if full { "resync --full" } else { "resync" };
                 let text =
                     format!("the hook before-resync of {group} refused the reversal: {ended}");
                 let hint = format!(

@@ -37,7 +37,7 @@ fn systemd_accepts_the_units() {
     let (from, to) = (packaging().join(drop_in), folder.join(drop_in));
     fs::copy(from.join("heliograph.conf"), to.join("heliograph.conf")).expect("it is shipped");
     let mut verify = Command::new("systemd-analyze");
-    verify.args(["verify", "--man=no"]);
+    verify.args(["verify", "start", "--man=no"]);
     for unit in ["helio.service", "helio-attach@db-data.service", "postgresql@15-main.service"] {
         verify.arg(folder.join(unit));
     }
@@ -107,10 +107,10 @@ fn an_attach_that_waits_has_its_device_once_the_node_is_primary() {
     let stage = Stage::new(Mode::Sync, Bytes::mib(16));
     stage.pair.helio("paris", &["demote", "db"]).expect_success();
     stage.pair.helio("paris", &["attach", VOLUME]).expect_failure();
-    stage.pair.helio("paris", &["attach", VOLUME, "--wait", "300ms"]).expect_failure();
+    stage.pair.helio("paris", &["attach", VOLUME, "--wait", "--timeout", "300ms"]).expect_failure();
     std::thread::scope(|scope| {
         let waiting =
-            scope.spawn(|| stage.pair.helio("paris", &["attach", VOLUME, "--wait", "30s"]));
+            scope.spawn(|| stage.pair.helio("paris", &["attach", VOLUME, "--wait", "--timeout", "30s"]));
         stage.pair.helio("paris", &["promote", "db"]).expect_success();
         let path = waiting.join().expect("no panic").expect_success();
         assert_eq!(path.trim_end(), stage.link("paris").display().to_string());
