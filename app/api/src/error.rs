@@ -35,7 +35,7 @@ pub mod code {
 
     /// Every code a daemon may send, with the HTTP status it travels with and what it means. A client that meets
     /// another one treats it as "refused".
-    pub const ALL: [(&str, u16, &str); 74] = [
+    pub const ALL: [(&str, u16, &str); 82] = [
         (BAD_REQUEST, 400, "the request cannot be read"),
         (UNKNOWN_GROUP, 404, "no group of that name is configured on this node"),
         ("unknown-volume", 404, "the group has no volume of that name"),
@@ -126,6 +126,14 @@ pub mod code {
         ("disk-refused", 409, "the disk that is to take its place cannot"),
         ("before-failed", 409, "the before-image file failed"),
         ("no-descriptors", 503, "the daemon has no descriptor left"),
+        ("no-daemon", 503, "no daemon answers; said by `helio` itself"),
+        ("denied", 409, "this user may not ask the daemon; said by `helio` itself"),
+        ("untrusted", 409, "a key is not accepted; said by `helio` itself"),
+        ("lost", 503, "the connection to the daemon was lost; said by `helio` itself"),
+        ("slow", 503, "no answer came within `--timeout`; said by `helio` itself"),
+        ("timeout", 503, "the work did not end within `--timeout`; said by `helio --wait` itself"),
+        ("which-group", 409, "several groups, and none is named; said by `helio` itself"),
+        ("which-volume", 409, "several volumes, and none is named; said by `helio` itself"),
     ];
 }
 

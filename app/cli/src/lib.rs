@@ -26,6 +26,8 @@ mod trace;
 mod verbs;
 mod verify;
 mod wait;
+#[cfg(test)]
+mod walk;
 mod which;
 
 use anyhow::Result;

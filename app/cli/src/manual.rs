@@ -49,7 +49,7 @@ pub(crate) fn completions(shell: Shell) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn script(shell: Shell) -> Result<String> {
+pub(crate) fn script(shell: Shell) -> Result<String> {
     let generated = match shell {
         Shell::Bash => clap_complete::Shell::Bash,
         Shell::Zsh => clap_complete::Shell::Zsh,

@@ -49,3 +49,19 @@ fn only(code: &str, what: &str, of: &str, mut names: Vec<String>) -> Result<Stri
     };
     Err(ClientError::Refused(Box::new(refusal)).into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_omitted_name_is_the_only_one_or_all_are_listed() {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        assert_eq!(only("which-group", "group", "paris", names(&["db"])).expect("one"), "db");
+        let several = only("which-group", "group", "paris", names(&["db", "mail"]));
+        let text = several.expect_err("two").to_string();
+        assert!(text.contains("paris has 2\n  hint: name one of: db, mail"), "{text}");
+        let none = only("which-group", "group", "paris", Vec::new()).expect_err("none");
+        assert!(none.to_string().contains("paris has no group\n  hint: "), "{none}");
+    }
+}

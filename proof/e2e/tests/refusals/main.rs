@@ -3,7 +3,9 @@
 
 mod common;
 mod configuration;
+mod forms;
 mod members;
 mod state;
 mod strangers;
 mod verbs;
+mod walk;
