@@ -104,7 +104,8 @@ fn an_image_is_adopted_mirrored_and_given_back_without_a_byte_changed() {
     on("e2fsck", &["-fn"], &story.member("paris")).expect_success();
     // The other node knows that it stands alone, and a new start of this one passes the group over.
     wait(&story.pair, "lyon", "no peer", |status| status["peer"]["connection"] != "connected");
-    let said = story.pair.helio("lyon", &["release", "db", "--keep-metadata", "--yes"]).expect_success();
+    let said =
+        story.pair.helio("lyon", &["release", "db", "--keep-metadata", "--yes"]).expect_success();
     assert!(
         said.contains("a consistent copy, durable") && said.contains("metadata is kept"),
         "{said}"

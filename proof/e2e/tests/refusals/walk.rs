@@ -37,7 +37,8 @@ fn commands(scratch: &TempDir) -> BTreeSet<String> {
         .map(|page| page.expect("is listed").file_name().to_string_lossy().into_owned())
         .filter_map(|page| Some(page.strip_prefix("helio-")?.strip_suffix(".1")?.to_owned()))
         .collect();
-    let has_commands = |name: &&String| !names.iter().any(|other| other.starts_with(&format!("{name}-")));
+    let has_commands =
+        |name: &&String| !names.iter().any(|other| other.starts_with(&format!("{name}-")));
     let leaves = names.iter().filter(has_commands).map(|name| name.replace('-', " "));
     let local = |name: &String| {
         LOCAL.iter().any(|local| name == local || name.starts_with(&format!("{local} ")))
@@ -52,17 +53,25 @@ fn without_a_daemon_every_command_ends_with_three_and_says_what_to_do() {
     let commands = commands(&scratch);
     assert!(commands.len() > 25, "{commands:?}");
     for name in &commands {
-        let needed = NEEDED.iter().find(|(known, _)| known == name).map_or(&[][..], |(_, words)| *words);
+        let needed =
+            NEEDED.iter().find(|(known, _)| known == name).map_or(&[][..], |(_, words)| *words);
         let words: Vec<&str> = name.split(' ').collect();
         let line = [&words[..], needed, &["--state", &state]].concat();
         let told = helio(&line);
         assert_eq!(told.status.code(), Some(3), "{told}");
         assert!(told.stdout.is_empty(), "{told}");
-        assert_says(&told.stderr, &["helio: no daemon answers on", "\n  hint: start `helio daemon`"]);
+        assert_says(
+            &told.stderr,
+            &["helio: no daemon answers on", "\n  hint: start `helio daemon`"],
+        );
         let told = helio(&[&line[..], &["--json"]].concat());
         assert_eq!(told.status.code(), Some(3), "{told}");
         let error: serde_json::Value = serde_json::from_str(&told.stderr).expect("one JSON object");
-        assert_eq!((&error["code"], &error["retry"]), (&"no-daemon".into(), &true.into()), "{error}");
+        assert_eq!(
+            (&error["code"], &error["retry"]),
+            (&"no-daemon".into(), &true.into()),
+            "{error}"
+        );
         assert!(error["error"].is_string() && error["hint"].is_string(), "{error}");
     }
 }
