@@ -33,7 +33,7 @@ pub(crate) enum ClientError {
     /// What answers there is not what was asked for, or refuses our key; nothing was asked.
     Untrusted { daemon: String, why: String, hint: String },
     /// The connection was lost after the request was on its way.
-    Lost { daemon: String, asked: String, why: String },
+    Lost { daemon: String, asked: String, why: String, hint: String },
     /// The answer did not come in time.
     Slow { daemon: String, asked: String, within: Duration },
     /// `--timeout` ended a `--wait`; the daemon continues.
@@ -61,10 +61,10 @@ impl ClientError {
             Self::Untrusted { daemon, why, hint } => {
                 ApiError::new("untrusted", format!("{daemon}: {why}"), hint)
             }
-            Self::Lost { daemon, asked, why } => retry(
+            Self::Lost { daemon, asked, why, hint } => retry(
                 "lost",
                 format!("the connection to {daemon} was lost during {asked}: {why}"),
-                "see with `helio status` whether it was done, and in the daemon's log why it went",
+                hint,
             ),
             Self::Slow { daemon, asked, within } => retry(
                 "slow",
@@ -227,7 +227,9 @@ impl Client {
             return refused;
         }
         let (daemon, asked) = (self.transport.to_string(), asked.to_owned());
-        ClientError::Lost { daemon, asked, why: why.to_string() }
+        let hint =
+            "see with `helio status` whether it was done, and in the daemon's log why it went";
+        ClientError::Lost { daemon, asked, why: why.to_string(), hint: hint.to_owned() }
     }
 
     fn unclear(&self, why: &dyn std::fmt::Display) -> ClientError {

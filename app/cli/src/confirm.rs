@@ -22,7 +22,7 @@ impl Consent {
             return Ok(());
         }
         if self.may_ask() {
-            eprintln!("at risk: {stake}");
+            eprintln!("at stake: {stake}");
             if asked(question)? {
                 return Ok(());
             }
@@ -30,7 +30,7 @@ impl Consent {
         }
         let error = ApiError::new(
             code::NEEDS_CONFIRMATION,
-            format!("confirmation is missing, and nothing was changed: {stake}"),
+            format!("nothing was changed: confirmation is missing; at stake: {stake}"),
             "repeat the command with --yes",
         );
         Err(ClientError::Refused(Box::new(error)).into())

@@ -28,17 +28,18 @@ pub(crate) fn follow(at: &At, wish: EventsRequest, json: bool) -> Result<ExitCod
         printed.is_ok()
     });
     printed?;
-    let broken = match heard {
+    let mut broken = match heard {
         Ok(()) if whole => return Ok(ExitCode::SUCCESS),
         Ok(()) => ClientError::Lost {
             daemon: at.state.display().to_string(),
             asked: "helio events".to_owned(),
             why: "the daemon ended the stream without a word".to_owned(),
+            hint: "see in the daemon's log why it ended".to_owned(),
         },
         Err(error) => error,
     };
-    if let Some(last) = last {
-        eprintln!("helio: `helio events --since {last}` goes on where this ends");
+    if let (Some(last), ClientError::Lost { hint, .. }) = (last, &mut broken) {
+        *hint = format!("`helio events --since {last}` goes on where this ends");
     }
     Err(broken.into())
 }

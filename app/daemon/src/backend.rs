@@ -122,14 +122,7 @@ impl Backend for Daemon {
                 Command::Resume { group } => {
                     self.carry_out(group, helio_engine::Command::Resume).await
                 }
-                Command::Resync { group, wish } => {
-                    let command = match (wish.full, wish.give_up_safe_copy) {
-                        (true, _) => helio_engine::Command::FullResync,
-                        (false, true) => helio_engine::Command::GiveUpSafeCopy,
-                        (false, false) => helio_engine::Command::Resync,
-                    };
-                    self.carry_out(group, command).await
-                }
+                Command::Resync { group, wish } => self.resync(group, wish).await,
                 Command::Mode { group, mode } => {
                     self.carry_out(group, helio_engine::Command::Mode(mode)).await
                 }

@@ -6,7 +6,9 @@ use crate::control::Reply;
 use crate::hooks::{Call, Ended, Occasion};
 use crate::saved::{self, SaveError, Saved};
 use crate::shard::{Ask, Clock, Losing};
-use helio_api::{Accepted, ApiError, Explanation, ResolveRequest, ReverseRequest, code};
+use helio_api::{
+    Accepted, ApiError, Explanation, ResolveRequest, ResyncRequest, ReverseRequest, code,
+};
 use std::path::PathBuf;
 
 impl Daemon {
@@ -16,6 +18,19 @@ impl Daemon {
             self.shard.answer(|reply| Ask::Explain { group: group.clone(), reply }).await?;
         row.node.clone_from(&self.node);
         Ok(row)
+    }
+
+    pub(super) async fn resync(
+        &self,
+        group: String,
+        wish: ResyncRequest,
+    ) -> Result<Reply, ApiError> {
+        let command = match (wish.full, wish.give_up_safe_copy) {
+            (true, _) => helio_engine::Command::FullResync,
+            (false, true) => helio_engine::Command::GiveUpSafeCopy,
+            (false, false) => helio_engine::Command::Resync,
+        };
+        self.carry_out(group, command).await
     }
 
     /// Shows what would be lost, saves it, and only then gives it up.
