@@ -30,17 +30,18 @@ complete -F _helio_names -o bashdefault -o default helio
 const ZSH_NAMES: &str = r#"
 _helio_names() {
     local -a names
-    names=(${(f)"$(helio complete-names -- "${(@)words[2,CURRENT]}" 2>/dev/null)"})
+    names=(${(f)"$(helio complete-names -- "${(@)helio_words}" 2>/dev/null)"})
     compadd -a names
 }
 "#;
 /// The same in fish.
 const FISH_NAMES: &str = r#"
 function __helio_names
-    set -l words (commandline -opc)
-    helio complete-names -- $words[2..-1] (commandline -ct) 2>/dev/null
+    set -l words (commandline -opc) (commandline -ct)
+    set -e words[1]
+    helio complete-names -- $words 2>/dev/null
 end
-complete -c helio -f -a "(__helio_names)"
+complete -c helio -a "(__helio_names)"
 "#;
 
 /// Prints what makes a shell complete this command line.
@@ -78,6 +79,12 @@ fn zsh(generated: &str) -> String {
         row + "\n"
     };
     let text: String = generated.lines().map(row).collect();
+    // A colon ends the name of a value. `words` loses the first words in the states of the function.
+    let text = text.replace(":HOST:PORT:", r":HOST\:PORT:").replacen(
+        "    local context",
+        "    local -a helio_words\n    helio_words=(\"${(@)words[2,CURRENT]}\")\n    local context",
+        1,
+    );
     // The last command of the script runs the completion, so the function comes before it.
     let at = text.find("(( $+functions[_helio_commands] ))").unwrap_or(text.len());
     format!("{}{}\n{}", &text[..at], ZSH_NAMES.trim_start(), &text[at..])

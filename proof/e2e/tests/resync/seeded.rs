@@ -88,7 +88,10 @@ fn a_disk_that_is_not_the_shipped_one_is_refused_and_may_be_copied_to_whole() {
     pair.start("lyon");
     wait(&pair, "paris", "the peer", |status| status["peer"]["connection"] == "connected");
     let refused = pair.helio("paris", &["seed", "end", "db"]).expect_failure();
-    assert!(refused.contains("helio resync db --full") && refused.contains("volume data"), "{refused}");
+    assert!(
+        refused.contains("helio resync db --full") && refused.contains("volume data"),
+        "{refused}"
+    );
     assert!(!group(&pair, "paris")["seeding"].is_null(), "nothing has changed");
     pair.helio("paris", &["resync", "db", "--full", "--yes", "--wait"]).expect_success();
     wait_level(&pair, "paris");
