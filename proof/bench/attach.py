@@ -35,7 +35,7 @@ class Devices:
                 raise Failed(f"no device: {system}: {stage.log()}")
 
     def end(self):
-        self.helio.ask("detach", "db/data", "--force")
+        self.helio.ask("detach", "db/data", "--force", "--yes")
         self.trivial.stdin.close()
         self.trivial.wait(20)
 

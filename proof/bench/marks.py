@@ -123,7 +123,7 @@ class Bench:
         for name, size in (("small", GIB), ("large", LARGE)):
             if not self.pair(size):
                 raise Failed(f"{size >> 30} GiB did not become level: give it more --patience")
-            self.helio.ask("log", "db")
+            self.helio.ask("pause", "db")
             self.control("paris").wait("logging", lambda group: group["state"] == "logging", 30)
             figures[f"{name} fresh"] = resident(self.paris)
             client = Nbd(self.stage.path("paris/nbd.sock"), "db/data")

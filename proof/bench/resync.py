@@ -3,7 +3,7 @@
 """What a resync costs: in bytes on the wire and in time, beside the link, the store and QEMU's mirror.
 
 Over helio lab relay at --rtt and --rate:
-  scattered  one in a hundred 4 KiB blocks changed at random while logging, then `helio update`
+  scattered  one in a hundred 4 KiB blocks changed at random while logging, then `helio resync`
   identical  a full sync of a secondary that forgot its history and has the same bytes
   random     the same of one whose bytes all differ
 On loopback, in one round:
@@ -73,7 +73,7 @@ class Bench:
         self.until("the first copy", is_level)
 
     def logging(self):
-        self.ask("log", "db")
+        self.ask("pause", "db")
         self.until("marks only", lambda group: group["state"] == "logging")
 
     def shape(self):
@@ -85,9 +85,9 @@ class Bench:
                 "rate": self.stage.size / seconds, "safe_copy": after.get("safe_copy")}
 
     def update(self):
-        """`helio update`, from the command to replicating."""
+        """`helio resync`, from the command to replicating."""
         before, began = self.control.group(), time.monotonic()
-        self.ask("update", "db")
+        self.ask("resync", "db")
         after, ended = self.until("the update", is_level)
         return self.figures(before, after, ended - began)
 

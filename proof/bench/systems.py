@@ -187,7 +187,7 @@ class Helio:
         wait_for("helio", lambda: self.group().get("role"))
         self.ask("promote", "db", "--force", "--yes")
         wait_for("the primary", lambda: self.group().get("role") == "primary")
-        self.ask("log", "db")
+        self.ask("pause", "db")
         wait_for("marks only", lambda: self.group().get("state") == "logging")
         return self.target()
 

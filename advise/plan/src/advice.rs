@@ -86,10 +86,10 @@ impl Choice {
             Self::Async => "mode async",
             Self::SyncOrAsync => "mode sync, or async where a commit may not wait for the link",
             Self::AsyncOrCopies => {
-                "mode async; or `helio log`, and `helio update` as often as the loss of data allows"
+                "mode async; or `helio pause`, and `helio resync` as often as the loss of data allows"
             }
-            Self::Copies => "`helio log`, and `helio update` as often as the loss of data allows",
-            Self::Logging => "`helio log` meanwhile, and `helio update` afterwards",
+            Self::Copies => "`helio pause`, and `helio resync` as often as the loss of data allows",
+            Self::Logging => "`helio pause` meanwhile, and `helio resync` afterwards",
         }
     }
 }

@@ -35,7 +35,7 @@ pub mod code {
 
     /// Every code a daemon may send, with the HTTP status it travels with and what it means. A client that meets
     /// another one treats it as "refused".
-    pub const ALL: [(&str, u16, &str); 75] = [
+    pub const ALL: [(&str, u16, &str); 84] = [
         (BAD_REQUEST, 400, "the request cannot be read"),
         (UNKNOWN_GROUP, 404, "no group of that name is configured on this node"),
         ("unknown-volume", 404, "the group has no volume of that name"),
@@ -63,7 +63,7 @@ pub mod code {
         ("not-attached", 409, "the volume is not attached on this node"),
         ("bad-key", 409, "the node's key cannot be used, or is not the one the file names"),
         ("bad-queue", 409, "the queue cannot have such a bound"),
-        ("differs", 409, "the copies differ; said by `helio verify --wait` itself"),
+        ("differs", 409, "the copies differ; said by `helio verify start --wait` itself"),
         ("hook-refused", 409, "the hook before-resync refused the update"),
         (GROUP_FAILED, 409, "the group is not served on this node; the error says why"),
         ("metadata-failed", 409, "the group's metadata file cannot be written"),
@@ -81,6 +81,7 @@ pub mod code {
         ("diverged", 409, "this node may hold writes that the other never saw"),
         ("no-whole-copy", 409, "the other node was not met with a whole copy of its own"),
         ("not-level", 409, "the copies are not equal, or did not become so"),
+        ("not-paused", 409, "the group is not paused"),
         ("not-primary", 409, "this node is not primary for the group"),
         ("last-copy", 409, "this node's queue alone is sure to hold what was answered"),
         ("not-switched", 409, "the change of roles did not happen; the error tells who is primary"),
@@ -106,7 +107,7 @@ pub mod code {
         (
             "verify-stopped",
             409,
-            "not everything was compared; said by `helio verify --wait` itself",
+            "not everything was compared; said by `helio verify start --wait` itself",
         ),
         ("volume-failed", 409, "a local store failed"),
         ("another-disk", 409, "a volume lies on another disk than before"),
@@ -127,6 +128,14 @@ pub mod code {
         ("disk-refused", 409, "the disk that is to take its place cannot"),
         ("before-failed", 409, "the before-image file failed"),
         ("no-descriptors", 503, "the daemon has no descriptor left"),
+        ("no-daemon", 503, "no daemon answers; said by `helio` itself"),
+        ("denied", 409, "this user may not ask the daemon; said by `helio` itself"),
+        ("untrusted", 409, "a key is not accepted; said by `helio` itself"),
+        ("lost", 503, "the connection to the daemon was lost; said by `helio` itself"),
+        ("slow", 503, "no answer came within `--timeout`; said by `helio` itself"),
+        ("timeout", 503, "the work did not end within `--timeout`; said by `helio --wait` itself"),
+        ("which-group", 409, "several groups, and none is named; said by `helio` itself"),
+        ("which-volume", 409, "several volumes, and none is named; said by `helio` itself"),
     ];
 }
 

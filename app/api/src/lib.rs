@@ -35,7 +35,7 @@ pub use peer::{BufferStatus, Connection, LinkStatus, PeerStatus, WrongKey};
 pub use queue::{Memory, QueueReply, QueueRequest, QueueSettings, WhenFull};
 pub use request::{
     Accepted, ApplyReply, ApplyRequest, EventsRequest, ModeRequest, PromoteRequest, RecorderDump,
-    RecorderEvent, ReleaseRequest, SwitchRequest, UpdateRequest,
+    RecorderEvent, ReleaseRequest, ResyncRequest, SwitchRequest,
 };
 pub use roles::{
     Explanation, MemberAcceptRequest, MemberReplaceRequest, ResolveRequest, ReverseRequest, Row,

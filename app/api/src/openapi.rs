@@ -10,8 +10,8 @@ use crate::{
     Accepted, ApiError, ApplyReply, ApplyRequest, AttachRequest, Attachment, Attachments,
     DetachRequest, EventsRequest, Explanation, MemberAcceptRequest, MemberReplaceRequest,
     ModeRequest, PromoteRequest, QueueReply, QueueRequest, RecorderDump, ReleaseRequest,
-    ResolveRequest, ReverseRequest, SavedDeleteRequest, SavedList, Status, SwitchRequest,
-    TraceRequest, UpdateRequest, VerifyRequest,
+    ResolveRequest, ResyncRequest, ReverseRequest, SavedDeleteRequest, SavedList, Status,
+    SwitchRequest, TraceRequest, VerifyRequest,
 };
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
@@ -136,7 +136,7 @@ fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
         Operation::Reverse => types.request::<ReverseRequest>(),
         Operation::MemberReplace => types.request::<MemberReplaceRequest>(),
         Operation::MemberAccept => types.request::<MemberAcceptRequest>(),
-        Operation::Update => types.request::<UpdateRequest>(),
+        Operation::Resync => types.request::<ResyncRequest>(),
         Operation::Mode => types.request::<ModeRequest>(),
         Operation::QueueSet => types.request::<QueueRequest>(),
         Operation::Verify => types.request::<VerifyRequest>(),
@@ -149,10 +149,10 @@ fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
         Operation::Apply => types.request::<ApplyRequest>(),
         Operation::Status
         | Operation::Group
-        | Operation::Recorder
+        | Operation::DebugEvents
         | Operation::Events
-        | Operation::Log
-        | Operation::Full
+        | Operation::Pause
+        | Operation::Resume
         | Operation::Demote
         | Operation::Explain
         | Operation::Queue
@@ -171,16 +171,16 @@ fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
 fn reply(operation: Operation, types: &mut Types) -> Value {
     let schema = match operation {
         Operation::Status | Operation::Group => types.reply::<Status>(),
-        Operation::Recorder => types.reply::<RecorderDump>(),
+        Operation::DebugEvents => types.reply::<RecorderDump>(),
         Operation::Events => {
             let line = types.reply::<Event>();
             let text = "One JSON object a line, for as long as it is read.";
             let schema = json!({ "type": "string", "description": text });
             return json!({ "application/x-ndjson": { "schema": schema, "x-line-schema": line } });
         }
-        Operation::Log
-        | Operation::Update
-        | Operation::Full
+        Operation::Pause
+        | Operation::Resync
+        | Operation::Resume
         | Operation::Promote
         | Operation::Demote
         | Operation::Switch

@@ -21,15 +21,15 @@ pub enum Operation {
     /// Show one group.
     Group,
     /// Show what happened last.
-    Recorder,
+    DebugEvents,
     /// Tell what happens.
     Events,
-    /// Keep marks only.
-    Log,
-    /// Copy marked regions, then replicate.
-    Update,
-    /// Compare or copy everything, then replicate.
-    Full,
+    /// Stop replication and record dirty regions only.
+    Pause,
+    /// End a pause with a resync.
+    Resume,
+    /// Copy dirty regions, or everything, then replicate.
+    Resync,
     /// Make this node primary.
     Promote,
     /// Make this node secondary.
@@ -89,11 +89,11 @@ impl Operation {
     pub const ALL: [Self; 33] = [
         Self::Status,
         Self::Group,
-        Self::Recorder,
+        Self::DebugEvents,
         Self::Events,
-        Self::Log,
-        Self::Update,
-        Self::Full,
+        Self::Pause,
+        Self::Resume,
+        Self::Resync,
         Self::Promote,
         Self::Demote,
         Self::Switch,
@@ -128,11 +128,11 @@ impl Operation {
         match self {
             Self::Status => paths::STATUS,
             Self::Group => paths::GROUP,
-            Self::Recorder => paths::RECORDER,
+            Self::DebugEvents => paths::DEBUG_EVENTS,
             Self::Events => paths::EVENTS,
-            Self::Log => paths::LOG,
-            Self::Update => paths::UPDATE,
-            Self::Full => paths::FULL,
+            Self::Pause => paths::PAUSE,
+            Self::Resume => paths::RESUME,
+            Self::Resync => paths::RESYNC,
             Self::Promote => paths::PROMOTE,
             Self::Demote => paths::DEMOTE,
             Self::Switch => paths::SWITCH,
@@ -168,16 +168,16 @@ impl Operation {
         match self {
             Self::Status
             | Self::Group
-            | Self::Recorder
+            | Self::DebugEvents
             | Self::Events
             | Self::Explain
             | Self::Queue
             | Self::Attachments
             | Self::Saved
             | Self::Document => Method::Get,
-            Self::Log
-            | Self::Update
-            | Self::Full
+            Self::Pause
+            | Self::Resume
+            | Self::Resync
             | Self::Promote
             | Self::Demote
             | Self::Switch
@@ -208,17 +208,17 @@ impl Operation {
         match self {
             Self::Status => "status",
             Self::Group => "group",
-            Self::Recorder => "recorder",
+            Self::DebugEvents => "debug-events",
             Self::Events => "events",
-            Self::Log => "log",
-            Self::Update => "update",
-            Self::Full => "full",
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+            Self::Resync => "resync",
             Self::Promote => "promote",
             Self::Demote => "demote",
             Self::Switch => "switch",
             Self::Explain => "explain",
             Self::Resolve => "resolve",
-            Self::Reverse => "reverse",
+            Self::Reverse => "resync-reverse",
             Self::MemberReplace => "member-replace",
             Self::MemberAccept => "member-accept",
             Self::Mode => "mode",
@@ -248,12 +248,12 @@ impl Operation {
         match self {
             Self::Status => "Show every group this node takes part in.",
             Self::Group => "Show one group.",
-            Self::Recorder => "Show the group's flight recorder: what happened last.",
+            Self::DebugEvents => "Show the group's flight recorder: what happened last.",
             Self::Events => "Tell what is there, and then what changes, for as long as it is read.",
-            Self::Log => "Stop sending and keep marks only, until an update.",
-            Self::Update => "Copy what is marked, then replicate; answered when it began.",
-            Self::Full => {
-                "Compare or copy everything, whatever is marked, then replicate; answered when it began."
+            Self::Pause => "Stop replication and record dirty regions only.",
+            Self::Resume => "End a pause and resync the dirty regions; answered when it began.",
+            Self::Resync => {
+                "Copy dirty regions, or compare everything, then replicate; answered when it began."
             }
             Self::Promote => "Make this node primary.",
             Self::Demote => {

@@ -8,15 +8,16 @@ pub const STATUS: &str = "/v2/status";
 /// GET: [`Status`](crate::Status) with this group alone.
 pub const GROUP: &str = "/v2/groups/{group}";
 /// GET: [`RecorderDump`](crate::RecorderDump), what happened last.
-pub const RECORDER: &str = "/v2/groups/{group}/recorder";
+pub const DEBUG_EVENTS: &str = "/v2/groups/{group}/debug/events";
 /// GET: a stream of [`Event`](crate::event::Event)s, one JSON object a line.
 pub const EVENTS: &str = "/v2/events";
-/// POST without a body: stop copying, keep marks only; [`Accepted`](crate::Accepted).
-pub const LOG: &str = "/v2/groups/{group}/log";
-/// POST without a body: copy marked regions, then replicate; [`Accepted`](crate::Accepted) when it began.
-pub const UPDATE: &str = "/v2/groups/{group}/update";
-/// Compares or copies everything: POST.
-pub const FULL: &str = "/v2/groups/{group}/full";
+/// POST without a body: stop replication and record dirty regions only; [`Accepted`](crate::Accepted).
+pub const PAUSE: &str = "/v2/groups/{group}/pause";
+/// POST without a body: end a pause with a resync of the dirty regions; [`Accepted`](crate::Accepted) when it began.
+pub const RESUME: &str = "/v2/groups/{group}/resume";
+/// POST [`ResyncRequest`](crate::ResyncRequest), or nothing: copy dirty regions, or everything, to the peer, then
+/// replicate; [`Accepted`](crate::Accepted) when it began.
+pub const RESYNC: &str = "/v2/groups/{group}/resync";
 /// POST [`PromoteRequest`](crate::PromoteRequest): make this node primary; [`Accepted`](crate::Accepted).
 pub const PROMOTE: &str = "/v2/groups/{group}/promote";
 /// POST without a body: make this node secondary; [`Accepted`](crate::Accepted).
@@ -29,7 +30,7 @@ pub const EXPLAIN: &str = "/v2/groups/{group}/explain";
 /// POST [`ResolveRequest`](crate::ResolveRequest): give up this node's side; [`Accepted`](crate::Accepted).
 pub const RESOLVE: &str = "/v2/groups/{group}/resolve";
 /// POST [`ReverseRequest`](crate::ReverseRequest): take the other node's copy; [`Accepted`](crate::Accepted).
-pub const REVERSE: &str = "/v2/groups/{group}/reverse";
+pub const REVERSE: &str = "/v2/groups/{group}/resync/reverse";
 /// POST [`MemberReplaceRequest`](crate::MemberReplaceRequest): take another disk in the place of a lost one;
 /// [`Accepted`](crate::Accepted) when it is a volume's.
 pub const MEMBER_REPLACE: &str = "/v2/groups/{group}/member/replace";
@@ -122,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_name_with_a_slash_stays_one_step_of_the_path() {
-        assert_eq!(of_group(LOG, "db"), "/v2/groups/db/log");
+        assert_eq!(of_group(PAUSE, "db"), "/v2/groups/db/pause");
         assert_eq!(of_group(MODE, "db/data 1"), "/v2/groups/db%2Fdata%201/mode");
     }
 }

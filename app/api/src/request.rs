@@ -32,10 +32,12 @@ pub struct PromoteRequest {
     pub fence: bool,
 }
 
-/// Copy what is marked, then replicate.
+/// Copy dirty regions to the peer, then replicate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct UpdateRequest {
+pub struct ResyncRequest {
+    /// Compare all data, whatever the bitmap of dirty regions says.
+    pub full: bool,
     /// The other node need not keep its last consistent image meanwhile.
     pub give_up_safe_copy: bool,
 }

@@ -23,7 +23,7 @@ pub struct VerifyRequest {
     pub rate_bytes_per_second: Option<Rate>,
     /// From the start, not from where the last one stopped.
     #[serde(default)]
-    pub anew: bool,
+    pub restart: bool,
 }
 
 /// What is known of verifies, on a primary.

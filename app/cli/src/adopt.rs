@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `helio adopt` and `helio release`: disks with data come under mirroring and leave it again, as they are.
 
-use crate::args::{Adoption, At};
+use crate::args::{Adoption, At, Named};
 use crate::client::Client;
-use crate::verbs::{accepted, print};
+use crate::confirm::Consent;
+use crate::verbs::{accepted, done};
+use crate::which;
 use anyhow::{Result, bail};
 use helio_api::{Accepted, ApplyReply, ApplyRequest, ReleaseRequest, paths};
 use helio_daemon::adopt::{Adopted, Store, Wish};
@@ -15,8 +17,8 @@ use std::time::Duration;
 const APPLIED_WITHIN: Duration = Duration::from_secs(30);
 
 /// Looks, prints what the configuration needs, and does it where that was asked for.
-pub(crate) fn adopt(told: Adoption) -> Result<ExitCode> {
-    let Adoption { stores, group, volumes, node, peer, peer_paths, config, state, write } = told;
+pub(crate) fn adopt(at: &At, told: Adoption) -> Result<ExitCode> {
+    let Adoption { stores, group, volumes, node, peer, peer_paths, config, write, json } = told;
     let fits = |named: usize| named == 0 || named == stores.len();
     if !fits(volumes.len()) || !fits(peer_paths.len()) {
         bail!(
@@ -30,23 +32,17 @@ pub(crate) fn adopt(told: Adoption) -> Result<ExitCode> {
         Ok(Store { path, volume, peer_path })
     };
     let stores = stores.iter().enumerate().map(store).collect::<Result<_>>()?;
-    let wish = Wish { group, stores, node, peer, config, state, write };
-    let done = helio_daemon::adopt::adopt(&wish)?;
-    done.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
-    let live = done.ready && done.running && applied(&wish);
-    print(&text(&wish, &done, live))?;
-    Ok(ExitCode::SUCCESS)
+    let wish = Wish { group, stores, node, peer, config, state: at.state.clone(), write };
+    let mut adopted = helio_daemon::adopt::adopt(&wish)?;
+    let mut warnings = std::mem::take(&mut adopted.warnings);
+    let live = adopted.ready && adopted.running && applied(&wish, &mut warnings);
+    let message = text(&wish, &adopted, live);
+    done(message.trim_end().to_owned(), warnings, json)
 }
 
 /// Lets the daemon that runs serve the group, where its file says so and nothing else would change with it.
-fn applied(wish: &Wish) -> bool {
-    let at = At {
-        state: wish.state.clone(),
-        host: None,
-        key: None,
-        server_key: None,
-        timeout: APPLIED_WITHIN,
-    };
+fn applied(wish: &Wish, warnings: &mut Vec<String>) -> bool {
+    let at = At { state: wish.state.clone(), remote: None, timeout: Some(APPLIED_WITHIN) };
     let ask = |dry_run| -> Result<ApplyReply> {
         Ok(Client::new(&at)?.post(paths::APPLY, &ApplyRequest { dry_run })?)
     };
@@ -55,7 +51,7 @@ fn applied(wish: &Wish) -> bool {
     };
     let done = ask(true).map(|reply| only_this(reply) && ask(false).is_ok_and(only_this));
     done.unwrap_or_else(|error| {
-        eprintln!("warning: the daemon was not asked to serve {}: {error}", wish.group);
+        warnings.push(format!("the daemon was not asked to serve {}: {error}", wish.group));
         false
     })
 }
@@ -103,16 +99,22 @@ fn text(wish: &Wish, done: &Adopted, live: bool) -> String {
     )
 }
 
-/// Gives the stores back.
-pub(crate) fn release(at: &At, what: &str, keep_metadata: bool, force: bool) -> Result<ExitCode> {
-    let (group, volume) = match what.split_once('/') {
-        Some((group, volume)) => (group, Some(volume.to_owned())),
-        None => (what, None),
-    };
+/// Removes a group from this node.
+pub(crate) fn release(
+    at: &At,
+    named: Option<Named>,
+    keep_metadata: bool,
+    force: bool,
+    consent: Consent,
+) -> Result<ExitCode> {
+    let client = Client::new(at)?;
+    let (group, volume) = named.map_or((None, None), |it| (Some(it.group), it.volume));
+    let group = which::group(&client, group)?;
+    let stake = format!("{group} is not mirrored any more; a new mirror copies all data again");
+    consent.get(&stake, &format!("remove {group} from this node?"))?;
     let wish = ReleaseRequest { volume, keep_metadata, force };
-    let path = paths::of_group(paths::RELEASE, group);
-    let done: Accepted = Client::new(at)?.post(&path, &wish)?;
-    accepted(&done)
+    let path = paths::of_group(paths::RELEASE, &group);
+    accepted(&client.post::<Accepted>(&path, &wish)?, consent.json)
 }
 
 #[cfg(test)]

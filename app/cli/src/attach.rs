@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `helio attach` and `helio detach`: volumes as devices of the node's machine.
 
-use crate::args::At;
+use crate::args::{At, Named};
 use crate::client::{Client, ClientError};
+use crate::confirm::Consent;
 use crate::render::line;
-use crate::verbs::{accepted, pause, print};
+use crate::verbs::{accepted, pause, print, printed};
+use crate::{signals, which};
 use anyhow::Result;
 use helio_api::{
     Accepted, AttachRequest, AttachState, Attachment, Attachments, DetachRequest, Via, paths,
@@ -18,22 +20,28 @@ const TRY_EVERY: Duration = Duration::from_millis(200);
 /// Prints the path of the device, alone, so that scripts can use it.
 pub(crate) fn attach(
     at: &At,
-    (group, volume): (String, String),
-    read_only: bool,
-    via: Via,
-    wait: Duration,
+    named: Option<Named>,
+    (read_only, via): (bool, Via),
+    (wait, json): (bool, bool),
 ) -> Result<ExitCode> {
-    let wish = AttachRequest { volume, read_only, via };
+    let client = Client::new(at)?;
+    let (group, volume) = which::volume(&client, named)?;
     let path = paths::of_group(paths::ATTACH, &group);
-    let (client, until) = (Client::new(at)?, Instant::now() + wait);
+    let name = format!("{group}/{volume}");
+    if wait {
+        signals::end_with_line(format!("{name} is not attached; nothing continues"))?;
+    }
+    let (wish, started) = (AttachRequest { volume, read_only, via }, Instant::now());
+    let may_wait = || wait && at.timeout.is_none_or(|limit| started.elapsed() < limit);
     let made: Attachment = loop {
         match client.post(&path, &wish) {
-            Err(ClientError::Refused(why)) if why.retry && Instant::now() < until => {
-                pause(TRY_EVERY);
-            }
+            Err(ClientError::Refused(why)) if why.retry && may_wait() => pause(TRY_EVERY),
             other => break other?,
         }
     };
+    if json {
+        return printed(&made);
+    }
     if let Some(reason) = &made.reason {
         eprintln!("no block device: {reason}");
     }
@@ -43,9 +51,10 @@ pub(crate) fn attach(
 
 pub(crate) fn list(at: &At, json: bool) -> Result<ExitCode> {
     let told: Attachments = Client::new(at)?.get(paths::ATTACHMENTS)?;
-    let text = if json {
-        serde_json::to_string_pretty(&told)? + "\n"
-    } else if told.attachments.is_empty() {
+    if json {
+        return printed(&told);
+    }
+    let text = if told.attachments.is_empty() {
         "nothing is attached\n".to_owned()
     } else {
         told.attachments.iter().map(text).collect()
@@ -54,11 +63,21 @@ pub(crate) fn list(at: &At, json: bool) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-pub(crate) fn detach(at: &At, (group, volume): (String, String), force: bool) -> Result<ExitCode> {
+pub(crate) fn detach(
+    at: &At,
+    named: Option<Named>,
+    force: bool,
+    consent: Consent,
+) -> Result<ExitCode> {
+    let client = Client::new(at)?;
+    let (group, volume) = which::volume(&client, named)?;
+    if force {
+        let stake = format!("processes that use the device of {group}/{volume} get I/O errors");
+        consent.get(&stake, &format!("detach {group}/{volume} all the same?"))?;
+    }
     let wish = DetachRequest { volume, force };
     let path = paths::of_group(paths::DETACH, &group);
-    let done: Accepted = Client::new(at)?.post(&path, &wish)?;
-    accepted(&done)
+    accepted(&client.post::<Accepted>(&path, &wish)?, consent.json)
 }
 
 /// One fact a line.

@@ -16,19 +16,19 @@ use std::time::Duration;
 /// A daemon that runs answers at once.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
-pub(crate) fn run(wish: Check) -> Result<ExitCode> {
-    let running = served(&wish);
-    let Check { node, config, state, json } = wish;
-    let found = check(&Wish { node, config, state, running });
+pub(crate) fn run(at: &At, wish: Check) -> Result<ExitCode> {
+    let running = served(at, &wish);
+    let Check { node, config, json } = wish;
+    let found = check(&Wish { node, config, state: at.state.clone(), running });
     print(&if json { in_json(&found)? } else { found.iter().map(in_words).collect() })?;
     let fails = found.iter().any(|finding| finding.verdict == Verdict::Fail);
     Ok(if fails { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
 }
 
 /// The groups that the daemon of that very node serves, if it answers in that state directory.
-fn served(wish: &Check) -> Option<BTreeSet<String>> {
-    let state = wish.state.clone();
-    let at = At { state, host: None, key: None, server_key: None, timeout: ANSWER_WITHIN };
+fn served(at: &At, wish: &Check) -> Option<BTreeSet<String>> {
+    let timeout = at.timeout.or(Some(ANSWER_WITHIN));
+    let at = At { state: at.state.clone(), remote: None, timeout };
     let status: Status = Client::new(&at).ok()?.get(paths::STATUS).ok()?;
     let groups = status.groups.into_iter().map(|group| group.name);
     (status.node == wish.node).then(|| groups.collect())

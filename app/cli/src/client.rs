@@ -33,40 +33,57 @@ pub(crate) enum ClientError {
     /// What answers there is not what was asked for, or refuses our key; nothing was asked.
     Untrusted { daemon: String, why: String, hint: String },
     /// The connection was lost after the request was on its way.
-    Lost { daemon: String, asked: String, why: String },
+    Lost { daemon: String, asked: String, why: String, hint: String },
     /// The answer did not come in time.
     Slow { daemon: String, asked: String, within: Duration },
+    /// `--timeout` ended a `--wait`; the daemon continues.
+    Over { what: String, within: Duration, hint: String },
     /// The daemon refused.
     Refused(Box<ApiError>),
 }
 
-impl std::fmt::Display for ClientError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl ClientError {
+    /// What failed, the hint, whether to retry, and the code for programs.
+    pub(crate) fn report(&self) -> ApiError {
+        let retry =
+            |code, text, hint: &str| ApiError { retry: true, ..ApiError::new(code, text, hint) };
         match self {
-            Self::NoDaemon { daemon, why } => write!(
-                f,
-                "no daemon answers on {daemon}: {why}\n  hint: start `helio daemon`, or name its directory with \
-                 --state, or its node's `control` address with --host\n  retry: may help after a while"
+            Self::NoDaemon { daemon, why } => retry(
+                "no-daemon",
+                format!("no daemon answers on {daemon}: {why}"),
+                "start `helio daemon`, or name its directory with --state, or its node's `control` address with --host",
             ),
-            Self::Denied { daemon } => write!(
-                f,
-                "permission denied on {daemon}\n  hint: ask as the user the daemon runs as, or with sudo"
+            Self::Denied { daemon } => ApiError::new(
+                "denied",
+                format!("permission denied on {daemon}"),
+                "ask as the user the daemon runs as, or with sudo",
             ),
             Self::Untrusted { daemon, why, hint } => {
-                write!(f, "{daemon}: {why}\n  hint: {hint}")
+                ApiError::new("untrusted", format!("{daemon}: {why}"), hint)
             }
-            Self::Lost { daemon, asked, why } => write!(
-                f,
-                "the connection to {daemon} was lost during {asked}: {why}\n  hint: see with `helio status` whether \
-                 it was done, and in the daemon's log why it went\n  retry: may help after a while"
+            Self::Lost { daemon, asked, why, hint } => retry(
+                "lost",
+                format!("the connection to {daemon} was lost during {asked}: {why}"),
+                hint,
             ),
-            Self::Slow { daemon, asked, within } => write!(
-                f,
-                "{daemon} did not answer {asked} within {within:?}; it may still be done\n  hint: see with `helio \
-                 status` whether it was done; allow more time with --timeout\n  retry: may help after a while"
+            Self::Slow { daemon, asked, within } => retry(
+                "slow",
+                format!("{daemon} did not answer {asked} within {within:?}; it may still be done"),
+                "see with `helio status` whether it was done; allow more time with --timeout",
             ),
-            Self::Refused(error) => write!(f, "{error}"),
+            Self::Over { what, within, hint } => retry(
+                "timeout",
+                format!("{what} did not end within {within:?}, and continues"),
+                hint,
+            ),
+            Self::Refused(error) => ApiError::clone(error),
         }
+    }
+}
+
+impl std::fmt::Display for ClientError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.report().fmt(f)
     }
 }
 
@@ -83,7 +100,7 @@ pub(crate) struct Client {
 impl Client {
     pub(crate) fn new(at: &At) -> anyhow::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        Ok(Self { transport: Transport::of(at)?, within: at.timeout, runtime })
+        Ok(Self { transport: Transport::of(at)?, within: at.response(), runtime })
     }
 
     pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
@@ -210,7 +227,9 @@ impl Client {
             return refused;
         }
         let (daemon, asked) = (self.transport.to_string(), asked.to_owned());
-        ClientError::Lost { daemon, asked, why: why.to_string() }
+        let hint =
+            "see with `helio status` whether it was done, and in the daemon's log why it went";
+        ClientError::Lost { daemon, asked, why: why.to_string(), hint: hint.to_owned() }
     }
 
     fn unclear(&self, why: &dyn std::fmt::Display) -> ClientError {

@@ -3,6 +3,7 @@
 
 use crate::args::At;
 use crate::client::{Client, ClientError};
+use crate::signals;
 use crate::verbs::print;
 use anyhow::Result;
 use helio_api::event::{Event, What};
@@ -13,6 +14,7 @@ use std::process::ExitCode;
 /// with the reader of our output. A stream that breaks off is a failure, and the last number tells where to go on.
 pub(crate) fn follow(at: &At, wish: EventsRequest, json: bool) -> Result<ExitCode> {
     let client = Client::new(at)?;
+    signals::end_with_reader()?;
     let (mut last, mut whole, mut printed) = (None, false, Ok(()));
     let heard = client.lines(&path(&wish), |event: Event| {
         last = Some(event.sequence);
@@ -26,17 +28,18 @@ pub(crate) fn follow(at: &At, wish: EventsRequest, json: bool) -> Result<ExitCod
         printed.is_ok()
     });
     printed?;
-    let broken = match heard {
+    let mut broken = match heard {
         Ok(()) if whole => return Ok(ExitCode::SUCCESS),
         Ok(()) => ClientError::Lost {
             daemon: at.state.display().to_string(),
             asked: "helio events".to_owned(),
             why: "the daemon ended the stream without a word".to_owned(),
+            hint: "see in the daemon's log why it ended".to_owned(),
         },
         Err(error) => error,
     };
-    if let Some(last) = last {
-        eprintln!("helio: `helio events --since {last}` goes on where this ends");
+    if let (Some(last), ClientError::Lost { hint, .. }) = (last, &mut broken) {
+        *hint = format!("`helio events --since {last}` goes on where this ends");
     }
     Err(broken.into())
 }

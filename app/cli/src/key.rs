@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Keys: made in a file that only its owner may read, and shown as the line that goes into the configuration.
 
-use crate::verbs::print;
+use crate::verbs::{print, printed};
 use anyhow::{Context, Result};
 use helio_daemon::KEY_FILE;
 use helio_tls::{NodeKey, PublicKey};
+use serde_json::json;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Makes a key in a file that must not exist: the one named, or the node's own in its state directory.
-pub(crate) fn new(out: Option<PathBuf>, state: &Path) -> Result<ExitCode> {
+pub(crate) fn new(out: Option<PathBuf>, state: &Path, json: bool) -> Result<ExitCode> {
     let file = match out {
         Some(file) => file,
         None => {
@@ -22,16 +23,19 @@ pub(crate) fn new(out: Option<PathBuf>, state: &Path) -> Result<ExitCode> {
     };
     let key = NodeKey::create(&file)?;
     eprintln!("made {}; never copy it to another host", file.display());
-    shown(key.public())
+    shown(key.public(), json)
 }
 
 /// Shows the public half of a key.
-pub(crate) fn show(file: Option<PathBuf>, state: &Path) -> Result<ExitCode> {
+pub(crate) fn show(file: Option<PathBuf>, state: &Path, json: bool) -> Result<ExitCode> {
     let file = file.unwrap_or_else(|| state.join(KEY_FILE));
-    shown(NodeKey::load(&file)?.public())
+    shown(NodeKey::load(&file)?.public(), json)
 }
 
-fn shown(key: PublicKey) -> Result<ExitCode> {
+fn shown(key: PublicKey, json: bool) -> Result<ExitCode> {
+    if json {
+        return printed(&json!({ "key": key.to_string() }));
+    }
     print(&format!("key = \"{key}\"\n"))?;
     Ok(ExitCode::SUCCESS)
 }

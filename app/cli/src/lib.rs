@@ -8,6 +8,8 @@ mod attach;
 mod before;
 mod check;
 mod client;
+mod complete;
+mod confirm;
 mod events;
 mod init;
 mod key;
@@ -23,17 +25,26 @@ mod render;
 mod roles;
 mod saved;
 mod signals;
+mod status;
 mod trace;
 mod verbs;
 mod verify;
 mod wait;
+#[cfg(test)]
+mod walk;
+mod which;
 
 use anyhow::Result;
-use args::{Cli, Key, Lab, Metadata, Queue, Seed, Verb};
-use clap::Parser;
-use helio_api::{EventsRequest, PromoteRequest, UpdateRequest};
+use args::{Asked, At, Debug, Key, Lab, Metadata, Seed, Verb};
+use confirm::Consent;
+use helio_api::{EventsRequest, paths};
 use helio_daemon::Creation;
+use std::ffi::OsString;
 use std::process::ExitCode;
+use std::time::Duration;
+
+/// How long an end of a measurement waits for the other end.
+const OTHER_END: Duration = Duration::from_secs(600);
 
 /// Runs the command line this process was given.
 #[must_use]
@@ -41,117 +52,132 @@ pub fn main() -> ExitCode {
     if let Some(code) = helio_daemon::did_apart() {
         return code;
     }
-    match run(Cli::parse().verb) {
+    let line: Vec<OsString> = std::env::args_os().collect();
+    let wants_json = line.iter().any(|word| word == "--json");
+    let Asked { cli, at, json, notice } = match args::read(line) {
+        Ok(asked) => asked,
+        Err(error) => return invalid(&error, wants_json),
+    };
+    if let (Some(notice), false) = (notice, json) {
+        eprintln!("helio: {notice}");
+    }
+    match run(cli.verb, &at) {
         Ok(code) => code,
-        Err(error) => verbs::explain(&error),
+        Err(error) => verbs::explain(&error, json),
     }
 }
 
-fn run(verb: Verb) -> Result<ExitCode> {
+/// Prints help, the version, or why a command line is invalid.
+fn invalid(error: &clap::Error, json: bool) -> ExitCode {
+    if error.use_stderr() && json {
+        let text = error.to_string();
+        let text = text.split("\n\nUsage:").next().unwrap_or(&text).trim_end();
+        let text = text.trim_start_matches("error: ").replace("\n\n  tip: ", "\n  hint: ");
+        let report = verbs::of_text("usage", &text);
+        eprintln!("{}", serde_json::to_string(&report).unwrap_or(report.error));
+    } else {
+        // A closed pipe is no failure of ours.
+        let _ = error.print();
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+fn run(verb: Verb, at: &At) -> Result<ExitCode> {
     match verb {
-        Verb::Daemon { node, config, state, log_format } => {
+        Verb::Daemon { node, config, log_format } => {
             let log_format = match log_format {
                 args::LogFormat::Text => helio_daemon::LogFormat::Text,
                 args::LogFormat::Json => helio_daemon::LogFormat::Json,
             };
+            let state = at.state.clone();
             helio_daemon::run(&helio_daemon::Options { node, config, state, log_format })?;
             Ok(ExitCode::SUCCESS)
         }
         Verb::Init(wish) => init::run(&wish),
-        Verb::Check(wish) => check::run(wish),
-        Verb::Status { group, json, verbose, check, watch, at } => {
-            verbs::status(&at, &verbs::Look { group, json, verbose, check, watch })
-        }
-        Verb::Apply { dry_run, json, at } => verbs::apply(&at, dry_run, json),
-        Verb::Log { group, at } => verbs::log(&at, &group),
-        Verb::Update { group, wait, reverse: true, yes, save, at, .. } => {
-            roles::reverse(&at, &group, (false, wait), yes, save)
-        }
-        Verb::Full { group, wait, reverse: true, yes, save, at } => {
-            roles::reverse(&at, &group, (true, wait), yes, save)
-        }
-        Verb::Update { group, wait, give_up_safe_copy, at, .. } => {
-            verbs::update(&at, &group, wait, UpdateRequest { give_up_safe_copy })
-        }
-        Verb::Full { group, wait, yes, at, .. } => verbs::full(&at, &group, wait, yes),
-        Verb::Mode { group, mode, at } => verbs::mode(&at, &group, mode),
-        Verb::Promote { group, force, restore, yes, fence, at } => {
-            let wish = PromoteRequest { force, confirmed: yes, restore, fence };
-            verbs::promote(&at, &group, wish)
-        }
-        Verb::Verify { wish, at } => verify::run(&at, wish),
-        Verb::Demote { group, at } => verbs::demote(&at, &group),
-        Verb::Switch { group, force, wait, at } => roles::switch(&at, &group, force, wait),
-        Verb::Explain { group, json, at } => roles::explain(&at, &group, json),
-        Verb::Resolve { group, discard, yes, save, at } => {
-            roles::resolve(&at, &group, discard, yes, save)
-        }
-        Verb::Seed { verb: Seed::Begin { group, at } } => verbs::seed_begin(&at, &group),
-        Verb::Seed { verb: Seed::End { group, wait, at } } => verbs::seed_end(&at, &group, wait),
-        Verb::Saved { verb } => saved::saved(verb),
-        Verb::Member { verb } => roles::member(verb),
-        Verb::Attach { volume: Some(volume), read_only, via, wait, at, .. } => {
-            attach::attach(&at, volume, read_only, via.into(), wait.unwrap_or_default())
-        }
-        Verb::Attach { volume: None, json, at, .. } => attach::list(&at, json),
-        Verb::Detach { volume, force, at } => attach::detach(&at, volume, force),
-        Verb::Adopt(wish) => adopt::adopt(wish),
-        Verb::Release { what, keep_metadata, force, at } => {
-            adopt::release(&at, &what, keep_metadata, force)
-        }
-        Verb::Recorder { group, json, at } => verbs::recorder(&at, &group, json),
-        Verb::Events { group, json, since, now, at } => {
-            events::follow(&at, EventsRequest { group, since, now }, json)
-        }
-        Verb::Advise(wish) => advise::run(&wish),
-        Verb::Queue { group, json, verb: None, at } => queue::show(&at, &group, json),
-        Verb::Queue { group, verb: Some(verb), at, .. } => of_queue(verb, &group, &at),
-        Verb::Inspect { group, state, json } => metadata::inspect(&group, &state, json),
-        Verb::Metadata { verb } => of_metadata(verb),
+        Verb::Check(wish) => check::run(at, wish),
+        Verb::Adopt(wish) => adopt::adopt(at, wish),
+        Verb::Inspect { group, json } => metadata::inspect(&group, &at.state, json),
+        Verb::Metadata { verb } => of_metadata(verb, at),
+        Verb::Key { verb: Key::New { out, json } } => key::new(out, &at.state, json),
+        Verb::Key { verb: Key::Show { file, json } } => key::show(file, &at.state, json),
         Verb::Completions { shell } => manual::completions(shell),
-        Verb::Man { dir } => manual::write(dir.as_deref()),
-        Verb::Key { verb } => of_key(verb),
+        Verb::CompleteNames { words } => complete::names(&words),
+        Verb::Man { command, dir: None } => manual::open(&command),
+        Verb::Man { dir: Some(dir), .. } => manual::write(&dir),
         Verb::Quickstart { from, keep } => quickstart::run(from.as_deref(), keep),
-        Verb::Trace { verb } => trace::run(verb),
+        Verb::Trace { verb } => trace::run(at, verb),
         Verb::Plan { verb } => plan::run(verb),
-        Verb::Lab { tool } => of_lab(tool),
+        Verb::Lab { tool } => of_lab(tool, at.timeout.unwrap_or(OTHER_END)),
         Verb::Simhadr { options } => lab::simhadr(&options),
+        asks => ask(asks, at),
     }
 }
 
-fn of_key(verb: Key) -> Result<ExitCode> {
+/// Runs a command that asks the daemon.
+fn ask(verb: Verb, at: &At) -> Result<ExitCode> {
     match verb {
-        Key::New { out, state } => key::new(out, &state),
-        Key::Show { file, state } => key::show(file, &state),
+        Verb::Status { group, json, verbose, check, watch } => {
+            status::run(at, &status::Look { group, json, verbose, check, watch })
+        }
+        Verb::Apply { dry_run, json } => verbs::apply(at, dry_run, json),
+        Verb::Pause(of) => verbs::plain(at, paths::PAUSE, of),
+        Verb::Resume { of, wait } => verbs::plain_resync(at, paths::RESUME, of, wait),
+        Verb::Resync(wish) => verbs::resync(at, wish),
+        Verb::Mode { group, mode, json } => verbs::mode(at, group, mode, json),
+        Verb::Promote(wish) => verbs::promote(at, wish),
+        Verb::Demote(of) => verbs::demote(at, of),
+        Verb::Switch { of, force, yes, wait } => roles::switch(at, of, force, yes, wait),
+        Verb::Explain(of) => roles::explain(at, of),
+        Verb::Resolve { of, discard, yes, save } => roles::resolve(at, of, discard, yes, save),
+        Verb::Verify { verb } => verify::run(at, verb),
+        Verb::Seed { verb: Seed::Begin(of) } => verbs::plain(at, paths::SEED_BEGIN, of),
+        Verb::Seed { verb: Seed::End { of, wait } } => {
+            verbs::plain_resync(at, paths::SEED_END, of, wait)
+        }
+        Verb::Saved { verb } => saved::saved(at, verb),
+        Verb::Member { verb } => roles::member(at, verb),
+        Verb::Attach { list: true, json, .. } => attach::list(at, json),
+        Verb::Attach { volume, read_only, via, wait, json, .. } => {
+            attach::attach(at, volume, (read_only, via.into()), (wait, json))
+        }
+        Verb::Detach { volume, force, yes, json } => {
+            attach::detach(at, volume, force, Consent { yes, json })
+        }
+        Verb::Release { what, keep_metadata, force, yes, json } => {
+            adopt::release(at, what, keep_metadata, force, Consent { yes, json })
+        }
+        Verb::Events { group, json, since, now } => {
+            events::follow(at, EventsRequest { group, since, now }, json)
+        }
+        Verb::Advise(wish) => advise::run(at, &wish),
+        Verb::Queue { verb } => queue::run(at, verb),
+        Verb::Debug { verb: Debug::Events(of) } => verbs::debug_events(at, of),
+        _ => unreachable!("`run` has every command that asks no daemon"),
     }
 }
 
-fn of_lab(tool: Lab) -> Result<ExitCode> {
+fn of_lab(tool: Lab, patience: Duration) -> Result<ExitCode> {
     match tool {
         Lab::Relay(relay) => lab::relay(relay),
         Lab::Wan(wan) => lab::wan(wan),
-        Lab::Link { end } => lab::link(end),
-        Lab::Search(search) => lab::search(search),
+        Lab::Link { end } => lab::link(end, patience),
+        Lab::Search(search) => lab::search(search, patience),
         Lab::Disk(disk) => lab::disk(&disk),
-        Lab::Record(record) => lab::record(record),
+        Lab::Record(record) => lab::record(record, patience),
         Lab::Answer(answer) => lab::answer(answer),
     }
 }
 
-fn of_queue(verb: Queue, group: &str, at: &args::At) -> Result<ExitCode> {
+fn of_metadata(verb: Metadata, At { state, .. }: &At) -> Result<ExitCode> {
     match verb {
-        Queue::Set { memory, items, when_full } => queue::set(at, group, memory, items, when_full),
-        Queue::Reset => queue::reset(at, group),
-    }
-}
-
-fn of_metadata(verb: Metadata) -> Result<ExitCode> {
-    match verb {
-        Metadata::Check { group, state } => metadata::check(&group, &state),
-        Metadata::Move { group, to, state } => metadata::moved(&group, &state, &to),
-        Metadata::Create { group, node, config, state, yes } => {
-            metadata::create(Creation { group, node, config, state }, yes)
+        Metadata::Check { group, json } => metadata::check(&group, state, json),
+        Metadata::Move { group, to, json } => metadata::moved(&group, state, &to, json),
+        Metadata::Create { group, node, config, yes, json } => {
+            let state = state.clone();
+            metadata::create(Creation { group, node, config, state }, Consent { yes, json })
         }
-        Metadata::Accept { group, state } => metadata::accept(&group, &state),
+        Metadata::Accept { group, yes, json } => {
+            metadata::accept(&group, state, Consent { yes, json })
+        }
     }
 }

@@ -8,7 +8,7 @@ mod create;
 pub(crate) use accept::accept;
 pub(crate) use create::create;
 
-use crate::verbs::print;
+use crate::verbs::{done, print, printed};
 use anyhow::{Context, Result, bail};
 use crc_fast::CrcAlgorithm;
 use helio_daemon::offline::OnDisk;
@@ -62,7 +62,7 @@ pub(crate) fn inspect(group: &str, state: &Path, as_json: bool) -> Result<ExitCo
 }
 
 /// Says whether a daemon would serve from it.
-pub(crate) fn check(group: &str, state: &Path) -> Result<ExitCode> {
+pub(crate) fn check(group: &str, state: &Path, as_json: bool) -> Result<ExitCode> {
     let path = path_of(group, state);
     let found = look(&path)?;
     let mut text = String::new();
@@ -84,8 +84,15 @@ pub(crate) fn check(group: &str, state: &Path) -> Result<ExitCode> {
     } else {
         "damaged: the next start of the daemon writes what is bad anew from its twin\n"
     };
-    print(&text)?;
     let sound = found.is_sound() && found.superblock.is_some();
+    if as_json {
+        let message = text.trim_end();
+        printed(
+            &json!({ "file": path.display().to_string(), "sound": sound, "message": message }),
+        )?;
+    } else {
+        print(&text)?;
+    }
     Ok(if sound { ExitCode::SUCCESS } else { ExitCode::from(UNSOUND) })
 }
 
@@ -142,7 +149,7 @@ fn in_json(path: &Path, found: &Description) -> Result<String> {
 
 /// Moves what a state directory holds of a group to another one. Both daemons are stopped. The old file goes only once
 /// the new one is durable and reads as the old one did.
-pub(crate) fn moved(group: &str, state: &Path, to: &Path) -> Result<ExitCode> {
+pub(crate) fn moved(group: &str, state: &Path, to: &Path, as_json: bool) -> Result<ExitCode> {
     let _held = hold(state)?;
     fs::DirBuilder::new().recursive(true).mode(0o700).create(to.join("groups"))?;
     let _held_too = hold(to)?;
@@ -167,8 +174,8 @@ pub(crate) fn moved(group: &str, state: &Path, to: &Path) -> Result<ExitCode> {
         fs::remove_file(from(kind))?;
     }
     File::open(state.join("groups"))?.sync_all()?;
-    print(&format!("moved {group} to {}; start its daemon with --state {0}\n", to.display()))?;
-    Ok(ExitCode::SUCCESS)
+    let message = format!("moved {group} to {}; start its daemon with --state {0}", to.display());
+    done(message, Vec::new(), as_json)
 }
 
 /// Holds a state directory against daemons for as long as the file lives.

@@ -1,24 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `helio queue`: a group's queue shown by itself, and changed while it runs.
 
-use crate::args::At;
+use crate::args::{At, OfGroup, Queue};
 use crate::client::Client;
 use crate::render::{line, seconds};
-use crate::verbs::{accepted, print};
+use crate::verbs::{accepted, plain, print, printed};
+use crate::which;
 use anyhow::Result;
 use helio_api::{Memory, QueueReply, QueueRequest, WhenFull, paths};
 use helio_units::Items;
 use std::process::ExitCode;
 
-pub(crate) fn show(at: &At, group: &str, json: bool) -> Result<ExitCode> {
-    let reply: QueueReply = Client::new(at)?.get(&paths::of_group(paths::QUEUE, group))?;
-    print(&if json { serde_json::to_string_pretty(&reply)? + "\n" } else { text(&reply) })?;
+pub(crate) fn run(at: &At, verb: Queue) -> Result<ExitCode> {
+    match verb {
+        Queue::Show(of) => show(at, of),
+        Queue::Set { of, memory, items, when_full } => set(at, of, memory, items, when_full),
+        Queue::Reset(of) => plain(at, paths::QUEUE_RESET, of),
+    }
+}
+
+fn show(at: &At, of: OfGroup) -> Result<ExitCode> {
+    let client = Client::new(at)?;
+    let group = which::group(&client, of.group)?;
+    let reply: QueueReply = client.get(&paths::of_group(paths::QUEUE, &group))?;
+    if of.json {
+        return printed(&reply);
+    }
+    print(&text(&reply))?;
     Ok(ExitCode::SUCCESS)
 }
 
-pub(crate) fn set(
+fn set(
     at: &At,
-    group: &str,
+    of: OfGroup,
     memory: Option<Memory>,
     items: Option<u64>,
     when_full: Option<(WhenFull, WhenFull)>,
@@ -29,11 +43,9 @@ pub(crate) fn set(
         when_full_connected: when_full.map(|(connected, _)| connected),
         when_full_disconnected: when_full.map(|(_, disconnected)| disconnected),
     };
-    accepted(&Client::new(at)?.post(&paths::of_group(paths::QUEUE_SET, group), &wish)?)
-}
-
-pub(crate) fn reset(at: &At, group: &str) -> Result<ExitCode> {
-    accepted(&Client::new(at)?.post(&paths::of_group(paths::QUEUE_RESET, group), &())?)
+    let client = Client::new(at)?;
+    let group = which::group(&client, of.group)?;
+    accepted(&client.post(&paths::of_group(paths::QUEUE_SET, &group), &wish)?, of.json)
 }
 
 /// One fact a line, what is full first.

@@ -2,11 +2,12 @@
 //! The verbs about how the two nodes of a group stand to each other: `switch`, `explain`, `resolve`,
 //! `member replace`, `member accept`.
 
-use crate::args::{At, Member};
+use crate::args::{At, Member, OfGroup};
 use crate::client::Client;
+use crate::confirm::Consent;
 use crate::render::line;
-use crate::verbs::{accepted, confirmed, print};
-use crate::wait;
+use crate::verbs::{accepted, print, printed};
+use crate::{wait, which};
 use anyhow::{Context, Result};
 use helio_api::{
     Accepted, Explanation, MemberAcceptRequest, MemberReplaceRequest, ResolveRequest,
@@ -15,34 +16,46 @@ use helio_api::{
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-pub(crate) fn switch(at: &At, group: &str, force: bool, wait: bool) -> Result<ExitCode> {
+pub(crate) fn switch(at: &At, of: OfGroup, force: bool, yes: bool, wait: bool) -> Result<ExitCode> {
     let client = Client::new(at)?;
-    accepted(&client.post(&paths::of_group(paths::SWITCH, group), &SwitchRequest { force })?)?;
-    if wait { wait::level(&client, group) } else { Ok(ExitCode::SUCCESS) }
+    let group = which::group(&client, of.group)?;
+    if force {
+        let stake = format!("processes that use a device of {group} get I/O errors");
+        Consent { yes, json: of.json }.get(&stake, &format!("switch {group} all the same?"))?;
+    }
+    let path = paths::of_group(paths::SWITCH, &group);
+    let done: Accepted = client.post(&path, &SwitchRequest { force })?;
+    wait::finish(&client, at, &group, &done, (wait, of.json))
 }
 
-pub(crate) fn explain(at: &At, group: &str, json: bool) -> Result<ExitCode> {
-    let told: Explanation = Client::new(at)?.get(&paths::of_group(paths::EXPLAIN, group))?;
-    print(&if json { serde_json::to_string_pretty(&told)? + "\n" } else { text(&told) })?;
+pub(crate) fn explain(at: &At, of: OfGroup) -> Result<ExitCode> {
+    let client = Client::new(at)?;
+    let group = which::group(&client, of.group)?;
+    let told: Explanation = client.get(&paths::of_group(paths::EXPLAIN, &group))?;
+    if of.json {
+        return printed(&told);
+    }
+    print(&text(&told))?;
     Ok(ExitCode::SUCCESS)
 }
 
 pub(crate) fn resolve(
     at: &At,
-    group: &str,
+    of: OfGroup,
     discard: String,
     yes: bool,
     save: Option<PathBuf>,
 ) -> Result<ExitCode> {
     let client = Client::new(at)?;
+    let group = which::group(&client, of.group)?;
     let save = from_the_root(save)?;
-    let path = paths::of_group(paths::RESOLVE, group);
-    let question = format!("give up what only {discard} holds of {group}?");
+    let path = paths::of_group(paths::RESOLVE, &group);
+    let question = format!("discard what only {discard} has of {group}?");
     let ask = |confirmed| {
         let wish = ResolveRequest { discard: discard.clone(), confirmed, save: save.clone() };
-        client.post::<Accepted>(&path, &wish)
+        client.post(&path, &wish)
     };
-    confirmed(&question, yes, ask)
+    accepted(&Consent { yes, json: of.json }.run(&question, ask)?, of.json)
 }
 
 /// The daemon has a working directory of its own, so a folder near us must be named from the root.
@@ -53,51 +66,43 @@ fn from_the_root(save: Option<PathBuf>) -> Result<Option<String>> {
 
 /// Takes the secondary's copy, everywhere or where the two may differ.
 pub(crate) fn reverse(
-    at: &At,
+    client: &Client,
     group: &str,
-    (full, wait): (bool, bool),
-    yes: bool,
+    full: bool,
+    consent: Consent,
     save: Option<PathBuf>,
-) -> Result<ExitCode> {
-    let client = Client::new(at)?;
+) -> Result<Accepted> {
     let save = from_the_root(save)?;
     let path = paths::of_group(paths::REVERSE, group);
     let question = format!("overwrite this primary of {group} with the secondary's copy?");
-    let ask = |confirmed| {
-        client.post::<Accepted>(&path, &ReverseRequest { full, confirmed, save: save.clone() })
-    };
-    let done = confirmed(&question, yes, ask)?;
-    if wait && done == ExitCode::SUCCESS { wait::level(&client, group) } else { Ok(done) }
+    let ask =
+        |confirmed| client.post(&path, &ReverseRequest { full, confirmed, save: save.clone() });
+    consent.run(&question, ask)
 }
 
-/// What is to be done with a volume's disk.
-pub(crate) fn member(verb: Member) -> Result<ExitCode> {
-    match verb {
-        Member::Accept { volume, yes, at } => accept_member(&at, volume, yes),
-        Member::Replace { volume, yes, at } => replace_member(&at, volume, yes),
-    }
-}
-
-/// Gives a volume another disk in the place of a lost one.
-fn replace_member(at: &At, (group, volume): (String, String), yes: bool) -> Result<ExitCode> {
+/// Replaces or accepts the member of a volume.
+pub(crate) fn member(at: &At, verb: Member) -> Result<ExitCode> {
     let client = Client::new(at)?;
-    let path = paths::of_group(paths::MEMBER_REPLACE, &group);
-    let question = format!("overwrite it with the peer's copy of {group}/{volume}?");
-    let ask = |confirmed| {
-        client.post::<Accepted>(&path, &MemberReplaceRequest { volume: volume.clone(), confirmed })
+    let (Member::Replace(of) | Member::Accept(of)) = verb.clone();
+    let (group, volume) = which::volume(&client, of.volume)?;
+    let consent = Consent { yes: of.yes, json: of.json };
+    let done = match verb {
+        Member::Replace(_) => {
+            let path = paths::of_group(paths::MEMBER_REPLACE, &group);
+            let question = format!("overwrite it with the peer's copy of {group}/{volume}?");
+            consent.run(&question, |confirmed| {
+                client.post(&path, &MemberReplaceRequest { volume: volume.clone(), confirmed })
+            })?
+        }
+        Member::Accept(_) => {
+            let path = paths::of_group(paths::MEMBER_ACCEPT, &group);
+            let question = format!("accept this copy of {group}/{volume} as it is?");
+            consent.run(&question, |confirmed| {
+                client.post(&path, &MemberAcceptRequest { volume: volume.clone(), confirmed })
+            })?
+        }
     };
-    confirmed(&question, yes, ask)
-}
-
-/// Accepts the copy of a volume that a failed flush left suspect.
-fn accept_member(at: &At, (group, volume): (String, String), yes: bool) -> Result<ExitCode> {
-    let client = Client::new(at)?;
-    let path = paths::of_group(paths::MEMBER_ACCEPT, &group);
-    let question = format!("accept this copy of {group}/{volume} as it is?");
-    let ask = |confirmed| {
-        client.post::<Accepted>(&path, &MemberAcceptRequest { volume: volume.clone(), confirmed })
-    };
-    confirmed(&question, yes, ask)
+    accepted(&done, of.json)
 }
 
 /// The row first, then why, then what to do.

@@ -3,23 +3,27 @@
 
 use crate::args::{At, Saved};
 use crate::client::Client;
-use crate::verbs::{confirmed, print};
+use crate::confirm::Consent;
+use crate::verbs::{accepted, print, printed};
 use anyhow::Result;
 use helio_api::{Accepted, SavedCopy, SavedDeleteRequest, SavedList, paths};
 use std::fmt::Write;
 use std::process::ExitCode;
 
-pub(crate) fn saved(verb: Saved) -> Result<ExitCode> {
+pub(crate) fn saved(at: &At, verb: Saved) -> Result<ExitCode> {
     match verb {
-        Saved::List { group, json, at } => list(&at, group.as_deref(), json),
-        Saved::Delete { name, all, yes, at } => delete(&at, name, all, yes),
+        Saved::List { group, json } => list(at, group.as_deref(), json),
+        Saved::Delete { name, all, yes, json } => delete(at, name, all, Consent { yes, json }),
     }
 }
 
 fn list(at: &At, group: Option<&str>, json: bool) -> Result<ExitCode> {
     let mut told: SavedList = Client::new(at)?.get(paths::SAVED)?;
     told.saved.retain(|copy| group.is_none_or(|group| copy.group == group));
-    print(&if json { serde_json::to_string_pretty(&told)? + "\n" } else { text(&told) })?;
+    if json {
+        return printed(&told);
+    }
+    print(&text(&told))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -41,13 +45,13 @@ fn copy(copy: &SavedCopy) -> String {
     out
 }
 
-fn delete(at: &At, name: Option<String>, all: bool, yes: bool) -> Result<ExitCode> {
+fn delete(at: &At, name: Option<String>, all: bool, consent: Consent) -> Result<ExitCode> {
     let client = Client::new(at)?;
     let ask = |confirmed| {
         let wish = SavedDeleteRequest { name: name.clone(), all, confirmed };
         client.post::<Accepted>(paths::SAVED_DELETE, &wish)
     };
-    confirmed("delete it?", yes, ask)
+    accepted(&consent.run("delete it?", ask)?, consent.json)
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Ctrl-C and its kin, for those who have something to clear away first.
+//! Signals: for commands that have something to clear away first, and for those that wait for a daemon.
 
 use anyhow::Result;
+use rustix::event::{PollFd, PollFlags, poll};
+use std::io::{IsTerminal, Write};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -38,4 +40,40 @@ impl Signals {
             }
         })
     }
+}
+
+/// From now on a signal ends the process with this one line on standard error.
+///
+/// # Errors
+/// The kernel refuses.
+pub(crate) fn end_with_line(line: String) -> Result<()> {
+    let signals = Signals::catch()?;
+    let end = move || {
+        let number = signals.wait();
+        let mut out = std::io::stderr();
+        // A terminal shows `^C`, or a progress row.
+        let lead = if out.is_terminal() { "\n" } else { "" };
+        let _ = writeln!(out, "{lead}helio: {line}");
+        std::process::exit(128 + number)
+    };
+    std::thread::Builder::new().name("helio-signals".into()).spawn(end)?;
+    Ok(())
+}
+
+/// From now on the process ends when the reader of standard output closes its end of the pipe.
+///
+/// # Errors
+/// The kernel refuses.
+pub(crate) fn end_with_reader() -> Result<()> {
+    let end = || {
+        let out = std::io::stdout();
+        // Without requested events, poll returns only for an error or a hangup.
+        let mut fds = [PollFd::new(&out, PollFlags::empty())];
+        while poll(&mut fds, None).is_err() {}
+        if fds[0].revents().intersects(PollFlags::ERR | PollFlags::HUP) {
+            std::process::exit(0);
+        }
+    };
+    std::thread::Builder::new().name("helio-reader".into()).spawn(end)?;
+    Ok(())
 }

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The operator's verbs. Exit codes tell the truth: 0 done, 1 refused or failed, 2 usage (clap's), 3 no daemon that
-//! could be asked, 4 needs confirmation, 5 asked, but no answer came, 6 `advise` found something to change, 7 `status`
-//! shows a group that is not served.
+//! could be asked, 4 needs confirmation, 5 asked, but no answer or no end came in time, 6 `advise` found something to change, 7 `status`
+//! shows a group that is not served, 8 `demote` left the peer behind.
 
-use crate::args::At;
+use crate::args::{At, OfGroup, Promote, Resync};
 use crate::client::{Client, ClientError};
-use crate::render::{self, Colour, Detail};
-use crate::wait;
+use crate::confirm::Consent;
+use crate::{roles, wait, which};
 use anyhow::{Result, anyhow};
 use helio_api::{
     Accepted, ApiError, ApplyReply, ApplyRequest, GroupStatus, ModeRequest, PromoteRequest,
-    RecorderDump, Status, UpdateRequest, code, paths,
+    RecorderDump, ResyncRequest, Status, code, paths,
 };
-use helio_units::{Mode, Verdict};
-use std::io::{self, IsTerminal, Write};
+use helio_units::Mode;
+use serde::Serialize;
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::mpsc;
@@ -21,12 +22,12 @@ use std::time::Duration;
 
 pub(crate) const REFUSED: u8 = 1;
 const NO_DAEMON: u8 = 3;
-pub(crate) const UNCONFIRMED: u8 = 4;
+const UNCONFIRMED: u8 = 4;
 const UNANSWERED: u8 = 5;
 /// What `helio advise` ends with where something should be changed.
 pub(crate) const TO_CHANGE: u8 = 6;
 /// What `helio status` ends with where a group of the node is not served.
-const NOT_SERVED: u8 = 7;
+pub(crate) const NOT_SERVED: u8 = 7;
 /// What `helio demote` ends with where the peer lacks writes of this node.
 const PEER_BEHIND: u8 = 8;
 
@@ -38,19 +39,45 @@ pub(crate) fn unreadable(file: &Path) -> impl FnOnce(io::Error) -> anyhow::Error
     }
 }
 
-/// Tells why something was not done, on standard error, and with which code to end.
-pub(crate) fn explain(error: &anyhow::Error) -> ExitCode {
-    eprintln!("helio: {error:#}");
+/// Prints why something was not done on standard error, and returns the exit code.
+pub(crate) fn explain(error: &anyhow::Error, json: bool) -> ExitCode {
+    let text = if json { in_json(error) } else { format!("helio: {error:#}") };
+    // A closed standard error changes nothing about the exit code.
+    let _ = writeln!(io::stderr(), "{text}");
     ExitCode::from(match error.downcast_ref::<ClientError>() {
         Some(
             ClientError::NoDaemon { .. }
             | ClientError::Denied { .. }
             | ClientError::Untrusted { .. },
         ) => NO_DAEMON,
-        Some(ClientError::Lost { .. } | ClientError::Slow { .. }) => UNANSWERED,
+        Some(ClientError::Lost { .. } | ClientError::Slow { .. } | ClientError::Over { .. }) => {
+            UNANSWERED
+        }
         Some(ClientError::Refused(error)) if error.code == code::NEEDS_CONFIRMATION => UNCONFIRMED,
         _ => REFUSED,
     })
+}
+
+/// The same object for errors of the daemon and of this program.
+fn in_json(error: &anyhow::Error) -> String {
+    let report = match error.downcast_ref::<ClientError>() {
+        Some(error) => error.report(),
+        None => of_text("failed", &format!("{error:#}")),
+    };
+    serde_json::to_string(&report).unwrap_or(report.error)
+}
+
+/// An error of this program: what failed, and its hint on a line of its own.
+pub(crate) fn of_text(code: &str, text: &str) -> ApiError {
+    let (text, retry) = match text.split_once("\n  retry: ") {
+        Some((text, _)) => (text, true),
+        None => (text, false),
+    };
+    let (text, hint) = match text.split_once("\n  hint: ") {
+        Some((text, hint)) => (text, Some(hint.to_owned())),
+        None => (text, None),
+    };
+    ApiError { error: text.to_owned(), hint, retry, code: code.to_owned(), at_stake: None }
 }
 
 /// Waits without a clock of its own: nobody ever sends.
@@ -64,64 +91,6 @@ pub(crate) fn status_path(group: Option<&str>) -> String {
     group.map_or_else(|| paths::STATUS.to_owned(), |group| paths::of_group(paths::GROUP, group))
 }
 
-/// What of a status is asked for, and how it is printed.
-pub(crate) struct Look {
-    pub(crate) group: Option<String>,
-    pub(crate) json: bool,
-    pub(crate) verbose: bool,
-    pub(crate) check: bool,
-    pub(crate) watch: Option<u64>,
-}
-
-pub(crate) fn status(at: &At, look: &Look) -> Result<ExitCode> {
-    let shown = show_status(at, look);
-    match shown {
-        Err(error) if look.check => {
-            eprintln!("helio: {error:#}");
-            Ok(ExitCode::from(render::check_code(Verdict::Unknown)))
-        }
-        other => other,
-    }
-}
-
-fn show_status(at: &At, look: &Look) -> Result<ExitCode> {
-    let client = Client::new(at)?;
-    let terminal = std::io::stdout().is_terminal();
-    let wants = std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty());
-    let detail = match (look.verbose, &look.group) {
-        (true, _) => Detail::All,
-        (false, Some(_)) => Detail::Group,
-        (false, None) => Detail::List,
-    };
-    loop {
-        let status: Status = client.get(&status_path(look.group.as_deref()))?;
-        let text = if look.json {
-            serde_json::to_string_pretty(&status)? + "\n"
-        } else {
-            render::status(&status, detail, Colour(terminal && wants))
-        };
-        let clear = look.watch.is_some() && !look.json && terminal;
-        print(&if clear { format!("\x1b[H\x1b[2J{text}") } else { text })?;
-        let Some(seconds) = look.watch else { return Ok(status_code(&status, look.check)) };
-        pause(Duration::from_secs(seconds));
-    }
-}
-
-/// What `helio status` ends with; with `--check` as monitoring expects, by the worst group.
-fn status_code(status: &Status, check: bool) -> ExitCode {
-    ExitCode::from(match (check, status.failed.is_empty()) {
-        (false, true) => return ExitCode::SUCCESS,
-        (false, false) => NOT_SERVED,
-        (true, false) => render::check_code(Verdict::NoPrimary),
-        (true, true) => status
-            .groups
-            .iter()
-            .map(|group| group.verdict.word)
-            .min()
-            .map_or(render::check_code(Verdict::Ok), render::check_code),
-    })
-}
-
 /// Writes to standard output; a reader that went away is no failure of ours.
 pub(crate) fn print(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
@@ -131,7 +100,11 @@ pub(crate) fn print(text: &str) -> Result<()> {
     }
 }
 
-pub(crate) fn accepted(accepted: &Accepted) -> Result<ExitCode> {
+/// Prints that something was accepted or done.
+pub(crate) fn accepted(accepted: &Accepted, json: bool) -> Result<ExitCode> {
+    if json {
+        return printed(accepted);
+    }
     for warning in &accepted.warnings {
         eprintln!("warning: {warning}");
     }
@@ -139,59 +112,67 @@ pub(crate) fn accepted(accepted: &Accepted) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-pub(crate) fn log(at: &At, group: &str) -> Result<ExitCode> {
-    accepted(&Client::new(at)?.post(&paths::of_group(paths::LOG, group), &())?)
+/// As [`accepted`], of something that this program did itself.
+pub(crate) fn done(message: String, warnings: Vec<String>, json: bool) -> Result<ExitCode> {
+    accepted(&Accepted { message, warnings }, json)
+}
+
+/// Prints an object as JSON.
+pub(crate) fn printed(object: &impl Serialize) -> Result<ExitCode> {
+    print(&(serde_json::to_string_pretty(object)? + "\n"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs a command that needs the name of a group and nothing else.
+pub(crate) fn plain(at: &At, path: &str, of: OfGroup) -> Result<ExitCode> {
+    let client = Client::new(at)?;
+    let group = which::group(&client, of.group)?;
+    accepted(&client.post(&paths::of_group(path, &group), &())?, of.json)
 }
 
 /// Ends with a code of its own where the peer lacks writes of this node, which the daemon warns of.
-pub(crate) fn demote(at: &At, group: &str) -> Result<ExitCode> {
-    let done: Accepted = Client::new(at)?.post(&paths::of_group(paths::DEMOTE, group), &())?;
-    let code = accepted(&done)?;
+pub(crate) fn demote(at: &At, of: OfGroup) -> Result<ExitCode> {
+    let client = Client::new(at)?;
+    let group = which::group(&client, of.group)?;
+    let done: Accepted = client.post(&paths::of_group(paths::DEMOTE, &group), &())?;
+    let code = accepted(&done, of.json)?;
     Ok(if done.warnings.is_empty() { code } else { ExitCode::from(PEER_BEHIND) })
 }
 
-pub(crate) fn mode(at: &At, group: &str, mode: Mode) -> Result<ExitCode> {
-    accepted(&Client::new(at)?.post(&paths::of_group(paths::MODE, group), &ModeRequest { mode })?)
-}
-
-pub(crate) fn update(at: &At, group: &str, wait: bool, wish: UpdateRequest) -> Result<ExitCode> {
+/// As [`plain`], of a command that begins a resync.
+pub(crate) fn plain_resync(at: &At, path: &str, of: OfGroup, wait: bool) -> Result<ExitCode> {
     let client = Client::new(at)?;
-    accepted(&client.post(&paths::of_group(paths::UPDATE, group), &wish)?)?;
-    if wait { wait::level(&client, group) } else { Ok(ExitCode::SUCCESS) }
+    let group = which::group(&client, of.group)?;
+    let done: Accepted = client.post(&paths::of_group(path, &group), &())?;
+    wait::finish(&client, at, &group, &done, (wait, of.json))
 }
 
-pub(crate) fn seed_begin(at: &At, group: &str) -> Result<ExitCode> {
-    accepted(&Client::new(at)?.post(&paths::of_group(paths::SEED_BEGIN, group), &())?)
-}
-
-pub(crate) fn seed_end(at: &At, group: &str, wait: bool) -> Result<ExitCode> {
+pub(crate) fn mode(at: &At, group: Option<String>, mode: Mode, json: bool) -> Result<ExitCode> {
     let client = Client::new(at)?;
-    accepted(&client.post(&paths::of_group(paths::SEED_END, group), &())?)?;
-    if wait { wait::level(&client, group) } else { Ok(ExitCode::SUCCESS) }
+    let group = which::group(&client, group)?;
+    accepted(&client.post(&paths::of_group(paths::MODE, &group), &ModeRequest { mode })?, json)
 }
 
-/// Says first what it costs: while everything is compared, the other copy is no image of anything.
-pub(crate) fn full(at: &At, group: &str, wait: bool, yes: bool) -> Result<ExitCode> {
+pub(crate) fn resync(at: &At, wish: Resync) -> Result<ExitCode> {
+    let Resync { of: OfGroup { group, json }, full, reverse, save, yes, wait, .. } = wish;
     let client = Client::new(at)?;
-    let shown = one_group(&client, group)?;
-    let peer = &shown.peer.name;
-    if !yes {
-        eprintln!(
-            "until it is done, the copy of {group} on {peer} is not consistent and cannot take over"
-        );
-        if !std::io::stdin().is_terminal() {
-            eprintln!("repeat with --yes if that may be so");
-            return Ok(ExitCode::from(UNCONFIRMED));
+    let group = which::group(&client, group)?;
+    let consent = Consent { yes, json };
+    let done = if reverse {
+        roles::reverse(&client, &group, full, consent, save)?
+    } else {
+        if full {
+            let peer = one_group(&client, &group)?.peer.name;
+            let stake = format!(
+                "the copy of {group} on {peer} is inconsistent until the resync ends, and cannot be promoted"
+            );
+            consent.get(&stake, &format!("overwrite what differs on {peer}?"))?;
         }
-        eprint!("overwrite what differs on {peer}? [y/N] ");
-        let mut answer = String::new();
-        std::io::stdin().read_line(&mut answer)?;
-        if !matches!(answer.trim(), "y" | "Y" | "yes") {
-            return Ok(ExitCode::from(UNCONFIRMED));
-        }
-    }
-    accepted(&client.post(&paths::of_group(paths::FULL, group), &())?)?;
-    if wait { wait::level(&client, group) } else { Ok(ExitCode::SUCCESS) }
+        let give_up_safe_copy = wish.give_up_safe_copy;
+        let wish = ResyncRequest { full, give_up_safe_copy };
+        client.post(&paths::of_group(paths::RESYNC, &group), &wish)?
+    };
+    wait::finish(&client, at, &group, &done, (wait, json))
 }
 
 pub(crate) fn one_group(client: &Client, group: &str) -> Result<GroupStatus> {
@@ -204,53 +185,22 @@ pub(crate) fn one_group(client: &Client, group: &str) -> Result<GroupStatus> {
     shown.ok_or_else(|| anyhow!("the daemon does not show group {group}"))
 }
 
-pub(crate) fn promote(at: &At, group: &str, wish: PromoteRequest) -> Result<ExitCode> {
+pub(crate) fn promote(at: &At, wish: Promote) -> Result<ExitCode> {
+    let Promote { of: OfGroup { group, json }, force, restore, yes, fence, wait } = wish;
     let client = Client::new(at)?;
-    let path = paths::of_group(paths::PROMOTE, group);
-    let ask = |confirmed| client.post::<Accepted>(&path, &PromoteRequest { confirmed, ..wish });
-    confirmed(&format!("promote {group} all the same?"), wish.confirmed, ask)
-}
-
-/// Does what may lose something: shows what is at stake, and asks where somebody is there to answer.
-pub(crate) fn confirmed(
-    question: &str,
-    yes: bool,
-    ask: impl Fn(bool) -> Result<Accepted, ClientError>,
-) -> Result<ExitCode> {
-    match ask(yes) {
-        Ok(done) => accepted(&done),
-        Err(ClientError::Refused(error))
-            if error.code == code::NEEDS_CONFIRMATION && std::io::stdin().is_terminal() =>
-        {
-            show_stake(&error);
-            eprint!("{question} [y/N] ");
-            let mut answer = String::new();
-            std::io::stdin().read_line(&mut answer)?;
-            if matches!(answer.trim(), "y" | "Y" | "yes") {
-                accepted(&ask(true)?)
-            } else {
-                Ok(ExitCode::from(UNCONFIRMED))
-            }
-        }
-        Err(ClientError::Refused(error)) => {
-            show_stake(&error);
-            Err(ClientError::Refused(error).into())
-        }
-        Err(other) => Err(other.into()),
-    }
-}
-
-fn show_stake(error: &ApiError) {
-    if let Some(stake) = &error.at_stake {
-        eprintln!("at stake: {}", stake.text);
-    }
+    let group = which::group(&client, group)?;
+    let path = paths::of_group(paths::PROMOTE, &group);
+    let ask = |confirmed| {
+        client.post::<Accepted>(&path, &PromoteRequest { force, confirmed, restore, fence })
+    };
+    let done = Consent { yes, json }.run(&format!("promote {group} all the same?"), ask)?;
+    wait::finish(&client, at, &group, &done, (wait, json))
 }
 
 pub(crate) fn apply(at: &At, dry_run: bool, json: bool) -> Result<ExitCode> {
     let reply: ApplyReply = Client::new(at)?.post(paths::APPLY, &ApplyRequest { dry_run })?;
     if json {
-        print(&(serde_json::to_string_pretty(&reply)? + "\n"))?;
-        return Ok(ExitCode::SUCCESS);
+        return printed(&reply);
     }
     let verb = if dry_run { "would change" } else { "changed" };
     let mut text: String =
@@ -263,13 +213,14 @@ pub(crate) fn apply(at: &At, dry_run: bool, json: bool) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-pub(crate) fn recorder(at: &At, group: &str, json: bool) -> Result<ExitCode> {
-    let dump: RecorderDump = Client::new(at)?.get(&paths::of_group(paths::RECORDER, group))?;
-    if json {
-        print(&(serde_json::to_string_pretty(&dump)? + "\n"))?;
-    } else {
-        let lines = dump.events.iter().map(|e| format!("{:.3} {}\n", e.at_ms, e.what));
-        print(&lines.collect::<String>())?;
+pub(crate) fn debug_events(at: &At, of: OfGroup) -> Result<ExitCode> {
+    let client = Client::new(at)?;
+    let group = which::group(&client, of.group)?;
+    let dump: RecorderDump = client.get(&paths::of_group(paths::DEBUG_EVENTS, &group))?;
+    if of.json {
+        return printed(&dump);
     }
+    let lines = dump.events.iter().map(|e| format!("{:.3} {}\n", e.at_ms, e.what));
+    print(&lines.collect::<String>())?;
     Ok(ExitCode::SUCCESS)
 }

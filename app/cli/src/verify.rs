@@ -1,71 +1,92 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `helio verify`: the two copies compared while they are in use.
 
-use crate::args::{At, Comparison};
+use crate::args::{At, Comparison, OfGroup, Verify};
 use crate::client::{Client, ClientError};
 use crate::render::{self, line};
-use crate::verbs::{accepted, one_group, pause, print};
+use crate::verbs::{accepted, one_group, plain, print, printed};
+use crate::wait::Wait;
+use crate::which;
 use anyhow::Result;
-use helio_api::{ApiError, GroupStatus, VerifyRequest, VerifyRun, paths};
+use helio_api::{Accepted, ApiError, GroupStatus, VerifyRequest, VerifyRun, paths};
 use helio_units::WallTime;
+use serde_json::json;
 use std::process::ExitCode;
 use std::time::Duration;
 
 /// How often a verify that is waited for is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-pub(crate) fn run(at: &At, wish: Comparison) -> Result<ExitCode> {
+pub(crate) fn run(at: &At, verb: Verify) -> Result<ExitCode> {
+    match verb {
+        Verify::Start(wish) => start(at, wish),
+        Verify::Stop(of) => plain(at, paths::VERIFY_STOP, of),
+        Verify::Show(of) => show(at, of),
+    }
+}
+
+fn start(at: &At, wish: Comparison) -> Result<ExitCode> {
     let client = Client::new(at)?;
-    let (group, volume) = match wish.what.split_once('/') {
-        Some((group, volume)) => (group, Some(volume.to_owned())),
-        None => (wish.what.as_str(), None),
-    };
-    if wish.stop {
-        return accepted(&client.post(&paths::of_group(paths::VERIFY_STOP, group), &())?);
-    }
-    if wish.status {
-        print(&text(&one_group(&client, group)?, WallTime(now_ms(&client)?)))?;
-        return Ok(ExitCode::SUCCESS);
-    }
+    let (group, volume) = wish.what.map_or((None, None), |it| (Some(it.group), it.volume));
+    let group = which::group(&client, group)?;
     let request = VerifyRequest {
         volume,
         repair: wish.repair,
         rate_bytes_per_second: wish.rate,
-        anew: wish.anew,
+        restart: wish.restart,
     };
-    accepted(&client.post(&paths::of_group(paths::VERIFY, group), &request)?)?;
-    if wish.wait { wait(&client, group) } else { Ok(ExitCode::SUCCESS) }
-}
-
-fn now_ms(client: &Client) -> Result<u64> {
-    let status: helio_api::Status = client.get(paths::STATUS)?;
-    Ok(status.at_ms.0)
-}
-
-/// Waits for the end of a verify, whatever it waits for itself.
-fn wait(client: &Client, group: &str) -> Result<ExitCode> {
-    loop {
-        let g = one_group(client, group)?;
-        if g.verify.run.is_none() {
-            return ended(&g);
-        }
-        pause(LOOK_EVERY);
+    let done: Accepted = client.post(&paths::of_group(paths::VERIFY, &group), &request)?;
+    if !wish.wait {
+        return accepted(&done, wish.json);
     }
+    if !wish.json {
+        accepted(&done, false)?;
+    }
+    let stop = Some(format!("helio verify stop {group}"));
+    let waiting = Wait::begin(at, wish.json, format!("the verify of {group}"), stop)?;
+    // Its end, whatever it waits for itself.
+    let g = loop {
+        let g = one_group(&client, &group)?;
+        if g.verify.run.is_none() {
+            break g;
+        }
+        waiting.pause(LOOK_EVERY)?;
+    };
+    ended(&g)?;
+    if wish.json {
+        return accepted(&done, true);
+    }
+    print(&format!("the copies of {} are compared: {}\n", g.name, passes(&g)))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(at: &At, of: OfGroup) -> Result<ExitCode> {
+    let client = Client::new(at)?;
+    let group = which::group(&client, of.group)?;
+    let g = one_group(&client, &group)?;
+    if of.json {
+        let volumes: Vec<_> = g
+            .volumes
+            .iter()
+            .map(|volume| json!({ "name": volume.name, "verified": volume.verified }))
+            .collect();
+        return printed(&json!({ "group": g.name, "verify": g.verify, "volumes": volumes }));
+    }
+    let status: helio_api::Status = client.get(paths::STATUS)?;
+    print(&text(&g, status.at_ms))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Differences that nobody mended are a failure.
-fn ended(g: &GroupStatus) -> Result<ExitCode> {
+fn ended(g: &GroupStatus) -> Result<()> {
     let refusal = match &g.verify.stopped {
         Some(why) => ApiError::new(
             "verify-stopped",
             format!("the verify of {} did not come to its end: {why}", g.name),
-            format!("`helio verify {}` goes on where it stopped", g.name),
+            format!("`helio verify start {}` goes on where it stopped", g.name),
         ),
         None if g.verify.differing.0 > 0 => ApiError::new("differs", differences(g), hint(&g.name)),
-        None => {
-            print(&format!("the copies of {} are compared: {}\n", g.name, passes(g)))?;
-            return Ok(ExitCode::SUCCESS);
-        }
+        None => return Ok(()),
     };
     Err(ClientError::Refused(Box::new(refusal)).into())
 }
@@ -91,7 +112,9 @@ fn differences(g: &GroupStatus) -> String {
 }
 
 fn hint(group: &str) -> String {
-    format!("`helio update {group}` copies them; `helio verify {group} --repair` looks for more")
+    format!(
+        "`helio resync {group}` copies them; `helio verify start {group} --repair` looks for more"
+    )
 }
 
 fn progress(run: &VerifyRun) -> String {
@@ -161,7 +184,7 @@ mod tests {
         group.volumes[0].verified = Some(Verified { at_ms, differed_bytes, repaired: false });
         let shown = text(&group, sample.at_ms);
         assert!(
-            shown.contains("1 extent of db differs on lyon, 4 KiB: data 0+4096; `helio update db`"),
+            shown.contains("1 extent of db differs on lyon, 4 KiB: data 0+4096; `helio resync db`"),
             "{shown}"
         );
         assert!(shown.contains("verified 1 min 1 s ago, 4 KiB differed\n"), "{shown}");

@@ -2,12 +2,13 @@
 //! Waiting until the copies of a group are equal, and telling meanwhile how far they are: on a terminal in one line
 //! that is drawn again, elsewhere in a line every few seconds.
 
+use crate::args::At;
 use crate::client::{Client, ClientError};
-use crate::progress;
 use crate::render::seconds;
-use crate::verbs::{one_group, pause, print};
+use crate::verbs::{self, accepted, one_group, print};
+use crate::{progress, signals};
 use anyhow::Result;
-use helio_api::{ApiError, Connection, GroupStatus};
+use helio_api::{Accepted, ApiError, Connection, GroupStatus};
 use helio_units::State;
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -51,33 +52,88 @@ fn look(g: &GroupStatus, begun: bool, waited: Duration) -> Look {
     }
 }
 
-/// Waits until the copies are equal, for as long as it takes. While the peer is away there is no end to wait for.
-pub(crate) fn level(client: &Client, group: &str) -> Result<ExitCode> {
-    let terminal = std::io::stderr().is_terminal();
-    let (mut begun, started) = (false, Instant::now());
-    let mut told = started;
+/// A command that waits for work of the daemon, until the work ends, `--timeout` is over or a signal comes.
+pub(crate) struct Wait {
+    /// The work: "the resync of db".
+    what: String,
+    /// The command that stops the work, if there is one.
+    stop: Option<String>,
+    started: Instant,
+    limit: Option<Duration>,
+    json: bool,
+}
+
+impl Wait {
+    /// From now on a signal ends this command and says that the work continues.
+    pub(crate) fn begin(at: &At, json: bool, what: String, stop: Option<String>) -> Result<Self> {
+        let hint = stop.as_ref().map_or_else(String::new, |stop| format!("; `{stop}` stops it"));
+        signals::end_with_line(format!("{what} continues on the daemon{hint}"))?;
+        signals::end_with_reader()?;
+        Ok(Self { what, stop, started: Instant::now(), limit: at.timeout, json })
+    }
+
+    /// Waits before the next look. An error if `--timeout` is over.
+    pub(crate) fn pause(&self, span: Duration) -> Result<()> {
+        let left = self.limit.map(|limit| limit.saturating_sub(self.started.elapsed()));
+        if left == Some(Duration::ZERO) {
+            let hint = match &self.stop {
+                Some(stop) => format!("`helio status` shows the progress; `{stop}` stops it"),
+                None => "`helio status` shows the progress".to_owned(),
+            };
+            let (what, within) = (self.what.clone(), self.limit.unwrap_or_default());
+            return Err(ClientError::Over { what, within, hint }.into());
+        }
+        verbs::pause(left.map_or(span, |left| span.min(left)));
+        Ok(())
+    }
+}
+
+/// Prints that a command was accepted. With `--wait`, first waits until the copies are in sync.
+pub(crate) fn finish(
+    client: &Client,
+    at: &At,
+    group: &str,
+    done: &Accepted,
+    (wait, json): (bool, bool),
+) -> Result<ExitCode> {
+    if !wait {
+        return accepted(done, json);
+    }
+    let stop = Some(format!("helio pause {group}"));
+    let waiting = Wait::begin(at, json, format!("the resync of {group}"), stop)?;
+    if json {
+        level(client, group, &waiting)?;
+        return accepted(done, true);
+    }
+    accepted(done, false)?;
+    level(client, group, &waiting)?;
+    print(&format!("{group} is replicating\n"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Waits until the copies are equal. While the peer is away there is no end to wait for.
+fn level(client: &Client, group: &str, waiting: &Wait) -> Result<()> {
+    let terminal = std::io::stderr().is_terminal() && !waiting.json;
+    let (mut begun, mut told) = (false, waiting.started);
     loop {
         let g = one_group(client, group)?;
-        let seen = look(&g, begun, started.elapsed());
+        let seen = look(&g, begun, waiting.started.elapsed());
         if terminal {
             // Back to the line's start and clear it, so that nothing of the progress is left behind the end.
             eprint!("\r\x1b[K");
         }
         match seen {
-            Look::Level => {
-                print(&format!("{group} is replicating\n"))?;
-                return Ok(ExitCode::SUCCESS);
-            }
+            Look::Level => return Ok(()),
             Look::Over(error) => return Err(ClientError::Refused(Box::new(error)).into()),
             Look::Wait => begun |= !matches!(g.state, State::Logging | State::Queuing),
         }
         if terminal {
             eprint!("{}", describe(&g, progress::bar));
-        } else if told.elapsed() >= TELL_EVERY {
+        } else if !waiting.json && told.elapsed() >= TELL_EVERY {
             told = Instant::now();
             eprintln!("{group}: {}", describe(&g, progress::text));
         }
-        pause(LOOK_EVERY);
+        waiting.pause(LOOK_EVERY)?;
     }
 }
 

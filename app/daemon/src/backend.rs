@@ -117,14 +117,13 @@ impl Backend for Daemon {
         Box::pin(async move {
             match command {
                 Command::Status { group } => self.status(group).await.map(Reply::Status),
-                Command::Log { group } => self.carry_out(group, helio_engine::Command::Log).await,
-                Command::Update { group, give_up_safe_copy: false } => {
-                    self.carry_out(group, helio_engine::Command::Update).await
+                Command::Pause { group } => {
+                    self.carry_out(group, helio_engine::Command::Pause).await
                 }
-                Command::Full { group } => self.carry_out(group, helio_engine::Command::Full).await,
-                Command::Update { group, .. } => {
-                    self.carry_out(group, helio_engine::Command::GiveUpSafeCopy).await
+                Command::Resume { group } => {
+                    self.carry_out(group, helio_engine::Command::Resume).await
                 }
+                Command::Resync { group, wish } => self.resync(group, wish).await,
                 Command::Mode { group, mode } => {
                     self.carry_out(group, helio_engine::Command::Mode(mode)).await
                 }

@@ -26,8 +26,8 @@ use helio_api::{
     Accepted, ApiError, ApplyReply, ApplyRequest, AttachRequest, Attachment, Attachments,
     DetachRequest, EventsRequest, Explanation, MemberAcceptRequest, MemberReplaceRequest,
     ModeRequest, Operation, PromoteRequest, QueueReply, QueueRequest, RecorderDump, ReleaseRequest,
-    ResolveRequest, ReverseRequest, SavedDeleteRequest, SavedList, Status, SwitchRequest,
-    TraceRequest, UpdateRequest, VerifyRequest, code,
+    ResolveRequest, ResyncRequest, ReverseRequest, SavedDeleteRequest, SavedList, Status,
+    SwitchRequest, TraceRequest, VerifyRequest, code,
 };
 use helio_units::Mode;
 pub(crate) use remote::{Remote, refused as control_refused};
@@ -51,22 +51,22 @@ pub enum Command {
         /// Only this one.
         group: Option<String>,
     },
-    /// Keep marks only.
-    Log {
+    /// Stop replication and record dirty regions only.
+    Pause {
         /// Which group.
         group: String,
     },
-    /// Copy marked regions, then replicate.
-    Update {
+    /// End a pause with a resync.
+    Resume {
         /// Which group.
         group: String,
-        /// The other node need not keep its last consistent image meanwhile.
-        give_up_safe_copy: bool,
     },
-    /// Compare or copy everything, then replicate.
-    Full {
+    /// Copy dirty regions, or everything, then replicate.
+    Resync {
         /// Which group.
         group: String,
+        /// What is copied, and under which condition.
+        wish: ResyncRequest,
     },
     /// Ask for another mode.
     Mode {
@@ -311,11 +311,11 @@ fn handler(operation: Operation) -> MethodRouter<Arc<dyn Backend>> {
         Operation::Group => {
             get(|s, p| on_group(s, p, |group| Command::Status { group: Some(group) }))
         }
-        Operation::Recorder => get(|s, p| on_group(s, p, |group| Command::Recorder { group })),
+        Operation::DebugEvents => get(|s, p| on_group(s, p, |group| Command::Recorder { group })),
         Operation::Events => get(events),
-        Operation::Log => post(|s, p| on_group(s, p, |group| Command::Log { group })),
-        Operation::Update => post(update),
-        Operation::Full => post(|s, p| on_group(s, p, |group| Command::Full { group })),
+        Operation::Pause => post(|s, p| on_group(s, p, |group| Command::Pause { group })),
+        Operation::Resync => post(resync),
+        Operation::Resume => post(|s, p| on_group(s, p, |group| Command::Resume { group })),
         Operation::Demote => post(|s, p| on_group(s, p, |group| Command::Demote { group })),
         Operation::Switch => post(switch),
         Operation::Explain => get(|s, p| on_group(s, p, |group| Command::Explain { group })),
@@ -375,9 +375,12 @@ async fn promote(State(b): Shared, path: Named, Wish(wish): Wish<PromoteRequest>
     ask(b, Command::Promote { group: named(path)?, force, confirmed, restore, fence }).await
 }
 
-async fn update(State(b): Shared, path: Named, Wish(wish): Wish<UpdateRequest>) -> Answered {
-    let UpdateRequest { give_up_safe_copy } = wish;
-    ask(b, Command::Update { group: named(path)?, give_up_safe_copy }).await
+async fn resync(
+    State(b): Shared,
+    path: Named,
+    Wish(wish): Wish<Option<ResyncRequest>>,
+) -> Answered {
+    ask(b, Command::Resync { group: named(path)?, wish: wish.unwrap_or_default() }).await
 }
 
 async fn resolve(State(b): Shared, path: Named, Wish(wish): Wish<ResolveRequest>) -> Answered {

@@ -101,7 +101,7 @@ impl Run {
             Some(name) => Some(VolumeIndex(names.iter().position(|known| known == name)? as u16)),
         };
         let rate = self.rate_bytes_per_second.map(Rate);
-        Some(VerifyWish { volume, repair: self.repair, rate, anew: false })
+        Some(VerifyWish { volume, repair: self.repair, rate, restart: false })
     }
 }
 

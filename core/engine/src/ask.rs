@@ -10,7 +10,7 @@ use crate::role::Standing;
 use alloc::format;
 use alloc::string::String;
 
-const UNDER_WAY: &str = "the hook before-resync is being asked; the update begins when it agrees";
+const UNDER_WAY: &str = "the hook before-resync is being asked; the resync begins when it agrees";
 
 impl Engine {
     /// Begins an update that nobody asked for just now.
@@ -27,7 +27,7 @@ impl Engine {
     ) -> Result<Option<String>, Refusal> {
         if !self.shared.config.hook_before_sync {
             self.begin_update();
-            return Ok(Some(String::from("the update begins")));
+            return Ok(Some(String::from("the resync begins")));
         }
         if self.asking_hook.is_some() {
             return Ok(Some(String::from(UNDER_WAY)));
@@ -75,36 +75,36 @@ impl Engine {
             );
         };
         if primary.flow.is_some() {
-            return String::from("nothing to update: items are sent in order");
+            return String::from("nothing to resync: writes are sent in order");
         }
-        if primary.told_to_log || !leads || self.is_seeding() {
-            return String::from("the hook before-resync agreed, and no update is wanted any more");
+        if primary.paused || !leads || self.is_seeding() {
+            return String::from("the hook before-resync agreed, and no resync is wanted any more");
         }
         if !connected {
             self.update_wanted = true;
             return String::from(
-                "the peer is not connected any more; the update begins when it is",
+                "the peer is not connected any more; the resync begins when it is",
             );
         }
         // The two met again meanwhile: nothing may be copied before it is known what differs now.
         if self.awaited.is_some() {
             self.update_wanted = true;
-            return String::from("the update begins once it is known what differs");
+            return String::from("the resync begins once it is known what differs");
         }
         self.begin_update();
-        String::from("the hook before-resync agreed; the update begins")
+        String::from("the hook before-resync agreed; the resync begins")
     }
 
     fn hook_refused(&mut self, why: &str) -> Refusal {
         if let Some(primary) = &mut self.primary {
-            primary.dropped_because = "the hook before-resync refused an update";
+            primary.dropped_because = "the hook before-resync refused a resync";
         }
         let group = &self.shared.config.group;
         Refusal::new(
             "hook-refused",
-            format!("the hook before-resync of {group} refused the update: {why}"),
+            format!("the hook before-resync of {group} refused the resync: {why}"),
             format!(
-                "look at what the hook wrote into the daemon's log, then `helio update {group}`"
+                "look at what the hook wrote into the daemon's log, then `helio resync {group}`"
             ),
         )
     }

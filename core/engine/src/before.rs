@@ -550,7 +550,7 @@ impl Engine {
         let s = &mut self.shared;
         s.warn(format!(
             "no room to keep the last consistent image: {wanted} are wanted, {free} can be had; enlarge the file \
-             system or the bound, or run `helio update {} --give-up-safe-copy` on the primary",
+             system or the bound, or run `helio resync {} --give-up-safe-copy` on the primary",
             s.config.group
         ));
         if self.session.peer().is_some() {
@@ -720,7 +720,7 @@ impl Engine {
         let (peer, group) = (&self.shared.config.peer, &self.shared.config.group);
         Some(format!(
             "{peer} has no room to keep its last consistent image during an update: {wanted} are wanted, {free} can be \
-             had; enlarge the file system or the bound there and run `helio update {group}`, or run `helio update \
+             had; enlarge the file system or the bound there and run `helio resync {group}`, or run `helio resync \
              {group} --give-up-safe-copy`"
         ))
     }

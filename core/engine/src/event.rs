@@ -117,12 +117,14 @@ pub enum Command {
         /// Of this generation, or not at all.
         generation: Generation,
     },
-    /// Keep marks only.
-    Log,
-    /// Copy marked regions, then replicate.
-    Update,
-    /// Mark everything, then copy as an update does.
-    Full,
+    /// Stop replication and record dirty regions only.
+    Pause,
+    /// End a pause, as [`Command::Resync`] does.
+    Resume,
+    /// Copy dirty regions, then replicate.
+    Resync,
+    /// Mark everything as dirty, then copy it as [`Command::Resync`] does.
+    FullResync,
     /// Take the peer's copy over this node's own, where they may differ, or everywhere.
     Reverse {
         /// Everywhere.
@@ -142,7 +144,7 @@ pub enum Command {
         /// Which volume.
         volume: VolumeIndex,
     },
-    /// As [`Command::Update`], and the peer need not keep its last consistent image meanwhile.
+    /// As [`Command::Resync`], and the peer need not keep its last consistent image meanwhile.
     GiveUpSafeCopy,
     /// Ask for another mode.
     Mode(Mode),

@@ -111,7 +111,7 @@ const WORDS: [(&str, &str, &str, &str); 24] = [
         "a seed disk is being shipped to {target}; the bitmap of {source} records the regions that change meanwhile",
         "no data is sent; writes on {source} mark regions as dirty",
         "once the disk is in place on {target}, with new metadata: `helio seed end {group}` on {source}; to copy \
-         everything over the link instead: `helio full {group}` on {source}",
+         everything over the link instead: `helio resync {group} --full` on {source}",
     ),
     (
         "seeded",

@@ -5,7 +5,7 @@
 //! The whole volume counts as lacking (`lack.rs`), durably before anything is answered that the store does not hold, and
 //! nothing more is issued to it. What hit the fault is not an error any more: a write is answered once the peer has it, a
 //! read is asked of the peer. Once this node was demoted and its peer promoted, another store may be put in its place; then
-//! all of it is copied, since its marks say so. Where a flush failed, `helio update` uses the same store again: all of it is
+//! all of it is copied, since its marks say so. Where a flush failed, `helio resync` uses the same store again: all of it is
 //! pulled.
 
 use crate::config::OnError;

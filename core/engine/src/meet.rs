@@ -258,7 +258,7 @@ impl Engine {
         }
         let keeps_nothing = !peer.consistent || peer.lineage.generation == Generation::NONE;
         let wanted = self.shared.config.autosync || self.update_wanted || keeps_nothing;
-        if wanted && !primary.told_to_log {
+        if wanted && !primary.paused {
             self.update_wanted = false;
             self.autosync();
         }

@@ -87,7 +87,7 @@ pub(crate) struct Primary {
     /// The local store failed on a volume, and how.
     pub(crate) faulted: Option<(VolumeIndex, StoreFault)>,
     /// No order may be kept although the peer is not there: the operator said `log`.
-    pub(crate) told_to_log: bool,
+    pub(crate) paused: bool,
     /// Whether the peer keeps its last consistent image while it is updated.
     pub(crate) peer_keeping: PeerKeeping,
     /// Why the queue was dropped last.
@@ -135,7 +135,7 @@ impl Primary {
             peer_consistent: false,
             unissued: false,
             faulted: None,
-            told_to_log: false,
+            paused: false,
             peer_keeping: PeerKeeping::default(),
             dropped_because: "the peer's copy is not proven equal",
         }

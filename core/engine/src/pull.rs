@@ -201,7 +201,7 @@ impl Primary {
             }
             s.warn(format!(
                 "{extent} that this node lacks could not be written: {fault}; it is served from {} on. Mend the store, \
-                 then run `helio update {}`",
+                 then run `helio resync {}`",
                 s.config.peer, s.config.group
             ));
         } else {
@@ -263,7 +263,7 @@ impl Engine {
     /// # Errors
     /// It cannot: it is not primary, or its peer's copy is not known to be consistent.
     pub fn reversal_stake(&self, full: bool) -> Result<Stake, Refusal> {
-        let verb = if full { "full --reverse" } else { "update --reverse" };
+        let verb = if full { "resync --full --reverse" } else { "resync --reverse" };
         let (config, peer) = (&self.shared.config, &self.shared.config.peer);
         let Some(primary) = self.primary.as_ref() else { return Err(self.not_primary(verb)) };
         if !matches!(self.standing, Standing::Primary) || self.is_saving() {
@@ -289,7 +289,7 @@ impl Engine {
                 "needs-sync",
                 format!("{peer}'s copy is not consistent: a copy to it was interrupted"),
                 format!(
-                    "`helio update {}` completes it; until then only that way is open",
+                    "`helio resync {}` completes it; until then only that way is open",
                     config.group
                 ),
             ));
@@ -332,7 +332,7 @@ impl Engine {
         primary.release_front(s);
         let peer = s.config.peer.clone();
         let head = primary.line.head;
-        primary.told_to_log = false;
+        primary.paused = false;
         primary.faulted = None;
         primary.retaining = true;
         primary.order_lost = false;

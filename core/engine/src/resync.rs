@@ -41,7 +41,7 @@ impl Primary {
         self.order_lost = !nothing_to_do;
         self.consistent_at = None;
         self.peer_consistent = nothing_to_do;
-        self.told_to_log = false;
+        self.paused = false;
         self.cursors = Cursors::all_at(head);
         let stream = self.next_stream(head);
         s.verify.rewind();
@@ -52,7 +52,7 @@ impl Primary {
         self.copier.coarse = to_copy >= all && !self.seeded;
         self.copier.running = !nothing_to_do;
         self.copier.progress.begin(to_copy, s.now);
-        s.info(format!("update begins: {to_copy} in marked regions"));
+        s.info(format!("resync begins: {to_copy} in marked regions"));
         let keep = self.peer_keeping.ask(head.next(), nothing_to_do, s);
         s.send(Message::Start(Start {
             lineage,
@@ -240,7 +240,7 @@ impl Primary {
             StoreOutcome::Failed(fault) => {
                 self.copier.running = false;
                 self.fault(volume, fault, s);
-                s.warn(format!("the update stopped at {extent}: {fault}; mend the store, then run `helio update`"));
+                s.warn(format!("the resync stopped at {extent}: {fault}; mend the store, then run `helio resync`"));
                 None
             }
             other => panic!("a copier's read ended as {other:?}"),

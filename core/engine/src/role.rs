@@ -197,9 +197,10 @@ impl Engine {
             Command::Yield { generation } => self.give_up(id, generation),
             Command::Switch => self.switch(id),
             Command::Stop => self.stop(id),
-            Command::Log => self.log(),
-            Command::Update => self.update(id),
-            Command::Full => self.full(id),
+            Command::Pause => self.pause(),
+            Command::Resume => self.resume(id),
+            Command::Resync => self.resync(id),
+            Command::FullResync => self.full_resync(id),
             Command::Reverse { full } => self.reverse(id, full),
             Command::Replace { volume, identity, block } => {
                 self.replace(id, volume, (identity, block))
@@ -207,7 +208,7 @@ impl Engine {
             Command::Accept { volume } => self.accept(id, volume),
             Command::GiveUpSafeCopy => {
                 self.give_up_safe_copy();
-                self.update(id)
+                self.resync(id)
             }
             Command::Mode(mode) => self.change_mode(mode),
             Command::ResetQueueMarks => self.reset_queue_marks(),
@@ -227,22 +228,41 @@ impl Engine {
         self.shared.out.push(Effect::CommandDone { id, result });
     }
 
-    fn log(&mut self) -> Result<Option<String>, Refusal> {
+    fn pause(&mut self) -> Result<Option<String>, Refusal> {
         if self.standing.is_leaving() {
             return Err(busy());
         }
         if self.is_lacking() {
-            return Err(self.lacks("log"));
+            return Err(self.lacks("pause"));
         }
-        let Some(primary) = &mut self.primary else { return Err(self.not_primary("log")) };
-        primary.told_to_log = true;
+        let Some(primary) = &mut self.primary else { return Err(self.not_primary("pause")) };
+        primary.paused = true;
         primary.peer_keeping.refused = None;
         primary.drop_queue("paused by an operator", &mut self.shared);
         self.shared.cover.marks_moved();
-        Ok(Some(String::from("logging: writes are marked and not sent; `helio update` resumes")))
+        let group = &self.shared.config.group;
+        Ok(Some(format!(
+            "{group} is paused: dirty regions are recorded and nothing is sent; `helio resume {group}` ends the pause"
+        )))
     }
 
-    fn update(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
+    /// Ends a pause as a resync does, and nothing else.
+    fn resume(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
+        let Some(primary) = &self.primary else { return Err(self.not_primary("resume")) };
+        if !primary.paused {
+            let group = &self.shared.config.group;
+            return Err(Refusal::new(
+                "not-paused",
+                format!("{group} is not paused"),
+                format!(
+                    "`helio resync {group}` copies dirty regions; `helio status {group}` shows the state"
+                ),
+            ));
+        }
+        self.resync(id)
+    }
+
+    fn resync(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
         if self.standing.is_leaving() {
             return Err(busy());
         }
@@ -254,51 +274,53 @@ impl Engine {
             self.refuse_while_seeding()?;
         }
         self.refuse_while_suspect()?;
-        let Some(primary) = &mut self.primary else { return Err(self.not_primary("update")) };
-        primary.told_to_log = false;
+        let Some(primary) = &mut self.primary else { return Err(self.not_primary("resync")) };
+        primary.paused = false;
         primary.mark_differing(&mut self.shared);
         if primary.flow.is_some() && primary.order_lost {
             primary.copier.running = true;
-            return Ok(Some(String::from("the update is under way")));
+            return Ok(Some(String::from("the resync is under way")));
         }
         if primary.flow.is_some() {
             primary.mend(&self.shared);
             return Ok(Some(String::from(if primary.marks.none_stale() {
-                "nothing to update: items are sent in order"
+                "nothing to resync: writes are sent in order"
             } else {
-                "what is marked is copied, in order with what is written"
+                "dirty regions are copied, in order with new writes"
             })));
         }
         if self.session.peer().is_none() {
             self.update_wanted = true;
             return Ok(Some(String::from(
-                "the peer is not connected; the update begins when it is",
+                "the peer is not connected; the resync begins when it is",
             )));
         }
         if self.awaited.is_some() {
             self.update_wanted = true;
-            return Ok(Some(String::from("the update begins once it is known what differs")));
+            return Ok(Some(String::from("the resync begins once it is known what differs")));
         }
         self.sync_or_ask(Some(id))
     }
 
     /// Compares or copies everything, whatever is marked.
-    fn full(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
+    fn full_resync(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
         if self.standing.is_leaving() {
             return Err(busy());
         }
         if self.is_lacking() {
-            return Err(self.lacks("full"));
+            return Err(self.lacks("resync"));
         }
         self.refuse_while_suspect()?;
         if self.primary.is_some() && self.is_seeding() {
             return self.seed_given_up().map(Some);
         }
-        let Some(primary) = &mut self.primary else { return Err(self.not_primary("full")) };
-        primary.drop_queue("the operator said full", &mut self.shared);
+        let Some(primary) = &mut self.primary else {
+            return Err(self.not_primary("resync --full"));
+        };
+        primary.drop_queue("the operator requested a full resync", &mut self.shared);
         primary.marks.stale_all();
         self.shared.cover.marks_moved();
-        self.update(id)
+        self.resync(id)
     }
 
     pub(crate) fn not_primary(&self, verb: &str) -> Refusal {

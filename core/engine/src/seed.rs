@@ -173,7 +173,7 @@ impl Engine {
                     "volume {} of {group} failed on this node: {fault}",
                     self.shared.config.name_of(volume)
                 ),
-                format!("mend the store, then `helio update {group}`, and begin again"),
+                format!("mend the store, then `helio resync {group}`, and begin again"),
             ));
         }
         primary.peer_keeping.refused = None;
@@ -282,7 +282,7 @@ impl Engine {
                 ),
                 format!(
                     "stop the daemon on {peer}, move its metadata file of {group} away, start it and repeat; or copy \
-                     everything: `helio full {group}`"
+                     everything: `helio resync {group} --full`"
                 ),
             ));
         }
@@ -304,7 +304,7 @@ impl Engine {
         self.seed_stopped("the seeding is given up");
         self.update_wanted = true;
         if let Some(primary) = &mut self.primary {
-            primary.told_to_log = false;
+            primary.paused = false;
             primary.faulted = None;
         }
         if let Some(blank) = self.session.peer().filter(|hello| is_blank(hello)) {
@@ -325,7 +325,7 @@ impl Engine {
             "seeding",
             format!("a disk of {group} is being shipped to {peer}"),
             format!(
-                "once it is in place: `helio seed end {group}`; to copy everything instead: `helio full {group}`"
+                "once it is in place: `helio seed end {group}`; to copy everything instead: `helio resync {group} --full`"
             ),
         ))
     }
@@ -476,7 +476,7 @@ impl Engine {
                 self.shared.config.name_of(volume)
             ),
             format!(
-                "put the right disk in place on {peer}, and repeat; or copy everything: `helio full {group}`"
+                "put the right disk in place on {peer}, and repeat; or copy everything: `helio resync {group} --full`"
             ),
         )
     }
@@ -488,7 +488,7 @@ impl Engine {
             let text = "the connection was lost when the shipped disk had been compared; everything will be compared";
             return self.done(id, Ok(String::from(text)));
         };
-        primary.told_to_log = false;
+        primary.paused = false;
         let left = primary.marks.stale_bytes();
         self.seed.passed = Some(incarnation);
         self.update_wanted = true;

@@ -304,10 +304,10 @@ impl Engine {
                 let (changed, peer) = (primary.marks.stale_bytes(), &self.shared.config.peer);
                 format!("a disk is being shipped to {peer}: {changed} in changed regions since")
             }
-            State::Logging if primary.told_to_log => String::from("paused by an operator"),
+            State::Logging if primary.paused => String::from("paused by an operator"),
             State::Logging if self.session.peer().is_some() => {
                 format!(
-                    "{}; `helio update {}` copies what is marked",
+                    "{}; `helio resync {}` copies what is marked",
                     primary.dropped_because, self.shared.config.group
                 )
             }

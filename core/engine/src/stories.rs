@@ -419,10 +419,10 @@ fn a_write_in_sync_is_answered_when_the_peer_completed_it() {
 #[test]
 fn a_flush_that_an_update_overtakes_is_answered() {
     let mut desk = Desk::replicating(Mode::Sync);
-    desk.command(Command::Log);
+    desk.command(Command::Pause);
     desk.ask(1, Operation::Flush);
     let (flush, _) = desk.ios.pop_front().expect("the flush is under way");
-    desk.command(Command::Update);
+    desk.command(Command::Resync);
     desk.store_all();
     for at in 5..9 {
         let head = desk.engine.status(desk.now).cursors.head;
@@ -633,8 +633,8 @@ fn digests_nobody_asked_for_end_the_connection() {
 #[test]
 fn an_answer_to_a_question_of_the_stream_before_is_no_offence_and_used_for_nothing() {
     let mut desk = updating();
-    desk.command(Command::Log);
-    desk.command(Command::Update);
+    desk.command(Command::Pause);
+    desk.command(Command::Resync);
     desk.tell_digests();
     assert!(!desk.accuses());
     assert!(desk.ios.is_empty(), "digests from before the stream were compared with");

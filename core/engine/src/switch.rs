@@ -106,7 +106,7 @@ impl Engine {
             return Err(Refusal::later(
                 "not-level",
                 format!("{group} is {}: {peer} does not hold everything in order", self.state()),
-                format!("`helio update {group} --wait`, then switch"),
+                format!("`helio resync {group} --wait`, then switch"),
             ));
         }
         if let Some((volume, fault)) = p.faulted {

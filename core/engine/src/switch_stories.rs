@@ -90,8 +90,8 @@ fn what_a_peer_answered_before_it_was_invited_proves_nothing_of_what_it_did_then
 #[test]
 fn a_role_is_not_handed_to_one_that_has_not_taken_the_newest_stream_up() {
     let mut desk = Desk::replicating(Mode::Sync);
-    desk.command(Command::Log);
-    desk.command(Command::Update);
+    desk.command(Command::Pause);
+    desk.command(Command::Resync);
     desk.command(Command::Switch);
     assert_eq!(last_refusal(&desk), Some("not-level"));
     desk.acked(3);

@@ -104,7 +104,7 @@ impl Engine {
     /// Whether an operator paused replication on this primary.
     #[must_use]
     pub fn is_paused(&self) -> bool {
-        self.primary.as_ref().is_some_and(|primary| primary.told_to_log)
+        self.primary.as_ref().is_some_and(|primary| primary.paused)
     }
 
     /// What failed on the peer, as it reported last.

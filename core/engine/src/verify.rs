@@ -56,7 +56,7 @@ pub struct VerifyWish {
     /// Most bytes compared a second.
     pub rate: Option<Rate>,
     /// From the start, not from where the last one stopped.
-    pub anew: bool,
+    pub restart: bool,
 }
 
 /// What a verify leaves to the next start of the daemon.
@@ -206,7 +206,7 @@ impl Verify {
         self.beyond = memory.beyond;
         if let Some(wish) = memory.run {
             self.run = Some(Run {
-                wish: VerifyWish { anew: false, ..wish },
+                wish: VerifyWish { restart: false, ..wish },
                 left: VecDeque::new(),
                 next: (0, 0),
                 compared: Bytes::ZERO,
@@ -237,7 +237,7 @@ impl Verify {
         for volume in &left {
             let size = sizes[usize::from(volume.0)];
             let state = &mut self.volumes[usize::from(volume.0)];
-            if wish.anew || state.place >= size.0 {
+            if wish.restart || state.place >= size.0 {
                 (state.place, state.differed) = (0, Bytes::ZERO);
             }
             total += Bytes(size.0 - state.place);
@@ -509,14 +509,14 @@ impl Engine {
             return Err(Refusal::later(
                 "verifying",
                 format!("{group} is being verified already"),
-                format!("wait for it, or end it: `helio verify {group} --stop`"),
+                format!("wait for it, or end it: `helio verify stop {group}`"),
             ));
         }
         if wish.repair {
             primary.mark_differing(s);
         }
         s.verify.begin(wish, &s.config.volumes, s.now);
-        let resumed = s.verify.volumes.iter().any(|volume| volume.place > 0) && !wish.anew;
+        let resumed = s.verify.volumes.iter().any(|volume| volume.place > 0) && !wish.restart;
         let what = if resumed { "goes on where it stopped" } else { "begins" };
         Ok(Some(match primary.verify_waits() {
             Some(waits) => format!("the verify of {group} {what} later: {waits}"),

@@ -107,7 +107,7 @@ fn by_operation(mut data: &[u8]) {
             | Operation::Promote
             | Operation::Resolve
             | Operation::Reverse
-            | Operation::Update
+            | Operation::Resync
             | Operation::MemberReplace
             | Operation::MemberAccept
             | Operation::Release
@@ -128,9 +128,9 @@ fn by_operation(mut data: &[u8]) {
 fn named(command: &Command) -> Option<&String> {
     match command {
         Command::Status { group } => group.as_ref(),
-        Command::Log { group }
-        | Command::Update { group, .. }
-        | Command::Full { group }
+        Command::Pause { group }
+        | Command::Resync { group, .. }
+        | Command::Resume { group }
         | Command::Mode { group, .. }
         | Command::Promote { group, .. }
         | Command::Demote { group }
@@ -242,7 +242,7 @@ fn exchange(request: &[u8]) -> (Vec<u8>, Vec<Command>) {
 pub(crate) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     const BODIES: [(&str, Operation, &[u8]); 6] = [
         ("status", Operation::Status, b""),
-        ("log", Operation::Log, b"null"),
+        ("pause", Operation::Pause, b"null"),
         ("mode", Operation::Mode, br#"{"mode":"nearsync"}"#),
         ("promote", Operation::Promote, br#"{"force":true,"confirmed":false}"#),
         ("apply", Operation::Apply, br#"{"dry_run":true}"#),
@@ -261,7 +261,7 @@ pub(crate) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         .collect();
     let query = b"v2/events?now=true&since=7&group=db";
     seeds.push(("events", [&[1, 0, query.len() as u8][..], query].concat()));
-    let unknown = b"v2/groups/%FF/log";
+    let unknown = b"v2/groups/%FF/pause";
     seeds.push(("no-text", [&[1, 1, unknown.len() as u8][..], unknown, b"null"].concat()));
     let chunked = b"\0POST /v2/apply HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n\
                     10\r\n{\"dry_run\":true}\r\n0\r\n\r\nGET /v2/openapi.json HTTP/1.0\r\n\r\n";

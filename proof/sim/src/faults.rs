@@ -418,10 +418,10 @@ impl Driver {
         match fault {
             Fault::Log | Fault::Update | Fault::Full | Fault::Mode(_) => {
                 let command = match fault {
-                    Fault::Log => Command::Log,
-                    Fault::Full => Command::Full,
+                    Fault::Log => Command::Pause,
+                    Fault::Full => Command::FullResync,
                     Fault::Mode(mode) => Command::Mode(mode),
-                    _ => Command::Update,
+                    _ => Command::Resync,
                 };
                 let side = serving.unwrap_or(Side::Paris);
                 self.command(cluster, oracle, side, command);
@@ -495,7 +495,7 @@ impl Driver {
         if tries > 40 || !there || engine.is_none_or(|engine| engine.lacks_regions()) {
             return;
         }
-        let command = if tries == 0 { Command::Log } else { Command::Reverse { full } };
+        let command = if tries == 0 { Command::Pause } else { Command::Reverse { full } };
         self.command(cluster, oracle, side, command);
         let (least, most) = (Duration::from_micros(100), Duration::from_millis(30));
         let pause = span(&mut self.dice, least, most) * if tries == 0 { 10 } else { 1 };

@@ -185,7 +185,7 @@ impl Driver {
                     self.await_disk(side, cluster, oracle);
                 }
             } else if leading && wants && (self.healing || self.dice.chance(1, 3)) {
-                self.command(cluster, oracle, side, Command::Update);
+                self.command(cluster, oracle, side, Command::Resync);
             }
         }
         self.verify_now_and_then(cluster, oracle);

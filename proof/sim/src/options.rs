@@ -16,7 +16,7 @@ The simulator: two nodes, one client, one operator and bad luck, in virtual time
   cargo xtask sim --seed SEED                tells the story of one seed
       --shrink           where it breaks a promise: finds the smallest story that still does, and tells that
 
-  cargo xtask sim --replay FILE [--seeds N]  tells what `helio recorder GROUP --json` printed again: the same requests,
+  cargo xtask sim --replay FILE [--seeds N]  tells what `helio debug events GROUP --json` printed again: the same requests,
                                              link cuts and commands at the same moments, on N (1000) kinds of link,
                                              disk and queue; a second --replay FILE is the peer's
   cargo xtask sim --replay FILE --seed SEED  the story of one of them

@@ -39,7 +39,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// Reads what `helio recorder GROUP --json` printed: of one node, or of both, the one that served first.
+    /// Reads what `helio debug events GROUP --json` printed: of one node, or of both, the one that served first.
     ///
     /// # Errors
     /// A file is not such a dump, or nothing in it can be told again.
@@ -47,7 +47,7 @@ impl Script {
         let mut steps = Vec::new();
         for (side, text) in Side::BOTH.into_iter().zip(dumps) {
             let dump: RecorderDump = serde_json::from_str(text).map_err(|why| {
-                format!("{why}; it must be what `helio recorder GROUP --json` prints")
+                format!("{why}; it must be what `helio debug events GROUP --json` prints")
             })?;
             steps.extend(moments(&dump, side));
         }
@@ -107,9 +107,10 @@ fn other_step(word: &str, b: u64) -> Option<Step> {
         "store-failed" => Step::StoreFails,
         "promote" => Step::Command(Command::Promote { force: b != 0 }),
         "demote" => Step::Command(Command::Demote),
-        "log" => Step::Command(Command::Log),
-        "update" => Step::Command(Command::Update),
-        "full" => Step::Command(Command::Full),
+        "pause" => Step::Command(Command::Pause),
+        "resume" => Step::Command(Command::Resume),
+        "resync" => Step::Command(Command::Resync),
+        "full-resync" => Step::Command(Command::FullResync),
         "mode" => {
             Step::Command(Command::Mode(Mode::ALL.into_iter().find(|mode| *mode as u64 == b)?))
         }
@@ -251,9 +252,10 @@ mod tests {
         for command in [
             Command::Promote { force: true },
             Command::Demote,
-            Command::Log,
-            Command::Update,
-            Command::Full,
+            Command::Pause,
+            Command::Resume,
+            Command::Resync,
+            Command::FullResync,
             Command::Mode(Mode::NearSync),
             Command::Stop,
         ] {

@@ -27,9 +27,9 @@ const fn bears_repeating(command: Command) -> bool {
             | Command::Restore { .. }
             | Command::Switch
             | Command::Demote
-            | Command::Update
-            | Command::Full
-            | Command::Log
+            | Command::Resync
+            | Command::FullResync
+            | Command::Pause
     )
 }
 

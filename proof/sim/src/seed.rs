@@ -187,7 +187,7 @@ impl Driver {
             return;
         }
         if !self.shipping.placed || core::mem::take(&mut self.shipping.refused) {
-            self.command(cluster, oracle, side, Command::Full);
+            self.command(cluster, oracle, side, Command::FullResync);
             return;
         }
         let ended = self.command(cluster, oracle, side, Command::SeedEnd);

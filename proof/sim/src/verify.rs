@@ -23,7 +23,7 @@ impl Driver {
             volume: None,
             repair: self.dice.chance(1, 2),
             rate: pick(&mut self.dice, &[None, slow, steady]),
-            anew: self.dice.chance(1, 2),
+            restart: self.dice.chance(1, 2),
         };
         self.tally.verifies += 1;
         let stop = self.dice.chance(1, 5);

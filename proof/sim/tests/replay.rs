@@ -21,6 +21,6 @@ fn a_file_of_the_field_keeps_every_promise_on_every_link() {
 #[test]
 fn what_is_no_dump_is_refused_with_what_it_should_be() {
     let why = Script::read(&["{}".to_owned()]).expect_err("not a dump");
-    assert!(why.contains("helio recorder"), "{why}");
+    assert!(why.contains("helio debug events"), "{why}");
     assert!(Script::read(&[r#"{"events":[]}"#.to_owned()]).is_err());
 }

@@ -197,7 +197,7 @@ impl Pair {
         }
     }
 
-    /// Runs a verb of `helio` on a node: `helio("paris", &["log", "db"])`. The daemon may be down.
+    /// Runs a verb of `helio` on a node: `helio("paris", &["pause", "db"])`. The daemon may be down.
     ///
     /// # Panics
     /// Where `helio` cannot be run, or takes too long.

@@ -44,7 +44,7 @@ pub(super) fn unsuited(seen: &Seen, promise: Option<&Promise>) -> Judgement {
         ]
     };
     let waits = mode != Mode::Async;
-    let update = format!("`helio update {group}`");
+    let update = format!("`helio resync {group}`");
     match advice.choice {
         Choice::SyncOrAsync => Judgement::well(label, told),
         Choice::Sync if waits => Judgement::well(label, told),
@@ -60,10 +60,10 @@ pub(super) fn unsuited(seen: &Seen, promise: Option<&Promise>) -> Judgement {
             ])
         }
         Choice::Copies => Judgement::change(label, told).hints([format!(
-            "`helio log {group}`, and {update} as often as the loss of data allows; or a faster link"
+            "`helio pause {group}`, and {update} as often as the loss of data allows; or a faster link"
         )]),
         Choice::Logging => Judgement::change(label, told)
-            .hints([format!("`helio log {group}` meanwhile, and {update} afterwards")]),
+            .hints([format!("`helio pause {group}` meanwhile, and {update} afterwards")]),
     }
     .figure(figure)
 }

@@ -153,7 +153,7 @@ fn queue(seen: &Seen, promise: &Promise) -> Judgement {
         (false, false) => Judgement::change(label, told),
     };
     let size = exact(promise.bound);
-    judged.figure(figure).hints([format!("`helio queue {} set --memory {size}`", seen.group)])
+    judged.figure(figure).hints([format!("`helio queue set {} --memory {size}`", seen.group)])
 }
 
 fn high(seen: &Seen, promise: &Promise) -> Judgement {

@@ -19,14 +19,14 @@ pub(super) fn enlarged(bound: u64, mark: u64) -> u64 {
 fn enlarge(group: &str, bound: Bytes) -> [String; 2] {
     let size = exact(bound);
     [
-        format!("`helio queue {group} set --memory {size}`"),
+        format!("`helio queue set {group} --memory {size}`"),
         format!("in the file, so that it stays: [group.{group}.queue] memory = \"{size}\""),
     ]
 }
 
 pub(super) fn anew(group: &str) -> String {
     format!(
-        "`helio queue {group} reset` lets marks, counts and times begin anew; look again after the busiest hour"
+        "`helio queue reset {group}` lets marks, counts and times begin anew; look again after the busiest hour"
     )
 }
 
@@ -64,7 +64,7 @@ pub(super) fn items(seen: &Seen) -> Judgement {
         Verdict::Change => {
             let larger = enlarged(queue.bound_items, queue.high_items);
             judged.hints([
-                format!("`helio queue {group} set --items {larger}`"),
+                format!("`helio queue set {group} --items {larger}`"),
                 format!("in the file, so that it stays: [group.{group}.queue] items = {larger}"),
                 anew(group),
             ])
@@ -139,7 +139,7 @@ pub(super) fn waits(seen: &Seen) -> Judgement {
 
 pub(super) fn refused(seen: &Seen) -> Judgement {
     let what = "writes failed for want of room in the queue";
-    let block = format!("`helio queue {} set --when-full block` lets them wait", seen.group);
+    let block = format!("`helio queue set {} --when-full block` lets them wait", seen.group);
     with(met(Label::WritesRefused, seen.queue.refused, what, ""), seen, || {
         let [now, file] = larger(seen);
         [now, file, block]
@@ -149,7 +149,7 @@ pub(super) fn refused(seen: &Seen) -> Judgement {
 pub(super) fn dropped(seen: &Seen) -> Judgement {
     let what = "times the queue was given up for want of room, and only marks were kept";
     let block = format!(
-        "`helio queue {} set --when-full block/log` keeps order at writers' cost",
+        "`helio queue set {} --when-full block/log` keeps order at writers' cost",
         seen.group
     );
     with(met(Label::QueueDropped, seen.queue.dropped, what, ""), seen, || {

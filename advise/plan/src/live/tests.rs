@@ -134,9 +134,9 @@ fn a_group_that_does_as_forecast_is_well_by_every_rule_that_can_be_judged() {
 fn a_queue_is_watched_from_eighty_and_enlarged_from_eighty_five_percent_on() {
     let bytes = |high: u64| move |s: &mut Seen, _: &mut Promise| s.queue.high = Bytes(high);
     assert_said(Label::QueueBytes, Well, "80 %", bytes(799));
-    assert_said(Label::QueueBytes, Watch, "helio queue db reset", bytes(800));
+    assert_said(Label::QueueBytes, Watch, "helio queue reset db", bytes(800));
     assert_said(Label::QueueBytes, Watch, "85 %", bytes(849));
-    assert_said(Label::QueueBytes, Change, "helio queue db set --memory 2000B", bytes(850));
+    assert_said(Label::QueueBytes, Change, "helio queue set db --memory 2000B", bytes(850));
     let items = |high: u64| move |s: &mut Seen, _: &mut Promise| s.queue.high_items = high;
     assert_said(Label::QueueItems, Well, "799 of 1000 items", items(799));
     assert_said(Label::QueueItems, Watch, "80 %", items(800));
@@ -170,7 +170,7 @@ fn what_happens_at_the_bound_is_to_be_changed_of_late_and_to_be_known_before() {
     ];
     for (label, place, hint) in rules {
         assert_said(label, Well, "0 ", |_, _| {});
-        assert_said(label, Watch, "helio queue db reset", |s, _| place(&mut s.queue).before = 3);
+        assert_said(label, Watch, "helio queue reset db", |s, _| place(&mut s.queue).before = 3);
         assert_said(label, Change, hint, |s, _| place(&mut s.queue).meanwhile = 1);
     }
     assert_said(
@@ -290,7 +290,7 @@ fn the_mode_is_held_against_table_2() {
     for mode in [Mode::Sync, Mode::NearSync] {
         assert_mode(Well, "low latency", of(mode, near, false));
         assert_mode(Change, "`helio mode db async`", of(mode, ms(10), false));
-        assert_mode(Change, "`helio log db`", of(mode, ms(10), true));
+        assert_mode(Change, "`helio pause db`", of(mode, ms(10), true));
     }
     assert_mode(Watch, "`helio mode db sync`", of(Mode::Async, near, false));
     assert_mode(Well, "10 ms", of(Mode::Async, ms(10), false));
@@ -303,7 +303,7 @@ fn the_mode_is_held_against_table_2() {
         of(Mode::Async, ms(10), true)(s);
         s.work = Work::RedoLogs;
     });
-    assert_mode(Change, "`helio update db` afterwards", |s| s.work = Work::Loading);
+    assert_mode(Change, "`helio resync db` afterwards", |s| s.work = Work::Loading);
     // Who forecast it so meant it so.
     assert_said(Label::ModeUnsuited, Well, "the forecast has sync", |s, _| {
         link(s).round_trip = SECOND
@@ -387,7 +387,7 @@ fn answers_are_held_against_the_forecasts_like_with_like() {
     assert_said(Label::PlanFlushLatency, Well, "flushes were answered within 16 ms", of(slow));
     assert_said(Label::PlanMedian, Well, "for half", of(Times { median, ..times() }));
     let slow = Times { median: median + NANO, ..times() };
-    assert_said(Label::PlanMedian, Watch, "helio queue db reset", of(slow));
+    assert_said(Label::PlanMedian, Watch, "helio queue reset db", of(slow));
     assert_said(Label::PlanFlushLatency, Change, "99 of 100 of 100 flushes", |s, _| {
         answered(s).flushes.p99 = p99 + NANO;
     });

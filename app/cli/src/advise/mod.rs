@@ -6,7 +6,7 @@ mod forecast;
 mod look;
 mod show;
 
-use crate::args::Advise;
+use crate::args::{Advise, At};
 use crate::client::Client;
 use crate::verbs::{TO_CHANGE, pause, print, status_path, unreadable};
 use anyhow::{Context, Result, bail};
@@ -28,10 +28,10 @@ struct Told {
 }
 
 /// Looks, judges and tells. Exits with [`TO_CHANGE`] where something should be changed.
-pub(crate) fn run(wish: &Advise) -> Result<ExitCode> {
+pub(crate) fn run(at: &At, wish: &Advise) -> Result<ExitCode> {
     // What is wrong with a file is said before anybody waits.
     let forecast = wish.forecast.as_deref().map(forecast::read).transpose()?;
-    let client = Client::new(&wish.at)?;
+    let client = Client::new(at)?;
     let path = status_path(wish.group.as_deref());
     let mut looks: Vec<Status> = vec![client.get(&path)?];
     let first = &looks[0];

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The command line of `helio adopt`.
 
-use super::STATE;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -31,13 +30,13 @@ pub struct Adoption {
     /// Configuration file.
     #[arg(long, value_name = "FILE", default_value = "/etc/heliograph/heliograph.toml")]
     pub config: PathBuf,
-    /// State directory of this node's daemon.
-    #[arg(long, value_name = "DIR", default_value = STATE)]
-    pub state: PathBuf,
     /// Prepare the group and add it to the configuration file.
     ///
     /// Without --write, the command prints the missing part of the configuration and changes nothing. If the file
     /// already has the group, the command prepares the group and does not change the file.
     #[arg(long)]
     pub write: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The command line of `helio advise`.
 
+use super::duration;
 use super::plan::work;
-use super::{At, duration};
 use clap::Args;
 use helio_plan::Work;
 use std::path::PathBuf;
@@ -36,9 +36,6 @@ pub struct Advise {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// How to reach the daemon.
-    #[command(flatten)]
-    pub at: At,
 }
 
 fn over(text: &str) -> Result<Duration, String> {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `helio check`.
 
-use super::STATE;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -14,9 +13,6 @@ pub struct Check {
     /// Configuration file, the same on every node.
     #[arg(long, value_name = "FILE", default_value = "/etc/heliograph/heliograph.toml")]
     pub config: PathBuf,
-    /// State directory of this node's daemon.
-    #[arg(long, value_name = "DIR", default_value = STATE)]
-    pub state: PathBuf,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,

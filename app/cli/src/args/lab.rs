@@ -36,10 +36,10 @@ pub enum Link {
 #[derive(Clone, Debug, Args)]
 pub struct Primary {
     /// Address to listen on.
-    #[arg(long, value_name = "IP:PORT", value_parser = address)]
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
     pub local: SocketAddr,
     /// Accept only this standby; the port is ignored; may be repeated.
-    #[arg(long, value_name = "IP:PORT", value_parser = address)]
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
     pub remote: Vec<SocketAddr>,
     /// Number of standbys, 1 to 16; default: the number of --remote, at least 1.
     #[arg(long, value_name = "NUMBER", value_parser = whole::<u16>(1, helio_lab::MOST_STANDBYS as u64))]
@@ -79,10 +79,10 @@ pub struct Primary {
 #[derive(Clone, Debug, Args)]
 pub struct Standby {
     /// Address of the primary.
-    #[arg(long, value_name = "IP:PORT", value_parser = address)]
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
     pub remote: SocketAddr,
     /// Address of this end, for --bind.
-    #[arg(long, value_name = "IP:PORT", value_parser = address)]
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
     pub local: Option<SocketAddr>,
     /// Connect from the IP address of --local; default: the host chooses.
     #[arg(long, requires = "local")]
@@ -138,13 +138,10 @@ pub struct Meeting {
     pub congestion: Option<String>,
     /// Use TLS with the key in this file; `helio key new` creates one.
     #[arg(long, value_name = "FILE", requires = "peer_key")]
-    pub key: Option<PathBuf>,
+    pub own_key: Option<PathBuf>,
     /// Public key of the other end; may be repeated for several standbys.
-    #[arg(long, value_name = "KEY", requires = "key")]
+    #[arg(long, value_name = "KEY", requires = "own_key")]
     pub peer_key: Vec<PublicKey>,
-    /// Maximum time to wait for the other end.
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10min")]
-    pub wait: Duration,
     /// Print JSON on standard output.
     #[arg(long)]
     pub json: bool,
@@ -202,10 +199,10 @@ fn disk_span(text: &str) -> Result<Bytes, String> {
 #[derive(Clone, Debug, Args)]
 pub struct Search {
     /// Address to listen on.
-    #[arg(long, value_name = "IP:PORT", value_parser = address)]
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
     pub local: SocketAddr,
     /// Accept only this standby; the port is ignored.
-    #[arg(long, value_name = "IP:PORT", value_parser = address)]
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
     pub remote: Option<SocketAddr>,
     /// First size of the search, at least 1KiB.
     #[arg(long, value_name = "SIZE", value_parser = size(1024, u64::MAX), default_value = "64KiB")]
@@ -253,10 +250,10 @@ pub struct Record {
     /// New file for the recording; an existing file is not replaced.
     pub file: PathBuf,
     /// Address of `helio lab answer` on the other host.
-    #[arg(long, value_name = "IP:PORT", value_parser = address)]
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
     pub remote: SocketAddr,
     /// Send from this address; default: the host chooses.
-    #[arg(long, value_name = "IP:PORT", value_parser = address)]
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
     pub local: Option<SocketAddr>,
     /// Length of the recording; Ctrl-C ends it earlier with a complete file.
     #[arg(long, value_name = "TIME", value_parser = some_time, default_value = "1min")]
@@ -273,16 +270,13 @@ pub struct Record {
     /// Do not measure the rate; the replay then has no rate limit.
     #[arg(long, conflicts_with = "rate_every")]
     pub no_rate: bool,
-    /// Maximum time to wait for the other end.
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10min")]
-    pub wait: Duration,
 }
 
 /// The end that serves recordings.
 #[derive(Clone, Debug, Args)]
 pub struct Answer {
     /// Address to listen on.
-    #[arg(long, value_name = "IP:PORT", value_parser = address)]
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
     pub local: SocketAddr,
     /// Accept only this address; required unless --local is a loopback address.
     #[arg(long, value_name = "IP")]

@@ -15,10 +15,10 @@ use std::time::Duration;
 #[derive(Clone, Debug, Args)]
 pub struct Relay {
     /// Address to listen on.
-    #[arg(long, value_name = "IP:PORT", value_parser = address)]
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
     pub listen: SocketAddr,
     /// Target address of the connections.
-    #[arg(long, value_name = "IP:PORT", value_parser = address)]
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
     pub to: SocketAddr,
     /// Properties of the link.
     #[command(flatten)]

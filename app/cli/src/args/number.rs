@@ -2,7 +2,7 @@
 //! Parsers of numbers, sizes and rates within limits, and of addresses.
 
 use helio_units::{Bytes, Rate};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::num::NonZeroUsize;
 
 /// A whole number from `least` to `most`.
@@ -44,10 +44,17 @@ pub(super) fn more_than_nothing(text: &str) -> Result<Rate, String> {
     })
 }
 
-/// An IP address with a port.
+/// An address with a port. The system resolves a name, to its first address.
 pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
-    let expected = "expected IP:PORT, for example 192.0.2.1:7000 or [2001:db8::1]:7000; host names are not resolved";
-    text.parse().map_err(|_| expected.to_owned())
+    let expected =
+        "expected HOST:PORT, for example 192.0.2.1:7000, lyon:7000 or [2001:db8::1]:7000";
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let host = super::host(text).map_err(|_| expected.to_owned())?;
+    let mut found =
+        host.to_socket_addrs().map_err(|why| format!("the name is not resolved: {why}"))?;
+    found.next().ok_or_else(|| "the name has no address".to_owned())
 }
 
 #[cfg(test)]
@@ -68,7 +75,11 @@ mod tests {
         let small = size(64, 1 << 20)("63B");
         assert_eq!(small, Err("must be from 64 B to 1 MiB".to_owned()));
         assert!(size(64, u64::MAX)("64").is_err_and(|error| error.contains("unit")));
-        assert!(address("localhost:7000").is_err() && address("[::1]:7000").is_ok());
+        assert!(
+            address("localhost").is_err()
+                && address("localhost:7000").is_ok()
+                && address("[::1]:7000").is_ok()
+        );
         assert!(more_than_nothing("0MB/s").is_err() && more_than_nothing("1MB/s").is_ok());
     }
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The command line of `helio saved`.
 
-use super::At;
 use clap::{ArgGroup, Subcommand};
 
 /// Data that was saved before it was discarded or overwritten.
@@ -14,9 +13,6 @@ pub enum Saved {
         /// Print JSON.
         #[arg(long)]
         json: bool,
-        /// How to reach the daemon.
-        #[command(flatten)]
-        at: At,
     },
     /// Delete saved data. It exists nowhere else.
     #[command(group(ArgGroup::new("which").required(true).args(["name", "all"])))]
@@ -27,10 +23,10 @@ pub enum Saved {
         #[arg(long)]
         all: bool,
         /// Do not ask for confirmation.
-        #[arg(long)]
+        #[arg(long, short)]
         yes: bool,
-        /// How to reach the daemon.
-        #[command(flatten)]
-        at: At,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
     },
 }

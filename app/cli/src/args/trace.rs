@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The command line of `helio trace`.
 
-use super::{At, bytes, duration};
+use super::{OfGroup, bytes, duration};
 use clap::{Subcommand, ValueEnum};
 use helio_units::Bytes;
 use std::path::PathBuf;
@@ -14,8 +14,9 @@ pub enum Trace {
     ///
     /// Writes the trace to a file on the node.
     Start {
-        /// Group name.
-        group: String,
+        /// Group and output.
+        #[command(flatten)]
+        of: OfGroup,
         /// New trace file on the node; default: in `traces` of the state directory.
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
@@ -25,18 +26,9 @@ pub enum Trace {
         /// Stop after this time, for example 1h; default: until `helio trace stop`.
         #[arg(long = "for", value_name = "TIME", value_parser = duration)]
         lasting: Option<Duration>,
-        /// How to reach the daemon.
-        #[command(flatten)]
-        at: At,
     },
     /// Stop the trace of a group and show its size.
-    Stop {
-        /// Group name.
-        group: String,
-        /// How to reach the daemon.
-        #[command(flatten)]
-        at: At,
-    },
+    Stop(OfGroup),
     /// Show rates over time, peaks, sizes, transactions and overwrites of a trace.
     Show {
         /// Trace file; - is standard input.
@@ -62,6 +54,9 @@ pub enum Trace {
         /// Format of the input file; default: detected from its content.
         #[arg(long, value_enum)]
         format: Option<TraceFormat>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
     },
 }
 

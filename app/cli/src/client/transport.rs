@@ -10,7 +10,6 @@ use helio_tls::{NodeKey, PeerTls, PublicKey, Purpose, TlsError};
 use std::error::Error;
 use std::fmt;
 use std::io::{self, ErrorKind};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -30,7 +29,7 @@ pub(super) enum Transport {
     /// The control socket in the daemon's state directory.
     Socket(PathBuf),
     /// A node's `control` address; only a holder of that key will do.
-    Tls { address: SocketAddr, own: PeerTls, server: PublicKey },
+    Tls { address: String, own: PeerTls, server: PublicKey },
 }
 
 impl Transport {
@@ -39,11 +38,13 @@ impl Transport {
     /// # Errors
     /// The operator's key cannot be read.
     pub(super) fn of(at: &At) -> Result<Self> {
-        Ok(match (at.host, &at.key, at.server_key) {
-            (Some(address), Some(key), Some(server)) => {
-                Self::Tls { address, own: PeerTls::new(NodeKey::load(key)?), server }
-            }
-            _ => Self::Socket(paths::control_socket(&at.state).map_err(AnyError::msg)?),
+        Ok(match &at.remote {
+            Some(remote) => Self::Tls {
+                address: remote.host.clone(),
+                own: PeerTls::new(NodeKey::load(&remote.key)?),
+                server: remote.server_key,
+            },
+            None => Self::Socket(paths::control_socket(&at.state).map_err(AnyError::msg)?),
         })
     }
 
@@ -56,7 +57,8 @@ impl Transport {
             }
             Self::Tls { address, own, server } => {
                 let greeted = timeout(REACHED_WITHIN, async {
-                    let stream = TcpStream::connect(address).await?;
+                    // Tries every address of the name in turn.
+                    let stream = TcpStream::connect(address.as_str()).await?;
                     Sealed::connect(stream, own.dial(&[*server], Purpose::Control)).await
                 });
                 let late = |_| {

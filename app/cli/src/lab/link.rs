@@ -22,10 +22,10 @@ const TIME: Duration = Duration::from_secs(4);
 ///
 /// # Errors
 /// Nobody is at the other end, or the run breaks off; what was measured is printed then, too.
-pub(crate) fn run(link: Link) -> Result<ExitCode> {
+pub(crate) fn run(link: Link, patience: Duration) -> Result<ExitCode> {
     match link {
-        Link::Primary(it) => primary(it),
-        Link::Standby(it) => standby(it),
+        Link::Primary(it) => primary(it, patience),
+        Link::Standby(it) => standby(it, patience),
         Link::Write(it) => disk(helio_lab::Trial::Write, it),
         Link::Read(it) => disk(helio_lab::Trial::Read, it),
     }
@@ -37,9 +37,9 @@ pub(super) fn tell(event: &helio_lab::Event) {
     let _closed = std::io::stderr().lock().write_all(show::event(event).as_bytes());
 }
 
-fn primary(it: Primary) -> Result<ExitCode> {
+fn primary(it: Primary, patience: Duration) -> Result<ExitCode> {
     let standbys = it.standbys.map_or_else(|| it.remote.len().max(1), usize::from);
-    let mut place = place(it.local, it.local, &it.common)?;
+    let mut place = place(it.local, it.local, patience, &it.common)?;
     let callers: Vec<IpAddr> = it.remote.iter().map(SocketAddr::ip).collect();
     place.callers = (!callers.is_empty()).then_some(callers);
     let job = Job {
@@ -61,9 +61,9 @@ fn primary(it: Primary) -> Result<ExitCode> {
     outcome.failure.take().map_or(Ok(ExitCode::SUCCESS), |why| Err(why.into()))
 }
 
-fn standby(it: Standby) -> Result<ExitCode> {
+fn standby(it: Standby, patience: Duration) -> Result<ExitCode> {
     let local = it.local.unwrap_or(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
-    let place = Place { bind: it.bind, ..place(local, it.remote, &it.common)? };
+    let place = Place { bind: it.bind, ..place(local, it.remote, patience, &it.common)? };
     let duty = Duty {
         disk: thought_up(&it.common),
         apply: it.apply.map(|rate| rate.0 as f64),
@@ -112,7 +112,12 @@ fn waking(common: &Common) -> Waking {
     common.spin.map_or_else(Waking::measured, Waking::told)
 }
 
-fn place(local: SocketAddr, remote: SocketAddr, common: &Common) -> Result<Place> {
+fn place(
+    local: SocketAddr,
+    remote: SocketAddr,
+    patience: Duration,
+    common: &Common,
+) -> Result<Place> {
     let ask = Ask {
         send: common.send_buffer.map(|size| size.0),
         receive: common.receive_buffer.map(|size| size.0),
@@ -120,20 +125,18 @@ fn place(local: SocketAddr, remote: SocketAddr, common: &Common) -> Result<Place
         blocking: common.blocking,
         congestion: None,
     };
-    meeting(Place { ask, ..bare(local, remote) }, &common.meeting)
+    meeting(Place { ask, ..bare(local, remote, patience) }, &common.meeting)
 }
 
 /// Where ends are, and nothing else.
-pub(super) fn bare(local: SocketAddr, remote: SocketAddr) -> Place {
-    let patience = Duration::ZERO;
+pub(super) fn bare(local: SocketAddr, remote: SocketAddr, patience: Duration) -> Place {
     Place { local, remote, callers: None, bind: false, patience, ask: Ask::default(), keys: None }
 }
 
 /// With what is said of how they reach each other.
 pub(super) fn meeting(mut place: Place, how: &Meeting) -> Result<Place> {
-    place.patience = how.wait;
     place.ask.congestion.clone_from(&how.congestion);
-    if let Some(file) = &how.key {
+    if let Some(file) = &how.own_key {
         let own = NodeKey::load(file)?;
         place.keys = Some(Keys { own, trusted: how.peer_key.clone() });
     }

@@ -19,7 +19,7 @@ use std::time::Duration;
 ///
 /// # Errors
 /// The file is there or cannot be written, or nobody is at the other end.
-pub(crate) fn record(it: Record) -> Result<ExitCode> {
+pub(crate) fn record(it: Record, patience: Duration) -> Result<ExitCode> {
     let shown = it.file.display();
     newfile::check(&it.file, "the recording")?;
     let asking = Asking {
@@ -29,7 +29,7 @@ pub(crate) fn record(it: Record) -> Result<ExitCode> {
         every: it.every,
         probe: it.probe,
         rates: (!it.no_rate).then_some(it.rate_every),
-        patience: it.wait,
+        patience,
     };
     let stopping = Stopping::catch()?;
     let stage = Stage { watch: &tell, stop: stopping.flag(), verbose: false };

@@ -11,6 +11,7 @@ use helio_lab::{Advice, Event, SYSCTL_HEAD, Stage, Waking, search, show};
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// The limits of what a socket may ask for, receive and send.
 const LIMITS: [&str; 2] = ["/proc/sys/net/core/rmem_max", "/proc/sys/net/core/wmem_max"];
@@ -19,7 +20,7 @@ const LIMITS: [&str; 2] = ["/proc/sys/net/core/rmem_max", "/proc/sys/net/core/wm
 ///
 /// # Errors
 /// Nobody is at the other end, a run breaks off, or a file cannot be written.
-pub(crate) fn run(it: Search) -> Result<ExitCode> {
+pub(crate) fn run(it: Search, patience: Duration) -> Result<ExitCode> {
     let json = it.meeting.json;
     if it.from > it.most {
         bail!(
@@ -32,7 +33,7 @@ pub(crate) fn run(it: Search) -> Result<ExitCode> {
         newfile::check(file, "--write-config")?;
     }
     let sysctl = it.write_sysctl.as_deref().map(Sysctl::check).transpose()?;
-    let mut place = meeting(bare(it.local, it.local), &it.meeting)?;
+    let mut place = meeting(bare(it.local, it.local, patience), &it.meeting)?;
     place.callers = it.remote.map(|remote| vec![remote.ip()]);
     let stopping = Stopping::catch()?;
     // Every run meets the standby anew; of all that, only what keeps it away is worth a line.

@@ -3,7 +3,8 @@
 //! those were, and with it everything that only their own bytes could prove: marks, a clean stop, being level.
 
 use super::{checksum, hold, look, path_of};
-use crate::verbs::print;
+use crate::confirm::Consent;
+use crate::verbs::done;
 use anyhow::{Context, Result, anyhow, bail};
 use helio_daemon::offline::{OnDisk, write_superblock};
 use helio_ledger::{Found, Ledger, Opened};
@@ -12,7 +13,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 /// See the module's words. The daemon is stopped.
-pub(crate) fn accept(group: &str, state: &Path) -> Result<ExitCode> {
+pub(crate) fn accept(group: &str, state: &Path, consent: Consent) -> Result<ExitCode> {
     let _held = hold(state)?;
     let path = path_of(group, state);
     let check = || format!("see `helio metadata check {group}`");
@@ -26,6 +27,8 @@ pub(crate) fn accept(group: &str, state: &Path) -> Result<ExitCode> {
     let opened = Ledger::open(&on_disk, owner, checksum)
         .map_err(|error| anyhow!("{}: {error}\n  hint: {}", path.display(), check()))?;
     let Opened::Found(found) = opened else { bail!("{} is empty", path.display()) };
+    let stake = format!("if a disk of {group} holds older data, acknowledged writes are lost");
+    consent.get(&stake, &format!("accept the disks of {group} as they are?"))?;
     let (ledger, Found { mut superblock, .. }) = *found;
     superblock.members.fill(0);
     superblock.verified.fill(0);
@@ -33,8 +36,8 @@ pub(crate) fn accept(group: &str, state: &Path) -> Result<ExitCode> {
     (superblock.clean, superblock.equal, superblock.sure) = (false, false, false);
     write_superblock(ledger, superblock, &file)
         .with_context(|| format!("{} cannot be written", path.display()))?;
-    print(&format!(
-        "the next start of the daemon takes the members of {group} as they are; the copies are compared whole\n"
-    ))?;
-    Ok(ExitCode::SUCCESS)
+    let message = format!(
+        "the next start of the daemon takes the members of {group} as they are; it compares all data of the copies"
+    );
+    done(message, Vec::new(), consent.json)
 }

@@ -5,9 +5,10 @@ mod file;
 mod json;
 mod text;
 
-use crate::args::{At, Trace};
+use crate::args::{At, OfGroup, Trace};
 use crate::client::Client;
-use crate::verbs::{accepted, print};
+use crate::verbs::{accepted, done, plain, print};
+use crate::which;
 use anyhow::{Context, Result, bail};
 use helio_api::{Accepted, TraceRequest, paths};
 use helio_units::Bytes;
@@ -16,22 +17,22 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-pub(crate) fn run(verb: Trace) -> Result<ExitCode> {
+pub(crate) fn run(at: &At, verb: Trace) -> Result<ExitCode> {
     match verb {
-        Trace::Start { group, file, limit, lasting, at } => {
-            start(&at, &group, file, limit, lasting)
-        }
-        Trace::Stop { group, at } => stop(&at, &group),
+        Trace::Start { of, file, limit, lasting } => start(at, of, file, limit, lasting),
+        Trace::Stop(of) => plain(at, paths::TRACE_STOP, of),
         Trace::Show { file, format, every, json } => {
             show(&file, format.map(Into::into), every, json)
         }
-        Trace::Convert { file, to, format } => convert(&file, &to, format.map(Into::into)),
+        Trace::Convert { file, to, format, json } => {
+            convert(&file, &to, format.map(Into::into), json)
+        }
     }
 }
 
 fn start(
     at: &At,
-    group: &str,
+    of: OfGroup,
     file: Option<PathBuf>,
     limit_bytes: Option<Bytes>,
     for_seconds: Option<Duration>,
@@ -40,14 +41,10 @@ fn start(
     let file = file.map(std::path::absolute).transpose().context("--file")?;
     let file = file.map(|path| path.to_string_lossy().into_owned());
     let wish = TraceRequest { file, limit_bytes, for_seconds };
-    let done: Accepted =
-        Client::new(at)?.post(&paths::of_group(paths::TRACE_START, group), &wish)?;
-    accepted(&done)
-}
-
-fn stop(at: &At, group: &str) -> Result<ExitCode> {
-    let done: Accepted = Client::new(at)?.post(&paths::of_group(paths::TRACE_STOP, group), &())?;
-    accepted(&done)
+    let client = Client::new(at)?;
+    let group = which::group(&client, of.group)?;
+    let done: Accepted = client.post(&paths::of_group(paths::TRACE_START, &group), &wish)?;
+    accepted(&done, of.json)
 }
 
 fn show(
@@ -70,13 +67,16 @@ fn show(
     Ok(ExitCode::SUCCESS)
 }
 
-fn convert(from: &Path, to: &Path, format: Option<helio_workload::Format>) -> Result<ExitCode> {
+fn convert(
+    from: &Path,
+    to: &Path,
+    format: Option<helio_workload::Format>,
+    json: bool,
+) -> Result<ExitCode> {
     let (_, reading) = file::read(from, format)?;
-    for remark in &reading.remarks {
-        eprintln!("warning: {}: {remark}", from.display());
-    }
+    let remark = |remark: &String| format!("{}: {remark}", from.display());
+    let warnings = reading.remarks.iter().map(remark).collect();
     file::write(to, &reading)?;
     let count = reading.workload.requests().len();
-    print(&format!("{count} requests are written to {}\n", to.display()))?;
-    Ok(ExitCode::SUCCESS)
+    done(format!("{count} requests are written to {}", to.display()), warnings, json)
 }

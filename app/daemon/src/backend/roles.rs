@@ -6,7 +6,8 @@ use crate::control::Reply;
 use crate::hooks::{Call, Ended, Occasion};
 use crate::shard::{Ask, Losing};
 use helio_api::{
-    Accepted, ApiError, Connection, Explanation, ResolveRequest, ReverseRequest, code,
+    Accepted, ApiError, Connection, Explanation, ResolveRequest, ResyncRequest, ReverseRequest,
+    code,
 };
 
 /// Why regions are saved, as a list of saved data shows it.
@@ -38,6 +39,19 @@ impl Daemon {
             ));
         }
         Ok(reply)
+    }
+
+    pub(super) async fn resync(
+        &self,
+        group: String,
+        wish: ResyncRequest,
+    ) -> Result<Reply, ApiError> {
+        let command = match (wish.full, wish.give_up_safe_copy) {
+            (true, _) => helio_engine::Command::FullResync,
+            (false, true) => helio_engine::Command::GiveUpSafeCopy,
+            (false, false) => helio_engine::Command::Resync,
+        };
+        self.carry_out(group, command).await
     }
 
     /// Shows what would be lost, saves it, and only then gives it up.
@@ -117,7 +131,7 @@ impl Daemon {
         match call.run().await {
             Ended::Code(0) => Ok(()),
             ended => {
-                let verb = if full { "full" } else { "update" };
+                let verb = if full { "resync --full" } else { "resync" };
                 let text =
                     format!("the hook before-resync of {group} refused the reversal: {ended}");
                 let hint = format!(

@@ -17,7 +17,7 @@ impl Daemon {
     ) -> Result<Reply, ApiError> {
         self.known(&group)?;
         let volume = wish.volume.map(|name| self.volume_index(&group, &name)).transpose()?;
-        let VerifyRequest { repair, rate_bytes_per_second: rate, anew, .. } = wish;
+        let VerifyRequest { repair, rate_bytes_per_second: rate, restart, .. } = wish;
         if rate.is_some_and(|rate| rate.0 == 0) {
             let text = "a verify of zero bytes a second never ends";
             return Err(ApiError::new(
@@ -26,7 +26,7 @@ impl Daemon {
                 "name a rate, or none for no limit",
             ));
         }
-        self.carry_out(group, Command::Verify(VerifyWish { volume, repair, rate, anew })).await
+        self.carry_out(group, Command::Verify(VerifyWish { volume, repair, rate, restart })).await
     }
 
     /// Volumes stand in the order of their names, here and in the engine.

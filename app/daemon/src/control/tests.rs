@@ -16,7 +16,7 @@ impl Backend for Echo {
     fn call(&self, command: Command) -> Answering<'_> {
         Box::pin(async move {
             match command {
-                Command::Log { group } if group == "none" => Err(ApiError::new(
+                Command::Pause { group } if group == "none" => Err(ApiError::new(
                     code::UNKNOWN_GROUP,
                     "group none is not configured",
                     "name one that is",
@@ -111,10 +111,10 @@ fn a_command_arrives_as_it_was_asked_and_what_cannot_be_read_says_why() {
         server.exchange(&post("/v2/groups/db/promote", r#"{"force":true,"confirmed":false}"#));
     assert!(status == OK && body.contains("force: true"), "{status} {body}");
 
-    refused(&server.exchange(&post("/v2/groups/none/log", "null")), 404, code::UNKNOWN_GROUP);
+    refused(&server.exchange(&post("/v2/groups/none/pause", "null")), 404, code::UNKNOWN_GROUP);
     let wrong = post("/v2/groups/db/mode", r#"{"mode":"fast"}"#);
     refused(&server.exchange(&wrong), 400, code::BAD_REQUEST);
-    refused(&server.exchange(&post("/v2/groups/%FF/log", "null")), 400, code::BAD_REQUEST);
+    refused(&server.exchange(&post("/v2/groups/%FF/pause", "null")), 400, code::BAD_REQUEST);
     refused(&server.exchange(&post("/v2/anything", "")), 404, code::NOT_FOUND);
     refused(&server.exchange(&get("/v2/apply")), 405, code::WRONG_METHOD);
     let long = post("/v2/apply", &" ".repeat(BODY_BYTES_MAX + 1));

@@ -19,7 +19,7 @@ fn a_hook_is_asked_once_it_is_known_what_differs_and_again_where_the_two_met_aga
     assert_eq!((desk.hooks, began(&desk)), (2, false));
     desk.tell(Event::HookAnswered { refused: Some("no room".into()) });
     assert!(!began(&desk));
-    desk.command(Command::Update);
+    desk.command(Command::Resync);
     assert_eq!((desk.hooks, began(&desk)), (3, false));
     desk.tell(Event::HookAnswered { refused: None });
     assert!(desk.last_start().whole && began(&desk));
@@ -30,8 +30,8 @@ fn what_was_not_compared_when_order_was_given_up_is_not_counted() {
     let mut desk = Desk::replicating(Mode::Async);
     desk.command(Command::Verify(VerifyWish::default()));
     desk.store_all();
-    desk.command(Command::Log);
-    desk.command(Command::Update);
+    desk.command(Command::Pause);
+    desk.command(Command::Resync);
     let status = desk.engine.verify_status();
     let compared = status.run.map(|run| run.compared);
     assert_eq!((compared, status.volumes[0].last), (Some(Bytes::ZERO), None));
@@ -56,7 +56,7 @@ fn a_difference_that_is_to_be_copied_lets_no_extent_go_on_older_marks() {
 
 #[test]
 fn a_hook_that_agrees_when_no_update_is_wanted_any_more_begins_none() {
-    for command in [Command::Log, Command::Demote] {
+    for command in [Command::Pause, Command::Demote] {
         let mut desk = Desk::primary(Config { hook_before_sync: true, ..config() });
         desk.meet(hello(Lineage::default(), true));
         assert_eq!(desk.hooks, 1);

@@ -40,7 +40,7 @@ fn before_the_hello_any_other_message_ends_the_connection() {
 fn an_update_begins_once_the_peer_has_told_its_marks() {
     let mut desk = Desk::replicating(Mode::Async);
     let lineage = desk.lineage_now();
-    desk.command(Command::Log);
+    desk.command(Command::Pause);
     desk.write(1);
     desk.store_all();
     desk.save_all();
@@ -49,7 +49,7 @@ fn an_update_begins_once_the_peer_has_told_its_marks() {
     let at = Sequence(3);
     desk.meet(Hello { head: at, received: at, durable: at, ..hello(lineage, true) });
     assert!(desk.said.contains(&Message::Copying(Copying::MarksWanted)), "{:?}", desk.engine.met());
-    desk.command(Command::Update);
+    desk.command(Command::Resync);
     assert_eq!(starts(&desk), before, "it waits for the peer's marks");
     desk.hear(Message::Copying(Copying::MarksEnd { trusted: true }));
     assert!(!desk.accuses());
@@ -82,7 +82,7 @@ fn without_autosync_only_a_copy_that_is_not_consistent_is_updated_unasked() {
         desk.meet(Hello { trusted: false, metadata: 9, ..hello(lineage, consistent) });
         assert_eq!(desk.engine.met().map(|met| met.label.as_str()), Some("unproven"));
         assert_eq!(starts(&desk) > before, !consistent);
-        desk.command(Command::Update);
+        desk.command(Command::Resync);
         assert_eq!(starts(&desk), before + 1);
     }
 }
@@ -123,7 +123,7 @@ fn a_peer_that_reports_want_of_room_before_its_hello_breaks_the_protocol() {
 #[test]
 fn a_primary_that_was_told_to_log_sends_nothing_when_its_peer_connects_again() {
     let mut desk = Desk::replicating(Mode::Async);
-    desk.command(Command::Log);
+    desk.command(Command::Pause);
     desk.lose_link();
     let (before, at) = (starts(&desk), desk.engine.status(desk.now).cursors.head);
     let known = hello(desk.lineage_now(), true);

@@ -229,12 +229,12 @@ fn what_fails_for_want_of_metadata_says_nothing_of_the_store() {
 #[test]
 fn a_suspect_copy_is_not_the_source_of_any_copy() {
     let mut desk = suspect();
-    for command in [Command::Update, Command::Full, Command::GiveUpSafeCopy] {
+    for command in [Command::Resync, Command::FullResync, Command::GiveUpSafeCopy] {
         desk.command(command);
         assert_eq!(refused(&desk), Some("suspect"), "{command:?}");
     }
     // The peer restarted and order was lost: what is to be copied is here alone, or nowhere.
-    desk.command(Command::Log);
+    desk.command(Command::Pause);
     desk.said.clear();
     let peer = level_peer(&desk, 3);
     desk.meet(Hello { incarnation: PEER + 1, ..peer });
@@ -278,7 +278,7 @@ fn an_update_rebuilds_a_suspect_copy_from_the_peer_without_reading_it_and_a_flus
     desk.save_all();
     peer_has_all(&mut desk);
     desk.said.retain(|m| matches!(m, Message::Start(_)));
-    desk.command(Command::Update);
+    desk.command(Command::Resync);
     assert!(desk.results.last().is_some_and(Result::is_ok), "{:?}", desk.results.last());
     let reads = |m: &Message| matches!(m, Message::Copying(Copying::DigestsWanted { .. }));
     assert!(!desk.said.iter().any(reads), "what this store reads proves nothing");

@@ -17,7 +17,7 @@ fn logs(mut desk: Desk) -> Desk {
     desk.settle_pages();
     desk.store_all();
     desk.save_all();
-    desk.command(Command::Log);
+    desk.command(Command::Pause);
     desk.write(1);
     desk.store_all();
     desk.save_all();
@@ -255,7 +255,7 @@ fn a_lost_link_asks_anew_and_the_queue_is_never_dropped() {
     assert_eq!(desk.reads_wanted().len(), 1);
     desk.lose_link();
     let refused = desk.results.len();
-    desk.command(Command::Log);
+    desk.command(Command::Pause);
     assert!(desk.results[refused].is_err(), "marks could not take the queue's place");
     assert_eq!(desk.engine.state(), State::Queuing);
     let (lineage, at) = (desk.lineage_now(), head(&desk));
@@ -304,7 +304,7 @@ fn a_reversal_is_refused_where_the_peer_has_no_consistent_copy() {
     let mut desk = Desk::primary(Config { mode: Mode::Async, autosync: false, ..config() });
     desk.command(Command::Reverse { full: true });
     desk.meet(hello(Lineage::default(), true));
-    desk.command(Command::Log);
+    desk.command(Command::Pause);
     desk.command(Command::Reverse { full: true });
     let codes: Vec<&str> =
         desk.results.iter().filter_map(|r| r.as_ref().err().map(|r| r.code)).collect();

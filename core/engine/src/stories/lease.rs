@@ -103,7 +103,7 @@ fn no_lease_is_granted_while_answers_are_given_without_the_peer() {
         assert!(!desk.granted());
     }
     let mut desk = Desk::level(leasing(Mode::Sync));
-    desk.command(Command::Log);
+    desk.command(Command::Pause);
     desk.hear(wanted);
     assert!(!desk.granted(), "only marks are kept");
 }

@@ -218,9 +218,9 @@ fn a_region_that_could_not_be_written_is_copied_once_an_operator_says_update() {
     fail(&mut desk);
     peer_has_all(&mut desk);
     assert_eq!((&desk.answers[..], desk.asked.len()), (&[(1, false)][..], 0));
-    desk.command(Command::Update);
+    desk.command(Command::Resync);
     let text = desk.results.pop().expect("an answer").expect("the peer is connected");
-    assert!(text.contains("what is marked is copied"), "{text}");
+    assert!(text.contains("dirty regions are copied"), "{text}");
     assert_eq!((desk.asked.len(), desk.engine.state()), (1, State::Syncing));
     desk.store_all();
     peer_has_all(&mut desk);

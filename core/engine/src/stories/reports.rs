@@ -40,7 +40,7 @@ impl Desk {
 fn what_was_written_while_only_the_bitmap_is_kept_counts_as_lag_by_whole_regions() {
     let mut desk = Desk::replicating(Mode::Async);
     assert_eq!(desk.lag(), Lag::default());
-    desk.command(Command::Log);
+    desk.command(Command::Pause);
     desk.write(1);
     desk.write(17);
     desk.store_all();

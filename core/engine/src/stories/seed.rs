@@ -108,14 +108,14 @@ fn a_disk_of_which_a_flush_failed_is_not_shipped() {
 #[test]
 fn while_a_disk_is_shipped_nobody_is_updated_by_marks() {
     let mut desk = seeding();
-    desk.command(Command::Update);
+    desk.command(Command::Resync);
     assert!(desk.results.last().is_some_and(Result::is_err));
     let ours = desk.engine.superblock.lineage;
     desk.meet(hello(ours, true));
     assert_eq!((label(&desk), began(&desk)), (Some("seeding"), false));
     desk.command(Command::SeedEnd);
     assert!(desk.results.last().is_some_and(Result::is_err), "it has a history of its own");
-    desk.command(Command::Full);
+    desk.command(Command::FullResync);
     let record = desk.save(true);
     assert_eq!((record.seeding, record.marks_void), (0, true));
     assert_eq!(desk.last_start().to_copy, SIZE.0);
@@ -169,10 +169,10 @@ fn a_node_without_a_history_tells_what_it_holds_and_one_with_does_not() {
 fn a_seeding_that_is_being_recorded_is_not_given_up_before_it_began() {
     let mut desk = Desk::primary(config());
     desk.command(BEGIN);
-    desk.command(Command::Full);
+    desk.command(Command::FullResync);
     assert!(desk.results.last().is_some_and(|r| r.as_ref().is_err_and(|r| r.retry)));
     desk.save(true);
-    desk.command(Command::Full);
+    desk.command(Command::FullResync);
     let record = desk.save(true);
     assert_eq!((record.seeding, record.marks_void), (0, true));
     assert!(desk.engine.is_marked(VolumeIndex(0), REGION.0), "everything is marked again");

@@ -9,8 +9,8 @@ fn word_about_the_stream_before_is_no_offence() {
     desk.write(1);
     desk.store_all();
     let before = desk.last_start().stream;
-    desk.command(Command::Log);
-    desk.command(Command::Update);
+    desk.command(Command::Pause);
+    desk.command(Command::Resync);
     desk.hear(ack_of(before, 3, 3));
     assert!(!desk.accuses(), "an acknowledgement that was on its way ended the connection");
     desk.store_all();
@@ -23,8 +23,8 @@ fn a_generation_is_told_once_this_stream_is_taken_up_whatever_is_said_of_one_bef
     let starts = |desk: &Desk| desk.said.iter().filter(|m| matches!(m, Message::Start(_))).count();
     let mut desk = Desk::replicating(Mode::Sync);
     let (before, head) = (desk.last_start().stream, desk.engine.status(desk.now).cursors.head.0);
-    desk.command(Command::Log);
-    desk.command(Command::Full);
+    desk.command(Command::Pause);
+    desk.command(Command::FullResync);
     desk.save_all();
     desk.write(1);
     desk.store_all();

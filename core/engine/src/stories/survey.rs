@@ -50,8 +50,8 @@ fn what_was_written_here_meanwhile_is_not_called_empty() {
 #[test]
 fn an_answer_of_the_stream_before_ends_no_mark() {
     let mut desk = hollow(&[true, true, true]);
-    desk.command(Command::Log);
-    desk.command(Command::Update);
+    desk.command(Command::Pause);
+    desk.command(Command::Resync);
     told_empty(&mut desk, true);
     assert!(kinds(&desk).is_empty());
     assert!(!desk.accuses());

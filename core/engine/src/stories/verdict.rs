@@ -49,7 +49,7 @@ fn a_report_is_sent_when_it_changed_and_not_again() {
     desk.write(1);
     desk.store_all();
     assert_eq!(reports(&desk).len(), sent, "writes change no report");
-    desk.command(Command::Log);
+    desk.command(Command::Pause);
     assert_eq!(reports(&desk).last().map(|report| report.paused), Some(true));
 }
 
@@ -60,7 +60,7 @@ fn the_time_of_a_verdict_goes_on_while_the_state_changes_under_it() {
     let since = desk.engine.status(desk.now).verdict_since;
     assert_eq!(verdict(&desk), Verdict::AtRisk);
     desk.now = desk.now + Duration::from_secs(60);
-    desk.command(Command::Log);
+    desk.command(Command::Pause);
     assert_eq!(desk.engine.status(desk.now).state, State::Logging);
     assert_eq!(desk.engine.status(desk.now).verdict_since, since);
 }

@@ -76,7 +76,7 @@ fn a_verify_that_was_stopped_goes_on_where_it_was_unless_it_is_to_begin_anew() {
     assert_eq!(desk.compared()[0], Extent::new(STEP, STEP));
     desk.command(Command::StopVerify);
     desk.store_all();
-    let text = desk.verify(VerifyWish { anew: true, ..VerifyWish::default() });
+    let text = desk.verify(VerifyWish { restart: true, ..VerifyWish::default() });
     assert_eq!(text, "the verify of db begins");
     assert_eq!(desk.compared()[0], Extent::new(0, STEP));
 }
@@ -103,7 +103,7 @@ fn a_few_regions_that_are_equal_are_no_news_to_be_recorded() {
 #[test]
 fn a_verify_waits_while_items_are_not_sent_and_says_so() {
     let mut desk = replicating(Bytes(4 * STEP));
-    desk.command(Command::Log);
+    desk.command(Command::Pause);
     desk.results.clear();
     let text = desk.verify(VerifyWish::default());
     assert_eq!(text, "the verify of db begins later: items are not sent to the peer");
@@ -112,7 +112,7 @@ fn a_verify_waits_while_items_are_not_sent_and_says_so() {
     assert_eq!(desk.compared(), []);
     desk.write(1);
     desk.store_all();
-    desk.command(Command::Update);
+    desk.command(Command::Resync);
     assert_eq!(waits(&desk), Some("an update is under way"));
     assert_eq!(desk.compared(), []);
     while desk.compared().is_empty() {
@@ -151,7 +151,7 @@ fn a_start_takes_up_what_the_one_before_left_and_nothing_of_volumes_that_are_gon
     let mut desk = replicating(Bytes(4 * STEP));
     let listed = [(V, Extent::new(8192, 4096)), (VolumeIndex(7), Extent::new(0, 4096))];
     let places = alloc::vec![(2 * STEP + 4096, Bytes(4096))];
-    let run = Some(VerifyWish { anew: true, ..VerifyWish::default() });
+    let run = Some(VerifyWish { restart: true, ..VerifyWish::default() });
     let memory = VerifyMemory { run, places, listed: listed.into(), beyond: 3 };
     desk.tell(Event::VerifyRemembered(memory));
     assert_eq!((status(&desk).listed, status(&desk).beyond), ([listed[0]].into(), 3));
@@ -170,7 +170,7 @@ fn differences_that_were_only_listed_count_until_an_update_copies_them() {
     assert_eq!((desk.engine.status(desk.now).differing, status(&desk).listed.len()), (1, 1));
     assert!(!desk.engine.is_marked(V, extent.offset));
     desk.command(Command::StopVerify);
-    desk.command(Command::Update);
+    desk.command(Command::Resync);
     assert_eq!(desk.engine.status(desk.now).differing, 0);
     assert!(desk.engine.is_marked(V, extent.offset));
 }
@@ -178,7 +178,7 @@ fn differences_that_were_only_listed_count_until_an_update_copies_them() {
 #[test]
 fn a_verify_that_waits_for_the_stream_asks_for_no_moment_that_has_passed() {
     let mut desk = replicating(Bytes(4 * STEP));
-    desk.command(Command::Log);
+    desk.command(Command::Pause);
     desk.verify(VerifyWish::default());
     for _ in 0..3 {
         desk.now = desk.now + Duration::from_millis(100);

@@ -81,7 +81,7 @@ impl Engine {
                     "{peer} serves volume {} of {group}, and this copy is rebuilt from there",
                     self.shared.config.name_of(volume)
                 ),
-                format!("`helio update {group}` on the primary goes on with that"),
+                format!("`helio resync {group}` on the primary goes on with that"),
             ));
         }
         if self.standing == Standing::Primary {

@@ -93,18 +93,19 @@ fn an_image_is_adopted_mirrored_and_given_back_without_a_byte_changed() {
     assert!(!story.has_name("paris"), "only looking leaves no trace");
     story.begin();
     assert_eq!(story.sum("lyon"), before, "the copy went from here to there");
-    let said = story.pair.helio("paris", &["release", "db/data"]).expect_success();
+    let said = story.pair.helio("paris", &["release", "db/data", "--yes"]).expect_success();
     assert!(said.contains("everything that was answered, durable"), "{said}");
     assert_eq!(story.sum("paris"), before);
     assert!(!story.has_name("paris"));
     assert_eq!(story.metadata("paris"), ["db.released"]);
-    let said = story.pair.helio("paris", &["release", "db"]).expect_failure();
+    let said = story.pair.helio("paris", &["release", "db", "--yes"]).expect_failure();
     assert!(said.contains("group db is not configured"), "{said}");
     // Its own again: it may be written by others now.
     on("e2fsck", &["-fn"], &story.member("paris")).expect_success();
     // The other node knows that it stands alone, and a new start of this one passes the group over.
     wait(&story.pair, "lyon", "no peer", |status| status["peer"]["connection"] != "connected");
-    let said = story.pair.helio("lyon", &["release", "db", "--keep-metadata"]).expect_success();
+    let said =
+        story.pair.helio("lyon", &["release", "db", "--keep-metadata", "--yes"]).expect_success();
     assert!(
         said.contains("a consistent copy, durable") && said.contains("metadata is kept"),
         "{said}"
@@ -123,12 +124,12 @@ fn what_was_written_while_it_was_mirrored_is_there_on_both_nodes_after_release()
     let place = mount(&story.pair, Path::new(device.trim_end()));
     assert_eq!(fs::read_to_string(place.join("old")).expect("it is there"), "from before");
     fs::write(place.join("new"), "written since").expect("room");
-    let said = story.pair.helio("paris", &["release", "db"]).expect_failure();
+    let said = story.pair.helio("paris", &["release", "db", "--yes"]).expect_failure();
     assert!(said.contains("attached, or to be: db/data"), "{said}");
     unmount_of(&story.pair);
     story.pair.helio("paris", &["detach", "db/data"]).expect_success();
-    story.pair.helio("paris", &["release", "db"]).expect_success();
-    story.pair.helio("lyon", &["release", "db"]).expect_success();
+    story.pair.helio("paris", &["release", "db", "--yes"]).expect_success();
+    story.pair.helio("lyon", &["release", "db", "--yes"]).expect_success();
     assert_members_equal(&story.pair, "data");
     for node in ["paris", "lyon"] {
         on("e2fsck", &["-fn"], &story.member(node)).expect_success();
@@ -202,9 +203,9 @@ fn a_released_group_is_passed_over_at_the_next_start_and_can_be_adopted_again() 
     let mut story = Story::new();
     let before = story.sum("paris");
     story.begin();
-    story.pair.helio("paris", &["release", "db"]).expect_success();
+    story.pair.helio("paris", &["release", "db", "--yes"]).expect_success();
     assert!(story.pair.daemon("paris").terminate().success());
-    story.pair.helio("lyon", &["release", "db"]).expect_success();
+    story.pair.helio("lyon", &["release", "db", "--yes"]).expect_success();
     assert!(story.pair.daemon("lyon").terminate().success());
     story.adopt(&[]).expect_success();
     fs::remove_file(story.pair.state("lyon").join("groups/db.released")).expect("it is there");
@@ -243,7 +244,7 @@ fn a_running_daemon_serves_what_is_adopted_and_lets_go_of_what_is_released_besid
             (more["state"] == "replicating" && more["role"] == "primary").then_some(())
         });
         for node in ["paris", "lyon"] {
-            pair.helio(node, &["release", "more"]).expect_success();
+            pair.helio(node, &["release", "more", "--yes"]).expect_success();
         }
         assert_eq!(fs::read(&image).expect("it is there"), bytes);
         assert_eq!(fs::read(&copy).expect("it is there"), bytes);

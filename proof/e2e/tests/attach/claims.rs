@@ -91,7 +91,7 @@ fn a_mounted_file_system_holds_it_and_force_takes_it_away() {
     assert!(said.contains(&format!("mounted at {}", place.display())), "{said}");
     let used = stage.shown("paris")["used_by"].to_string();
     assert!(used.contains("mounted at"), "{used}");
-    stage.pair.helio("paris", &["detach", VOLUME, "--force"]).expect_success();
+    stage.pair.helio("paris", &["detach", VOLUME, "--force", "--yes"]).expect_success();
     let wrote = File::create(place.join("file")).and_then(|mut file| {
         file.write_all(b"in vain")?;
         file.sync_all()
@@ -147,14 +147,14 @@ fn what_cannot_be_served_yet_says_why_and_a_wait_ends_when_it_can() {
     attachable!();
     let stage = Stage::new(Mode::Sync, Bytes::mib(16));
     let device = stage.attach();
-    stage.pair.helio("paris", &["switch", "db", "--force"]).expect_success();
+    stage.pair.helio("paris", &["switch", "db", "--force", "--yes"]).expect_success();
     eventually(PATIENCE, "the device to end", || {
         let told = stage.pair.helio("paris", &["attach", "--list"]).expect_success();
         (told.contains("db/data: not yet") && told.contains("not primary")).then_some(())
     });
     stage.pair.helio("paris", &["detach", VOLUME]).expect_success();
     stage.assert_nothing_left("paris");
-    let attach = ["attach", VOLUME, "--via", &via(), "--wait", "60s"];
+    let attach = ["attach", VOLUME, "--via", &via(), "--wait", "--timeout", "60s"];
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| stage.pair.helio("paris", &attach));
         stage.pair.helio("paris", &attach[..4]).expect_failure();

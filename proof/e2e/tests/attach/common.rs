@@ -167,7 +167,7 @@ impl Drop for Stage {
         // What outlives the daemons must be given back while they are there.
         if via() != "fuse" {
             for node in ["paris", "lyon"] {
-                let _not_attached = self.pair.helio(node, &["detach", VOLUME, "--force"]);
+                let _not_attached = self.pair.helio(node, &["detach", VOLUME, "--force", "--yes"]);
             }
         }
     }

@@ -211,7 +211,7 @@ fn a_lost_role_ends_the_device_and_the_next_promotion_brings_it_back() {
     let stage = Stage::new(Mode::Sync, Bytes::mib(16));
     let device = stage.attach();
     stage.pair.helio("lyon", &["switch", "db"]).expect_failure();
-    stage.pair.helio("paris", &["switch", "db", "--force"]).expect_success();
+    stage.pair.helio("paris", &["switch", "db", "--force", "--yes"]).expect_success();
     eventually(PATIENCE, "the device to end", || {
         (stage.shown("paris")["state"] == "waiting").then_some(())
     });
@@ -324,7 +324,7 @@ fn users_of_a_device_whose_group_panics_get_errors_and_the_daemon_detaches_it() 
     let written = file.write_all_at(&[2; 4096], 0).and_then(|()| file.sync_all());
     assert!(written.is_err(), "a group that failed made a write durable");
     drop(file);
-    stage.pair.helio("paris", &["detach", VOLUME, "--force"]).expect_success();
+    stage.pair.helio("paris", &["detach", VOLUME, "--force", "--yes"]).expect_success();
     stage.assert_nothing_left("paris");
     assert!(paris.terminate().success(), "a failed group does not keep the daemon from stopping");
     drop(paris);

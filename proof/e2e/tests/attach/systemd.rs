@@ -107,10 +107,10 @@ fn an_attach_that_waits_has_its_device_once_the_node_is_primary() {
     let stage = Stage::new(Mode::Sync, Bytes::mib(16));
     stage.pair.helio("paris", &["demote", "db"]).expect_success();
     stage.pair.helio("paris", &["attach", VOLUME]).expect_failure();
-    stage.pair.helio("paris", &["attach", VOLUME, "--wait", "300ms"]).expect_failure();
+    stage.pair.helio("paris", &["attach", VOLUME, "--wait", "--timeout", "300ms"]).expect_failure();
     std::thread::scope(|scope| {
-        let waiting =
-            scope.spawn(|| stage.pair.helio("paris", &["attach", VOLUME, "--wait", "30s"]));
+        let waiting = scope
+            .spawn(|| stage.pair.helio("paris", &["attach", VOLUME, "--wait", "--timeout", "30s"]));
         stage.pair.helio("paris", &["promote", "db"]).expect_success();
         let path = waiting.join().expect("no panic").expect_success();
         assert_eq!(path.trim_end(), stage.link("paris").display().to_string());

@@ -181,7 +181,7 @@ fn a_device_in_use_is_kept_and_a_lost_role_ends_it() {
     let why = stage.pair.helio("paris", &["detach", VOLUME]).expect_failure();
     assert!(why.contains("open in cat"), "{why}");
     stage.pair.helio("lyon", &["switch", "db"]).expect_failure();
-    stage.pair.helio("paris", &["switch", "db", "--force"]).expect_success();
+    stage.pair.helio("paris", &["switch", "db", "--force", "--yes"]).expect_success();
     eventually(PATIENCE, "the device to end", || {
         (stage.shown("paris")["state"] == "waiting").then_some(())
     });

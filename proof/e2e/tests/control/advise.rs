@@ -65,7 +65,7 @@ fn a_tiny_queue_on_a_slow_link_is_advised_and_a_forecast_of_a_faster_one_is_held
     });
     let told = advise(&pair, "paris", &["--json", "--forecast", &planned]);
     assert_eq!(told.status.code(), Some(TO_CHANGE), "{told}");
-    let high = assert_verdict(&told, "queue-bytes", "change", "helio queue db set --memory 512KiB");
+    let high = assert_verdict(&told, "queue-bytes", "change", "helio queue set db --memory 512KiB");
     assert!(high["value"].as_f64().is_some_and(|share| share >= 85.0), "{high:#}");
     assert_eq!((&high["threshold"], &high["unit"]), (&85.0.into(), &"%".into()));
     assert_verdict(&told, "writes-wait", "change", "writes waited for room");
@@ -95,9 +95,9 @@ fn a_tiny_queue_on_a_slow_link_is_advised_and_a_forecast_of_a_faster_one_is_held
     );
     // What waited is to be known until somebody says that it is.
     let before = advise(&pair, "paris", &["--json"]);
-    assert_verdict(&before, "writes-wait", "watch", "helio queue db reset");
-    pair.helio("paris", &["queue", "db", "set", "--memory", "512KiB"]).expect_success();
-    pair.helio("paris", &["queue", "db", "reset"]).expect_success();
+    assert_verdict(&before, "writes-wait", "watch", "helio queue reset db");
+    pair.helio("paris", &["queue", "set", "db", "--memory", "512KiB"]).expect_success();
+    pair.helio("paris", &["queue", "reset", "db"]).expect_success();
     let after = advise(&pair, "paris", &["--json"]);
     assert_verdict(&after, "queue-bytes", "well", "of 512 KiB");
     assert_verdict(&after, "writes-wait", "well", "0 writes waited");
@@ -108,7 +108,7 @@ fn a_tiny_queue_on_a_slow_link_is_advised_and_a_forecast_of_a_faster_one_is_held
 fn a_pair_that_does_well_is_left_alone_and_what_cannot_be_judged_is_told() {
     let pair = Plan::new("db").mode(Mode::Sync).volume("data", SIZE).start();
     begin(&pair, "paris");
-    pair.helio("paris", &["queue", "db", "reset"]).expect_success();
+    pair.helio("paris", &["queue", "reset", "db"]).expect_success();
     let (dice, book) = (Dice::new(2), Arc::new(Book::new(2)));
     Load { count: Some(50), ..Load::PLAIN }.run(&pair, "paris", &dice, &book);
     let told = advise(&pair, "paris", &[]);

@@ -37,8 +37,8 @@ fn a_daemon_that_hangs_is_given_the_time_that_was_said() {
 fn a_connection_lost_on_the_way_is_not_mistaken_for_no_daemon() {
     let pair = Plan::new("db").volume("data", Bytes::mib(1)).prepare();
     let _daemon = stand_in(&pair, drop);
-    let told = pair.helio("paris", &["log", "db"]);
-    let phrases = ["was lost during POST /v2/groups/db/log", "helio status", "retry: may help"];
+    let told = pair.helio("paris", &["pause", "db"]);
+    let phrases = ["was lost during POST /v2/groups/db/pause", "helio status", "retry: may help"];
     assert_ended(&told, 5, &phrases);
 }
 
@@ -56,5 +56,5 @@ fn a_stream_that_breaks_off_says_where_to_go_on() {
     });
     let told = pair.helio("paris", &["events", "--json"]);
     assert!(told.stdout.contains("\"sequence\":41"), "{told}");
-    assert_ended(&told, 5, &["helio events --since 41", "was lost during", "retry: may help"]);
+    assert_ended(&told, 5, &["helio events --since 41", "was lost during", "\"retry\":true"]);
 }

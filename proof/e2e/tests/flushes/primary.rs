@@ -103,7 +103,7 @@ fn level_round(mut stage: Stage, then: Then, dice: &mut Dice) {
         Then::Update => {
             stage.disconnect();
             // It may be refused.
-            stage.pair.helio("paris", &["update", "db"]);
+            stage.pair.helio("paris", &["resync", "db"]);
         }
         Then::Stop | Then::Kill => stage.restart("paris", then == Then::Kill),
     }

@@ -185,7 +185,7 @@ impl Stage {
             let verbs: &[(&str, &[&str])] = match step {
                 0..TRIED => {
                     let node = *dice.pick(&["paris", "lyon"]);
-                    let verb = *dice.pick(&["update", "promote", "full"]);
+                    let verb = *dice.pick(&["resync", "promote"]);
                     &[(node, &[verb, "db"])]
                 }
                 // What the documentation tells: the other node's copy is served.

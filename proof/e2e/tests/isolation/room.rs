@@ -31,9 +31,9 @@ fn a_secondary_that_ran_out_of_room_restores_and_goes_on() {
     fill(0, 8, 1);
     wait_level(&pair, "paris");
     let kept = std::fs::read(pair.member("lyon", "data")).expect("the member can be read");
-    pair.helio("paris", &["log", "db"]).expect_success();
+    pair.helio("paris", &["pause", "db"]).expect_success();
     fill(0, 8, 2);
-    pair.helio("paris", &["update", "db"]).expect_success();
+    pair.helio("paris", &["resync", "db"]).expect_success();
     wait(&pair, "lyon", "an update", |status| status["state"] == "syncing");
     // More chunks than there is room for, while the update runs.
     fill(16 * MIB, 24, 3);

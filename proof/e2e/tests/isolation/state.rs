@@ -100,18 +100,18 @@ fn an_update_without_room_for_before_images_goes_on_once_there_is_room() {
     let some = Load { count: Some(200), ..Load::PLAIN };
     some.run(&pair, "paris", &dice.fork(1), &book);
     wait_level(&pair, "paris");
-    pair.helio("paris", &["log", "db"]).expect_success();
+    pair.helio("paris", &["pause", "db"]).expect_success();
     some.run(&pair, "paris", &dice.fork(2), &book);
     let kept = std::fs::read(pair.member("lyon", "data")).expect("the member can be read");
     let ballast = small.fill();
-    pair.helio("paris", &["update", "db"]).expect_success();
+    pair.helio("paris", &["resync", "db"]).expect_success();
     wait(&pair, "paris", "the refusal", |db| db["state"] == "needs-room");
     wait(&pair, "lyon", "the same there", |db| db["state"] == "needs-room");
     let now = std::fs::read(pair.member("lyon", "data")).expect("the member can be read");
     assert!(now == kept, "something was overwritten");
 
     std::fs::remove_file(ballast).expect("it is there");
-    pair.helio("paris", &["update", "db", "--wait"]).expect_success();
+    pair.helio("paris", &["resync", "db", "--wait"]).expect_success();
     wait_level(&pair, "paris");
     assert_members_equal(&pair, "data");
     for node in ["lyon", "paris"] {

@@ -85,9 +85,9 @@ fn an_operator_commands_a_node_from_elsewhere() {
     let said = stage.command(&["apply"]).expect_success();
     assert_eq!(said, "changed: group db: mode sync -> async\n");
     stage.command(&["events", "--now"]).expect_success();
-    stage.command(&["queue", "db"]).expect_success();
-    stage.command(&["recorder", "db"]).expect_success();
-    assert_eq!(stage.command(&["log", "none"]).status.code(), Some(1), "refused by the daemon");
+    stage.command(&["queue", "show", "db"]).expect_success();
+    stage.command(&["debug", "events", "db"]).expect_success();
+    assert_eq!(stage.command(&["pause", "none"]).status.code(), Some(1), "refused by the daemon");
 }
 
 #[test]

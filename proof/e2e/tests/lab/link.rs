@@ -177,11 +177,11 @@ fn a_standby_at_something_else_and_one_that_nobody_answers_say_so() {
     assert!(wrong.contains("does not speak this protocol"), "{wrong}");
     web.join().expect("it ended");
     let nobody = free_port().to_string();
-    let wrong =
-        helio(&["lab", "link", "standby", "--remote", &nobody, "--wait", "200ms"]).expect_failure();
+    let wrong = helio(&["lab", "link", "standby", "--remote", &nobody, "--timeout", "200ms"])
+        .expect_failure();
     assert!(wrong.contains("no primary answered at") && wrong.contains("refused"), "{wrong}");
-    let wrong =
-        helio(&["lab", "link", "primary", "--local", &nobody, "--wait", "200ms"]).expect_failure();
+    let wrong = helio(&["lab", "link", "primary", "--local", &nobody, "--timeout", "200ms"])
+        .expect_failure();
     assert!(wrong.contains("0 of 1 connections came"), "{wrong}");
 }
 

@@ -224,7 +224,7 @@ fn a_value_out_of_bounds_is_told_with_its_option_and_what_to_write() {
         ("--flushes", "0", "must be a whole number of at least 1"),
         ("--compress", "0.5", "must be a number from 1 to 20"),
         ("--target", "0MB/s", "must be greater than zero"),
-        ("--remote", "lyon:7000", "expected IP:PORT"),
+        ("--remote", "lyon", "expected HOST:PORT"),
     ] {
         let told = helio(&[&primary[..], &[option, value]].concat());
         assert_eq!(told.status.code(), Some(2), "{told}");

@@ -108,7 +108,7 @@ fn a_copy_in_place_of_a_primarys_disk_serves_once_the_operator_says_so() {
     pair.start("paris");
     wait(&pair, "paris", "the fault", is_foreign);
     pair.daemon("paris").terminate();
-    let said = pair.helio("paris", &["metadata", "accept", "db"]).expect_success();
+    let said = pair.helio("paris", &["metadata", "accept", "db", "--yes"]).expect_success();
     assert!(said.contains("takes the members of db as they are"), "{said}");
     pair.start("paris");
     wait_state(&pair, "paris", "replicating");

@@ -89,7 +89,7 @@ fn log_without_autosync_waits_for_an_update() {
     wait_state(&pair, "paris", "logging");
     assert_eq!(copies_begun(&mut pair, "paris"), 1, "nobody asked for an update");
 
-    pair.helio("paris", &["update", "db", "--wait"]).expect_success();
+    pair.helio("paris", &["resync", "db", "--wait"]).expect_success();
     assert_eq!(group(&pair, "paris")["state"], "replicating", "--wait returns when it is done");
     all_is_there(&pair, &book);
 }

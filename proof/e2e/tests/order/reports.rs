@@ -44,7 +44,7 @@ fn difference(pair: &Pair) -> u64 {
 fn dirty_regions_are_lag_on_both_nodes_and_at_stake_in_a_promotion() {
     let dice = Dice::of_test("dirty_regions_are_lag_on_both_nodes_and_at_stake_in_a_promotion");
     let (mut pair, _relay, book) = level(&dice, 100, &["peer-timeout = \"1s\""]);
-    pair.helio("paris", &["log", "db"]).expect_success();
+    pair.helio("paris", &["pause", "db"]).expect_success();
     SOME.run(&pair, "paris", &dice.fork(1), &book);
     let lag = number(&group(&pair, "paris"), "/lag/bytes");
     let differs = difference(&pair);

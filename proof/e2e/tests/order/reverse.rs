@@ -20,20 +20,20 @@ fn a_primary_takes_its_secondarys_copy_and_serves_it_at_once() {
     wait_level(&pair, "paris");
     let good = image(&pair, "lyon", book.run());
 
-    pair.helio("paris", &["log", "db"]).expect_success();
+    pair.helio("paris", &["pause", "db"]).expect_success();
     SOME.run(&pair, "paris", &dice.fork(2), &book);
     let spoilt = image(&pair, "paris", book.run());
     assert!(spoilt != good, "it was written to");
 
-    let asked = pair.helio("paris", &["update", "db", "--reverse"]);
+    let asked = pair.helio("paris", &["resync", "db", "--reverse"]);
     assert_eq!(asked.status.code(), Some(4), "nothing is thrown away unasked: {asked}");
     assert!(asked.stderr.contains("at stake: paris would take lyon's copy"), "{asked}");
-    let told = pair.helio("lyon", &["update", "db", "--reverse", "--yes"]).expect_failure();
+    let told = pair.helio("lyon", &["resync", "db", "--reverse", "--yes"]).expect_failure();
     assert!(told.contains("on the primary"), "{told}");
 
     let dir = pair.scratch().join("kept");
     let save = dir.to_string_lossy().into_owned();
-    let line = ["update", "db", "--reverse", "--yes", "--save", &save, "--wait"];
+    let line = ["resync", "db", "--reverse", "--yes", "--save", &save, "--wait"];
     let told = pair.helio("paris", &line).expect_success();
     assert!(told.contains("were saved in") && told.contains("is replicating"), "{told}");
     assert_members_equal(&pair, "data");
@@ -72,11 +72,11 @@ fn the_hook_before_a_resync_has_a_word_in_a_reversal() {
     SOME.run(&pair, "paris", &dice.fork(1), &book);
     wait_level(&pair, "paris");
     let good = image(&pair, "lyon", book.run());
-    pair.helio("paris", &["log", "db"]).expect_success();
+    pair.helio("paris", &["pause", "db"]).expect_success();
     SOME.run(&pair, "paris", &dice.fork(2), &book);
 
     says(9);
-    let line = ["update", "db", "--reverse", "--yes", "--wait"];
+    let line = ["resync", "db", "--reverse", "--yes", "--wait"];
     let told = pair.helio("paris", &line).expect_failure();
     assert!(told.contains("before-resync of db refused the reversal"), "{told}");
     assert!(!pair.state("paris").join("saved").exists(), "nothing was saved for nothing");
@@ -95,7 +95,7 @@ fn all_of_a_copy_is_taken_while_clients_write() {
     SOME.run(&pair, "paris", &dice.fork(1), &book);
     wait_level(&pair, "paris");
     let (before, mark) = (image(&pair, "lyon", book.run()), book.mark());
-    pair.helio("paris", &["full", "db", "--reverse", "--yes"]).expect_success();
+    pair.helio("paris", &["resync", "db", "--full", "--reverse", "--yes"]).expect_success();
     SOME.run(&pair, "paris", &dice.fork(2), &book);
     wait_level(&pair, "paris");
     assert_members_equal(&pair, "data");

@@ -21,7 +21,7 @@ fn diverged(dice: &Dice, line: &str) -> (Pair, Relay, Vec<u8>) {
     Load { count: Some(1000), ..Load::PLAIN }.run(&pair, "paris", &dice.fork(1), &book);
     wait_level(&pair, "paris");
     let consistent = bytes(&pair);
-    pair.helio("paris", &["log", "db"]).expect_success();
+    pair.helio("paris", &["pause", "db"]).expect_success();
     Load { count: Some(2000), ..Load::PLAIN }.run(&pair, "paris", &dice.fork(2), &book);
     (pair, relay, consistent)
 }
@@ -34,7 +34,7 @@ fn bytes(pair: &Pair) -> Vec<u8> {
 fn an_update_that_never_ends_leaves_the_image_from_before_it() {
     let dice = Dice::of_test("an_update_that_never_ends_leaves_the_image_from_before_it");
     let (mut pair, relay, consistent) = diverged(&dice, "peer-timeout = \"1s\"");
-    pair.helio("paris", &["update", "db"]).expect_success();
+    pair.helio("paris", &["resync", "db"]).expect_success();
     wait(&pair, "lyon", "chunks to be overwritten", |status| {
         status["safe_copy"]["kept_bytes"].as_u64().is_some_and(|bytes| bytes > 1 << 20)
     });
@@ -53,7 +53,7 @@ fn an_update_that_never_ends_leaves_the_image_from_before_it() {
 fn a_restart_in_the_middle_keeps_what_is_kept() {
     let dice = Dice::of_test("a_restart_in_the_middle_keeps_what_is_kept");
     let (mut pair, relay, consistent) = diverged(&dice, "peer-timeout = \"1s\"");
-    pair.helio("paris", &["update", "db"]).expect_success();
+    pair.helio("paris", &["resync", "db"]).expect_success();
     wait(&pair, "lyon", "chunks to be overwritten", |status| {
         status["safe_copy"]["kept_bytes"].as_u64().is_some_and(|bytes| bytes > 1 << 20)
     });
@@ -70,13 +70,13 @@ fn a_restart_in_the_middle_keeps_what_is_kept() {
 fn without_room_the_update_waits_until_the_safe_copy_is_given_up() {
     let dice = Dice::of_test("without_room_the_update_waits_until_the_safe_copy_is_given_up");
     let (pair, _relay, consistent) = diverged(&dice, "safe-copy = \"1MiB\"");
-    pair.helio("paris", &["update", "db"]).expect_success();
+    pair.helio("paris", &["resync", "db"]).expect_success();
     let status = wait_state(&pair, "paris", "needs-room");
     let reason = status["state_reason"].as_str().unwrap_or_default();
     assert!(reason.contains("1 MiB can be had"), "{reason}");
     assert!(number(&status, "/volumes/0/dirty_bytes") > 0);
     assert!(bytes(&pair) == consistent, "nothing was overwritten");
-    pair.helio("paris", &["update", "db", "--give-up-safe-copy", "--wait"]).expect_success();
+    pair.helio("paris", &["resync", "db", "--give-up-safe-copy", "--wait"]).expect_success();
     wait_level(&pair, "paris");
     assert_members_equal(&pair, "data");
 }

@@ -202,10 +202,10 @@ impl Stage {
         let load = self.load("paris", &dice.fork(1));
         load.go_on(600);
         self.weak(|stage| {
-            stage.pair.helio("paris", &["log", "db"]).expect_success();
+            stage.pair.helio("paris", &["pause", "db"]).expect_success();
             wait_state(&stage.pair, "paris", "logging");
             load.go_on(400);
-            stage.pair.helio("paris", &["update", "db"]).expect_success();
+            stage.pair.helio("paris", &["resync", "db"]).expect_success();
             wait_level_under_load(&stage.pair, "paris");
         });
         load.go_on(200);

@@ -4,8 +4,10 @@
 mod check;
 mod common;
 mod configuration;
+mod forms;
 mod init;
 mod members;
 mod state;
 mod strangers;
 mod verbs;
+mod walk;

@@ -23,12 +23,12 @@ fn an_unknown_group_is_refused_with_those_there_are() {
     let pair = pair();
     let verbs: [&[&str]; 7] = [
         &["status", "dbx"],
-        &["log", "dbx"],
-        &["update", "dbx"],
+        &["pause", "dbx"],
+        &["resync", "dbx"],
         &["mode", "dbx", "sync"],
         &["promote", "dbx"],
         &["demote", "dbx"],
-        &["recorder", "dbx"],
+        &["debug", "events", "dbx"],
     ];
     for verb in verbs {
         let phrases = ["group dbx is not configured", "hint: name one of: db"];
@@ -38,7 +38,7 @@ fn an_unknown_group_is_refused_with_those_there_are() {
 
 #[test]
 fn a_command_line_that_is_not_understood_ends_with_two() {
-    for line in [&["staus"][..], &["status", "--jsn"], &["mode", "db", "fast"], &["promote"]] {
+    for line in [&["staus"][..], &["status", "--jsn"], &["mode", "db", "fast"], &["mode"]] {
         let told = helio(line);
         assert_ended(&told, 2, &["error: "]);
     }
@@ -48,7 +48,7 @@ fn a_command_line_that_is_not_understood_ends_with_two() {
 #[test]
 fn without_a_daemon_verbs_end_with_three() {
     let pair = Plan::new("db").volume("data", Bytes::mib(1)).prepare();
-    for verb in [&["status"][..], &["apply"], &["promote", "db", "--force"], &["log", "db"]] {
+    for verb in [&["status"][..], &["apply"], &["promote", "db", "--force"], &["pause", "db"]] {
         let phrases = ["no daemon answers on", "control.sock", "hint: start `helio daemon`"];
         assert_ended(&pair.helio("paris", verb), 3, &phrases);
     }
@@ -125,7 +125,7 @@ fn a_secondary_whose_primary_is_connected_names_the_command_of_the_primary() {
     let pair = pair();
     promote(&pair, "paris");
     wait(&pair, "lyon", "a stream", |group| group["state"] == "replicating");
-    assert_ended(&pair.helio("paris", &["log", "db"]), 0, &[]);
+    assert_ended(&pair.helio("paris", &["pause", "db"]), 0, &[]);
     wait(&pair, "lyon", "the pause", |group| {
         let next = group["next"].as_str().unwrap_or_default();
         group["state"] == "logging" && next.contains("`helio resume db` on paris")

@@ -16,7 +16,7 @@ fn what_was_written_while_logging_travels_with_the_update() {
     let status = group(&stage.pair, "paris");
     let marked = status["volumes"][0]["dirty_bytes"].as_u64().unwrap_or_default();
     assert!(marked >= regions << 16, "{marked} marked, and {regions} regions differ");
-    let told = stage.pair.helio("paris", &["update", "db", "--wait"]);
+    let told = stage.pair.helio("paris", &["resync", "db", "--wait"]);
     told.expect_success();
     assert_members_equal(&stage.pair, "data");
     stage.ends_equal();
@@ -27,7 +27,7 @@ fn an_update_with_nothing_marked_copies_nothing() {
     let stage = Stage::level("an_update_with_nothing_marked_copies_nothing", 1000);
     stage.write(1, 50);
     wait_level(&stage.pair, "paris");
-    stage.pair.helio("paris", &["log", "db"]).expect_success();
+    stage.pair.helio("paris", &["pause", "db"]).expect_success();
     let sent = |stage: &Stage| {
         let status = group(&stage.pair, "paris");
         status["counters"]["sent_bytes"].as_u64().unwrap_or_default()
@@ -56,7 +56,7 @@ fn a_second_log_in_the_middle_of_an_update_ends_it_and_the_next_update_completes
     let stage = Stage::logging(name, 60, 2000);
     stage.update();
     stage.midway();
-    stage.pair.helio("paris", &["log", "db"]).expect_success();
+    stage.pair.helio("paris", &["pause", "db"]).expect_success();
     assert!(!differing(&stage.pair, "data").is_empty(), "it should not have been over");
     stage.write(2, 300);
     stage.ends_equal();

@@ -36,7 +36,7 @@ fn shipped(pair: &mut Pair, dice: &Dice, book: &Arc<Book>) -> u64 {
 
 /// The disk is said to be in place: so many bytes travel at most, and then both are equal.
 fn ends_equal(pair: &Pair, book: &Book, most: u64) {
-    let refused = pair.helio("paris", &["update", "db"]).expect_failure();
+    let refused = pair.helio("paris", &["resync", "db"]).expect_failure();
     assert!(refused.contains("seed end"), "{refused}");
     pair.helio("paris", &["seed", "end", "db", "--wait"]).expect_success();
     wait_level(pair, "paris");
@@ -88,9 +88,12 @@ fn a_disk_that_is_not_the_shipped_one_is_refused_and_may_be_copied_to_whole() {
     pair.start("lyon");
     wait(&pair, "paris", "the peer", |status| status["peer"]["connection"] == "connected");
     let refused = pair.helio("paris", &["seed", "end", "db"]).expect_failure();
-    assert!(refused.contains("helio full db") && refused.contains("volume data"), "{refused}");
+    assert!(
+        refused.contains("helio resync db --full") && refused.contains("volume data"),
+        "{refused}"
+    );
     assert!(!group(&pair, "paris")["seeding"].is_null(), "nothing has changed");
-    pair.helio("paris", &["full", "db", "--yes", "--wait"]).expect_success();
+    pair.helio("paris", &["resync", "db", "--full", "--yes", "--wait"]).expect_success();
     wait_level(&pair, "paris");
     assert_members_equal(&pair, "data");
 }

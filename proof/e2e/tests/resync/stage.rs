@@ -40,7 +40,7 @@ impl Stage {
     #[track_caller]
     pub(crate) fn logging(test: &'static str, mbit: u64, writes: u64) -> Self {
         let stage = Self::level(test, mbit);
-        stage.pair.helio("paris", &["log", "db"]).expect_success();
+        stage.pair.helio("paris", &["pause", "db"]).expect_success();
         wait_state(&stage.pair, "paris", "logging");
         stage.write(1, writes);
         assert!(!differing(&stage.pair, "data").is_empty(), "lyon should lack them");
@@ -56,7 +56,7 @@ impl Stage {
 
     #[track_caller]
     pub(crate) fn update(&self) {
-        self.pair.helio("paris", &["update", "db"]).expect_success();
+        self.pair.helio("paris", &["resync", "db"]).expect_success();
     }
 
     /// An update is under way, and part of it is done. Gives what it had to copy.

@@ -58,9 +58,9 @@ fn of_the_link() -> Vec<String> {
 
     relay.control().heal();
     wait_verdict(&pair, "paris", "ok");
-    pair.helio("paris", &["log", "db"]).expect_success();
+    pair.helio("paris", &["pause", "db"]).expect_success();
     write(&pair, "paris", 12);
-    pair.helio("paris", &["update", "db"]).expect_success();
+    pair.helio("paris", &["resume", "db"]).expect_success();
     for node in ["paris", "lyon"] {
         wait(&pair, node, "a resync", |group| group["state"] == "syncing");
     }

@@ -34,7 +34,7 @@ fn a_verify_under_load_finds_nothing_where_nothing_differs() {
     let book = Arc::new(Book::new(dice.seed()));
     let writers = Load::PLAIN.start(&pair, "paris", &dice, &book);
     for _ in 0..5 {
-        let told = pair.helio("paris", &["verify", "db", "--wait"]).expect_success();
+        let told = pair.helio("paris", &["verify", "start", "db", "--wait"]).expect_success();
         assert!(told.contains("data: 0 B differed"), "{told}");
     }
     writers.stop();
@@ -50,7 +50,7 @@ fn a_turned_byte_is_found_told_and_repaired() {
     for at in [5000, 9_000_000] {
         turn(&pair, "lyon", at);
     }
-    let told = pair.helio("paris", &["verify", "db/data", "--wait"]);
+    let told = pair.helio("paris", &["verify", "start", "db/data", "--wait"]);
     assert_eq!(told.status.code(), Some(1), "{told}");
     assert!(told.stderr.contains("2 extents of db differ on lyon, 8 KiB"), "{told}");
     let status = group(&pair, "paris");
@@ -61,10 +61,11 @@ fn a_turned_byte_is_found_told_and_repaired() {
         let file = pair.state("paris").join("groups/db.verify");
         std::fs::read_to_string(file).is_ok_and(|text| text.contains("8998912"))
     });
-    let told = pair.helio("paris", &["verify", "db", "--repair", "--wait"]).expect_success();
+    let told =
+        pair.helio("paris", &["verify", "start", "db", "--repair", "--wait"]).expect_success();
     assert!(told.contains("compared"), "{told}");
     wait_level(&pair, "paris");
-    let told = pair.helio("paris", &["verify", "db", "--wait"]).expect_success();
+    let told = pair.helio("paris", &["verify", "start", "db", "--wait"]).expect_success();
     assert!(told.contains("data: 0 B differed"), "{told}");
     assert_members_equal(&pair, "data");
 
@@ -78,16 +79,16 @@ fn a_turned_byte_is_found_told_and_repaired() {
 #[test]
 fn a_slow_verify_goes_on_where_it_was_stopped() {
     let pair = pair(Mode::Async);
-    let slow = ["verify", "db", "--rate", "2MiB/s"];
+    let slow = ["verify", "start", "db", "--rate", "2MiB/s"];
     pair.helio("paris", &slow).expect_success();
     let again = pair.helio("paris", &slow);
     assert!(again.stderr.contains("is being verified already"), "{again}");
     wait(&pair, "paris", "some of it compared", |status| {
         status["verify"]["run"]["compared_bytes"].as_u64().is_some_and(|n| n >= 1 << 20)
     });
-    pair.helio("paris", &["verify", "db", "--stop"]).expect_success();
-    let told = pair.helio("paris", &["verify", "db", "--wait"]).expect_success();
+    pair.helio("paris", &["verify", "stop", "db"]).expect_success();
+    let told = pair.helio("paris", &["verify", "start", "db", "--wait"]).expect_success();
     assert!(told.contains("goes on where it stopped"), "{told}");
-    let lyon = pair.helio("lyon", &["verify", "db"]);
+    let lyon = pair.helio("lyon", &["verify", "start", "db"]);
     assert_eq!(lyon.status.code(), Some(1), "only a primary verifies: {lyon}");
 }

@@ -48,7 +48,7 @@ fn a_resync_waits_for_its_hook_and_does_not_begin_where_it_says_no() {
     told(&folder, "before-resync db paris lyon logging");
     // The hook has said what it was asked before its answer arrives; until then an update only waits for that.
     let refused = eventually(helio_e2e::PATIENCE, "the hook's answer", || {
-        let asked = pair.helio("paris", &["update", "db"]);
+        let asked = pair.helio("paris", &["resync", "db"]);
         (asked.status.code() != Some(0)).then_some(asked)
     });
     assert_eq!(refused.status.code(), Some(1), "{refused}");
@@ -57,7 +57,7 @@ fn a_resync_waits_for_its_hook_and_does_not_begin_where_it_says_no() {
     assert_eq!(status["sync"], serde_json::Value::Null, "nothing was copied");
 
     folder.write("before.code", "0");
-    pair.helio("paris", &["update", "db"]).expect_success();
+    pair.helio("paris", &["resync", "db"]).expect_success();
     wait_level(&pair, "paris");
     told(&folder, "after-resync db paris lyon replicating");
 }

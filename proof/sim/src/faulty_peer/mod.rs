@@ -93,9 +93,9 @@ fn ask(desk: &mut Desk, turn: u64, dice: &mut Dice) -> Result<(), Violation> {
 /// An operator commands.
 fn command(desk: &mut Desk, turn: u64, dice: &mut Dice) -> Result<(), Violation> {
     let command = match dice.below(9) {
-        0 => Command::Log,
-        1 | 2 => Command::Update,
-        3 => Command::Full,
+        0 => Command::Pause,
+        1 | 2 => Command::Resync,
+        3 => Command::FullResync,
         4 => Command::Demote,
         5 => Command::Switch,
         6 => Command::Promote { force: dice.chance(1, 2) },
@@ -104,7 +104,7 @@ fn command(desk: &mut Desk, turn: u64, dice: &mut Dice) -> Result<(), Violation>
             volume: None,
             repair: dice.chance(1, 2),
             rate: None,
-            anew: true,
+            restart: true,
         }),
     };
     desk.tell(Event::Command { id: CommandId(10 + turn), command })

@@ -32,7 +32,7 @@ impl Stage<'_> {
         self.driver.clear();
         self.command(side, Command::StopVerify);
         // A store that failed once is trusted again when the operator says so.
-        self.command(side, Command::Update);
+        self.command(side, Command::Resync);
         self.advance_until(|stage| stage.is_settled())?;
         self.rot(side.other());
         let status = self.verify(side, false)?;
@@ -56,7 +56,7 @@ impl Stage<'_> {
         };
         self.driver.clear();
         self.command(side, Command::StopVerify);
-        self.command(side, Command::Update);
+        self.command(side, Command::Resync);
         self.advance_until(|stage| stage.is_settled())?;
         let differs = self.differing();
         // The connection breaks meanwhile: what was asked and not answered is asked again.
@@ -115,7 +115,7 @@ impl Stage<'_> {
 
     /// Verifies everything, to its end.
     fn verify(&mut self, side: Side, repair: bool) -> Result<VerifyStatus, Violation> {
-        let wish = VerifyWish { repair, anew: true, ..VerifyWish::default() };
+        let wish = VerifyWish { repair, restart: true, ..VerifyWish::default() };
         self.command(side, Command::Verify(wish));
         self.counts.verifies += 1;
         self.advance_until(|stage| {

@@ -53,7 +53,7 @@ pub(crate) fn run(scenario: &Scenario, workload: &Workload) -> Result<Measured> 
     let promote = || pair.helio("paris", &["promote", "db", "--yes"]);
     promote().expect_success();
     eventually(PATIENCE, "the pair to mirror", || (state(&pair)? == "replicating").then_some(()));
-    pair.helio("paris", &["queue", "db", "reset"]).expect_success();
+    pair.helio("paris", &["queue", "reset", "db"]).expect_success();
     let (over, began) = (AtomicBool::new(false), Instant::now());
     let control = relay.control();
     std::thread::scope(|scope| {

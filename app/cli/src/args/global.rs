@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The options that every command takes, and which daemon they name.
+
+use super::{Cli, old, some_time};
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches};
+use helio_tls::PublicKey;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Default state directory of a daemon.
+pub const STATE: &str = "/var/lib/heliograph";
+/// Maximum time for the response to one request.
+const RESPONSE: Duration = Duration::from_secs(30);
+const HEADING: &str = "Global options";
+
+/// The options that every command takes.
+#[derive(Clone, Debug, Args)]
+pub struct Global {
+    /// State directory of the daemon (or HELIO_STATE).
+    #[arg(long, value_name = "DIR", default_value = STATE, env = "HELIO_STATE", hide_env = true,
+          global = true, help_heading = HEADING)]
+    state: PathBuf,
+    /// Connect to a remote daemon, at the `control` address of its node (or HELIO_HOST).
+    #[arg(long, value_name = "HOST:PORT", value_parser = super::host, env = "HELIO_HOST",
+          hide_env = true, global = true, help_heading = HEADING)]
+    host: Option<String>,
+    /// File of your operator key, one of the node's `operators` (or HELIO_KEY).
+    #[arg(long, value_name = "FILE", env = "HELIO_KEY", hide_env = true, global = true,
+          help_heading = HEADING)]
+    key: Option<PathBuf>,
+    /// Public key of the node, as in the configuration file (or HELIO_SERVER_KEY).
+    #[arg(long, value_name = "KEY", env = "HELIO_SERVER_KEY", hide_env = true, global = true,
+          help_heading = HEADING)]
+    server_key: Option<PublicKey>,
+    /// Maximum time to wait (or HELIO_TIMEOUT); default: 30s, without limit for --wait, 10min in lab.
+    #[arg(long, value_name = "TIME", value_parser = some_time, env = "HELIO_TIMEOUT",
+          hide_env = true, global = true, help_heading = HEADING)]
+    timeout: Option<Duration>,
+}
+
+/// A daemon on another host.
+#[derive(Clone, Debug)]
+pub struct Remote {
+    /// Name or address, and port.
+    pub host: String,
+    /// File of the operator's key.
+    pub key: PathBuf,
+    /// Public key of the node.
+    pub server_key: PublicKey,
+}
+
+/// Which daemon is asked, and how long a command waits for it.
+#[derive(Clone, Debug)]
+pub struct At {
+    /// State directory, for the daemon of this host and for files without a daemon.
+    pub state: PathBuf,
+    /// The daemon to ask, if it is on another host.
+    pub remote: Option<Remote>,
+    /// `--timeout`, if it is given.
+    pub timeout: Option<Duration>,
+}
+
+impl At {
+    /// Maximum time for the response to one request.
+    #[must_use]
+    pub fn response(&self) -> Duration {
+        self.timeout.unwrap_or(RESPONSE)
+    }
+}
+
+/// A command line as it was understood.
+#[derive(Debug)]
+pub struct Asked {
+    /// The command.
+    pub cli: Cli,
+    /// Where.
+    pub at: At,
+    /// Whether the result and errors are printed as JSON.
+    pub json: bool,
+    /// The new form of an old command line.
+    pub notice: Option<String>,
+}
+
+/// Reads a command line, old forms included.
+///
+/// # Errors
+/// The command line is invalid, or asks for help or the version.
+pub fn read(line: Vec<OsString>) -> Result<Asked, clap::Error> {
+    let mut command = super::command();
+    let invalid = |text: String| Cli::command().error(ErrorKind::InvalidSubcommand, text);
+    let rewritten = old::rewrite(line).map_err(invalid)?;
+    let matches = command.try_get_matches_from_mut(&rewritten.line)?;
+    let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+    let at = at(&cli, &matches)
+        .map_err(|text| Cli::command().error(ErrorKind::ArgumentConflict, text))?;
+    let mut deepest = &matches;
+    while let Some((_, inner)) = deepest.subcommand() {
+        deepest = inner;
+    }
+    let json = deepest.try_get_one("json").ok().flatten().copied().unwrap_or(false);
+    Ok(Asked { cli, at, json, notice: rewritten.notice })
+}
+
+/// What the options and the environment name. An option overrules the environment.
+fn at(cli: &Cli, matches: &ArgMatches) -> Result<At, String> {
+    let Global { state, host, key, server_key, timeout } = cli.global.clone();
+    let typed = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
+    if typed("host") && typed("state") {
+        return Err("--host and --state name two daemons; use one of them".to_owned());
+    }
+    if typed("host") && cli.verb.is_local() {
+        return Err("--host has no effect: this command works on this host, without a daemon\n  \
+                    hint: run it on the other host"
+            .to_owned());
+    }
+    if host.is_none() && (typed("key") || typed("server_key")) {
+        return Err("--key and --server-key need --host".to_owned());
+    }
+    let host = host.filter(|_| !typed("state"));
+    let remote = match (host, key, server_key) {
+        (None, ..) => None,
+        (Some(host), Some(key), Some(server_key)) => Some(Remote { host, key, server_key }),
+        (Some(_), ..) if cli.verb.is_local() => None,
+        (Some(_), ..) => {
+            return Err("--host needs --key and --server-key (or HELIO_KEY and HELIO_SERVER_KEY)"
+                .to_owned());
+        }
+    };
+    Ok(At { state, remote, timeout })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(line: &str) -> Result<Asked, clap::Error> {
+        read(line.split(' ').map(OsString::from).collect())
+    }
+
+    #[test]
+    fn global_options_are_taken_before_and_behind_the_command() {
+        for line in
+            ["helio --state /a --timeout 5s pause db", "helio pause db --state /a --timeout 5s"]
+        {
+            let asked = asked(line).expect(line);
+            assert_eq!(asked.at.state, PathBuf::from("/a"), "{line}");
+            assert_eq!(asked.at.timeout, Some(Duration::from_secs(5)), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_remote_daemon_needs_two_keys_and_no_state_directory() {
+        for (line, why) in [
+            ("helio status --host lyon:7000", "--host needs --key"),
+            ("helio --host lyon:7000 status --state /a", "two daemons"),
+            ("helio status --key k", "need --host"),
+            ("helio --host lyon:7000 key show", "without a daemon"),
+            ("helio --host lyon status", "HOST:PORT"),
+        ] {
+            let error = asked(line).expect_err(line);
+            assert!(error.to_string().contains(why) && error.exit_code() == 2, "{line}: {error}");
+        }
+    }
+}

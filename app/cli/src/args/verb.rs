@@ -1,0 +1,463 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The commands. Commands with commands of their own are in [`super::nouns`].
+
+use super::nouns::{Debug, Key, Lab, Member, Metadata, Queue, Seed, Verify};
+use super::{
+    Adoption, Advise, Check, Init, Named, OfGroup, PlanVerb, Saved, Trace, mode, named, number,
+};
+use clap::{Args, Subcommand, ValueEnum};
+use helio_api::Via;
+use helio_units::Mode;
+use std::path::PathBuf;
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Write a configuration file and keys for two nodes.
+    ///
+    /// Without options: two nodes on this host to try, with files as members. Prints the next commands. Replaces no file.
+    Init(Init),
+    /// Check this node before its daemon starts.
+    ///
+    /// Checks configuration, state directory, key, addresses, members, metadata, free space, peers, clock and limits. Changes
+    /// nothing. Exits with 1 if the daemon would refuse to start or would not serve a group.
+    Check(Check),
+    /// Run the daemon of a node.
+    ///
+    /// SIGTERM or SIGINT stops it cleanly.
+    Daemon {
+        /// Name of this node in the configuration file.
+        #[arg(long, value_name = "NAME")]
+        node: String,
+        /// Configuration file, the same on every node.
+        #[arg(long, value_name = "FILE", default_value = "/etc/heliograph/heliograph.toml")]
+        config: PathBuf,
+        /// Format of log messages on standard error.
+        #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+        log_format: LogFormat,
+    },
+    /// Show whether the data of each group is protected, and what to do if it is not.
+    ///
+    /// Without GROUP, prints one line per group, the worst first. `*` is a primary, `=>` in sync, `->` connected, `-x-`
+    /// not connected, `|` refused.
+    Status {
+        /// Show this group in a few lines.
+        group: Option<String>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        /// Show everything: state, mode, queue, latency, link, volumes.
+        #[arg(long, short)]
+        verbose: bool,
+        /// Exit with 0 (ok), 1 (at risk), 2 (down, or to be repaired) or 3 (unknown), by the worst group.
+        #[arg(long, conflicts_with = "watch")]
+        check: bool,
+        /// Repeat every SECONDS, 1 to 3600; --watch alone repeats every second.
+        #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true,
+              default_missing_value = "1",
+              value_parser = number::whole::<u64>(1, 3600))]
+        watch: Option<u64>,
+    },
+    /// Reload the configuration file and apply changes that need no restart.
+    Apply {
+        /// Show the changes without applying them.
+        #[arg(short = 'n', long)]
+        dry_run: bool,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Stop replication and record dirty regions only, until `helio resume`.
+    Pause(OfGroup),
+    /// End a pause: resync dirty regions, then replicate again.
+    Resume {
+        /// Group and output.
+        #[command(flatten)]
+        of: OfGroup,
+        /// Return when the copies are in sync; fail if they cannot get in sync.
+        #[arg(long)]
+        wait: bool,
+    },
+    /// Resync dirty regions, then replicate again.
+    ///
+    /// With --full, compares all data with the peer and ignores the bitmap of dirty regions. The secondary's copy is
+    /// then inconsistent until the resync ends.
+    Resync(Resync),
+    /// Change the replication mode of a group.
+    ///
+    /// The mode defines when a write is acknowledged.
+    #[command(allow_missing_positional = true)]
+    Mode {
+        /// Group name; may be omitted if the daemon has only one group.
+        group: Option<String>,
+        /// Replication mode: sync, nearsync or async.
+        #[arg(value_parser = mode)]
+        mode: Mode,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make this node the primary of a group.
+    Promote(Promote),
+    /// Make this node a secondary of a group.
+    ///
+    /// If the peer is connected, delivers the queue first. Fails if clients are connected.
+    Demote(OfGroup),
+    /// Exchange the roles of primary and secondary without data loss.
+    ///
+    /// Runs on either node. Returns when the new primary serves clients.
+    Switch {
+        /// Group and output.
+        #[command(flatten)]
+        of: OfGroup,
+        /// Switch even if a volume is attached here; processes that use it get I/O errors.
+        #[arg(short, long)]
+        force: bool,
+        /// Do not ask for confirmation (with --force).
+        #[arg(short, long)]
+        yes: bool,
+        /// Return when the copies are in sync again after the switch.
+        #[arg(long)]
+        wait: bool,
+    },
+    /// Explain the last recovery decision of a group.
+    ///
+    /// Prints the row of the recovery table that applied last, the facts it used and the next step.
+    Explain(OfGroup),
+    /// Discard the writes that exist only on this node, so that it follows its peer.
+    ///
+    /// Shows the affected regions, asks for confirmation and saves the regions before it discards the writes.
+    Resolve {
+        /// Group and output.
+        #[command(flatten)]
+        of: OfGroup,
+        /// Node whose writes are discarded; run the command on this node.
+        #[arg(long, value_name = "NODE")]
+        discard: String,
+        /// Do not ask for confirmation.
+        #[arg(short, long)]
+        yes: bool,
+        /// Directory for the saved regions; default: the state directory.
+        #[arg(long, value_name = "DIR")]
+        save: Option<PathBuf>,
+    },
+    /// Compare the two copies of a group online.
+    Verify {
+        /// The command.
+        #[command(subcommand)]
+        verb: Verify,
+    },
+    /// Run the initial sync with a shipped disk.
+    ///
+    /// After `helio seed end`, only regions that changed since `helio seed begin` are sent over the link.
+    Seed {
+        /// The command.
+        #[command(subcommand)]
+        verb: Seed,
+    },
+    /// List or delete data that was saved before it was discarded.
+    Saved {
+        /// The command.
+        #[command(subcommand)]
+        verb: Saved,
+    },
+    /// Replace or accept the member (local disk or file) of a volume.
+    Member {
+        /// The command.
+        #[command(subcommand)]
+        verb: Member,
+    },
+    /// Attach a volume as a block device and print the path of the device.
+    ///
+    /// The daemon attaches the volume again after a restart, until `helio detach`.
+    Attach {
+        /// Volume, for example db/data; may be omitted if there is only one.
+        #[arg(value_name = "GROUP[/VOLUME]", value_parser = named, conflicts_with = "list")]
+        volume: Option<Named>,
+        /// Attach read-only; on a secondary, shows the current content of its copy.
+        #[arg(long, conflicts_with = "list")]
+        read_only: bool,
+        /// Kernel interface of the block device.
+        #[arg(long, value_enum, default_value_t = ViaWord::Auto)]
+        via: ViaWord,
+        /// Wait until the volume can be attached, at most --timeout.
+        #[arg(long, conflicts_with = "list")]
+        wait: bool,
+        /// List attached volumes, and volumes that wait to be attached.
+        #[arg(long)]
+        list: bool,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Detach a volume's block device. Fails if it is in use and lists the users.
+    Detach {
+        /// Volume, for example db/data; may be omitted if there is only one.
+        #[arg(value_name = "GROUP[/VOLUME]", value_parser = named)]
+        volume: Option<Named>,
+        /// Detach even if the device is in use; processes that use it get I/O errors.
+        #[arg(short, long)]
+        force: bool,
+        /// Do not ask for confirmation (with --force).
+        #[arg(short, long)]
+        yes: bool,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Mirror disks, partitions or files that already hold data.
+    ///
+    /// The data on them is not changed.
+    Adopt(Adoption),
+    /// Remove a group from this node and keep the data of its members.
+    Release {
+        /// Group name; or GROUP/VOLUME if the group has only one volume.
+        #[arg(value_name = "GROUP[/VOLUME]", value_parser = named)]
+        what: Option<Named>,
+        /// Keep the group's metadata file under another name, for `helio inspect`.
+        #[arg(long)]
+        keep_metadata: bool,
+        /// Release even if this copy is inconsistent (its data is then unusable).
+        #[arg(short, long)]
+        force: bool,
+        /// Do not ask for confirmation.
+        #[arg(short, long)]
+        yes: bool,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the existing objects, then each change as it happens.
+    ///
+    /// Prints one event per row, until it is interrupted or the daemon stops.
+    Events {
+        /// Print only the events of this group.
+        group: Option<String>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        /// Continue after the event with this number, if the daemon still stores it.
+        #[arg(long, value_name = "NUMBER")]
+        since: Option<u64>,
+        /// Print the existing objects and exit.
+        #[arg(long)]
+        now: bool,
+    },
+    /// Measure groups and recommend changes to queue, buffers, mode and link.
+    ///
+    /// Each recommendation gives the measured value and the rule. Exits with 6 if it recommends a change.
+    Advise(Advise),
+    /// Show or change the queue of a group.
+    Queue {
+        /// The command.
+        #[command(subcommand)]
+        verb: Queue,
+    },
+    /// Show what the daemon recorded, for a report of a defect.
+    Debug {
+        /// The command.
+        #[command(subcommand)]
+        verb: Debug,
+    },
+    /// Show the content of a group's metadata file, without a daemon.
+    Inspect {
+        /// Group name, or the path of a metadata file.
+        group: String,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Check, move, create or accept a group's metadata, without a daemon.
+    Metadata {
+        /// The command.
+        #[command(subcommand)]
+        verb: Metadata,
+    },
+    /// Create and show the keys of nodes and operators.
+    Key {
+        /// The command.
+        #[command(subcommand)]
+        verb: Key,
+    },
+    /// Demonstrate a mirrored volume over an emulated WAN.
+    ///
+    /// Takes about one minute. Shows a link failure, the resync and a failover.
+    Quickstart {
+        /// Mirror the files in this directory instead of generated data (needs mke2fs).
+        #[arg(long, value_name = "DIR")]
+        from: Option<PathBuf>,
+        /// Keep the demonstration running until Ctrl-C.
+        #[arg(long)]
+        keep: bool,
+    },
+    /// Print the completion script for a shell.
+    Completions {
+        /// Shell.
+        shell: Shell,
+    },
+    /// Print the names that complete the last word of a command line.
+    #[command(hide = true)]
+    CompleteNames {
+        /// Words after `helio`; the last one is incomplete.
+        #[arg(value_name = "WORD", trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
+    /// Open the manual page of helio or of a command.
+    ///
+    /// Prints the source of the page if standard output is not a terminal.
+    Man {
+        /// Command, for example resync or queue set.
+        #[arg(value_name = "COMMAND", conflicts_with = "dir")]
+        command: Vec<String>,
+        /// Write all pages into this directory.
+        #[arg(long, value_name = "DIR")]
+        dir: Option<PathBuf>,
+    },
+    /// Record and analyse the requests of applications.
+    Trace {
+        /// The command.
+        #[command(subcommand)]
+        verb: Trace,
+    },
+    /// Calculate and forecast links, disks, queues and bitmaps of a mirror.
+    Plan {
+        /// The calculation.
+        #[command(subcommand)]
+        verb: PlanVerb,
+    },
+    /// Emulate and measure links and disks.
+    Lab {
+        /// The tool.
+        #[command(subcommand)]
+        tool: Lab,
+    },
+    /// Measure a link with the options and the output of IBM's HADR simulator.
+    ///
+    /// Without options, lists all options.
+    #[command(disable_help_flag = true)]
+    Simhadr {
+        /// Options of simhadr, for example -role primary -lhost HOST -lport PORT.
+        #[arg(value_name = "OPTION", trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<String>,
+    },
+}
+
+impl Verb {
+    /// Whether it asks no daemon: it works on this host's files, or on none.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        match self {
+            Self::Trace { verb } => matches!(verb, Trace::Show { .. } | Trace::Convert { .. }),
+            Self::Init(_)
+            | Self::Check(_)
+            | Self::Daemon { .. }
+            | Self::Adopt(_)
+            | Self::Inspect { .. }
+            | Self::Metadata { .. }
+            | Self::Key { .. }
+            | Self::Completions { .. }
+            | Self::CompleteNames { .. }
+            | Self::Man { .. }
+            | Self::Quickstart { .. }
+            | Self::Plan { .. }
+            | Self::Lab { .. }
+            | Self::Simhadr { .. } => true,
+            _ => false,
+        }
+    }
+}
+
+/// What is copied, and how.
+#[derive(Clone, Debug, Args)]
+pub struct Resync {
+    /// Group and output.
+    #[command(flatten)]
+    pub of: OfGroup,
+    /// Compare all data and copy differences; ignores the bitmap of dirty regions.
+    #[arg(long)]
+    pub full: bool,
+    /// Resync from the secondary to this primary; saves overwritten regions first.
+    #[arg(long, conflicts_with = "give_up_safe_copy")]
+    pub reverse: bool,
+    /// Directory for the saved regions of --reverse; default: the state directory.
+    #[arg(long, value_name = "DIR", requires = "reverse")]
+    pub save: Option<PathBuf>,
+    /// Resync even if the peer has no space to preserve its last consistent image.
+    #[arg(long, conflicts_with = "full")]
+    pub give_up_safe_copy: bool,
+    /// Do not ask for confirmation (with --full or --reverse).
+    #[arg(short, long)]
+    pub yes: bool,
+    /// Return when the copies are in sync; fail if they cannot get in sync.
+    #[arg(long)]
+    pub wait: bool,
+}
+
+/// How a node becomes primary.
+#[derive(Clone, Debug, Args)]
+pub struct Promote {
+    /// Group and output.
+    #[command(flatten)]
+    pub of: OfGroup,
+    /// Promote without the peer's consent (data may be lost); shows the risk first.
+    #[arg(short, long)]
+    pub force: bool,
+    /// Restore the preserved consistent image if this copy is inconsistent.
+    #[arg(long)]
+    pub restore: bool,
+    /// Do not ask for confirmation.
+    #[arg(short, long)]
+    pub yes: bool,
+    /// Promote without the peer's consent if the group's fence hook fences the peer.
+    #[arg(long, conflicts_with = "force")]
+    pub fence: bool,
+    /// Return when the copies are in sync; fail if they cannot get in sync.
+    #[arg(long)]
+    pub wait: bool,
+}
+
+/// Shells with completion scripts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Shell {
+    /// GNU bash.
+    Bash,
+    /// Z shell.
+    Zsh,
+    /// Friendly interactive shell.
+    Fish,
+}
+
+/// Log formats.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Plain text.
+    #[default]
+    Text,
+    /// One JSON object per row.
+    Json,
+}
+
+/// Kernel interfaces of block devices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ViaWord {
+    /// `ublk` if the kernel has it, otherwise `fuse`.
+    #[default]
+    Auto,
+    /// Userspace block device; I/O waits while the daemon is stopped.
+    Ublk,
+    /// Loop device on a file in a FUSE mount; I/O fails if the daemon stops.
+    Fuse,
+    /// Kernel NBD client; I/O waits while the daemon is stopped.
+    Nbd,
+}
+
+impl From<ViaWord> for Via {
+    fn from(word: ViaWord) -> Self {
+        match word {
+            ViaWord::Auto => Self::Auto,
+            ViaWord::Ublk => Self::Ublk,
+            ViaWord::Fuse => Self::Fuse,
+            ViaWord::Nbd => Self::Nbd,
+        }
+    }
+}

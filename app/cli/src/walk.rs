@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Walks every command: what all of them have in common, so that a new one cannot forget it.
+
+use crate::args;
+use clap::{Arg, ArgAction, Command};
+
+/// Commands without `--json`: their output is no result, or has a form of its own.
+const NO_JSON: [&str; 10] = [
+    "helio complete-names",
+    "helio completions",
+    "helio daemon",
+    "helio lab answer",
+    "helio lab record",
+    "helio lab relay",
+    "helio lab wan",
+    "helio man",
+    "helio quickstart",
+    "helio simhadr",
+];
+/// Commands that need the name of a group: without a daemon there is none to ask.
+const NEED_GROUP: [&str; 5] = [
+    "helio inspect",
+    "helio metadata accept",
+    "helio metadata check",
+    "helio metadata create",
+    "helio metadata move",
+];
+/// Options that have one letter, and the same one everywhere.
+const LETTERS: [(&str, char); 3] = [("dry-run", 'n'), ("yes", 'y'), ("force", 'f')];
+const GLOBAL: [&str; 5] = ["state", "host", "key", "server-key", "timeout"];
+
+/// Every command that runs something, by its full name.
+fn commands() -> Vec<(String, Command)> {
+    let mut root = args::command().disable_help_subcommand(true);
+    root.build();
+    let (mut left, mut found) = (vec![("helio".to_owned(), root)], Vec::new());
+    while let Some((name, command)) = left.pop() {
+        let inner: Vec<_> = command
+            .get_subcommands()
+            .map(|inner| (format!("{name} {}", inner.get_name()), inner.clone()))
+            .collect();
+        if inner.is_empty() {
+            found.push((name, command));
+        }
+        left.extend(inner);
+    }
+    assert!(found.len() > 40, "the walk ended early");
+    found
+}
+
+fn option<'a>(command: &'a Command, long: &str) -> Option<&'a Arg> {
+    command.get_arguments().find(|argument| argument.get_long() == Some(long))
+}
+
+#[test]
+fn every_command_that_prints_a_result_prints_json() {
+    for (name, command) in commands() {
+        let exempt = NO_JSON.contains(&name.as_str());
+        assert_eq!(option(&command, "json").is_none(), exempt, "--json of `{name}`");
+    }
+    for name in NO_JSON.iter().chain(&NEED_GROUP) {
+        assert!(commands().iter().any(|(known, _)| known == name), "there is no `{name}`");
+    }
+}
+
+#[test]
+fn every_command_takes_the_global_options() {
+    for (name, command) in commands() {
+        for long in GLOBAL {
+            let option = option(&command, long);
+            assert!(option.is_some_and(Arg::is_global_set), "--{long} of `{name}`");
+        }
+    }
+}
+
+#[test]
+fn an_option_has_the_same_letter_and_form_everywhere() {
+    for (name, command) in commands() {
+        for (long, letter) in LETTERS {
+            if let Some(option) = option(&command, long) {
+                assert_eq!(option.get_short(), Some(letter), "--{long} of `{name}`");
+            }
+        }
+        if let Some(wait) = option(&command, "wait") {
+            assert!(matches!(wait.get_action(), ArgAction::SetTrue), "--wait of `{name}`");
+        }
+        if option(&command, "force").is_some() {
+            assert!(option(&command, "yes").is_some(), "`{name} --force` asks: it needs --yes");
+        }
+    }
+}
+
+#[test]
+fn a_group_may_be_omitted() {
+    for (name, command) in commands() {
+        let group = |argument: &&Arg| {
+            argument.get_value_names().is_some_and(|names| names[0].starts_with("GROUP"))
+        };
+        if let Some(group) = command.get_positionals().find(group) {
+            let needed = NEED_GROUP.contains(&name.as_str());
+            assert_eq!(group.is_required_set(), needed, "GROUP of `{name}`");
+        }
+    }
+}
+
+#[test]
+fn every_command_is_described_in_one_short_line_that_begins_with_a_verb() {
+    for (name, command) in commands() {
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        let begins = about.chars().next().is_some_and(char::is_uppercase);
+        let verb = about.split(' ').next().is_some_and(|word| !word.ends_with('s'));
+        assert!(begins && verb && about.len() <= 90, "`{name}`: {about}");
+    }
+}
+
+#[test]
+fn every_command_is_completed_in_every_shell() {
+    for shell in [args::Shell::Bash, args::Shell::Zsh, args::Shell::Fish] {
+        let script = crate::manual::script(shell).expect("it is text");
+        for (name, command) in commands() {
+            let word = command.get_name();
+            assert!(script.contains(word), "{shell:?} lacks `{name}`");
+            if let Some(json) = option(&command, "json").and_then(Arg::get_long) {
+                assert!(script.contains(json), "{shell:?} lacks --json of `{name}`");
+            }
+        }
+        assert!(script.contains("complete-names"), "{shell:?} completes no names");
+    }
+}
