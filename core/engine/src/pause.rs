@@ -5,7 +5,7 @@
 //! operator declared this node fenced. So a primary checks first. The check looks for a peer
 //! that took over and can be reached. It passes if the peer cannot be reached, or does not serve now, unless its history
 //! shows that it took over. A peer that took over and was lost again is not found: this primary goes on as without any
-//! other lost peer, and the recovery table refuses the two when they connect. docs/operate.md names that limit.
+//! other lost peer, and the recovery table refuses the two when they connect. recovery.md names that limit.
 //!
 //! A check is needed
 //! * after a gap of this node's clock longer than the peer timeout, as seen between two calls of the engine;
@@ -21,7 +21,7 @@
 //! socket since before the peer crashed, lost the write and took over. An acknowledgement that was decided and not yet sent when the
 //! pause is noticed is held back, too; the daemon reads the clock once more directly before it submits replies. A pause
 //! between that look and the system call is not noticed, nor is one that this node's clock does not count, unless a
-//! hold lease was out: docs/operate.md names both limits.
+//! hold lease was out: recovery.md names both limits.
 
 use crate::effect::{Answer, Effect};
 use crate::engine::Engine;

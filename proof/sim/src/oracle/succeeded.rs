@@ -4,7 +4,7 @@
 //! The peer took over by its hold lease; or by force, while this node's process was paused for longer than the peer
 //! timeout by its own clock: then it was fenced, as far as anybody could tell. From then on it acknowledges only what its
 //! heir holds, until an attempt to reach that heir failed which began after both: a node that cannot reach its heir goes
-//! on, and that is a limit which docs/operate.md names.
+//! on, and docs/reference/recovery.md names that limit.
 
 use super::history::Write;
 use super::{Key, Oracle};
