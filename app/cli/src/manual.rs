@@ -57,7 +57,11 @@ pub(crate) fn script(shell: Shell) -> Result<String> {
         Shell::Fish => clap_complete::Shell::Fish,
     };
     let mut text = Vec::new();
-    clap_complete::generate(generated, &mut crate::args::command(), "helio", &mut text);
+    let all = crate::args::command();
+    let shown = all.get_subcommands().filter(|verb| !verb.is_hide_set());
+    let named = Command::new("helio").version(env!("CARGO_PKG_VERSION"));
+    let mut command = named.args(all.get_arguments()).subcommands(shown.cloned());
+    clap_complete::generate(generated, &mut command, "helio", &mut text);
     let text = String::from_utf8(text)?;
     Ok(match shell {
         Shell::Bash => text + BASH_NAMES,

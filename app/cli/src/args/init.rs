@@ -25,6 +25,9 @@ pub struct Init {
     #[arg(long = "volume", value_name = "NAME=[SIZE][:PATH[:PATH]]", default_value = "data=64MiB",
           value_parser = volume)]
     pub volumes: Vec<VolumeWish>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// One node, as it was typed.

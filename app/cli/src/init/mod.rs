@@ -6,7 +6,7 @@ mod text;
 
 use crate::args::{Init, NodeWish, VolumeWish};
 use crate::newfile;
-use crate::verbs::print;
+use crate::verbs::done;
 use anyhow::{Context, Result, anyhow, bail};
 use helio_daemon::config::Config;
 use helio_tls::NodeKey;
@@ -72,8 +72,8 @@ pub(crate) fn run(wish: &Init) -> Result<ExitCode> {
     written?;
     let made: Vec<String> = made.iter().map(|path| next::shown(path)).collect();
     let made = if made.is_empty() { "nothing new".into() } else { made.join(", ") };
-    print(&format!("wrote {made}\n\n{}", next::commands(&plan)))?;
-    Ok(ExitCode::SUCCESS)
+    let message = format!("wrote {made}\n\n{}", next::commands(&plan));
+    done(message.trim_end().to_owned(), Vec::new(), wish.json)
 }
 
 /// Makes keys, configuration and members; tells which files are new.

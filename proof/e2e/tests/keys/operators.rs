@@ -3,7 +3,7 @@
 
 use crate::common::{Caller, apply, assert_says, new_key, node_key};
 use helio_e2e::wait_level;
-use helio_testkit::{Pair, Plan, TempDir, Told, free_port, helio, require, run};
+use helio_testkit::{Pair, Plan, TempDir, Told, free_port, helio, helio_binary, require, run};
 use helio_tls::{PublicKey, Purpose, TlsError};
 use helio_units::Bytes;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -88,6 +88,27 @@ fn an_operator_commands_a_node_from_elsewhere() {
     stage.command(&["queue", "show", "db"]).expect_success();
     stage.command(&["debug", "events", "db"]).expect_success();
     assert_eq!(stage.command(&["pause", "none"]).status.code(), Some(1), "refused by the daemon");
+}
+
+#[test]
+fn a_host_name_and_the_environment_lead_to_the_node() {
+    let stage = Stage::set();
+    let mut status = Command::new(helio_binary());
+    status.args(["status", "--json"]);
+    status.env("HELIO_HOST", format!("localhost:{}", stage.control.port()));
+    status.env("HELIO_KEY", &stage.operator).env("HELIO_SERVER_KEY", stage.server.to_string());
+    assert_eq!(run(&mut status).json()["node"], "paris");
+    // An option overrules the environment.
+    status.arg("--state").arg(stage.pair.state("lyon"));
+    assert_eq!(run(&mut status).json()["node"], "lyon");
+    let mut elsewhere = Command::new(helio_binary());
+    elsewhere.args(["status", "--host", "no.such.host.invalid:1", "--key"]).arg(&stage.operator);
+    not_asked(
+        run(elsewhere.args(["--server-key", &stage.server.to_string()])),
+        &["no daemon answers on no.such.host.invalid:1", "hint: "],
+    );
+    let told = helio(&["key", "show", "--host", "localhost:1"]);
+    assert_eq!(told.status.code(), Some(2), "it works on this host: {told}");
 }
 
 #[test]

@@ -162,6 +162,7 @@ fn completed(pair: &Pair, words: &[&str]) -> Vec<String> {
 fn bash_completes_commands_and_the_names_of_groups_volumes_and_nodes() {
     let mut pair = pair();
     assert_eq!(completed(&pair, &["resy"]), ["resync"]);
+    assert_eq!(completed(&pair, &["compl"]), ["completions"]);
     assert_eq!(completed(&pair, &["queue", "se"]), ["set"]);
     assert_eq!(completed(&pair, &["pause", "d"]), ["db"]);
     assert_eq!(completed(&pair, &["queue", "show", "d"]), ["db"]);
