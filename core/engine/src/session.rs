@@ -310,10 +310,7 @@ impl Engine {
                 Ok(())
             }
             Message::Reading(talk) if up => self.peer_reading(talk),
-            Message::Report(report) if up => {
-                self.session.report = Some(report);
-                Ok(())
-            }
+            Message::Report(report) if up => self.peer_reports(report),
             Message::PromoteReply { granted, text } if up => {
                 self.promotion_answered(granted, text);
                 Ok(())

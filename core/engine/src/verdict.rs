@@ -5,6 +5,7 @@
 use crate::engine::Engine;
 use crate::fault::Fault;
 use crate::role::Standing;
+use alloc::string::String;
 use helio_format::message::Message;
 use helio_format::report::Report;
 use helio_units::{State, Verdict};
@@ -99,6 +100,13 @@ impl Engine {
             self.session.reported = Some(report.clone());
             self.shared.send(Message::Report(report));
         }
+    }
+
+    /// The peer's report changed since its hello.
+    #[expect(clippy::unnecessary_wraps, reason = "as every message of the peer")]
+    pub(crate) fn peer_reports(&mut self, report: Report) -> Result<(), String> {
+        self.session.report = Some(report);
+        Ok(())
     }
 
     /// Whether an operator paused replication on this primary.

@@ -141,6 +141,35 @@ fn item(kind: ItemKind, length: u32) -> Message {
     })
 }
 
+fn hello(lineage: Lineage) -> Message {
+    Message::Hello(Hello {
+        group: "db".into(),
+        node: "paris".into(),
+        incarnation: 99,
+        role: Role::Primary,
+        serving: true,
+        clean: false,
+        consistent: true,
+        wrote: true,
+        alone: true,
+        trusted: true,
+        sure: true,
+        doubts: false,
+        discarded: false,
+        suspect: false,
+        lineage,
+        head: Sequence(41),
+        received: Sequence(41),
+        durable: Sequence(40),
+        granularity: 65536,
+        metadata: 7,
+        remembers: 3,
+        sizes: vec![1 << 30, 4096],
+        blocks: vec![Blocks { member: 512, volume: 4096 }; 2],
+        report: Report::default(),
+    })
+}
+
 /// One message of every kind.
 pub(crate) fn messages() -> Vec<Message> {
     let generation = Generation { number: 3, tag: 0xfeed };
@@ -150,32 +179,7 @@ pub(crate) fn messages() -> Vec<Message> {
     let mut ranges = Ranges::default();
     [8, 9, 12].map(Sequence).into_iter().for_each(|at| assert!(ranges.push(at)));
     vec![
-        Message::Hello(Hello {
-            group: "db".into(),
-            node: "paris".into(),
-            incarnation: 99,
-            role: Role::Primary,
-            serving: true,
-            clean: false,
-            consistent: true,
-            wrote: true,
-            alone: true,
-            trusted: true,
-            sure: true,
-            doubts: false,
-            discarded: false,
-            suspect: false,
-            lineage,
-            head: Sequence(41),
-            received: Sequence(41),
-            durable: Sequence(40),
-            granularity: 65536,
-            metadata: 7,
-            remembers: 3,
-            sizes: vec![1 << 30, 4096],
-            blocks: vec![Blocks { member: 512, volume: 4096 }; 2],
-            report: Report::default(),
-        }),
+        hello(lineage),
         Message::Start(Start {
             lineage,
             from: Sequence(42),

@@ -206,7 +206,7 @@ fn line(g: &GroupStatus, widest: usize, now: WallTime, colour: Colour) -> String
 }
 
 /// This node and its peer with what belongs to each: the primary first, otherwise in the order of their names.
-fn ends<'a, T>(g: &'a GroupStatus, here: T, there: T) -> [(&'a str, T); 2] {
+fn ends<T>(g: &GroupStatus, here: T, there: T) -> [(&str, T); 2] {
     let (node, peer) = ((g.node.as_str(), here), (g.peer.name.as_str(), there));
     let leads = (g.role == Role::Primary, serves(g));
     match leads {
