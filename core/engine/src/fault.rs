@@ -66,7 +66,7 @@ impl Engine {
         let (config, volume) = (&self.shared.config, self.shared.config.name_of(lost));
         let (group, peer) = (&config.group, &config.peer);
         Some(Fault {
-            what: format!("the disk of volume {volume} failed; the volume is served from {peer}"),
+            what: format!("the disk of volume {volume} failed; served from {peer}"),
             hint: format!(
                 "on {}: repair the disk, then `helio resync {group}`; or `helio member replace {group}/{volume}`",
                 self.node()

@@ -77,6 +77,7 @@ pub(crate) fn group(g: &GroupStatus, now: WallTime, colour: Colour) -> String {
     let verdict = g.verdict.word;
     let why = if verdict == Verdict::DiskFailed { "fault" } else { "why" };
     under(&mut out, why, &g.verdict.why);
+    under(&mut out, "do", &g.next);
     match verdict {
         Verdict::SplitBrain => {
             let here = (g.role == Role::Primary).then_some(g.lag.bytes);
@@ -96,7 +97,9 @@ pub(crate) fn group(g: &GroupStatus, now: WallTime, colour: Colour) -> String {
     if let Some(sync) = g.sync.as_ref().filter(|sync| sync.copied_bytes > Bytes::ZERO) {
         under(&mut out, "resync", &progress::text(sync));
     }
-    under(&mut out, "do", &g.next);
+    if g.peer.connection == Connection::Refused {
+        under(&mut out, "link", &g.peer.reason);
+    }
     out
 }
 
@@ -329,8 +332,8 @@ mod tests {
         let expected = "\
 db   AT RISK      paris* -x- lyon   async, unreplicated   since 21:36Z (1 min)
      why          no message from lyon for 75 s
-     not on lyon  at most 12 MiB in 1536 writes
      do           nothing; the queued writes are sent when the link returns
+     not on lyon  at most 12 MiB in 1536 writes
 ";
         assert_eq!(text, expected);
         let ok = shown(in_sync);

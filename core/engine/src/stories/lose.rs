@@ -41,10 +41,7 @@ fn a_write_that_the_own_store_refuses_is_answered_once_the_peer_has_it_and_the_r
     peer_has_all(&mut desk);
     assert_eq!(desk.answers, [(1, true), (0, true)]);
     let fault = desk.engine.fault().unwrap_or_default().what;
-    assert!(
-        fault.contains("the disk of volume 0 failed; the volume is served from lyon"),
-        "{fault}"
-    );
+    assert!(fault.contains("the disk of volume 0 failed; served from lyon"), "{fault}");
 }
 
 #[test]

@@ -35,23 +35,21 @@ fn why(status: &Status, group: &Group, clock: &Clock) -> String {
             .map_or_else(String::new, |(node, fault)| format!("{node}: {}", fault.what)),
         Verdict::NoPrimary if status.changing.is_some() => reason(status),
         Verdict::NoPrimary => format!("neither {node} nor {peer} is primary"),
-        Verdict::Unknown => {
-            format!("no message from {peer} since this daemon started: {}", link.why)
-        }
+        Verdict::Unknown => format!("no message from {peer} since this daemon started"),
         Verdict::AtRisk if status.differing > 0 => verify::why(status, group),
         Verdict::AtRisk if cut => match link.last_heard {
-            Some(at) => format!("no message from {peer} since {}: {}", clock.wall(at), link.why),
-            None => format!("{peer} is not connected: {}", link.why),
+            Some(at) => format!("no message from {peer} since {}", clock.wall(at)),
+            None => format!("no message from {peer} since this daemon started"),
         },
         Verdict::AtRisk if status.state == State::Replicating => String::from("a resync is ending"),
         Verdict::AtRisk if status.role == Role::Secondary && status.state == State::Syncing => {
             format!("{peer} copies dirty regions to {node}")
         }
         // The label of the row stands first.
-        Verdict::SplitBrain => link
-            .why
-            .split_once(": ")
-            .map_or_else(|| link.why.clone(), |(label, text)| format!("{text} ({label})")),
+        Verdict::SplitBrain => {
+            let label = link.why.split_once(": ").map_or("", |(label, _)| label);
+            format!("each may have writes that the other lacks ({label})")
+        }
         Verdict::AtRisk => reason(status),
     }
 }
@@ -138,15 +136,12 @@ fn of_secondary(status: &Status, group: &Group, connected: bool) -> String {
 
 /// How far a secondary follows, by what its primary reported last.
 fn follows(status: &Status, peer: &str, clock: &Clock) -> String {
-    let reported = status.lag_reported.map_or_else(String::new, |at| {
-        format!(", as {peer} reported {:.1} s ago", (clock.now() - at).as_secs_f64())
-    });
+    let reported = status
+        .lag_reported
+        .map_or_else(String::new, |at| format!(" ({:.1} s ago)", (clock.now() - at).as_secs_f64()));
     let lag = &status.lag;
     if lag.bytes == Bytes::ZERO && lag.writes == 0 {
-        return format!("follows {peer}, and has every write{reported}");
+        return format!("has every write that {peer} reported{reported}");
     }
-    format!(
-        "follows {peer} in order, at most {} in {} writes behind{reported}",
-        lag.bytes, lag.writes
-    )
+    format!("follows in order, at most {} behind {peer}{reported}", lag.bytes)
 }
