@@ -70,9 +70,9 @@ impl Link {
         let mut files = 0;
         for field in text.split(',') {
             match field.split_once('=').unwrap_or((field, "")) {
-                ("weather", _) if files == 0 => files += 1,
-                ("weather", _) => {
-                    return Err(wrong(field, "a link has one weather; leave one out"));
+                ("recording", _) if files == 0 => files += 1,
+                ("recording", _) => {
+                    return Err(wrong(field, "a link has one recording; leave one out"));
                 }
                 ("queue", size) => {
                     let size = parse_bytes(size).map_err(|why| wrong(field, &why.to_string()))?;
@@ -83,7 +83,7 @@ impl Link {
                 _ => {
                     return Err(wrong(
                         field,
-                        "the weather says what the link is like; besides it, write queue=, relay or repeat",
+                        "the recording says what the link is like; besides it, write queue=, relay or repeat",
                     ));
                 }
             }
@@ -114,7 +114,7 @@ impl Link {
         if link.fair().is_none() {
             return Err(wrong(
                 text,
-                "nothing ever passes both ways in this weather; record the link while it carries",
+                "nothing ever passes both ways in this recording; record the link while it carries",
             ));
         }
         Ok(link)
@@ -190,7 +190,7 @@ impl FromStr for Link {
                     return Err(wrong(
                         field,
                         format!(
-                            "write rtt=, rate=, jitter=, loss=, queue= or relay, one of {}, or weather=FILE",
+                            "write rtt=, rate=, jitter=, loss=, queue= or relay, one of {}, or recording=FILE",
                             Preset::names()
                         ),
                     ));
@@ -227,15 +227,16 @@ mod tests {
     #[test]
     fn weather_says_what_the_link_is_like_and_the_nodes_meet_while_it_carries() {
         let storm = weather([(10, Ppm::ALL), (30, Ppm::NONE)]);
-        let link = Link::replaying("weather=x.csv,queue=1MiB,repeat", storm).expect("it carries");
+        let link = Link::replaying("recording=x.csv,queue=1MiB,repeat", storm).expect("it carries");
         assert_eq!((link.round_trip.as_millis(), link.rate), (10, Some(Rate(1_500_000))));
         let model = link.model(Bytes::mib(1));
         assert_eq!((model.forth.delay.as_millis(), model.forth.queue), (15, Bytes::mib(1)));
         assert!(model.course.is_some_and(|course| course.repeat));
         let calm = || weather([(10, Ppm::NONE); 2]);
-        let more = Link::replaying("weather=x.csv,rtt=5ms", calm()).expect_err("it is said there");
-        assert!(more.to_string().starts_with("rtt=5ms: the weather says"), "{more}");
-        let never = Link::replaying("weather=x.csv", weather([(10, Ppm::ALL); 2]));
+        let more =
+            Link::replaying("recording=x.csv,rtt=5ms", calm()).expect_err("it is said there");
+        assert!(more.to_string().starts_with("rtt=5ms: the recording says"), "{more}");
+        let never = Link::replaying("recording=x.csv", weather([(10, Ppm::ALL); 2]));
         assert!(never.is_err_and(|why| why.to_string().contains("nothing ever passes")));
     }
 

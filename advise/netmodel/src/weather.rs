@@ -261,7 +261,7 @@ impl Reader {
             return Ok(());
         }
         if line.len() > MOST_LINE {
-            return Err(self.whole("", "is longer than any line of a weather"));
+            return Err(self.whole("", "is longer than any line of a recording"));
         }
         let text = core::str::from_utf8(line).map_err(|_| self.whole("", "is no text"))?;
         if self.lasts.is_some() {
@@ -271,13 +271,13 @@ impl Reader {
             1 if text != FIRST => {
                 return Err(self.whole(
                     text,
-                    "is no weather that this version reads; one begins with #helio-weather,1",
+                    "is no recording that this version reads; one begins with #helio-weather,1",
                 ));
             }
             1 => {}
             2 if text != FIELDS.join(",") => {
                 return Err(
-                    self.whole(text, "does not name the values of a weather in their order")
+                    self.whole(text, "does not name the values of a recording in their order")
                 );
             }
             2 => {}
@@ -366,7 +366,7 @@ impl Reader {
             return Err(self.value(
                 field,
                 text,
-                "is longer than a weather has it; look at the unit",
+                "is longer than a recording has it; look at the unit",
             ));
         }
         Ok(time)
@@ -375,7 +375,7 @@ impl Reader {
     fn end(&mut self, text: &str) -> Result<(), WeatherError> {
         let values: Vec<&str> = text.split(',').collect();
         let ([_, rows, lasts] | [_, rows, lasts, _]) = values[..] else {
-            return Err(self.whole(text, "is no end of a weather: #end,ROWS,SECONDS"));
+            return Err(self.whole(text, "is no end of a recording: #end,ROWS,SECONDS"));
         };
         if values[0] != END || rows != self.rows.len().to_string() {
             return Err(self.whole(

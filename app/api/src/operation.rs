@@ -281,7 +281,7 @@ impl Operation {
                 "Change the queue's bound and policies while it runs; the file is not changed."
             }
             Self::QueueReset => {
-                "Let the queue's high-water marks and counts, and the times of answers, begin anew."
+                "Let the queue's high-water marks and counts, and the times of answers, begin at zero."
             }
             Self::Verify => "Compare the two copies while they are in use; answered when it began.",
             Self::VerifyStop => "Compare no more; the place is kept.",

@@ -82,7 +82,7 @@ pub(crate) fn check(group: &str, state: &Path, as_json: bool) -> Result<ExitCode
          two nodes met; or `helio metadata create`: this node then joins as new and is compared whole, and a primary's last \
          writes that its peer lacks are only in its members (docs/operate.md, \"When metadata is lost\")\n"
     } else {
-        "damaged: the next start of the daemon writes what is bad anew from its twin\n"
+        "damaged: the next start of the daemon writes what is bad again from its twin\n"
     };
     let sound = found.is_sound() && found.superblock.is_some();
     if as_json {

@@ -66,7 +66,7 @@ pub enum LabError {
     },
     /// Nothing went either way.
     #[error(
-        "nothing passed between here and {peer} for {limit:?} while {doing}; hint: mend the link, then start both again"
+        "nothing passed between here and {peer} for {limit:?} while {doing}; hint: repair the link, then start both again"
     )]
     Stalled {
         /// Who is silent.

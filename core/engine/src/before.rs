@@ -602,7 +602,7 @@ impl Engine {
             (running, BeforeOutcome::NoRoom { free }) => self.before_refused(running, free),
             (_, BeforeOutcome::Damaged | BeforeOutcome::Failed(_)) => {
                 self.shared.keeper.failed = true;
-                let text = "the before-image file failed; mend it and restart the daemon";
+                let text = "the before-image file failed; repair it and restart the daemon";
                 self.shared.warn(String::from(text));
                 if !self.superblock.consistent || self.follower.starting().is_some() {
                     self.file_failed();
@@ -693,7 +693,7 @@ impl Engine {
             self.shared.keeper.short = Some(nothing);
         }
         self.follower.refuse(&mut self.shared);
-        let text = "the before-image file failed; mend it and restart the daemon";
+        let text = "the before-image file failed; repair it and restart the daemon";
         self.hang_up(Parting::VolumeFailed, String::from(text));
     }
 

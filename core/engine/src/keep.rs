@@ -343,7 +343,7 @@ impl Engine {
             self.lose_metadata();
             self.shared.warn(String::from(
                 "the metadata file cannot be written: a primary's writes to extents that are not hot wait until its \
-                 peer has recorded that, and fail without a peer; mend it and restart the daemon",
+                 peer has recorded that, and fail without a peer; repair it and restart the daemon",
             ));
         }
     }

@@ -547,7 +547,7 @@ impl Engine {
         primary.drop_queue("the reversal could not be recorded", &mut self.shared);
         self.shared.cover.marks_moved();
         let text = String::from("the metadata file cannot be written");
-        let hint = "mend it and restart the daemon";
+        let hint = "repair it and restart the daemon";
         self.done(command, Err(Refusal::new("metadata-failed", text, hint)));
     }
 

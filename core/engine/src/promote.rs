@@ -42,7 +42,7 @@ impl Engine {
             return Err(Refusal::new(
                 "metadata-failed",
                 format!("the metadata file of {group} on this node cannot be written"),
-                "mend it and restart the daemon",
+                "repair it and restart the daemon",
             ));
         }
         if let Some((volume, fault)) = self.follower.failed {
@@ -52,7 +52,7 @@ impl Engine {
                     "volume {} of {group} failed on this node: {fault}",
                     self.shared.config.name_of(volume)
                 ),
-                "mend the store and restart the daemon",
+                "repair the store and restart the daemon",
             ));
         }
         self.may_break_with(force)?;

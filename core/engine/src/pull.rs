@@ -200,7 +200,7 @@ impl Primary {
                 lack.halted = true;
             }
             s.warn(format!(
-                "{extent} that this node lacks could not be written: {fault}; it is served from {} on. Mend the store, \
+                "{extent} that this node lacks could not be written: {fault}; it is served from {} on. Repair the store, \
                  then run `helio resync {}`",
                 s.config.peer, s.config.group
             ));
@@ -321,7 +321,7 @@ impl Engine {
             return Err(Refusal::new(
                 "metadata-failed",
                 "the metadata file cannot be written",
-                "mend it and restart the daemon",
+                "repair it and restart the daemon",
             ));
         }
         primary.drop_queue("the operator said reverse", s);

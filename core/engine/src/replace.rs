@@ -47,7 +47,7 @@ impl Engine {
             return Err(Refusal::new(
                 "metadata-failed",
                 format!("the metadata file of {} cannot be written", self.shared.config.group),
-                "mend it and restart the daemon",
+                "repair it and restart the daemon",
             ));
         }
         if self.is_saving() || self.replacing.is_some() {
@@ -120,7 +120,7 @@ impl Engine {
             return Err(Refusal::new(
                 "before-failed",
                 "the before-image file failed, and what it keeps belongs to the disk that is to go",
-                "mend it and restart the daemon",
+                "repair it and restart the daemon",
             ));
         }
         Ok(())
@@ -201,7 +201,7 @@ impl Engine {
         if keeper.kept().is_some() || self.shared.metadata_failed {
             self.replacing = None;
             let text = String::from("what is kept of the image before could not be ended");
-            let hint = "mend the before-image file and the metadata, and restart the daemon";
+            let hint = "repair the before-image file and the metadata, and restart the daemon";
             return self.done(command, Err(Refusal::new("before-failed", text, hint)));
         }
         replacing.recording = true;

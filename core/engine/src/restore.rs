@@ -157,7 +157,7 @@ impl Engine {
         let text =
             format!("the kept image of {} was not restored: {why}", self.shared.config.group);
         self.shared.warn(text.clone());
-        let hint = "mend the store and repeat, or let a sync complete; it will copy everything";
+        let hint = "repair the store and repeat, or let a sync complete; it will copy everything";
         self.end_promotion(Refusal::new("restore-failed", text, hint));
     }
 }

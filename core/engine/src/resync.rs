@@ -240,7 +240,7 @@ impl Primary {
             StoreOutcome::Failed(fault) => {
                 self.copier.running = false;
                 self.fault(volume, fault, s);
-                s.warn(format!("the resync stopped at {extent}: {fault}; mend the store, then run `helio resync`"));
+                s.warn(format!("the resync stopped at {extent}: {fault}; repair the store, then run `helio resync`"));
                 None
             }
             other => panic!("a copier's read ended as {other:?}"),

@@ -361,7 +361,7 @@ impl Engine {
         primary.queue.reset_marks(self.shared.now);
         primary.answers.clear();
         Ok(Some(format!(
-            "the marks and counts of the queue of {}, and the times of its answers, begin anew",
+            "the marks and counts of the queue of {}, and the times of its answers, begin at zero",
             self.shared.config.group
         )))
     }
@@ -432,7 +432,7 @@ impl Engine {
         let refusal = Refusal::new(
             "volume-failed",
             "the store failed while what was received was applied",
-            "mend the store and restart the daemon",
+            "repair the store and restart the daemon",
         );
         command.into_iter().for_each(|id| self.done(id, Err(refusal.clone())));
     }

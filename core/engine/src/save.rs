@@ -337,7 +337,7 @@ impl Engine {
     /// The metadata cannot be written: nothing that needs it may happen, and nothing is pretended.
     fn metadata_failed(&mut self, goal: Goal) {
         let text =
-            String::from("the metadata file cannot be written; mend it and restart the daemon");
+            String::from("the metadata file cannot be written; repair it and restart the daemon");
         if !self.shared.metadata_failed {
             self.shared.warn(text.clone());
         }

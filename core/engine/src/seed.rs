@@ -141,7 +141,7 @@ impl Engine {
         }
         if self.shared.metadata_failed {
             let text = format!("the metadata file of {group} on this node cannot be written");
-            return Err(Refusal::new("metadata-failed", text, "mend it and restart the daemon"));
+            return Err(Refusal::new("metadata-failed", text, "repair it and restart the daemon"));
         }
         // The marks say what is good at the peer alone, and a disk copied from here would be of the rest.
         if self.is_lacking() {
@@ -154,7 +154,7 @@ impl Engine {
                 "peer-has-a-copy",
                 format!("{peer} is connected and takes part in {group}: there is nothing to seed"),
                 format!(
-                    "to begin anew by a disk: stop the daemon on {peer}, then `helio seed begin {group}`"
+                    "to start again with a disk: stop the daemon on {peer}, then `helio seed begin {group}`"
                 ),
             ));
         }
@@ -163,7 +163,7 @@ impl Engine {
             return Err(Refusal::new(
                 "volume-failed",
                 text,
-                "mend the store and restart the daemon",
+                "repair the store and restart the daemon",
             ));
         }
         if let Some((volume, fault)) = primary.faulted {
@@ -173,12 +173,12 @@ impl Engine {
                     "volume {} of {group} failed on this node: {fault}",
                     self.shared.config.name_of(volume)
                 ),
-                format!("mend the store, then `helio resync {group}`, and begin again"),
+                format!("repair the store, then `helio resync {group}`, and begin again"),
             ));
         }
         primary.peer_keeping.refused = None;
         primary.drop_queue("a disk is to be shipped", &mut self.shared);
-        self.seed_stopped("the seeding begins anew");
+        self.seed_stopped("the seeding begins again");
         self.update_wanted = false;
         self.seed.beginning = true;
         self.seed.passed = None;
@@ -227,7 +227,7 @@ impl Engine {
                 "a flush of volume {} of {group} failed: {fault}",
                 self.shared.config.name_of(volume)
             );
-            let hint = "mend the store and restart the daemon, then begin again";
+            let hint = "repair the store and restart the daemon, then begin again";
             return self.done(command, Err(Refusal::new("volume-failed", text, hint)));
         }
         if !self.is_seeding() || self.primary.is_none() {

@@ -144,7 +144,11 @@ impl Session {
 impl Engine {
     pub(crate) fn connected(&mut self) {
         let now = self.shared.now;
-        self.session.turn(Link::Greeting { said: false }, "waiting for the handshake".to_string(), now);
+        self.session.turn(
+            Link::Greeting { said: false },
+            "waiting for the handshake".to_string(),
+            now,
+        );
         self.session.round_trip_least = None;
         self.session.began = now;
         if planted(Plant::ConnectedIsHeard) {

@@ -64,7 +64,7 @@ impl Engine {
     /// What this node's own copy and record must be before it may take a role that is handed to it.
     fn may_take_over(&self) -> Result<(), Refusal> {
         let (node, group) = (&self.shared.config.node, &self.shared.config.group);
-        let hint = "mend it and restart the daemon";
+        let hint = "repair it and restart the daemon";
         if !self.is_consistent() || !self.follower.streaming {
             return Err(Refusal::later(
                 "not-level",

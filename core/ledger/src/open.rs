@@ -278,7 +278,7 @@ fn judge<T>(
     };
     let nothing = |torn, note| Verdict { content: None, sequence: None, mend: None, torn, note };
     let anew = |copy: &str, why: &dyn core::fmt::Display, from: &str| {
-        Some(format!("copy {copy} of {name} was {why}; it is written anew from copy {from}"))
+        Some(format!("copy {copy} of {name} was {why}; it is written again from copy {from}"))
     };
     Ok(match copies {
         [Ok(a), Ok(b)] => {
@@ -298,7 +298,7 @@ fn judge<T>(
         [Err(PageError::Empty), Err(PageError::Empty)] => nothing(false, None),
         [Err(PageError::Damaged), Err(PageError::Empty)] => {
             let note =
-                format!("copy A of {name} was damaged in its first write; it is written anew");
+                format!("copy A of {name} was damaged in its first write; it is written again");
             nothing(true, Some(note))
         }
         [Err(a), Err(b)] => return Err(LedgerError::Unreadable { page: name, copies: [a, b] }),

@@ -85,7 +85,7 @@ fn a_byte_in_a_page_never_written_is_named_too() {
     let (mut ledger, found) = open(&bytes).expect("nothing was ever told of it");
     assert_eq!(
         found.repaired,
-        ["copy A of mark page 0 was damaged in its first write; it is written anew"]
+        ["copy A of mark page 0 was damaged in its first write; it is written again"]
     );
     let mut paper = Paper::new(0);
     paper.bytes = bytes;
@@ -191,7 +191,7 @@ fn a_copy_that_went_back_is_named_and_the_newer_one_holds() {
     assert_eq!(found.superblock, superblock(2));
     assert_eq!(
         found.repaired,
-        ["copy A of the superblock was older than copy B; it is written anew from copy B"]
+        ["copy A of the superblock was older than copy B; it is written again from copy B"]
     );
 }
 

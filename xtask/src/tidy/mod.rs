@@ -9,6 +9,7 @@ mod length;
 mod links;
 mod machine;
 mod source;
+mod words;
 
 use crate::repo;
 use source::Source;
@@ -77,11 +78,14 @@ fn file(path: &Path, text: &str) -> Vec<Finding> {
             findings.extend(floors::check_source(&source));
             findings.extend(banned::check(&source));
             findings.extend(length::check(&source));
+            findings.extend(words::check(&source));
         }
         Some("md") => {
             let exists = |target: &Path| repo::root().join(target).exists();
             findings.extend(links::check(path, text, exists));
+            findings.extend(words::check_page(path, text));
         }
+        Some("1") => findings.extend(words::check_page(path, text)),
         Some("toml" | "sh" | "py") => findings.extend(banned::check_script(path, text)),
         _ => {}
     }

@@ -4,24 +4,27 @@
 
 use std::path::{Path, PathBuf};
 
-/// One Rust file, line by line. The three lists are of one length.
+/// One Rust file, line by line. The lists are of one length.
 pub(super) struct Source {
     pub(super) path: PathBuf,
     /// The code; the text of strings, characters and comments is blanked, so columns and lines stay.
     pub(super) code: Vec<String>,
     /// The comments; everything else is blanked.
     pub(super) comments: Vec<String>,
+    /// The text of strings; everything else is blanked.
+    pub(super) texts: Vec<String>,
     /// Whether the line is compiled for tests alone.
     pub(super) test: Vec<bool>,
 }
 
 impl Source {
     pub(super) fn read(path: &Path, text: &str) -> Self {
-        let (code, comments) = split(text);
+        let [code, comments, texts] = split(text);
         let code: Vec<String> = code.lines().map(str::to_owned).collect();
         let comments = comments.lines().map(str::to_owned).collect();
+        let texts = texts.lines().map(str::to_owned).collect();
         let test = test_lines(path, &code);
-        Self { path: path.to_owned(), code, comments, test }
+        Self { path: path.to_owned(), code, comments, texts, test }
     }
 
     /// The lines of code, counted from 1, each with whether it is for tests alone.
@@ -43,27 +46,30 @@ enum Inside {
     RawText(usize),
 }
 
-/// Two texts of the same shape: the code with strings and comments blanked, and the comments alone.
-fn split(text: &str) -> (String, String) {
+/// Three texts of the same shape: the code with strings and comments blanked, the comments alone, and the strings alone.
+fn split(text: &str) -> [String; 3] {
     let chars: Vec<char> = text.chars().collect();
     let mut code = String::with_capacity(text.len());
     let mut comments = String::with_capacity(text.len());
+    let mut texts = String::with_capacity(text.len());
     let mut inside = Inside::Code;
     let mut at = 0;
     while at < chars.len() {
         let (next, length) = step(&chars, at, inside);
         let begins_comment = matches!(next, Inside::LineComment | Inside::BlockComment(_));
         let comment = begins_comment || matches!(inside, Inside::BlockComment(_));
+        let string = matches!(inside, Inside::Text | Inside::RawText(_));
         let plain = inside == Inside::Code && next == Inside::Code && length == 1;
         for &c in &chars[at..at + length] {
             let blank = if c == '\n' { '\n' } else { ' ' };
             code.push(if plain { c } else { blank });
             comments.push(if comment { c } else { blank });
+            texts.push(if string { c } else { blank });
         }
         inside = next;
         at += length;
     }
-    (code, comments)
+    [code, comments, texts]
 }
 
 /// What stands at `at`: what the scanner is inside of behind it, and how many characters it takes.

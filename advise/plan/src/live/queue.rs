@@ -26,7 +26,7 @@ fn enlarge(group: &str, bound: Bytes) -> [String; 2] {
 
 pub(super) fn anew(group: &str) -> String {
     format!(
-        "`helio queue reset {group}` lets marks, counts and times begin anew; look again after the busiest hour"
+        "`helio queue reset {group}` lets marks, counts and times begin at zero; look again after the busiest hour"
     )
 }
 

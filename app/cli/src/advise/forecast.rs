@@ -31,7 +31,7 @@ pub(super) fn read(file: &Path) -> Result<Forecast> {
 fn of_text(file: String, text: &str) -> Result<Forecast> {
     let json: Value = serde_json::from_str(text).with_context(|| {
         format!(
-            "{file}: no JSON, or not all of it; write it anew with `helio plan forecast --json`"
+            "{file}: no JSON, or not all of it; write it again with `helio plan forecast --json`"
         )
     })?;
     let Some(cells) = json.get("cells").and_then(Value::as_array) else {
@@ -99,7 +99,7 @@ impl Field<'_> {
         let (file, at) = (self.file, self.at);
         let found = self.cell.pointer(path).map_or("nothing".to_owned(), Value::to_string);
         anyhow!(
-            "{file}: cells[{at}]{}: {found} is {what}; write it anew with `helio plan forecast --json`",
+            "{file}: cells[{at}]{}: {found} is {what}; write it again with `helio plan forecast --json`",
             path.replace('/', ".")
         )
     }

@@ -120,7 +120,7 @@ fn link(
         return Err(format!("{} is not connected: {}", peer.name, peer.reason));
     }
     if first.peer.connection_since_ms != peer.connection_since_ms {
-        return Err(format!("the connection to {} was made anew meanwhile: ask again", peer.name));
+        return Err(format!("the connection to {} was made again meanwhile: ask again", peer.name));
     }
     let (Some(before), Some(link)) = (&first.peer.link, &peer.link) else {
         return Err("the kernel tells nothing of the connection yet: ask again".into());
@@ -226,6 +226,6 @@ mod tests {
         }
         assert!(seen_of(&both).is_ok_and(|seen| seen.link.is_ok()));
         both[1].groups[0].peer.connection_since_ms.0 += 1;
-        assert!(seen_of(&both).is_ok_and(|seen| seen.link.is_err_and(|why| why.contains("anew"))));
+        assert!(seen_of(&both).is_ok_and(|seen| seen.link.is_err_and(|why| why.contains("again"))));
     }
 }

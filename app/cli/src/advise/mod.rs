@@ -52,7 +52,7 @@ pub(crate) fn run(at: &At, wish: &Advise) -> Result<ExitCode> {
     };
     let Some(span) = last.daemon_uptime_seconds.checked_sub(first.daemon_uptime_seconds) else {
         bail!(
-            "the daemon was started anew meanwhile\n  hint: ask again\n  retry: may help after a while"
+            "the daemon was restarted meanwhile\n  hint: ask again\n  retry: may help after a while"
         );
     };
     let told: Vec<Told> = last

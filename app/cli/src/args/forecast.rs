@@ -24,7 +24,7 @@ pub struct Forecast {
     pub synthetic: Option<Synthetic>,
     /// Link, for example rtt=32ms,rate=4.8MB/s or t3,rtt=40ms; may be repeated.
     ///
-    /// weather=FILE replays a recording of `helio lab record`.
+    /// recording=FILE replays a recording of `helio lab record`.
     #[arg(long, value_name = "FIELDS", required = true, value_parser = link)]
     pub link: Vec<Link>,
     /// Modes to forecast.
@@ -92,7 +92,7 @@ fn synthetic(text: &str) -> Result<Synthetic, String> {
 }
 
 fn link(text: &str) -> Result<Link, String> {
-    let file = text.split(',').find_map(|field| field.strip_prefix("weather="));
+    let file = text.split(',').find_map(|field| field.strip_prefix("recording="));
     let link = match file {
         Some(file) => {
             let weather = crate::lab::weather_of(Path::new(file));

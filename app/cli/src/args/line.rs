@@ -63,9 +63,9 @@ pub struct Course {
     pub at: Vec<String>,
     /// Replay a recording of `helio lab record`.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["link", "rtt", "rate", "jitter"])]
-    pub weather: Option<PathBuf>,
+    pub recording: Option<PathBuf>,
     /// Repeat the recording at its end; default: keep its last values.
-    #[arg(long, requires = "weather")]
+    #[arg(long, requires = "recording")]
     pub repeat: bool,
 }
 
@@ -76,7 +76,7 @@ pub struct Wan {
     #[command(flatten)]
     pub line: Line,
     /// Packet loss in each direction, for example 0.1%.
-    #[arg(long, value_name = "PERCENT", default_value = "0%", conflicts_with = "weather")]
+    #[arg(long, value_name = "PERCENT", default_value = "0%", conflicts_with = "recording")]
     pub loss: helio_wan::Ppm,
     /// Changes of the link over time.
     #[command(flatten)]

@@ -50,7 +50,7 @@ impl Track {
     fn weather(weather: &Weather, repeat: bool) -> Self {
         let entry = |row: &WeatherRow| {
             let order = Order::Change(Change::Weather(*row));
-            Entry { at: row.at, said: "weather".to_owned(), order }
+            Entry { at: row.at, said: "recording".to_owned(), order }
         };
         Self {
             entries: weather.rows().iter().map(entry).collect(),
@@ -100,7 +100,7 @@ impl Agenda {
     pub(super) fn read(course: &Course, obeys: Obeys) -> Result<Self> {
         let mut agenda = Self::default();
         // First, so that what is planned for the same moment comes on top of it.
-        if let Some(path) = &course.weather {
+        if let Some(path) = &course.recording {
             agenda.add_weather(path, course.repeat)?;
         }
         if let Some(path) = &course.schedule {
@@ -136,7 +136,7 @@ impl Agenda {
         }
         self.first = weather.rows().first().map(|row| Change::Weather(*row));
         self.plans.push(format!(
-            "weather {shown}: {} rows, {}, {}",
+            "recording {shown}: {} rows, {}, {}",
             weather.rows().len(),
             seconds(weather.lasts()),
             if repeat { "again and again" } else { "once" }
@@ -196,7 +196,7 @@ mod tests {
 
     fn course(at: &[&str]) -> Course {
         let at = at.iter().map(ToString::to_string).collect();
-        Course { schedule: None, at, weather: None, repeat: false }
+        Course { schedule: None, at, recording: None, repeat: false }
     }
 
     /// The times in seconds and names of what comes until then.
@@ -251,8 +251,8 @@ mod tests {
         [0, 3].iter().for_each(|seconds| text += &writer.row(&row(*seconds)));
         std::fs::write(&file, text + &writer.end(Duration::from_secs(5))).expect("written");
         let times = |repeat| {
-            let course = Course { weather: Some(file.clone()), repeat, ..course(&[]) };
-            let mut agenda = Agenda::read(&course, OBEYS).expect("it is weather");
+            let course = Course { recording: Some(file.clone()), repeat, ..course(&[]) };
+            let mut agenda = Agenda::read(&course, OBEYS).expect("it is a recording");
             assert_eq!(agenda.first, Some(Change::Weather(row(0))));
             until(&mut agenda, 12).into_iter().map(|(at, _)| at).collect::<Vec<u64>>()
         };
@@ -274,11 +274,11 @@ mod tests {
         );
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("storm");
-        let absent = Course { weather: Some(file.clone()), ..course(&[]) };
+        let absent = Course { recording: Some(file.clone()), ..course(&[]) };
         assert!(why(&absent).starts_with("cannot read "), "{}", why(&absent));
         std::fs::write(&file, "1s cut\n").expect("written");
         assert!(
-            why(&absent).contains("storm, line 1: \"1s cut\" is no weather"),
+            why(&absent).contains("storm, line 1: \"1s cut\" is no recording"),
             "{}",
             why(&absent)
         );

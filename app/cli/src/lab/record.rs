@@ -67,7 +67,7 @@ pub(crate) fn record(it: Record, patience: Duration) -> Result<ExitCode> {
     written.with_context(|| format!("cannot write {shown}"))?;
     lasts?;
     let long = seconds(until);
-    say(&format!("{shown}: {rows} rows, {long}; to replay it: helio lab wan --weather {shown}"))?;
+    say(&format!("{shown}: {rows} rows, {long}; to replay it: helio lab wan --recording {shown}"))?;
     Ok(ExitCode::SUCCESS)
 }
 

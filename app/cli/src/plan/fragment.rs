@@ -42,7 +42,7 @@ fn buffer(point: &Point) -> String {
 
 fn read(from: &Path) -> Result<Table> {
     let text = std::fs::read_to_string(from).map_err(unreadable(from))?;
-    let hint = || format!("{} is no configuration; hint: mend it", from.display());
+    let hint = || format!("{} is no configuration; hint: repair it", from.display());
     text.parse().with_context(hint)
 }
 

@@ -50,7 +50,7 @@ fn lines(mut source: impl BufRead, mut reader: TextReader) -> Result<Reading> {
             break;
         }
         reader.line(&line).map_err(|error| {
-            anyhow!("{error}\n  hint: mend the line, or take it out; a cut off last line can go")
+            anyhow!("{error}\n  hint: repair the line, or take it out; a cut off last line can go")
         })?;
     }
     Ok(reader.finish()?)

@@ -81,7 +81,10 @@ impl Attaches {
                 // Nobody comes after this daemon, and who unmounts what it serves would wait for ever.
                 used.extend(kept);
             } else {
-                tracing::info!("whoever uses it waits for the next daemon: {}", kept.join("; "));
+                tracing::info!(
+                    "processes that use it wait for the next daemon: {}",
+                    kept.join("; ")
+                );
             }
         }
         used

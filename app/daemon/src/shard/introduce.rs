@@ -71,7 +71,7 @@ impl<D: Driver> Shard<D> {
         groups[index].guarded(|group| {
             // A new connection shows that the old one is stale, whatever its socket believes.
             if group.link.is_up() {
-                group.lost(now, String::from("the peer connected anew"));
+                group.lost(now, String::from("the peer connected again"));
             }
             group.link.adopt(stream, now, driver);
             group.tell(now, helio_engine::Event::Connected);

@@ -37,7 +37,7 @@ pub struct Listen {
 pub fn run_answer(listen: Listen, stage: &Stage<'_>) -> Result<(), LabError> {
     if listen.remote.is_none() && !listen.local.ip().to_canonical().is_loopback() {
         return Err(LabError::Asked(format!(
-            "{} is not on loopback, and whoever reaches it could ask; hint: name the host that records with --remote IP",
+            "{} is not on loopback, and every host that reaches it could ask; hint: name the host that records with --remote IP",
             listen.local
         )));
     }

@@ -101,7 +101,7 @@ impl Engine {
             return Err(Refusal::new(
                 "metadata-failed",
                 format!("the metadata file of {group} cannot be written"),
-                "mend it and restart the daemon",
+                "repair it and restart the daemon",
             ));
         }
         self.may_lead()?;

@@ -74,7 +74,7 @@ fn high_water_marks_begin_anew_at_what_is_there() {
     begin(&pair, "paris");
     let before = group(&pair, "paris");
     assert!(number(&before, "/queue/bytes_high_water") > 0, "the first copy went through it");
-    assert_ended(&pair.helio("paris", &["queue", "reset", "db"]), 0, &["begin anew"]);
+    assert_ended(&pair.helio("paris", &["queue", "reset", "db"]), 0, &["begin at zero"]);
     let after = queue(&pair, "paris");
     assert_eq!(number(&after, "/queue/bytes_high_water"), number(&after, "/queue/bytes"));
     let since = |status: &Value| number(status, "/queue/high_water_since_ms");
@@ -100,7 +100,7 @@ fn what_happened_at_the_bound_and_how_long_answers_took_begin_anew_too() {
     let shown = pair.helio("paris", &["status", "db", "-v"]).expect_success();
     assert!(shown.contains(&format!("answers    {writes} writes, half within ")), "{shown}");
 
-    assert_ended(&pair.helio("paris", &["queue", "reset", "db"]), 0, &["counts", "begin anew"]);
+    assert_ended(&pair.helio("paris", &["queue", "reset", "db"]), 0, &["counts", "begin at zero"]);
     let after = group(&pair, "paris");
     for of in ["/throttle/count", "/throttle/total_seconds", "/answers/writes/count"] {
         assert_eq!(after.pointer(of).and_then(Value::as_f64), Some(0.0), "{of} of {after:#}");

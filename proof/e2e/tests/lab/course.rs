@@ -85,16 +85,16 @@ fn a_relay_replays_weather_and_stands_still_where_nothing_passed() {
                  back_jitter_ms,back_loss_percent,back_rate_kbit";
     std::fs::write(&file, format!("#helio-weather,1\n{names}\n{rows}")).expect("a scratch folder");
     let path = file.to_str().expect("a plain path");
-    let (mut group, mut said, mut caller, mut called) = relay(&["--weather", path]);
+    let (mut group, mut said, mut caller, mut called) = relay(&["--recording", path]);
     let begun = Instant::now();
     round(&mut caller, &mut called);
     assert!(begun.elapsed() >= Duration::from_millis(40), "the first row is there at once");
-    let still = "at 0.5s, weather: round trip 40 ms, there no limit to the rate, nothing passes; \
+    let still = "at 0.5s, recording: round trip 40 ms, there no limit to the rate, nothing passes; \
                  back no limit to the rate";
     assert_eq!(line(&mut said), still);
     caller.write_all(b"z").expect("it is open");
     assert!(nothing_comes(&mut called), "nothing passes");
-    let last = "at 1s, weather: round trip 1 ms, there 1.00 MB/s, queue of 256 KiB; back no limit to the rate";
+    let last = "at 1s, recording: round trip 1 ms, there 1.00 MB/s, queue of 256 KiB; back no limit to the rate";
     assert_eq!(line(&mut said), last);
     called.read_exact(&mut [0]).expect("what stood still goes on");
     group.signal(Signal::TERM);

@@ -194,7 +194,7 @@ fn recorded_weather_is_the_link_of_a_forecast_row_by_row() {
         let found = cell["figures"]["writes"][of].as_f64();
         found.unwrap_or_else(|| panic!("no {of} in {cell:#}"))
     };
-    let told = of(&format!("weather={weather}"));
+    let told = of(&format!("recording={recording}"));
     assert_eq!((&told["round_trip_us"], &told["rate"]), (&json!(20_000), &json!(6_250_000)));
     let (near, far) = (of("rtt=20ms,rate=50Mbit/s"), of("rtt=40ms,rate=50Mbit/s"));
     assert!(micros(&near, "p99") < 30_000.0 && micros(&far, "p50") > 40_000.0);
@@ -204,27 +204,31 @@ fn recorded_weather_is_the_link_of_a_forecast_row_by_row() {
     // Nothing passes for half of each second: what is written meanwhile waits.
     let rows = "0,20,0,0,50000,0,0,50000\n0.5,20,0,100,50000,0,0,50000\n";
     let storm = written(&pair, "storm.csv", &format!("{head}{rows}#end,2,1\n"));
-    let told = of(&format!("weather={storm},relay,repeat"));
+    let told = of(&format!("recording={storm},relay,repeat"));
     assert!(micros(&told, "p50") < 510_000.0 && micros(&told, "p99") > 400_000.0, "{told:#}");
     assert_eq!(told["figures"]["ended"], "level", "{told:#}");
 
     // A moment of little rate is no worse than one of nothing: what waited then goes on at the rate of now.
     let rows = rows.replace("0.5,20,0,100,50000", "0.5,20,0,0,50");
     let slow = written(&pair, "slow.csv", &format!("{head}{rows}#end,2,1\n"));
-    let told = of(&format!("weather={slow},relay,repeat"));
+    let told = of(&format!("recording={slow},relay,repeat"));
     assert!(micros(&told, "p99") < 600_000.0, "{told:#}");
 
     let asked = |link: &str| helio(&["plan", "forecast", &file, "--link", link]);
-    assert_refused(&asked("weather=/no/such/file"), 2, &["--link", "cannot read /no/such/file"]);
-    assert_refused(&asked(&format!("weather={file}")), 2, &["work.csv, line 1", "is no weather"]);
+    assert_refused(&asked("recording=/no/such/file"), 2, &["--link", "cannot read /no/such/file"]);
+    assert_refused(
+        &asked(&format!("recording={file}")),
+        2,
+        &["work.csv, line 1", "is no recording"],
+    );
     let brief =
         written(&pair, "brief.csv", &format!("{head}0,20,0,0,50000,0,0,50000\n#end,1,0.05\n"));
-    let again = format!("weather={brief},repeat");
+    let again = format!("recording={brief},repeat");
     assert_refused(&asked(&again), 2, &["--link", "less than 100 ms", "leave out repeat"]);
-    let two = format!("weather={weather},weather={brief}");
-    assert_refused(&asked(&two), 2, &["brief.csv", "one weather"]);
-    let more = format!("weather={weather},rtt=5ms");
-    assert_refused(&asked(&more), 2, &["rtt=5ms", "the weather says what the link is like"]);
+    let two = format!("recording={recording},recording={brief}");
+    assert_refused(&asked(&two), 2, &["brief.csv", "one recording"]);
+    let more = format!("recording={recording},rtt=5ms");
+    assert_refused(&asked(&more), 2, &["rtt=5ms", "the recording says what the link is like"]);
 }
 
 #[test]

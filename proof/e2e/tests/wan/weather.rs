@@ -42,7 +42,7 @@ fn a_recording_tells_what_the_line_is_and_its_replay_is_the_same_line() {
     let ordered = Figures { round_trip: 30 * MS, jitter: 2 * MS, loss: 80_000, rate: 2_500_000 };
     recorded.iter().for_each(|way| way.agree(&ordered));
     drop(line);
-    let replay = ["--weather", first.to_str().expect("a plain path"), "--repeat"];
+    let replay = ["--recording", first.to_str().expect("a plain path"), "--repeat"];
     let Some(line) = lay(&replay) else { return };
     let again = Figures::of(&record(&line, &second, &told));
     again.iter().zip(&recorded).for_each(|(way, before)| way.agree(before));
@@ -108,7 +108,7 @@ fn what_is_no_weather_and_no_schedule_lays_no_line() {
     let file = folder.path().join("link.csv");
     let path = file.to_str().expect("a plain path");
     std::fs::write(&file, "#helio-weather,1\n").expect("a scratch folder");
-    let why = helio(&["lab", "wan", "--weather", path]).expect_failure();
+    let why = helio(&["lab", "wan", "--recording", path]).expect_failure();
     assert!(why.contains("link.csv, line 2: the file is cut short"), "{why}");
     std::fs::write(&file, "1s cut\n2 heal\n").expect("a scratch folder");
     let why = helio(&["lab", "wan", "--schedule", path]).expect_failure();
@@ -116,6 +116,6 @@ fn what_is_no_weather_and_no_schedule_lays_no_line() {
     let why = helio(&["lab", "wan", "--at", "1s reset"]).expect_failure();
     assert!(why.contains("--at number 1, order: `reset`: packets know no connections"), "{why}");
     let both =
-        run(Command::new(helio_binary()).args(["lab", "wan", "--weather", path, "--rtt", "1ms"]));
+        run(Command::new(helio_binary()).args(["lab", "wan", "--recording", path, "--rtt", "1ms"]));
     assert!(both.expect_failure().contains("cannot be used with"));
 }
