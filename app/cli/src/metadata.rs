@@ -78,9 +78,9 @@ pub(crate) fn check(group: &str, state: &Path, as_json: bool) -> Result<ExitCode
     text += if found.is_sound() && found.superblock.is_some() {
         "sound\n"
     } else if found.superblock.is_none() || lost || short {
-        "lost: no daemon serves from it\n  hint: put a copy of the file back that is not older than the last time the \
-         two nodes met; or `helio metadata create`: this node then joins as new and is compared whole, and a primary's last \
-         writes that its peer lacks are only in its members (docs/operate.md, \"When metadata is lost\")\n"
+        "lost: no daemon serves from it\n  hint: if the peer has the data: `helio metadata create` discards this node's copy, \
+         and everything is compared. If only this node has the data, save its member files first. Do not restore the file \
+         from a backup (docs/operate.md, \"When metadata is lost\")\n"
     } else {
         "damaged: the next start of the daemon writes what is bad again from its twin\n"
     };

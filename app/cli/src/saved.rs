@@ -37,7 +37,7 @@ fn text(told: &SavedList) -> String {
 /// A row for it, and one for each volume.
 fn copy(copy: &SavedCopy) -> String {
     let SavedCopy { name, at_ms, why, complete, volumes, .. } = copy;
-    let why = if *complete { why } else { "incomplete; nothing was discarded" };
+    let why = if *complete { why } else { "incomplete" };
     let mut out = format!("{name}  saved {at_ms}  {why}\n");
     for volume in volumes {
         let _ = writeln!(out, "  {}  {}  {}", volume.volume, volume.bytes, volume.path);

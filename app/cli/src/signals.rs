@@ -71,7 +71,7 @@ pub(crate) fn end_with_reader() -> Result<()> {
         let mut fds = [PollFd::new(&out, PollFlags::empty())];
         while poll(&mut fds, None).is_err() {}
         if fds[0].revents().intersects(PollFlags::ERR | PollFlags::HUP) {
-            std::process::exit(0);
+            std::process::exit(crate::verbs::CLOSED_PIPE);
         }
     };
     std::thread::Builder::new().name("helio-reader".into()).spawn(end)?;

@@ -5,7 +5,7 @@ use crate::args::At;
 use crate::client::Client;
 use crate::render::{self, Colour, Detail};
 use crate::signals;
-use crate::verbs::{NOT_SERVED, pause, print, status_path};
+use crate::verbs::{NOT_SERVED, explain, pause, print, status_path};
 use anyhow::Result;
 use helio_api::Status;
 use helio_units::Verdict;
@@ -26,7 +26,8 @@ pub(crate) fn run(at: &At, look: &Look) -> Result<ExitCode> {
     let shown = show_status(at, look);
     match shown {
         Err(error) if look.check => {
-            eprintln!("helio: {error:#}");
+            // The code of the error is that of other commands.
+            let _ = explain(&error, look.json);
             Ok(ExitCode::from(render::check_code(Verdict::Unknown)))
         }
         other => other,

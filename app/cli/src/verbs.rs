@@ -28,6 +28,8 @@ const UNANSWERED: u8 = 5;
 pub(crate) const TO_CHANGE: u8 = 6;
 /// What `helio status` ends with where a group of the node is not served.
 pub(crate) const NOT_SERVED: u8 = 7;
+/// What a command ends with whose reader closed the pipe: as if by SIGPIPE.
+pub(crate) const CLOSED_PIPE: i32 = 141;
 /// What `helio demote` ends with where the peer lacks writes of this node.
 const PEER_BEHIND: u8 = 8;
 
@@ -95,7 +97,9 @@ pub(crate) fn status_path(group: Option<&str>) -> String {
 pub(crate) fn print(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {
+            std::process::exit(CLOSED_PIPE)
+        }
         other => Ok(other?),
     }
 }
@@ -169,6 +173,11 @@ pub(crate) fn resync(at: &At, wish: Resync) -> Result<ExitCode> {
             consent.get(&stake, &format!("overwrite what differs on {peer}?"))?;
         }
         let give_up_safe_copy = wish.give_up_safe_copy;
+        if give_up_safe_copy {
+            let peer = one_group(&client, &group)?.peer.name;
+            let stake = format!("until the resync ends, {peer} has no consistent copy of {group}");
+            consent.get(&stake, "resync without a safe copy?")?;
+        }
         let wish = ResyncRequest { full, give_up_safe_copy };
         client.post(&paths::of_group(paths::RESYNC, &group), &wish)?
     };

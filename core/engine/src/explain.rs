@@ -47,8 +47,7 @@ const WORDS: [(&str, &str, &str, &str); 24] = [
         "two-primaries",
         "both {source} and {target} are primary, and each may have acknowledged writes that the other does not have",
         "no data is sent; both nodes continue to serve clients",
-        "choose the node whose writes to keep; on the other one: `helio demote {group}`, then `helio resolve {group} \
-         --discard NODE`",
+        "choose the node to discard; on it: `helio demote {group}`, then `helio resolve {group} --discard NODE`",
     ),
     (
         "source-metadata-lost",

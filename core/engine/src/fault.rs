@@ -64,14 +64,19 @@ impl Engine {
     fn lost(&self) -> Option<Fault> {
         let lost = self.primary.as_ref()?.lost()?;
         let (config, volume) = (&self.shared.config, self.shared.config.name_of(lost));
-        let (group, peer) = (&config.group, &config.peer);
-        Some(Fault {
-            what: format!("the disk of volume {volume} failed; served from {peer}"),
-            hint: format!(
-                "on {}: repair the disk, then `helio resync {group}`; or `helio member replace {group}/{volume}`",
-                self.node()
-            ),
-        })
+        let (group, peer, node) = (&config.group, &config.peer, self.node());
+        // A disk that only failed a flush is written again as it is.
+        let hint = if self.shared.suspect.is(lost) {
+            format!(
+                "on {node}: `helio resync {group}` rewrites the disk from {peer}; or `helio member replace {group}/{volume}`"
+            )
+        } else {
+            format!(
+                "on {node}: repair or exchange the disk, then `helio member replace {group}/{volume}`"
+            )
+        };
+        let what = format!("the disk of volume {volume} failed; served from {peer}");
+        Some(Fault { what, hint })
     }
 
     fn store_fault(&self, volume: VolumeIndex, fault: StoreFault) -> Fault {
@@ -82,17 +87,14 @@ impl Engine {
             _ => "repair the disk",
         };
         // A secondary stopped using the disk: it opens it again when its daemon starts.
-        let then = if self.primary.is_some() {
-            format!("`helio resync {group}`")
+        let hint = if self.primary.is_some() {
+            format!("on {node}: {repair}, then `helio resync {group}`")
         } else {
-            String::from("restart its daemon")
+            format!(
+                "on {node}: {repair}, then restart its daemon; or `helio member replace {group}/{volume}`"
+            )
         };
-        Fault {
-            what: format!("volume {volume}: {fault}"),
-            hint: format!(
-                "on {node}: {repair}, then {then}; or `helio member replace {group}/{volume}`"
-            ),
-        }
+        Fault { what: format!("volume {volume}: {fault}"), hint }
     }
 
     fn metadata_fault(&self) -> Option<Fault> {

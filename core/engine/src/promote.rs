@@ -108,8 +108,7 @@ impl Engine {
             "{peer} is primary for {group} and connected: its last message came {:.1} s ago",
             silent.as_secs_f64()
         );
-        let hand_over =
-            format!("hand over without loss: `helio demote {group}` on {peer}, then promote here");
+        let hand_over = format!("`helio switch {group}` exchanges the roles without data loss");
         if !force {
             return Err(Refusal::new("peer-is-primary", text, hand_over));
         }
@@ -276,7 +275,8 @@ impl Engine {
             );
         }
         format!(
-            "keep what {peer} wrote: `helio promote {group}` there; or discard it: repeat here with --force"
+            "to keep what {peer} wrote: `helio promote {group}` there; to discard it: `helio resolve {group} --discard {peer}` \
+             there, which saves it first"
         )
     }
 

@@ -50,6 +50,10 @@ impl Engine {
                         format!("`helio explain {group}` tells how the two stand"),
                     ));
                 }
+                if self.session.peer().is_some_and(|peer| !peer.consistent) && self.is_consistent()
+                {
+                    return Err(self.only_complete_copy());
+                }
                 Ok(Stake { generation, since: self.began(), differing: self.differing() })
             }
             Standing::Primary => Err(Refusal::new(
@@ -59,6 +63,18 @@ impl Engine {
             )),
             _ => Err(busy()),
         }
+    }
+
+    fn only_complete_copy(&self) -> Refusal {
+        let config = &self.shared.config;
+        let (node, peer, group) = (&config.node, &config.peer, &config.group);
+        Refusal::new(
+            "last-copy",
+            format!(
+                "the copy of {peer} is inconsistent; the copy of {node} is the only complete one"
+            ),
+            format!("`helio promote {group}` on {node}, which completes the resync of {peer}"),
+        )
     }
 
     /// Where this node's image may differ from the other's.

@@ -328,7 +328,7 @@ impl Engine {
         Refusal::new(
             "not-primary",
             format!("{group} is {} on this node", self.standing.name()),
-            format!("run `helio {verb} {group}` on the primary ({peer}, if it is one)"),
+            format!("run `helio {verb} {group}` on the primary; {peer} may be it"),
         )
     }
 
@@ -350,7 +350,7 @@ impl Engine {
         self.lease_mode_changed();
         let group = &self.shared.config.group;
         Ok(Some(if self.primary.is_some() {
-            format!("the mode of {group} is {mode}")
+            format!("the mode of {group} is {mode} until a restart; to keep it, change the file")
         } else {
             format!("the mode of {group} is {mode} if this node is promoted next")
         }))

@@ -469,7 +469,10 @@ impl Engine {
             }
         };
         if parting == Parting::VolumeFailed {
-            self.session.report.get_or_insert_default().fault.clone_from(&text);
+            let hint =
+                format!("`helio status {}` on {peer} shows what to do", self.shared.config.group);
+            let report = self.session.report.get_or_insert_default();
+            (report.fault, report.hint) = (text.clone(), hint);
         }
         if parting == Parting::Refused && self.session.refused.is_none() {
             self.session.refused = Some("refused-by-peer");

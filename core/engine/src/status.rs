@@ -68,6 +68,10 @@ pub struct Status {
     pub peer_fault: Option<Fault>,
     /// An operator paused replication, here or on the peer as it reported last.
     pub paused: bool,
+    /// This secondary has acknowledged writes that its peer may not have.
+    pub ahead: bool,
+    /// So has the peer, as it reported last.
+    pub peer_ahead: bool,
     /// Data that the peer alone may have, as it reported when it connected last; none where it did not know.
     pub only_at_peer: Option<Bytes>,
     /// The last consistent image, where one is kept on this node while its copy is not consistent.
@@ -250,8 +254,9 @@ impl Engine {
 
     /// A secondary believes its primary, and its own superblock more.
     fn secondary_state(&self) -> State {
-        let told =
-            self.session.peer().filter(|h| h.serving).and(self.session.told).and_then(|p| p.state);
+        // What was told on an earlier connection says nothing of this one.
+        let fresh = self.session.told.filter(|_| self.session.told_at >= self.session.since);
+        let told = self.session.peer().filter(|h| h.serving).and(fresh).and_then(|p| p.state);
         match told {
             None if !self.is_consistent() => State::NeedsSync,
             None => State::Logging,
@@ -319,7 +324,7 @@ impl Engine {
             State::Syncing if primary.faulted.is_some() => {
                 String::from("a local write or read failed; see the fault")
             }
-            State::Syncing => String::from("dirty regions are being copied"),
+            State::Syncing => format!("dirty regions are copied; {peer} is inconsistent meanwhile"),
             State::CatchingUp => String::from("the queued writes are being sent in order"),
             _ => self.session.why.clone(),
         }
@@ -408,6 +413,8 @@ impl Engine {
             fault: self.fault(),
             peer_fault: self.peer_fault(),
             paused: self.is_paused() || self.session.report.as_ref().is_some_and(|r| r.paused),
+            ahead: self.is_ahead(),
+            peer_ahead: self.session.report.as_ref().is_some_and(|report| report.ahead),
             only_at_peer: self.session.report.as_ref().and_then(|report| report.only_here),
             safe_copy: self.safe_copy(),
             differing: match (primary, self.session.report.as_ref()) {

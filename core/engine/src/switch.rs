@@ -93,7 +93,7 @@ impl Engine {
             return Err(Refusal::later(
                 "peer-lost",
                 format!("{peer} is not connected ({})", self.session.why),
-                format!("wait until it is, or `helio promote {group} --force` on {peer}"),
+                format!("restore the link, then repeat; `helio status {group}` shows its state"),
             ));
         }
         let in_order = p.flow.as_ref().is_some_and(|f| !matches!(f.pace, Pace::Behind { .. }))

@@ -8,7 +8,7 @@ use crate::role::Standing;
 use alloc::string::String;
 use helio_format::message::Message;
 use helio_format::report::Report;
-use helio_units::{State, Verdict};
+use helio_units::{Role, State, Verdict};
 
 /// Rows of the recovery table by which both nodes acknowledged writes that the other does not have.
 const CLASHES: [&str; 4] = ["two-primaries", "split-brain", "both-crashed", "diverged"];
@@ -53,7 +53,6 @@ pub(crate) const fn verdict(facts: Facts) -> Verdict {
 impl Engine {
     pub(crate) fn verdict(&self, state: State) -> Verdict {
         let theirs = self.session.report.as_ref();
-        let met = self.met.as_ref().map_or("", |met| met.label.as_str());
         let differing = match (&self.primary, theirs) {
             (Some(_), _) => self.shared.verify.unmended(),
             (None, report) => report.map_or(0, |report| report.differing),
@@ -63,15 +62,32 @@ impl Engine {
             (None, Some(peer)) if peer.serving => Served::Yes,
             (None, Some(_)) => Served::No,
             (None, None) if self.standing == Standing::Returning => Served::No,
+            // Neither was primary when they were connected last, and a primary cannot be made without this node or force.
+            (None, None) if self.session.role == Some(Role::Secondary) => Served::No,
             (None, None) if self.session.last_heard.is_some() => Served::Cut,
             (None, None) => Served::Unheard,
         };
         verdict(Facts {
             served,
-            clash: self.session.refused.is_some() && CLASHES.contains(&met),
-            fault: self.fault().is_some() || theirs.is_some_and(|r| !r.fault.is_empty()),
+            clash: self.clash().is_some()
+                || self.is_ahead() && theirs.is_some_and(|report| report.ahead),
+            fault: self.fault().is_some() || self.peer_fault().is_some(),
             in_sync: state == State::Replicating && differing == 0,
         })
+    }
+
+    /// The row of the recovery table by which both nodes acknowledged writes that the other does not have.
+    #[must_use]
+    pub fn clash(&self) -> Option<&'static str> {
+        let met = self.met.as_ref().filter(|_| self.session.refused.is_some())?;
+        CLASHES.into_iter().find(|label| *label == met.label)
+    }
+
+    /// Whether this secondary was primary and left something that its peer may not have.
+    #[must_use]
+    pub fn is_ahead(&self) -> bool {
+        let b = &self.superblock;
+        self.primary.is_none() && b.clean && b.wrote && !b.equal
     }
 
     /// What this node reports of itself to its peer.
@@ -83,6 +99,7 @@ impl Engine {
         Report {
             effective: primary.map(|p| p.effective(self.shared.config.mode)).filter(|_| in_force),
             paused: self.is_paused(),
+            ahead: self.is_ahead(),
             differing: primary.map_or(0, |_| self.shared.verify.unmended()),
             only_here: primary.filter(|_| cut).map(|p| p.lag(self.shared.now, &self.shared).bytes),
             fault: fault.what,
@@ -115,9 +132,11 @@ impl Engine {
         self.primary.as_ref().is_some_and(|primary| primary.paused)
     }
 
-    /// What failed on the peer, as it reported last.
+    /// What failed on the peer, as it reported last. For a secondary whose primary is away, that it is away counts.
     pub(crate) fn peer_fault(&self) -> Option<Fault> {
-        let report = self.session.report.as_ref().filter(|report| !report.fault.is_empty())?;
+        let counts = self.primary.is_some() || self.session.peer().is_some();
+        let report = self.session.report.as_ref();
+        let report = report.filter(|report| counts && !report.fault.is_empty())?;
         Some(Fault { what: report.fault.clone(), hint: report.hint.clone() })
     }
 }

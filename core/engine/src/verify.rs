@@ -502,7 +502,7 @@ impl Engine {
         if self.standing.is_leaving() {
             return Err(busy());
         }
-        let Some(primary) = &mut self.primary else { return Err(self.not_primary("verify")) };
+        let Some(primary) = &mut self.primary else { return Err(self.not_primary("verify start")) };
         let s = &mut self.shared;
         let group = s.config.group.clone();
         if s.verify.run.is_some() {

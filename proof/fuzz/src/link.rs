@@ -218,6 +218,7 @@ pub(crate) fn messages() -> Vec<Message> {
         Message::Report(Report {
             effective: Some(Mode::Sync),
             paused: true,
+            ahead: false,
             differing: 2,
             only_here: Some(Bytes(4096)),
             fault: "volume data failed".into(),

@@ -113,6 +113,7 @@ fn report() -> impl Strategy<Value = Report> {
         |(effective, differing, only_here, fault)| Report {
             effective,
             paused: differing % 2 == 0,
+            ahead: differing % 3 == 0,
             differing,
             only_here: only_here.map(Bytes),
             hint: fault.clone(),

@@ -3,7 +3,7 @@
 //!
 //! | kind | body, in order |
 //! |---|---|
-//! | 28 report | mode in force u8 (0 for none, else 1 + index in the vocabulary's list), paused flag, differing u64, only here flag and u64 (0 without the flag), fault, hint (texts as in a goodbye; empty for none) |
+//! | 28 report | mode in force u8 (0 for none, else 1 + index in the vocabulary's list), paused flag, ahead flag, differing u64, only here flag and u64 (0 without the flag), fault, hint (texts as in a goodbye; empty for none) |
 //!
 //! A hello ends with the same fields. The message follows whenever they change. Integers and texts are as in
 //! [`crate::message`].
@@ -20,6 +20,8 @@ pub struct Report {
     pub effective: Option<Mode>,
     /// An operator paused replication.
     pub paused: bool,
+    /// As a secondary that was primary, the sender has acknowledged writes that the receiver may not have.
+    pub ahead: bool,
     /// Differences that a verify found and that were not repaired.
     pub differing: u64,
     /// Data that the receiver may not have, as an upper bound; none where the sender does not know.
@@ -34,6 +36,7 @@ impl Report {
     pub(crate) fn encode(&self, w: &mut Writer<'_>) {
         w.u8(code_of(&Mode::ALL, self.effective));
         w.flag(self.paused);
+        w.flag(self.ahead);
         w.u64(self.differing);
         w.flag(self.only_here.is_some());
         w.u64(self.only_here.unwrap_or_default().0);
@@ -43,12 +46,20 @@ impl Report {
 
     pub(crate) fn decode(r: &mut Reader<'_>) -> Result<Self, Short> {
         let effective = from_code(&Mode::ALL, r.u8()?)?;
-        let (paused, differing) = (r.flag()?, r.u64()?);
+        let (paused, ahead, differing) = (r.flag()?, r.flag()?, r.u64()?);
         let only_here = match (r.flag()?, r.u64()?) {
             (true, bytes) => Some(Bytes(bytes)),
             (false, 0) => None,
             _ => return Err(Short),
         };
-        Ok(Self { effective, paused, differing, only_here, fault: r.text()?, hint: r.text()? })
+        Ok(Self {
+            effective,
+            paused,
+            ahead,
+            differing,
+            only_here,
+            fault: r.text()?,
+            hint: r.text()?,
+        })
     }
 }

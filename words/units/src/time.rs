@@ -41,6 +41,26 @@ impl Sub for Moment {
 pub struct WallTime(pub u64);
 
 /// Prints as `2026-11-20 20:15:04Z`; with a precision of 3, as `2026-11-20 20:15:04.989Z`.
+impl WallTime {
+    /// The time of day alone, to the second, with `Z` for UTC.
+    #[must_use]
+    pub fn time(self) -> TimeOfDay {
+        TimeOfDay(self)
+    }
+}
+
+/// The time of day of an instant.
+#[derive(Clone, Copy, Debug)]
+pub struct TimeOfDay(WallTime);
+
+impl fmt::Display for TimeOfDay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.0 / 1000;
+        let (h, m, s) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+        write!(f, "{h:02}:{m:02}:{s:02}Z")
+    }
+}
+
 impl fmt::Display for WallTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.0 / 1000;

@@ -19,8 +19,8 @@ const HEADING: &str = "Global options";
 /// The options that every command takes.
 #[derive(Clone, Debug, Args)]
 pub struct Global {
-    /// State directory of the daemon (or HELIO_STATE).
-    #[arg(long, value_name = "DIR", default_value = STATE, env = "HELIO_STATE", hide_env = true,
+    /// State directory of the daemon (or HELIO_STATE_DIR).
+    #[arg(long, value_name = "DIR", default_value = STATE, env = "HELIO_STATE_DIR", hide_env = true,
           global = true, help_heading = HEADING)]
     state: PathBuf,
     /// Connect to a remote daemon, at the `control` address of its node (or HELIO_HOST).

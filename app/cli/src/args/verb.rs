@@ -67,7 +67,7 @@ pub enum Verb {
         #[arg(long)]
         json: bool,
     },
-    /// Stop replication and record dirty regions only, until `helio resume`.
+    /// Stop replication and record dirty regions only, until resume, resync or a restart.
     Pause(OfGroup),
     /// End a pause: resync dirty regions, then replicate again.
     Resume {

@@ -3,7 +3,6 @@
 //! columns: long names are shortened in the middle.
 
 use crate::progress;
-use crate::render::seconds;
 use helio_api::{Connection, FailedGroup, GroupStatus, Status};
 use helio_units::{Bytes, Role, State, Verdict, WallTime};
 use std::fmt::Write;
@@ -82,9 +81,10 @@ pub(crate) fn group(g: &GroupStatus, now: WallTime, colour: Colour) -> String {
         Verdict::SplitBrain => {
             let here = (g.role == Role::Primary).then_some(g.lag.bytes);
             for (node, bytes) in ends(g, here, g.peer.only_there_bytes) {
+                let told = if node == g.node { "" } else { ", as it reported last" };
                 let text = bytes.map_or_else(
-                    || format!("unknown; on {node}: `helio explain {}`", g.name),
-                    |bytes| format!("at most {bytes}"),
+                    || format!("unknown; `helio resolve {} --discard {node}` on {node} shows it and asks", g.name),
+                    |bytes| format!("at most {bytes}{told}"),
                 );
                 under(&mut out, &format!("only {}", short(node, NAME_SHORT)), &text);
             }
@@ -97,7 +97,7 @@ pub(crate) fn group(g: &GroupStatus, now: WallTime, colour: Colour) -> String {
     if let Some(sync) = g.sync.as_ref().filter(|sync| sync.copied_bytes > Bytes::ZERO) {
         under(&mut out, "resync", &progress::text(sync));
     }
-    if g.peer.connection == Connection::Refused {
+    if verdict != Verdict::Ok && g.peer.connection != Connection::Connected {
         under(&mut out, "link", &g.peer.reason);
     }
     out
@@ -286,8 +286,7 @@ fn since(then: WallTime, now: WallTime) -> String {
 /// A span in its largest unit.
 fn coarse(span: Duration) -> String {
     match span.as_secs() {
-        0 => seconds(span),
-        s @ 1..60 => format!("{s} s"),
+        s @ 0..60 => format!("{s} s"),
         s @ 60..3600 => format!("{} min", s / 60),
         s @ 3600..86_400 => format!("{} h", s / 3600),
         s => format!("{} d", s / 86_400),
@@ -334,6 +333,7 @@ db   AT RISK      paris* -x- lyon   async, unreplicated   since 21:36Z (1 min)
      why          no message from lyon for 75 s
      do           nothing; the queued writes are sent when the link returns
      not on lyon  at most 12 MiB in 1536 writes
+     link         lyon gave no sign of progress for 2.0 s
 ";
         assert_eq!(text, expected);
         let ok = shown(in_sync);
@@ -365,9 +365,9 @@ db   AT RISK      paris* -x- lyon   async, unreplicated   since 21:36Z (1 min)
             text.starts_with("db   SPLIT BRAIN  lyon* | paris*   both wrote   since "),
             "{text}"
         );
-        assert!(
-            text.contains("\n     only lyon    at most 2 MiB\n     only paris   at most 12 MiB\n")
-        );
+        assert!(text.contains(
+            "\n     only lyon    at most 2 MiB, as it reported last\n     only paris   at most 12 MiB\n"
+        ));
     }
 
     #[test]

@@ -72,7 +72,7 @@ impl Daemon {
             return Err(error);
         }
         let dir = self.state.clone();
-        let delete = move || chosen.iter().try_for_each(|copy| saved::delete(&dir, &copy.name));
+        let delete = move || chosen.iter().try_for_each(|copy| saved::delete(&dir, copy));
         blocking(delete).await?.map_err(unreadable)?;
         let done = format!("deleted {}", stake.text);
         tracing::info!("{done}");

@@ -60,8 +60,8 @@ pub(super) fn not_lost(path: &Path, engine: &helio_engine::Config, named: &[&Pat
     if let Some(member) = named.first() {
         bail!(
             "{} carries an identity of Heliograph's, and {} holds no metadata of {group}: the metadata is lost, or this is \
-             another state directory. Nothing was changed\n  hint: check --state and its mount, or restore {1}. If it \
-             cannot be restored: `helio metadata create {group} --node {node}` discards what this node holds of {group}",
+             another state directory. Nothing was changed\n  hint: check --state and its mount. If {1} is lost \
+             for good: `helio metadata create {group} --node {node}` discards what this node holds of {group}",
             member.display(),
             path.display(),
         );

@@ -64,13 +64,17 @@ fn look(entry: &DirEntry) -> io::Result<SavedCopy> {
     Ok(SavedCopy { name, group, at_ms: WallTime(at_ms), why, complete, volumes })
 }
 
-/// Deletes what `list` shows under that name.
+/// Deletes what `list` showed. What was incomplete then and is complete now is kept: its save has just ended.
 ///
 /// # Errors
 /// It cannot be deleted, or not all of it; what is left is not listed as complete.
-pub(crate) fn delete(dir: &Path, name: &str) -> io::Result<()> {
+pub(crate) fn delete(dir: &Path, shown: &SavedCopy) -> io::Result<()> {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let folder = dir.join(FOLDER).join(name);
+    let folder = dir.join(FOLDER).join(&shown.name);
+    if !shown.complete && folder.join(REGIONS).exists() {
+        let text = format!("{} was completed meanwhile, and is kept", shown.name);
+        return Err(io::Error::other(text));
+    }
     match fs::remove_file(folder.join(REGIONS)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => fs::remove_dir_all(&folder),
@@ -102,7 +106,11 @@ mod tests {
         assert_eq!(list(dir.path()).expect("it can be read")[0].group, "my-db");
         fs::remove_file(folder.join(REGIONS)).expect("it is there");
         assert!(!list(dir.path()).expect("it can be read")[0].complete);
-        delete(dir.path(), &copy.name).expect("it can be deleted");
+        let incomplete = list(dir.path()).expect("it can be read").remove(0);
+        fs::write(folder.join(REGIONS), "[]").expect("a save ends");
+        delete(dir.path(), &incomplete).expect_err("it is complete now");
+        fs::remove_file(folder.join(REGIONS)).expect("it is there");
+        delete(dir.path(), &incomplete).expect("it can be deleted");
         assert_eq!(list(dir.path()).expect("it can be read"), []);
     }
 

@@ -21,8 +21,11 @@ impl<D: Driver> Shard<D> {
         match self.strangers.received(at.0, at.1, buffer, count, &mut self.driver) {
             Introduced::Hello { stream, from, hello } => self.introduced(stream, from, hello, now),
             Introduced::UnknownKey { key, from } => {
+                // Groups with other peers are not concerned.
                 let links = self.groups.iter_mut().map(|group| &mut group.link);
-                links.for_each(|link| link.called_with(key, from, now));
+                let from_there =
+                    links.filter(|link| from.is_some_and(|from| link.address().ip() == from.ip()));
+                from_there.for_each(|link| link.called_with(key, from, now));
             }
             Introduced::Nothing => {}
         }

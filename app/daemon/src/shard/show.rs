@@ -297,7 +297,10 @@ pub(crate) fn at_stake(group: &Group, clock: &Clock) -> AtStake {
     // A connection may stand for longer than its peer reports; what was written since the report is not in it.
     let reported = status.lag_reported.unwrap_or(heard);
     let ago = |at: Moment| format!("{} ({:.1} s ago)", clock.wall(at), (now - at).as_secs_f64());
-    let missing = if told.bytes == Bytes::ZERO && told.writes == 0 {
+    // Only a primary reports what this node lacks.
+    let missing = if status.link.peer_state.is_none() {
+        String::from("it is unknown what was missing here")
+    } else if told.bytes == Bytes::ZERO && told.writes == 0 {
         String::from("nothing was missing here")
     } else if told.dirty > Bytes::ZERO {
         format!(

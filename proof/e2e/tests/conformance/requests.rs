@@ -37,7 +37,7 @@ fn marks_tell_what_was_written_while_the_queue_was_off() {
     pair.helio("paris", &["pause", "db"]).expect_success();
     wait(&pair, "paris", "logging", |status| status["state"] == "logging");
     check(&pair, &["marked", &pair.export("paris", "data")]);
-    pair.helio("paris", &["update", "db"]).expect_success();
+    pair.helio("paris", &["resync", "db"]).expect_success();
     wait_level(&pair, "paris");
     check(&pair, &["unmarked", &pair.export("paris", "data")]);
 }

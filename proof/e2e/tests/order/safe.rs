@@ -76,7 +76,8 @@ fn without_room_the_update_waits_until_the_safe_copy_is_given_up() {
     assert!(reason.contains("1 MiB can be had"), "{reason}");
     assert!(number(&status, "/volumes/0/dirty_bytes") > 0);
     assert!(bytes(&pair) == consistent, "nothing was overwritten");
-    pair.helio("paris", &["resync", "db", "--give-up-safe-copy", "--wait"]).expect_success();
+    pair.helio("paris", &["resync", "db", "--give-up-safe-copy", "--wait", "--yes"])
+        .expect_success();
     wait_level(&pair, "paris");
     assert_members_equal(&pair, "data");
 }

@@ -6,12 +6,12 @@ use helio_nbd::Client;
 use helio_testkit::{Pair, Plan, Told};
 use helio_units::Bytes;
 
-const REVERSE: [&str; 4] = ["update", "db", "--reverse", "--yes"];
+const REVERSE: [&str; 4] = ["resync", "db", "--reverse", "--yes"];
 
 /// Stops replication and writes so much on paris, which a reverse resync overwrites.
 fn spoil(pair: &Pair, length: usize) {
     wait_level(pair, "paris");
-    pair.helio("paris", &["log", "db"]).expect_success();
+    pair.helio("paris", &["pause", "db"]).expect_success();
     let socket = pair.state("paris").join("nbd.sock");
     let mut client = Client::connect_unix(socket, "db/data").expect("connects");
     client.write(0, &vec![7; length], true).expect("writes");

@@ -91,7 +91,7 @@ fn a_demotion_that_leaves_the_peer_behind_says_so_and_has_a_code() {
     let pair = pair();
     promote(&pair, "paris");
     wait(&pair, "lyon", "a stream", |group| group["state"] == "replicating");
-    pair.helio("paris", &["log", "db"]).expect_success();
+    pair.helio("paris", &["pause", "db"]).expect_success();
     let socket = pair.state("paris").join("nbd.sock");
     let mut client = helio_nbd::Client::connect_unix(socket, "db/data").expect("connects");
     client.write(0, &[7; 4096], true).expect("writes");
@@ -100,6 +100,16 @@ fn a_demotion_that_leaves_the_peer_behind_says_so_and_has_a_code() {
     assert_ended(&told, 8, &["lyon does not have everything", "do not promote lyon", "hint: "]);
     assert!(told.stderr.contains("would be lost"), "{told}");
     assert_eq!(pair.status("paris")["groups"][0]["role"], "secondary");
+    // Both nodes name the node to promote, also to who would force the other one.
+    for node in ["paris", "lyon"] {
+        wait(&pair, node, "the node that has the last writes", |group| {
+            let next = group["next"].as_str().unwrap_or_default();
+            group["verdict"]["why"] == "only paris has the last writes"
+                && next == "`helio promote db` on paris; do not promote lyon"
+        });
+    }
+    let told = pair.helio("lyon", &["promote", "db", "--force"]);
+    assert_ended(&told, 4, &["it is unknown what was missing here"]);
     // As the hint says: nothing is lost, and the second demotion leaves nothing behind.
     promote(&pair, "paris");
     wait(&pair, "lyon", "a stream", |group| group["state"] == "replicating");

@@ -7,10 +7,12 @@ use helio_testkit::{TempDir, helio};
 use std::collections::BTreeSet;
 
 /// Commands that ask no daemon, by the first word.
-const LOCAL: [&str; 12] = [
+const LOCAL: [&str; 14] = [
     "adopt",
+    "check",
     "completions",
     "daemon",
+    "init",
     "inspect",
     "key",
     "lab",
@@ -22,10 +24,11 @@ const LOCAL: [&str; 12] = [
     "trace show",
 ];
 /// What a command needs beside its name.
-const NEEDED: [(&str, &[&str]); 3] = [
+const NEEDED: [(&str, &[&str]); 4] = [
     ("mode", &["sync"]),
     ("queue set", &["--memory", "1MiB"]),
     ("resolve", &["--discard", "paris"]),
+    ("saved delete", &["--all"]),
 ];
 
 /// Every command that asks a daemon: "queue set".

@@ -194,7 +194,7 @@ fn recorded_weather_is_the_link_of_a_forecast_row_by_row() {
         let found = cell["figures"]["writes"][of].as_f64();
         found.unwrap_or_else(|| panic!("no {of} in {cell:#}"))
     };
-    let told = of(&format!("recording={recording}"));
+    let told = of(&format!("recording={weather}"));
     assert_eq!((&told["round_trip_us"], &told["rate"]), (&json!(20_000), &json!(6_250_000)));
     let (near, far) = (of("rtt=20ms,rate=50Mbit/s"), of("rtt=40ms,rate=50Mbit/s"));
     assert!(micros(&near, "p99") < 30_000.0 && micros(&far, "p50") > 40_000.0);
@@ -225,9 +225,9 @@ fn recorded_weather_is_the_link_of_a_forecast_row_by_row() {
         written(&pair, "brief.csv", &format!("{head}0,20,0,0,50000,0,0,50000\n#end,1,0.05\n"));
     let again = format!("recording={brief},repeat");
     assert_refused(&asked(&again), 2, &["--link", "less than 100 ms", "leave out repeat"]);
-    let two = format!("recording={recording},recording={brief}");
+    let two = format!("recording={weather},recording={brief}");
     assert_refused(&asked(&two), 2, &["brief.csv", "one recording"]);
-    let more = format!("recording={recording},rtt=5ms");
+    let more = format!("recording={weather},rtt=5ms");
     assert_refused(&asked(&more), 2, &["rtt=5ms", "the recording says what the link is like"]);
 }
 

@@ -34,21 +34,35 @@ fn why(status: &Status, group: &Group, clock: &Clock) -> String {
         Verdict::DiskFailed => fault(status, group)
             .map_or_else(String::new, |(node, fault)| format!("{node}: {}", fault.what)),
         Verdict::NoPrimary if status.changing.is_some() => reason(status),
+        Verdict::NoPrimary if status.ahead => format!("only {node} has the last writes"),
+        Verdict::NoPrimary if status.peer_ahead => format!("only {peer} has the last writes"),
         Verdict::NoPrimary => format!("neither {node} nor {peer} is primary"),
         Verdict::Unknown => format!("no message from {peer} since this daemon started"),
-        Verdict::AtRisk if status.differing > 0 => verify::why(status, group),
         Verdict::AtRisk if cut => match link.last_heard {
+            Some(at) if status.role == Role::Primary => {
+                format!(
+                    "no message from {peer} since {}; writes are only here",
+                    clock.wall(at).time()
+                )
+            }
             Some(at) => format!("no message from {peer} since {}", clock.wall(at)),
             None => format!("no message from {peer} since this daemon started"),
         },
-        Verdict::AtRisk if status.state == State::Replicating => String::from("a resync is ending"),
-        Verdict::AtRisk if status.role == Role::Secondary && status.state == State::Syncing => {
-            format!("{peer} copies dirty regions to {node}")
+        Verdict::AtRisk if status.differing > 0 => verify::why(status, group),
+        Verdict::AtRisk if status.paused => String::from("an operator paused replication"),
+        Verdict::AtRisk if status.role == Role::Secondary && status.state == State::Logging => {
+            format!("{peer} records dirty regions, and sends nothing")
         }
-        // The label of the row stands first.
+        Verdict::AtRisk if status.role == Role::Secondary && status.state == State::Syncing => {
+            if status.consistent {
+                format!("{peer} rebuilds its copy from {node}")
+            } else {
+                format!("{peer} copies dirty regions; {node} is inconsistent meanwhile")
+            }
+        }
         Verdict::SplitBrain => {
-            let label = link.why.split_once(": ").map_or("", |(label, _)| label);
-            format!("each may have writes that the other lacks ({label})")
+            let label = group.engine.clash().map_or(String::new(), |label| format!(" ({label})"));
+            format!("each may have writes that the other lacks{label}")
         }
         Verdict::AtRisk => reason(status),
     }
@@ -63,7 +77,8 @@ fn fault<'a>(status: &'a Status, group: &'a Group) -> Option<(&'a str, &'a Fault
 /// What an operator does next; where nothing is to be done, what happens by itself.
 pub(super) fn next(status: &Status, group: &Group, clock: &Clock) -> String {
     let (name, peer) = (&group.name, &group.peer);
-    if group.link.wrong_key(clock.now()).is_some() {
+    let open = matches!(status.verdict, Verdict::Unknown | Verdict::AtRisk);
+    if open && group.link.wrong_key(clock.now()).is_some() {
         return format!(
             "compare `helio key show` on {peer} with `key` of [node.{peer}] in the configuration file here; correct it, then \
              `helio apply`"
@@ -76,6 +91,11 @@ pub(super) fn next(status: &Status, group: &Group, clock: &Clock) -> String {
         return fault.hint.clone();
     }
     let connected = status.link.word == "connected";
+    if status.verdict == Verdict::SplitBrain {
+        return format!(
+            "choose the node to discard; on it: `helio demote {name}`, then `helio resolve {name} --discard NODE`"
+        );
+    }
     match status.role {
         Role::Primary if group.engine.seeding().is_some() => {
             format!("when the shipped disk is in place on {peer}: `helio seed end {name}`")
@@ -90,7 +110,7 @@ fn of_primary(status: &Status, group: &Group, connected: bool) -> String {
     match status.state {
         State::Replicating if status.differing > 0 => verify::hint(group),
         State::Replicating => "nothing".into(),
-        State::Queuing => "nothing; the queued writes are sent when the link returns".into(),
+        State::Queuing => "wait for or restore the link; queued writes are then sent".into(),
         State::CatchingUp => "nothing; the group is in sync when the queue is sent".into(),
         State::Syncing => "nothing; the group is in sync when the resync ends".into(),
         State::NeedsRoom => format!(
@@ -99,7 +119,11 @@ fn of_primary(status: &Status, group: &Group, connected: bool) -> String {
         ),
         _ if status.paused => format!("`helio resume {name}` ends the pause"),
         _ if connected => format!("`helio resync {name}` copies the dirty regions"),
-        _ if group.config.autosync => "nothing; a resync starts when the link returns".into(),
+        // It was primary when it was connected last.
+        _ if status.link.peer_role == Some(Role::Primary) => format!(
+            "make sure that {peer} serves no clients; it is resynced, or refused, when it returns"
+        ),
+        _ if group.config.autosync => "wait for or restore the link; a resync then starts".into(),
         _ => format!("restore the link to {peer}, then `helio resync {name}`"),
     }
 }
@@ -113,7 +137,8 @@ fn of_secondary(status: &Status, group: &Group, connected: bool) -> String {
         ),
         State::NeedsSync if serves => format!("nothing; {peer} completes the resync"),
         State::NeedsSync if status.safe_copy.is_some_and(|kept| kept.sound) => format!(
-            "connect {peer}, which completes the resync; if {peer} is lost: `helio promote {name} --restore`"
+            "if {peer} is surely down: `helio promote {name} --force --restore`; otherwise connect it, and it completes the \
+             resync"
         ),
         State::NeedsSync => {
             format!(
@@ -126,10 +151,20 @@ fn of_secondary(status: &Status, group: &Group, connected: bool) -> String {
         State::Logging if serves => {
             format!("`helio resync {name}` on {peer} copies the dirty regions")
         }
+        _ if serves && status.differing > 0 => {
+            format!("`helio resync {name}` on {peer} copies the differences to {node}")
+        }
         _ if serves => "nothing".into(),
+        _ if status.ahead => format!("`helio promote {name}` on {node}; do not promote {peer}"),
+        _ if status.peer_ahead => {
+            format!("`helio promote {name}` on {peer}; do not promote {node}")
+        }
         _ if connected => format!("`helio promote {name}` on the node that should be primary"),
+        _ if status.verdict == Verdict::Unknown => {
+            format!("start the daemon of {peer}, or restore the link")
+        }
         _ => format!(
-            "restore the link or start {peer}; if {peer} is lost: `helio promote {name} --force`"
+            "if {peer} is surely down: `helio promote {name} --force`; otherwise restore the link"
         ),
     }
 }

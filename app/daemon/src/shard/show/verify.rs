@@ -5,7 +5,7 @@ use crate::shard::clock::Clock;
 use crate::shard::group::Group;
 use helio_api::{Verified, VerifyRun, VerifyStatus};
 use helio_engine::Status;
-use helio_units::{Bytes, Extent, Items, VolumeIndex};
+use helio_units::{Bytes, Extent, Items, Role, VolumeIndex};
 
 /// Differences told one by one.
 const EXAMPLES: usize = 8;
@@ -52,5 +52,9 @@ pub(super) fn hint(group: &Group) -> String {
 
 /// Why a copy that is known to differ protects nothing.
 pub(super) fn why(status: &Status, group: &Group) -> String {
-    format!("a verify found {} blocks that differ on {}", status.differing, group.peer)
+    let secondary = match status.role {
+        Role::Primary => &group.peer,
+        Role::Secondary => &group.config.node,
+    };
+    format!("a verify found {} blocks that differ on {secondary}", status.differing)
 }
