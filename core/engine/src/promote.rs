@@ -347,8 +347,12 @@ impl Engine {
         self.stand(Standing::Primary);
         let generation = self.superblock.lineage.generation;
         self.shared.info(format!("primary in generation {generation} behind item {head}{by}"));
-        command
-            .into_iter()
-            .for_each(|id| self.done(id, Ok(format!("primary in generation {generation}{by}"))));
+        if let Some(id) = command {
+            let peer = &self.shared.config.peer;
+            let text = format!(
+                "primary in generation {generation}{by}; until {peer} is in sync, new writes are only here"
+            );
+            self.done(id, Ok(text));
+        }
     }
 }

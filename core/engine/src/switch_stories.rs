@@ -265,9 +265,10 @@ fn answer_ping(desk: &mut Desk) {
 
 #[test]
 fn a_node_that_never_took_part_is_told_who_did_and_not_to_use_force() {
-    for (line, advice) in
-        [(Lineage::default(), "`helio promote db` on lyon"), (generation(1), "`helio resolve db --discard lyon`")]
-    {
+    for (line, advice) in [
+        (Lineage::default(), "`helio promote db` on lyon"),
+        (generation(1), "`helio resolve db --discard lyon`"),
+    ] {
         let record =
             Superblock { lineage: line, ..Superblock::new("db", "paris", [SIZE.0].into()) };
         let mut desk = Desk::new(config());
