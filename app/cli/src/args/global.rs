@@ -35,7 +35,7 @@ pub struct Global {
     #[arg(long, value_name = "KEY", env = "HELIO_SERVER_KEY", hide_env = true, global = true,
           help_heading = HEADING)]
     server_key: Option<PublicKey>,
-    /// Maximum time to wait (or HELIO_TIMEOUT); default: 30s, without limit for --wait, 10min in lab.
+    /// Maximum time to wait (or HELIO_TIMEOUT). Default 30s; with --wait no limit; `helio lab` 10min.
     #[arg(long, value_name = "TIME", value_parser = some_time, env = "HELIO_TIMEOUT",
           hide_env = true, global = true, help_heading = HEADING)]
     timeout: Option<Duration>,

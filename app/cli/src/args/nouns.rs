@@ -176,7 +176,7 @@ pub enum Metadata {
         #[arg(long)]
         json: bool,
     },
-    /// Accept the current disks as exact copies of the recorded ones.
+    /// Accept the current disks as exact copies, after members were moved to other disks.
     ///
     /// Run it on a stopped node. If a disk holds older data, acknowledged writes are lost.
     Accept {

@@ -39,7 +39,7 @@ pub enum Verb {
     /// Show whether the data of each group is protected, and what to do if it is not.
     ///
     /// Without GROUP, prints one line per group, the worst first. `*` is a primary, `=>` in sync, `->` connected, `-x-`
-    /// not connected, `|` refused.
+    /// not connected, `|` refused (split brain, wrong key), `--` connected without a primary.
     Status {
         /// Show this group in a few lines.
         group: Option<String>,
@@ -98,10 +98,13 @@ pub enum Verb {
         json: bool,
     },
     /// Make this node the primary of a group.
+    ///
+    /// Needs the peer's consent. If the peer is down, fence it first, then use --force.
     Promote(Promote),
     /// Make this node a secondary of a group.
     ///
-    /// If the peer is connected, delivers the queue first. Fails if clients are connected.
+    /// If the peer is connected, delivers the queue first; dirty regions are not sent (exit code 8). Fails if clients are
+    /// connected.
     Demote(OfGroup),
     /// Exchange the roles of primary and secondary without data loss.
     ///
@@ -120,7 +123,7 @@ pub enum Verb {
         #[arg(long)]
         wait: bool,
     },
-    /// Explain the last recovery decision of a group.
+    /// Explain why the nodes copied, or refused to copy, data.
     ///
     /// Prints the row of the recovery table that applied last, the facts it used and the next step.
     Explain(OfGroup),
@@ -131,7 +134,7 @@ pub enum Verb {
         /// Group and output.
         #[command(flatten)]
         of: OfGroup,
-        /// Node whose writes are discarded; run the command on this node.
+        /// Node whose writes are discarded. Run the command there; the node must be secondary.
         #[arg(long, value_name = "NODE")]
         discard: String,
         /// Do not ask for confirmation.
@@ -190,7 +193,7 @@ pub enum Verb {
         #[arg(long)]
         json: bool,
     },
-    /// Detach a volume's block device. Fails if it is in use and lists the users.
+    /// Detach a volume's block device. If a program uses it, list the users and fail.
     Detach {
         /// Volume, for example db/data; may be omitted if there is only one.
         #[arg(value_name = "GROUP[/VOLUME]", value_parser = named)]
@@ -376,7 +379,7 @@ pub struct Resync {
     /// Compare all data and copy differences; ignores the bitmap of dirty regions.
     #[arg(long)]
     pub full: bool,
-    /// Resync from the secondary to this primary; saves overwritten regions first.
+    /// Resync from the secondary to this primary; newer writes here are saved, then overwritten.
     #[arg(long, conflicts_with = "give_up_safe_copy")]
     pub reverse: bool,
     /// Directory for the saved regions of --reverse; default: the state directory.
@@ -402,13 +405,13 @@ pub struct Promote {
     /// Promote without the peer's consent (data may be lost); shows the risk first.
     #[arg(short, long)]
     pub force: bool,
-    /// Restore the preserved consistent image if this copy is inconsistent.
+    /// If this copy is inconsistent, go back to the safe copy; later writes are discarded.
     #[arg(long)]
     pub restore: bool,
     /// Do not ask for confirmation.
     #[arg(short, long)]
     pub yes: bool,
-    /// Promote without the peer's consent if the group's fence hook fences the peer.
+    /// Run the group's fence hook, and promote without the peer's consent if it succeeds.
     #[arg(long, conflicts_with = "force")]
     pub fence: bool,
     /// Return when the copies are in sync; fail if they cannot get in sync.

@@ -117,7 +117,7 @@ fn a_secondary_that_never_was_primary_is_told_who_holds_newer_writes() {
     begin(&pair, "paris");
     pair.daemon("lyon").kill9();
     SOME.run(&pair, "paris", &dice.fork(1), &book);
-    pair.helio("paris", &["demote", "db"]).expect_success();
+    assert_eq!(pair.helio("paris", &["demote", "db"]).status.code(), Some(8), "lyon is behind");
     pair.start("lyon");
     wait(&pair, "lyon", "the peer", |status| status["peer"]["connection"] == "connected");
     let told = pair.helio("lyon", &["promote", "db"]).expect_failure();
