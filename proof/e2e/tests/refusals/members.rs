@@ -110,7 +110,7 @@ fn nodes_that_disagree_about_a_size_do_not_mirror() {
     });
     assert_says(&reason, &["its volumes are [1048576] bytes, on paris [2097152]"]);
     let said = pair.helio("paris", &["status"]).expect_success();
-    assert_says(&said, &["AT RISK"]);
+    assert_says(&said, &["NO PRIMARY"]);
     assert!(pair.helio("lyon", &["status"]).status.success());
 }
 
