@@ -186,6 +186,8 @@ impl Engine {
         let peer = self.shared.config.peer.clone();
         let text = if delivered {
             format!("{peer} has everything")
+        } else if behind == Bytes::ZERO {
+            format!("{peer} {PEER_BEHIND}, as far as this node knows")
         } else {
             format!("{peer} {PEER_BEHIND}: up to {behind} exist only on this node")
         };

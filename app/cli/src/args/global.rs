@@ -80,7 +80,7 @@ pub struct Asked {
     pub at: At,
     /// Whether the result and errors are printed as JSON.
     pub json: bool,
-    /// The new form of an old command line.
+    /// The new form of an old command line, or the daemon that the environment names.
     pub notice: Option<String>,
 }
 
@@ -101,7 +101,12 @@ pub fn read(line: Vec<OsString>) -> Result<Asked, clap::Error> {
         deepest = inner;
     }
     let json = deepest.try_get_one("json").ok().flatten().copied().unwrap_or(false);
-    Ok(Asked { cli, at, json, notice: rewritten.notice })
+    let typed = matches.value_source("host") == Some(ValueSource::CommandLine);
+    let elsewhere = at.remote.as_ref().filter(|_| !typed);
+    let notice = rewritten.notice.or_else(|| {
+        elsewhere.map(|remote| format!("asks the daemon at {} (HELIO_HOST)", remote.host))
+    });
+    Ok(Asked { cli, at, json, notice })
 }
 
 /// What the options and the environment name. An option overrules the environment.

@@ -36,7 +36,7 @@ pub(super) fn prepare<'a>(stage: &'a Stage, screen: &'a Screen) -> Result<Story<
         back: profile(),
         seed: 1,
     })
-    .context("cannot start the long line")?;
+    .context("cannot start the emulated link")?;
     let plan = Plan { folder, lyon, paris, line: line.local_addr(), io };
     std::fs::write(folder.join(CONFIG), plan.config())?;
     for volume in [FILES, JOURNAL] {
@@ -64,9 +64,9 @@ pub(super) fn prepare<'a>(stage: &'a Stage, screen: &'a Screen) -> Result<Story<
 /// Starts both daemons and makes paris the primary.
 pub(super) fn play(story: &mut Story<'_>) -> Result<()> {
     let Story { screen, paris, lyon, .. } = story;
-    screen.chapter(2, "Two daemons, a long line, and the first equal copies")?;
+    screen.chapter(2, "Two daemons, a long link, and the first sync")?;
     screen.say(&format!(
-        "Between the two lies an emulated line of {} ms round trip at {} Mbit/s: a relay that this \
+        "Between the nodes is an emulated link of {} ms round trip at {} Mbit/s: a relay that this \
          program runs, and that `helio lab relay` runs for you.",
         ROUND_TRIP.as_millis(),
         LINE_RATE.0 * 8 / 1_000_000
@@ -75,15 +75,14 @@ pub(super) fn play(story: &mut Story<'_>) -> Result<()> {
     lyon.start()?;
     paris.wait("the connection", |group| group.peer.connection == Connection::Connected)?;
     screen.say(
-        "They have found each other. Neither holds anything yet. Applications are to write on paris. What the two hold was never \
-         compared, so all of it is marked, and the marked regions are compared and copied where they \
-         differ.",
+        "The nodes are connected, and the volumes are empty. Paris becomes primary: applications write there. The two copies \
+         were never compared, so all regions are dirty: they are compared, and copied if they differ.",
     )?;
     paris.order(&["promote", GROUP])?;
     let mut last = String::new();
     paris.watch(PATIENCE, "equal copies", |group| {
         let now = match &group.sync {
-            Some(sync) => format!("{}: {} still marked", group.state, sync.dirty_bytes),
+            Some(sync) => format!("{}: {} still dirty", group.state, sync.dirty_bytes),
             None => group.state.to_string(),
         };
         if now != last {
@@ -93,10 +92,6 @@ pub(super) fn play(story: &mut Story<'_>) -> Result<()> {
         Ok(group.state == State::Replicating)
     })?;
     paris.show(&["status", GROUP])?;
-    screen.say(
-        "(Under `link` stands what the kernel knows of the TCP connection, and that ends at the relay: \
-         hence the short round trip.)",
-    )?;
     Ok(())
 }
 

@@ -33,11 +33,11 @@ struct Writer {
 /// Cuts the line under a writer, heals it, and looks at the order on the other side.
 pub(super) fn play(story: &Story<'_>) -> Result<Survived> {
     let Story { screen, paris, .. } = story;
-    screen.chapter(5, "The line is cut while an application writes")?;
+    screen.chapter(5, "The link is cut while an application writes")?;
     screen.say(&format!(
         "An application keeps a journal on {}: records of {} bytes, one after another, each with its \
-         number and a checksum, the next only when the one before is answered. So if {LYON} holds a \
-         record, it must hold every record before it: at any time, whatever happens to the line.",
+         number and a checksum, the next only when the one before is acknowledged. So if {LYON} holds a \
+         record, it must hold every record before it: at any time, whatever happens to the link.",
         JOURNAL.export(),
         journal::RECORD
     ))?;
@@ -59,7 +59,7 @@ pub(super) fn play(story: &Story<'_>) -> Result<Survived> {
         let mut survived = survived?;
         match writer.ended.recv_timeout(PATIENCE) {
             Ok(result) => result.context("the application's writes failed")?,
-            Err(_) => bail!("the application's last write was not answered"),
+            Err(_) => bail!("the application's last write was not acknowledged"),
         }
         finish(story, &writer, &mut survived)?;
         Ok(survived)
@@ -72,7 +72,7 @@ fn cut_and_heal(story: &Story<'_>, writer: &Writer) -> Result<Survived> {
     writer.goes_on_for(WHILE)?;
     let before = writer.count();
     screen.say(&format!(
-        "{before} records are answered. The line is cut: bytes stop, and nobody is told."
+        "{before} records are acknowledged. The link is cut: no more data arrives, and neither node is informed."
     ))?;
     line.control().cut(Cut::Freeze);
     let mut most_queued = Bytes::ZERO;
@@ -88,11 +88,11 @@ fn cut_and_heal(story: &Story<'_>, writer: &Writer) -> Result<Survived> {
     screen.line(&format!("{LYON:<6} {}: {}", there.state, there.state_reason))?;
     let during = writer.count() - before;
     screen.promise(
-        "the application goes on writing while the line is down",
+        "the application continues to write while the link is down",
         during > 0,
-        &format!("{during} records answered since the cut"),
+        &format!("{during} records acknowledged since the cut"),
     )?;
-    screen.say("The line is healed. What waits in the queue is sent in its order.")?;
+    screen.say("The link is restored. The queued writes are sent in order.")?;
     line.control().heal();
     let (healed, mut looks) = (Instant::now(), 0);
     watch(story, "the state `replicating`", |group| {
@@ -123,7 +123,7 @@ fn finish(story: &Story<'_>, writer: &Writer, survived: &mut Survived) -> Result
     )?;
     survived.longest = writer.tally.longest();
     screen.say(&format!(
-        "Before, during and after the cut no record waited longer than {} for its answer.",
+        "Before, during and after the cut no record waited longer than {} for its acknowledgement.",
         span(survived.longest)
     ))?;
     Ok(())

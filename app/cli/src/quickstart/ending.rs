@@ -14,7 +14,9 @@ pub(super) fn play(story: &Story<'_>, measured: &Measured) -> Result<()> {
     for (what, value) in rows(measured) {
         screen.line(&format!("{what:<50}{value}"))?;
     }
-    screen.line(&format!("{:<50}{:.1} s", "all of it took", screen.elapsed())).map_err(Into::into)
+    screen
+        .line(&format!("{:<50}{:.1} s", "duration of the demonstration", screen.elapsed()))
+        .map_err(Into::into)
 }
 
 /// Tells what to read, behind everything else.
@@ -31,7 +33,7 @@ fn rows(measured: &Measured) -> Vec<(String, String)> {
     let Measured { mirrored, latency, survived, failed_over } = measured;
     let mut rows = vec![
         ("image written, data without its zeros".to_owned(), mirrored.data.to_string()),
-        ("  answered in async after".to_owned(), span(mirrored.answered)),
+        ("  acknowledged in async after".to_owned(), span(mirrored.answered)),
         (
             format!("  complete on {LYON} after"),
             format!(
@@ -48,15 +50,15 @@ fn rows(measured: &Measured) -> Vec<(String, String)> {
     }));
     rows.extend([
         ("records written through a cut".to_owned(), survived.records.to_string()),
-        ("  longest wait of one for its answer".to_owned(), span(survived.longest)),
+        ("  longest wait for an acknowledgement".to_owned(), span(survived.longest)),
         ("  most seen in the queue".to_owned(), survived.most_queued.to_string()),
-        ("  in step again after the line was healed".to_owned(), span(survived.caught_up)),
-        ("  looks at the order on the other side".to_owned(), survived.looks.to_string()),
+        ("  in sync again after the link was restored".to_owned(), span(survived.caught_up)),
+        ("  checks of the write order on the secondary".to_owned(), survived.looks.to_string()),
         (
-            "records answered before the primary was killed".to_owned(),
+            "records acknowledged before the kill".to_owned(),
             format!("{}, none lost", failed_over.answered),
         ),
-        ("  on their way then, free to be lost".to_owned(), failed_over.in_flight.to_string()),
+        ("  in flight then, which may be lost".to_owned(), failed_over.in_flight.to_string()),
         ("  from --force to the first read".to_owned(), span(failed_over.took)),
     ]);
     rows
@@ -68,13 +70,13 @@ pub(super) fn keep(story: &mut Story<'_>, listener: &Listener) -> Result<()> {
     screen.chapter(8, "It stays, as you asked")?;
     screen.say(&format!("{PARIS} comes back from the dead, to a node that went on without it:"))?;
     paris.start()?;
-    paris.wait("an answer from the other node", |group| {
+    paris.wait("a message of the other node", |group| {
         group.peer.connection == Connection::Refused
     })?;
     paris.show(&["status", GROUP])?;
     let folder = stage.folder().display();
     screen
-        .say("Both daemons and the line stay until you press Ctrl-C here. In another terminal:")?;
+        .say("Both daemons and the link stay until you press Ctrl-C here. In another terminal:")?;
     screen.line(&format!("cd {folder}"))?;
     for node in [&*paris, &*lyon] {
         screen.line(&format!("helio status {GROUP} --state {}", node.name()))?;

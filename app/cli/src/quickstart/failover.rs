@@ -44,15 +44,15 @@ pub(super) fn play(story: &mut Story<'_>, mirrored: &Mirrored) -> Result<FailedO
     screen.chapter(6, "The primary is killed, and the other takes its place")?;
     set_mode(story, Mode::Sync)?;
     screen.say(&format!(
-        "In mode sync a write is answered when both nodes have completed it. The application now keeps \
-         {DEPTH} records in flight and remembers which were answered. At a moment chosen by chance the \
+        "In mode sync a write is acknowledged when both nodes have completed it. The application now keeps \
+         {DEPTH} records in flight and records which were acknowledged. At a moment chosen by chance the \
          daemon of {PARIS} is killed with SIGKILL.",
     ))?;
     let witness = write_until_killed(story)?;
     let (answered, in_flight) =
         (witness.answered.len(), witness.submitted - witness.answered.len() as u64);
     screen.say(&format!(
-        "{answered} records were answered and {in_flight} were on their way. Now {LYON} is alone."
+        "{answered} records were acknowledged and {in_flight} were in flight. Only {LYON} is left."
     ))?;
     let took = take_over(story)?;
     let mut client = story.lyon.open(JOURNAL)?;
@@ -102,7 +102,7 @@ fn take_over(story: &Story<'_>) -> Result<Duration> {
     lyon.wait("it to notice", |group| group.peer.connection != Connection::Connected)?;
     lyon.show(&["status", GROUP])?;
     screen.say(&format!(
-        "A promotion is asked for. {LYON} cannot know whether {PARIS} is dead or only out of reach:"
+        "Promote {LYON}. It cannot find out whether {PARIS} is down or only unreachable:"
     ))?;
     let refused = lyon.show(&["promote", GROUP])?;
     screen.promise(
@@ -110,7 +110,7 @@ fn take_over(story: &Story<'_>) -> Result<Duration> {
         !refused.status.success(),
         &format!("refused, {}", refused.status),
     )?;
-    screen.say("We know. Forced, it tells what is at stake and goes on:")?;
+    screen.say("Here we know that it is down. With --force the command shows what is at stake, and promotes:")?;
     let began = Instant::now();
     lyon.order(&["promote", GROUP, "--force", "--yes"])?;
     lyon.wait("its new role", |group| group.role == Role::Primary)?;
@@ -137,7 +137,7 @@ fn prove_records(story: &Story<'_>, client: &mut Client, witness: &Witness) -> R
     let answered = witness.answered.len();
     let found = match missing.first() {
         None => format!(
-            "all {answered} answered records, and {} of those on their way",
+            "all {answered} acknowledged records, and {} of those in flight",
             more.saturating_sub(answered)
         ),
         Some(first) => {
@@ -148,7 +148,7 @@ fn prove_records(story: &Story<'_>, client: &mut Client, witness: &Witness) -> R
             )
         }
     };
-    let promised = format!("every answered record is on {LYON}");
+    let promised = format!("every acknowledged record is on {LYON}");
     story.screen.promise(&promised, missing.is_empty() && answered > 0, &found)
 }
 

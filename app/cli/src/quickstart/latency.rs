@@ -13,7 +13,7 @@ const SIZES: [Bytes; 3] = [Bytes::kib(8), Bytes::kib(32), Bytes::kib(64)];
 const SYNC_WRITES: u64 = 20;
 const ASYNC_WRITES: u64 = 100;
 /// What the source printed for the same line: TABLE 4, milliseconds sync and async.
-const THEIRS: &str = "For comparison, Sun's remote mirror 3.1 over a line of the same round trip and rate \
+const THEIRS: &str = "For comparison, Sun's remote mirror 3.1 over a link of the same round trip and rate \
     (their TABLE 4, 2003, their machines and disks, so a reference and no contest): 60 and 10 ms for \
     8 KiB, 66 and 18 ms for 32 KiB, 124 and 25 ms for 64 KiB.";
 
@@ -31,7 +31,7 @@ pub(super) fn play(story: &Story<'_>) -> Result<Vec<Row>> {
     screen.chapter(4, "What a write costs: sync against async")?;
     screen.say(&format!(
         "Sequential writes to {}, one at a time: {SYNC_WRITES} of each size in sync, where a write is \
-         answered when both nodes have completed it, and {ASYNC_WRITES} in async.",
+         acknowledged when both nodes have completed it, and {ASYNC_WRITES} in async.",
         JOURNAL.export()
     ))?;
     let sync = measure(story, Mode::Sync, SYNC_WRITES)?;

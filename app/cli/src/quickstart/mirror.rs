@@ -31,7 +31,7 @@ pub(super) fn play(story: &Story<'_>, source: &Source) -> Result<Mirrored> {
     let checksum = digest::of_file(&image.path, image.length)?;
     screen.say(&format!(
         "The image, {}, is written to the volume {} as any NBD client would, {DEPTH} writes of {} in \
-         flight. In mode async a write is answered when it is complete here and queued for {LYON}.",
+         flight. In mode async a write is acknowledged when it is complete here and queued for {LYON}.",
         image.length,
         FILES.export(),
         Bytes(PIECE as u64),
@@ -40,8 +40,8 @@ pub(super) fn play(story: &Story<'_>, source: &Source) -> Result<Mirrored> {
     let data = write(story, &image, &mut most_behind)?;
     let answered = began.elapsed();
     screen.say(&format!(
-        "All of it is answered after {}: {data} of data at {}, the rest zeros, which travel as zeros. \
-         The queue is now drained at the pace of the line.",
+        "All of it is acknowledged after {}: {data} of data at {}, the rest zeros, which travel as zeros. \
+         The queue is now sent at the rate of the link.",
         span(answered),
         rate(data, answered)
     ))?;
@@ -89,7 +89,8 @@ fn write(story: &Story<'_>, image: &Image, most_behind: &mut Bytes) -> Result<By
                     let group = paris.status()?;
                     *most_behind = group.lag.bytes.max(*most_behind);
                     let answered = tally.answered();
-                    screen.line(&format!("{}   {answered} requests answered", pulse(&group)))?;
+                    screen
+                        .line(&format!("{}   {answered} requests acknowledged", pulse(&group)))?;
                 }
                 // The writer panicked, which leaving the scope passes on.
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),

@@ -72,7 +72,7 @@ fn tell(
     keep: bool,
 ) -> Result<()> {
     screen.say(&format!(
-        "Heliograph: two nodes, a long line between them, and the same volumes on both. This takes about \
+        "Heliograph: two nodes, a long link between them, and the same volumes on both. This takes about \
          a minute, needs no root and installs nothing. Everything happens in {}, and is gone at the end. \
          Every number below is measured while you watch.",
         stage.folder().display()

@@ -53,7 +53,7 @@ pub(super) struct Plan<'a> {
     pub(super) lyon: SocketAddr,
     /// Where paris listens.
     pub(super) paris: SocketAddr,
-    /// Where lyon reaches paris: the near end of the long line.
+    /// Where lyon reaches paris: the near end of the long link.
     pub(super) line: SocketAddr,
     /// How members are read and written.
     pub(super) io: Io,
@@ -72,7 +72,7 @@ impl Plan<'_> {
         let Self { lyon, paris, line, .. } = self;
         writeln!(text, "[node.{LYON}]\naddress = \"{lyon}\"\n")?;
         writeln!(text, "[node.{PARIS}]")?;
-        writeln!(text, "address = \"{line}\"   # the near end of the long line")?;
+        writeln!(text, "address = \"{line}\"   # the near end of the long link")?;
         writeln!(text, "listen = \"{paris}\"\n")?;
         writeln!(text, "[group.{GROUP}]\nnodes = [\"{PARIS}\", \"{LYON}\"]\nmode = \"async\"")?;
         writeln!(text, "queue = {{ memory = \"64MiB\" }}\npeer-timeout = \"2s\"")?;
@@ -107,7 +107,7 @@ mod tests {
 address = "127.0.0.1:7001"
 
 [node.paris]
-address = "127.0.0.1:7003"   # the near end of the long line
+address = "127.0.0.1:7003"   # the near end of the long link
 listen = "127.0.0.1:7002"
 
 [group.db]
