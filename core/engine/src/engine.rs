@@ -438,7 +438,7 @@ impl Engine {
         if verdict != self.seen.verdict {
             (self.seen.verdict, self.seen.verdict_since) = (verdict, self.shared.now);
         }
-        self.report_to_peer();
+        self.report_to_peer(state);
     }
 
     /// The next moment at which [`Engine::settle`] has something to do even if nothing happens.

@@ -3,6 +3,7 @@
 
 use crate::engine::Engine;
 use crate::refusal::StoreFault;
+use crate::role::Standing;
 use alloc::format;
 use alloc::string::String;
 use helio_units::VolumeIndex;
@@ -20,6 +21,9 @@ impl Engine {
     /// The fault that limits this node most.
     #[must_use]
     pub fn fault(&self) -> Option<Fault> {
+        if !self.has_failed() {
+            return None;
+        }
         let metadata = self.shared.metadata_failed;
         if let Some(lost) = self.lost().filter(|_| !metadata) {
             return Some(lost);
@@ -49,6 +53,15 @@ impl Engine {
             }),
             None => self.another_disk().or(suspect),
         }
+    }
+
+    /// Whether there is a fault: asked after every batch, so without its texts.
+    pub(crate) fn has_failed(&self) -> bool {
+        let s = &self.shared;
+        let accepts = matches!(self.standing, Standing::Accepting { .. });
+        let lost = self.primary.as_ref().is_some_and(|primary| primary.lost().is_some());
+        let store = s.metadata_failed || s.keeper.failed || s.suspect.any();
+        store || accepts || lost || self.failed().is_some() || self.members.are_foreign()
     }
 
     /// The volume that failed on this node.

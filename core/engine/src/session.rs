@@ -218,7 +218,7 @@ impl Engine {
             remembers: self.keeping.heard,
             sizes: config.volumes.iter().map(|v| v.0).collect(),
             blocks: self.shared.blocks.told(),
-            report: self.report(),
+            report: self.report(self.state()),
         }
     }
 

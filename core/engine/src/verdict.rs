@@ -71,7 +71,7 @@ impl Engine {
             served,
             clash: self.clash().is_some()
                 || self.is_ahead() && theirs.is_some_and(|report| report.ahead),
-            fault: self.fault().is_some() || self.peer_fault().is_some(),
+            fault: self.has_failed() || self.peer_failed(),
             in_sync: state == State::Replicating && differing == 0,
         })
     }
@@ -91,9 +91,9 @@ impl Engine {
     }
 
     /// What this node reports of itself to its peer.
-    pub(crate) fn report(&self) -> Report {
+    pub(crate) fn report(&self, state: State) -> Report {
         let (primary, fault) = (self.primary.as_ref(), self.fault().unwrap_or_default());
-        let in_force = self.state().has_mode();
+        let in_force = state.has_mode();
         // What waits in the queue or on the link of a connected peer changes with every write, and its pings tell.
         let cut = self.session.peer().is_none();
         Report {
@@ -108,12 +108,18 @@ impl Engine {
     }
 
     /// Sends the report where it changed since the hello or the last one.
-    pub(crate) fn report_to_peer(&mut self) {
+    pub(crate) fn report_to_peer(&mut self, state: State) {
         if self.session.peer().is_none() {
             return;
         }
-        let report = self.report();
-        if self.session.reported.as_ref() != Some(&report) {
+        let report = self.report(state);
+        // After every batch: texts are compared only where there are some.
+        let same = self.session.reported.as_ref().is_some_and(|last| {
+            let figures = |r: &Report| (r.effective, r.paused, r.ahead, r.differing, r.only_here);
+            let silent = last.fault.is_empty() && report.fault.is_empty();
+            figures(last) == figures(&report) && (silent || *last == report)
+        });
+        if !same {
             self.session.reported = Some(report.clone());
             self.shared.send(Message::Report(report));
         }
@@ -132,11 +138,14 @@ impl Engine {
         self.primary.as_ref().is_some_and(|primary| primary.paused)
     }
 
+    fn peer_failed(&self) -> bool {
+        let counts = self.primary.is_some() || self.session.peer().is_some();
+        counts && self.session.report.as_ref().is_some_and(|report| !report.fault.is_empty())
+    }
+
     /// What failed on the peer, as it reported last. For a secondary whose primary is away, that it is away counts.
     pub(crate) fn peer_fault(&self) -> Option<Fault> {
-        let counts = self.primary.is_some() || self.session.peer().is_some();
-        let report = self.session.report.as_ref();
-        let report = report.filter(|report| counts && !report.fault.is_empty())?;
+        let report = self.session.report.as_ref().filter(|_| self.peer_failed())?;
         Some(Fault { what: report.fault.clone(), hint: report.hint.clone() })
     }
 }
