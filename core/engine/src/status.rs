@@ -417,10 +417,7 @@ impl Engine {
             peer_ahead: self.session.report.as_ref().is_some_and(|report| report.ahead),
             only_at_peer: self.session.report.as_ref().and_then(|report| report.only_here),
             safe_copy: self.safe_copy(),
-            differing: match (primary, self.session.report.as_ref()) {
-                (None, Some(report)) => report.differing,
-                _ => words.differing,
-            },
+            differing: self.unrepaired(),
             lease_held: self.lease_held(),
             lease_granted: self.lease_granted(),
             counters: self.shared.counters,

@@ -53,10 +53,6 @@ pub(crate) const fn verdict(facts: Facts) -> Verdict {
 impl Engine {
     pub(crate) fn verdict(&self, state: State) -> Verdict {
         let theirs = self.session.report.as_ref();
-        let differing = match (&self.primary, theirs) {
-            (Some(_), _) => self.shared.verify.unmended(),
-            (None, report) => report.map_or(0, |report| report.differing),
-        };
         let served = match (&self.primary, self.session.peer()) {
             (Some(_), _) => Served::Yes,
             (None, Some(peer)) if peer.serving => Served::Yes,
@@ -72,8 +68,16 @@ impl Engine {
             clash: self.clash().is_some()
                 || self.is_ahead() && theirs.is_some_and(|report| report.ahead),
             fault: self.has_failed() || self.peer_failed(),
-            in_sync: state == State::Replicating && differing == 0,
+            in_sync: state == State::Replicating && self.unrepaired() == 0,
         })
+    }
+
+    /// Differences that a verify found and that were not repaired, on a secondary as its primary reported.
+    pub(crate) fn unrepaired(&self) -> u64 {
+        match (&self.primary, self.session.report.as_ref()) {
+            (Some(_), _) => self.shared.verify.unmended(),
+            (None, report) => report.map_or(0, |report| report.differing),
+        }
     }
 
     /// The row of the recovery table by which both nodes acknowledged writes that the other does not have.
@@ -84,8 +88,7 @@ impl Engine {
     }
 
     /// Whether this secondary was primary and left something that its peer may not have.
-    #[must_use]
-    pub fn is_ahead(&self) -> bool {
+    pub(crate) fn is_ahead(&self) -> bool {
         let b = &self.superblock;
         self.primary.is_none() && b.clean && b.wrote && !b.equal
     }
@@ -133,8 +136,7 @@ impl Engine {
     }
 
     /// Whether an operator paused replication on this primary.
-    #[must_use]
-    pub fn is_paused(&self) -> bool {
+    pub(crate) fn is_paused(&self) -> bool {
         self.primary.as_ref().is_some_and(|primary| primary.paused)
     }
 
