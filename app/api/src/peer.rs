@@ -68,6 +68,11 @@ pub struct PeerStatus {
     #[serde(default, with = "wire::number_or_null")]
     #[schemars(with = "Option<u64>")]
     pub only_there_bytes: Option<Bytes>,
+    /// When a client changed data on it last, as it reported when it connected last, in milliseconds since 1970-01-01 UTC;
+    /// none if none did since its daemon started.
+    #[serde(default, with = "wire::number_or_null")]
+    #[schemars(with = "Option<u64>")]
+    pub last_write_ms: Option<WallTime>,
     /// The public key it proved to hold, where the connection to it is under TLS.
     #[serde(default)]
     pub key: Option<String>,

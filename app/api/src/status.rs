@@ -109,6 +109,11 @@ pub struct GroupStatus {
     pub lag: LagStatus,
     /// Where everyone is on the group's line.
     pub cursors: CursorStatus,
+    /// When a client changed data on this node last, in milliseconds since 1970-01-01 UTC; none if none did since the daemon
+    /// started.
+    #[serde(default, with = "wire::number_or_null")]
+    #[schemars(with = "Option<u64>")]
+    pub last_write_ms: Option<WallTime>,
     /// The other node.
     pub peer: PeerStatus,
     /// A copy of marked regions under way.

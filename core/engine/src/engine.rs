@@ -403,7 +403,7 @@ impl Engine {
             self.follower.keep_flowing(&mut self.shared);
         }
         let tells = self.follower.is_following() || self.is_blank();
-        if tells && self.follower.failed.is_none() {
+        if tells && self.follower.failed().is_none() {
             if self.follower.is_settled() {
                 self.teller.serve(&mut self.shared);
             }
@@ -418,7 +418,7 @@ impl Engine {
         if self.session.peer().is_some() {
             self.follower.acknowledge(&mut self.shared);
         }
-        if let Some((volume, fault)) = self.follower.failed
+        if let Some((volume, fault)) = self.follower.failed()
             && !self.is_link_down()
         {
             let volume = self.shared.config.name_of(volume);

@@ -66,7 +66,7 @@ impl Engine {
 
     /// The volume that failed on this node.
     pub(crate) fn failed(&self) -> Option<(VolumeIndex, StoreFault)> {
-        self.primary.as_ref().and_then(|p| p.faulted).or(self.follower.failed)
+        self.primary.as_ref().and_then(|p| p.faulted).or(self.follower.failed())
     }
 
     fn node(&self) -> &str {
@@ -99,10 +99,14 @@ impl Engine {
             StoreFault::NoSpace => "free space",
             _ => "repair the disk",
         };
-        // A secondary stopped using the disk: it opens it again when its daemon starts.
         let hint = if self.primary.is_some() {
             format!("on {node}: {repair}, then `helio resync {group}`")
+        } else if self.follower.waits_for_space() {
+            format!(
+                "on {node}: free space (the resync then continues), or `helio member replace {group}/{volume}`"
+            )
         } else {
+            // A secondary stopped using the disk: it opens it again when its daemon starts.
             format!(
                 "on {node}: {repair}, then restart its daemon; or `helio member replace {group}/{volume}`"
             )

@@ -15,6 +15,7 @@
 //! The follower flushes by itself: 50 ms after the first completion that is not durable, after
 //! [`Config::flush_bytes`](crate::Config::flush_bytes), and at once when the sender says it waits (rule 3).
 
+mod applying;
 mod compare;
 
 use crate::blocks::check_member;
@@ -31,6 +32,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 use helio_format::message::{Ack, Item, ItemKind, Message, Ranges, Start};
+use applying::Applying;
 use helio_units::{Bytes, Extent, Mode, Moment, Sequence, VolumeIndex};
 
 /// A completion waits at most this long to become durable.
@@ -47,6 +49,8 @@ pub(crate) const ITEMS_MAX: usize = 65_536;
 enum Stage {
     Waiting,
     Issued,
+    /// The store failed it, and its extent stays in the gate.
+    Failed,
     Done,
 }
 
@@ -140,7 +144,7 @@ pub(crate) struct Follower {
     memory: Bytes,
     paused: bool,
     marker: Option<Sequence>,
-    pub(crate) failed: Option<(VolumeIndex, StoreFault)>,
+    applying: Applying,
     /// What was written here before this incarnation follows may not be durable. A copy that counts as consistent from
     /// its first item on is read and built upon, so it must be.
     unsure: bool,
@@ -175,7 +179,7 @@ impl Follower {
             memory: Bytes::ZERO,
             paused: false,
             marker: None,
-            failed: None,
+            applying: Applying::Running,
             unsure: true,
             streaming: false,
             begun: false,
@@ -253,7 +257,8 @@ impl Follower {
         &self,
         at: Sequence,
     ) -> impl Iterator<Item = (VolumeIndex, Extent)> {
-        let waiting = self.slots.iter().filter(|slot| slot.stage == Stage::Waiting);
+        let waiting = |slot: &&Slot| matches!(slot.stage, Stage::Waiting | Stage::Failed);
+        let waiting = self.slots.iter().filter(waiting);
         let items = waiting.map(|slot| slot.item);
         let behind = items.filter(move |item| item.sequence > at && item.kind.changes_data());
         behind.map(|item| (item.volume, item.extent))
@@ -395,6 +400,7 @@ impl Follower {
 
     /// Issues what may be issued and begins flushes that are due.
     pub(crate) fn keep_flowing(&mut self, s: &mut Shared) {
+        self.retry_if_due(s);
         self.offer(s);
         self.flush_if_due(s);
     }
@@ -402,7 +408,7 @@ impl Follower {
     /// Keeps items flowing. Returns what only the engine can do.
     pub(crate) fn step(&mut self, s: &mut Shared) -> Option<Wish> {
         self.keep_flowing(s);
-        if self.adopting || self.failed.is_some() {
+        if self.adopting || self.failed().is_some() {
             return None;
         }
         if let Some(start) = self.starting
@@ -440,7 +446,7 @@ impl Follower {
     }
 
     fn offer(&mut self, s: &mut Shared) {
-        while self.offered < self.received && self.failed.is_none() {
+        while self.offered < self.received && self.failed().is_none() {
             let next = self.offered.next();
             let completed = self.completed;
             let Some(slot) = self.slot_mut(next) else { panic!("item {next} is not held") };
@@ -508,16 +514,11 @@ impl Follower {
             return self.compared(at, outcome, s);
         }
         if let StoreOutcome::Failed(fault) = outcome {
-            slot.stage = Stage::Waiting;
-            s.warn(format!(
-                "volume {} failed on this node at item {at}: {fault}; applying stops there",
-                s.config.name_of(item.volume)
-            ));
             if item.fua || item.kind == ItemKind::Flush {
+                slot.stage = Stage::Waiting;
                 return self.flush_failed(item.volume, fault, s);
             }
-            self.failed = Some((item.volume, fault));
-            return;
+            return self.item_failed(at, fault, s);
         }
         slot.stage = Stage::Done;
         if let Some(payload) = slot.item.payload.take() {
@@ -535,6 +536,7 @@ impl Follower {
                 let share = if item.resync { COPIED_SHARE } else { 1 };
                 self.flush.bytes += Bytes(item.extent.length / share);
             }
+            self.item_applied(at, s);
             self.let_through(&item, s);
         }
         self.unannounced.push_back(at);
@@ -546,7 +548,7 @@ impl Follower {
     /// Gives an item's extent back to the gate, and issues what may pass now.
     fn let_through(&mut self, item: &Item, s: &mut Shared) {
         self.gate.leave(item.volume, item.extent);
-        while self.failed.is_none() && self.gate.has_waiters() {
+        while self.failed().is_none() && self.gate.has_waiters() {
             let Some(next) = self.gate.next_ready() else { break };
             self.issue(next, s);
         }
@@ -604,9 +606,9 @@ impl Follower {
         let undurable = self.completed > self.durable;
         let full = self.flush.bytes >= s.config.flush_bytes();
         let old = self.flush.since.is_some_and(|since| s.now - since >= FLUSH_AFTER);
-        let first = self.owes_first_flush() && !self.adopting && self.failed.is_none();
+        let first = self.owes_first_flush() && !self.adopting && self.failed().is_none();
         let due = undurable && (full || old || self.flush.hurry);
-        if self.flush.running > 0 || !(due || first) || self.failed.is_some() {
+        if self.flush.running > 0 || !(due || first) || self.failed().is_some() {
             return;
         }
         self.unsure &= !first;
@@ -645,14 +647,14 @@ impl Follower {
     /// A flush, or an item with FUA, failed: what the store holds of that volume is suspect from here on, and no later
     /// flush of it proves anything.
     pub(crate) fn flush_failed(&mut self, volume: VolumeIndex, fault: StoreFault, s: &mut Shared) {
-        if self.failed.is_none_or(|(failed, _)| failed != volume) {
+        if self.failed().is_none_or(|(failed, _)| failed != volume) {
             s.warn(format!(
                 "a flush of volume {} failed on this node: {fault}; applying stops, and after a restart of the daemon {} \
                  writes the copy again",
                 s.config.name_of(volume), s.config.peer
             ));
         }
-        self.failed = Some((volume, fault));
+        self.stop_applying(volume, fault);
         s.suspect.stopped(volume, &s.cover);
     }
 
@@ -671,14 +673,14 @@ impl Follower {
 
     /// When the next flush or the next news falls due by time.
     pub(crate) fn deadline(&self) -> Moment {
-        let flushes = self.flush.running == 0 && self.failed.is_none();
+        let flushes = self.flush.running == 0 && self.failed().is_none();
         let undurable = flushes && self.completed > self.durable;
         let flush = self.flush.since.filter(|_| undurable).map(|since| since + FLUSH_AFTER);
         let news = match self.ack_due {
             Due::By(by) if self.may_tell() => by,
             _ => Moment::NEVER,
         };
-        news.min(flush.unwrap_or(Moment::NEVER))
+        news.min(flush.unwrap_or(Moment::NEVER)).min(self.retry_deadline())
     }
 
     /// Whether the stream of this connection is the one our cursors belong to: only its items change the image then.

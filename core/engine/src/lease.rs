@@ -185,7 +185,7 @@ impl Engine {
             && self.switch_wanted.is_none()
             && self.is_consistent()
             && self.follower.streaming
-            && self.follower.failed.is_none()
+            && self.follower.failed().is_none()
             && !self.shared.metadata_failed
     }
 

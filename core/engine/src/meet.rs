@@ -53,7 +53,7 @@ impl Engine {
         if let Some(why) = self.is_not_peer(&hello) {
             return self.refuse_wrong_peer(why);
         }
-        self.session.report = Some(hello.report.clone());
+        self.session.peer_reports(hello.report.clone(), self.shared.now);
         self.session.role = Some(if hello.serving { Role::Primary } else { Role::Secondary });
         if let Some(why) = self.is_configured_differently(&hello) {
             // What it says of its role counts all the same.

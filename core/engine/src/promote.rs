@@ -45,7 +45,7 @@ impl Engine {
                 "repair it and restart the daemon",
             ));
         }
-        if let Some((volume, fault)) = self.follower.failed {
+        if let Some((volume, fault)) = self.follower.failed() {
             return Err(Refusal::new(
                 "volume-failed",
                 format!(

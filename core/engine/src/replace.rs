@@ -92,7 +92,7 @@ impl Engine {
     }
 
     fn may_replace_following(&self, volume: VolumeIndex) -> Result<(), Refusal> {
-        if self.follower.failed.is_none_or(|(failed, _)| failed != volume) {
+        if self.follower.failed().is_none_or(|(failed, _)| failed != volume) {
             return Err(self.not_lost(volume));
         }
         let (group, peer) = (&self.shared.config.group, &self.shared.config.peer);
@@ -176,9 +176,11 @@ impl Engine {
         }
         // Nothing of the new disk goes to what was kept of the one before.
         self.shared.keeper.keep_ahead_no_more();
-        let failed = self.follower.failed;
+        let failed = self.follower.failed();
         self.reset_follower();
-        self.follower.failed = failed;
+        if let Some((volume, fault)) = failed {
+            self.follower.stop_applying(volume, fault);
+        }
         if !self.is_link_down() {
             self.hang_up(Parting::VolumeFailed, String::from("its disk is being replaced"));
         }

@@ -379,7 +379,7 @@ impl Engine {
         match self.standing {
             // A beginning that was being recorded when the promotion began may have made the copy inconsistent.
             Standing::Promoting { saving: false, .. }
-                if !self.superblock.consistent && self.follower.failed.is_none() =>
+                if !self.superblock.consistent && self.follower.failed().is_none() =>
             {
                 self.promote_inconsistent();
             }
@@ -393,7 +393,7 @@ impl Engine {
                 self.save(Goal::Promoted);
             }
             Standing::Promoting { command, saving: false, .. }
-                if self.follower.failed.is_some() =>
+                if self.follower.failed().is_some() =>
             {
                 self.promotion_failed(command);
             }
@@ -417,7 +417,7 @@ impl Engine {
                 }
             }
             Standing::Closing { command, saving: false }
-                if (self.follower.failed.is_some() && !self.owes_failed_flush())
+                if (self.follower.failed().is_some() && !self.owes_failed_flush())
                     || self.is_stuck() =>
             {
                 self.stop_now(Some(command))
@@ -438,7 +438,7 @@ impl Engine {
     }
 
     pub(crate) fn can_leave_following(&self) -> bool {
-        self.follower.is_drained() && !self.is_saving() && self.follower.failed.is_none()
+        self.follower.is_drained() && !self.is_saving() && self.follower.failed().is_none()
     }
 
     pub(crate) fn role_deadline(&self) -> Moment {

@@ -67,6 +67,8 @@ pub(crate) struct Session {
     pub(crate) role: Option<Role>,
     /// What the peer reported of itself last, on this connection or the one before.
     pub(crate) report: Option<Report>,
+    /// How long before a report of the peer a client changed data there last, and when that report came.
+    pub(crate) peer_wrote: Option<(Duration, Moment)>,
     /// What this node reported on this connection.
     pub(crate) reported: Option<Report>,
     pub(crate) round_trip: Option<Duration>,
@@ -101,6 +103,7 @@ impl Session {
             told_at: now,
             role: None,
             report: None,
+            peer_wrote: None,
             reported: None,
             round_trip: None,
             round_trip_least: None,
@@ -123,6 +126,12 @@ impl Session {
         self.reported = None;
         self.since = now;
         self.why = why;
+    }
+
+    /// The peer reported what follows from here on.
+    pub(crate) fn peer_reports(&mut self, report: Report, now: Moment) {
+        self.peer_wrote = report.last_write.map(|age| (age, now)).or(self.peer_wrote);
+        self.report = Some(report);
     }
 
     /// What the peer answered so far proves nothing any more: the next ping does, which is due.
@@ -348,7 +357,7 @@ impl Engine {
             self.release_stray(&Message::Item(item));
             return Err(format!("item {} reached a node that follows nobody", item.sequence));
         }
-        if self.follower.failed.is_some() {
+        if self.follower.failed().is_some() {
             self.release_stray(&Message::Item(item));
             return Ok(());
         }

@@ -122,6 +122,8 @@ pub(crate) struct Shared {
     pub(crate) now: Moment,
     pub(crate) out: Vec<Effect>,
     pub(crate) counters: Counters,
+    /// When a client changed data last.
+    pub(crate) last_write: Option<Moment>,
     pub(crate) cover: Cover,
     pub(crate) blocks: Blocks,
     /// What a follower keeps of its last consistent image.
@@ -165,6 +167,7 @@ impl Shared {
             now: Moment::ZERO,
             out: Vec::new(),
             counters: Counters::default(),
+            last_write: None,
             ios,
             free,
         }

@@ -74,6 +74,10 @@ pub struct Status {
     pub peer_ahead: bool,
     /// Data that the peer alone may have, as it reported when it connected last; none where it did not know.
     pub only_at_peer: Option<Bytes>,
+    /// When a client changed data on this node last; none if no client did since the daemon started.
+    pub last_write: Option<Moment>,
+    /// How long before a report of the peer a client changed data there last, and when that report came.
+    pub last_write_at_peer: Option<(Duration, Moment)>,
     /// The last consistent image, where one is kept on this node while its copy is not consistent.
     pub safe_copy: Option<SafeCopyStatus>,
     /// Differences that a verify found and that were not repaired, on a secondary as its primary reported.
@@ -416,6 +420,8 @@ impl Engine {
             ahead: self.is_ahead(),
             peer_ahead: self.session.report.as_ref().is_some_and(|report| report.ahead),
             only_at_peer: self.session.report.as_ref().and_then(|report| report.only_here),
+            last_write: self.shared.last_write,
+            last_write_at_peer: self.session.peer_wrote,
             safe_copy: self.safe_copy(),
             differing: self.unrepaired(),
             lease_held: self.lease_held(),

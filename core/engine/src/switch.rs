@@ -76,7 +76,7 @@ impl Engine {
             let text = format!("the metadata file of {group} on {node} cannot be written");
             return Err(Refusal::new("metadata-failed", text, hint));
         }
-        if let Some((volume, fault)) = self.follower.failed {
+        if let Some((volume, fault)) = self.follower.failed() {
             let text = format!(
                 "volume {} of {group} failed on {node}: {fault}",
                 self.shared.config.name_of(volume)

@@ -105,6 +105,7 @@ impl Engine {
             ahead: self.is_ahead(),
             differing: primary.map_or(0, |_| self.shared.verify.unmended()),
             only_here: primary.filter(|_| cut).map(|p| p.lag(self.shared.now, &self.shared).bytes),
+            last_write: self.shared.last_write.map(|at| self.shared.now - at),
             fault: fault.what,
             hint: fault.hint,
         }
@@ -116,11 +117,11 @@ impl Engine {
             return;
         }
         let report = self.report(state);
-        // After every batch: texts are compared only where there are some.
+        // The time of the last write is no news by itself: it changes with every write.
         let same = self.session.reported.as_ref().is_some_and(|last| {
             let figures = |r: &Report| (r.effective, r.paused, r.ahead, r.differing, r.only_here);
-            let silent = last.fault.is_empty() && report.fault.is_empty();
-            figures(last) == figures(&report) && (silent || *last == report)
+            let texts = last.fault == report.fault && last.hint == report.hint;
+            figures(last) == figures(&report) && texts
         });
         if !same {
             self.session.reported = Some(report.clone());
@@ -131,7 +132,7 @@ impl Engine {
     /// The peer's report changed since its hello.
     #[expect(clippy::unnecessary_wraps, reason = "as every message of the peer")]
     pub(crate) fn peer_reports(&mut self, report: Report) -> Result<(), String> {
-        self.session.report = Some(report);
+        self.session.peer_reports(report, self.shared.now);
         Ok(())
     }
 

@@ -171,6 +171,9 @@ impl Primary {
             return;
         }
         s.counters.count(operation);
+        if !matches!(operation, Operation::Read(_) | Operation::Flush) {
+            s.last_write = Some(s.now);
+        }
         let part = |slot, kind, extent, fua, punch| Part {
             slot,
             kind,

@@ -221,6 +221,7 @@ pub(crate) fn messages() -> Vec<Message> {
             ahead: false,
             differing: 2,
             only_here: Some(Bytes(4096)),
+            last_write: Some(std::time::Duration::from_millis(40)),
             fault: "volume data failed".into(),
             hint: "replace it".into(),
         }),

@@ -417,13 +417,16 @@ impl Driver {
         let serving = Side::BOTH.into_iter().find(|side| cluster.node(*side).serves());
         match fault {
             Fault::Log | Fault::Update | Fault::Full | Fault::Mode(_) => {
+                let side = serving.unwrap_or(Side::Paris);
+                let engine = cluster.node(side).engine.as_ref();
+                let paused = engine.is_some_and(|engine| engine.status(cluster.now()).paused);
                 let command = match fault {
                     Fault::Log => Command::Pause,
                     Fault::Full => Command::FullResync,
                     Fault::Mode(mode) => Command::Mode(mode),
+                    _ if paused => Command::Resume,
                     _ => Command::Resync,
                 };
-                let side = serving.unwrap_or(Side::Paris);
                 self.command(cluster, oracle, side, command);
                 if fault == Fault::Log {
                     self.later(cluster, Act::Break(Fault::Update));

@@ -145,7 +145,9 @@ impl Driver {
             let unrecorded = engine.words().metadata_failed;
             let waits = |fault: &Fault| {
                 let text = &fault.what;
-                text.contains("another disk") || (text.contains("suspect") && !unrecorded)
+                let continues = fault.hint.contains("the resync then continues");
+                let awaited = text.contains("another disk") || text.contains("suspect");
+                continues || (awaited && !unrecorded)
             };
             let mended = status.fault.as_ref().is_some_and(|fault| !waits(fault));
             let restarts = mended && (!leading || unrecorded);

@@ -75,7 +75,8 @@ pub enum Promise {
     Rests,
     /// The engine's own assertions hold.
     Invariants,
-    /// Once everything is mended the nodes replicate equal images, nobody waits, and no payload is left over.
+    /// Once everything is mended the nodes replicate equal images and come to one verdict, no request waits, and no payload is
+    /// left over.
     Converges,
 }
 

@@ -27,6 +27,7 @@ const fn bears_repeating(command: Command) -> bool {
             | Command::Restore { .. }
             | Command::Switch
             | Command::Demote
+            | Command::Resume
             | Command::Resync
             | Command::FullResync
             | Command::Pause

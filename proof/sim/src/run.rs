@@ -382,7 +382,7 @@ impl Stage<'_> {
         self.driver.at(self.cluster.now(), Act::Round);
     }
 
-    /// Equal images, replicating, nobody waits, nothing is left over.
+    /// Equal images, replicating, one verdict on both nodes, no request waits, nothing is left over.
     fn is_settled(&self) -> bool {
         let engine = |side: &Side| self.cluster.node(*side).engine.as_ref();
         // Of both: where a store fails at this very moment, its peer has not heard of it yet.
@@ -396,7 +396,9 @@ impl Stage<'_> {
             let cursors = e.status(self.cluster.now()).cursors;
             cursors.peer_completed >= cursors.head
         };
+        let [here, there] = Side::BOTH.map(|side| engine(&side).map(|e| e.words().verdict));
         Side::BOTH.iter().all(replicates)
+            && here == there
             && Side::BOTH.iter().filter_map(engine).any(|e| e.is_primary() && is_there(e))
             && (self.oracle.images_equal() || self.oracle.expects_less())
             && self.oracle.waiting() == 0

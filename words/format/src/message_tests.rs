@@ -116,6 +116,7 @@ fn report() -> impl Strategy<Value = Report> {
             ahead: differing % 3 == 0,
             differing,
             only_here: only_here.map(Bytes),
+            last_write: only_here.map(core::time::Duration::from_millis),
             hint: fault.clone(),
             fault,
         },

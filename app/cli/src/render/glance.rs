@@ -79,12 +79,15 @@ pub(crate) fn group(g: &GroupStatus, now: WallTime, colour: Colour) -> String {
     under(&mut out, "do", &g.next);
     match verdict {
         Verdict::SplitBrain => {
-            let here = (g.role == Role::Primary).then_some(g.lag.bytes);
-            for (node, bytes) in ends(g, here, g.peer.only_there_bytes) {
+            let here = ((g.role == Role::Primary).then_some(g.lag.bytes), g.last_write_ms);
+            let there = (g.peer.only_there_bytes, g.peer.last_write_ms);
+            for (node, (bytes, written)) in ends(g, here, there) {
                 let told = if node == g.node { "" } else { ", as it reported last" };
+                let written = written
+                    .map_or_else(String::new, |at| format!(", last write {}", at.time()));
                 let text = bytes.map_or_else(
                     || format!("unknown; `helio resolve {} --discard {node}` on {node} shows it and asks", g.name),
-                    |bytes| format!("at most {bytes}{told}"),
+                    |bytes| format!("at most {bytes}{written}{told}"),
                 );
                 under(&mut out, &format!("only {}", short(node, NAME_SHORT)), &text);
             }
@@ -360,6 +363,7 @@ db   AT RISK      paris* -x- lyon   async, unreplicated   since 21:36Z (1 min)
             g.verdict.word = Verdict::SplitBrain;
             g.peer.connection = Connection::Refused;
             (g.peer.role, g.peer.only_there_bytes) = (Some(Role::Primary), Some(Bytes::mib(2)));
+            g.last_write_ms = Some(WallTime(g.verdict.since_ms.0 + 1000));
         });
         assert!(
             text.starts_with("db   SPLIT BRAIN  lyon* | paris*   both wrote   since "),

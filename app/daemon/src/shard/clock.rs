@@ -40,6 +40,12 @@ impl Clock {
         WallTime(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
     }
 
+    /// The calendar's time so long before a moment of this clock, which may have been before its start.
+    pub(crate) fn before(&self, at: Moment, age: Duration) -> WallTime {
+        let age = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
+        WallTime(self.wall(at).0.saturating_sub(age))
+    }
+
     /// The calendar's time at a moment of this clock.
     pub(crate) fn wall(&self, at: Moment) -> WallTime {
         WallTime(self.start_wall.0 + at.0 / 1_000_000)

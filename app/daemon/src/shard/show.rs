@@ -58,6 +58,7 @@ pub(crate) fn group(
             writes: Items(status.lag.writes),
         },
         cursors: cursors(&status),
+        last_write_ms: status.last_write.map(|at| clock.wall(at)),
         peer: peer(&status, group, clock),
         sync: status.sync.map(|s| sync(&s, &status)),
         safe_copy: status.safe_copy.map(|kept| SafeCopyStatus {
@@ -214,6 +215,7 @@ fn peer(status: &Status, group: &Group, clock: &Clock) -> PeerStatus {
         state: link.peer_state,
         fault: status.peer_fault.as_ref().map(|fault| fault.what.clone()),
         only_there_bytes: status.only_at_peer,
+        last_write_ms: status.last_write_at_peer.map(|(age, at)| clock.before(at, age)),
         key: group.link.peer_key().map(|key| key.to_string()),
         wrong_key: group.link.wrong_key(clock.now()).map(|call| WrongKey {
             key: call.key.to_string(),

@@ -101,3 +101,52 @@ fn what_a_secondary_marked_ends_once_its_primary_completed_everything_it_sent() 
     report(&mut desk, 1);
     assert!(desk.engine.marks().none_stale());
 }
+
+/// A secondary that received two items, and whose store has no space for the first.
+fn full() -> Desk {
+    let mut desk = follower(generation(1), true);
+    desk.save(true);
+    desk.hear(item(1));
+    desk.hear(item(2));
+    let (io, _) = desk.ios.pop_front().expect("the first item is issued");
+    let outcome = StoreOutcome::Failed(StoreFault::NoSpace);
+    desk.tell(Event::StoreDone { io, outcome });
+    desk
+}
+
+fn retry(desk: &mut Desk) {
+    desk.now = desk.now.max(desk.engine.deadline());
+    desk.tell(Event::Tick);
+}
+
+#[test]
+fn a_full_store_is_tried_again_until_there_is_space_and_then_everything_is_applied() {
+    let mut desk = full();
+    let hint = desk.engine.status(desk.now).fault.expect("it is shown").hint;
+    assert!(hint.contains("free space (the resync then continues)"), "{hint}");
+    assert!(desk.engine.is_link_down(), "nothing more is received");
+    retry(&mut desk);
+    let (io, _) = desk.ios.pop_front().expect("it is tried again");
+    desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Failed(StoreFault::NoSpace) });
+    assert!(desk.ios.is_empty() && desk.engine.fault().is_some());
+    while desk.engine.fault().is_some() {
+        retry(&mut desk);
+        desk.store_all();
+    }
+    retry(&mut desk);
+    desk.store_all();
+    assert_eq!(durable_here(&desk), Sequence(2));
+}
+
+#[test]
+fn a_full_store_that_fails_otherwise_is_not_tried_again() {
+    let mut desk = full();
+    retry(&mut desk);
+    let (io, _) = desk.ios.pop_front().expect("it is tried again");
+    desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Failed(StoreFault::Io) });
+    let hint = desk.engine.fault().expect("it is shown").hint;
+    assert!(hint.contains("restart its daemon"), "{hint}");
+    desk.now = desk.now + Duration::from_secs(60);
+    desk.tell(Event::Tick);
+    assert!(desk.ios.is_empty());
+}

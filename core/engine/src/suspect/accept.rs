@@ -137,7 +137,7 @@ impl Engine {
         let Standing::Accepting { command, volume, stage } = self.standing else { return };
         let Rewriting::Copying { mut next, mut under_way, failed } = stage else { return };
         // If a flush of the engine's own fails during the copy, the store may drop what was written again.
-        let failed = failed.or(self.follower.failed.map(|(_, fault)| fault));
+        let failed = failed.or(self.follower.failed().map(|(_, fault)| fault));
         let size = self.shared.config.volumes[usize::from(volume.0)];
         let stops = self.stop_wanted.is_some();
         while failed.is_none() && !stops && next < size.0 && under_way < AT_ONCE {
@@ -195,7 +195,7 @@ impl Engine {
         };
         let failed = match *outcome {
             StoreOutcome::Failed(fault) => Some(fault),
-            _ => self.follower.failed.map(|(_, fault)| fault),
+            _ => self.follower.failed().map(|(_, fault)| fault),
         };
         if let Some(fault) = failed {
             return self.rewrite_failed(command, volume, fault);
@@ -206,7 +206,7 @@ impl Engine {
 
     /// The store failed again: it is used no more until the daemon starts again, or another disk is there.
     fn rewrite_failed(&mut self, command: CommandId, volume: VolumeIndex, fault: StoreFault) {
-        self.follower.failed = Some((volume, fault));
+        self.follower.stop_applying(volume, fault);
         self.not_accepted(command, format!("the store failed: {fault}"));
     }
 
