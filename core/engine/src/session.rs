@@ -270,6 +270,10 @@ impl Engine {
         if self.session.link == Link::Down {
             return;
         }
+        if parting == Parting::VolumeFailed {
+            // The peer shows the fault, and what helps, as long as this connection is its last one.
+            self.report_to_peer(self.state());
+        }
         let refused = parting == Parting::Refused;
         self.shared.send(Message::Goodbye { parting, text: why.clone() });
         self.shared.out.push(Effect::Hangup { why: why.clone(), refused });
@@ -481,7 +485,9 @@ impl Engine {
             let hint =
                 format!("`helio status {}` on {peer} shows what to do", self.shared.config.group);
             let report = self.session.report.get_or_insert_default();
-            (report.fault, report.hint) = (text.clone(), hint);
+            if report.fault.is_empty() {
+                (report.fault, report.hint) = (text.clone(), hint);
+            }
         }
         if parting == Parting::Refused && self.session.refused.is_none() {
             self.session.refused = Some("refused-by-peer");

@@ -29,6 +29,7 @@ mod port;
 mod process;
 mod program;
 mod scratch;
+mod small;
 mod store;
 mod wait;
 mod wan;
@@ -41,6 +42,7 @@ pub use port::free_port;
 pub use process::Group;
 pub use program::{PYTHON, Told, have, helio, helio_binary, lacking, run, run_within, say_skipped};
 pub use scratch::TempDir;
+pub use small::SmallFs;
 pub use store::{
     Counts, Event, Failing, FaultyStore, Fua, Images, Loss, Recorded, Shows, StorePlan, Torn,
     faulty_stores_possible,

@@ -3,7 +3,7 @@
 //! the other files here is checked too (`common::refusal`).
 
 use crate::common::{assert_says, fails, findings, promote, refusal, refusal_under, rewrite, verb};
-use helio_testkit::{Pair, Plan, TempDir, require, run, say_skipped};
+use helio_testkit::{Pair, Plan, SmallFs, TempDir, require, run, say_skipped};
 use helio_units::Bytes;
 use std::fs::{self, Permissions};
 use std::io::Read;
@@ -216,43 +216,17 @@ fn a_state_directory_that_cannot_be_one_is_named() {
     assert_says(&said, &["db.meta cannot be opened: Is a directory", "hint: "]);
 }
 
-/// A small file system in memory, unmounted when it is dropped.
-struct Small(PathBuf);
-
-impl Small {
-    fn at(point: PathBuf, size: &str) -> Option<Self> {
-        fs::create_dir(&point).expect("the name is free");
-        let size = format!("size={size}");
-        let mut command = Command::new("mount");
-        command.args(["-t", "tmpfs", "-o", &size, "helio-test"]).arg(&point);
-        run(&mut command).status.success().then_some(Self(point))
-    }
-
-    fn read_only(&self) {
-        run(Command::new("mount").args(["-o", "remount,ro"]).arg(&self.0)).expect_success();
-    }
-}
-
-impl Drop for Small {
-    fn drop(&mut self) {
-        let ended = Command::new("umount").arg(&self.0).status();
-        if !ended.is_ok_and(|status| status.success()) {
-            eprintln!("{} is still mounted", self.0.display());
-        }
-    }
-}
-
 #[test]
 fn read_only_and_full_file_systems_are_named_and_nothing_is_left_on_them() {
     require!("mount", "umount");
     let pair = prepared();
-    let Some(small) = Small::at(pair.scratch().join("small"), "64k") else {
+    let Some(small) = SmallFs::at(pair.scratch().join("small"), "64k") else {
         say_skipped("the right to mount");
         return;
     };
-    let state = small.0.join("state");
+    let state = small.join("state");
     // Its metadata takes 48 KiB; 16 KiB are left.
-    fs::write(small.0.join("full"), vec![1; 48 << 10]).expect("there is room for it");
+    fs::write(small.join("full"), vec![1; 48 << 10]).expect("there is room for it");
     let said = refusal("paris", pair.config(), &state);
     assert_says(&said, &["db.meta", "No space left on device", "hint: make room"]);
     let meta = state.join("groups/db.meta").metadata();
@@ -264,7 +238,7 @@ fn read_only_and_full_file_systems_are_named_and_nothing_is_left_on_them() {
     assert!(!state.exists());
     // A member there is read-only too.
     let member = pair.member("paris", "data").display().to_string();
-    rewrite(&pair, &member, &small.0.join("full").display().to_string());
+    rewrite(&pair, &member, &small.join("full").display().to_string());
     let said = refusal("paris", pair.config(), &pair.state("paris"));
     assert_says(&said, &["member of db/data", "it is read-only", "read-write"]);
 }
@@ -273,11 +247,11 @@ fn read_only_and_full_file_systems_are_named_and_nothing_is_left_on_them() {
 fn a_member_without_room_for_all_of_it_is_named_before_it_takes_what_there_is() {
     require!("mount", "umount");
     let pair = prepared();
-    let Some(small) = Small::at(pair.scratch().join("small"), "512k") else {
+    let Some(small) = SmallFs::at(pair.scratch().join("small"), "512k") else {
         say_skipped("the right to mount");
         return;
     };
-    let member = small.0.join("data.img");
+    let member = small.join("data.img");
     let made = fs::File::create(&member).expect("it is empty");
     made.set_len(1 << 20).expect("holes take no room");
     drop(made);

@@ -2,6 +2,7 @@
 //! Marks only for a while, then an update: however it is disturbed, it ends with equal copies.
 
 mod disturbed;
+mod full;
 mod plain;
 mod seeded;
 mod stage;
