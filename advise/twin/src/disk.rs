@@ -286,7 +286,7 @@ impl Disk {
         let found = |(volume, identity): (usize, &u128)| MemberFound {
             identity: *identity,
             block: self.block,
-            shown: format!("volume {volume} on disk {identity}"),
+            shown: format!("volume number {volume} on disk {identity}"),
         };
         self.identities.iter().enumerate().map(found).collect()
     }

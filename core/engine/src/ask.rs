@@ -103,9 +103,7 @@ impl Engine {
         Refusal::new(
             "hook-refused",
             format!("the hook before-resync of {group} refused the resync: {why}"),
-            format!(
-                "look at what the hook wrote into the daemon's log, then `helio resync {group}`"
-            ),
+            format!("read the hook's output in the daemon's log, then `helio resync {group}`"),
         )
     }
 }

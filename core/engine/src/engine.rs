@@ -456,8 +456,8 @@ impl Engine {
 
     pub(crate) fn refuse_command(&mut self, command: Option<CommandId>, text: String) {
         if let Some(id) = command {
-            let refusal =
-                Refusal::new("metadata-failed", text, "look at the log for the error of the file");
+            let Refusal { code, hint, .. } = self.shared.metadata_refusal();
+            let refusal = Refusal::new(code, text, hint);
             self.shared.out.push(Effect::CommandDone { id, result: Err(refusal) });
         }
     }

@@ -2,7 +2,7 @@
 //! What failed on a node and was not repaired, and what an operator does about it, for the status of both nodes.
 
 use crate::engine::Engine;
-use crate::refusal::StoreFault;
+use crate::refusal::{Refusal, StoreFault};
 use crate::role::Standing;
 use alloc::format;
 use alloc::string::String;
@@ -90,6 +90,14 @@ impl Engine {
         };
         let what = format!("the disk of volume {volume} failed; served from {peer}");
         Some(Fault { what, hint })
+    }
+
+    /// Refuses what needs that volume.
+    pub(crate) fn volume_refusal(&self, volume: VolumeIndex, fault: StoreFault) -> Refusal {
+        let (group, node) = (&self.shared.config.group, self.node());
+        let name = self.shared.config.name_of(volume);
+        let text = format!("volume {name} of {group} failed on {node}: {fault}");
+        Refusal::new("volume-failed", text, self.store_fault(volume, fault).hint)
     }
 
     fn store_fault(&self, volume: VolumeIndex, fault: StoreFault) -> Fault {

@@ -30,9 +30,9 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
+use applying::Applying;
 use core::time::Duration;
 use helio_format::message::{Ack, Item, ItemKind, Message, Ranges, Start};
-use applying::Applying;
 use helio_units::{Bytes, Extent, Mode, Moment, Sequence, VolumeIndex};
 
 /// A completion waits at most this long to become durable.

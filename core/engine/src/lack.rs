@@ -26,7 +26,7 @@ use crate::marks::Region;
 use crate::peer_read::{ASKED_BYTES_MAX, ASKED_MAX};
 use crate::plant::{Plant, planted};
 use crate::primary::Primary;
-use crate::refusal::{Denial, Refusal, StoreFault};
+use crate::refusal::{Denial, StoreFault};
 use crate::role::Standing;
 use crate::save::Goal;
 use crate::shared::{Purpose, Shared};
@@ -546,9 +546,7 @@ impl Engine {
         let Some(Reversal { command, .. }) = lack.reversal else { return };
         primary.drop_queue("the reversal could not be recorded", &mut self.shared);
         self.shared.cover.marks_moved();
-        let text = String::from("the metadata file cannot be written");
-        let hint = "repair it and restart the daemon";
-        self.done(command, Err(Refusal::new("metadata-failed", text, hint)));
+        self.done(command, Err(self.shared.metadata_refusal()));
     }
 
     /// What waits for a place in the metadata fails with everything else that waits for a peer that stays away.

@@ -49,10 +49,10 @@ impl Engine {
         Refusal::later(
             "last-copy",
             format!(
-                "{node}'s queue alone is sure to hold {bytes} that were answered: its own disk failed, and {peer} left \
-                 before it had flushed them"
+                "{bytes} of acknowledged writes may exist only in the queue of {node}: its disk failed, and {peer} disconnected \
+                 before it flushed them"
             ),
-            format!("bring {peer} and the link back; {node} sends them again"),
+            format!("connect {peer} again; {node} then resends them"),
         )
     }
 

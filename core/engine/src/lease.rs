@@ -370,7 +370,7 @@ impl Engine {
         let refusal = Refusal::new(
             "needs-force",
             format!(
-                "the hold lease ended before this node could be primary; {peer} may go on without it"
+                "the hold lease ended before this node became primary; {peer} may continue as primary"
             ),
             format!("make sure {peer} is down or fenced, then `helio promote {group} --force`"),
         );

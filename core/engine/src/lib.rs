@@ -18,6 +18,8 @@
 #![no_std]
 
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 mod ack;
 mod alone;

@@ -44,7 +44,7 @@ impl Members {
         for (expected, found) in record.members.iter().zip(found) {
             let other = *expected != 0 && *expected != found.identity;
             if other && known && !planted(Plant::TrustAnyDisk) {
-                let text = format!("{}; the disk of before is {expected:032x}", found.shown);
+                let text = format!("{}; the recorded disk is {expected:032x}", found.shown);
                 foreign =
                     Some(foreign.map_or(text.clone(), |earlier| format!("{earlier}; {text}")));
             }
@@ -120,10 +120,11 @@ impl Engine {
         let (group, peer) = (&self.shared.config.group, &self.shared.config.peer);
         Err(Refusal::new(
             "another-disk",
-            format!("{group} lies on {fault}"),
+            format!("{group} is on {fault}"),
             format!(
-                "put the right disk back and restart the daemon; or promote {peer}, from which this one is then brought \
-                 level; or, if it holds a true copy of the one before, stop the daemon and `helio metadata accept {group}`"
+                "put the right disk back and restart the daemon; or `helio promote {group}` on {peer}, which copies to this \
+                 disk; or, if this disk is an exact copy of the recorded one, stop the daemon and `helio metadata accept \
+                 {group}`"
             ),
         ))
     }

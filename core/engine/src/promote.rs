@@ -3,6 +3,7 @@
 //! did not go on.
 
 use crate::before::Restore;
+use crate::config::Config;
 use crate::engine::Engine;
 use crate::event::CommandId;
 use crate::explain::meaning;
@@ -39,21 +40,10 @@ impl Engine {
             self.may_restore()?;
         }
         if self.shared.metadata_failed {
-            return Err(Refusal::new(
-                "metadata-failed",
-                format!("the metadata file of {group} on this node cannot be written"),
-                "repair it and restart the daemon",
-            ));
+            return Err(self.shared.metadata_refusal());
         }
         if let Some((volume, fault)) = self.follower.failed() {
-            return Err(Refusal::new(
-                "volume-failed",
-                format!(
-                    "volume {} of {group} failed on this node: {fault}",
-                    self.shared.config.name_of(volume)
-                ),
-                "repair the store and restart the daemon",
-            ));
+            return Err(self.volume_refusal(volume, fault));
         }
         self.may_break_with(force)?;
         // What the peer agrees to is this image; only force may restore another one later.
@@ -117,8 +107,8 @@ impl Engine {
             "peer-is-primary",
             text,
             format!(
-                "{hand_over}; if {peer} is down or fenced, repeat this in {left:.1} s: then nothing came from it for \
-                 {:.1} s, and the promotion goes on",
+                "{hand_over}; if {peer} is down or fenced, repeat this in {left:.1} s: after {:.1} s without a message \
+                 the promotion is allowed",
                 patience.as_secs_f64()
             ),
         ))
@@ -147,16 +137,16 @@ impl Engine {
         Refusal::new(
             "needs-sync",
             format!(
-                "the copy of {group} on this node is not consistent: a copy to it was interrupted"
+                "the copy of {group} on this node is not consistent: a resync to it was interrupted"
             ),
             match self.shared.keeper.kept() {
                 Some((image, true)) => format!(
-                    "let the sync from {peer} complete; or go back to the consistent image kept here, of generation {} \
-                     as of item {}: `helio promote {group} --restore`",
+                    "wait for the resync from {peer} to end; or go back to the consistent copy preserved here (generation {}, \
+                     item {}): `helio promote {group} --restore`",
                     image.lineage.generation, image.head
                 ),
                 _ => format!(
-                    "let the sync from {peer} complete; until then this node cannot take over"
+                    "wait for the resync from {peer} to end; until then this node cannot become primary"
                 ),
             },
         )
@@ -245,14 +235,16 @@ impl Engine {
         // Force would begin with a copy that never was one.
         if self.superblock.lineage.generation == Generation::NONE {
             return format!(
-                "this node never took part: `helio promote {group}` on {peer}, which brings it level"
+                "this node has no copy yet: `helio promote {group}` on {peer}, which copies to it"
             );
         }
         let ours = self.hello_as_met();
         let (generation, durable) = self.candidate_head();
         let (Some(from), Some(other)) = (ours.lineage.back_to(generation), self.session.peer())
         else {
-            return String::from("see what the peer is: `helio explain` on both nodes");
+            return format!(
+                "`helio explain {group}` on both nodes shows how the copies are related"
+            );
         };
         let candidate = Self::candidate(&ours, from, durable);
         let (facts, decision) = recovery::of_promotion(&ours, &candidate, other);
@@ -264,27 +256,29 @@ impl Engine {
         if follows {
             let node = &self.shared.config.node;
             return format!(
-                "promote {peer} instead: `helio promote {group}` there. It holds newer writes, and {node} holds nothing that \
-                 {peer} lacks: nothing is lost"
+                "`helio promote {group}` on {peer} instead: it has newer writes and everything that {node} has, so nothing is \
+                 lost"
             );
         }
         if suspect {
             return format!(
-                "{peer} cannot lead from its copy, of which a flush failed. Discard what only {peer} wrote: repeat here with \
-                 --force; or take its copy as it reads: `helio member accept {group}/VOLUME` on {peer}"
+                "the copy of {peer} is suspect since a flush failed. To use it, `helio status {group}` on {peer} shows how to \
+                 accept it; to discard the writes that only {peer} has, `helio promote {group} --force` here"
             );
         }
         format!(
-            "to keep what {peer} wrote: `helio promote {group}` there; to discard it: `helio resolve {group} --discard {peer}` \
-             there, which saves it first"
+            "to keep what {peer} wrote: `helio promote {group}` on {peer}; to discard it: `helio resolve {group} --discard \
+             {peer}` on {peer}, which saves it in a file first"
         )
     }
 
     pub(crate) fn asking_failed(&mut self, why: &str) {
         if let Standing::Asking { command } = self.standing {
             self.stand(self.resting());
-            let hint =
-                "try again once the peer is connected, or use --force if it is down or fenced";
+            let Config { peer, group, .. } = &self.shared.config;
+            let hint = format!(
+                "repeat when {peer} is connected; if it is down or fenced, `helio promote {group} --force`"
+            );
             self.done(command, Err(Refusal::later("peer-lost", why.to_string(), hint)));
         }
     }

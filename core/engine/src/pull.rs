@@ -13,6 +13,7 @@
 //! once is the copier's pace to say.
 
 use crate::compare::{Attempt, Claim};
+use crate::config::Config;
 use crate::effect::StoreOp;
 use crate::engine::Engine;
 use crate::event::{CommandId, StoreOutcome};
@@ -272,26 +273,23 @@ impl Engine {
         if primary.lack.is_some() {
             return Err(Refusal::later(
                 "lacking",
-                format!("{} lacks regions already, which are pulled from {peer}", config.node),
-                "wait until it holds everything again: `helio status`",
+                format!("the copy of {} is being rebuilt from {peer}", config.node),
+                format!("wait for its end; `helio status {}` shows the progress", config.group),
             ));
         }
         self.refuse_while_seeding()?;
         if self.session.peer().is_none() || self.awaited.is_some() {
             return Err(Refusal::later(
                 "peer-lost",
-                format!("{peer} is not connected, or has not said yet what may differ"),
-                "try again once `helio status` says connected",
+                format!("{peer} is not connected, or has not reported yet what may differ"),
+                format!("repeat when `helio status {}` shows it connected", config.group),
             ));
         }
         if !primary.peer_consistent {
             return Err(Refusal::new(
                 "needs-sync",
                 format!("{peer}'s copy is not consistent: a copy to it was interrupted"),
-                format!(
-                    "`helio resync {}` completes it; until then only that way is open",
-                    config.group
-                ),
+                format!("`helio resync {}` completes it; then repeat", config.group),
             ));
         }
         let differing = if full {
@@ -313,16 +311,12 @@ impl Engine {
         if !primary.is_quiet() || s.reads_under_way() {
             return Err(Refusal::later(
                 "in-use",
-                "clients' requests are under way, and what they read may be thrown away",
-                "let no client use the group's volumes, then try again",
+                "requests of clients are in progress, and the data that they use is about to be replaced",
+                "stop the clients, then repeat",
             ));
         }
         if s.metadata_failed {
-            return Err(Refusal::new(
-                "metadata-failed",
-                "the metadata file cannot be written",
-                "repair it and restart the daemon",
-            ));
+            return Err(s.metadata_refusal());
         }
         primary.drop_queue("the operator said reverse", s);
         if full {
@@ -368,13 +362,13 @@ impl Engine {
 
     /// What cannot be done meanwhile.
     pub(crate) fn lacks(&self, verb: &str) -> Refusal {
-        let (node, peer) = (&self.shared.config.node, &self.shared.config.peer);
+        let Config { node, peer, group, .. } = &self.shared.config;
         Refusal::later(
             "lacking",
             format!(
-                "{node} lacks regions that only {peer} holds, so it can do nothing without it ({verb})"
+                "`helio {verb} {group}` must wait: the copy of {node} is being rebuilt from {peer}"
             ),
-            "wait until it holds everything again: `helio status`",
+            format!("wait for its end; `helio status {group}` shows the progress"),
         )
     }
 

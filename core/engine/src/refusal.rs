@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Why something was not done, in words that name the culprit and the hint.
 
+use alloc::format;
 use alloc::string::String;
 use core::fmt;
 
@@ -63,9 +64,58 @@ impl Refusal {
         Self { code, text: text.into(), hint: hint.into(), retry: false }
     }
 
+    /// What is wrong with its form, if anything: each text in one line without a full stop, names in place of numbers and
+    /// placeholders, and a hint whose commands have their objects. For tests and proofs.
+    #[must_use]
+    pub fn flaw(&self) -> Option<String> {
+        let Self { code, text, hint, .. } = self;
+        let word = |c: char| c.is_ascii_lowercase() || c == '-';
+        if code.is_empty() || !code.chars().all(word) {
+            return Some(format!("`{code}` is no word of small letters and hyphens"));
+        }
+        let of_text = |(name, part): (&str, &String)| {
+            let fault = flaw_of(part)?;
+            Some(format!("the {name} of {code} {fault}: {part}"))
+        };
+        [("text", text), ("hint", hint)].into_iter().find_map(of_text).or_else(|| {
+            let mut commands = hint.split('`').skip(1).step_by(2);
+            let objects = |c: &str| c.split(' ').filter(|word| !word.starts_with('-')).count() > 2;
+            let bare = |c: &&str| c.starts_with("helio ") && *c != "helio status" && !objects(c);
+            commands
+                .find(bare)
+                .map(|command| format!("`{command}` in the hint of {code} has no object"))
+        })
+    }
+
     /// A refusal that waiting may cure.
     #[must_use]
     pub fn later(code: &'static str, text: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { retry: true, ..Self::new(code, text, hint) }
     }
+}
+
+/// What is wrong with the form of one text.
+fn flaw_of(text: &str) -> Option<&'static str> {
+    let placeholder =
+        |name: &&str| text.split(|c: char| !c.is_ascii_alphanumeric()).any(|w| w == *name);
+    if text.trim().is_empty() {
+        return Some("is empty");
+    }
+    if text.ends_with('.') || text.contains("  ") || text.contains('\n') {
+        return Some("ends with a full stop, or has two spaces or a line break");
+    }
+    if text.chars().next().is_some_and(char::is_uppercase) {
+        return Some("begins with a capital");
+    }
+    if text.matches('`').count() % 2 == 1 {
+        return Some("has a command without an end");
+    }
+    let number = |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit());
+    if text.split("volume ").skip(1).any(number) {
+        return Some("names a volume by its number");
+    }
+    if ["GROUP", "NODE", "VOLUME", "PEER"].iter().any(placeholder) {
+        return Some("has a placeholder where a name belongs");
+    }
+    None
 }

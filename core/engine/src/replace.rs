@@ -14,6 +14,7 @@
 //! * A secondary's marks prove nothing from then on, and its image is not consistent: everything is compared. What it
 //!   kept of its last consistent image (`before.rs`) was about the disk that is gone, and ends first.
 
+use crate::config::Config;
 use crate::effect::Effect;
 use crate::engine::Engine;
 use crate::event::CommandId;
@@ -44,11 +45,7 @@ impl Engine {
     /// The disk is not lost, or nobody could fill another one now.
     pub fn may_replace(&self, volume: VolumeIndex) -> Result<(), Refusal> {
         if self.shared.metadata_failed {
-            return Err(Refusal::new(
-                "metadata-failed",
-                format!("the metadata file of {} cannot be written", self.shared.config.group),
-                "repair it and restart the daemon",
-            ));
+            return Err(self.shared.metadata_refusal());
         }
         if self.is_saving() || self.replacing.is_some() {
             return Err(busy());
@@ -63,8 +60,8 @@ impl Engine {
         if self.shared.works_on(on) {
             return Err(Refusal::later(
                 "busy",
-                "operations on the disk that is to go have not ended",
-                "try again; a disk that never answers lets go when the daemon restarts",
+                "operations on the old disk are still in progress",
+                "repeat; if that disk never completes them, restart the daemon",
             ));
         }
         Ok(())
@@ -82,10 +79,11 @@ impl Engine {
         if primary.flow.is_none() {
             return Err(Refusal::later(
                 "peer-lost",
+                format!("{peer}, which has the data for the new disk, is not connected"),
                 format!(
-                    "{peer} holds everything that the new disk is to be filled with, and is not connected"
+                    "repeat when `helio status {}` shows it connected",
+                    self.shared.config.group
                 ),
-                "try again once `helio status` says connected",
             ));
         }
         Ok(())
@@ -95,12 +93,14 @@ impl Engine {
         if self.follower.failed().is_none_or(|(failed, _)| failed != volume) {
             return Err(self.not_lost(volume));
         }
-        let (group, peer) = (&self.shared.config.group, &self.shared.config.peer);
+        let Config { group, peer, node, .. } = &self.shared.config;
         if self.superblock.wrote || self.superblock.alone {
             return Err(Refusal::new(
                 "diverged",
-                format!("this node may hold writes of {group} that {peer} never saw"),
-                format!("`helio resolve {group} --discard` saves and gives them up first"),
+                format!("this node may have writes of {group} that {peer} never received"),
+                format!(
+                    "`helio resolve {group} --discard {node}` first, which saves them in a file"
+                ),
             ));
         }
         let met = self.met.as_ref().filter(|met| !met.as_source).map(|met| &met.source);
@@ -109,18 +109,18 @@ impl Engine {
             return Err(Refusal::new(
                 "no-whole-copy",
                 format!(
-                    "{peer} was not met with a whole copy of its own: this disk may hold the only one"
+                    "{peer} has not connected with a complete copy: this disk may hold the only one"
                 ),
                 format!(
-                    "bring {peer} back as primary with all of its disks, and let it meet this node"
+                    "start {peer} as primary with all of its disks, and connect it to this node"
                 ),
             ));
         }
         if self.shared.keeper.failed && self.shared.keeper.kept().is_some() {
             return Err(Refusal::new(
                 "before-failed",
-                "the before-image file failed, and what it keeps belongs to the disk that is to go",
-                "repair it and restart the daemon",
+                "the before-image file failed, and its content belongs to the old disk",
+                "repair its file system, then restart the daemon",
             ));
         }
         Ok(())
@@ -134,26 +134,28 @@ impl Engine {
         if self.is_lacking() {
             return Refusal::new(
                 "disk-in-use",
-                format!("the disk of volume {name} is in use, and filled from {peer}"),
-                "nothing is to be done: `helio status` tells how far it is",
+                format!(
+                    "the disk of volume {name} is in use; its data is being copied from {peer}"
+                ),
+                format!("nothing; `helio status {group}` shows the progress"),
             );
         }
         match faulted {
             Some((failed, fault)) if failed == volume => Refusal::new(
                 "disk-in-use",
                 format!(
-                    "the disk of volume {name} failed ({fault}), and {peer} does not serve in its place"
+                    "the disk of volume {name} failed ({fault}), and is not served from {peer}"
                 ),
                 format!(
-                    "`helio switch {group}`, then replace it as a secondary's; `on-error = \"serve-from-peer\"` spares \
-                     that, while {peer} is level"
+                    "`helio switch {group}`, then repeat this here; the setting `on-error = \"serve-from-peer\"` makes that \
+                     unnecessary while {peer} is in sync"
                 ),
             ),
             _ => Refusal::new(
                 "disk-in-use",
-                format!("the disk of volume {name} is not known to be lost"),
-                "to lay the volume on another disk, stop the daemon of the secondary, change its member and start it: \
-                 everything is copied to it",
+                format!("the disk of volume {name} did not fail"),
+                "to move the volume to another disk, stop the daemon of the secondary, change `members` in the configuration \
+                 and start it: everything is copied to the new disk",
             ),
         }
     }
@@ -202,8 +204,9 @@ impl Engine {
         }
         if keeper.kept().is_some() || self.shared.metadata_failed {
             self.replacing = None;
-            let text = String::from("what is kept of the image before could not be ended");
-            let hint = "repair the before-image file and the metadata, and restart the daemon";
+            let text = String::from("the preserved copy could not be dropped");
+            let hint =
+                "repair the before-image file and the metadata file, then restart the daemon";
             return self.done(command, Err(Refusal::new("before-failed", text, hint)));
         }
         replacing.recording = true;

@@ -46,8 +46,10 @@ impl Engine {
                 if follows || generation == Generation::NONE {
                     return Err(Refusal::new(
                         "nothing-to-resolve",
-                        format!("{node} holds nothing of {group} that its peer refuses"),
-                        format!("`helio explain {group}` tells how the two stand"),
+                        format!(
+                            "there is no conflict: {node} has no writes of {group} that its peer refuses"
+                        ),
+                        format!("`helio explain {group}` shows how the copies are related"),
                     ));
                 }
                 if self.session.peer().is_some_and(|peer| !peer.consistent) && self.is_consistent()
@@ -96,8 +98,8 @@ impl Engine {
         if stake.generation != generation {
             return Err(Refusal::later(
                 "busy",
-                "the group changed while its regions were saved",
-                "look at it again: `helio explain`",
+                "the group changed while its data was being saved",
+                format!("repeat; `helio explain {}` shows the state", self.shared.config.group),
             ));
         }
         if !self.can_leave_following() {

@@ -28,14 +28,14 @@ impl Engine {
     pub(crate) fn may_restore(&self) -> Result<(), Refusal> {
         let group = &self.shared.config.group;
         let refuse = |text: String| {
-            let hint = format!("let the sync from {} complete", self.shared.config.peer);
+            let hint = format!("wait for the resync from {} to end", self.shared.config.peer);
             Err(Refusal::new("no-safe-copy", text, hint))
         };
         match self.shared.keeper.kept() {
-            None => refuse(format!("no consistent image of {group} is kept on this node")),
-            Some((_, false)) => {
-                refuse(format!("the image of {group} kept on this node is damaged; see the log"))
-            }
+            None => refuse(format!("this node preserves no consistent copy of {group}")),
+            Some((_, false)) => refuse(format!(
+                "the preserved copy of {group} on this node is damaged; see the log"
+            )),
             Some((_, true)) => Ok(()),
         }
     }
@@ -146,7 +146,7 @@ impl Engine {
 
     pub(crate) fn restore_failed(&mut self, outcome: BeforeOutcome) {
         let why = match outcome {
-            BeforeOutcome::Damaged => String::from("what is kept is damaged; nothing was put back"),
+            BeforeOutcome::Damaged => String::from("it is damaged; nothing was restored"),
             BeforeOutcome::Failed(fault) => format!("{fault}"),
             BeforeOutcome::FlushFailed { volumes } => {
                 let first = VolumeIndex(volumes.trailing_zeros() as u16);
@@ -155,9 +155,9 @@ impl Engine {
             BeforeOutcome::NoRoom { .. } | BeforeOutcome::Done => String::from("no room"),
         };
         let text =
-            format!("the kept image of {} was not restored: {why}", self.shared.config.group);
+            format!("the preserved copy of {} was not restored: {why}", self.shared.config.group);
         self.shared.warn(text.clone());
-        let hint = "repair the store and repeat, or let a sync complete; it will copy everything";
+        let hint = "repair the store and repeat; or wait for a resync, which copies everything";
         self.end_promotion(Refusal::new("restore-failed", text, hint));
     }
 }

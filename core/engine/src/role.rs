@@ -328,7 +328,7 @@ impl Engine {
         Refusal::new(
             "not-primary",
             format!("{group} is {} on this node", self.standing.name()),
-            format!("run `helio {verb} {group}` on the primary; {peer} may be it"),
+            format!("`helio {verb} {group}` on the primary, which may be {peer}"),
         )
     }
 
@@ -429,11 +429,8 @@ impl Engine {
 
     fn promotion_failed(&mut self, command: Option<CommandId>) {
         self.stand(self.resting());
-        let refusal = Refusal::new(
-            "volume-failed",
-            "the store failed while what was received was applied",
-            "repair the store and restart the daemon",
-        );
+        let Some((volume, fault)) = self.follower.failed() else { return };
+        let refusal = self.volume_refusal(volume, fault);
         command.into_iter().for_each(|id| self.done(id, Err(refusal.clone())));
     }
 
@@ -466,7 +463,7 @@ impl Engine {
 pub(crate) fn busy() -> Refusal {
     Refusal::later(
         "busy",
-        "another change of role is under way",
-        "wait for it to end; `helio status` tells",
+        "another change of role is in progress",
+        "wait for its end; `helio status` shows it",
     )
 }

@@ -140,8 +140,7 @@ impl Engine {
             return Err(busy());
         }
         if self.shared.metadata_failed {
-            let text = format!("the metadata file of {group} on this node cannot be written");
-            return Err(Refusal::new("metadata-failed", text, "repair it and restart the daemon"));
+            return Err(self.shared.metadata_refusal());
         }
         // The marks say what is good at the peer alone, and a disk copied from here would be of the rest.
         if self.is_lacking() {
@@ -152,29 +151,17 @@ impl Engine {
         if known || primary.flow.is_some() {
             return Err(Refusal::new(
                 "peer-has-a-copy",
-                format!("{peer} is connected and takes part in {group}: there is nothing to seed"),
+                format!("{peer} is connected and has a copy of {group}: there is nothing to seed"),
                 format!(
-                    "to start again with a disk: stop the daemon on {peer}, then `helio seed begin {group}`"
+                    "to seed it again: stop the daemon on {peer}, then `helio seed begin {group}`"
                 ),
             ));
         }
         if self.shared.suspect.any() {
-            let text = format!("a flush of {group} failed on this node: its store may go back");
-            return Err(Refusal::new(
-                "volume-failed",
-                text,
-                "repair the store and restart the daemon",
-            ));
+            return Err(self.suspect_refusal());
         }
         if let Some((volume, fault)) = primary.faulted {
-            return Err(Refusal::new(
-                "volume-failed",
-                format!(
-                    "volume {} of {group} failed on this node: {fault}",
-                    self.shared.config.name_of(volume)
-                ),
-                format!("repair the store, then `helio resync {group}`, and begin again"),
-            ));
+            return Err(self.volume_refusal(volume, fault));
         }
         primary.peer_keeping.refused = None;
         primary.drop_queue("a disk is to be shipped", &mut self.shared);
@@ -223,12 +210,7 @@ impl Engine {
         let Some(FirstFlush { command, failed, .. }) = self.seed.flush.take() else { return };
         let (group, peer) = (self.shared.config.group.clone(), self.shared.config.peer.clone());
         if let Some((volume, fault)) = failed {
-            let text = format!(
-                "a flush of volume {} of {group} failed: {fault}",
-                self.shared.config.name_of(volume)
-            );
-            let hint = "repair the store and restart the daemon, then begin again";
-            return self.done(command, Err(Refusal::new("volume-failed", text, hint)));
+            return self.done(command, Err(self.volume_refusal(volume, fault)));
         }
         if !self.is_seeding() || self.primary.is_none() {
             return self.done(command, Err(busy()));
@@ -263,25 +245,25 @@ impl Engine {
         if self.superblock.seeding == 0 {
             return Err(Refusal::new(
                 "not-seeding",
-                format!("no disk of {group} is being shipped"),
-                format!("`helio seed begin {group}` before the disk is copied"),
+                format!("no seeding of {group} was begun"),
+                format!("`helio seed begin {group}`, and copy the disk after that"),
             ));
         }
         let Some(hello) = self.session.peer() else {
             return Err(Refusal::later(
                 "peer-lost",
                 format!("{peer} is not connected ({})", self.session.why),
-                format!("start the daemon on {peer} with the disk in place, then repeat"),
+                format!("put the disk in place on {peer} and start its daemon, then repeat"),
             ));
         };
         if !is_blank(hello) {
             return Err(Refusal::new(
                 "peer-has-a-history",
                 format!(
-                    "{peer} has metadata of {group} from before: it does not speak of the shipped disk"
+                    "{peer} has metadata of {group} from an earlier copy, which does not describe the shipped disk"
                 ),
                 format!(
-                    "stop the daemon on {peer}, move its metadata file of {group} away, start it and repeat; or copy \
+                    "stop the daemon on {peer}, move its metadata file of {group} away, start the daemon and repeat; or copy \
                      everything: `helio resync {group} --full`"
                 ),
             ));
@@ -333,8 +315,9 @@ impl Engine {
     /// A comparison comes to nothing.
     pub(crate) fn seed_stopped(&mut self, why: &str) {
         if let Some(check) = self.seed.end_check() {
-            let text = format!("the shipped disk was not compared to the end: {why}");
-            self.done(check.command, Err(Refusal::later("busy", text, "repeat `helio seed end`")));
+            let hint = format!("repeat `helio seed end {}`", self.shared.config.group);
+            let text = format!("the comparison of the shipped disk was interrupted: {why}");
+            self.done(check.command, Err(Refusal::later("busy", text, hint)));
         }
     }
 
@@ -471,12 +454,12 @@ impl Engine {
         Refusal::new(
             "not-the-disk",
             format!(
-                "the disk of {group} on {peer} is not a copy made since `helio seed begin`: volume {} differs at \
+                "the disk of {group} on {peer} is not a copy made since `helio seed begin {group}`: volume {} differs at \
                  {extent}, which was not written since",
                 self.shared.config.name_of(volume)
             ),
             format!(
-                "put the right disk in place on {peer}, and repeat; or copy everything: `helio resync {group} --full`"
+                "put the right disk in place on {peer} and repeat; or copy everything: `helio resync {group} --full`"
             ),
         )
     }

@@ -17,10 +17,12 @@ use crate::lease::Lease;
 use crate::pause::Pause;
 use crate::peer_read::PeerRead;
 use crate::plant::{Plant, planted};
+use crate::refusal::Refusal;
 use crate::seed::Look;
 use crate::survey::StretchId;
 use crate::suspect::{Piece, Suspect};
 use crate::verify::{Check, Verify};
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -171,6 +173,18 @@ impl Shared {
             ios,
             free,
         }
+    }
+
+    /// Nothing can be recorded.
+    pub(crate) fn metadata_refusal(&self) -> Refusal {
+        let (group, node) = (&self.config.group, &self.config.node);
+        Refusal::new(
+            "metadata-failed",
+            format!("the metadata file of {group} on {node} cannot be written"),
+            format!(
+                "the log shows the error; repair the file system of the state directory, then restart the daemon of {node}"
+            ),
+        )
     }
 
     /// Whether an answer without the peer's word must wait.

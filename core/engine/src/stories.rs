@@ -98,7 +98,10 @@ impl Desk {
                 Effect::Reply { request, answer } => {
                     self.answers.push((request.0, matches!(answer, Answer::Done(_))));
                 }
-                Effect::CommandDone { result, .. } => self.results.push(result),
+                Effect::CommandDone { result, .. } => {
+                    assert_eq!(result.as_ref().err().and_then(Refusal::flaw), None);
+                    self.results.push(result);
+                }
                 Effect::Keep(keep) => self.keeps.push_back(keep),
                 Effect::AskHook => self.hooks += 1,
                 Effect::PauseReceiving(paused) => self.paused = paused,
@@ -281,7 +284,7 @@ fn config() -> Config {
         node: "paris".into(),
         peer: "lyon".into(),
         volumes: [SIZE].into(),
-        names: Vec::new(),
+        names: [String::from("data")].into(),
         mode: Mode::Async,
         queue: QueueConfig::default(),
         peer_timeout: Duration::from_secs(6),
@@ -672,6 +675,7 @@ mod lease;
 mod lose;
 mod metadata;
 mod pause;
+mod refusals;
 mod replace;
 mod reports;
 mod roles;

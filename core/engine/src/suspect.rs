@@ -211,20 +211,20 @@ impl Engine {
     }
 
     /// Why nothing may be copied from here.
-    fn suspect_refusal(&self) -> Refusal {
+    pub(crate) fn suspect_refusal(&self) -> Refusal {
         let Shared { config, suspect, .. } = &self.shared;
         let (group, node, peer) = (&config.group, &config.node, &config.peer);
+        let volume = config.name_of(suspect.first());
         Refusal::new(
             "suspect",
             format!(
-                "the copy of volume {} of {group} on {node} is suspect: a flush failed, and acknowledged writes may be \
-                 missing from it",
-                config.name_of(suspect.first())
+                "the copy of volume {volume} of {group} on {node} is suspect: a flush failed, and acknowledged writes may be \
+                 missing from it"
             ),
             format!(
-                "if {peer} holds them, make it primary: `helio promote {group}` there (with `--force` where {node} wrote alone: those \
-                 writes are lost); it brings {node} level. If this is \
-                 the best copy there is: demote it, `helio member accept {group}/VOLUME` on {node}, and promote it again"
+                "if {peer} has them: `helio promote {group}` on {peer}, which rebuilds the copy of {node} (writes that only {node} \
+                 has are lost). If this is the best copy: on {node}, `helio demote {group}`, `helio member accept \
+                 {group}/{volume}`, `helio promote {group}`"
             ),
         )
     }

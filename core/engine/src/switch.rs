@@ -55,7 +55,7 @@ impl Engine {
                 format!("`helio promote {group}` on the node that should be primary"),
             )),
             _ => {
-                let text = format!("{group} changes roles with {peer} or by itself already");
+                let text = format!("a change of role of {group} with {peer} is in progress");
                 Err(Refusal { text, ..busy() })
             }
         }
@@ -64,24 +64,18 @@ impl Engine {
     /// What this node's own copy and record must be before it may take a role that is handed to it.
     fn may_take_over(&self) -> Result<(), Refusal> {
         let (node, group) = (&self.shared.config.node, &self.shared.config.group);
-        let hint = "repair it and restart the daemon";
         if !self.is_consistent() || !self.follower.streaming {
             return Err(Refusal::later(
                 "not-level",
-                format!("{node} does not hold a consistent copy of {group} yet"),
-                "wait until the group is replicating",
+                format!("{node} has no consistent copy of {group} yet"),
+                format!("wait until `helio status {group}` shows OK"),
             ));
         }
         if self.shared.metadata_failed {
-            let text = format!("the metadata file of {group} on {node} cannot be written");
-            return Err(Refusal::new("metadata-failed", text, hint));
+            return Err(self.shared.metadata_refusal());
         }
         if let Some((volume, fault)) = self.follower.failed() {
-            let text = format!(
-                "volume {} of {group} failed on {node}: {fault}",
-                self.shared.config.name_of(volume)
-            );
-            return Err(Refusal::new("volume-failed", text, hint));
+            return Err(self.volume_refusal(volume, fault));
         }
         Ok(())
     }
@@ -105,7 +99,7 @@ impl Engine {
         if !in_order {
             return Err(Refusal::later(
                 "not-level",
-                format!("{group} is {}: {peer} does not hold everything in order", self.state()),
+                format!("{peer} is not in sync: {group} is {}", self.state()),
                 format!("`helio resync {group} --wait`, then switch"),
             ));
         }
@@ -140,9 +134,12 @@ impl Engine {
     /// Nothing was recorded and nobody was asked yet: it just goes on.
     pub(crate) fn keep_primary(&mut self, command: Option<CommandId>) {
         let (peer, node) = (&self.shared.config.peer, &self.shared.config.node);
-        let again = "try again once the group is replicating and the queue is short";
+        let again = "repeat when the group is in sync and its queue is short";
         let (why, hint) = if self.session.peer().is_none() {
-            (format!("{peer} was lost ({})", self.session.why), String::from(again))
+            (
+                format!("the connection to {peer} was lost ({})", self.session.why),
+                String::from(again),
+            )
         } else if let Err(suspect) = self.may_lead_from_suspect() {
             (suspect.text, suspect.hint)
         } else {
@@ -166,7 +163,7 @@ impl Engine {
             // What it says from before that proves nothing of what it does then.
             self.session.prove_anew(self.shared.now);
         } else {
-            self.take_back("it was lost, or does not have everything");
+            self.take_back("it disconnected, or is not in sync");
         }
     }
 
@@ -176,7 +173,7 @@ impl Engine {
         let (peer, node) = (&self.shared.config.peer, &self.shared.config.node);
         let text = format!("{peer} did not take over ({why})");
         let unfit = if self.shared.metadata_failed {
-            let hint = format!("make it writable and restart the daemon on {node}");
+            let hint = format!("make it writable, then restart the daemon of {node}");
             Some((String::from("its metadata file cannot be written"), hint))
         } else {
             self.may_lead_from_suspect().err().map(|suspect| (suspect.text, suspect.hint))
@@ -184,10 +181,10 @@ impl Engine {
         let (text, hint) = match &unfit {
             None => {
                 let hint = format!("the log on {peer} gives the reason");
-                (format!("{text}; {node} goes on as primary"), hint)
+                (format!("{text}; {node} is still primary"), hint)
             }
             Some((unfit, hint)) => {
-                (format!("{text}, and {node} cannot go on as primary: {unfit}"), hint.clone())
+                (format!("{text}, and {node} cannot be primary: {unfit}"), hint.clone())
             }
         };
         self.finish(command, Err(Refusal::later("not-switched", text, hint)));
@@ -212,19 +209,20 @@ impl Engine {
             }
             Relation::Descendant(_) => {
                 self.stand(Standing::Secondary);
-                let text = format!("{peer} took over, and is not serving any more");
-                let hint = format!("`helio status` on {peer} tells why");
+                let text = format!("{peer} became primary, and is not primary any more");
+                let hint =
+                    format!("`helio status {}` on {peer} shows why", self.shared.config.group);
                 self.finish(command, Err(Refusal::new("not-switched", text, hint)));
             }
             Relation::Unrelated => {
                 self.stand(Standing::Secondary);
-                let text = format!("{peer} came back with a history of its own");
-                let hint = "`helio explain` on both nodes tells what it is";
+                let text = format!("{peer} connected with an unrelated copy");
+                let hint = format!("`helio explain {}` on both nodes", self.shared.config.group);
                 self.finish(command, Err(Refusal::new("not-switched", text, hint)));
             }
             // A hello may have waited in a connection that the peer gave up before it was invited.
             Relation::Same if !self.session.proven => {}
-            Relation::Same => self.take_back("it is secondary still"),
+            Relation::Same => self.take_back("it is still secondary"),
             // It followed this generation to its end: a word from before comes late, and proves nothing.
             _ => {}
         }
@@ -237,10 +235,10 @@ impl Engine {
         self.stand(Standing::Secondary);
         self.hang_up(Parting::RoleChanged, String::from("no answer to a change of roles"));
         let text =
-            format!("{peer} was asked to take over and was not heard since: it may be primary");
+            format!("{peer} was asked to become primary and sent nothing since: it may be primary");
         self.shared.warn(text.clone());
         let hint = format!(
-            "look at `helio status {group}` on {peer}: if it is not primary, `helio promote {group}` on either node"
+            "`helio status {group}` on {peer}: if it is not primary, `helio promote {group}` on either node"
         );
         self.finish(command, Err(Refusal::later("unsure", text, hint)));
     }
@@ -281,12 +279,13 @@ impl Engine {
             }
             refused => {
                 let text = refused.err().map_or_else(
-                    || format!("{node} is not level with {peer}"),
+                    || format!("{node} is not in sync with {peer}"),
                     |refusal| refusal.text,
                 );
-                self.shared.warn(format!("an invitation to take over is declined: {text}"));
-                self.hang_up(Parting::RoleChanged, format!("cannot take over: {text}"));
-                let hint = "`helio status` on both nodes tells what is in the way";
+                self.shared.warn(format!("the request to become primary is refused: {text}"));
+                self.hang_up(Parting::RoleChanged, format!("cannot become primary: {text}"));
+                let hint =
+                    format!("`helio status {}` on both nodes shows why", self.shared.config.group);
                 self.finish(wanted, Err(Refusal::later("not-switched", text, hint)));
             }
         }
@@ -296,8 +295,9 @@ impl Engine {
     pub(crate) fn switch_denied(&mut self, text: &str) {
         if let Some((command, _)) = self.switch_wanted.take() {
             let peer = &self.shared.config.peer;
-            let text = format!("{peer} does not change roles now: {text}");
-            let hint = "`helio status` on both nodes tells what is in the way";
+            let text = format!("{peer} refused the switch: {text}");
+            let hint =
+                format!("`helio status {}` on both nodes shows why", self.shared.config.group);
             self.done(command, Err(Refusal::later("not-switched", text, hint)));
         }
     }
@@ -306,7 +306,7 @@ impl Engine {
     pub(crate) fn switch_unheard(&mut self, why: &str) {
         if let Some((command, _)) = self.switch_wanted.take() {
             let (peer, group) = (&self.shared.config.peer, &self.shared.config.group);
-            let hint = format!("`helio status {group}` here and on {peer} tells which is primary");
+            let hint = format!("`helio status {group}` here and on {peer} shows which is primary");
             self.done(command, Err(Refusal::later("unsure", why.to_string(), hint)));
         }
     }
@@ -314,7 +314,7 @@ impl Engine {
     /// Gives up waiting for the primary's word when it is time.
     pub(crate) fn switch_deadline(&mut self) {
         if self.switch_wanted.is_some_and(|(_, until)| self.shared.now >= until) {
-            self.switch_unheard("the primary did not change roles in time");
+            self.switch_unheard("the primary did not complete the switch in time");
         }
     }
 

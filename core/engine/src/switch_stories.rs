@@ -13,7 +13,7 @@ fn said_roles(desk: &Desk) -> Option<&Roles> {
 }
 
 /// A primary that has laid its role down and invited its peer.
-fn handing() -> Desk {
+pub(super) fn handing() -> Desk {
     let mut desk = Desk::replicating(Mode::Sync);
     desk.command(Command::Switch);
     desk.store_all();
@@ -180,7 +180,7 @@ fn a_stop_during_a_change_of_roles_comes_after_it() {
 }
 
 /// A primary whose peer went on without it, and which is secondary again.
-fn diverged() -> (Desk, Lineage) {
+pub(super) fn diverged() -> (Desk, Lineage) {
     let mut desk = Desk::replicating(Mode::Async);
     let parent = desk.lineage();
     desk.lose_link();

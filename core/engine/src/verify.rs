@@ -508,8 +508,8 @@ impl Engine {
         if s.verify.run.is_some() {
             return Err(Refusal::later(
                 "verifying",
-                format!("{group} is being verified already"),
-                format!("wait for it, or end it: `helio verify stop {group}`"),
+                format!("a verify of {group} runs already"),
+                format!("wait for its end, or `helio verify stop {group}`"),
             ));
         }
         if wish.repair {

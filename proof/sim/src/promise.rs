@@ -73,6 +73,8 @@ pub enum Promise {
     AnsweredOnce,
     /// A node that has nothing to do waits.
     Rests,
+    /// A refusal says what failed and what helps, with the names of what it is about.
+    Explains,
     /// The engine's own assertions hold.
     Invariants,
     /// Once everything is mended the nodes replicate equal images and come to one verdict, no request waits, and no payload is
@@ -115,6 +117,7 @@ impl fmt::Display for Promise {
             Self::Bounded => "what a peer sends stays in its bounds",
             Self::AnsweredOnce => "every request is answered exactly once",
             Self::Rests => "a node that has nothing to do waits",
+            Self::Explains => "a refusal has its form",
             Self::Invariants => "the engine's assertions hold",
             Self::Converges => "once mended, the nodes replicate equal images",
         })

@@ -101,7 +101,7 @@ impl Scenario {
             node: Side::Paris.name().into(),
             peer: Side::Lyon.name().into(),
             volumes: volumes.clone(),
-            names: Vec::new(),
+            names: ["data", "log", "index"].map(String::from).into(),
             mode: pick(&mut dice, &Mode::ALL),
             queue,
             peer_timeout: span(&mut dice, millis(800), millis(4000)),

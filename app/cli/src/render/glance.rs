@@ -83,8 +83,8 @@ pub(crate) fn group(g: &GroupStatus, now: WallTime, colour: Colour) -> String {
             let there = (g.peer.only_there_bytes, g.peer.last_write_ms);
             for (node, (bytes, written)) in ends(g, here, there) {
                 let told = if node == g.node { "" } else { ", as it reported last" };
-                let written = written
-                    .map_or_else(String::new, |at| format!(", last write {}", at.time()));
+                let written =
+                    written.map_or_else(String::new, |at| format!(", last write {}", at.time()));
                 let text = bytes.map_or_else(
                     || format!("unknown; `helio resolve {} --discard {node}` on {node} shows it and asks", g.name),
                     |bytes| format!("at most {bytes}{written}{told}"),

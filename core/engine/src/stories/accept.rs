@@ -9,7 +9,7 @@ const V: VolumeIndex = VolumeIndex(0);
 const FAILED: StoreOutcome = StoreOutcome::Failed(StoreFault::Io);
 
 /// A secondary that started with a suspect copy, alone.
-fn suspect() -> Desk {
+pub(super) fn suspect() -> Desk {
     let mut record = Superblock::new("db", "paris", [SIZE.0].into());
     record.lineage = generation(1);
     (record.suspect, record.marks_void, record.consistent) = (1, true, true);
@@ -21,7 +21,7 @@ fn suspect() -> Desk {
     desk
 }
 
-fn accepting() -> Desk {
+pub(super) fn accepting() -> Desk {
     let mut desk = suspect();
     desk.command(Command::Accept { volume: V });
     desk

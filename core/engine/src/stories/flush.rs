@@ -75,7 +75,7 @@ fn suspect_by(operation: Operation) -> Desk {
 }
 
 /// The same, and the record says so.
-fn suspect() -> Desk {
+pub(super) fn suspect() -> Desk {
     let mut desk = suspect_by(Operation::Flush);
     desk.save_all();
     desk

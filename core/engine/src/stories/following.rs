@@ -103,7 +103,7 @@ fn what_a_secondary_marked_ends_once_its_primary_completed_everything_it_sent() 
 }
 
 /// A secondary that received two items, and whose store has no space for the first.
-fn full() -> Desk {
+pub(super) fn full() -> Desk {
     let mut desk = follower(generation(1), true);
     desk.save(true);
     desk.hear(item(1));

@@ -7,7 +7,7 @@ use alloc::vec;
 use helio_format::reading::{Reading, Told};
 
 /// A primary in logging whose peer is consistent; the first region differs.
-fn logging() -> Desk {
+pub(super) fn logging() -> Desk {
     logs(Desk::replicating(Mode::Async))
 }
 
@@ -27,7 +27,7 @@ fn logs(mut desk: Desk) -> Desk {
 }
 
 /// It took the peer's copy over its own, and the peer took the stream up.
-fn reversed() -> Desk {
+pub(super) fn reversed() -> Desk {
     let mut desk = logging();
     desk.command(Command::Reverse { full: false });
     desk.settle_pages();

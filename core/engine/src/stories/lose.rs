@@ -41,7 +41,7 @@ fn a_write_that_the_own_store_refuses_is_answered_once_the_peer_has_it_and_the_r
     peer_has_all(&mut desk);
     assert_eq!(desk.answers, [(1, true), (0, true)]);
     let fault = desk.engine.fault().unwrap_or_default().what;
-    assert!(fault.contains("the disk of volume 0 failed; served from lyon"), "{fault}");
+    assert!(fault.contains("the disk of volume data failed; served from lyon"), "{fault}");
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn without_a_level_peer_the_client_gets_the_error() {
 }
 
 /// The write of a primary failed, and it gave its store up.
-fn given_up() -> Desk {
+pub(super) fn given_up() -> Desk {
     let mut desk = level();
     desk.write(1);
     fail(&mut desk);
@@ -87,7 +87,7 @@ fn given_up() -> Desk {
 }
 
 /// A write is answered that the peer completed and did not flush, and the own store is given up.
-fn answered_at_the_peer_alone() -> Desk {
+pub(super) fn answered_at_the_peer_alone() -> Desk {
     let mut desk = given_up();
     let head = desk.engine.status(desk.now).cursors.head;
     desk.hear(Message::Ack(Ack {

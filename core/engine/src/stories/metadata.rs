@@ -226,7 +226,7 @@ fn a_node_that_never_was_primary_is_told_who_holds_newer_writes_and_that_promoti
         let text = String::from("newer-elsewhere: lyon holds newer writes");
         desk.hear(Message::PromoteReply { granted: false, text });
         let refusal = desk.results.pop().expect("an answer").expect_err("lyon has more");
-        assert!(refusal.hint.starts_with("promote lyon instead"), "{}", refusal.hint);
+        assert!(refusal.hint.starts_with("`helio promote db` on lyon instead"), "{}", refusal.hint);
         assert!(refusal.hint.contains("nothing is lost"), "{}", refusal.hint);
         assert!(!refusal.hint.contains("--force"), "{}", refusal.hint);
         assert_eq!(row(&desk), Some("newer-elsewhere"));

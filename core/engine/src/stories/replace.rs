@@ -7,14 +7,14 @@ use helio_format::reading::Reading;
 
 const DISK: VolumeIndex = VolumeIndex(0);
 
-fn on_disk_six(mut desk: Desk) -> Desk {
+pub(super) fn on_disk_six(mut desk: Desk) -> Desk {
     let found = MemberFound { identity: 6, block: 512, shown: String::from("disk six") };
     desk.engine.members = Members::look(&desk.engine.superblock, &[found]);
     desk
 }
 
 /// A primary that serves from its peer, which has everything; the record says so.
-fn lost() -> Desk {
+pub(super) fn lost() -> Desk {
     let mut desk = on_disk_six(Desk::replicating(Mode::Sync));
     desk.engine.shared.config.on_error = OnError::ServeFromPeer;
     desk.write(1);

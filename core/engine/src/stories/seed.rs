@@ -7,7 +7,7 @@ use super::*;
 const BEGIN: Command = Command::SeedBegin { at: 7 };
 
 /// A primary whose disk is on its way.
-fn seeding() -> Desk {
+pub(super) fn seeding() -> Desk {
     let mut desk = Desk::primary(config());
     desk.command(BEGIN);
     assert_eq!(desk.save(true).seeding, 7);

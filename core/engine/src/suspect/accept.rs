@@ -70,7 +70,7 @@ impl Engine {
                     "the copy of volume {} of {group} on this node is not suspect",
                     self.shared.config.name_of(volume)
                 ),
-                "nothing is to be done",
+                format!("nothing; `helio status {group}` shows the state of each copy"),
             ));
         }
         let follows = self.session.peer().is_some_and(|hello| hello.serving && !hello.suspect);
@@ -81,15 +81,15 @@ impl Engine {
                     "{peer} serves volume {} of {group}, and this copy is rebuilt from there",
                     self.shared.config.name_of(volume)
                 ),
-                format!("`helio resync {group}` on the primary goes on with that"),
+                format!("`helio resync {group}` on the primary continues that"),
             ));
         }
         if self.standing == Standing::Primary {
             return Err(Refusal::new(
                 "leads",
                 format!(
-                    "{group} is primary on this node: all of volume {} is written again before it is accepted, and no client \
-                     may use it until then",
+                    "{group} is primary on this node: all of volume {} must be rewritten before the copy is accepted, while no \
+                     client uses it",
                     self.shared.config.name_of(volume)
                 ),
                 format!(
@@ -98,11 +98,7 @@ impl Engine {
             ));
         }
         if self.shared.metadata_failed {
-            return Err(Refusal::new(
-                "metadata-failed",
-                format!("the metadata file of {group} cannot be written"),
-                "repair it and restart the daemon",
-            ));
+            return Err(self.shared.metadata_refusal());
         }
         self.may_lead()?;
         let rests = matches!(self.standing, Standing::Secondary | Standing::Returning);
@@ -111,7 +107,7 @@ impl Engine {
         }
         Ok(format!(
             "writes of volume {} that were acknowledged before the flush failed and are missing from this copy; {peer} may \
-             hold them, and an update from this node overwrites them there",
+             have them, and a resync from this node overwrites them there",
             self.shared.config.name_of(volume)
         ))
     }
@@ -213,8 +209,10 @@ impl Engine {
     /// The copy stays suspect.
     pub(crate) fn not_accepted(&mut self, command: CommandId, why: String) {
         self.stand(self.resting());
-        let text = format!("the copy could not be written again, and stays suspect: {why}");
-        let hint = "put another disk there (`helio member replace`), or repeat";
+        let text = format!("the copy could not be rewritten, and is still suspect: {why}");
+        let group = &self.shared.config.group;
+        let hint =
+            format!("repeat, or put another disk in its place: `helio status {group}` shows how");
         self.done(command, Err(Refusal::new("not-rewritten", text, hint)));
     }
 

@@ -301,6 +301,11 @@ impl Oracle {
         let after = Side::BOTH.map(|side| View::of(cluster, side));
         for happening in journal {
             self.serial += 1;
+            if let Happening::Commanded { side, result: Err(refusal), .. } = happening
+                && let Some(flaw) = refusal.flaw()
+            {
+                return Err(Violation::new(Promise::Explains, format!("{side}: {flaw}")));
+            }
             match happening {
                 Happening::Issued { side, volume, first, stamps, leading: true } => {
                     self.issued(*side, *volume, *first, stamps, None)?;

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Every refusal has its form: every command is given in every situation, and whatever is refused is judged.
+
+use super::*;
+use alloc::collections::BTreeSet;
+use alloc::format;
+
+const V: VolumeIndex = VolumeIndex(0);
+
+fn commands() -> Vec<Command> {
+    use Command::*;
+    let wish = VerifyWish::default();
+    Vec::from([
+        Promote { force: false },
+        Promote { force: true },
+        Restore { force: false },
+        Demote,
+        Switch,
+        Yield { generation: Generation::NONE },
+        Pause,
+        Resume,
+        Resync,
+        FullResync,
+        Reverse { full: false },
+        Replace { volume: V, identity: 7, block: 512 },
+        Accept { volume: V },
+        GiveUpSafeCopy,
+        Mode(helio_units::Mode::Sync),
+        Verify(wish),
+        StopVerify,
+        SeedBegin { at: 7 },
+        SeedEnd,
+        Stop,
+    ])
+}
+
+/// A named way to a situation.
+type Situation = (&'static str, fn() -> Desk);
+
+const SITUATIONS: &[Situation] = &[
+    ("a secondary that never met its peer", || Desk::new(config())),
+    ("a primary alone", || Desk::primary(config())),
+    ("replicating", || Desk::replicating(Mode::Sync)),
+    ("a primary cut off", || {
+        let mut desk = Desk::replicating(Mode::Sync);
+        desk.lose_link();
+        desk
+    }),
+    ("a secondary", || {
+        let mut desk = follower(generation(1), true);
+        desk.save_all();
+        desk
+    }),
+    ("a secondary cut off", || {
+        let mut desk = follower(generation(1), true);
+        desk.save_all();
+        desk.lose_link();
+        desk
+    }),
+    ("a secondary that is copied to", || {
+        let mut desk = follower(generation(1), false);
+        desk.save_all();
+        desk
+    }),
+    ("an inconsistent secondary cut off", || {
+        let mut desk = follower(generation(1), false);
+        desk.save_all();
+        desk.lose_link();
+        desk
+    }),
+    ("paused", lack::logging),
+    ("reversed", lack::reversed),
+    ("seeding", seed::seeding),
+    ("a full disk", following::full),
+    ("a suspect secondary", accept::suspect),
+    ("accepting", accept::accepting),
+    ("a suspect primary", flush::suspect),
+    ("served from the peer", replace::lost),
+    ("given up", lose::given_up),
+    ("the last copy", lose::answered_at_the_peer_alone),
+    ("handing over", switch_stories::handing),
+    ("diverged", || switch_stories::diverged().0),
+    ("verifying", || {
+        let mut desk = Desk::replicating(Mode::Async);
+        desk.command(Command::Verify(VerifyWish::default()));
+        desk
+    }),
+    ("seeding to a peer with a history", || {
+        let mut desk = seed::seeding();
+        let lineage = desk.lineage_now();
+        desk.meet(hello(lineage, true));
+        desk
+    }),
+    ("writing while paused", || {
+        let mut desk = lack::logging();
+        desk.write(2);
+        desk
+    }),
+    ("a failed disk beside a primary without a consistent copy", || {
+        let mut desk = Desk::new(config());
+        desk.meet(Hello { serving: true, role: Role::Primary, ..hello(generation(1), false) });
+        desk.hear(Message::Start(start(generation(1), 1, false)));
+        desk.store_all();
+        desk.save_all();
+        desk.hear(item(1));
+        let (io, _) = desk.ios.pop_front().expect("the item is issued");
+        desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Failed(StoreFault::Io) });
+        desk
+    }),
+];
+
+/// A command is given, and time passes until it has ended.
+fn refused(desk: &mut Desk, command: Command) -> Vec<Refusal> {
+    desk.results.clear();
+    desk.command(command);
+    for _ in 0..4 {
+        desk.save_all();
+        desk.store_all();
+        desk.now = desk.now + Duration::from_secs(20);
+        desk.tell(Event::Tick);
+    }
+    desk.results.drain(..).filter_map(Result::err).collect()
+}
+
+/// Codes of the sources: what stands behind `Refusal::new(` and `Refusal::later(`.
+fn codes_in_the_sources() -> BTreeSet<String> {
+    let mut codes = BTreeSet::new();
+    sources(&mut |_, text| {
+        for call in ["Refusal::new(", "Refusal::later("] {
+            for rest in text.split(call).skip(1) {
+                let first = rest.trim_start().strip_prefix('"').and_then(|r| r.split('"').next());
+                codes.extend(first.map(String::from));
+            }
+        }
+    });
+    codes
+}
+
+/// Every file of the engine.
+fn sources(visit: &mut dyn FnMut(&std::path::Path, &str)) {
+    let mut folders = Vec::from([std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src")]);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder of sources") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                visit(&path, &std::fs::read_to_string(&path).expect("a source"));
+            }
+        }
+    }
+}
+
+/// Every desk judges what it is refused, so the stories judge what this walk does not meet.
+#[test]
+fn every_refusal_says_what_failed_and_what_helps() {
+    let mut met = BTreeSet::new();
+    for (name, situation) in SITUATIONS {
+        for unwritable in [false, true] {
+            for command in commands() {
+                let mut desk = situation();
+                desk.unwritable = unwritable;
+                for refusal in refused(&mut desk, command.clone()) {
+                    assert_eq!(refusal.flaw(), None, "{command:?} on {name}");
+                    met.insert(String::from(refusal.code));
+                }
+            }
+        }
+    }
+    let mut told = String::new();
+    sources(&mut |path, text| {
+        let path = path.to_string_lossy();
+        if path.contains("stories") || path.ends_with("_tests.rs") {
+            told += text;
+        }
+    });
+    let mut left = codes_in_the_sources();
+    // Of a before-image file that fails: the simulator judges it.
+    left.remove("before-failed");
+    assert!(left.len() > 35, "the sources are read in vain: {left:?}");
+    left.retain(|code| !met.contains(code) && !told.contains(&format!("\"{code}\"")));
+    assert!(left.is_empty(), "no situation and no story meets {left:?}");
+}
+
+#[test]
+fn a_resync_that_the_hook_refuses_says_what_the_hook_said() {
+    let mut desk = Desk::primary(Config { hook_before_sync: true, ..config() });
+    desk.meet(hello(Lineage::default(), true));
+    desk.tell(Event::HookAnswered { refused: Some("the backup runs".into()) });
+    desk.command(Command::Resync);
+    desk.tell(Event::HookAnswered { refused: Some("the backup runs".into()) });
+    let refusal = desk.results.pop().and_then(Result::err).expect("it is refused");
+    assert_eq!(refusal.code, "hook-refused");
+    assert!(refusal.text.ends_with("refused the resync: the backup runs"), "{}", refusal.text);
+}
