@@ -49,10 +49,10 @@ impl Engine {
         Refusal::later(
             "last-copy",
             format!(
-                "{node}'s queue alone is sure to hold {bytes} that were answered: its own disk failed, and {peer} left \
-                 before it had flushed them"
+                "{bytes} of acknowledged writes may exist only in the queue of {node}: its own disk failed, and \
+                 {peer} stopped before it had flushed them"
             ),
-            format!("bring {peer} and the link back; {node} sends them again"),
+            format!("connect {peer}; {node} sends them again"),
         )
     }
 
@@ -97,8 +97,9 @@ impl Engine {
             return true;
         }
         let peer = &self.shared.config.peer;
-        self.shared
-            .warn(format!("stopping without {peer}: up to {bytes} that were answered may be lost"));
+        self.shared.warn(format!(
+            "stopping without {peer}: up to {bytes} of acknowledged writes may be lost"
+        ));
         false
     }
 

@@ -44,7 +44,7 @@ impl Members {
         for (expected, found) in record.members.iter().zip(found) {
             let other = *expected != 0 && *expected != found.identity;
             if other && known && !planted(Plant::TrustAnyDisk) {
-                let text = format!("{}; the disk of before is {expected:032x}", found.shown);
+                let text = format!("{}; the recorded disk is {expected:032x}", found.shown);
                 foreign =
                     Some(foreign.map_or(text.clone(), |earlier| format!("{earlier}; {text}")));
             }
@@ -64,7 +64,7 @@ impl Members {
             *found = identity;
         }
         if !leads {
-            self.foreign = Some(format!("volume {name} is being put on {identity:032x}"));
+            self.foreign = Some(format!("volume {name} moves to disk {identity:032x}"));
             self.said = true;
         }
     }
@@ -93,7 +93,7 @@ impl Members {
 
     /// What is wrong, for people.
     pub(crate) fn fault(&self) -> Option<String> {
-        self.foreign.as_ref().map(|text| format!("another disk than before: {text}"))
+        self.foreign.as_ref().map(|text| format!("a volume is on another disk: {text}"))
     }
 }
 
@@ -122,8 +122,9 @@ impl Engine {
             "another-disk",
             format!("{group} lies on {fault}"),
             format!(
-                "put the right disk back and restart the daemon; or promote {peer}, from which this one is then brought \
-                 level; or, if it holds a true copy of the one before, stop the daemon and `helio metadata accept {group}`"
+                "put the right disk back and restart the daemon; or promote {peer}, which then resyncs this node; or, \
+                 if the new disk is an exact copy of the recorded one, stop the daemon and `helio metadata accept \
+                 {group}`"
             ),
         ))
     }

@@ -26,7 +26,9 @@ impl Engine {
     ) -> Result<Option<String>, Refusal> {
         let group = self.shared.config.group.clone();
         match self.standing {
-            Standing::Primary => return Ok(Some(format!("{group} is primary here already"))),
+            Standing::Primary => {
+                return Ok(Some(format!("{group} is primary here already")));
+            }
             Standing::Secondary | Standing::Returning => {}
             _ => return Err(busy()),
         }
@@ -95,8 +97,8 @@ impl Engine {
             return Err(Refusal::later(
                 "peer-is-primary",
                 format!(
-                    "{peer} is primary for {group}; its last message came {:.1} s ago, and the connection counts as lost in \
-                     {left:.1} s",
+                    "{peer} is primary for {group}; its last message arrived {:.1} s ago, and the connection counts \
+                     as lost in {left:.1} s",
                     silent.as_secs_f64()
                 ),
                 format!(
@@ -105,7 +107,7 @@ impl Engine {
             ));
         }
         let text = format!(
-            "{peer} is primary for {group} and connected: its last message came {:.1} s ago",
+            "{peer} is primary for {group} and connected: its last message arrived {:.1} s ago",
             silent.as_secs_f64()
         );
         let hand_over = format!("`helio switch {group}` exchanges the roles without data loss");
@@ -117,8 +119,8 @@ impl Engine {
             "peer-is-primary",
             text,
             format!(
-                "{hand_over}; if {peer} is down or fenced, repeat this in {left:.1} s: then nothing came from it for \
-                 {:.1} s, and the promotion goes on",
+                "{hand_over}; if {peer} is down or fenced, repeat this in {left:.1} s: then no message has arrived \
+                 for {:.1} s, and the promotion continues",
                 patience.as_secs_f64()
             ),
         ))
@@ -147,16 +149,16 @@ impl Engine {
         Refusal::new(
             "needs-sync",
             format!(
-                "the copy of {group} on this node is not consistent: a copy to it was interrupted"
+                "the copy of {group} on this node is inconsistent: a resync to it was interrupted"
             ),
             match self.shared.keeper.kept() {
                 Some((image, true)) => format!(
-                    "let the sync from {peer} complete; or go back to the consistent image kept here, of generation {} \
-                     as of item {}: `helio promote {group} --restore`",
+                    "let the resync from {peer} complete; or restore the consistent copy that is preserved here, of \
+                     generation {} as of item {}: `helio promote {group} --restore`",
                     image.lineage.generation, image.head
                 ),
                 _ => format!(
-                    "let the sync from {peer} complete; until then this node cannot take over"
+                    "let the resync from {peer} complete; until then this node cannot be promoted"
                 ),
             },
         )
@@ -184,7 +186,7 @@ impl Engine {
             _ if self.leader_went_back() => {
                 Some(format!("source-rolled-back: {}", words("source-rolled-back")))
             }
-            None => Some(format!("generation {generation} is not one that its copy comes from")),
+            None => Some(format!("generation {generation} is not in the history of its copy")),
             Some(from) => {
                 let candidate = Self::candidate(asker, from, durable);
                 let (_, decision) = recovery::of_promotion(asker, &candidate, &ours);
@@ -245,14 +247,15 @@ impl Engine {
         // Force would begin with a copy that never was one.
         if self.superblock.lineage.generation == Generation::NONE {
             return format!(
-                "this node never took part: `helio promote {group}` on {peer}, which brings it level"
+                "this node was never part of the group: `helio promote {group}` on {peer}, which then copies \
+                 everything to it"
             );
         }
         let ours = self.hello_as_met();
         let (generation, durable) = self.candidate_head();
         let (Some(from), Some(other)) = (ours.lineage.back_to(generation), self.session.peer())
         else {
-            return String::from("see what the peer is: `helio explain` on both nodes");
+            return String::from("compare the state of both nodes: `helio explain`");
         };
         let candidate = Self::candidate(&ours, from, durable);
         let (facts, decision) = recovery::of_promotion(&ours, &candidate, other);
@@ -264,14 +267,15 @@ impl Engine {
         if follows {
             let node = &self.shared.config.node;
             return format!(
-                "promote {peer} instead: `helio promote {group}` there. It holds newer writes, and {node} holds nothing that \
-                 {peer} lacks: nothing is lost"
+                "promote {peer} instead: `helio promote {group}` there. It has newer writes, and {node} has nothing \
+                 that {peer} lacks: nothing is lost"
             );
         }
         if suspect {
             return format!(
-                "{peer} cannot lead from its copy, of which a flush failed. Discard what only {peer} wrote: repeat here with \
-                 --force; or take its copy as it reads: `helio member accept {group}/VOLUME` on {peer}"
+                "{peer} cannot become primary, because a flush of its copy failed. To discard the writes that exist \
+                 only on {peer}: repeat this with --force. To accept its copy: `helio member accept {group}/VOLUME` \
+                 on {peer}"
             );
         }
         format!(
@@ -306,15 +310,16 @@ impl Engine {
         }
         let equal = self.superblock.clean && self.superblock.equal;
         let peer = self.shared.config.peer.clone();
-        self.shared.info(format!("going on as primary: {peer} confirms that it did not take over"));
+        self.shared.info(format!("primary again: {peer} reports that it was not promoted"));
         self.begin_promotion(None, equal);
     }
 
     /// The peer went on: we were primary and are not any more.
     pub(crate) fn step_back(&mut self) {
         let peer = self.shared.config.peer.clone();
-        self.shared
-            .warn(format!("{peer} took over while this node was away; this node is secondary now"));
+        self.shared.warn(format!(
+            "{peer} was promoted while this node was away; this node is secondary now"
+        ));
         self.stand(Standing::Secondary);
         self.save(Goal::SteppedBack);
     }
@@ -346,7 +351,7 @@ impl Engine {
         self.equal_at_start = equal;
         self.stand(Standing::Primary);
         let generation = self.superblock.lineage.generation;
-        self.shared.info(format!("primary in generation {generation} behind item {head}{by}"));
+        self.shared.info(format!("primary in generation {generation} after item {head}{by}"));
         if let Some(id) = command {
             let peer = &self.shared.config.peer;
             let text = format!(

@@ -200,8 +200,8 @@ impl Primary {
                 lack.halted = true;
             }
             s.warn(format!(
-                "{extent} that this node lacks could not be written: {fault}; it is served from {} on. Repair the store, \
-                 then run `helio resync {}`",
+                "{extent}, which this node lacks, could not be written: {fault}; it is still served from {}. Repair \
+                 the disk, then run `helio resync {}`",
                 s.config.peer, s.config.group
             ));
         } else {
@@ -249,7 +249,7 @@ impl Primary {
         }
         self.unclaim(claim);
         s.warn(format!(
-            "{} could not read {} of volume {}, which this node lacks; it is asked again",
+            "{} could not read {} of volume {}, which this node lacks; the read is repeated",
             s.config.peer,
             ask.extent,
             s.config.name_of(ask.volume)
@@ -272,24 +272,24 @@ impl Engine {
         if primary.lack.is_some() {
             return Err(Refusal::later(
                 "lacking",
-                format!("{} lacks regions already, which are pulled from {peer}", config.node),
-                "wait until it holds everything again: `helio status`",
+                format!("{} already lacks regions, which are copied from {peer}", config.node),
+                "wait until it has everything again: `helio status`",
             ));
         }
         self.refuse_while_seeding()?;
         if self.session.peer().is_none() || self.awaited.is_some() {
             return Err(Refusal::later(
                 "peer-lost",
-                format!("{peer} is not connected, or has not said yet what may differ"),
-                "try again once `helio status` says connected",
+                format!("{peer} is not connected, or has not sent its bitmap yet"),
+                "try again when `helio status` shows that it is connected",
             ));
         }
         if !primary.peer_consistent {
             return Err(Refusal::new(
                 "needs-sync",
-                format!("{peer}'s copy is not consistent: a copy to it was interrupted"),
+                format!("the copy of {peer} is inconsistent: a resync to it was interrupted"),
                 format!(
-                    "`helio resync {}` completes it; until then only that way is open",
+                    "`helio resync {}` completes it; a reverse resync is possible only after that",
                     config.group
                 ),
             ));
@@ -313,8 +313,8 @@ impl Engine {
         if !primary.is_quiet() || s.reads_under_way() {
             return Err(Refusal::later(
                 "in-use",
-                "clients' requests are under way, and what they read may be thrown away",
-                "let no client use the group's volumes, then try again",
+                "requests of clients are in progress, and the data that they read may be discarded",
+                "stop all clients of the group's volumes, then try again",
             ));
         }
         if s.metadata_failed {
@@ -324,7 +324,7 @@ impl Engine {
                 "repair it and restart the daemon",
             ));
         }
-        primary.drop_queue("the operator said reverse", s);
+        primary.drop_queue("the operator requested a reverse resync", s);
         if full {
             primary.marks.stale_all();
         }
@@ -343,7 +343,7 @@ impl Engine {
         s.verify.rewind();
         self.update_wanted = false;
         self.asking_hook = None;
-        s.info(format!("the operator takes {peer}'s copy over this node's own"));
+        s.info(format!("the operator replaces the copy of this node by the copy of {peer}"));
         Ok(None)
     }
 
@@ -371,10 +371,8 @@ impl Engine {
         let (node, peer) = (&self.shared.config.node, &self.shared.config.peer);
         Refusal::later(
             "lacking",
-            format!(
-                "{node} lacks regions that only {peer} holds, so it can do nothing without it ({verb})"
-            ),
-            "wait until it holds everything again: `helio status`",
+            format!("{node} lacks regions that only {peer} has, so it needs {peer} ({verb})"),
+            "wait until it has everything again: `helio status`",
         )
     }
 
@@ -392,13 +390,16 @@ impl Engine {
         if again.iter().any(|volume| s.works_on(Some(*volume))) || !lack.is_recorded() {
             return Err(Refusal::later(
                 "busy",
-                "operations on a store of which a flush failed have not ended",
+                "operations on a disk whose flush failed have not ended",
                 "try again in a moment",
             ));
         }
         again.into_iter().for_each(|volume| primary.use_again(volume));
         primary.faulted = None;
         let peer = &s.config.peer;
-        Ok(Some(format!("{} are lacking here and pulled from {peer}", primary.marks.stale_bytes())))
+        Ok(Some(format!(
+            "{} are missing on this node and are copied from {peer}",
+            primary.marks.stale_bytes()
+        )))
     }
 }

@@ -63,8 +63,8 @@ impl Engine {
         if self.shared.works_on(on) {
             return Err(Refusal::later(
                 "busy",
-                "operations on the disk that is to go have not ended",
-                "try again; a disk that never answers lets go when the daemon restarts",
+                "operations on the disk that is to be replaced have not ended",
+                "try again; if the disk never responds, restart the daemon",
             ));
         }
         Ok(())
@@ -82,10 +82,8 @@ impl Engine {
         if primary.flow.is_none() {
             return Err(Refusal::later(
                 "peer-lost",
-                format!(
-                    "{peer} holds everything that the new disk is to be filled with, and is not connected"
-                ),
-                "try again once `helio status` says connected",
+                format!("{peer} has everything that the new disk needs, and is not connected"),
+                "try again when `helio status` shows that it is connected",
             ));
         }
         Ok(())
@@ -99,8 +97,8 @@ impl Engine {
         if self.superblock.wrote || self.superblock.alone {
             return Err(Refusal::new(
                 "diverged",
-                format!("this node may hold writes of {group} that {peer} never saw"),
-                format!("`helio resolve {group} --discard` saves and gives them up first"),
+                format!("this node may have writes of {group} that {peer} never received"),
+                format!("`helio resolve {group} --discard` saves and discards them first"),
             ));
         }
         let met = self.met.as_ref().filter(|met| !met.as_source).map(|met| &met.source);
@@ -109,17 +107,15 @@ impl Engine {
             return Err(Refusal::new(
                 "no-whole-copy",
                 format!(
-                    "{peer} was not met with a whole copy of its own: this disk may hold the only one"
+                    "{peer} did not connect with a complete copy of its own: this disk may have the only one"
                 ),
-                format!(
-                    "bring {peer} back as primary with all of its disks, and let it meet this node"
-                ),
+                format!("connect {peer} as primary, with all of its disks"),
             ));
         }
         if self.shared.keeper.failed && self.shared.keeper.kept().is_some() {
             return Err(Refusal::new(
                 "before-failed",
-                "the before-image file failed, and what it keeps belongs to the disk that is to go",
+                "the before-image file failed, and its content belongs to the disk that is to be replaced",
                 "repair it and restart the daemon",
             ));
         }
@@ -134,8 +130,8 @@ impl Engine {
         if self.is_lacking() {
             return Refusal::new(
                 "disk-in-use",
-                format!("the disk of volume {name} is in use, and filled from {peer}"),
-                "nothing is to be done: `helio status` tells how far it is",
+                format!("the disk of volume {name} is in use, and is rebuilt from {peer}"),
+                "nothing; `helio status` shows the progress",
             );
         }
         match faulted {
@@ -145,15 +141,15 @@ impl Engine {
                     "the disk of volume {name} failed ({fault}), and {peer} does not serve in its place"
                 ),
                 format!(
-                    "`helio switch {group}`, then replace it as a secondary's; `on-error = \"serve-from-peer\"` spares \
-                     that, while {peer} is level"
+                    "`helio switch {group}`, then replace the disk on the secondary; `on-error = \"serve-from-peer\"` \
+                     avoids this while {peer} is in sync"
                 ),
             ),
             _ => Refusal::new(
                 "disk-in-use",
-                format!("the disk of volume {name} is not known to be lost"),
-                "to lay the volume on another disk, stop the daemon of the secondary, change its member and start it: \
-                 everything is copied to it",
+                format!("the disk of volume {name} has not failed"),
+                "to move the volume to another disk, stop the daemon of the secondary, change its member and start \
+                 it: everything is copied to it",
             ),
         }
     }
@@ -200,7 +196,7 @@ impl Engine {
         }
         if keeper.kept().is_some() || self.shared.metadata_failed {
             self.replacing = None;
-            let text = String::from("what is kept of the image before could not be ended");
+            let text = String::from("the before-images of the old disk could not be ended");
             let hint = "repair the before-image file and the metadata, and restart the daemon";
             return self.done(command, Err(Refusal::new("before-failed", text, hint)));
         }

@@ -46,8 +46,11 @@ impl Engine {
                 if follows || generation == Generation::NONE {
                     return Err(Refusal::new(
                         "nothing-to-resolve",
-                        format!("{node} holds nothing of {group} that its peer refuses"),
-                        format!("`helio explain {group}` tells how the two stand"),
+                        format!(
+                            "the copy of {group} on {node} is not refused by its peer: there is nothing to \
+                                 discard"
+                        ),
+                        format!("`helio explain {group}` shows the state of both nodes"),
                     ));
                 }
                 if self.session.peer().is_some_and(|peer| !peer.consistent) && self.is_consistent()
@@ -97,7 +100,7 @@ impl Engine {
             return Err(Refusal::later(
                 "busy",
                 "the group changed while its regions were saved",
-                "look at it again: `helio explain`",
+                "check the state again: `helio explain`",
             ));
         }
         if !self.can_leave_following() {
@@ -132,8 +135,9 @@ impl Engine {
         self.session.refused = None;
         self.line_changed();
         self.reset_follower();
-        self.hang_up(Parting::RoleChanged, format!("{node} gave up its side"));
-        let text = format!("{node} gave up its side; {peer} updates it once they are connected");
+        self.hang_up(Parting::RoleChanged, format!("{node} discarded its own writes"));
+        let text =
+            format!("{node} discarded its own writes; {peer} resyncs it when they are connected");
         self.shared.info(text.clone());
         self.done(id, Ok(text));
     }

@@ -28,14 +28,14 @@ impl Engine {
     pub(crate) fn may_restore(&self) -> Result<(), Refusal> {
         let group = &self.shared.config.group;
         let refuse = |text: String| {
-            let hint = format!("let the sync from {} complete", self.shared.config.peer);
+            let hint = format!("let the resync from {} complete", self.shared.config.peer);
             Err(Refusal::new("no-safe-copy", text, hint))
         };
         match self.shared.keeper.kept() {
-            None => refuse(format!("no consistent image of {group} is kept on this node")),
-            Some((_, false)) => {
-                refuse(format!("the image of {group} kept on this node is damaged; see the log"))
-            }
+            None => refuse(format!("no consistent copy of {group} is preserved on this node")),
+            Some((_, false)) => refuse(format!(
+                "the preserved copy of {group} on this node is damaged; see the log"
+            )),
             Some((_, true)) => Ok(()),
         }
     }
@@ -126,8 +126,10 @@ impl Engine {
 
     pub(crate) fn restored_saved(&mut self) {
         let b = &self.superblock;
-        let text =
-            format!("the image of {} is restored as of item {}", b.lineage.generation, b.head);
+        let text = format!(
+            "the preserved copy of {} is restored as of item {}",
+            b.lineage.generation, b.head
+        );
         self.shared.warn(text);
         self.reset_follower();
         self.shared.keeper.restore = Restore::No;
@@ -146,7 +148,9 @@ impl Engine {
 
     pub(crate) fn restore_failed(&mut self, outcome: BeforeOutcome) {
         let why = match outcome {
-            BeforeOutcome::Damaged => String::from("what is kept is damaged; nothing was put back"),
+            BeforeOutcome::Damaged => {
+                String::from("the preserved copy is damaged; nothing was restored")
+            }
             BeforeOutcome::Failed(fault) => format!("{fault}"),
             BeforeOutcome::FlushFailed { volumes } => {
                 let first = VolumeIndex(volumes.trailing_zeros() as u16);
@@ -155,9 +159,9 @@ impl Engine {
             BeforeOutcome::NoRoom { .. } | BeforeOutcome::Done => String::from("no room"),
         };
         let text =
-            format!("the kept image of {} was not restored: {why}", self.shared.config.group);
+            format!("the preserved copy of {} was not restored: {why}", self.shared.config.group);
         self.shared.warn(text.clone());
-        let hint = "repair the store and repeat, or let a sync complete; it will copy everything";
+        let hint = "repair the disk and repeat, or let a resync complete; it copies everything";
         self.end_promotion(Refusal::new("restore-failed", text, hint));
     }
 }

@@ -152,14 +152,14 @@ impl Engine {
         if known || primary.flow.is_some() {
             return Err(Refusal::new(
                 "peer-has-a-copy",
-                format!("{peer} is connected and takes part in {group}: there is nothing to seed"),
+                format!("{peer} is connected and part of {group}: there is nothing to seed"),
                 format!(
                     "to start again with a disk: stop the daemon on {peer}, then `helio seed begin {group}`"
                 ),
             ));
         }
         if self.shared.suspect.any() {
-            let text = format!("a flush of {group} failed on this node: its store may go back");
+            let text = format!("a flush of {group} failed on this node: its disk may lose writes");
             return Err(Refusal::new(
                 "volume-failed",
                 text,
@@ -178,7 +178,7 @@ impl Engine {
         }
         primary.peer_keeping.refused = None;
         primary.drop_queue("a disk is to be shipped", &mut self.shared);
-        self.seed_stopped("the seeding begins again");
+        self.seed_stopped("the seed starts again");
         self.update_wanted = false;
         self.seed.beginning = true;
         self.seed.passed = None;
@@ -233,7 +233,8 @@ impl Engine {
         if !self.is_seeding() || self.primary.is_none() {
             return self.done(command, Err(busy()));
         }
-        self.shared.info(format!("a disk is being shipped to {peer}: what changes is marked"));
+        self.shared
+            .info(format!("a disk is being shipped to {peer}: changed regions are recorded"));
         let text = format!(
             "copy the volumes of {group} now, put the copy in place on {peer}, then `helio seed end {group}`"
         );
@@ -278,7 +279,7 @@ impl Engine {
             return Err(Refusal::new(
                 "peer-has-a-history",
                 format!(
-                    "{peer} has metadata of {group} from before: it does not speak of the shipped disk"
+                    "{peer} has older metadata of {group}, which does not describe the shipped disk"
                 ),
                 format!(
                     "stop the daemon on {peer}, move its metadata file of {group} away, start it and repeat; or copy \
@@ -301,7 +302,7 @@ impl Engine {
         if self.seed.beginning {
             return Err(busy());
         }
-        self.seed_stopped("the seeding is given up");
+        self.seed_stopped("the seed is cancelled");
         self.update_wanted = true;
         if let Some(primary) = &mut self.primary {
             primary.paused = false;
@@ -311,7 +312,7 @@ impl Engine {
             self.keeping.heard = blank.metadata;
         }
         self.copy_everything();
-        let text = "the seeding is given up: everything is copied once the peer is connected";
+        let text = "the seed is cancelled: everything is copied when the peer is connected";
         Ok(String::from(text))
     }
 
@@ -333,7 +334,7 @@ impl Engine {
     /// A comparison comes to nothing.
     pub(crate) fn seed_stopped(&mut self, why: &str) {
         if let Some(check) = self.seed.end_check() {
-            let text = format!("the shipped disk was not compared to the end: {why}");
+            let text = format!("the comparison of the shipped disk was interrupted: {why}");
             self.done(check.command, Err(Refusal::later("busy", text, "repeat `helio seed end`")));
         }
     }

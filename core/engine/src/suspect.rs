@@ -222,9 +222,9 @@ impl Engine {
                 config.name_of(suspect.first())
             ),
             format!(
-                "if {peer} holds them, make it primary: `helio promote {group}` there (with `--force` where {node} wrote alone: those \
-                 writes are lost); it brings {node} level. If this is \
-                 the best copy there is: demote it, `helio member accept {group}/VOLUME` on {node}, and promote it again"
+                "if {peer} has them, make it primary: `helio promote {group}` there (with `--force` if {node} wrote \
+                 alone: those writes are lost); it then resyncs {node}. If this is the best copy: demote it, `helio \
+                 member accept {group}/VOLUME` on {node}, and promote it again"
             ),
         )
     }

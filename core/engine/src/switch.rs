@@ -55,7 +55,10 @@ impl Engine {
                 format!("`helio promote {group}` on the node that should be primary"),
             )),
             _ => {
-                let text = format!("{group} changes roles with {peer} or by itself already");
+                let text = format!(
+                    "a change of roles of {group} is already in progress, with {peer} or on this node \
+                                    alone"
+                );
                 Err(Refusal { text, ..busy() })
             }
         }
@@ -68,7 +71,7 @@ impl Engine {
         if !self.is_consistent() || !self.follower.streaming {
             return Err(Refusal::later(
                 "not-level",
-                format!("{node} does not hold a consistent copy of {group} yet"),
+                format!("{node} does not have a consistent copy of {group} yet"),
                 "wait until the group is replicating",
             ));
         }
@@ -105,13 +108,13 @@ impl Engine {
         if !in_order {
             return Err(Refusal::later(
                 "not-level",
-                format!("{group} is {}: {peer} does not hold everything in order", self.state()),
+                format!("{group} is {}: {peer} does not have everything in order", self.state()),
                 format!("`helio resync {group} --wait`, then switch"),
             ));
         }
         if let Some((volume, fault)) = p.faulted {
             let volume = self.shared.config.name_of(volume);
-            self.shared.info(format!("volume {volume} failed here ({fault}); switching"));
+            self.shared.info(format!("volume {volume} failed on this node ({fault}); switching"));
         }
         self.shared.out.push(crate::effect::Effect::DismissClients);
         self.leave(command, Leave::Hand).map(|_| ())
@@ -140,7 +143,7 @@ impl Engine {
     /// Nothing was recorded and nobody was asked yet: it just goes on.
     pub(crate) fn keep_primary(&mut self, command: Option<CommandId>) {
         let (peer, node) = (&self.shared.config.peer, &self.shared.config.node);
-        let again = "try again once the group is replicating and the queue is short";
+        let again = "try again when the group is replicating and the queue is short";
         let (why, hint) = if self.session.peer().is_none() {
             (format!("{peer} was lost ({})", self.session.why), String::from(again))
         } else if let Err(suspect) = self.may_lead_from_suspect() {
@@ -174,7 +177,7 @@ impl Engine {
     fn take_back(&mut self, why: &str) {
         let Standing::Handing { command, .. } = self.standing else { return };
         let (peer, node) = (&self.shared.config.peer, &self.shared.config.node);
-        let text = format!("{peer} did not take over ({why})");
+        let text = format!("{peer} did not become primary ({why})");
         let unfit = if self.shared.metadata_failed {
             let hint = format!("make it writable and restart the daemon on {node}");
             Some((String::from("its metadata file cannot be written"), hint))
@@ -184,10 +187,10 @@ impl Engine {
         let (text, hint) = match &unfit {
             None => {
                 let hint = format!("the log on {peer} gives the reason");
-                (format!("{text}; {node} goes on as primary"), hint)
+                (format!("{text}; {node} continues as primary"), hint)
             }
             Some((unfit, hint)) => {
-                (format!("{text}, and {node} cannot go on as primary: {unfit}"), hint.clone())
+                (format!("{text}, and {node} cannot continue as primary: {unfit}"), hint.clone())
             }
         };
         self.finish(command, Err(Refusal::later("not-switched", text, hint)));
@@ -212,19 +215,19 @@ impl Engine {
             }
             Relation::Descendant(_) => {
                 self.stand(Standing::Secondary);
-                let text = format!("{peer} took over, and is not serving any more");
-                let hint = format!("`helio status` on {peer} tells why");
+                let text = format!("{peer} was promoted, and is no longer primary");
+                let hint = format!("`helio status` on {peer} shows the reason");
                 self.finish(command, Err(Refusal::new("not-switched", text, hint)));
             }
             Relation::Unrelated => {
                 self.stand(Standing::Secondary);
-                let text = format!("{peer} came back with a history of its own");
-                let hint = "`helio explain` on both nodes tells what it is";
+                let text = format!("{peer} connected again with a separate history");
+                let hint = "`helio explain` on both nodes shows it";
                 self.finish(command, Err(Refusal::new("not-switched", text, hint)));
             }
             // A hello may have waited in a connection that the peer gave up before it was invited.
             Relation::Same if !self.session.proven => {}
-            Relation::Same => self.take_back("it is secondary still"),
+            Relation::Same => self.take_back("it is still secondary"),
             // It followed this generation to its end: a word from before comes late, and proves nothing.
             _ => {}
         }
@@ -235,12 +238,13 @@ impl Engine {
         let Standing::Handing { command, .. } = self.standing else { return };
         let (peer, group) = (self.shared.config.peer.clone(), self.shared.config.group.clone());
         self.stand(Standing::Secondary);
-        self.hang_up(Parting::RoleChanged, String::from("no answer to a change of roles"));
-        let text =
-            format!("{peer} was asked to take over and was not heard since: it may be primary");
+        self.hang_up(Parting::RoleChanged, String::from("no response to a change of roles"));
+        let text = format!(
+            "{peer} was requested to become primary and has not responded: it may be primary"
+        );
         self.shared.warn(text.clone());
         let hint = format!(
-            "look at `helio status {group}` on {peer}: if it is not primary, `helio promote {group}` on either node"
+            "run `helio status {group}` on {peer}: if it is not primary, `helio promote {group}` on either node"
         );
         self.finish(command, Err(Refusal::later("unsure", text, hint)));
     }
@@ -256,7 +260,9 @@ impl Engine {
             Roles::Invite { generation, head } => {
                 let ours = self.superblock.lineage.generation;
                 if self.primary.is_some() || generation != ours {
-                    return Err(String::from("an invitation to a line that is not followed here"));
+                    return Err(String::from(
+                        "an invitation to a stream that this node does not receive",
+                    ));
                 }
                 self.invited(head);
                 Ok(())
@@ -275,18 +281,19 @@ impl Engine {
         let level = self.follower.received == head && self.standing == Standing::Secondary;
         match self.may_take_over() {
             Ok(()) if level => {
-                self.shared.info(format!("{peer} hands its role over behind item {head}"));
+                self.shared
+                    .info(format!("{peer} passes the primary role to this node after item {head}"));
                 self.shared.keeper.restore = Restore::No;
                 self.begin_promotion(wanted, true);
             }
             refused => {
                 let text = refused.err().map_or_else(
-                    || format!("{node} is not level with {peer}"),
+                    || format!("{node} is not in sync with {peer}"),
                     |refusal| refusal.text,
                 );
-                self.shared.warn(format!("an invitation to take over is declined: {text}"));
-                self.hang_up(Parting::RoleChanged, format!("cannot take over: {text}"));
-                let hint = "`helio status` on both nodes tells what is in the way";
+                self.shared.warn(format!("the request to become primary is refused: {text}"));
+                self.hang_up(Parting::RoleChanged, format!("cannot become primary: {text}"));
+                let hint = "`helio status` on both nodes shows the reason";
                 self.finish(wanted, Err(Refusal::later("not-switched", text, hint)));
             }
         }
@@ -296,8 +303,8 @@ impl Engine {
     pub(crate) fn switch_denied(&mut self, text: &str) {
         if let Some((command, _)) = self.switch_wanted.take() {
             let peer = &self.shared.config.peer;
-            let text = format!("{peer} does not change roles now: {text}");
-            let hint = "`helio status` on both nodes tells what is in the way";
+            let text = format!("{peer} cannot change roles now: {text}");
+            let hint = "`helio status` on both nodes shows the reason";
             self.done(command, Err(Refusal::later("not-switched", text, hint)));
         }
     }
@@ -306,7 +313,8 @@ impl Engine {
     pub(crate) fn switch_unheard(&mut self, why: &str) {
         if let Some((command, _)) = self.switch_wanted.take() {
             let (peer, group) = (&self.shared.config.peer, &self.shared.config.group);
-            let hint = format!("`helio status {group}` here and on {peer} tells which is primary");
+            let hint =
+                format!("`helio status {group}` here and on {peer} shows which node is primary");
             self.done(command, Err(Refusal::later("unsure", why.to_string(), hint)));
         }
     }

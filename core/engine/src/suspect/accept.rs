@@ -70,7 +70,7 @@ impl Engine {
                     "the copy of volume {} of {group} on this node is not suspect",
                     self.shared.config.name_of(volume)
                 ),
-                "nothing is to be done",
+                "nothing",
             ));
         }
         let follows = self.session.peer().is_some_and(|hello| hello.serving && !hello.suspect);
@@ -81,7 +81,7 @@ impl Engine {
                     "{peer} serves volume {} of {group}, and this copy is rebuilt from there",
                     self.shared.config.name_of(volume)
                 ),
-                format!("`helio resync {group}` on the primary goes on with that"),
+                format!("`helio resync {group}` on the primary continues this"),
             ));
         }
         if self.standing == Standing::Primary {
@@ -110,8 +110,8 @@ impl Engine {
             return Err(busy());
         }
         Ok(format!(
-            "writes of volume {} that were acknowledged before the flush failed and are missing from this copy; {peer} may \
-             hold them, and an update from this node overwrites them there",
+            "writes of volume {} that were acknowledged before the flush failed and are missing from this copy; \
+             {peer} may have them, and a resync from this node overwrites them there",
             self.shared.config.name_of(volume)
         ))
     }
@@ -236,8 +236,8 @@ impl Engine {
         self.stand(Standing::Secondary);
         self.session.refused = None;
         let text = format!(
-            "the copy of volume {} of {group} is accepted as it is; {peer} is updated from it once this node is primary: \
-             `helio promote {group}`",
+            "the copy of volume {} of {group} is accepted as it is; {peer} is resynced from it when this node is \
+             primary: `helio promote {group}`",
             self.shared.config.name_of(volume)
         );
         self.shared.warn(text.clone());
@@ -253,7 +253,7 @@ impl Engine {
             Rewriting::Flushing | Rewriting::Saving => size,
         };
         Some(format!(
-            "the suspect copy of volume {} is being written again as it reads: {next} of {size}",
+            "the suspect copy of volume {} is being written again: {next} of {size}",
             self.shared.config.name_of(volume)
         ))
     }

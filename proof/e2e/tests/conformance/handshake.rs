@@ -36,9 +36,9 @@ fn nbdinfo_lists_every_volume_twice_with_description_and_block_sizes() {
     let exports = said["exports"].as_array().expect("a list");
     let expected = [
         ("db/data", "data of group db, mirrored to lyon"),
-        ("db/data:ro", "data of group db, to be read only"),
+        ("db/data:ro", "data of group db, read-only"),
         ("db/thin", "thin of group db, mirrored to lyon"),
-        ("db/thin:ro", "thin of group db, to be read only"),
+        ("db/thin:ro", "thin of group db, read-only"),
     ];
     assert_eq!(exports.len(), expected.len(), "{said}");
     for (export, (name, description)) in exports.iter().zip(expected) {

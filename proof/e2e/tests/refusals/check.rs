@@ -254,7 +254,7 @@ fn read_only_and_full_file_systems_are_named_and_nothing_is_left_on_them() {
     // Its metadata takes 48 KiB; 16 KiB are left.
     fs::write(small.0.join("full"), vec![1; 48 << 10]).expect("there is room for it");
     let said = refusal("paris", pair.config(), &state);
-    assert_says(&said, &["db.meta", "No space left on device", "hint: make room"]);
+    assert_says(&said, &["db.meta", "No space left on device", "hint: free space"]);
     let meta = state.join("groups/db.meta").metadata();
     assert_eq!(meta.map_or(0, |facts| facts.len()), 0, "no half of a record is left");
     fs::remove_dir_all(&state).expect("it is there");

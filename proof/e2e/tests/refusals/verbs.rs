@@ -109,7 +109,7 @@ fn a_demotion_that_leaves_the_peer_behind_says_so_and_has_a_code() {
         });
     }
     let told = pair.helio("lyon", &["promote", "db", "--force"]);
-    assert_ended(&told, 4, &["it is unknown what was missing here"]);
+    assert_ended(&told, 4, &["the missing data was unknown"]);
     // As the hint says: nothing is lost, and the second demotion leaves nothing behind.
     promote(&pair, "paris");
     wait(&pair, "lyon", "a stream", |group| group["state"] == "replicating");
