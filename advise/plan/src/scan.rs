@@ -37,8 +37,8 @@ impl fmt::Display for ScanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (line, field) = (self.line, self.field);
         match &self.found {
-            Some(found) => write!(f, "line {line}: `{found}` is no figure for {field}"),
-            None => write!(f, "line {line} has no {field}: the scan is cut short or changed there"),
+            Some(found) => write!(f, "line {line}: `{found}` is not a number for {field}"),
+            None => write!(f, "line {line} has no {field}: the scan is truncated or changed there"),
         }
     }
 }

@@ -73,7 +73,7 @@ pub(crate) fn detach(
     let (group, volume) = which::volume(&client, named)?;
     if force {
         let stake = format!("processes that use the device of {group}/{volume} get I/O errors");
-        consent.get(&stake, &format!("detach {group}/{volume} all the same?"))?;
+        consent.get(&stake, &format!("detach {group}/{volume} nevertheless?"))?;
     }
     let wish = DetachRequest { volume, force };
     let path = paths::of_group(paths::DETACH, &group);

@@ -20,7 +20,7 @@ pub(super) fn text(node: &str, span: Duration, told: &[Told]) -> String {
         group(&mut out, node, span, told);
     }
     if told.is_empty() {
-        out = format!("node {node} takes part in no group\n");
+        out = format!("node {node} is in no group\n");
     }
     out
 }
@@ -40,7 +40,7 @@ fn group(out: &mut String, node: &str, span: Duration, told: &Told) {
     };
     let _infallible = writeln!(
         out,
-        "{}  {change}, {} to watch; on {node}, looked at for {:.1} s",
+        "{}  {change}, {} to watch; on {node}, measured for {:.1} s",
         told.group,
         count(Verdict::Watch),
         span.as_secs_f64()

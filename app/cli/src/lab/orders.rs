@@ -42,7 +42,7 @@ pub(super) fn parse(line: &str, help: &str) -> Result<Option<Order>, String> {
 }
 
 fn unknown(line: &str, help: &str) -> String {
-    format!("`{}` is no command; {help}", line.trim())
+    format!("`{}` is not a command; {help}", line.trim())
 }
 
 /// What is to be changed about the line, or why the amount is none; nothing where it is not about that.
