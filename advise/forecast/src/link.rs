@@ -234,9 +234,9 @@ mod tests {
         let calm = || weather([(10, Ppm::NONE); 2]);
         let more =
             Link::replaying("recording=x.csv,rtt=5ms", calm()).expect_err("it is said there");
-        assert!(more.to_string().starts_with("rtt=5ms: the recording says"), "{more}");
+        assert!(more.to_string().starts_with("rtt=5ms: the recording defines"), "{more}");
         let never = Link::replaying("recording=x.csv", weather([(10, Ppm::ALL); 2]));
-        assert!(never.is_err_and(|why| why.to_string().contains("nothing ever passes")));
+        assert!(never.is_err_and(|why| why.to_string().contains("nothing passes in both")));
     }
 
     #[test]

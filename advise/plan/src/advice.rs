@@ -241,7 +241,7 @@ mod tests {
     fn reasons_carry_their_figures() {
         let advice = of(Work::Oltp, 50, true);
         assert_eq!(advice.reasons.len(), 3);
-        assert!(advice.reasons[0].contains("50 ms") && advice.reasons[0].contains("20.0 of them"));
+        assert!(advice.reasons[0].contains("50 ms") && advice.reasons[0].contains("20.0 writes"));
         assert!(advice.reasons[1].contains("heavy"), "{:?}", advice.reasons);
     }
 }

@@ -128,6 +128,6 @@ mod tests {
         assert!(shown.contains("  file       auto and 4194304 items"), "{shown}");
         assert!(shown.contains("3 writes waited 250 ms in all, 0 wait now; 0 refused"), "{shown}");
         (reply.queue, reply.role) = (None, Role::Secondary);
-        assert!(text(&reply).starts_with("db  queue: none, since this node is secondary\n"));
+        assert!(text(&reply).starts_with("db  queue: none, because this node is secondary\n"));
     }
 }

@@ -382,7 +382,7 @@ mod tests {
         refusals.tell(from(2, 5001), "damaged");
         let all = all.lock().expect("nobody panicked");
         assert_eq!(all.len(), 3, "{all:?}");
-        assert_eq!(all[0], "192.0.2.1:5000 was sent away: 192.0.2.1:5000 is no other end");
+        assert_eq!(all[0], "192.0.2.1:5000 was refused: 192.0.2.1:5000 is no other end");
     }
 
     #[test]

@@ -396,9 +396,9 @@ mod tests {
         assert_eq!((advice.plateau, advice.bandwidth), (None, 10e6));
         assert_eq!(advice.computed, 640_000);
         assert_eq!(advice.recommended, 2 << 20, "twice the last is more than the computed size");
-        assert!(advice.config("db").contains("no size tried"), "{}", advice.config("db"));
+        assert!(advice.config("db").contains("no tested size"), "{}", advice.config("db"));
         let text = crate::show::advice(&advice);
-        assert!(text.contains("no size tried reached 95 % of the best"), "{text}");
+        assert!(text.contains("no tested size reached 95 % of the best"), "{text}");
         let advice = advise(&how(None), steps, one(0, 100e6), 32_000, None);
         assert_eq!(advice.recommended, 6_422_528, "6.4 MB, rounded up to whole 64 KiB");
     }

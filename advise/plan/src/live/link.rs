@@ -133,7 +133,7 @@ pub(super) fn limit(seen: &Seen, promise: Option<&Promise>) -> Judgement {
             if here(link) {
                 "this end's send buffer was full"
             } else {
-                "the other end's receive buffer was"
+                "the other end's receive buffer was full"
             }
         );
         let Some(size) = fullest(link) else {

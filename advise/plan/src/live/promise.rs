@@ -226,7 +226,7 @@ fn answers(label: Label, seen: &Seen, promise: &Promise) -> Judgement {
     let slowest = |what, of: &Times, planned: Option<[Duration; 2]>| Held {
         label,
         what,
-        share: ["99 %", "for 99"],
+        share: ["99 %", "as the p99"],
         count: of.count,
         found: of.p99,
         planned: planned.map(|[_, p99]| p99),

@@ -249,6 +249,6 @@ mod tests {
         assert!(refused(&stuck).contains("it waits for ever"));
         let cut = of_text("plan.json".into(), "{ \"cells\": [").expect_err("it is cut off");
         let told = format!("{cut:#}");
-        assert!(told.starts_with("plan.json: no JSON") && told.contains("line 1"), "{told}");
+        assert!(told.starts_with("plan.json: not valid JSON") && told.contains("line 1"), "{told}");
     }
 }

@@ -101,7 +101,7 @@ impl Transport {
             | TlsError::NoCertificate
             | TlsError::TooLong { .. }
             | TlsError::Failed(_) => {
-                (error.to_string(), "look at the daemon's log, and at what stands between")
+                (error.to_string(), "check the log of the daemon, and the network in between")
             }
         };
         Some(ClientError::Untrusted { daemon: self.to_string(), why, hint: hint.into() })
@@ -126,7 +126,7 @@ mod tests {
         let socket = Transport::Socket("/nowhere/control.sock".into());
         let told = |kind: ErrorKind| socket.absent(&kind.into()).to_string();
         assert!(
-            told(ErrorKind::NotFound).starts_with("no daemon answers on /nowhere/control.sock")
+            told(ErrorKind::NotFound).starts_with("no daemon responds on /nowhere/control.sock")
         );
         assert!(told(ErrorKind::ConnectionRefused).contains("retry: may help"));
         let denied = told(ErrorKind::PermissionDenied);

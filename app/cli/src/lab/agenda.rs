@@ -266,7 +266,7 @@ mod tests {
             |course: &Course| Agenda::read(course, OBEYS).expect_err("it is none").to_string();
         assert_eq!(
             why(&course(&["1s cut", "2s"])),
-            "--at number 2, order: it is missing behind the time"
+            "--at number 2, order: the command is missing after the time"
         );
         assert_eq!(
             why(&course(&["1s cut\n2s heal"])),

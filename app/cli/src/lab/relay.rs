@@ -154,7 +154,7 @@ mod tests {
         shape.change(carried(change));
         let [there, back] = profiles(shape);
         assert_eq!((there.rate, back.rate, back.loss), (Some(Rate(0)), None, Ppm::NONE));
-        assert!(shape.to_string().contains("nothing passes; back no limit to the rate"), "{shape}");
+        assert!(shape.to_string().contains("nothing passes; back no rate limit"), "{shape}");
     }
 
     #[test]

@@ -148,7 +148,7 @@ mod tests {
         let why =
             newfile::check(&folder.path().join("no/link.toml"), "--out").expect_err("nowhere");
         assert!(
-            why.to_string().contains("no folder") && why.to_string().contains("--out"),
+            why.to_string().contains("no directory") && why.to_string().contains("--out"),
             "{why}"
         );
     }

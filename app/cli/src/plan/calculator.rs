@@ -271,7 +271,7 @@ mod tests {
             .expect("it can be written");
         let why = told(&wish).map(|_| ()).expect_err("it is cut short").to_string();
         assert!(
-            why.ends_with("line 2 has no pg/f: the scan is cut short or changed there"),
+            why.ends_with("line 2 has no pg/f: the scan is truncated or changed there"),
             "{why}"
         );
     }

@@ -93,7 +93,8 @@ const CASES: &[Case] = &[
     (
         ("127.0.0.1:7122", "10.0.0.1:7122"),
         "helio.toml:4:11: node lyon: `address` 10.0.0.1:7122 is not a loopback address, and the node has no key",
-        "make one with `helio key new` on that node and put it here as key = \"helio1:...\", or use 127.0.0.1 or [::1]",
+        "create one with `helio key new` on that node and put it here as key = \"helio1:...\", or use 127.0.0.1 or \
+         [::1]",
     ),
     (
         (
@@ -309,7 +310,7 @@ fn a_file_that_names_no_node_no_volume_or_is_not_there_is_refused() {
     let said = |text: &str| parse(text).expect_err("was taken").to_string();
     assert_eq!(
         said(""),
-        "helio.toml:1:1: names no node\n  hint: add [node.NAME] with address = \"IP:PORT\""
+        "helio.toml:1:1: has no node\n  hint: add [node.NAME] with address = \"IP:PORT\""
     );
     let (without_volume, _) = GOOD.split_once("[group.db.volume").expect("has a volume");
     assert_eq!(

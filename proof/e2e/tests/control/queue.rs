@@ -124,6 +124,10 @@ fn what_makes_no_queue_is_refused_and_a_secondary_has_none() {
     assert_eq!(number(&group(&pair, "paris"), "/queue/bound_bytes"), 1 << 20);
 
     let told = pair.helio("lyon", &["queue", "show", "db"]);
-    assert_ended(&told, 0, &["queue: none, since this node is secondary", "1 MiB and 1000 items"]);
+    assert_ended(
+        &told,
+        0,
+        &["queue: none, because this node is secondary", "1 MiB and 1000 items"],
+    );
     assert_ended(&pair.helio("lyon", &["queue", "reset", "db"]), 1, &["secondary", "hint: "]);
 }

@@ -114,7 +114,7 @@ fn an_apply_with_a_key_that_cannot_serve_changes_nothing() {
     fs::set_permissions(&key, PermissionsExt::from_mode(0o640)).expect("set");
     for arguments in [&["apply"][..], &["apply", "--dry-run"]] {
         let told = pair.helio("lyon", arguments);
-        assert_says(&told.expect_failure(), &["others may read it", "chmod 600"]);
+        assert_says(&told.expect_failure(), &["other users may read it", "chmod 600"]);
     }
     fs::remove_file(&key).expect("it is there");
     let other = new_key(&key).to_string();

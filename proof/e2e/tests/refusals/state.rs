@@ -114,7 +114,7 @@ fn a_member_with_an_identity_beside_a_state_directory_without_metadata_is_no_new
     assert_eq!(asked.status.code(), Some(4), "nothing is discarded unasked: {asked}");
     assert_says(&asked.stderr, &["at stake: all of db on paris"]);
     let told = pair.helio("paris", &[&line[..], &["--yes"]].concat()).expect_success();
-    assert_says(&told, &["joins as new on paris", "db.meta.damaged-1"]);
+    assert_says(&told, &["joins as a new node on paris", "db.meta.damaged-1"]);
     pair.start("paris");
     promote(&pair, "lyon");
     let (ours, theirs) = (std::fs::read(member), std::fs::read(pair.member("lyon", "data")));
