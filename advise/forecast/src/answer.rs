@@ -49,13 +49,13 @@ fn misses(cell: &Cell, goals: &Goals) -> Vec<String> {
         }
     };
     over("write p99", figures.responses.time_at(99.0), goals.latency_p99);
-    over("the peer's image at 99 % of the time", rpo(cell.point.mode, figures), goals.rpo);
-    over("level after the outage", figures.level_after.unwrap_or_default(), goals.resync);
+    over("the peer's copy at 99 % of the time", rpo(cell.point.mode, figures), goals.rpo);
+    over("in sync after the outage", figures.level_after.unwrap_or_default(), goals.resync);
     if figures.outcome == Outcome::Unanswered {
-        misses.push("requests were still unanswered when the patience was over".into());
+        misses.push("requests were still not acknowledged when the patience was over".into());
     }
     if figures.denied.0 > 0 {
-        misses.push(format!("{} requests were answered with an error", figures.denied));
+        misses.push(format!("{} requests failed", figures.denied));
     }
     misses
 }
@@ -123,12 +123,12 @@ fn why_mode(cells: &[Cell], chosen: &Cell, goals: &Goals, reasons: &mut Vec<Stri
     let mode = chosen.point.mode;
     let latency = figures.responses.time_at(99.0);
     let mut text = format!(
-        "{mode}: half of the writes are answered within {:.1?}, 99 of 100 within {latency:.1?}",
+        "{mode}: half of the writes are acknowledged within {:.1?}, 99 % within {latency:.1?}",
         figures.responses.time_at(50.0)
     );
     let loses = rpo(mode, figures);
     let _infallible = if loses.is_zero() {
-        write!(text, "; an answered write is at the peer")
+        write!(text, "; an acknowledged write is on the peer")
     } else {
         write!(text, "; a forced failover loses at most {loses:.1?} of writes at 99 % of the time")
     };
@@ -149,11 +149,13 @@ fn why_queue(cell: &Cell, figures: &Figures, reasons: &mut Vec<String>) {
     let high = figures.queue_high;
     let percent = high.0 as f64 * 100.0 / bound.0.max(1) as f64;
     reasons.push(if has_room(cell) {
-        format!("queue of {bound}: at most {high} were in it ({percent:.0} %, below the {ROOM_PERCENT} % from which on it is to be enlarged)")
+        format!("queue of {bound}: at most {high} were used ({percent:.0} %; it should be enlarged from \
+                 {ROOM_PERCENT} % on)")
     } else {
         let wanted = Bytes((high.0 * 100 / ROOM_PERCENT).next_power_of_two());
         format!(
-            "queue of {bound}: it reached {high} ({percent:.0} %), {} writes waited for {:.1?} together and it was dropped {} times; run it again with {wanted} or more",
+            "queue of {bound}: it reached {high} ({percent:.0} %), {} writes waited for {:.1?} in all and it was \
+             dropped {} times; repeat with {wanted} or more",
             figures.throttled, figures.throttle_time, figures.dropped
         )
     });
@@ -182,7 +184,7 @@ fn why_buffer(cell: &Cell, figures: &Figures, reasons: &mut Vec<String>) {
         );
     }
     text.push_str(if most.0 < needs.0 * 2 {
-        "; one stream is all a group has, so a larger buffer is what would help"
+        "; a group has only one stream, so a larger buffer would help"
     } else {
         "; one stream is enough"
     });
@@ -194,9 +196,9 @@ fn why_link(cell: &Cell, figures: &Figures, reasons: &mut Vec<String>) {
     let seconds = cell.measured.as_secs_f64().max(f64::MIN_POSITIVE);
     let busy = figures.sent.0 as f64 / seconds / rate.0 as f64 * 100.0;
     reasons.push(format!(
-        "no compression: there is none; the link is {busy:.0} % busy on the average{}",
+        "no compression: it is not available; the link is {busy:.0} % busy on average{}",
         if busy > 70.0 {
-            ", and what a workload peaks at is above that: a faster link is what would help"
+            ", and the peaks of the workload are higher: a faster link would help"
         } else {
             ""
         }
@@ -222,7 +224,7 @@ fn nothing(cells: &[Cell], goals: &Goals) -> Answer {
         let untried = cells.iter().all(|cell| cell.point.mode != Mode::Async);
         if goals.latency_p99.is_some_and(|goal| goal < link.round_trip) && untried {
             hints.push(format!(
-                "sync and nearsync cost a round trip of {:?}; let async be run too",
+                "sync and nearsync cost a round trip of {:?}; run async, too",
                 link.round_trip
             ));
         }
@@ -230,7 +232,7 @@ fn nothing(cells: &[Cell], goals: &Goals) -> Answer {
             && (figures.throttled.0 > 0 || figures.dropped.0 > 0)
         {
             hints.push(format!(
-                "the queue of {} was full; let a larger one be run",
+                "the queue of {} was full; run a larger one",
                 bound(&cell.point, figures)
             ));
         }
@@ -238,12 +240,12 @@ fn nothing(cells: &[Cell], goals: &Goals) -> Answer {
             && figures.throughput().0 * 10 > rate.0 * 9
         {
             hints.push(format!(
-                "the link carries {rate}, and the workload needs it all: a faster link"
+                "the link carries {rate}, and the workload needs all of it: use a faster link"
             ));
         }
     }
     if hints.is_empty() {
-        hints.push("relax a goal, or let more modes, queues and buffers be run".into());
+        hints.push("relax a goal, or run more modes, queues and buffers".into());
     }
     Answer { cell: None, reasons, hints }
 }

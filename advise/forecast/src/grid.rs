@@ -136,15 +136,18 @@ impl fmt::Display for CellError {
             Self::Points(count) => {
                 write!(
                     f,
-                    "{count} combinations of modes, queues, buffers and links; ask for 1 to {MOST_POINTS}"
+                    "{count} combinations of modes, queues, buffers and links; use 1 to {MOST_POINTS}"
                 )
             }
             Self::TooLong { number, length } => write!(
                 f,
-                "request {number} is {length} long; clients ask for at most {} at once",
+                "request {number} is {length} long; clients request at most {} at once",
                 Bytes(ITEM_BYTES_MAX)
             ),
-            Self::Empty => f.write_str("the workload asks for nothing; hint: one with requests in it, rate= and for= of a synthetic one above 0"),
+            Self::Empty => f.write_str(
+                "the workload has no requests; hint: use rate= and for= above 0 for a \
+                                        synthetic one",
+            ),
         }
     }
 }

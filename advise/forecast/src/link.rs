@@ -72,7 +72,7 @@ impl Link {
             match field.split_once('=').unwrap_or((field, "")) {
                 ("recording", _) if files == 0 => files += 1,
                 ("recording", _) => {
-                    return Err(wrong(field, "a link has one recording; leave one out"));
+                    return Err(wrong(field, "a link has only one recording; omit one"));
                 }
                 ("queue", size) => {
                     let size = parse_bytes(size).map_err(|why| wrong(field, &why.to_string()))?;
@@ -83,15 +83,14 @@ impl Link {
                 _ => {
                     return Err(wrong(
                         field,
-                        "the recording says what the link is like; besides it, write queue=, relay or repeat",
+                        "the recording defines the link; only queue=, relay and repeat may be added",
                     ));
                 }
             }
         }
         if repeat && weather.lasts() < Weather::LEAST_PERIOD {
             let least = Weather::LEAST_PERIOD.as_millis();
-            let why =
-                format!("it lasts less than {least} ms; leave out repeat, or record for longer");
+            let why = format!("it lasts less than {least} ms; omit repeat, or record for longer");
             return Err(LineError { field: text.to_owned(), why });
         }
         let rows = weather.rows();
@@ -114,7 +113,7 @@ impl Link {
         if link.fair().is_none() {
             return Err(wrong(
                 text,
-                "nothing ever passes both ways in this recording; record the link while it carries",
+                "nothing passes in both directions at the same time in this recording; record the link while it works",
             ));
         }
         Ok(link)
@@ -176,7 +175,7 @@ impl FromStr for Link {
                     if loss > Ppm(500_000) {
                         return Err(wrong(
                             field,
-                            "more than half is lost; nothing gets through".to_owned(),
+                            "more than half is lost; nothing passes".to_owned(),
                         ));
                     }
                     link.loss = loss;
@@ -201,7 +200,7 @@ impl FromStr for Link {
             return Err(wrong(text, "its round trip is missing; add rtt=20ms".to_owned()));
         }
         if link.round_trip > Duration::from_secs(60) || link.jitter > Duration::from_secs(60) {
-            return Err(wrong(text, "longer than a minute; look at the unit".to_owned()));
+            return Err(wrong(text, "longer than a minute; check the unit".to_owned()));
         }
         Ok(link)
     }
@@ -235,9 +234,9 @@ mod tests {
         let calm = || weather([(10, Ppm::NONE); 2]);
         let more =
             Link::replaying("recording=x.csv,rtt=5ms", calm()).expect_err("it is said there");
-        assert!(more.to_string().starts_with("rtt=5ms: the recording says"), "{more}");
+        assert!(more.to_string().starts_with("rtt=5ms: the recording defines"), "{more}");
         let never = Link::replaying("recording=x.csv", weather([(10, Ppm::ALL); 2]));
-        assert!(never.is_err_and(|why| why.to_string().contains("nothing ever passes")));
+        assert!(never.is_err_and(|why| why.to_string().contains("nothing passes in both")));
     }
 
     #[test]

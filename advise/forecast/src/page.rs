@@ -57,7 +57,7 @@ pub fn page(
     let data = data.to_string().replace('<', "\\u003c");
     let _infallible = write!(
         out,
-        "</table></div>\n<p class=\"about\">Times are virtual: the engine of Heliograph ran over modelled disks and a \
+        "</table></div>\n<p class=\"about\">Times are virtual: the engine of Heliograph ran with modelled disks and a \
          modelled link.</p>\n</main>\n<script>\nconst DATA = {data};\n{SCRIPT}</script></body></html>\n"
     );
     out
@@ -69,7 +69,7 @@ fn verdict(out: &mut String, cells: &[Cell], answer: &Answer) {
             "<b>{}</b>, queue {}, buffers {}, one stream, no compression",
             point.mode, point.queue, point.buffer
         ),
-        None => "Nothing that was run is good enough".into(),
+        None => "No run meets the goals".into(),
     };
     let _infallible = write!(out, "<section class=\"answer\"><p class=\"title\">{title}</p><ul>");
     list(out, &answer.reasons);

@@ -57,7 +57,7 @@ impl<'a> Field<'a> {
     }
 
     fn number(&self, text: &str) -> Result<u64, PairsError> {
-        text.parse().map_err(|_| self.wrong("is no whole number"))
+        text.parse().map_err(|_| self.wrong("is not a whole number"))
     }
 
     /// `MEDIAN..P99`, or one time for all.
@@ -68,7 +68,7 @@ impl<'a> Field<'a> {
             return Err(self.wrong("the 99th percentile is less than the median"));
         }
         if time.p99 > Duration::from_secs(60) {
-            return Err(self.wrong("longer than a minute; look at the unit"));
+            return Err(self.wrong("longer than a minute; check the unit"));
         }
         Ok(time)
     }
@@ -138,13 +138,13 @@ pub fn synthetic(text: &str) -> Result<Synthetic, PairsError> {
             "burst" => {
                 let (lasting, every) = value
                     .split_once('/')
-                    .ok_or_else(|| field.wrong("write LASTING/EVERY, as 2s/10s"))?;
+                    .ok_or_else(|| field.wrong("write LASTING/EVERY, for example 2s/10s"))?;
                 of.burst = Some(Burst { every: field.time(every)?, lasting: field.time(lasting)? });
             }
             "hot" => {
                 let (requests, volume) = value
                     .split_once('/')
-                    .ok_or_else(|| field.wrong("write REQUESTS/VOLUME, as 90%/10%"))?;
+                    .ok_or_else(|| field.wrong("write REQUESTS/VOLUME, for example 90%/10%"))?;
                 of.hot =
                     Some(Hot { requests: field.share(requests)?, volume: field.share(volume)? });
             }

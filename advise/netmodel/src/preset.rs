@@ -64,7 +64,7 @@ pub struct NoPreset;
 
 impl fmt::Display for NoPreset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "is no line with a name; there are {}", Preset::names())
+        write!(f, "is not a named link; the names are {}", Preset::names())
     }
 }
 

@@ -24,7 +24,7 @@ pub struct NoShare;
 
 impl fmt::Display for NoShare {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("is no share: a percentage from 0% to 100%, such as 0.1%")
+        f.write_str("is not a percentage from 0% to 100%, such as 0.1%")
     }
 }
 

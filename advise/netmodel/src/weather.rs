@@ -140,7 +140,7 @@ impl Weather {
             Some(lasts) => Ok(Self { rows: reader.rows, lasts }),
             None => Err(reader.whole(
                 "",
-                "the file is cut short, it has no #end; hint: record again, or write #end,ROWS,SECONDS behind its rows",
+                "the file is truncated, it has no #end; hint: record again, or write #end,ROWS,SECONDS after its rows",
             )),
         }
     }
@@ -235,7 +235,7 @@ fn whole(text: &str, digits: usize) -> Result<u64, &'static str> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if !number(whole) || !number(fraction) {
-        return Err("is no number");
+        return Err("is not a number");
     }
     let fine = fraction.bytes().chain(core::iter::repeat(b'0')).take(digits);
     whole.bytes().chain(fine).try_fold(0u64, |value, digit| {
@@ -261,23 +261,23 @@ impl Reader {
             return Ok(());
         }
         if line.len() > MOST_LINE {
-            return Err(self.whole("", "is longer than any line of a recording"));
+            return Err(self.whole("", "is longer than any row of a recording"));
         }
-        let text = core::str::from_utf8(line).map_err(|_| self.whole("", "is no text"))?;
+        let text = core::str::from_utf8(line).map_err(|_| self.whole("", "is not text"))?;
         if self.lasts.is_some() {
-            return Err(self.whole(text, "stands behind the end"));
+            return Err(self.whole(text, "is after the end"));
         }
         match self.number {
             1 if text != FIRST => {
                 return Err(self.whole(
                     text,
-                    "is no recording that this version reads; one begins with #helio-weather,1",
+                    "is not a recording of this version, which starts with #helio-weather,1",
                 ));
             }
             1 => {}
             2 if text != FIELDS.join(",") => {
                 return Err(
-                    self.whole(text, "does not name the values of a recording in their order")
+                    self.whole(text, "does not name the columns of a recording in their order")
                 );
             }
             2 => {}
@@ -306,16 +306,16 @@ impl Reader {
 
     fn row(&mut self, text: &str) -> Result<(), WeatherError> {
         if self.rows.len() == Weather::MOST_ROWS {
-            return Err(self.whole("", "is one more than the most rows there may be, 604800"));
+            return Err(self.whole("", "exceeds the maximum of 604800 rows"));
         }
         let values: Vec<&str> = text.split(',').collect();
         if values.len() != FIELDS.len() {
-            return Err(self.whole(text, "has not the eight values of a row"));
+            return Err(self.whole(text, "does not have the eight values of a row"));
         }
         let at = self.time(0, values[0], 9, Weather::MOST_LASTS)?;
         match self.rows.last() {
             None if !at.is_zero() => {
-                return Err(self.value(0, values[0], "is not 0, where the first row begins"));
+                return Err(self.value(0, values[0], "is not 0, but the first row must be"));
             }
             Some(last) if at <= last.at => {
                 return Err(self.value(0, values[0], "is not later than the row before"));
@@ -343,7 +343,7 @@ impl Reader {
                     return Err(self.value(
                         first + 2,
                         text,
-                        "is no rate of a link; one that carries nothing loses 100 percent",
+                        "is not a valid rate; a link that carries nothing loses 100 percent",
                     ));
                 }
                 Some(Rate(bits / 8))
@@ -363,11 +363,7 @@ impl Reader {
             .map(Duration::from_nanos)
             .map_err(|why| self.value(field, text, why))?;
         if time > most {
-            return Err(self.value(
-                field,
-                text,
-                "is longer than a recording has it; look at the unit",
-            ));
+            return Err(self.value(field, text, "is too long for a recording; check the unit"));
         }
         Ok(time)
     }
@@ -375,15 +371,14 @@ impl Reader {
     fn end(&mut self, text: &str) -> Result<(), WeatherError> {
         let values: Vec<&str> = text.split(',').collect();
         let ([_, rows, lasts] | [_, rows, lasts, _]) = values[..] else {
-            return Err(self.whole(text, "is no end of a recording: #end,ROWS,SECONDS"));
+            return Err(self.whole(text, "is not an end of a recording: #end,ROWS,SECONDS"));
         };
         if values[0] != END || rows != self.rows.len().to_string() {
-            return Err(self.whole(
-                text,
-                "does not tell how many rows are before it; some are missing, or too many",
-            ));
+            return Err(
+                self.whole(text, "has a wrong number of rows; some are missing, or too many")
+            );
         }
-        let last = self.rows.last().ok_or_else(|| self.whole(text, "comes before any row"))?.at;
+        let last = self.rows.last().ok_or_else(|| self.whole(text, "is before the first row"))?.at;
         let lasts = self.time(2, lasts, 9, Weather::MOST_LASTS)?;
         if lasts <= last {
             return Err(self.whole(text, "ends before its last row"));
@@ -392,7 +387,8 @@ impl Reader {
         if values.get(3).is_some_and(|sum| *sum != format!("{:08x}", self.sum.value)) {
             return Err(self.whole(
                 text,
-                "has the checksum of other rows; hint: take a whole copy, or take the checksum away where rows were changed on purpose",
+                "has a wrong checksum; hint: use a complete copy, or remove the checksum if rows were changed on \
+                 purpose",
             ));
         }
         self.lasts = Some(lasts);

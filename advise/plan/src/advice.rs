@@ -84,12 +84,12 @@ impl Choice {
         match self {
             Self::Sync => "mode sync",
             Self::Async => "mode async",
-            Self::SyncOrAsync => "mode sync, or async where a commit may not wait for the link",
+            Self::SyncOrAsync => "mode sync, or async if a commit must not wait for the link",
             Self::AsyncOrCopies => {
                 "mode async; or `helio pause`, and `helio resync` as often as the loss of data allows"
             }
             Self::Copies => "`helio pause`, and `helio resync` as often as the loss of data allows",
-            Self::Logging => "`helio pause` meanwhile, and `helio resync` afterwards",
+            Self::Logging => "`helio pause` during it, and `helio resync` afterwards",
         }
     }
 }
@@ -136,7 +136,10 @@ pub fn advise(situation: Situation) -> Advice {
     let (choice, place) = look_up(situation);
     let mut reasons = match situation.work {
         Work::Loading | Work::Restore => {
-            vec!["what is loaded can be loaded again, and one update afterwards sends each region once".into()]
+            vec![
+                "the data can be loaded again, and one resync afterwards sends each region once"
+                    .into(),
+            ]
         }
         Work::Oltp | Work::RedoLogs | Work::ReadOnly | Work::FewWrites => {
             vec![latency(situation), load(situation)]
@@ -186,8 +189,8 @@ fn latency(situation: Situation) -> String {
     if situation.high_latency() {
         let writes = PerSecond::one_at_a_time(situation.rtt).0;
         format!(
-            "latency is high: {ms} ms, and high is {most} ms and more; who waits for each write makes at most \
-             {writes:.1} of them a second"
+            "latency is high: {ms} ms (high is {most} ms or more); an application that waits for each write makes at \
+             most {writes:.1} writes a second"
         )
     } else {
         format!(
@@ -199,9 +202,9 @@ fn latency(situation: Situation) -> String {
 fn load(situation: Situation) -> String {
     let Flow { fill, drain } = situation.flow;
     if situation.heavy() {
-        format!("the load is heavy: {fill} come and {drain} drain, so that any queue fills")
+        format!("the load is heavy: {fill} are written and {drain} drain, so any queue fills")
     } else {
-        format!("the load is light: {fill} come and {drain} can drain")
+        format!("the load is light: {fill} are written and {drain} can drain")
     }
 }
 
@@ -238,7 +241,7 @@ mod tests {
     fn reasons_carry_their_figures() {
         let advice = of(Work::Oltp, 50, true);
         assert_eq!(advice.reasons.len(), 3);
-        assert!(advice.reasons[0].contains("50 ms") && advice.reasons[0].contains("20.0 of them"));
+        assert!(advice.reasons[0].contains("50 ms") && advice.reasons[0].contains("20.0 writes"));
         assert!(advice.reasons[1].contains("heavy"), "{:?}", advice.reasons);
     }
 }

@@ -10,8 +10,8 @@ pub const GRAINS: [(Bytes, &str); 5] = [
     (Bytes::kib(4), "DRBD"),
     (Bytes::kib(32), "Sun remote mirror"),
     (SHADOW_GRAIN, "OpenVMS write bitmap"),
-    (REGION, "Heliograph, unless told otherwise"),
-    (Bytes::mib(1), "Heliograph at the coarsest"),
+    (REGION, "Heliograph, default"),
+    (Bytes::mib(1), "Heliograph, maximum"),
 ];
 /// What a bit of an OpenVMS write bitmap covers: 127 blocks.
 pub const SHADOW_GRAIN: Bytes = Bytes(127 * SECTOR);

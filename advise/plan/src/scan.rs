@@ -37,8 +37,8 @@ impl fmt::Display for ScanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (line, field) = (self.line, self.field);
         match &self.found {
-            Some(found) => write!(f, "line {line}: `{found}` is no figure for {field}"),
-            None => write!(f, "line {line} has no {field}: the scan is cut short or changed there"),
+            Some(found) => write!(f, "line {line}: `{found}` is not a number for {field}"),
+            None => write!(f, "line {line} has no {field}: the scan is truncated or changed there"),
         }
     }
 }
@@ -157,16 +157,16 @@ mod tests {
         let cut = &LINE[..LINE.len() - 8];
         assert_eq!(
             says(&format!("\n{cut}")),
-            "line 2 has no nOpenTrans: the scan is cut short or changed there"
+            "line 2 has no nOpenTrans: the scan is truncated or changed there"
         );
-        assert_eq!(says(&LINE.replace("17.6", "many")), "line 1: `many` is no figure for pg/f");
-        assert_eq!(says(&LINE.replace("17.6", "0.0")), "line 1: `0` is no figure for pg/f");
-        assert_eq!(says(&LINE.replace("7.307", "-7")), "line 1: `-7` is no figure for MB/s");
+        assert_eq!(says(&LINE.replace("17.6", "many")), "line 1: `many` is not a number for pg/f");
+        assert_eq!(says(&LINE.replace("17.6", "0.0")), "line 1: `0` is not a number for pg/f");
+        assert_eq!(says(&LINE.replace("7.307", "-7")), "line 1: `-7` is not a number for MB/s");
         assert_eq!(
             says(&LINE.replace("MB/s", "GB/s")),
-            "line 1 has no MB/s: the scan is cut short or changed there"
+            "line 1 has no MB/s: the scan is truncated or changed there"
         );
         let average = "Distribution of log write rate (unit is MB/s):\nTotal 99 numbers";
-        assert_eq!(says(average), "line 2 has no Avg: the scan is cut short or changed there");
+        assert_eq!(says(average), "line 2 has no Avg: the scan is truncated or changed there");
     }
 }

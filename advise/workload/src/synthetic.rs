@@ -125,7 +125,7 @@ pub enum SyntheticError {
 impl fmt::Display for SyntheticError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoSize => f.write_str("no request has a size; name one, such as 4KiB"),
+            Self::NoSize => f.write_str("no request has a size; give one, such as 4KiB"),
             Self::Size(size) => {
                 write!(
                     f,
@@ -133,7 +133,7 @@ impl fmt::Display for SyntheticError {
                      and its hot part"
                 )
             }
-            Self::Burst => f.write_str("a burst lasts longer than nothing and at most its period"),
+            Self::Burst => f.write_str("a burst must last more than zero and at most its period"),
             Self::Workload(error) => error.fmt(f),
         }
     }

@@ -128,14 +128,16 @@ pub enum Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Order => "comes before the one in front of it; sort by time",
-            Self::BehindTheEnd => "comes after the end of the workload",
-            Self::NoSuchVolume => "names a volume that the workload does not have",
-            Self::OutsideTheVolume => "reaches beyond the end of its volume",
+            Self::Order => "has an earlier time than the one before it; sort by time",
+            Self::BehindTheEnd => "is after the end of the workload",
+            Self::NoSuchVolume => "has a volume that is not in the workload",
+            Self::OutsideTheVolume => "exceeds the end of its volume",
             Self::Length => {
                 "is a flush with a length, or something else without one; a flush has length 0"
             }
-            Self::Fua => "is a read or a flush with FUA; only what changes a volume can have it",
+            Self::Fua => {
+                "is a read or a flush with FUA; only writes, zeroes and discards can have it"
+            }
         })
     }
 }
@@ -170,15 +172,15 @@ impl fmt::Display for WorkloadError {
         match self {
             Self::NoVolume => f.write_str("a workload without a volume"),
             Self::TooManyVolumes => {
-                write!(f, "more than {} volumes; take fewer", Workload::MOST_VOLUMES)
+                write!(f, "more than {} volumes; use fewer", Workload::MOST_VOLUMES)
             }
             Self::LongName { bytes } => {
                 write!(f, "a volume's name of {bytes} bytes; at most {NAME_BYTES_MAX}")
             }
             Self::TooManyRequests => {
-                write!(f, "more than {} requests; take a shorter time", Workload::MOST_REQUESTS)
+                write!(f, "more than {} requests; use a shorter time", Workload::MOST_REQUESTS)
             }
-            Self::TooLong => f.write_str("longer than a year; look at the unit of its times"),
+            Self::TooLong => f.write_str("longer than a year; check the unit of its times"),
             Self::Request { number, fault } => write!(f, "request {number} {fault}"),
         }
     }

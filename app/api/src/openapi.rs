@@ -34,8 +34,8 @@ pub fn document(version: &str) -> Value {
         "openapi": "3.1.0",
         "info": {
             "title": "Heliograph control API",
-            "description": "HTTP and JSON on the daemon's control socket. Quantities say their unit in their name. \
-                Within /v2 paths and fields are only ever added: ignore fields you do not know.",
+            "description": "HTTP and JSON on the daemon's control socket. The name of a quantity contains its unit. \
+                            Within /v2, paths and fields are only added: ignore unknown fields.",
             "version": version,
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
         },
@@ -84,7 +84,7 @@ fn described(operation: Operation, types: &mut Types) -> Value {
         "operationId": operation.name(),
         "summary": operation.summary(),
         "parameters": parameters(operation),
-        "responses": { "200": { "description": "Done, or begun.", "content": reply } },
+        "responses": { "200": { "description": "Done, or started.", "content": reply } },
     });
     for status in statuses(operation) {
         let codes = code::ALL.iter().filter(|(_, of, _)| *of == status);
@@ -174,7 +174,7 @@ fn reply(operation: Operation, types: &mut Types) -> Value {
         Operation::DebugEvents => types.reply::<RecorderDump>(),
         Operation::Events => {
             let line = types.reply::<Event>();
-            let text = "One JSON object a line, for as long as it is read.";
+            let text = "One JSON object per line, without end.";
             let schema = json!({ "type": "string", "description": text });
             return json!({ "application/x-ndjson": { "schema": schema, "x-line-schema": line } });
         }

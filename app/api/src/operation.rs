@@ -246,68 +246,69 @@ impl Operation {
     #[must_use]
     pub const fn summary(self) -> &'static str {
         match self {
-            Self::Status => "Show every group this node takes part in.",
+            Self::Status => "Show every group of this node.",
             Self::Group => "Show one group.",
-            Self::DebugEvents => "Show the group's flight recorder: what happened last.",
-            Self::Events => "Tell what is there, and then what changes, for as long as it is read.",
+            Self::DebugEvents => "Show the last recorded events of a group.",
+            Self::Events => "Report all objects, and then every change, without end.",
             Self::Pause => "Stop replication and record dirty regions only.",
-            Self::Resume => "End a pause and resync the dirty regions; answered when it began.",
+            Self::Resume => {
+                "End a pause and resync the dirty regions; responds when the resync starts."
+            }
             Self::Resync => {
-                "Copy dirty regions, or compare everything, then replicate; answered when it began."
+                "Copy dirty regions, or compare everything, then replicate; responds when the resync starts."
             }
             Self::Promote => "Make this node primary.",
             Self::Demote => {
-                "Make this node secondary, everything delivered where the peer is there."
+                "Make this node secondary; delivers the queue first if the peer is connected."
             }
             Self::Switch => {
-                "Change roles with the other node, without loss, asked of either; answered when it serves."
+                "Exchange the roles of both nodes without data loss, on either node; responds when the new primary \
+                 serves clients."
             }
-            Self::Explain => "Tell which row of the recovery table fired last, and what it means.",
+            Self::Explain => "Explain the last recovery decision.",
             Self::Resolve => {
-                "Give up what this node alone holds, saved first, so that it may follow the other."
+                "Discard the writes that exist only on this node, after they are saved, so that it can be secondary."
             }
             Self::Reverse => {
-                "Take the other node's copy over this primary's own, saved first; answered when it is served."
+                "Replace the copy of this primary by the copy of the secondary, after the data is saved; responds \
+                 when the new content is served."
             }
             Self::MemberReplace => {
-                "Take the disk that the file names now in the place of a lost one; answered when it is filled from then on."
+                "Replace a failed disk by the one in the configuration file; responds when the rebuild starts."
             }
             Self::MemberAccept => {
-                "Accept a copy that a failed flush left suspect; acknowledged writes that are missing from it are lost."
+                "Accept a copy that is suspect after a failed flush; acknowledged writes that are missing from it are \
+                 lost."
             }
-            Self::Mode => "Change when writes are answered; the file is not changed.",
-            Self::Queue => "Show the group's queue: bound, use, high-water marks, waits, lag.",
+            Self::Mode => {
+                "Change the mode: when writes are acknowledged; the configuration file is not changed."
+            }
+            Self::Queue => "Show the queue of a group: limit, use, high-water marks, waits, lag.",
             Self::QueueSet => {
-                "Change the queue's bound and policies while it runs; the file is not changed."
+                "Change limits and policies of the queue online; the configuration file is not changed."
             }
-            Self::QueueReset => {
-                "Let the queue's high-water marks and counts, and the times of answers, begin at zero."
-            }
-            Self::Verify => "Compare the two copies while they are in use; answered when it began.",
-            Self::VerifyStop => "Compare no more; the place is kept.",
+            Self::QueueReset => "Reset high-water marks, counters and latency histograms.",
+            Self::Verify => "Compare the two copies online; responds when the verify starts.",
+            Self::VerifyStop => "Stop the verify; the next one continues at its position.",
             Self::SeedBegin => {
-                "Mark what changes from here on, for a disk that is copied now and shipped."
+                "Start recording dirty regions, for a disk that is copied now and shipped."
             }
             Self::SeedEnd => {
-                "Compare samples of the disk that was shipped, then copy what changed; answered when that began."
+                "Compare samples of the shipped disk, then copy the dirty regions; responds when the copy starts."
             }
             Self::Attach => {
-                "Make a block device of this machine of a volume; it comes back after a restart."
+                "Attach a volume as a block device of this host; it is attached again after a restart."
             }
-            Self::Detach => "Make a device of a volume no more.",
-            Self::Release => {
-                "End a group on this node and give its stores back as they are, without a trace of it."
-            }
+            Self::Detach => "Detach a volume's block device.",
+            Self::Release => "Remove a group from this node and keep the data of its members.",
             Self::TraceStart => {
-                "Record into a file what applications ask of the group's volumes, without their data."
+                "Record the requests to the volumes of a group into a file, without their data."
             }
-            Self::TraceStop => "End the recording; answered when its file is whole.",
+            Self::TraceStop => "Stop the trace; responds when its file is complete.",
             Self::Saved => "Show the data that was saved before it was discarded or overwritten.",
             Self::SavedDelete => "Delete saved data, which exists nowhere else.",
-            Self::Attachments => "Show the volumes that are devices of this machine, or are to be.",
-            Self::Apply => {
-                "Read the configuration file again and change what can change while running."
-            }
+            Self::Attachments => "Show the volumes that are attached, or will be.",
+            Self::Apply => "Reload the configuration file and apply changes that need no restart.",
             Self::Document => "This description, in OpenAPI 3.1.",
         }
     }

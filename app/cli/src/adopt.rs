@@ -51,7 +51,10 @@ fn applied(wish: &Wish, warnings: &mut Vec<String>) -> bool {
     };
     let done = ask(true).map(|reply| only_this(reply) && ask(false).is_ok_and(only_this));
     done.unwrap_or_else(|error| {
-        warnings.push(format!("the daemon was not asked to serve {}: {error}", wish.group));
+        warnings.push(format!(
+            "the daemon did not receive the request to serve {}: {error}",
+            wish.group
+        ));
         false
     })
 }
@@ -82,10 +85,8 @@ fn text(wish: &Wish, done: &Adopted, live: bool) -> String {
     }
     for (store, size) in &done.stores {
         let path = store.peer_path.display();
-        out += &format!(
-            "  on {peer}, {path} must have {} bytes; what it holds is overwritten\n",
-            size.0
-        );
+        out +=
+            &format!("  on {peer}, {path} must have {} bytes; its data is overwritten\n", size.0);
     }
     let start = match (live, done.running) {
         (true, _) => format!("  the daemon on {node} serves it"),
@@ -95,7 +96,7 @@ fn text(wish: &Wish, done: &Adopted, live: bool) -> String {
         (false, false) => format!("  start the daemon on {node}"),
     };
     out + &format!(
-        "{start}: it becomes primary once {peer} is there, and copies everything to it\n"
+        "{start}: it becomes primary when {peer} is connected, and copies everything to it\n"
     )
 }
 
@@ -110,7 +111,7 @@ pub(crate) fn release(
     let client = Client::new(at)?;
     let (group, volume) = named.map_or((None, None), |it| (Some(it.group), it.volume));
     let group = which::group(&client, group)?;
-    let stake = format!("{group} is not mirrored any more; a new mirror copies all data again");
+    let stake = format!("{group} is no longer mirrored; a new mirror copies all data again");
     consent.get(&stake, &format!("remove {group} from this node?"))?;
     let wish = ReleaseRequest { volume, keep_metadata, force };
     let path = paths::of_group(paths::RELEASE, &group);

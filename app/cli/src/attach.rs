@@ -73,7 +73,7 @@ pub(crate) fn detach(
     let (group, volume) = which::volume(&client, named)?;
     if force {
         let stake = format!("processes that use the device of {group}/{volume} get I/O errors");
-        consent.get(&stake, &format!("detach {group}/{volume} all the same?"))?;
+        consent.get(&stake, &format!("detach {group}/{volume} nevertheless?"))?;
     }
     let wish = DetachRequest { volume, force };
     let path = paths::of_group(paths::DETACH, &group);
@@ -83,7 +83,7 @@ pub(crate) fn detach(
 /// One fact a line.
 fn text(attachment: &Attachment) -> String {
     let Attachment { group, volume, state, reason, read_only, path, device, file, .. } = attachment;
-    let manner = if *read_only { ", to be read only" } else { "" };
+    let manner = if *read_only { ", read-only" } else { "" };
     let mut out = match state {
         AttachState::Attached => format!("{group}/{volume}: {path}{manner}\n"),
         AttachState::Waiting => format!("{group}/{volume}: not yet{manner}\n"),

@@ -58,8 +58,8 @@ pub(crate) fn inspect(path: &Path, as_json: bool) -> Result<ExitCode> {
     let found = match look(&file, length) {
         Ok(found) => found,
         Err(error) => bail!(
-            "{shown}: {error}\n  hint: name the file of a group that was made by this version, or remove one that is \
-             not needed any more"
+            "{shown}: {error}\n  hint: name a file that was made by this version, or remove a file that is no longer \
+             needed"
         ),
     };
     let mut text = String::new();
@@ -80,14 +80,14 @@ pub(crate) fn inspect(path: &Path, as_json: bool) -> Result<ExitCode> {
             let whole = json!({ "file": path, "bytes": length, "kept": kept });
             text = serde_json::to_string_pretty(&whole)? + "\n";
         }
-        None => writeln!(text, "{shown}: before-images, {}\n  keeps nothing", Bytes(length))?,
+        None => writeln!(text, "{shown}: before-images, {}\n  empty", Bytes(length))?,
         Some((kept, bad)) => {
             let BeforeKept { image, chunks, damaged } = &kept;
-            let exact = if image.exact { "" } else { ", or a little beyond" };
+            let exact = if image.exact { "" } else { ", or slightly later" };
             let sound = match (damaged, bad) {
-                (false, 0) => String::from("sound: `helio promote --restore` can go back to it"),
+                (false, 0) => String::from("complete: `helio promote --restore` can restore it"),
                 (true, _) => String::from("damaged: records are missing that were durable"),
-                (false, bad) => format!("damaged: the bytes of {bad} chunks are not what was kept"),
+                (false, bad) => format!("damaged: {bad} chunks have a wrong checksum"),
             };
             writeln!(text, "{shown}: before-images, {}", Bytes(length))?;
             writeln!(

@@ -50,13 +50,13 @@ impl ClientError {
         match self {
             Self::NoDaemon { daemon, why } => retry(
                 "no-daemon",
-                format!("no daemon answers on {daemon}: {why}"),
+                format!("no daemon responds on {daemon}: {why}"),
                 "start `helio daemon`, or name its directory with --state, or its node's `control` address with --host",
             ),
             Self::Denied { daemon } => ApiError::new(
                 "denied",
                 format!("permission denied on {daemon}"),
-                "ask as the user the daemon runs as, or with sudo",
+                "run the command as the user of the daemon, or with sudo",
             ),
             Self::Untrusted { daemon, why, hint } => {
                 ApiError::new("untrusted", format!("{daemon}: {why}"), hint)
@@ -68,8 +68,10 @@ impl ClientError {
             ),
             Self::Slow { daemon, asked, within } => retry(
                 "slow",
-                format!("{daemon} did not answer {asked} within {within:?}; it may still be done"),
-                "see with `helio status` whether it was done; allow more time with --timeout",
+                format!(
+                    "{daemon} did not respond to {asked} within {within:?}; it may still be done"
+                ),
+                "run `helio status` to see whether it was done; allow more time with --timeout",
             ),
             Self::Over { what, within, hint } => retry(
                 "timeout",
@@ -216,8 +218,8 @@ impl Client {
 
     fn refused(&self, status: u16, body: &[u8]) -> ClientError {
         let error = serde_json::from_slice(body).unwrap_or_else(|_| {
-            let text = format!("the daemon answered with status {status} and no reason");
-            ApiError::new(code::INTERNAL, text, "look at the daemon's log")
+            let text = format!("the daemon responded with status {status} and no reason");
+            ApiError::new(code::INTERNAL, text, "read the log of the daemon")
         });
         ClientError::Refused(Box::new(error))
     }
@@ -227,17 +229,16 @@ impl Client {
             return refused;
         }
         let (daemon, asked) = (self.transport.to_string(), asked.to_owned());
-        let hint =
-            "see with `helio status` whether it was done, and in the daemon's log why it went";
+        let hint = "run `helio status` to see whether it was done, and read the log of the daemon";
         ClientError::Lost { daemon, asked, why: why.to_string(), hint: hint.to_owned() }
     }
 
     fn unclear(&self, why: &dyn std::fmt::Display) -> ClientError {
-        let text = format!("the daemon on {} could not be understood: {why}", self.transport);
+        let text = format!("the response of the daemon on {} is invalid: {why}", self.transport);
         ClientError::Refused(Box::new(ApiError::new(
             code::INTERNAL,
             text,
-            "use the helio of the daemon's version",
+            "use the same version of helio as the daemon",
         )))
     }
 }

@@ -33,13 +33,13 @@ pub(crate) fn follow(at: &At, wish: EventsRequest, json: bool) -> Result<ExitCod
         Ok(()) => ClientError::Lost {
             daemon: at.state.display().to_string(),
             asked: "helio events".to_owned(),
-            why: "the daemon ended the stream without a word".to_owned(),
-            hint: "see in the daemon's log why it ended".to_owned(),
+            why: "the daemon ended the stream unexpectedly".to_owned(),
+            hint: "read the log of the daemon for the reason".to_owned(),
         },
         Err(error) => error,
     };
     if let (Some(last), ClientError::Lost { hint, .. }) = (last, &mut broken) {
-        *hint = format!("`helio events --since {last}` goes on where this ends");
+        *hint = format!("`helio events --since {last}` continues after the last event");
     }
     Err(broken.into())
 }

@@ -82,7 +82,7 @@ pub(crate) fn check(group: &str, state: &Path, as_json: bool) -> Result<ExitCode
          and everything is compared. If only this node has the data, save its member files first. Do not restore the file \
          from a backup (docs/operate.md, \"When metadata is lost\")\n"
     } else {
-        "damaged: the next start of the daemon writes what is bad again from its twin\n"
+        "damaged: the next start of the daemon repairs the damaged copies from the others\n"
     };
     let sound = found.is_sound() && found.superblock.is_some();
     if as_json {
@@ -156,7 +156,7 @@ pub(crate) fn moved(group: &str, state: &Path, to: &Path, as_json: bool) -> Resu
     let from = |kind: &str| state.join("groups").join(format!("{group}.{kind}"));
     let into = |kind: &str| to.join("groups").join(format!("{group}.{kind}"));
     if !look(&from("meta"))?.is_sound() {
-        bail!("{} is not sound\n  hint: `helio metadata check {group}`", from("meta").display());
+        bail!("{} is damaged\n  hint: `helio metadata check {group}`", from("meta").display());
     }
     let there: Vec<_> = COMPANIONS.into_iter().filter(|kind| from(kind).exists()).collect();
     for kind in &there {
@@ -165,7 +165,7 @@ pub(crate) fn moved(group: &str, state: &Path, to: &Path, as_json: bool) -> Resu
     File::open(to.join("groups"))?.sync_all()?;
     if look(&from("meta"))? != look(&into("meta"))? {
         bail!(
-            "{} does not read as {} does; nothing was removed",
+            "{} is not equal to {}; nothing was removed",
             into("meta").display(),
             from("meta").display()
         );
@@ -182,7 +182,7 @@ pub(crate) fn moved(group: &str, state: &Path, to: &Path, as_json: bool) -> Resu
 fn hold(state: &Path) -> Result<File> {
     let path = state.join("lock");
     let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
-    let file = file.with_context(|| format!("{} is no state directory", state.display()))?;
+    let file = file.with_context(|| format!("{} is not a state directory", state.display()))?;
     let lock = rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive);
     if lock.is_err() {
         bail!("a helio daemon uses {}\n  hint: stop it first", state.display());

@@ -28,7 +28,9 @@ pub(crate) fn check_ours(file: &Path, option: &str, head: Option<&str>) -> Resul
             let folder = folder.unwrap_or(Path::new("."));
             if !folder.is_dir() {
                 let folder = folder.display();
-                bail!("there is no folder {folder}; hint: make it, or another file for {option}");
+                bail!(
+                    "there is no directory {folder}; hint: create it, or another file for {option}"
+                );
             }
         }
         Err(why) => {

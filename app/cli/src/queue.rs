@@ -50,7 +50,7 @@ fn set(
 
 /// One fact a line, what is full first.
 fn text(reply: &QueueReply) -> String {
-    let mut out = format!("{}  queue: none, since this node is {}\n", reply.group, reply.role);
+    let mut out = format!("{}  queue: none, because this node is {}\n", reply.group, reply.role);
     if let Some(q) = &reply.queue {
         let (bytes, bound, items, most) = (q.bytes, q.bound_bytes, q.items, q.bound_items);
         out = format!("{}  queue: {bytes} of {bound}, {items} of {most} items\n", reply.group);
@@ -67,7 +67,7 @@ fn text(reply: &QueueReply) -> String {
     }
     line(&mut out, "settings", &reply.settings.to_string());
     if let Some(file) = &reply.file_settings {
-        line(&mut out, "file", &format!("{file}; `helio apply` goes back to it"));
+        line(&mut out, "file", &format!("{file}; `helio apply` restores it"));
     }
     let t = &reply.throttle;
     let waits = format!(
@@ -128,6 +128,6 @@ mod tests {
         assert!(shown.contains("  file       auto and 4194304 items"), "{shown}");
         assert!(shown.contains("3 writes waited 250 ms in all, 0 wait now; 0 refused"), "{shown}");
         (reply.queue, reply.role) = (None, Role::Secondary);
-        assert!(text(&reply).starts_with("db  queue: none, since this node is secondary\n"));
+        assert!(text(&reply).starts_with("db  queue: none, because this node is secondary\n"));
     }
 }

@@ -24,7 +24,7 @@ pub(crate) enum Detail {
 /// The groups of a status, the worst first.
 pub(crate) fn status(status: &Status, detail: Detail, colour: Colour) -> String {
     if status.groups.is_empty() && status.failed.is_empty() {
-        return format!("node {} takes part in no group\n", status.node);
+        return format!("node {} is in no group\n", status.node);
     }
     if detail == Detail::List {
         return glance::list(status, colour);
@@ -95,8 +95,8 @@ fn all(g: &GroupStatus, now: WallTime) -> String {
     );
     if let Some(kept) = &g.safe_copy {
         let text = format!(
-            "{} the image of {}, item {}, of {}; {} of it were overwritten since",
-            if kept.sound { "keeps" } else { "kept, now damaged," },
+            "{} the copy of {}, item {}, of {}; {} of it were overwritten since",
+            if kept.sound { "keeps" } else { "preserved, now damaged," },
             kept.generation,
             kept.position,
             kept.since_ms,
@@ -147,9 +147,10 @@ fn queue(out: &mut String, g: &GroupStatus) {
 
 fn peer(out: &mut String, g: &GroupStatus, now: WallTime) {
     let p = &g.peer;
-    let age = p
-        .age_seconds
-        .map_or_else(|| "never heard".to_owned(), |age| format!("heard {} ago", seconds(age)));
+    let age = p.age_seconds.map_or_else(
+        || "no message yet".to_owned(),
+        |age| format!("last message {} ago", seconds(age)),
+    );
     let told: Vec<String> = p
         .role
         .iter()
@@ -194,7 +195,7 @@ fn lease(out: &mut String, g: &GroupStatus) {
     let text = if lease.held {
         format!("held {ends}: until then `helio promote {}` needs no --force", g.name)
     } else {
-        format!("granted {ends}: until then nothing is answered without {}", g.peer.name)
+        format!("granted {ends}: until then nothing is acknowledged without {}", g.peer.name)
     };
     line(out, "lease", &text);
 }

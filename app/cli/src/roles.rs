@@ -21,7 +21,7 @@ pub(crate) fn switch(at: &At, of: OfGroup, force: bool, yes: bool, wait: bool) -
     let group = which::group(&client, of.group)?;
     if force {
         let stake = format!("processes that use a device of {group} get I/O errors");
-        Consent { yes, json: of.json }.get(&stake, &format!("switch {group} all the same?"))?;
+        Consent { yes, json: of.json }.get(&stake, &format!("switch {group} nevertheless?"))?;
     }
     let path = paths::of_group(paths::SWITCH, &group);
     let done: Accepted = client.post(&path, &SwitchRequest { force })?;
@@ -110,7 +110,8 @@ fn text(told: &Explanation) -> String {
     let Explanation { group, node, peer, role, state, reason, row } = told;
     let mut out = format!("{group}: {role} on {node}, {state}: {reason}\n");
     let Some(row) = row else {
-        let nothing = format!("{node} and {peer} have not met since the daemon of {node} started");
+        let nothing =
+            format!("{node} and {peer} have not connected since the daemon of {node} started");
         line(&mut out, "row", &nothing);
         return out;
     };

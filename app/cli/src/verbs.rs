@@ -37,7 +37,7 @@ const PEER_BEHIND: u8 = 8;
 pub(crate) fn unreadable(file: &Path) -> impl FnOnce(io::Error) -> anyhow::Error {
     let shown = file.display().to_string();
     move |why| {
-        anyhow!("cannot read {shown}: {why}\n  hint: name a file that is there and may be read")
+        anyhow!("cannot read {shown}: {why}\n  hint: name a file that exists and is readable")
     }
 }
 
@@ -170,7 +170,7 @@ pub(crate) fn resync(at: &At, wish: Resync) -> Result<ExitCode> {
             let stake = format!(
                 "the copy of {group} on {peer} is inconsistent until the resync ends, and cannot be promoted"
             );
-            consent.get(&stake, &format!("overwrite what differs on {peer}?"))?;
+            consent.get(&stake, &format!("overwrite the differing data on {peer}?"))?;
         }
         let give_up_safe_copy = wish.give_up_safe_copy;
         if give_up_safe_copy {
@@ -202,7 +202,7 @@ pub(crate) fn promote(at: &At, wish: Promote) -> Result<ExitCode> {
     let ask = |confirmed| {
         client.post::<Accepted>(&path, &PromoteRequest { force, confirmed, restore, fence })
     };
-    let done = Consent { yes, json }.run(&format!("promote {group} all the same?"), ask)?;
+    let done = Consent { yes, json }.run(&format!("promote {group} nevertheless?"), ask)?;
     wait::finish(&client, at, &group, &done, (wait, json))
 }
 
@@ -214,7 +214,9 @@ pub(crate) fn apply(at: &At, dry_run: bool, json: bool) -> Result<ExitCode> {
     let verb = if dry_run { "would change" } else { "changed" };
     let mut text: String =
         reply.changes.iter().map(|change| format!("{verb}: {change}\n")).collect();
-    text.extend(reply.restart_needed.iter().map(|line| format!("waits for a restart: {line}\n")));
+    text.extend(
+        reply.restart_needed.iter().map(|line| format!("takes effect at restart: {line}\n")),
+    );
     if text.is_empty() {
         text = "nothing to change\n".into();
     }

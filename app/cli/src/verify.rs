@@ -82,7 +82,7 @@ fn ended(g: &GroupStatus) -> Result<()> {
     let refusal = match &g.verify.stopped {
         Some(why) => ApiError::new(
             "verify-stopped",
-            format!("the verify of {} did not come to its end: {why}", g.name),
+            format!("the verify of {} did not complete: {why}", g.name),
             format!("`helio verify start {}` goes on where it stopped", g.name),
         ),
         None if g.verify.differing.0 > 0 => ApiError::new("differs", differences(g), hint(&g.name)),

@@ -49,8 +49,8 @@ impl ShardHandle {
                 retry: true,
                 ..ApiError::new(
                     "busy",
-                    "the daemon has many questions to answer already",
-                    "ask again in a moment",
+                    "the daemon has too many requests in progress",
+                    "repeat the command",
                 )
             },
             TrySendError::Disconnected(_) => {
@@ -82,7 +82,7 @@ impl ShardHandle {
         let (reply, answer) = oneshot::channel();
         self.ask(make(reply))?;
         answer.await.map_err(|_| {
-            ApiError::new("stopping", "the daemon stopped before it answered", "start it again")
+            ApiError::new("stopping", "the daemon stopped before it responded", "start it again")
         })
     }
 }

@@ -294,11 +294,11 @@ fn router(backend: Arc<dyn Backend>) -> Router {
     }
     router
         .fallback(async || {
-            Refused(ApiError::new(code::NOT_FOUND, "no such path", "this daemon speaks /v2"))
+            Refused(ApiError::new(code::NOT_FOUND, "no such path", "this daemon serves /v2"))
         })
         .method_not_allowed_fallback(async || {
             let text = "the path does not take this method";
-            Refused(ApiError::new(code::WRONG_METHOD, text, "GET looks, POST changes"))
+            Refused(ApiError::new(code::WRONG_METHOD, text, "GET reads, POST changes"))
         })
         .with_state(backend)
 }
@@ -453,8 +453,8 @@ async fn events(
     query: Result<Query<EventsRequest>, QueryRejection>,
 ) -> Result<Response, Refused> {
     let Query(wish) = query.map_err(|error| {
-        let text = format!("the URL's query cannot be read: {}", error.body_text());
-        Refused(ApiError::new(code::BAD_REQUEST, text, "say group=NAME, since=NUMBER or now=true"))
+        let text = format!("the query of the URL is invalid: {}", error.body_text());
+        Refused(ApiError::new(code::BAD_REQUEST, text, "use group=NAME, since=NUMBER or now=true"))
     })?;
     let lines = b
         .events(wish)
@@ -479,21 +479,21 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Wish<T> {
     async fn from_request(request: Request, _: &S) -> Result<Self, Refused> {
         let body = axum::body::to_bytes(request.into_body(), BODY_BYTES_MAX);
         let body = tokio::time::timeout(BODY_WITHIN, body).await.map_err(|_| {
-            let text = format!("the request's body did not come within {BODY_WITHIN:?}");
+            let text = format!("the body of the request did not arrive within {BODY_WITHIN:?}");
             Refused(ApiError {
                 retry: true,
-                ..ApiError::new(code::TOO_SLOW, text, "send it whole")
+                ..ApiError::new(code::TOO_SLOW, text, "send the complete body")
             })
         })?;
         let body = body.map_err(|error| {
-            let text = format!("the request's body cannot be taken: {error}");
+            let text = format!("the body of the request is refused: {error}");
             let hint = format!("send at most {BODY_BYTES_MAX} bytes");
             Refused(ApiError::new(code::TOO_LARGE, text, hint))
         })?;
         // Where nothing need be said, nothing may be.
         let body: &[u8] = if body.is_empty() { b"null" } else { &body };
         serde_json::from_slice(body).map(Self).map_err(|error| {
-            let text = format!("the request's body cannot be read: {error}");
+            let text = format!("the body of the request is invalid: {error}");
             Refused(ApiError::new(code::BAD_REQUEST, text, "send the JSON of the API's version"))
         })
     }

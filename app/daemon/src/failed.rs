@@ -111,7 +111,7 @@ pub(crate) fn of_opening(group: &str, error: &anyhow::Error) -> (String, String)
 
 /// The reason and the hint of a text that may name a hint on a line of its own.
 pub(crate) fn in_parts(text: &str) -> (&str, &str) {
-    text.split_once("\n  hint: ").unwrap_or((text, "see to what is named"))
+    text.split_once("\n  hint: ").unwrap_or((text, "repair the cause named in the reason"))
 }
 
 /// Remembers where threads panic, beside what is done about a panic otherwise.
@@ -132,7 +132,7 @@ pub(crate) fn of_panic(panicked: Box<dyn Any + Send>) -> String {
     if place.contains(SHARED_BY_ALL) {
         panic::resume_unwind(panicked);
     }
-    format!("a mistake of ours, at {place}: {}", words(&*panicked))
+    format!("an internal error at {place}: {}", words(&*panicked))
 }
 
 /// The words of a panic.

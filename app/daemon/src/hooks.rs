@@ -127,9 +127,9 @@ impl Call {
         let ended = self.run_in_time().await;
         let (group, hook, program) = (&self.group, self.occasion.word(), self.program.display());
         match ended {
-            Ended::Code(0) => tracing::info!(group, hook, %program, "the hook is done"),
+            Ended::Code(0) => tracing::info!(group, hook, %program, "the hook succeeded"),
             _ => {
-                tracing::warn!(group, hook, %program, %ended, "the hook ended otherwise than well")
+                tracing::warn!(group, hook, %program, %ended, "the hook failed")
             }
         }
         ended
@@ -168,7 +168,7 @@ impl Call {
         };
         for said in [out, err].into_iter().flatten() {
             if tokio::time::timeout(SAID_WITHIN, said).await.is_err() {
-                tracing::debug!("something a hook started still holds its output");
+                tracing::debug!("a process that a hook started still holds its output");
             }
         }
         ended
@@ -183,7 +183,7 @@ fn group_of(child: &Child) -> Option<rustix::process::Pid> {
 fn kill(group: Option<rustix::process::Pid>) {
     let Some(group) = group else { return };
     if let Err(error) = rustix::process::kill_process_group(group, rustix::process::Signal::KILL) {
-        tracing::debug!(%error, "a hook that took too long was gone already");
+        tracing::debug!(%error, "a hook that exceeded its time had already ended");
     }
 }
 
@@ -264,11 +264,11 @@ pub(crate) fn judge_fence(ended: &Ended) -> Result<&'static str, String> {
         Ended::Code(4) => Ok("marked as outdated, so it will not become primary (code 4)"),
         Ended::Code(7) => Ok("fenced (code 7)"),
         Ended::Code(3) => {
-            Err("its copy is inconsistent; whether it runs is not known (code 3)".into())
+            Err("its copy is inconsistent; it is unknown whether the node runs (code 3)".into())
         }
-        Ended::Code(5) => Err("it cannot be reached, so nothing is known of it (code 5)".into()),
-        Ended::Code(6) => Err("it refuses, since it is primary (code 6)".into()),
-        other => Err(format!("the hook did not say that the other node is out: {other}")),
+        Ended::Code(5) => Err("it cannot be reached, so its state is unknown (code 5)".into()),
+        Ended::Code(6) => Err("it refuses, because it is primary (code 6)".into()),
+        other => Err(format!("the hook did not confirm that the other node is fenced: {other}")),
     }
 }
 

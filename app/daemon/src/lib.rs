@@ -88,7 +88,8 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<()> {
     start_logging(options.log_format);
     if let Err(error) = helio_attach::be_flusher() {
-        tracing::debug!(%error, "not told to the kernel that writes to disks wait for us");
+        tracing::debug!(%error, "PR_SET_IO_FLUSHER failed: under memory pressure, the daemon may wait for writes to \
+                                 its own volumes");
     }
     let config = released::load(&options.config, &options.state)?;
     let name = &options.node;
@@ -114,7 +115,7 @@ pub fn run(options: &Options) -> Result<()> {
     let (driver, why) = AnyDriver::open(view.node.driver, view.node.spin.unwrap_or(SPIN))
         .context("the reactor cannot start")?;
     if let Some(why) = why {
-        tracing::warn!(%why, "io_uring is not to be had here; threads do its work");
+        tracing::warn!(%why, "io_uring cannot be used; threads are used instead");
     }
     let (driver_name, waker) = (driver.name(), driver.waker());
     let (asks, asked) = mpsc::sync_channel(ASKS_MAX);
@@ -225,19 +226,19 @@ fn serve(
         drop(stop);
         errands::end(daemon).await;
         if tokio::time::timeout(LAST_ANSWERS_WITHIN, serving.join_all()).await.is_err() {
-            tracing::debug!("a control client did not take its last answer in time");
+            tracing::debug!("a control client did not read its last response in time");
         }
         anyhow::Ok(ended?)
     })?;
     for socket in [socket, &state.nbd_socket()] {
         if let Err(error) = std::fs::remove_file(socket) {
-            tracing::debug!(%error, socket = %socket.display(), "was gone already");
+            tracing::debug!(%error, socket = %socket.display(), "had already ended");
         }
     }
     match ended {
         Ok(result) => result.context("the reactor failed"),
         Err(panic) => {
-            Err(anyhow!("the shard ended by a mistake of ours: {}", failed::words(&*panic)))
+            Err(anyhow!("the shard ended because of an internal error: {}", failed::words(&*panic)))
         }
     }
 }
@@ -265,7 +266,7 @@ async fn stop_cleanly(attaches: &Arc<Attaches>, handle: &ShardHandle) -> Result<
         .unwrap_or_else(|error| tracing::debug!(%error, "no service manager"));
     leave(attaches).await?;
     if handle.ask(Ask::Stop).is_err() {
-        tracing::warn!("the shard has ended before it was asked to");
+        tracing::warn!("the shard ended unexpectedly");
     }
     Ok(())
 }
@@ -290,8 +291,8 @@ async fn leave(attaches: &Arc<Attaches>) -> Result<()> {
         let used = used.join("; ");
         if told != used {
             tracing::warn!(
-                "waiting for devices in use: {used}\n  hint: unmount them; a second signal stops all the same, and \
-                 who uses them has errors then"
+                "waiting for devices in use: {used}\n  hint: unmount them; a second signal stops the daemon at once, \
+                 and processes that use the devices get I/O errors"
             );
             told = used;
         }

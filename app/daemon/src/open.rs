@@ -74,7 +74,7 @@ pub(crate) fn plans(
 pub(crate) fn takes_part(view: &NodeView<'_>, node: &str) -> Result<()> {
     if view.groups.is_empty() {
         bail!(
-            "node {node} takes part in no group of the configuration\n  hint: name it in a group's `nodes`"
+            "node {node} is in no group of the configuration\n  hint: name it in a group's `nodes`"
         );
     }
     Ok(())
@@ -98,7 +98,7 @@ pub(crate) fn one_plan(
 ) -> Result<GroupPlan> {
     let guards = trust::guards(view, own);
     let found = view.groups.iter().zip(guards).find(|(view, _)| view.name == group);
-    let Some((view, (_, guard))) = found else { bail!("node {node} takes no part in {group}") };
+    let Some((view, (_, guard))) = found else { bail!("node {node} is not in {group}") };
     // Stores of other groups are locked, so that they cannot be taken twice.
     plan((view, guard), node, state, &mut Vec::new())
 }
@@ -216,7 +216,7 @@ fn found(volume: &VolumePlan) -> MemberFound {
         "volume {} ({}) is {identity:032x}, {}",
         volume.name,
         volume.path,
-        nameplate.unwrap_or("of which nothing tells what it is")
+        nameplate.unwrap_or("without an identity")
     );
     let block = volume.member.alignment().0 as u32;
     MemberFound { identity, block, shown }
@@ -302,8 +302,8 @@ fn unshared(taken: &Taken, (name, path): (&str, &Path)) -> Result<()> {
     let Ok(identity) = MemberIdentity::of_path(path) else { return Ok(()) };
     if let Some((_, other)) = taken.iter().find(|(i, _)| i.overlaps(&identity)) {
         bail!(
-            "volume {name}: its member {} is the one of volume {other}, or overlaps it\n  hint: give every volume a \
-             store of its own",
+            "volume {name}: its member {} is also the member of volume {other}, or overlaps it\n  hint: give each \
+             volume its own file or device",
             path.display()
         );
     }
@@ -359,7 +359,8 @@ fn open_metadata(
     metadata::fits(&superblock, engine, &shown)?;
     if superblock.hot_slots != engine.hot_extents {
         let (file, wanted) = (superblock.hot_slots, engine.hot_extents);
-        tracing::warn!(group = %engine.group, "hot-extents = {wanted} waits for new metadata; {file} are kept");
+        tracing::warn!(group = %engine.group, "hot-extents = {wanted} takes effect with new metadata; {file} stays in \
+                                               effect");
     }
     let sequence = ledger.sequence();
     Ok((

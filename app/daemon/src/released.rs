@@ -28,13 +28,13 @@ pub(crate) fn load(file: &Path, state: &Path) -> Result<Config, ConfigError> {
             let shown = mark(state, &group);
             tracing::warn!(
                 group,
-                "was released on this node and is passed over\n  hint: take it out of {}; to mirror its volumes from \
-                 here again, `helio adopt`; to follow the other node with them, remove {}",
+                "was released on this node and is ignored\n  hint: remove it from {}; to mirror its volumes from this \
+                 node again, `helio adopt`; to make this node the secondary with them, remove {}",
                 file.display(),
                 shown.display()
             );
         } else if let Err(error) = put_away(state, &group).and_then(|()| forget(state, &group)) {
-            tracing::debug!(group, %error, "that it was released stays on record");
+            tracing::debug!(group, %error, "the record of the release stays");
         }
     }
     Ok(config)
@@ -53,7 +53,7 @@ pub(crate) fn note(state: &Path, group: &str) -> io::Result<()> {
     let mut options = OpenOptions::new();
     let mut file =
         options.create(true).truncate(true).write(true).mode(0o600).open(mark(state, group))?;
-    file.write_all(b"released: this node serves the group no more, until `helio adopt`\n")?;
+    file.write_all(b"released: this node no longer serves the group, until `helio adopt`\n")?;
     file.sync_all()?;
     File::open(state.join("groups"))?.sync_all()
 }

@@ -58,10 +58,11 @@ pub(crate) struct Saved {
 /// Why it was not.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SaveError {
-    #[error("{path}: {needed} are needed to save what is given up, {free} are free")]
+    #[error("{path}: {needed} are needed to save the data that is discarded, {free} are free")]
     NoRoom { path: String, needed: Bytes, free: Bytes },
     #[error(
-        "{path}: {needed} are needed to save what is given up, and {used} are saved already; the limit is {limit}"
+        "{path}: {needed} are needed to save the data that is discarded, and {used} are already saved; the limit is \
+         {limit}"
     )]
     Limit { path: String, needed: Bytes, used: Bytes, limit: Bytes },
     #[error("{path}: {error}")]

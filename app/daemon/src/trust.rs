@@ -23,8 +23,8 @@ pub(crate) fn own_key(view: &NodeView<'_>, state: &Path) -> Result<Option<PeerTl
         return Err(FileError {
             why: "the node's private key is missing".into(),
             hint: format!(
-                "copy the key that `helio init` made for this node to {}, or make a new one with `helio key new --state {}` \
-                 and name it in the configuration",
+                "copy the key that `helio init` made for this node to {}, or make a new one with `helio key new \
+                 --state {}` and write its public key into the configuration",
                 path.display(),
                 state.display()
             ),
@@ -37,7 +37,7 @@ pub(crate) fn own_key(view: &NodeView<'_>, state: &Path) -> Result<Option<PeerTl
         return Err(FileError {
             path,
             why: format!("holds the key {public}, which is not this node's in the configuration"),
-            hint: "name it there, on every node, or put back the key that is named".into(),
+            hint: "write it there, on every node, or restore the configured key".into(),
         });
     }
     Ok(Some(PeerTls::new(key)))

@@ -116,12 +116,12 @@ pub(crate) fn load(path: &Path) -> Record {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Record::default(),
         Err(error) => {
-            tracing::warn!(file = %path.display(), %error, "what verifies found cannot be read");
+            tracing::warn!(file = %path.display(), %error, "the results of verifies cannot be read");
             return Record::default();
         }
     };
     serde_json::from_slice(&text).unwrap_or_else(|error| {
-        tracing::warn!(file = %path.display(), %error, "what verifies found cannot be read; it is forgotten");
+        tracing::warn!(file = %path.display(), %error, "the results of verifies cannot be read and are discarded");
         Record::default()
     })
 }
@@ -151,7 +151,7 @@ pub(crate) async fn keep_up(path: PathBuf, mut records: watch::Receiver<Record>)
         let file = path.clone();
         let kept = tokio::task::spawn_blocking(move || keep(&file, &record)).await;
         if let Ok(Err(error)) = kept {
-            tracing::warn!(file = %path.display(), %error, "what verifies found cannot be kept");
+            tracing::warn!(file = %path.display(), %error, "the results of verifies cannot be stored");
         }
     }
 }

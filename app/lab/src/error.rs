@@ -34,7 +34,8 @@ pub enum LabError {
     },
     /// The other end is something else.
     #[error(
-        "{peer} is no other end of this measurement: {why}; hint: look whether both addresses are those of the two ends, and both run the same version"
+        "{peer} is not the other end of this measurement: {why}; hint: check both addresses, and run the same version \
+         on both ends"
     )]
     WrongPeer {
         /// Who.
@@ -43,9 +44,7 @@ pub enum LabError {
         why: WireError,
     },
     /// TLS ended the conversation.
-    #[error(
-        "TLS with {peer}: {why}; hint: both ends need --key and the other's --peer-key, or neither"
-    )]
+    #[error("TLS with {peer}: {why}; hint: both ends need --own-key and --peer-key, or neither")]
     Tls {
         /// With whom.
         peer: SocketAddr,
@@ -54,7 +53,7 @@ pub enum LabError {
     },
     /// The connection ended in the middle.
     #[error(
-        "{peer} ended the connection while {doing}: {why}; hint: look at its output, then start both again"
+        "{peer} ended the connection while {doing}: {why}; hint: read its output, then start both again"
     )]
     Lost {
         /// Who.
@@ -66,7 +65,7 @@ pub enum LabError {
     },
     /// Nothing went either way.
     #[error(
-        "nothing passed between here and {peer} for {limit:?} while {doing}; hint: repair the link, then start both again"
+        "no data was exchanged with {peer} for {limit:?} while {doing}; hint: repair the link, then start both again"
     )]
     Stalled {
         /// Who is silent.
@@ -78,7 +77,8 @@ pub enum LabError {
     },
     /// What was under way when a signal came takes too long.
     #[error(
-        "{doing} with {peer} did not end within {limit:?} after the signal; hint: none is needed, what was counted holds"
+        "{doing} with {peer} did not end within {limit:?} after the signal; hint: nothing to do, the results are \
+         valid"
     )]
     Unended {
         /// Whom it waits for.
@@ -90,7 +90,7 @@ pub enum LabError {
     },
     /// The other end is busy.
     #[error(
-        "{peer} is recording with somebody else; hint: wait until that has ended, then try again"
+        "{peer} is recording with another host; hint: wait until that has ended, then try again"
     )]
     Busy {
         /// Who.
@@ -100,7 +100,7 @@ pub enum LabError {
     #[error("{0}")]
     Asked(String),
     /// A signal came before there was anything to measure.
-    #[error("interrupted before a connection was there")]
+    #[error("interrupted before a connection was made")]
     Interrupted,
 }
 

@@ -100,7 +100,7 @@ impl fmt::Display for Gauge {
 pub fn gauge(folder: &Path, span: Bytes, stage: &Stage<'_>) -> Result<Gauge, LabError> {
     let path = folder.join(format!(".helio-lab-disk-{}", std::process::id()));
     let doing = |what: &str| format!("{what} {}", path.display());
-    let hint = "a folder on the disk in question that can be written, with room for what is measured (--size)";
+    let hint = "use a writable directory on this disk, with space for the measurement (--size)";
     let make = |how: OFlags| {
         let access = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         open(&path, access | how, Mode::RUSR | Mode::WUSR)

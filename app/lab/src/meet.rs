@@ -122,7 +122,7 @@ impl Refusals<'_> {
         // Every call comes from a port of its own.
         let this = (peer.ip(), why.replace(&peer.to_string(), &peer.ip().to_string()));
         if self.last.as_ref() != Some(&this) {
-            (self.watch)(&Event::Refused(format!("{peer} was sent away: {why}")));
+            (self.watch)(&Event::Refused(format!("{peer} was refused: {why}")));
             self.last = Some(this);
         }
     }
@@ -153,11 +153,11 @@ pub(crate) fn gather<'w>(
         let there = lines.iter().flatten().flatten().count();
         let Some((caller, peer)) = accept(&socket, stage, deadline)? else {
             let all = standbys * streams;
-            let whom = format!("{there} of {all} connections came to {local}");
+            let whom = format!("{there} of {all} connections arrived at {local}");
             return Err(LabError::Nobody { whom, limit: place.patience, last: String::new() });
         };
         if place.callers.as_ref().is_some_and(|known| !may_call(known, peer.ip())) {
-            refusals.tell(peer, "none of the remote addresses named here");
+            refusals.tell(peer, "not one of the --remote addresses");
             continue;
         }
         if there == 0 {
@@ -293,7 +293,7 @@ pub(crate) fn call<'w>(
             return Err(LabError::Interrupted);
         }
         if Instant::now() >= deadline {
-            let whom = format!("no primary answered at {}", place.remote);
+            let whom = format!("no primary responded at {}", place.remote);
             let last = format!(" (the last attempt: {why})");
             return Err(LabError::Nobody { whom, limit: place.patience, last });
         }
@@ -303,7 +303,7 @@ pub(crate) fn call<'w>(
             let text = why.to_string();
             if told != text {
                 (stage.watch)(&Event::Refused(format!(
-                    "called again until it lets this end in: {text}"
+                    "trying again until it accepts this end: {text}"
                 )));
                 told = text;
             }
@@ -382,7 +382,7 @@ mod tests {
         refusals.tell(from(2, 5001), "damaged");
         let all = all.lock().expect("nobody panicked");
         assert_eq!(all.len(), 3, "{all:?}");
-        assert_eq!(all[0], "192.0.2.1:5000 was sent away: 192.0.2.1:5000 is no other end");
+        assert_eq!(all[0], "192.0.2.1:5000 was refused: 192.0.2.1:5000 is no other end");
     }
 
     #[test]

@@ -63,12 +63,13 @@ impl Job {
             ));
         }
         if self.target.is_some_and(|rate| rate.is_nan() || rate <= 0.0) {
-            return asked("a target rate of nothing is never reached".to_owned());
+            return asked("the target rate must be greater than zero".to_owned());
         }
         if let Some(window) = self.window.filter(|window| *window < self.flush) {
             let flush = self.flush;
             return asked(format!(
-                "--window: {window} bytes have no room for a flush of {flush}; hint: a smaller --flush, or a larger --window"
+                "--window: {window} bytes are less than a flush of {flush}; hint: use a smaller --flush, or a larger \
+                 --window"
             ));
         }
         self.compress.map_or(Ok(()), payload::check)?;

@@ -294,8 +294,8 @@ impl Advice {
     pub fn config(&self, group: &str) -> String {
         let size = helio_units::Bytes(self.recommended).0 >> 10;
         let level = match self.plateau {
-            Some(size) => format!("level from {} KiB on", size >> 10),
-            None => "which no size tried reached".to_owned(),
+            Some(size) => format!("{} KiB are sufficient", size >> 10),
+            None => "which no tested size reached".to_owned(),
         };
         format!(
             "# By `helio lab search`: {:.2} MB/s over a round trip of {:.3} ms, {level}.\n\
@@ -317,7 +317,8 @@ impl Advice {
 }
 
 /// By which a file of ours is known.
-pub const SYSCTL_HEAD: &str = "# Made by `helio lab search`, which replaces it: how large the buffers are that a socket may ask for.";
+pub const SYSCTL_HEAD: &str = "# Written by `helio lab search`, which replaces it: the maximum size of socket \
+                               buffers.";
 
 #[cfg(test)]
 mod tests {
@@ -395,9 +396,9 @@ mod tests {
         assert_eq!((advice.plateau, advice.bandwidth), (None, 10e6));
         assert_eq!(advice.computed, 640_000);
         assert_eq!(advice.recommended, 2 << 20, "twice the last is more than the computed size");
-        assert!(advice.config("db").contains("no size tried"), "{}", advice.config("db"));
+        assert!(advice.config("db").contains("no tested size"), "{}", advice.config("db"));
         let text = crate::show::advice(&advice);
-        assert!(text.contains("no size tried reached 95 % of the best"), "{text}");
+        assert!(text.contains("no tested size reached 95 % of the best"), "{text}");
         let advice = advise(&how(None), steps, one(0, 100e6), 32_000, None);
         assert_eq!(advice.recommended, 6_422_528, "6.4 MB, rounded up to whole 64 KiB");
     }

@@ -24,10 +24,10 @@ const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '
 pub fn event(event: &Event) -> String {
     match event {
         Event::Listening(at) => format!("listening on {at}\n"),
-        Event::Calling(at) => format!("calling {at}\n"),
+        Event::Calling(at) => format!("connecting to {at}\n"),
         Event::Connected(peer) => format!("connected with {peer}\n"),
         Event::Terms { sent: false, mode, flush, .. } => {
-            format!("told: {}, flushes of {}\n", mode.word(), Bytes(*flush))
+            format!("parameters: {}, flushes of {}\n", mode.word(), Bytes(*flush))
         }
         Event::Refused(why) => format!("{why}\n"),
         Event::Did { what, bytes, took } => {
@@ -235,7 +235,7 @@ fn ms(us: u64) -> String {
 fn buffer(granted: Granted) -> String {
     match granted.asked {
         0 => format!("the kernel's own, {} now", Bytes(granted.actual)),
-        asked => format!("{} asked, {} granted", Bytes(asked), Bytes(granted.actual)),
+        asked => format!("{} requested, {} granted", Bytes(asked), Bytes(granted.actual)),
     }
 }
 
@@ -254,12 +254,12 @@ pub fn outcome(it: &Outcome) -> String {
         if it.streams == 1 { "" } else { "s" }
     );
     if let Some(arrived) = it.arrived() {
-        let _ = writeln!(text, "arrived: {}, once the connection had settled", rate(arrived));
+        let _ = writeln!(text, "arrived: {}, in the second half of the run", rate(arrived));
     }
     if it.counts.wire < it.bytes() {
         let ratio = it.bytes() as f64 / it.counts.wire as f64;
         let _ =
-            writeln!(text, "on the wire: {}, compressed {ratio:.2} times", Bytes(it.counts.wire));
+            writeln!(text, "on the link: {}, compressed {ratio:.2} times", Bytes(it.counts.wire));
     }
     if it.end == End::Primary {
         text += &latencies(it);
@@ -423,8 +423,8 @@ pub fn step(it: &Step, exact: bool) -> String {
 pub fn advice(it: &Advice) -> String {
     let what = if it.exact { "exact windows" } else { "socket buffers" };
     let level = match it.plateau {
-        Some(size) => format!("{what} are level from {} on", Bytes(size)),
-        None => "no size tried reached 95 % of the best".to_owned(),
+        Some(size) => format!("{what} are sufficient from {} on", Bytes(size)),
+        None => "no tested size reached 95 % of the best".to_owned(),
     };
     let mut text = format!(
         "\nbandwidth {} over a round trip of {} ms; {level}\n2 x bandwidth x delay: {}\n",
@@ -433,7 +433,7 @@ pub fn advice(it: &Advice) -> String {
         Bytes(it.computed)
     );
     if let Some(room) = it.hiccup {
-        let _ = writeln!(text, "room for the hiccup: {}", Bytes(room));
+        let _ = writeln!(text, "space for the hiccup: {}", Bytes(room));
     }
     let _ = writeln!(text, "recommended: {} for all four socket buffers", Bytes(it.recommended));
     if let Some(wanted) = it.beyond {
@@ -442,7 +442,7 @@ pub fn advice(it: &Advice) -> String {
     if let Some(asked) = it.capped {
         let _ = writeln!(
             text,
-            "stopped at {}: the system grants no more (net.core.rmem_max, net.core.wmem_max; --write-sysctl)",
+            "stopped at {}: the kernel grants no more (net.core.rmem_max, net.core.wmem_max; --write-sysctl)",
             Bytes(asked)
         );
     }
@@ -452,7 +452,8 @@ pub fn advice(it: &Advice) -> String {
         text += "window scaling is off at one end: no window beyond 64 KiB (net.ipv4.tcp_window_scaling)\n";
     }
     if it.kernel.as_ref().is_some_and(|own| own.rate >= 0.95 * it.bandwidth) {
-        text += "left to itself the kernel reaches as much: leave the buffers at \"auto\" unless hiccups must fit\n";
+        text += "the kernel's own sizes reach the same rate: leave the buffers at \"auto\" unless they must hold a \
+                 hiccup\n";
     }
     text
 }

@@ -39,7 +39,7 @@ impl Duty {
     /// Refuses what never ends.
     fn check(&self) -> Result<(), LabError> {
         if self.apply.is_some_and(|rate| rate.is_nan() || rate <= 0.0) {
-            let why = "a standby that applies nothing stands still for ever; a rate, or none";
+            let why = "the apply rate must be greater than zero; omit it for no limit";
             return Err(LabError::Asked(why.to_owned()));
         }
         self.disk.as_ref().map_or(Ok(()), Disk::check)
@@ -64,7 +64,7 @@ pub fn run_standby(
     if !(flush..=MOST_BUFFER).contains(&buffer) {
         let text = format!(
             "a receive buffer of {buffer} bytes does not hold a flush of {flush}, or is beyond {MOST_BUFFER}; hint: \
-             another --room, of simhadr -hadrBufSize, or smaller flushes at the primary"
+             use another --room (simhadr: -hadrBufSize), or smaller flushes at the primary"
         );
         return Err(LabError::Asked(text));
     }

@@ -33,7 +33,9 @@ impl Disk {
     pub(crate) fn check(&self) -> Result<(), LabError> {
         let Self { rate, overhead } = *self;
         if !(SLOWEST..).contains(&rate) {
-            let why = format!("a disk of {rate} bytes a second is none; from {SLOWEST} on");
+            let why = format!(
+                "the rate of a disk is {rate} bytes a second; it must be at least {SLOWEST}"
+            );
             return Err(LabError::Asked(why));
         }
         if overhead > MOST_OVERHEAD {
@@ -110,10 +112,10 @@ pub fn test_disk(path: &Path, test: &DiskTest, stage: &Stage<'_>) -> Result<Disk
         .map_err(std::io::Error::from)
         .map_err(LabError::system(
             doing("open"),
-            "a path on the disk in question; where it knows no direct I/O, through the cache",
+            "use a path on this disk; if it does not support direct I/O, use --cached",
         ))?;
     let failed = |what| {
-        let hint = "sizes that are multiples of the disk's block, or through the cache";
+        let hint = "use multiples of the block size of the disk, or --cached";
         move |why| LabError::system(doing(what), hint)(std::io::Error::from(why))
     };
     let length = test.size as usize;

@@ -88,7 +88,7 @@ impl Engine {
         let Some(primary) = &mut self.primary else { return };
         let s = &mut self.shared;
         s.info(format!(
-            "answers are given without {} from item {} on, in generation {}",
+            "writes are acknowledged without {} from item {} on, in generation {}",
             s.config.peer, self.superblock.head, lineage.generation
         ));
         primary.alone = true;

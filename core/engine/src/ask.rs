@@ -10,7 +10,7 @@ use crate::role::Standing;
 use alloc::format;
 use alloc::string::String;
 
-const UNDER_WAY: &str = "the hook before-resync is being asked; the resync begins when it agrees";
+const UNDER_WAY: &str = "the hook before-resync runs; the resync starts if the hook permits it";
 
 impl Engine {
     /// Begins an update that nobody asked for just now.
@@ -71,28 +71,28 @@ impl Engine {
         let leads = matches!(self.standing, Standing::Primary);
         let Some(primary) = &self.primary else {
             return String::from(
-                "the hook before-resync agreed, and this node is not primary any more",
+                "the hook before-resync permitted the resync, but this node is no longer primary",
             );
         };
         if primary.flow.is_some() {
             return String::from("nothing to resync: writes are sent in order");
         }
         if primary.paused || !leads || self.is_seeding() {
-            return String::from("the hook before-resync agreed, and no resync is wanted any more");
+            return String::from(
+                "the hook before-resync permitted the resync, but it is no longer requested",
+            );
         }
         if !connected {
             self.update_wanted = true;
-            return String::from(
-                "the peer is not connected any more; the resync begins when it is",
-            );
+            return String::from("the peer is no longer connected; the resync starts when it is");
         }
         // The two met again meanwhile: nothing may be copied before it is known what differs now.
         if self.awaited.is_some() {
             self.update_wanted = true;
-            return String::from("the resync begins once it is known what differs");
+            return String::from("the resync starts when the nodes have exchanged their bitmaps");
         }
         self.begin_update();
-        String::from("the hook before-resync agreed; the resync begins")
+        String::from("the hook before-resync permitted the resync; it starts")
     }
 
     fn hook_refused(&mut self, why: &str) -> Refusal {

@@ -549,8 +549,8 @@ impl Engine {
     fn tell_shortage(&mut self, Shortage { wanted, free }: Shortage) {
         let s = &mut self.shared;
         s.warn(format!(
-            "no room to keep the last consistent image: {wanted} are wanted, {free} can be had; enlarge the file \
-             system or the bound, or run `helio resync {} --give-up-safe-copy` on the primary",
+            "no space to preserve the last consistent copy: {wanted} required, {free} available; enlarge the file \
+             system or the limit, or run `helio resync {} --give-up-safe-copy` on the primary",
             s.config.group
         ));
         if self.session.peer().is_some() {
@@ -708,7 +708,7 @@ impl Engine {
             let why = self.needs_room().unwrap_or_default();
             self.hang_up(Parting::RoleChanged, why);
         } else if primary.flow.is_some() && primary.peer_keeping.asked {
-            primary.drop_queue("the peer has no room to keep its image", &mut self.shared);
+            primary.drop_queue("the peer has no space to preserve its copy", &mut self.shared);
             primary.peer_keeping.refused = Some(Shortage { wanted, free });
         }
         Ok(())
@@ -719,9 +719,9 @@ impl Engine {
         let Shortage { wanted, free } = self.primary.as_ref()?.peer_keeping.refused?;
         let (peer, group) = (&self.shared.config.peer, &self.shared.config.group);
         Some(format!(
-            "{peer} has no room to keep its last consistent image during an update: {wanted} are wanted, {free} can be \
-             had; enlarge the file system or the bound there and run `helio resync {group}`, or run `helio resync \
-             {group} --give-up-safe-copy`"
+            "{peer} has no space to preserve its last consistent copy during a resync: {wanted} required, {free} \
+             available; enlarge the file system or the limit there and run `helio resync {group}`, or run `helio \
+             resync {group} --give-up-safe-copy`"
         ))
     }
 
@@ -731,7 +731,10 @@ impl Engine {
             primary.peer_keeping = PeerKeeping { given_up: true, ..PeerKeeping::default() };
             // An update under way begins anew, so that the peer hears of it.
             if primary.flow.is_some() && primary.order_lost {
-                primary.drop_queue("the operator gave the safe copy up", &mut self.shared);
+                primary.drop_queue(
+                    "the operator requested a resync without a safe copy",
+                    &mut self.shared,
+                );
             }
         }
     }

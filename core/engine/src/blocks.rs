@@ -206,7 +206,7 @@ pub(crate) fn check_member(s: &Shared, volume: VolumeIndex, extent: Extent) -> R
     }
     let block = blocks.volumes.get(usize::from(volume.0)).map_or(BLOCK_MIN, |block| block.member);
     Err(format!(
-        "{extent} of volume {} does not keep to this node's blocks of {}",
+        "{extent} of volume {} is not aligned to this node's blocks of {}",
         s.config.name_of(volume),
         Bytes(block.into())
     ))

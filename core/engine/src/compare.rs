@@ -91,7 +91,7 @@ impl Primary {
                 && digests_of(place.1, false) == digests.len() as u64
         };
         let Some(claim) = claim.filter(fits) else {
-            return Err(format!("it told digests of {}, which nobody asked for", place.1));
+            return Err(format!("it sent digests of {} without a request", place.1));
         };
         if !pulls || self.is_touched(claim) {
             self.unclaim(claim);

@@ -128,7 +128,7 @@ impl Teller {
         let long = pieces == Pieces::Whole && Bytes(extent.length) > STRETCH_MAX;
         if extent.end() > size || !whole || long || pieces.count(extent) > DIGESTS_MAX as u64 {
             return Err(format!(
-                "digests of {extent} of volume {} were asked for, which has {size} bytes",
+                "it requested digests of {extent} of volume {}, which has {size} bytes",
                 s.config.name_of(volume)
             ));
         }
@@ -136,7 +136,7 @@ impl Teller {
         let full = self.asked.len() >= ASKED_MAX && !planted(Plant::FreeQuestions);
         if full || (bytes > ASKED_BYTES_MAX && !self.asked.is_empty()) {
             return Err(format!(
-                "digests of {bytes} were asked for at once, more than {ASKED_BYTES_MAX}"
+                "it requested digests of {bytes} at once, more than {ASKED_BYTES_MAX}"
             ));
         }
         self.open = bytes;
@@ -180,7 +180,7 @@ impl Teller {
             StoreOutcome::Digests(list) => asked.answer = Some(Answer::Digests(list)),
             StoreOutcome::Failed(fault) => {
                 s.warn(format!(
-                    "volume {} could not be read at {} for the peer's copier: {fault}; it will write there",
+                    "volume {} cannot be read at {} for the resync: {fault}; the peer writes these blocks",
                     s.config.name_of(asked.volume), asked.extent
                 ));
                 asked.answer = Some(asked.unknown());

@@ -107,8 +107,8 @@ const WORDS: [(&str, &str, &str, &str); 24] = [
     ),
     (
         "seeding",
-        "a seed disk is being shipped to {target}; the bitmap of {source} records the regions that change meanwhile",
-        "no data is sent; writes on {source} mark regions as dirty",
+        "a seed disk is being shipped to {target}; the bitmap of {source} records the regions that change",
+        "no data is sent; writes on {source} make regions dirty",
         "once the disk is in place on {target}, with new metadata: `helio seed end {group}` on {source}; to copy \
          everything over the link instead: `helio resync {group} --full` on {source}",
     ),
@@ -269,65 +269,91 @@ pub fn facts_in_words(met: &Met) -> Vec<String> {
     };
     let yes = |what: bool, yes: &str, no: &str| said(target, what, yes, no);
     let kin = kin_in_words(kinship);
-    let (old, current) = ("has older metadata than the other remembers", "has current metadata");
+    let (old, current) = ("has older metadata than its peer has on record", "has current metadata");
     let mut all = alloc::vec![
         of_hello(&met.source),
         of_hello(&met.target),
-        yes(target_serves, "serves as primary too", "does not serve as primary"),
+        yes(target_serves, "serves as primary too", "does not serve"),
         format!("{target} {kin}"),
-        yes(own, "may hold answered writes of its own", "holds no writes of its own that count"),
-        yes(alone, "gave answers that nobody else need have", "gave no answer that only it has"),
-        yes(consistent, "holds a consistent image", "holds an image that is not consistent"),
+        yes(
+            own,
+            "may have acknowledged writes of its own",
+            "has no writes of its own that must be kept"
+        ),
+        yes(
+            alone,
+            "acknowledged writes that may exist only there",
+            "acknowledged no write that exists only there"
+        ),
+        yes(consistent, "has a consistent copy", "has an inconsistent copy"),
         yes(
             crashed,
             "was primary and crashed",
             "was not primary when it stopped, or stopped cleanly"
         ),
-        yes(trusted, "has marks that prove what may differ", "has marks that prove nothing"),
+        yes(trusted, "has a valid bitmap", "has no valid bitmap"),
         String::from(if invalid {
-            "one of the two recorded that the other's metadata tells nothing"
+            "one node recorded that the metadata of the other is invalid"
         } else {
-            "neither recorded that the other's metadata tells nothing"
+            "neither node recorded that the metadata of the other is invalid"
         }),
         said(source, source_old, old, current),
         said(target, target_old, old, current),
     ];
     all.extend(discarded.then(|| format!("an operator discarded the copy of {target}")));
-    all.extend(source_lacks.then(|| format!("{source} lacks regions that only {target} holds")));
+    all.extend(source_lacks.then(|| format!("{source} lacks regions that only {target} has")));
     let suspect = [(source_suspect, source), (target_suspect, target)];
     all.extend(suspect.iter().filter(|(is, _)| *is).map(|(_, node)| suspect_in_words(node)));
     if met.as_source {
         let memory = [
-            (equal, "the copies are proven equal"),
-            (same_memory, "the target kept its memory since it was streamed to last"),
-            (line_from_received, "the queue reaches back to what the target received"),
-            (line_from_durable, "the queue reaches back to what the target has durable"),
-            (seeding, "a disk is being shipped to the target"),
-            (seeded, "the target holds the disk that was shipped"),
+            (equal, "the copies are equal", "the copies may differ"),
+            (
+                same_memory,
+                "the target still has its memory of the last connection",
+                "the target does not have its memory of the last connection",
+            ),
+            (
+                line_from_received,
+                "the queue has every item that the target did not receive",
+                "the queue lacks items that the target did not receive",
+            ),
+            (
+                line_from_durable,
+                "the queue has every item that is not durable on the target",
+                "the queue lacks items that are not durable on the target",
+            ),
+            (
+                seeding,
+                "a disk is being shipped to the target",
+                "no disk is being shipped to the target",
+            ),
+            (seeded, "the target has the shipped disk", "the target does not have a shipped disk"),
         ];
-        let word =
-            |(is, what): (bool, &str)| format!("{source}: {}{what}", if is { "" } else { "not " });
+        let word = |(is, yes, no): (bool, &str, &str)| said(&format!("{source}:"), is, yes, no);
         all.extend(memory.map(word));
     } else {
-        all.push(format!("what {source} remembers of its queue and marks, only {source} knows"));
+        all.push(format!("only {source} has the facts about its queue and its memory"));
     }
     all
 }
 
 fn suspect_in_words(node: &str) -> String {
-    format!("{node}'s copy is suspect: a flush of its store failed")
+    format!("the copy of {node} is suspect: a flush of its disk failed")
 }
 
 /// How the target's history relates to the source's.
 const fn kin_in_words(kinship: Kinship) -> &'static str {
     match kinship {
-        Kinship::New => "never took part",
-        Kinship::Same => "is of the same generation",
-        Kinship::AtFork => "stands exactly where the source's generation began",
-        Kinship::Behind => "is of a generation that the source's continues",
-        Kinship::Sibling => "is of another generation that began where the source's did, or before",
-        Kinship::Descendant => "is of a generation that continues the source's",
-        Kinship::Unrelated => "is of a generation the source does not know",
+        Kinship::New => "was never part of the group",
+        Kinship::Same => "is in the same generation",
+        Kinship::AtFork => "is exactly where the generation of the source started",
+        Kinship::Behind => "is in a generation that the generation of the source continues",
+        Kinship::Sibling => {
+            "is in another generation, which started at the same item as that of the source or \
+                             earlier"
+        }
+        Kinship::Descendant => "is in a generation that continues the generation of the source",
+        Kinship::Unrelated => "is in a generation that is unknown to the source",
     }
 }
 

@@ -337,7 +337,7 @@ impl Follower {
         };
         let size = s.config.volumes.get(usize::from(item.volume.0)).map_or(0, |b| b.0);
         if item.sequence != expected {
-            return Err(format!("item {} arrived where {expected} was due", item.sequence));
+            return Err(format!("item {} arrived in place of item {expected}", item.sequence));
         }
         if item.kind == ItemKind::Verify && !compare::is_whole(&item) {
             return Err(format!("item {} has not a digest for every block", item.sequence));

@@ -75,8 +75,7 @@ impl Engine {
         let peer = self.shared.config.peer.clone();
         match talk {
             Invalid::Failed { .. } if self.shared.metadata_failed => {
-                let text =
-                    format!("the metadata of neither node can be written, {peer}'s nor ours");
+                let text = format!("{peer} cannot write its metadata, and neither can this node");
                 self.hang_up(Parting::VolumeFailed, text);
             }
             Invalid::Failed { generation }
@@ -87,8 +86,8 @@ impl Engine {
             }
             Invalid::Failed { generation } if self.standing == Standing::Secondary => {
                 self.shared.warn(format!(
-                    "{peer} cannot write its metadata; that it tells nothing since generation {generation} is recorded \
-                     here, and everything will be compared when it comes back"
+                    "{peer} cannot write its metadata; this node records it as invalid since generation {generation}, \
+                     and everything is compared after the repair"
                 ));
                 self.keeping.peer_fails = true;
                 self.save(Goal::PeerInvalid(generation));
@@ -96,7 +95,7 @@ impl Engine {
             Invalid::Recorded if self.shared.metadata_failed && self.keeping.told == Told::Sent => {
                 self.keeping.told = Told::Recorded;
                 self.shared.warn(format!(
-                    "bitmap failed: {peer} recorded that this node's metadata tells nothing any more; writes go on while \
+                    "bitmap failed: {peer} recorded that this node's metadata is invalid; writes continue while \
                      {peer} is connected"
                 ));
             }
@@ -122,8 +121,8 @@ impl Engine {
         let text = match (self.shared.metadata_failed, &self.primary) {
             (false, _) => return None,
             (true, Some(_)) if self.shared.uncovered => format!(
-                "bitmap failed: the metadata file cannot be written; {peer} recorded that, and writes go on while it is \
-                 connected"
+                "bitmap failed: the metadata file cannot be written; {peer} recorded that, and writes continue while \
+                 it is connected"
             ),
             (true, Some(_)) => format!(
                 "bitmap failed: the metadata file cannot be written, and {peer} did not record that: writes to extents \

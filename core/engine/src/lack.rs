@@ -321,7 +321,7 @@ impl Primary {
         s: &mut Shared,
     ) -> Result<(), String> {
         let Some(ask) = self.lack.as_mut().and_then(|lack| lack.asked.remove(&ticket)) else {
-            return Err(String::from("it told of a read that nobody asked for"));
+            return Err(String::from("it sent the result of a read without a request"));
         };
         if let Some(lack) = &mut self.lack {
             lack.open -= Bytes(ask.extent.length);
@@ -335,7 +335,10 @@ impl Primary {
         match (ask.goal, what) {
             _ if !fits => {
                 self.take_back(ask);
-                return Err(format!("it told of a read what is not {} long", ask.extent));
+                return Err(format!(
+                    "it sent the result of a read that is not {} long",
+                    ask.extent
+                ));
             }
             (For::Client(id), Told::Bytes(payload)) => s.reply(id, Answer::Read(payload)),
             (For::Client(id), _) => s.reply(id, Answer::Denied(Denial::Store(StoreFault::Io))),
@@ -398,8 +401,8 @@ impl Primary {
         if any && !core::mem::replace(&mut lack.denying, true) {
             let (group, peer) = (&s.config.group, &s.config.peer);
             s.warn(format!(
-                "{group}: this node lacks regions that only {peer} holds, and {peer} is away: requests fail with EIO. \
-                 Bring {peer} and the link back; or demote here and promote there"
+                "{group}: this node does not have regions that only {peer} has, and {peer} is not connected: requests \
+                 fail with EIO. Connect {peer}; or demote this node and promote {peer}"
             ));
         }
         self.release_front(s);
@@ -517,10 +520,16 @@ impl Engine {
                 primary.begin_stream(lineage, head.next(), true, s);
             }
         }
-        s.info(format!("{marked} in marked regions are served from {peer}, and pulled from there"));
+        s.info(format!("{marked} in dirty regions are served from {peer}, and copied from there"));
         primary.consider_all(s);
         if let Some(Reversal { command, .. }) = reversal {
-            self.done(command, Ok(format!("{peer}'s copy is served from now on; {marked} follow")));
+            self.done(
+                command,
+                Ok(format!(
+                    "the copy of {peer} is served from now on; {marked} are copied in the \
+                                           background"
+                )),
+            );
         }
     }
 
@@ -544,7 +553,7 @@ impl Engine {
         }
         primary.marks.abandon_copies();
         let Some(Reversal { command, .. }) = lack.reversal else { return };
-        primary.drop_queue("the reversal could not be recorded", &mut self.shared);
+        primary.drop_queue("the reverse resync could not be recorded", &mut self.shared);
         self.shared.cover.marks_moved();
         self.done(command, Err(self.shared.metadata_refusal()));
     }
@@ -579,7 +588,7 @@ impl Engine {
         }
         primary.lack = None;
         primary.distrusted.clear();
-        s.info(format!("this node holds everything again; {} is not needed for it", s.config.peer));
+        s.info(format!("this node has everything again and no longer needs {}", s.config.peer));
         primary.mode_changed(s);
     }
 }

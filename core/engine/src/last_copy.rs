@@ -97,8 +97,9 @@ impl Engine {
             return true;
         }
         let peer = &self.shared.config.peer;
-        self.shared
-            .warn(format!("stopping without {peer}: up to {bytes} that were answered may be lost"));
+        self.shared.warn(format!(
+            "stopping without {peer}: up to {bytes} of acknowledged writes may be lost"
+        ));
         false
     }
 

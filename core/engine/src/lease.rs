@@ -172,10 +172,12 @@ impl Engine {
         let Some(until) = self.lease_granted() else { return self.unchecked_text() };
         let peer = &self.shared.config.peer;
         if self.shared.lease.superseded {
-            return Some(format!("{peer} took over by its hold lease"));
+            return Some(format!("{peer} was promoted by its hold lease"));
         }
         let left = (until - self.shared.now).as_secs_f64();
-        Some(format!("{peer} may hold a lease: answers wait for it, or {left:.1} s"))
+        Some(format!(
+            "{peer} may have a hold lease: acknowledgements wait for {peer}, at most {left:.1} s"
+        ))
     }
 
     /// Whether its own state lets this node use a lease, or ask for one.
@@ -337,7 +339,7 @@ impl Engine {
         let Some(until) = self.lease_held() else { return false };
         let (peer, left) = (&self.shared.config.peer, until - self.shared.now);
         self.shared.info(format!(
-            "{peer} is not connected; it answers nothing without this node: the hold lease ends in {:.1} s",
+            "{peer} is not connected; it acknowledges nothing without this node: the hold lease ends in {:.1} s",
             left.as_secs_f64()
         ));
         self.shared.lease.using = Some(Using { until, before: Box::new(self.superblock.clone()) });
@@ -424,7 +426,7 @@ impl Engine {
         if withholds && same && !self.shared.lease.superseded {
             let name = &self.shared.config.peer;
             self.shared.warn(format!(
-                "{name} took over; nothing was answered here since: this node becomes secondary"
+                "{name} was promoted; this node has acknowledged nothing since, and becomes secondary"
             ));
             self.shared.lease.superseded = true;
             self.shared.lease.out = Some(Moment::NEVER);

@@ -39,7 +39,7 @@ impl Engine {
             Standing::Returning if to == Leave::Secondary => {
                 self.stand(Standing::Secondary);
                 self.save(Goal::SteppedBack);
-                return Ok(Some(String::from("no longer waiting to go on as primary")));
+                return Ok(Some(String::from("no longer waiting to become primary again")));
             }
             _ => return Err(busy()),
         }
@@ -228,7 +228,7 @@ impl Engine {
         self.stand(Standing::Stopped);
         self.to_save.clear();
         let text = if self.shared.metadata_failed {
-            "stopped; that could not be recorded, so the next start counts as one after a crash"
+            "stopped; this could not be recorded, so the next start counts as a start after a crash"
         } else {
             "stopped cleanly"
         };

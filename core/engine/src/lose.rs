@@ -80,7 +80,7 @@ impl Primary {
         s.cover.marks_moved();
         self.faulted = Some((volume, fault));
         s.warn(format!(
-            "own disk of volume {} failed: {fault}; it is served from {} from now on",
+            "the disk of volume {} failed: {fault}; the volume is served from {} from now on",
             s.config.name_of(volume),
             s.config.peer
         ));

@@ -197,7 +197,7 @@ impl Engine {
         }
         let Some(primary) = &mut self.primary else { return };
         let (lineage, s) = (self.superblock.lineage, &mut self.shared);
-        s.info(format!("{} met as {label}", s.config.peer));
+        s.info(format!("{} connected as {label}", s.config.peer));
         self.session.why = format!("connected, {label}");
         match verdict {
             Verdict::Refuse => return self.refuse(label, true),
@@ -240,7 +240,7 @@ impl Engine {
         let Some(primary) = &mut self.primary else { return };
         (primary.whole, primary.seeded) = (true, false);
         primary.marks.stale_all();
-        primary.drop_queue("nothing proves what the peer's copy holds", &mut self.shared);
+        primary.drop_queue("the content of the peer's copy is unknown", &mut self.shared);
         self.shared.cover.marks_moved();
         self.awaited = Some(Awaited::Void);
         self.save(Goal::Void);
@@ -284,7 +284,7 @@ impl Engine {
             (Copying::Marks { page, bits }, _) if self.awaited == Some(Awaited::Marks) => self
                 .marks_mut()
                 .join(page, bits.as_ref())
-                .map_err(|()| format!("page {page} of marks, which no volume reaches")),
+                .map_err(|()| format!("page {page} of the bitmap, which no volume reaches")),
             (Copying::MarksEnd { trusted }, _) if self.awaited == Some(Awaited::Marks) => {
                 self.marks_ended(trusted);
                 Ok(())
@@ -428,7 +428,7 @@ impl Engine {
             && !self.shared.metadata_failed
         {
             self.shared.warn(format!(
-                "the machine of {} went back to a snapshot together with its memory: its metadata is invalid since generation \
+                "the machine of {} was reset to a snapshot with its memory: its metadata is invalid since generation \
                  {generation}, and everything is compared at the next resync",
                 self.shared.config.peer
             ));

@@ -64,7 +64,7 @@ impl Members {
             *found = identity;
         }
         if !leads {
-            self.foreign = Some(format!("volume {name} is being put on {identity:032x}"));
+            self.foreign = Some(format!("volume {name} moves to disk {identity:032x}"));
             self.said = true;
         }
     }
@@ -93,7 +93,7 @@ impl Members {
 
     /// What is wrong, for people.
     pub(crate) fn fault(&self) -> Option<String> {
-        self.foreign.as_ref().map(|text| format!("another disk than before: {text}"))
+        self.foreign.as_ref().map(|text| format!("a volume is on another disk: {text}"))
     }
 }
 

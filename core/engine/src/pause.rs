@@ -139,8 +139,8 @@ impl Engine {
         }
         let peer = &self.shared.config.peer;
         self.shared.info(format!(
-            "this process did nothing for {:.1} s: writes that {peer} does not hold durably are not acknowledged \
-             before it is checked whether {peer} took over",
+            "this process did nothing for {:.1} s: until it is checked whether {peer} was promoted, only writes that \
+             are durable on {peer} are acknowledged",
             gap.as_secs_f64()
         ));
         for effect in core::mem::take(&mut self.shared.out) {
@@ -174,14 +174,15 @@ impl Engine {
         let (node, peer, group) = (&config.node, &config.peer, &config.group);
         Some(match self.shared.pause.found {
             Some(Proof::Serves) => format!(
-                "writes wait: {peer} serves {group}, too; `helio demote {group}` on the node whose writes do not \
-                 count, or stop its daemon where its clients hang"
+                "writes wait: {peer} is primary of {group}, too; `helio demote {group}` on the node whose writes you \
+                 discard, or stop its daemon if its clients cannot be disconnected"
             ),
             Some(Proof::TookOver) => format!(
-                "writes wait: {peer} took over and does not serve now; `helio demote {group}` on {node} (or stop \
-                 its daemon where its clients hang), then `helio promote {group}` on {peer}; or `helio resolve {group} --discard {peer}` on {peer}"
+                "writes wait: {peer} took over and is not primary now; `helio demote {group}` on {node} (or stop its \
+                 daemon if its clients cannot be disconnected), then `helio promote {group}` on {peer}; or `helio \
+                 resolve {group} --discard {peer}` on {peer}"
             ),
-            _ => format!("writes wait until it is known that {peer} did not take over"),
+            _ => format!("writes wait until it is certain that {peer} did not take over"),
         })
     }
 

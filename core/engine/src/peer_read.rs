@@ -66,12 +66,12 @@ impl PeerReads {
     /// It asks for what is not there, or for more than it may: the connection must end.
     pub(crate) fn ask(&mut self, talk: Reading, s: &Shared) -> Result<(), String> {
         let Reading::Wanted { ticket, after, volume, extent, zeros } = talk else {
-            return Err(String::from("it told of a read that nobody asked for"));
+            return Err(String::from("it sent the result of a read without a request"));
         };
         let size = s.config.volumes.get(usize::from(volume.0)).map_or(0, |b| b.0);
         if extent.end() > size {
             return Err(format!(
-                "{extent} of volume {} was asked for, which has {size} bytes",
+                "it requested {extent} of volume {}, which has {size} bytes",
                 s.config.name_of(volume)
             ));
         }
@@ -80,7 +80,7 @@ impl PeerReads {
         let count = self.asked.len() + self.begun;
         let full = count >= ASKED_MAX && !planted(Plant::FreeQuestions);
         if full || (bytes > ASKED_BYTES_MAX && count > 0) {
-            return Err(format!("{bytes} were asked for at once, more than {ASKED_BYTES_MAX}"));
+            return Err(format!("it requested {bytes} at once, more than {ASKED_BYTES_MAX}"));
         }
         self.open = bytes;
         self.asked.push_back(Asked { ticket, after, volume, extent, zeros });
@@ -120,7 +120,7 @@ impl PeerReads {
             self.reading -= read.length;
             self.open -= read.length;
             if let StoreOutcome::Failed(fault) = &outcome {
-                s.warn(format!("this node's store could not be read for the primary: {fault}"));
+                s.warn(format!("the disk of this node could not be read for the primary: {fault}"));
             }
             let talk = Reading::Told { ticket: read.ticket, what };
             self.unsent += talk.payload().map_or(Bytes::ZERO, |p| Bytes(u64::from(p.length)));

@@ -137,7 +137,7 @@ impl Primary {
             faulted: None,
             paused: false,
             peer_keeping: PeerKeeping::default(),
-            dropped_because: "the peer's copy is not proven equal",
+            dropped_because: "the copies may differ",
         }
     }
 
@@ -160,7 +160,7 @@ impl Primary {
         if self.retaining {
             let lost = self.line.head.0 - self.cursors.durable.0;
             s.warn(format!(
-                "queue dropped: {because}; {lost} items are kept as marks only, their order is lost"
+                "queue dropped: {because}; {lost} items are only recorded in the bitmap, and their order is lost"
             ));
         }
         let oldest = self.line.iter().filter(|e| e.pended).map(|e| e.accepted_at).min();
@@ -185,7 +185,7 @@ impl Primary {
     pub(crate) fn wait_for_nobody(&mut self, s: &mut Shared) {
         let waits = self.queue.waiters() > 0 || s.cover.is_full();
         if waits && self.flow.is_none() && self.retaining {
-            self.drop_queue("the peer is away and this node leaves the primary role", s);
+            self.drop_queue("the peer is not connected, and this node leaves the primary role", s);
         }
     }
 
@@ -198,7 +198,7 @@ impl Primary {
     pub(crate) fn fault(&mut self, volume: VolumeIndex, fault: StoreFault, s: &mut Shared) {
         if self.faulted.is_none() {
             s.warn(format!(
-                "volume {} failed on this node: {fault}; its region is marked",
+                "volume {} failed on this node: {fault}; its region is dirty",
                 s.config.name_of(volume)
             ));
         }

@@ -27,7 +27,9 @@ impl Engine {
     ) -> Result<Option<String>, Refusal> {
         let group = self.shared.config.group.clone();
         match self.standing {
-            Standing::Primary => return Ok(Some(format!("{group} is primary here already"))),
+            Standing::Primary => {
+                return Ok(Some(format!("{group} is primary here already")));
+            }
             Standing::Secondary | Standing::Returning => {}
             _ => return Err(busy()),
         }
@@ -85,8 +87,8 @@ impl Engine {
             return Err(Refusal::later(
                 "peer-is-primary",
                 format!(
-                    "{peer} is primary for {group}; its last message came {:.1} s ago, and the connection counts as lost in \
-                     {left:.1} s",
+                    "{peer} is primary for {group}; its last message arrived {:.1} s ago, and the connection counts \
+                     as lost in {left:.1} s",
                     silent.as_secs_f64()
                 ),
                 format!(
@@ -95,7 +97,7 @@ impl Engine {
             ));
         }
         let text = format!(
-            "{peer} is primary for {group} and connected: its last message came {:.1} s ago",
+            "{peer} is primary for {group} and connected: its last message arrived {:.1} s ago",
             silent.as_secs_f64()
         );
         let hand_over = format!("`helio switch {group}` exchanges the roles without data loss");
@@ -174,7 +176,7 @@ impl Engine {
             _ if self.leader_went_back() => {
                 Some(format!("source-rolled-back: {}", words("source-rolled-back")))
             }
-            None => Some(format!("generation {generation} is not one that its copy comes from")),
+            None => Some(format!("generation {generation} is not in the history of its copy")),
             Some(from) => {
                 let candidate = Self::candidate(asker, from, durable);
                 let (_, decision) = recovery::of_promotion(asker, &candidate, &ours);
@@ -300,15 +302,16 @@ impl Engine {
         }
         let equal = self.superblock.clean && self.superblock.equal;
         let peer = self.shared.config.peer.clone();
-        self.shared.info(format!("going on as primary: {peer} confirms that it did not take over"));
+        self.shared.info(format!("primary again: {peer} reports that it was not promoted"));
         self.begin_promotion(None, equal);
     }
 
     /// The peer went on: we were primary and are not any more.
     pub(crate) fn step_back(&mut self) {
         let peer = self.shared.config.peer.clone();
-        self.shared
-            .warn(format!("{peer} took over while this node was away; this node is secondary now"));
+        self.shared.warn(format!(
+            "{peer} was promoted while this node was away; this node is secondary now"
+        ));
         self.stand(Standing::Secondary);
         self.save(Goal::SteppedBack);
     }
@@ -340,7 +343,7 @@ impl Engine {
         self.equal_at_start = equal;
         self.stand(Standing::Primary);
         let generation = self.superblock.lineage.generation;
-        self.shared.info(format!("primary in generation {generation} behind item {head}{by}"));
+        self.shared.info(format!("primary in generation {generation} after item {head}{by}"));
         if let Some(id) = command {
             let peer = &self.shared.config.peer;
             let text = format!(

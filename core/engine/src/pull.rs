@@ -201,8 +201,8 @@ impl Primary {
                 lack.halted = true;
             }
             s.warn(format!(
-                "{extent} that this node lacks could not be written: {fault}; it is served from {} on. Repair the store, \
-                 then run `helio resync {}`",
+                "{extent}, which this node lacks, could not be written: {fault}; it is still served from {}. Repair \
+                 the disk, then run `helio resync {}`",
                 s.config.peer, s.config.group
             ));
         } else {
@@ -250,7 +250,7 @@ impl Primary {
         }
         self.unclaim(claim);
         s.warn(format!(
-            "{} could not read {} of volume {}, which this node lacks; it is asked again",
+            "{} could not read {} of volume {}, which this node lacks; the read is repeated",
             s.config.peer,
             ask.extent,
             s.config.name_of(ask.volume)
@@ -318,7 +318,7 @@ impl Engine {
         if s.metadata_failed {
             return Err(s.metadata_refusal());
         }
-        primary.drop_queue("the operator said reverse", s);
+        primary.drop_queue("the operator requested a reverse resync", s);
         if full {
             primary.marks.stale_all();
         }
@@ -337,7 +337,7 @@ impl Engine {
         s.verify.rewind();
         self.update_wanted = false;
         self.asking_hook = None;
-        s.info(format!("the operator takes {peer}'s copy over this node's own"));
+        s.info(format!("the operator replaces the copy of this node by the copy of {peer}"));
         Ok(None)
     }
 
@@ -386,13 +386,16 @@ impl Engine {
         if again.iter().any(|volume| s.works_on(Some(*volume))) || !lack.is_recorded() {
             return Err(Refusal::later(
                 "busy",
-                "operations on a store of which a flush failed have not ended",
+                "operations on a disk whose flush failed have not ended",
                 "try again in a moment",
             ));
         }
         again.into_iter().for_each(|volume| primary.use_again(volume));
         primary.faulted = None;
         let peer = &s.config.peer;
-        Ok(Some(format!("{} are lacking here and pulled from {peer}", primary.marks.stale_bytes())))
+        Ok(Some(format!(
+            "{} are missing on this node and are copied from {peer}",
+            primary.marks.stale_bytes()
+        )))
     }
 }

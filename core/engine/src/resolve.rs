@@ -134,8 +134,9 @@ impl Engine {
         self.session.refused = None;
         self.line_changed();
         self.reset_follower();
-        self.hang_up(Parting::RoleChanged, format!("{node} gave up its side"));
-        let text = format!("{node} gave up its side; {peer} updates it once they are connected");
+        self.hang_up(Parting::RoleChanged, format!("{node} discarded its own writes"));
+        let text =
+            format!("{node} discarded its own writes; {peer} resyncs it when they are connected");
         self.shared.info(text.clone());
         self.done(id, Ok(text));
     }

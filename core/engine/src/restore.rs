@@ -126,8 +126,10 @@ impl Engine {
 
     pub(crate) fn restored_saved(&mut self) {
         let b = &self.superblock;
-        let text =
-            format!("the image of {} is restored as of item {}", b.lineage.generation, b.head);
+        let text = format!(
+            "the preserved copy of {} is restored as of item {}",
+            b.lineage.generation, b.head
+        );
         self.shared.warn(text);
         self.reset_follower();
         self.shared.keeper.restore = Restore::No;

@@ -52,7 +52,7 @@ impl Primary {
         self.copier.coarse = to_copy >= all && !self.seeded;
         self.copier.running = !nothing_to_do;
         self.copier.progress.begin(to_copy, s.now);
-        s.info(format!("resync begins: {to_copy} in marked regions"));
+        s.info(format!("resync starts: {to_copy} in dirty regions"));
         let keep = self.peer_keeping.ask(head.next(), nothing_to_do, s);
         s.send(Message::Start(Start {
             lineage,
@@ -149,7 +149,7 @@ impl Primary {
                 && digests_of(ask.row.extent, ask.coarse) == list.len() as u64
         };
         let Some(ask) = self.copier.asks.pop_front().filter(asked) else {
-            return Err(format!("it told digests of {}, which nobody asked for", place.1));
+            return Err(format!("it sent digests of {} without a request", place.1));
         };
         self.copier.asked -= Bytes(ask.row.extent.length);
         if ask.round != self.copier.round {
@@ -240,7 +240,7 @@ impl Primary {
             StoreOutcome::Failed(fault) => {
                 self.copier.running = false;
                 self.fault(volume, fault, s);
-                s.warn(format!("the resync stopped at {extent}: {fault}; repair the store, then run `helio resync`"));
+                s.warn(format!("the resync stopped at {extent}: {fault}; repair the disk, then run `helio resync`"));
                 None
             }
             other => panic!("a copier's read ended as {other:?}"),

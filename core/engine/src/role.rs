@@ -279,7 +279,7 @@ impl Engine {
         primary.mark_differing(&mut self.shared);
         if primary.flow.is_some() && primary.order_lost {
             primary.copier.running = true;
-            return Ok(Some(String::from("the resync is under way")));
+            return Ok(Some(String::from("the resync is running")));
         }
         if primary.flow.is_some() {
             primary.mend(&self.shared);
@@ -292,12 +292,14 @@ impl Engine {
         if self.session.peer().is_none() {
             self.update_wanted = true;
             return Ok(Some(String::from(
-                "the peer is not connected; the resync begins when it is",
+                "the peer is not connected; the resync starts when it is",
             )));
         }
         if self.awaited.is_some() {
             self.update_wanted = true;
-            return Ok(Some(String::from("the resync begins once it is known what differs")));
+            return Ok(Some(String::from(
+                "the resync starts when the nodes have exchanged their bitmaps",
+            )));
         }
         self.sync_or_ask(Some(id))
     }
@@ -361,7 +363,7 @@ impl Engine {
         primary.queue.reset_marks(self.shared.now);
         primary.answers.clear();
         Ok(Some(format!(
-            "the marks and counts of the queue of {}, and the times of its answers, begin at zero",
+            "the high-water marks, counters and latency histograms of {} are reset",
             self.shared.config.group
         )))
     }

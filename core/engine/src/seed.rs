@@ -165,7 +165,7 @@ impl Engine {
         }
         primary.peer_keeping.refused = None;
         primary.drop_queue("a disk is to be shipped", &mut self.shared);
-        self.seed_stopped("the seeding begins again");
+        self.seed_stopped("the seed starts again");
         self.update_wanted = false;
         self.seed.beginning = true;
         self.seed.passed = None;
@@ -215,7 +215,8 @@ impl Engine {
         if !self.is_seeding() || self.primary.is_none() {
             return self.done(command, Err(busy()));
         }
-        self.shared.info(format!("a disk is being shipped to {peer}: what changes is marked"));
+        self.shared
+            .info(format!("a disk is being shipped to {peer}: changed regions are recorded"));
         let text = format!(
             "copy the volumes of {group} now, put the copy in place on {peer}, then `helio seed end {group}`"
         );
@@ -283,7 +284,7 @@ impl Engine {
         if self.seed.beginning {
             return Err(busy());
         }
-        self.seed_stopped("the seeding is given up");
+        self.seed_stopped("the seed is cancelled");
         self.update_wanted = true;
         if let Some(primary) = &mut self.primary {
             primary.paused = false;
@@ -293,7 +294,7 @@ impl Engine {
             self.keeping.heard = blank.metadata;
         }
         self.copy_everything();
-        let text = "the seeding is given up: everything is copied once the peer is connected";
+        let text = "the seed is cancelled: everything is copied when the peer is connected";
         Ok(String::from(text))
     }
 

@@ -261,8 +261,8 @@ impl Engine {
         }
         self.connection_proved(proof);
         self.seed_unheard();
-        self.asking_failed("the connection was lost while the peer was asked");
-        self.switch_unheard("the connection was lost while the primary was asked");
+        self.asking_failed("the connection was lost before the peer responded");
+        self.switch_unheard("the connection was lost before the primary responded");
     }
 
     /// Ends the conversation from this side.
@@ -359,7 +359,10 @@ impl Engine {
     fn peer_item(&mut self, item: helio_format::message::Item) -> Result<(), String> {
         if self.primary.is_some() || !matches!(self.standing, Standing::Secondary) {
             self.release_stray(&Message::Item(item));
-            return Err(format!("item {} reached a node that follows nobody", item.sequence));
+            return Err(format!(
+                "item {} arrived at a node that is not the secondary",
+                item.sequence
+            ));
         }
         if self.follower.failed().is_some() {
             self.release_stray(&Message::Item(item));
@@ -382,7 +385,7 @@ impl Engine {
             if matches!(self.standing, Standing::Handing { .. }) {
                 return Ok(());
             }
-            return Err(String::from("an acknowledgement reached a node that sends nothing"));
+            return Err(String::from("an acknowledgement arrived at a node that sends nothing"));
         };
         if primary.flow.is_some() {
             primary.peer_incarnation = incarnation;
@@ -398,7 +401,7 @@ impl Engine {
         let source_serves = self.session.peer().is_some_and(|h| h.serving);
         if self.primary.is_some() || !source_serves || !matches!(self.standing, Standing::Secondary)
         {
-            return Err(String::from("a stream was begun towards a node that follows nobody"));
+            return Err(String::from("a stream was started to a node that is not the secondary"));
         }
         // Positions begin at one, and every position of a line must fit into a record.
         if start.from == Sequence::ZERO || start.from.0 >= COUNTED_BELOW {
@@ -475,9 +478,11 @@ impl Engine {
     fn parted(&mut self, parting: Parting, text: String) {
         let peer = self.shared.config.peer.clone();
         let why = match parting {
-            Parting::RoleChanged | Parting::Stopping => format!("{peer} hung up: {text}"),
+            Parting::RoleChanged | Parting::Stopping => {
+                format!("{peer} closed the connection: {text}")
+            }
             _ => {
-                self.shared.warn(format!("{peer} hung up: {text}"));
+                self.shared.warn(format!("{peer} closed the connection: {text}"));
                 format!("{peer} refused: {text}")
             }
         };
@@ -491,7 +496,7 @@ impl Engine {
         }
         if parting == Parting::Refused && self.session.refused.is_none() {
             self.session.refused = Some("refused-by-peer");
-            self.session.hint = format!("`helio status` and the log on {peer} say what helps");
+            self.session.hint = format!("`helio status` and the log on {peer} show what to do");
         }
         self.shared
             .out
@@ -511,7 +516,7 @@ impl Engine {
         if !matches!(self.session.link, Link::Down) && now >= self.lost_at() {
             let peer = &self.shared.config.peer;
             let silent = now - self.quiet_since();
-            let why = format!("{peer} gave no sign of progress for {:.1} s", silent.as_secs_f64());
+            let why = format!("{peer} made no progress for {:.1} s", silent.as_secs_f64());
             self.shared.warn(why.clone());
             self.shared.out.push(Effect::Hangup { why: why.clone(), refused: false });
             self.disconnected(End::Silent, why);
@@ -597,5 +602,5 @@ impl Engine {
 }
 
 pub(crate) fn out_of_turn(message: &Message) -> String {
-    format!("a message of kind {} out of turn", message.code())
+    format!("an unexpected message of kind {}", message.code())
 }

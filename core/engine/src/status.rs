@@ -288,13 +288,14 @@ impl Engine {
                 }
                 (Standing::Returning, _) if !self.superblock.consistent => {
                     format!(
-                        "was primary when it stopped, and lacks what only {peer} holds; `helio promote {}` there",
+                        "was primary when it stopped, and lacks regions that only {peer} has; `helio promote {}` \
+                         there",
                         self.shared.config.group
                     )
                 }
                 (Standing::Returning, _) => {
                     format!(
-                        "was primary when it stopped; waits to hear from {peer} whether to go on"
+                        "was primary when it stopped; waits for a report of {peer} before it becomes primary again"
                     )
                 }
                 (_, Link::Up(hello)) if hello.serving => format!("follows {peer}"),
@@ -307,7 +308,7 @@ impl Engine {
                 self.needs_room().unwrap_or_default()
             }
             State::Queuing => {
-                format!("{}; writes wait in the queue in their order", self.session.why)
+                format!("{}; writes are kept in the queue, in order", self.session.why)
             }
             State::Logging if self.is_seeding() => {
                 let (changed, peer) = (primary.marks.stale_bytes(), &self.shared.config.peer);
@@ -316,19 +317,21 @@ impl Engine {
             State::Logging if primary.paused => String::from("paused by an operator"),
             State::Logging if self.session.peer().is_some() => {
                 format!(
-                    "{}; `helio resync {}` copies what is marked",
+                    "{}; `helio resync {}` copies the dirty regions",
                     primary.dropped_because, self.shared.config.group
                 )
             }
             State::Logging => format!("{}; {}", self.session.why, primary.dropped_because),
             State::NeedsRoom => self.needs_room().unwrap_or_default(),
             State::Syncing if primary.lack.is_some() => {
-                format!("served from {peer} where this node lacks it; that is pulled from there")
+                format!("missing regions are served from {peer}, and copied from there")
             }
             State::Syncing if primary.faulted.is_some() => {
                 String::from("a local write or read failed; see the fault")
             }
-            State::Syncing => format!("dirty regions are copied; {peer} is inconsistent meanwhile"),
+            State::Syncing => {
+                format!("dirty regions are copied; {peer} is inconsistent until then")
+            }
             State::CatchingUp => String::from("the queued writes are being sent in order"),
             _ => self.session.why.clone(),
         }

@@ -152,10 +152,7 @@ impl Primary {
     pub(crate) fn acknowledged(&mut self, ack: Ack, s: &mut Shared) -> Result<bool, String> {
         let Some(flow) = &mut self.flow else { return Ok(false) };
         if ack.stream > flow.number {
-            return Err(format!(
-                "the peer acknowledges stream {}, begun were {}",
-                ack.stream, flow.number
-            ));
+            return Err(format!("the peer acknowledges stream {} of {}", ack.stream, flow.number));
         }
         // Of one before, on the same connection: its items are on the way again, or marked.
         if ack.stream < flow.number {
@@ -164,7 +161,7 @@ impl Primary {
         let old = self.cursors;
         if ack.received > old.sent && !planted(Plant::AckUnsent) {
             return Err(format!(
-                "the peer acknowledges item {}, sent were {}",
+                "the peer acknowledges item {}, but only {} were sent",
                 ack.received, old.sent
             ));
         }
@@ -274,7 +271,7 @@ impl Primary {
         self.copier.unask(&mut self.marks);
         self.unask();
         if self.order_lost {
-            self.drop_queue("the link broke before the resync was complete", s);
+            self.drop_queue("the connection was lost before the resync was complete", s);
         }
         self.consider_all(s);
     }

@@ -105,7 +105,7 @@ impl Engine {
         }
         if let Some((volume, fault)) = p.faulted {
             let volume = self.shared.config.name_of(volume);
-            self.shared.info(format!("volume {volume} failed here ({fault}); switching"));
+            self.shared.info(format!("volume {volume} failed on this node ({fault}); switching"));
         }
         self.shared.out.push(crate::effect::Effect::DismissClients);
         self.leave(command, Leave::Hand).map(|_| ())
@@ -171,7 +171,7 @@ impl Engine {
     fn take_back(&mut self, why: &str) {
         let Standing::Handing { command, .. } = self.standing else { return };
         let (peer, node) = (&self.shared.config.peer, &self.shared.config.node);
-        let text = format!("{peer} did not take over ({why})");
+        let text = format!("{peer} did not become primary ({why})");
         let unfit = if self.shared.metadata_failed {
             let hint = format!("make it writable, then restart the daemon of {node}");
             Some((String::from("its metadata file cannot be written"), hint))
@@ -254,7 +254,9 @@ impl Engine {
             Roles::Invite { generation, head } => {
                 let ours = self.superblock.lineage.generation;
                 if self.primary.is_some() || generation != ours {
-                    return Err(String::from("an invitation to a line that is not followed here"));
+                    return Err(String::from(
+                        "an invitation to a stream that this node does not receive",
+                    ));
                 }
                 self.invited(head);
                 Ok(())
@@ -273,7 +275,8 @@ impl Engine {
         let level = self.follower.received == head && self.standing == Standing::Secondary;
         match self.may_take_over() {
             Ok(()) if level => {
-                self.shared.info(format!("{peer} hands its role over behind item {head}"));
+                self.shared
+                    .info(format!("{peer} passes the primary role to this node after item {head}"));
                 self.shared.keeper.restore = Restore::No;
                 self.begin_promotion(wanted, true);
             }

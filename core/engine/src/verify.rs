@@ -371,7 +371,7 @@ impl Primary {
             Some(_) if self.order_lost || self.consistent_at.is_some() => {
                 Some("an update is under way")
             }
-            Some(_) if !self.marks.none_stale() => Some("marked regions are being copied"),
+            Some(_) if !self.marks.none_stale() => Some("dirty regions are being copied"),
             Some(_) => None,
         }
     }
@@ -461,7 +461,7 @@ impl Primary {
             let size = s.config.volumes[usize::from(volume.0)];
             if let Some(pass) = s.verify.count(&asked, size, s.now) {
                 s.info(format!(
-                    "volume {} is compared to its end: {} differed",
+                    "volume {} is compared completely: {} differed",
                     s.config.name_of(volume),
                     pass.differed
                 ));
@@ -526,10 +526,10 @@ impl Engine {
 
     pub(crate) fn stop_verify(&mut self) -> Result<Option<String>, Refusal> {
         if self.shared.verify.run.is_none() {
-            return Ok(Some(String::from("no verify is under way")));
+            return Ok(Some(String::from("no verify is running")));
         }
         self.shared.verify.stop(Some(String::from("the operator stopped it")));
-        Ok(Some(String::from("the verify stops; the next one goes on from there")))
+        Ok(Some(String::from("the verify stops; the next one continues from there")))
     }
 
     /// The peer found a difference.
@@ -546,7 +546,7 @@ impl Engine {
         let size = s.config.volumes.get(usize::from(volume.0)).map_or(0, |size| size.0);
         if extent.end() > size {
             return Err(format!(
-                "it calls {extent} of volume {} different",
+                "it reports {extent} of volume {} as different",
                 s.config.name_of(volume)
             ));
         }

@@ -270,7 +270,7 @@ impl fmt::Display for Content {
             Self::None => f.write_str("nothing"),
             Self::Superblock => f.write_str("the fields above"),
             Self::Hot(extents) => write!(f, "{} hot", extents.len()),
-            Self::Marks(regions) => write!(f, "{regions} marked"),
+            Self::Marks(regions) => write!(f, "{regions} dirty"),
         }
     }
 }

@@ -70,10 +70,10 @@ impl LedgerError {
                 "run the build that wrote it, or a later one"
             }
             Self::Version { .. } => {
-                "this build does not read it: stop the group level with the build that wrote it, move the file away on both \
-                 nodes, `helio metadata create` on both, and promote the node that was primary"
+                "this build does not read it: stop the group in sync with the build that wrote it, move the file away \
+                 on both nodes, `helio metadata create` on both, and promote the node that was primary"
             }
-            Self::Owner { .. } => "give this daemon the --state it was made with",
+            Self::Owner { .. } => "start this daemon with the --state of this node and group",
             Self::Truncated { .. } | Self::Unreadable { .. } | Self::Contradiction { .. } => {
                 "`helio metadata check` lists the damaged pages. If the peer has the data, discard this node's copy: \
                  `helio metadata create`; everything is then compared, and copied if it differs. If only this node has the \

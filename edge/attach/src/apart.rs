@@ -38,7 +38,10 @@ pub fn loop_device(backing: &Path, block: u32, read_only: bool) -> Result<LoopDe
     command.arg(std::process::id().to_string());
     let told = command.output().map_err(AttachError::at(backing))?;
     understand(backing, &String::from_utf8_lossy(&told.stdout)).unwrap_or_else(|| {
-        let error = io::Error::other(format!("who makes a loop device was ended: {}", told.status));
+        let error = io::Error::other(format!(
+            "the process that makes a loop device was ended: {}",
+            told.status
+        ));
         Err(AttachError::Io { path: backing.to_owned(), error })
     })
 }
@@ -85,7 +88,7 @@ pub fn settled(status: ExitStatus) -> io::Result<()> {
     match status.code() {
         Some(0) => Ok(()),
         Some(code) => Err(io::Error::from_raw_os_error(code)),
-        None => Err(io::Error::other(format!("who flushed it was ended: {status}"))),
+        None => Err(io::Error::other(format!("the process that flushed it was ended: {status}"))),
     }
 }
 

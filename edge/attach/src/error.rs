@@ -8,7 +8,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
     /// This process cannot use FUSE.
-    #[error("FUSE is not to be had here: {culprit}: {error}")]
+    #[error("FUSE cannot be used: {culprit}: {error}")]
     NoFuse {
         /// What was tried.
         culprit: String,
@@ -16,7 +16,7 @@ pub enum AttachError {
         error: io::Error,
     },
     /// This process cannot make loop devices; the file works all the same.
-    #[error("loop devices are not to be had here: {culprit}: {error}")]
+    #[error("loop devices cannot be used: {culprit}: {error}")]
     NoLoop {
         /// What was tried.
         culprit: String,
@@ -24,7 +24,7 @@ pub enum AttachError {
         error: io::Error,
     },
     /// This process cannot use ublk.
-    #[error("ublk is not to be had here: {culprit}: {error}")]
+    #[error("ublk cannot be used: {culprit}: {error}")]
     NoUblk {
         /// What was tried.
         culprit: String,
@@ -32,7 +32,7 @@ pub enum AttachError {
         error: io::Error,
     },
     /// This process cannot use the kernel's NBD client.
-    #[error("the kernel's NBD client is not to be had here: {culprit}: {error}")]
+    #[error("the kernel's NBD client cannot be used: {culprit}: {error}")]
     NoNbd {
         /// What was tried.
         culprit: String,

@@ -62,7 +62,7 @@ impl LoopDevice {
                 Err(error) => return Err(AttachError::Io { path, error }),
             }
         }
-        let error = io::Error::other("every free loop device was taken before we had it");
+        let error = io::Error::other("every free loop device was taken by another program");
         Err(AttachError::Io { path: control.to_owned(), error })
     }
 

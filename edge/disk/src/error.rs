@@ -12,10 +12,10 @@ pub enum StoreError {
     #[error("the device reports an I/O error (EIO)")]
     Eio,
     /// No room where the store lives (`ENOSPC`, `EDQUOT`).
-    #[error("no space left where the store lives (ENOSPC)")]
+    #[error("no space left on the file system or device (ENOSPC)")]
     Enospc,
     /// The store took some bytes and then none, without an error.
-    #[error("the store stopped taking bytes after {0}")]
+    #[error("the store accepted no more bytes after {0}")]
     ShortWrite(Bytes),
     /// The store ended early: it was made smaller under the daemon.
     #[error("the store ended after {0}: it was made smaller while in use")]
@@ -32,7 +32,7 @@ pub enum StoreError {
         size: Bytes,
     },
     /// The request does not keep to the store's block size, or its buffer does not fit it.
-    #[error("{extent} does not keep to blocks of {alignment}, or its buffer does not fit")]
+    #[error("{extent} is not aligned to blocks of {alignment}, or its buffer does not fit")]
     Unaligned {
         /// What was asked for.
         extent: Extent,

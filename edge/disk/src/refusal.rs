@@ -49,7 +49,7 @@ pub enum Refusal {
         found: &'static str,
     },
     /// It is smaller than the volume.
-    #[error("it holds {found}, the volume is configured with {configured}")]
+    #[error("it has {found}, the volume is configured with {configured}")]
     TooSmall {
         /// Its size.
         found: Bytes,
@@ -57,7 +57,7 @@ pub enum Refusal {
         configured: Bytes,
     },
     /// It is a file larger than the volume. (A larger block device is used in part.)
-    #[error("the file holds {found}, the volume is configured with {configured}")]
+    #[error("the file has {found}, the volume is configured with {configured}")]
     TooLarge {
         /// Its size.
         found: Bytes,
@@ -117,7 +117,7 @@ pub enum Refusal {
     #[error("its file system refuses direct I/O")]
     NoDirectIo,
     /// There is no room to allocate the file.
-    #[error("there is no room to allocate {size}")]
+    #[error("there is not enough space to allocate {size}")]
     NoSpace {
         /// The volume's size.
         size: Bytes,
@@ -147,7 +147,7 @@ impl Refusal {
                 format!("Enlarge it to {} bytes, or configure a smaller volume.", configured.0)
             }
             Self::TooLarge { found, .. } => format!(
-                "Configure the volume with {} bytes, or name another file: this one may hold something else.",
+                "Configure the volume with {} bytes, or use another file: this one may contain other data.",
                 found.0
             ),
             Self::UnevenSize { block, .. } => {
@@ -155,14 +155,14 @@ impl Refusal {
             }
             Self::LargeBlocks { most, .. } => {
                 format!(
-                    "Name a store with blocks of {most} or less; for a file, `io = \"buffered\"` does."
+                    "Use a file or device with blocks of {most} or less; for a file, `io = \"buffered\"` is enough."
                 )
             }
             Self::ReadOnly => {
                 "Make it writable (`blockdev --setrw`, or mount its file system read-write).".into()
             }
             Self::Denied => {
-                "Run the daemon as a user who may write it, or change its owner.".into()
+                "Run the daemon as a user with write permission, or change its owner.".into()
             }
             Self::Mounted { at } => {
                 format!("Unmount it first: `umount {}`.", at.display())
@@ -176,15 +176,15 @@ impl Refusal {
                     .into()
             }
             Self::Held => {
-                "Stop the other program, or name another store; one store is one member only."
+                "Stop the other program, or use another file or device; each can be only one member."
                     .into()
             }
             Self::Written { .. } => {
-                "Stop that process, or name another store: what two write is nobody's.".into()
+                "Stop that process, or use another file or device: two writers destroy the data.".into()
             }
             Self::NoDirectIo => "Set `io = \"buffered\"` for it, or move it.".into(),
             Self::NoSpace { .. } => {
-                "Make room, or set `sparse = true` and watch the file system.".into()
+                "Free space, or set `sparse = true` and monitor the file system.".into()
             }
             Self::Kernel { .. } => "See the kernel's log for more.".into(),
         }

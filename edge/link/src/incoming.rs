@@ -14,9 +14,7 @@ pub enum LinkError {
     #[error("{0}")]
     Frame(#[from] FrameError),
     /// The peer sends more than it may before it is heard out.
-    #[error(
-        "the receive memory of {bound} bytes is used up; the peer sent more than it was asked for"
-    )]
+    #[error("the receive memory of {bound} bytes is used up; the peer sent more than permitted")]
     Memory {
         /// The bound of the pool.
         bound: u64,

@@ -9,19 +9,19 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TlsError {
     /// The other end does not speak TLS.
-    #[error("the other end does not speak TLS (its first byte is {first:#04x})")]
+    #[error("the other end does not use TLS (its first byte is {first:#04x})")]
     NotTls {
         /// What it began with.
         first: u8,
     },
     /// Its key is not one of those expected.
-    #[error("the key {key} is not one this node was told to trust")]
+    #[error("the key {key} is not configured on this node")]
     UnknownKey {
         /// The key it showed, which it does hold.
         key: PublicKey,
     },
     /// It showed no key.
-    #[error("the other end showed no key: it is no node or operator of ours, or has no key")]
+    #[error("the other end showed no key: it is not a configured node or operator, or has no key")]
     NoKey,
     /// A client showed no certificate to a server that asks for one.
     #[error("the client showed no certificate, and one is required here")]
@@ -34,7 +34,7 @@ pub enum TlsError {
     },
     /// It speaks TLS, but about something else.
     #[error(
-        "the other end speaks TLS, but not {wanted}: it came to the wrong port, or its version is another"
+        "the other end uses TLS, but not {wanted}: it used the wrong port, or has another version"
     )]
     OtherPurpose {
         /// What was to be spoken.
@@ -98,7 +98,7 @@ impl TlsError {
                     | PeerIncompatible::ServerDoesNotSupportTls12Or13,
                 ),
                 purpose,
-            ) => Self::Failed(format!("the other end does not speak {}", versions(purpose))),
+            ) => Self::Failed(format!("the other end does not support {}", versions(purpose))),
             (other, _) => Self::Failed(other.to_string()),
         }
     }
@@ -119,9 +119,9 @@ fn certificate(why: &CertificateError) -> TlsError {
         return TlsError::UnknownKey { key: *key };
     }
     let told = match why {
-        CertificateError::UnknownIssuer => "comes from another authority than expected here",
+        CertificateError::UnknownIssuer => "is from another authority than expected",
         CertificateError::BadSignature => {
-            "is wrongly signed: another authority of the same name made it, or it is damaged"
+            "has a wrong signature: it is from another authority of the same name, or it is damaged"
         }
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
             "has expired; renew it, or set this host's clock"
@@ -138,20 +138,22 @@ fn certificate(why: &CertificateError) -> TlsError {
 fn meaning(alert: AlertDescription, by_key: bool) -> String {
     use AlertDescription as Alert;
     let told = match (alert, by_key) {
-        (Alert::CertificateUnknown, true) => "it was not told to trust this end's key",
-        (Alert::HandshakeFailure, true) => "it knows others by certificate and not by key",
+        (Alert::CertificateUnknown, true) => "this end's key is not configured there",
+        (Alert::HandshakeFailure, true) => "it identifies others by certificate and not by key",
         (Alert::CertificateRequired, _) => "it requires a certificate",
         (Alert::CertificateExpired, _) => {
-            "this end's certificate is not valid at the time over there; renew it, or set the clocks"
+            "this end's certificate is not valid at the time of the other host; renew it, or set the clocks"
         }
-        (Alert::UnknownCA, _) => "this end's certificate comes from an authority it does not know",
-        (Alert::DecryptError, _) => "it finds a signature of this end wrong",
+        (Alert::UnknownCA, _) => {
+            "this end's certificate is from an authority that is unknown there"
+        }
+        (Alert::DecryptError, _) => "it rejects a signature of this end",
         (
             Alert::BadCertificate | Alert::UnsupportedCertificate | Alert::CertificateUnknown,
             false,
-        ) => "this end's certificate will not do for it",
-        (Alert::ProtocolVersion, true) => "it does not speak TLS 1.3",
-        (Alert::ProtocolVersion, false) => "it does not speak TLS 1.3 or 1.2",
+        ) => "it rejects this end's certificate",
+        (Alert::ProtocolVersion, true) => "it does not support TLS 1.3",
+        (Alert::ProtocolVersion, false) => "it does not support TLS 1.3 or 1.2",
         (other, _) => return format!("alert {other:?}"),
     };
     told.to_owned()

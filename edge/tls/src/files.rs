@@ -28,7 +28,7 @@ impl FileError {
 }
 
 fn unreadable(path: &Path) -> impl Fn(io::Error) -> FileError + '_ {
-    |error| FileError::new(path, error.to_string(), "name a file this user may read")
+    |error| FileError::new(path, error.to_string(), "name a file that this user can read")
 }
 
 /// Reads a file that may be public.
@@ -53,7 +53,7 @@ pub(crate) fn read_private(path: &Path) -> Result<Vec<u8>, FileError> {
     // Asked of the open file: another may be at the path by then.
     let mode = file.metadata().map_err(unreadable(path))?.mode() & 0o7777;
     if mode & 0o077 != 0 {
-        let why = format!("others may read it (mode {mode:04o})");
+        let why = format!("other users may read it (mode {mode:04o})");
         return Err(FileError::new(path, why, format!("chmod 600 {}", path.display())));
     }
     read_all(path, file)
@@ -64,10 +64,10 @@ pub(crate) fn create_private(path: &Path, bytes: &[u8]) -> Result<(), FileError>
     let failed = |error: io::Error| {
         let hint = match error.kind() {
             io::ErrorKind::AlreadyExists => {
-                "keep it, or make the new one under another name and change over as docs/operate.md says"
+                "keep it, or create the new one under another name and change the key as docs/operate.md describes"
             }
-            io::ErrorKind::NotFound => "make its directory first",
-            _ => "name a place this user may write to",
+            io::ErrorKind::NotFound => "create its directory first",
+            _ => "name a path that this user can write",
         };
         FileError::new(path, error.to_string(), hint)
     };

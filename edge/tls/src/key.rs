@@ -40,10 +40,10 @@ pub struct PublicKey([u8; KEY]);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyTextError {
     /// It does not begin as one.
-    #[error("a key begins with `{PREFIX}`; `helio key show` prints a node's")]
+    #[error("a key starts with `{PREFIX}`; `helio key show` prints a node's")]
     Prefix,
     /// It has a character no key has, or not the length of one.
-    #[error("not as long as a key, or with characters no key has; copy the whole of it")]
+    #[error("wrong length, or invalid characters; copy the complete key")]
     Text,
     /// Its check digits do not match.
     #[error("mistyped: its check digits do not match; copy it once more")]
@@ -121,7 +121,7 @@ impl NodeKey {
             .map_err(|_| FileError::new(path, "the kernel gave no random bytes", "try again"))?;
         der.extend_from_slice(&seed);
         let key = Self::from_pkcs8(&der).ok_or_else(|| {
-            FileError::new(path, "no key could be made", "report this as a mistake of ours")
+            FileError::new(path, "the key could not be created", "report this as a bug")
         })?;
         let body = BASE64_STANDARD.encode(&der);
         let pem = format!("-----BEGIN PRIVATE KEY-----\n{body}\n-----END PRIVATE KEY-----\n");
@@ -139,7 +139,7 @@ impl NodeKey {
             PrivateKeyDer::Pkcs8(key) => Self::from_pkcs8(key.secret_pkcs8_der()),
             _ => None,
         });
-        let hint = "make one with `helio key new`";
+        let hint = "create one with `helio key new`";
         key.ok_or_else(|| FileError::new(path, "not an Ed25519 key in PEM", hint))
     }
 

@@ -60,7 +60,7 @@ impl NbdTls {
     #[must_use]
     pub fn accept(&self) -> Session {
         let connection = ServerConnection::new(Arc::clone(&self.config))
-            .unwrap_or_else(|error| panic!("a session cannot begin: {error}"));
+            .unwrap_or_else(|error| panic!("a session cannot start: {error}"));
         Session::new(connection.into(), None)
     }
 }

@@ -76,7 +76,7 @@ impl PeerTls {
         // Keys have no names; the field must hold something.
         let name = ServerName::from(std::net::IpAddr::from([127, 0, 0, 1]));
         let connection = ClientConnection::new(Arc::new(config), name)
-            .unwrap_or_else(|error| panic!("a session cannot begin: {error}"));
+            .unwrap_or_else(|error| panic!("a session cannot start: {error}"));
         Session::new(connection.into(), Some(purpose))
     }
 
@@ -96,7 +96,7 @@ impl PeerTls {
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         let connection = ServerConnection::new(Arc::new(config))
-            .unwrap_or_else(|error| panic!("a session cannot begin: {error}"));
+            .unwrap_or_else(|error| panic!("a session cannot start: {error}"));
         Session::new(connection.into(), Some(purpose))
     }
 }
@@ -143,7 +143,7 @@ fn ed25519() -> WebPkiSupportedAlgorithms {
 }
 
 fn never_before_13() -> Result<HandshakeSignatureValid, Error> {
-    Err(Error::General("only TLS 1.3 is spoken here".into()))
+    Err(Error::General("only TLS 1.3 is supported".into()))
 }
 
 impl ServerCertVerifier for Pinned {

@@ -66,19 +66,19 @@ pub struct Congestion {
 #[derive(Debug, thiserror::Error)]
 pub enum EmulatorError {
     /// The process or the system lacks what it takes.
-    #[error("a line below TCP needs what this process lacks: {}", .0.join(", "))]
+    #[error("a link below TCP needs what this process does not have: {}", .0.join(", "))]
     Lacking(Vec<&'static str>),
     /// No name for a namespace.
     #[error(
-        "`{0}` is no name for a network namespace: up to 64 letters, digits, `-`, `_` and `.`, beginning with a \
-         letter or digit"
+        "`{0}` is not a valid name of a network namespace: up to 64 letters, digits, `-`, `_` and `.`, starting with \
+         a letter or digit"
     )]
     Name(String),
     /// One namespace for both ends.
-    #[error("both ends are in the network namespace {0}: give each its own")]
+    #[error("both ends are in the network namespace {0}: use two different ones")]
     Same(String),
     /// Every name we would choose is taken.
-    #[error("{0} lines have names already: end one of them, or name the namespaces")]
+    #[error("{0} links exist already: end one of them, or use --left and --right")]
     Crowded(u32),
     /// An MTU out of range.
     #[error("an MTU of {0} is not possible: it is at least {least}", least = Emulator::LEAST_MTU)]
@@ -131,7 +131,7 @@ impl Emulator {
             }
         }
         if !Path::new(tun::SOURCE).exists() {
-            lacking.push("/dev/net/tun (`modprobe tun` brings it)");
+            lacking.push("/dev/net/tun (run `modprobe tun`)");
         }
         lacking
     }

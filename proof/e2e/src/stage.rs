@@ -165,5 +165,5 @@ pub fn halt(pair: &mut Pair, node: &str) {
 #[track_caller]
 #[must_use]
 pub fn copies_begun(pair: &mut Pair, node: &str) -> usize {
-    pair.daemon(node).log().matches("resync begins").count()
+    pair.daemon(node).log().matches("resync starts").count()
 }

@@ -170,7 +170,7 @@ impl Coverage {
         }
         let met = |label: &&str| {
             note.strip_prefix(label).is_some_and(|rest| rest.starts_with(": "))
-                || note.strip_suffix(label).is_some_and(|rest| rest.ends_with(" met as "))
+                || note.strip_suffix(label).is_some_and(|rest| rest.ends_with(" connected as "))
         };
         if let Some(label) = recovery::labels().find(met) {
             *self.rows.entry(label).or_default() += 1;

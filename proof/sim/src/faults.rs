@@ -592,7 +592,7 @@ impl Driver {
             }
             // Items wait for room, and who takes over goes back to the kept image.
             Happening::Noted { words, .. }
-                if words.contains("no room to keep") && self.dice.chance(5, 6) =>
+                if words.contains("no space to preserve") && self.dice.chance(5, 6) =>
             {
                 let fault = Fault::Usurp { power: self.dice.chance(1, 3) };
                 self.shortly(fault, Duration::from_millis(50), cluster);

@@ -103,7 +103,8 @@ impl Driver {
             self.shipping_heard(cluster, happening);
             self.hear_of_commands(cluster, happening);
             // A connection that ends at once is seen by no round.
-            if matches!(happening, Happening::Noted { words, .. } if words.contains(" met as ")) {
+            if matches!(happening, Happening::Noted { words, .. } if words.contains(" connected as "))
+            {
                 self.resumed.take_if(|_| self.healing);
             }
             if let Happening::Commanded { id, result, .. } = happening
@@ -162,7 +163,7 @@ impl Driver {
                 continue;
             }
             // A primary that lacks regions shows another state.
-            let short = leading && status.reason.contains("has no room to keep");
+            let short = leading && status.reason.contains("has no space to preserve");
             if (status.state == State::NeedsRoom || short) && self.dice.chance(1, 3) {
                 // Both of its hints.
                 if self.dice.chance(1, 2) {

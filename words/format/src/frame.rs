@@ -82,7 +82,7 @@ impl fmt::Display for FrameError {
             Self::Length => f.write_str("a frame announces more bytes than the protocol allows"),
             Self::BodyChecksum => f.write_str("a frame body arrived damaged (checksum)"),
             Self::PayloadChecksum => f.write_str("a payload arrived damaged (checksum)"),
-            Self::Body { code } => write!(f, "a message of kind {code} does not decode"),
+            Self::Body { code } => write!(f, "a message of kind {code} cannot be decoded"),
         }
     }
 }

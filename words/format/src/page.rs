@@ -86,7 +86,7 @@ impl fmt::Display for Kind {
         f.write_str(match self {
             Self::Superblock => "superblock",
             Self::Hot => "hot page",
-            Self::Marks => "mark page",
+            Self::Marks => "bitmap page",
         })
     }
 }

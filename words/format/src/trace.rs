@@ -173,7 +173,7 @@ pub enum TraceError {
 impl fmt::Display for TraceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Foreign => f.write_str("is no trace of Heliograph"),
+            Self::Foreign => f.write_str("is not a trace of Heliograph"),
             Self::Version { found } => {
                 write!(f, "has format version {found}, this build reads {VERSION}")
             }

@@ -51,7 +51,7 @@ fn a_file_by_hand_has_remarks_and_needs_no_checksum() {
         "{head}# a quiet night\n0,20,0,0,,0,0,\n\n# worse\n5,20.5,.5,1,800,0,0,\n#end,2,10\n"
     );
     let why = Weather::read(text.as_bytes(), sum).expect_err("no digit before the point");
-    assert_eq!(why.to_string(), "line 7, field 3 (there_jitter_ms): \".5\" is no number");
+    assert_eq!(why.to_string(), "line 7, field 3 (there_jitter_ms): \".5\" is not a number");
     let read = Weather::read(text.replace(",.5,", ",0.5,").as_bytes(), sum).expect("it is one");
     assert_eq!(read.rows()[1].there.rate, Some(Rate(100_000)));
     assert_eq!(read.rows()[1].there.jitter, Duration::from_micros(500));
@@ -69,8 +69,8 @@ fn what_is_damaged_or_cut_short_is_refused() {
         bytes[at] = if bytes[at] == b'1' { b'2' } else { b'1' };
         assert!(Weather::read(&bytes, sum).is_err(), "byte {at}");
     }
-    let more = Weather::read((text + "0,1\n").as_bytes(), sum).expect_err("behind the end");
-    assert_eq!(more.to_string(), "line 6: \"0,1\" stands behind the end");
+    let more = Weather::read((text + "0,1\n").as_bytes(), sum).expect_err("after the end");
+    assert_eq!(more.to_string(), "line 6: \"0,1\" is after the end");
 }
 
 #[test]
@@ -79,21 +79,24 @@ fn every_refusal_names_the_line_and_the_value() {
     let first = "0,1,0,0,,0,0,\n";
     for (rows, said) in [
         ("1,1,0,0,,0,0,\n", "line 3, field 1 (at_s): \"1\" is not 0"),
-        ("0,61000,0,0,,0,0,\n", "line 3, field 2 (rtt_ms): \"61000\" is longer"),
+        ("0,61000,0,0,,0,0,\n", "line 3, field 2 (rtt_ms): \"61000\" is too long"),
         ("0,1,0,100.1,,0,0,\n", "line 3, field 4 (there_loss_percent): \"100.1\" is more"),
-        ("0,1,0,0,,0,0,0\n", "line 3, field 8 (back_rate_kbit): \"0\" is no rate"),
-        ("0,1,0,0,,0,-1,\n", "line 3, field 7 (back_loss_percent): \"-1\" is no number"),
-        ("0,1,0,0,,0,0\n", "line 3: \"0,1,0,0,,0,0\" has not the eight values"),
+        ("0,1,0,0,,0,0,0\n", "line 3, field 8 (back_rate_kbit): \"0\" is not a valid rate"),
+        ("0,1,0,0,,0,-1,\n", "line 3, field 7 (back_loss_percent): \"-1\" is not a number"),
+        ("0,1,0,0,,0,0\n", "line 3: \"0,1,0,0,,0,0\" does not have the eight values"),
         (
             "0,99999999999999999999,0,0,,0,0,\n",
             "line 3, field 2 (rtt_ms): \"99999999999999999999\" is too",
         ),
-        ("#end,0,1\n", "line 3: \"#end,0,1\" comes before any row"),
+        ("#end,0,1\n", "line 3: \"#end,0,1\" is before the first row"),
         ("0,1,0,0,,0,0,\n0,1,0,0,,0,0,\n", "line 4, field 1 (at_s): \"0\" is not later"),
-        ("0,1,0,0,,0,0,\n#end,2,1\n", "line 4: \"#end,2,1\" does not tell how many"),
+        ("0,1,0,0,,0,0,\n#end,2,1\n", "line 4: \"#end,2,1\" has a wrong number"),
         ("0,1,0,0,,0,0,\n2,1,0,0,,0,0,\n#end,2,1\n", "line 5: \"#end,2,1\" ends before"),
-        ("0,1,0,0,,0,0,\n#end,1,1,00000000\n", "line 4: \"#end,1,1,00000000\" has the checksum"),
-        (first, "line 4: the file is cut short"),
+        (
+            "0,1,0,0,,0,0,\n#end,1,1,00000000\n",
+            "line 4: \"#end,1,1,00000000\" has a wrong checksum",
+        ),
+        (first, "line 4: the file is truncated"),
     ] {
         let why =
             Weather::read(format!("{head}{rows}").as_bytes(), sum).expect_err(rows).to_string();

@@ -57,82 +57,79 @@ const OURS_P99: &str = "ours: of 99th percentiles a forecast is right to a quart
 
 /// Of every rule, in the order of [`Label::ALL`]: its word, what it says, and who says so.
 const WORDS: [[&str; 3]; Label::ALL.len()] = [
-    ["queue-bytes", "high water from 80 % of the bound on: watch; from 85 %: change", SUN],
+    ["queue-bytes", "high water from 80 % of the limit on: watch; from 85 %: change", SUN],
     ["queue-items", "the same, in items", "Sun remote mirror 3.1: `async_item_hwm`"],
     [
         "queue-fills",
-        "the queue was pressed, and more came than was sent: watch, with the time until it is full",
-        "Sun remote mirror 3.1, appendix A: bound ÷ (fill − drain)",
+        "the queue was under pressure, and more was written than sent: watch, with the time until it is full",
+        "Sun remote mirror 3.1, appendix A: limit ÷ (fill − drain)",
     ],
     [
         "writes-wait",
-        "a write waited for room meanwhile: change; since the queue was reset: watch",
+        "a write waited for space during the measurement: change; since the queue was reset: watch",
         "Sun remote mirror 3.1: `async_throttle_delay`",
     ],
     [
         "writes-refused",
-        "a write failed at the bound meanwhile: change; since the queue was reset: watch",
+        "a write failed at the limit during the measurement: change; since the queue was reset: watch",
         "ours: the policy `fail`",
     ],
     [
         "queue-dropped",
-        "the queue was dropped at the bound meanwhile: change; since the queue was reset: \
-         watch",
+        "the queue was dropped at the limit during the measurement: change; since the queue was reset: watch",
         "ours: the policy `log`",
     ],
     [
         "buffers-capped",
-        "a socket buffer is less than twice what was asked for, which Linux grants: change",
+        "a socket buffer is less than twice the requested size, which Linux grants: change",
         "HADR TCP tuning: \"verify the actual size against the requested size\"",
     ],
-    ["buffers-unequal", "not one size is asked for: change", HADR_SIZE],
+    ["buffers-unequal", "the requested sizes differ: change", HADR_SIZE],
     [
         "buffers-limit",
-        "for half of the time there was something to send, a socket buffer was full that carries \
-         no more than twice what went out: change; one that carries more: watch",
-        "ours, by the kernel's TCP_INFO; what is right for them is Sun's 2 × bandwidth × delay",
+        "for half of the time with data to send, a socket buffer was full that carries at most twice the rate that \
+         was sent: change; one that carries more: watch",
+        "ours, from the kernel's TCP_INFO; the right size is Sun's 2 × bandwidth × delay",
     ],
     [
         "mode-unsuited",
-        "writers wait for a peer 10 ms and more away, or no queue lasts: change; a nearer one \
-         could be waited for: watch",
+        "writers wait for a peer at 10 ms or more, or any queue fills: change; async with a nearer peer: watch",
         "Sun remote mirror 3.1, TABLE 2",
     ],
     [
         "link-rate",
-        "the queue was pressed, and less than 90 % of the rate that was planned was sent: change",
-        "ours: what protocols add is 4 to 6 %",
+        "the queue was under pressure, and less than 90 % of the planned rate was sent: change",
+        "ours: protocols add 4 to 6 %",
     ],
     [
         "link-round-trip",
-        "the least round trip is more than a tenth and 1 ms above the one that was planned: change",
+        "the least round trip is more than a tenth and 1 ms above the planned one: change",
         OURS,
     ],
     ["plan-mode", "another mode than the forecast's: change", "ours"],
-    ["plan-queue", "a bound below the forecast's: change; an automatic one: watch", "ours"],
+    ["plan-queue", "a limit below the forecast's: change; an automatic one: watch", "ours"],
     ["plan-high-water", "more than a tenth above the forecast's: watch", OURS],
     [
         "plan-lag",
-        "at every look more than a tenth, 64 KiB and 10 ms above what 99 % of the moments were \
-         forecast: change",
+        "at every sample more than a tenth, 64 KiB and 10 ms above the forecast 99th percentile: change",
         OURS,
     ],
     [
         "plan-latency",
-        "99 of 100 writes take more than a quarter and 1 ms above what was forecast for 99: change",
+        "the p99 of writes is more than a quarter and 1 ms above the forecast: change",
         OURS_P99,
     ],
     [
         "plan-median",
-        "half of the writes take more than a tenth and 1 ms above what was forecast for half: watch",
+        "the median of writes is more than a tenth and 1 ms above the forecast: watch",
         OURS,
     ],
     [
         "plan-flush-latency",
-        "99 of 100 flushes take more than a quarter and 1 ms above what was forecast for 99: change",
+        "the p99 of flushes is more than a quarter and 1 ms above the forecast: change",
         OURS_P99,
     ],
-    ["plan-load", "more than a tenth above what was forecast is written: watch", OURS],
+    ["plan-load", "the write rate is more than a tenth above the forecast: watch", OURS],
 ];
 
 /// What a rule says of a group.

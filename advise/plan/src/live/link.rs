@@ -38,7 +38,8 @@ fn unknown_there(seen: &Seen, link: &LinkSeen) -> String {
     }
     let (peer, group) = (&seen.peer, &seen.group);
     format!(
-        "; {peer}'s are not known: `--peer-status FILE` names what `helio status {group} --json` prints there"
+        "; those of {peer} are not known: give the output of `helio status {group} --json` on {peer} with \
+         --peer-status FILE"
     )
 }
 
@@ -56,14 +57,17 @@ pub(super) fn capped(seen: &Seen) -> Judgement {
             .collect();
         let Some(&(_, _, _, requested, actual)) = capped.first() else {
             let asked = all.iter().any(|(.., buffer)| buffer.requested.is_some());
-            let told =
-                if asked { "what was asked for is granted" } else { "all are left to the kernel" };
+            let told = if asked {
+                "the requested sizes are granted"
+            } else {
+                "all are left to the kernel"
+            };
             return Judgement::well(label, format!("{told}{}", unknown_there(seen, link)));
         };
         let told: Vec<_> = capped
             .iter()
             .map(|(node, which, _, requested, actual)| {
-                format!("{node} asked for {requested} to {which} and has {actual}")
+                format!("{node} requested {requested} to {which} and has {actual}")
             })
             .collect();
         let (value, threshold) = (actual.0 as f64, granted_by_linux(requested).0 as f64);
@@ -73,7 +77,7 @@ pub(super) fn capped(seen: &Seen) -> Judgement {
             judged = judged.hints([format!("on {node}: `sysctl -w {limit}={}`", requested.0)]);
         }
         judged.hints([
-            "`helio lab search --write-sysctl FILE` makes such limits stay; a restart of the daemon asks again".into(),
+            "`helio lab search --write-sysctl FILE` makes such limits permanent; restart the daemon to apply them".into(),
         ])
     })
 }
@@ -86,7 +90,7 @@ pub(super) fn unequal(seen: &Seen) -> Judgement {
         let first = all[0].3.requested;
         if all.iter().all(|(.., buffer)| buffer.requested == first) {
             let told =
-                format!("{} is asked for everywhere{}", asked(first), unknown_there(seen, link));
+                format!("{} is requested everywhere{}", asked(first), unknown_there(seen, link));
             return Judgement::well(label, told);
         }
         let told: Vec<_> = all
@@ -104,8 +108,8 @@ pub(super) fn unequal(seen: &Seen) -> Judgement {
 
 fn one_size(group: &str, size: &str) -> String {
     format!(
-        "in the file, the same on both nodes, and a restart of both daemons: [group.{group}.link] send-buffer = \
-         \"{size}\", receive-buffer = \"{size}\""
+        "in the configuration file, the same on both nodes, then restart both daemons: [group.{group}.link] \
+         send-buffer = \"{size}\", receive-buffer = \"{size}\""
     )
 }
 
@@ -115,13 +119,11 @@ pub(super) fn limit(seen: &Seen, promise: Option<&Promise>) -> Judgement {
         let share =
             |part: Duration, whole: Duration| 100.0 * part.as_secs_f64() / whole.as_secs_f64();
         if link.busy.is_zero() || share(link.busy, seen.span) < BUSY_PERCENT {
-            return Judgement::unknown(label, "hardly anything was sent meanwhile");
+            return Judgement::unknown(label, "hardly anything was sent during the measurement");
         }
         let limited = share(link.limited_by_peer + link.limited_here, link.busy);
-        let told = format!(
-            "for {limited:.0} % of the {:.1} s in which there was something to send",
-            link.busy.as_secs_f64()
-        );
+        let told =
+            format!("for {limited:.0} % of the {:.1} s with data to send", link.busy.as_secs_f64());
         let figure = Figure::of(limited, LIMIT_PERCENT, "%");
         if limited < LIMIT_PERCENT {
             return Judgement::well(label, told).figure(figure);
@@ -131,24 +133,25 @@ pub(super) fn limit(seen: &Seen, promise: Option<&Promise>) -> Judgement {
             if here(link) {
                 "this end's send buffer was full"
             } else {
-                "the other end's receive buffer was"
+                "the other end's receive buffer was full"
             }
         );
         let Some(size) = fullest(link) else {
             let (peer, group) = (&seen.peer, &seen.group);
             let told = format!(
-                "{told}; how large that is, `helio status {group} --json` on {peer} says: --peer-status FILE"
+                "{told}; its size is in the output of `helio status {group} --json` on {peer}: --peer-status FILE"
             );
             return Judgement::unknown(label, told);
         };
         let carries = throughput(Bytes(size.0 / 2), link.tcp_round_trip, Rate(u64::MAX));
         if carries.0 / 2 > seen.sent.0 {
             let told = format!(
-                "{told}, but {size} are not too small: they carry more than twice the {} that went out",
+                "{told}, but {size} are not too small: they carry more than twice the {} that was sent",
                 seen.sent
             );
             return Judgement::watch(label, told).figure(figure).hints([format!(
-                "something takes no more: {}'s disk (`helio lab link write FILE` there), or a relay or proxy on the way",
+                "another part is the limit: the disk of {} (`helio lab link write FILE` there), or a relay or proxy \
+                 in between",
                 seen.peer
             )]);
         }

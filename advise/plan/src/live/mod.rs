@@ -113,7 +113,7 @@ pub fn judge(seen: &Seen, promise: Option<&Promise>) -> Vec<Judgement> {
             Some(promise) => promise::held(label, seen, promise),
             None => Judgement::unknown(
                 label,
-                "there is no forecast to compare with: `--forecast FILE` names what `helio plan forecast --json` printed",
+                "no forecast to compare with: give the output of `helio plan forecast --json` with --forecast FILE",
             ),
         },
     };

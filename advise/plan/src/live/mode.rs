@@ -40,7 +40,7 @@ pub(super) fn unsuited(seen: &Seen, promise: Option<&Promise>) -> Judgement {
     let turn = |to: Mode| {
         [
             format!("`helio mode {group} {to}`"),
-            format!("in the file, so that it stays: [group.{group}] mode = \"{to}\""),
+            format!("to keep it, in the configuration file: [group.{group}] mode = \"{to}\""),
         ]
     };
     let waits = mode != Mode::Async;
@@ -50,12 +50,12 @@ pub(super) fn unsuited(seen: &Seen, promise: Option<&Promise>) -> Judgement {
         Choice::Sync if waits => Judgement::well(label, told),
         Choice::Async | Choice::AsyncOrCopies if !waits => Judgement::well(label, told),
         Choice::Sync => Judgement::watch(label, told).hints(turn(Mode::Sync)).hints([
-            "an answered write is then never lost with the host".into(),
+            "an acknowledged write is then never lost with the host".into(),
         ]),
         Choice::Async | Choice::AsyncOrCopies => {
             Judgement::change(label, told).hints(turn(Mode::Async)).hints([
-                "what was answered last is then lost with the host; `--work` says what writes, a forecast that has this \
-                 mode that it is meant so"
+                "the last acknowledged writes are then lost with the host; give the kind of workload with `--work`, \
+                 or a forecast with this mode"
                     .into(),
             ])
         }
@@ -63,7 +63,7 @@ pub(super) fn unsuited(seen: &Seen, promise: Option<&Promise>) -> Judgement {
             "`helio pause {group}`, and {update} as often as the loss of data allows; or a faster link"
         )]),
         Choice::Logging => Judgement::change(label, told)
-            .hints([format!("`helio pause {group}` meanwhile, and {update} afterwards")]),
+            .hints([format!("`helio pause {group}` during it, and {update} afterwards")]),
     }
     .figure(figure)
 }

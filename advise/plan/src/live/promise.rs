@@ -63,7 +63,7 @@ fn more(time: Duration, percent: u64) -> Duration {
 fn again(seen: &Seen) -> [String; 1] {
     let group = &seen.group;
     [format!(
-        "`helio trace start {group} --for 1h` records what is asked; `helio plan forecast` of that says what it comes to"
+        "`helio trace start {group} --for 1h` records the requests; then run `helio plan forecast` with this trace"
     )]
 }
 
@@ -94,21 +94,23 @@ fn rate(seen: &Seen, promise: &Promise) -> Judgement {
         return Judgement::unknown(label, why.clone());
     }
     if !seen.queue.pressed {
-        let told =
-            format!("the link was not full meanwhile: {} went out and nothing waited", seen.sent);
+        let told = format!(
+            "the link was not full during the measurement: {} was sent and nothing waited",
+            seen.sent
+        );
         return Judgement::unknown(label, told);
     }
-    let told = format!("{} went out while more waited; the forecast has {planned}", seen.sent);
+    let told = format!("{} was sent while more waited; the forecast has {planned}", seen.sent);
     let least = planned.0 / 100 * (100 - TOLERANCE_PERCENT);
     let figure = Figure::of(seen.sent.0 as f64, least as f64, "B/s");
     if seen.sent.0 >= least {
         return Judgement::well(label, told).figure(figure);
     }
     Judgement::change(label, told).figure(figure).hints([
-        "`helio lab link primary` and `standby` measure the link by itself; where it carries more, look at \
-         buffers-limit and at the peer's disk"
+        "`helio lab link primary` and `standby` measure the link alone; if it carries more, check buffers-limit and \
+         the disk of the peer"
             .into(),
-        format!("where it does not: a faster link, or a forecast with rate={}kB/s", seen.sent.0 / 1000),
+        format!("if it does not: a faster link, or a forecast with rate={}kB/s", seen.sent.0 / 1000),
     ])
 }
 
@@ -126,7 +128,7 @@ fn round_trip(seen: &Seen, promise: &Promise) -> Judgement {
         return Judgement::well(label, told).figure(figure);
     }
     Judgement::change(label, told).figure(figure).hints([
-        format!("ask who runs the line; forecast again with rtt={}us", found.as_micros()),
+        format!("ask the provider of the link; forecast again with rtt={}us", found.as_micros()),
         "in sync and nearsync every write takes that much longer; windows and queues must hold that much more".into(),
     ])
 }
@@ -148,7 +150,7 @@ fn queue(seen: &Seen, promise: &Promise) -> Judgement {
         (true, _) => return Judgement::well(label, told).figure(figure),
         (false, true) => Judgement::watch(
             label,
-            format!("{told}; it grows by itself with what the link carries"),
+            format!("{told}; it grows automatically with the measured rate of the link"),
         ),
         (false, false) => Judgement::change(label, told),
     };
@@ -188,7 +190,9 @@ fn lag(seen: &Seen, promise: &Promise) -> Judgement {
     }
     Judgement::change(label, told)
         .figure(figure)
-        .hints(["that much more is lost by a forced failover; link-rate and plan-load say what it comes from".into()])
+        .hints([
+            "a forced failover loses that much more; link-rate and plan-load show the cause".into()
+        ])
         .hints(again(seen))
 }
 
@@ -222,7 +226,7 @@ fn answers(label: Label, seen: &Seen, promise: &Promise) -> Judgement {
     let slowest = |what, of: &Times, planned: Option<[Duration; 2]>| Held {
         label,
         what,
-        share: ["99 of 100", "for 99"],
+        share: ["99 %", "as the p99"],
         count: of.count,
         found: of.p99,
         planned: planned.map(|[_, p99]| p99),
@@ -232,7 +236,7 @@ fn answers(label: Label, seen: &Seen, promise: &Promise) -> Judgement {
     let held = match label {
         Label::PlanLatency => of_writes,
         Label::PlanMedian => Held {
-            share: ["half", "for half"],
+            share: ["half", "as the median"],
             found: writes.median,
             planned: promise.writes.map(|[median, _]| median),
             tolerance_percent: TOLERANCE_PERCENT,
@@ -250,13 +254,13 @@ fn took(held: Held, seen: &Seen) -> Judgement {
     };
     if count < ENOUGH {
         let told = format!(
-            "{count} {what} were answered since the queue was reset; it takes {ENOUGH} to say something"
+            "{count} {what} were acknowledged since the queue was reset; at least {ENOUGH} are needed"
         );
         return Judgement::unknown(label, told);
     }
     let most = more(planned, tolerance_percent) + ANSWER_SLACK;
     let told = format!(
-        "{share} of {count} {what} were answered within {}; the forecast has {} {whom}",
+        "{share} of {count} {what} were acknowledged within {}; the forecast has {} {whom}",
         millis(found),
         millis(planned)
     );
@@ -266,8 +270,8 @@ fn took(held: Held, seen: &Seen) -> Judgement {
     }
     let judged = if label == Label::PlanMedian { Judgement::watch } else { Judgement::change };
     judged(label, told).figure(figure).hints([
-        "link-round-trip, link-rate and writes-wait say whether it is the link or the queue; where they are well, it is \
-         the disk or the machine: forecast again with `--disk` as `helio lab disk` measures it"
+        "link-round-trip, link-rate and writes-wait show whether the cause is the link or the queue; if they are \
+         well, it is the disk or the machine: forecast again with `--disk` as `helio lab disk` measures it"
             .into(),
         anew(&seen.group),
     ])

@@ -20,13 +20,14 @@ fn enlarge(group: &str, bound: Bytes) -> [String; 2] {
     let size = exact(bound);
     [
         format!("`helio queue set {group} --memory {size}`"),
-        format!("in the file, so that it stays: [group.{group}.queue] memory = \"{size}\""),
+        format!("to keep it, in the configuration file: [group.{group}.queue] memory = \"{size}\""),
     ]
 }
 
 pub(super) fn anew(group: &str) -> String {
     format!(
-        "`helio queue reset {group}` lets marks, counts and times begin at zero; look again after the busiest hour"
+        "`helio queue reset {group}` resets high-water marks, counters and histograms; repeat this after the busiest \
+         hour"
     )
 }
 
@@ -44,7 +45,7 @@ fn marked(label: Label, mark: u64, bound: u64, told: String) -> Judgement {
 
 pub(super) fn bytes(seen: &Seen) -> Judgement {
     let (queue, group) = (&seen.queue, &seen.group);
-    let told = format!("at most {} of {} were held", queue.high, queue.bound);
+    let told = format!("at most {} of {} were used", queue.high, queue.bound);
     let judged = marked(Label::QueueBytes, queue.high.0, queue.bound.0, told);
     match judged.verdict {
         Verdict::Change => {
@@ -58,14 +59,16 @@ pub(super) fn bytes(seen: &Seen) -> Judgement {
 
 pub(super) fn items(seen: &Seen) -> Judgement {
     let (queue, group) = (&seen.queue, &seen.group);
-    let told = format!("at most {} of {} items were held", queue.high_items, queue.bound_items);
+    let told = format!("at most {} of {} items were used", queue.high_items, queue.bound_items);
     let judged = marked(Label::QueueItems, queue.high_items, queue.bound_items, told);
     match judged.verdict {
         Verdict::Change => {
             let larger = enlarged(queue.bound_items, queue.high_items);
             judged.hints([
                 format!("`helio queue set {group} --items {larger}`"),
-                format!("in the file, so that it stays: [group.{group}.queue] items = {larger}"),
+                format!(
+                    "to keep it, in the configuration file: [group.{group}.queue] items = {larger}"
+                ),
                 anew(group),
             ])
         }
@@ -79,16 +82,16 @@ pub(super) fn fills(seen: &Seen) -> Judgement {
     let flow = Flow { fill: seen.written, drain: seen.sent };
     let figure = Figure::of(flow.fill.0 as f64, flow.drain.0 as f64, "B/s");
     if !queue.pressed {
-        let told = format!("{} came, and nothing piled up for longer", flow.fill);
+        let told = format!("{} was written, and the queue did not grow", flow.fill);
         return Judgement::well(label, told).figure(figure);
     }
-    let told = format!("{} came and {} was sent", flow.fill, flow.drain);
+    let told = format!("{} was written and {} was sent", flow.fill, flow.drain);
     match flow.time_to_full(queue.bound.saturating_sub(queue.held)) {
         None => Judgement::well(label, told).figure(figure),
         Some(left) => {
-            let told = format!("{told}: if it goes on, the queue is full in {}", brief(left));
+            let told = format!("{told}: if this continues, the queue is full in {}", brief(left));
             Judgement::watch(label, told).figure(figure).hints([
-                "a larger queue carries a longer peak; where this is no peak, only a faster link or less to write helps"
+                "a larger queue absorbs a longer peak; if this is not a peak, use a faster link or write less"
                     .into(),
             ])
         }
@@ -103,11 +106,11 @@ fn met(label: Label, counted: Counted, what: &str, more: &str) -> Judgement {
         Counted { meanwhile: 0, before } => Judgement::watch(
             label,
             format!(
-                "{before} {what} since it was reset or this node became primary, none meanwhile"
+                "{before} {what} since it was reset or this node became primary, none during the measurement"
             ),
         ),
         Counted { meanwhile, .. } => {
-            Judgement::change(label, format!("{meanwhile} {what} meanwhile{more}"))
+            Judgement::change(label, format!("{meanwhile} {what} during the measurement{more}"))
         }
     }
     .figure(figure)
@@ -133,13 +136,13 @@ fn larger(seen: &Seen) -> [String; 2] {
 pub(super) fn waits(seen: &Seen) -> Judgement {
     let queue = &seen.queue;
     let more = format!(", {} in all", brief(queue.wait_time));
-    let what = "writes waited for room in the queue";
+    let what = "writes waited for space in the queue";
     with(met(Label::WritesWait, queue.waited, what, &more), seen, || larger(seen))
 }
 
 pub(super) fn refused(seen: &Seen) -> Judgement {
-    let what = "writes failed for want of room in the queue";
-    let block = format!("`helio queue set {} --when-full block` lets them wait", seen.group);
+    let what = "writes failed because the queue was full";
+    let block = format!("`helio queue set {} --when-full block` makes them wait", seen.group);
     with(met(Label::WritesRefused, seen.queue.refused, what, ""), seen, || {
         let [now, file] = larger(seen);
         [now, file, block]
@@ -147,9 +150,10 @@ pub(super) fn refused(seen: &Seen) -> Judgement {
 }
 
 pub(super) fn dropped(seen: &Seen) -> Judgement {
-    let what = "times the queue was given up for want of room, and only marks were kept";
+    let what =
+        "times the queue was dropped because it was full, and only dirty regions were recorded";
     let block = format!(
-        "`helio queue set {} --when-full block/log` keeps order at writers' cost",
+        "`helio queue set {} --when-full block/log` keeps the write order, but writers wait",
         seen.group
     );
     with(met(Label::QueueDropped, seen.queue.dropped, what, ""), seen, || {

@@ -155,7 +155,7 @@ fn a_pressed_queue_that_gets_more_than_is_sent_is_full_some_day() {
             (s.queue.bound, s.queue.held) = (Bytes(2000), Bytes(1000));
         }
     };
-    assert_said(Label::QueueFills, Well, "nothing piled up", more(false, 5000));
+    assert_said(Label::QueueFills, Well, "the queue did not grow", more(false, 5000));
     assert_said(Label::QueueFills, Well, "was sent", more(true, 1000));
     assert_said(Label::QueueFills, Watch, "full in 1.0 s", more(true, 2000));
 }
@@ -176,7 +176,7 @@ fn what_happens_at_the_bound_is_to_be_changed_of_late_and_to_be_known_before() {
     assert_said(
         Label::WritesWait,
         Change,
-        "7 writes waited for room in the queue meanwhile, 1.5 s",
+        "7 writes waited for space in the queue during the measurement, 1.5 s",
         |s, _| {
             (s.queue.waited.meanwhile, s.queue.wait_time) = (7, ms(1500));
         },
@@ -256,7 +256,7 @@ fn buffers_are_the_limit_from_half_of_the_busy_time_on() {
     );
     // Half of what it carries is not little; less is, and then it is no buffer that is too small.
     assert_said(label, Change, "64 KiB", limited(SECOND, Duration::ZERO, full / 2));
-    assert_said(label, Watch, "lyon's disk", limited(SECOND, Duration::ZERO, full / 2 - 1));
+    assert_said(label, Watch, "the disk of lyon", limited(SECOND, Duration::ZERO, full / 2 - 1));
     assert_said(label, Unknown, "--peer-status", |s, p| {
         limited(SECOND, Duration::ZERO, full)(s, p);
         link(s).there = None;
@@ -345,7 +345,7 @@ fn mode_and_bound_are_the_forecasts() {
         }
     };
     assert_said(Label::PlanQueue, Change, "--memory 1000B", fewer(false));
-    assert_said(Label::PlanQueue, Watch, "grows by itself", fewer(true));
+    assert_said(Label::PlanQueue, Watch, "grows automatically", fewer(true));
 }
 
 #[test]
@@ -379,16 +379,16 @@ fn answers_are_held_against_the_forecasts_like_with_like() {
     assert_said(
         Label::PlanLatency,
         Well,
-        "the forecast has 16 ms for 99",
+        "the forecast has 16 ms as the p99",
         of(Times { p99, ..times() }),
     );
     let slow = Times { p99: p99 + NANO, ..times() };
     assert_said(Label::PlanLatency, Change, "--disk", of(slow));
-    assert_said(Label::PlanFlushLatency, Well, "flushes were answered within 16 ms", of(slow));
-    assert_said(Label::PlanMedian, Well, "for half", of(Times { median, ..times() }));
+    assert_said(Label::PlanFlushLatency, Well, "flushes were acknowledged within 16 ms", of(slow));
+    assert_said(Label::PlanMedian, Well, "as the median", of(Times { median, ..times() }));
     let slow = Times { median: median + NANO, ..times() };
     assert_said(Label::PlanMedian, Watch, "helio queue reset db", of(slow));
-    assert_said(Label::PlanFlushLatency, Change, "99 of 100 of 100 flushes", |s, _| {
+    assert_said(Label::PlanFlushLatency, Change, "99 % of 100 flushes", |s, _| {
         answered(s).flushes.p99 = p99 + NANO;
     });
 }
@@ -396,7 +396,7 @@ fn answers_are_held_against_the_forecasts_like_with_like() {
 #[test]
 fn answers_that_are_few_or_not_forecast_are_not_judged() {
     let few = Times { count: 99, p99: SECOND, ..times() };
-    assert_said(Label::PlanLatency, Unknown, "it takes 100", |s, _| answered(s).writes = few);
+    assert_said(Label::PlanLatency, Unknown, "at least 100", |s, _| answered(s).writes = few);
     assert_said(Label::PlanFlushLatency, Unknown, "has no flushes", |_, p| p.flushes = None);
     assert_said(Label::PlanMedian, Unknown, "nobody tells", |s, _| {
         s.answers = Err("nobody tells".into());

@@ -85,14 +85,14 @@ impl Blkparse {
             return Err(wrong(
                 DEVICE,
                 device,
-                "is no device, as 8,0; print with blkparse's own form",
+                "is not a device such as 8,0; use the default output format of blkparse",
             ));
         }
         let (_cpu, _sequence, time, _pid, action) = (next(), next(), next(), next(), next());
         let at = nanoseconds(time, 1_000_000_000).map_err(|what| wrong(TIME, time, what))?;
         match action {
             "Q" => {}
-            "" => return Err(wrong(ACTION, "", "is missing: the line is cut off")),
+            "" => return Err(wrong(ACTION, "", "is missing: the line is truncated")),
             _ => {
                 self.others += 1;
                 return Ok(());
@@ -100,7 +100,7 @@ impl Blkparse {
         }
         let kind = next();
         let (before, itself, fua) =
-            letters(kind).ok_or_else(|| wrong(KIND, kind, "is no kind of request"))?;
+            letters(kind).ok_or_else(|| wrong(KIND, kind, "is not a kind of request"))?;
         let volume = self.gather.volume(device).map_err(|what| wrong(DEVICE, device, what))?;
         let sector = next();
         let dataless = sector.is_empty() || sector.starts_with('[');
@@ -127,7 +127,7 @@ impl Blkparse {
         }
         let bytes = |place, text: &str| {
             let count = whole(text).map_err(|what| wrong(place, text, what))?;
-            count.checked_mul(SECTOR).ok_or_else(|| wrong(place, text, "lies beyond 8 EiB"))
+            count.checked_mul(SECTOR).ok_or_else(|| wrong(place, text, "is beyond 8 EiB"))
         };
         if before && sectors == "0" {
             return Ok(());
@@ -140,7 +140,7 @@ impl Blkparse {
     pub(super) fn finish(mut self) -> Result<Reading, TextError> {
         if self.others > 0 {
             let remark =
-                format!("{} lines tell what became of requests, and are passed over", self.others);
+                format!("{} lines describe later steps of requests and are ignored", self.others);
             self.gather.remarks.push(remark);
         }
         let nothing = "no line has the action Q; record with `blktrace -a queue`, or all actions";

@@ -90,7 +90,7 @@ impl Csv {
                 self.gather.volume(name).map_err(|what| wrong(2, "name", name, what))?;
                 self.sizes.insert(name.into(), Bytes(size));
             }
-            ["span_s", ..] => return Err(wrong(1, "header", text, "needs one number of seconds")),
+            ["span_s", ..] => return Err(wrong(1, "header", text, "needs a number of seconds")),
             ["volume", ..] => {
                 return Err(wrong(
                     1,
@@ -110,17 +110,19 @@ impl Csv {
             let wrong = |what| LineError::new(number, Place::new(at + 1, "column"), name, what);
             let Some((name, column)) = COLUMNS.iter().find(|(known, _)| *known == name) else {
                 return Err(wrong(match name {
-                    "time" => "does not say its unit: time_s, time_ms, time_us or time_ns",
-                    "offset" => "does not say its unit: offset_bytes or offset_sectors",
-                    "length" | "size" => "does not say its unit: length_bytes or length_sectors",
-                    _ => "is no column: time_s, kind, offset_bytes, length_bytes, volume, fua",
+                    "time" => "has no unit: use time_s, time_ms, time_us or time_ns",
+                    "offset" => "has no unit: use offset_bytes or offset_sectors",
+                    "length" | "size" => "has no unit: use length_bytes or length_sectors",
+                    _ => {
+                        "is not a column: use time_s, kind, offset_bytes, length_bytes, volume, fua"
+                    }
                 }));
             };
             let same = |of: &(Column, _)| {
                 core::mem::discriminant(&of.0) == core::mem::discriminant(column)
             };
             if columns.iter().any(same) {
-                return Err(wrong("says again what another column says"));
+                return Err(wrong("repeats another column"));
             }
             columns.push((*column, name));
         }
@@ -144,7 +146,7 @@ impl Csv {
     fn request(&mut self, number: u64, text: &str) -> Result<(), LineError> {
         let fields: Vec<&str> = text.split(',').map(str::trim).collect();
         if fields.len() != self.columns.len() {
-            let what = "has not as many fields as the first line has columns";
+            let what = "does not have as many fields as the first line has columns";
             return Err(LineError::new(number, Place::line(), text, what));
         }
         let (mut at, mut kind, mut fua) = (0, Kind::Flush, false);
@@ -155,7 +157,7 @@ impl Csv {
             let wrong = |what| LineError::new(number, place, found, what);
             let bytes = |unit: u64| match found {
                 "" => Ok(0),
-                _ => whole(found).and_then(|n| n.checked_mul(unit).ok_or("lies beyond 8 EiB")),
+                _ => whole(found).and_then(|n| n.checked_mul(unit).ok_or("is beyond 8 EiB")),
             };
             match column {
                 Column::Time(unit) => {
@@ -169,8 +171,8 @@ impl Csv {
                 }
                 Column::Kind => {
                     let known = Kind::from_word(found);
-                    kind = known
-                        .ok_or_else(|| wrong("is none of read, write, zero, discard, flush"))?;
+                    kind =
+                        known.ok_or_else(|| wrong("is not read, write, zero, discard or flush"))?;
                 }
                 Column::Volume => (volume, places[3]) = (found, place),
                 Column::Fua => {
@@ -188,10 +190,10 @@ impl Csv {
             LineError::new(number, place, at.map_or(text, |at| fields[at - 1]), what)
         };
         if self.sizes.get(volume).is_some_and(|size| extent.end() > size.0) {
-            return Err(wrong(places[1], "and its length reach beyond the end of the volume"));
+            return Err(wrong(places[1], "and its length exceed the end of the volume"));
         }
         if self.span.is_some_and(|span| Duration::from_nanos(at) > span) {
-            return Err(wrong(places[0], "is behind the end of the workload (#span_s)"));
+            return Err(wrong(places[0], "is after the end of the workload (#span_s)"));
         }
         let volume = self.gather.volume(volume).map_err(|what| wrong(places[3], what))?;
         let request = Request { at: Moment(at), extent, volume, kind, fua };

@@ -33,7 +33,7 @@ impl Fio {
                     "fio version 2 iolog" => Some(2),
                     "fio version 3 iolog" => Some(3),
                     other => {
-                        let what = "is not how an I/O log of fio of version 2 or 3 begins";
+                        let what = "is not the start of an I/O log of fio of version 2 or 3";
                         return Err(LineError::new(number, Place::line(), other, what));
                     }
                 };
@@ -78,7 +78,7 @@ impl Fio {
             "write" => Kind::Write,
             "trim" => Kind::Discard,
             "sync" | "datasync" => Kind::Flush,
-            _ => return Err(wrong(action, "is no action of an I/O log of fio")),
+            _ => return Err(wrong(action, "is not an action of an I/O log of fio")),
         };
         let volume = self.gather.volume(file.1).map_err(|what| wrong(file, what))?;
         let extent = match kind {
@@ -104,14 +104,14 @@ impl Fio {
         }
         let micros = whole(found).map_err(wrong)?;
         let later = micros.checked_mul(MICROSECOND).and_then(|span| self.now.0.checked_add(span));
-        self.now = Moment(later.ok_or_else(|| wrong("is larger than any time there is"))?);
+        self.now = Moment(later.ok_or_else(|| wrong("is too large for a time"))?);
         self.waits = true;
         Ok(())
     }
 
     pub(super) fn finish(mut self) -> Result<Reading, TextError> {
         if self.version == Some(2) && !self.waits && !self.gather.is_empty() {
-            let remark = "the log tells no times, as version 2 without waits: rates mean nothing";
+            let remark = "the log has no times, because it is version 2 without waits: rates have no meaning";
             self.gather.remarks.push(remark.into());
         }
         self.gather.finish(&BTreeMap::new(), None, "the log has no read, write, trim or sync")

@@ -44,13 +44,13 @@ impl Gather {
             return Ok(*index);
         }
         if name.is_empty() {
-            return Err("is no name");
+            return Err("is not a name");
         }
         if name.len() > NAME_BYTES_MAX {
             return Err("is longer than 255 bytes");
         }
         if self.volumes.len() as u64 >= Workload::MOST_VOLUMES.0 {
-            return Err("is one volume too many; take fewer than 1,025");
+            return Err("exceeds the maximum of 1,024 volumes");
         }
         let index = VolumeIndex(self.volumes.len() as u16);
         self.volumes.push((name.into(), 0));
@@ -66,23 +66,26 @@ impl Gather {
     pub(super) fn add(&mut self, request: Request) -> Result<(), (Wrong, Fault)> {
         let Extent { offset, length } = request.extent;
         if self.requests.len() as u64 >= Workload::MOST_REQUESTS.0 {
-            return Err((Wrong::Line, "is one request too many; take a shorter time"));
+            return Err((
+                Wrong::Line,
+                "exceeds the maximum number of requests; use a shorter time",
+            ));
         }
         let (first, last) = self.times.unwrap_or((request.at, request.at));
         let times = (first.min(request.at), last.max(request.at));
         if times.1 - times.0 > Workload::LONGEST {
-            return Err((Wrong::Time, "is more than a year off; look at the unit"));
+            return Err((Wrong::Time, "is more than a year off; check the unit"));
         }
         if (request.kind == Kind::Flush) != (length == 0) {
             return Err((Wrong::Length, "must be zero for a flush, and for nothing else"));
         }
         if length > LONGEST_DATA && matches!(request.kind, Kind::Read | Kind::Write) {
-            return Err((Wrong::Length, "is more than 1 GiB for one request; look at the unit"));
+            return Err((Wrong::Length, "is more than 1 GiB for one request; check the unit"));
         }
         let end = offset.checked_add(length).filter(|end| *end <= FURTHEST);
-        let end = end.ok_or((Wrong::Offset, "lies beyond 8 EiB; look at the unit"))?;
+        let end = end.ok_or((Wrong::Offset, "is beyond 8 EiB; check the unit"))?;
         if request.fua && !request.kind.changes() {
-            return Err((Wrong::Line, "has FUA, which only what changes a volume can have"));
+            return Err((Wrong::Line, "has FUA, which only writes, zeroes and discards can have"));
         }
         let reach = &mut self.volumes[usize::from(request.volume.0)].1;
         *reach = end.max(*reach);
@@ -110,7 +113,7 @@ impl Gather {
         let volumes = self.volumes.into_iter().map(&mut size).collect();
         if guessed {
             let remark =
-                "sizes of volumes are not told: each is taken for as large as requests reach";
+                "the file has no volume sizes: each volume ends after the last request to it";
             self.remarks.push(remark.into());
         }
         if span.is_none() {
@@ -119,7 +122,7 @@ impl Gather {
         // Tools with a buffer per processor merge them nearly in order.
         if !self.requests.is_sorted_by_key(|request| request.at) {
             self.requests.sort_by_key(|request| request.at);
-            self.remarks.push("requests were not in the order of their times, and are now".into());
+            self.remarks.push("requests were not sorted by time, and are now".into());
         }
         if last == first && self.requests.len() > 1 {
             let remark = format!("all {} requests have the same time", self.requests.len());

@@ -69,18 +69,18 @@ pub(super) type Fault = &'static str;
 /// A whole number.
 pub(super) fn whole(text: &str) -> Result<u64, Fault> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err("is no whole number");
+        return Err("is not a whole number");
     }
-    text.parse().map_err(|_| "is larger than any size or time there is")
+    text.parse().map_err(|_| "is too large for a size or a time")
 }
 
 /// A decimal number of units of `unit` nanoseconds, in nanoseconds, exact; what is finer is cut off.
 pub(super) fn nanoseconds(text: &str, unit: u64) -> Result<u64, Fault> {
     let (seconds, fraction) = text.split_once('.').unwrap_or((text, "0"));
-    let large = "is larger than any time there is";
+    let large = "is too large for a time";
     let whole = whole(seconds)?.checked_mul(unit).ok_or(large)?;
     if fraction.is_empty() || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err("is no number");
+        return Err("is not a number");
     }
     let mut unit = unit;
     let mut part = 0;

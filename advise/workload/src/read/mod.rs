@@ -105,7 +105,7 @@ impl fmt::Display for TextError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Line(error) => error.fmt(f),
-            Self::Nothing(why) => write!(f, "no request is in it: {why}"),
+            Self::Nothing(why) => write!(f, "it has no requests: {why}"),
             Self::Workload(error) => error.fmt(f),
         }
     }
@@ -154,7 +154,7 @@ impl TextReader {
         if line.len() > LINE_BYTES_MAX {
             return Err(whole("is longer than any line of a trace"));
         }
-        let text = core::str::from_utf8(line).map_err(|_| whole("is no text"))?.trim_end();
+        let text = core::str::from_utf8(line).map_err(|_| whole("is not text"))?.trim_end();
         if text.trim_start().is_empty() {
             return Ok(());
         }

@@ -31,7 +31,7 @@ impl<E: fmt::Display> fmt::Display for ReadError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Source(error) => error.fmt(f),
-            Self::Header(TraceError::Damaged) => f.write_str("the header is damaged or cut off"),
+            Self::Header(TraceError::Damaged) => f.write_str("the header is damaged or truncated"),
             Self::Header(error) => error.fmt(f),
             Self::Workload(error) => error.fmt(f),
         }
@@ -130,12 +130,12 @@ impl Blocks {
                 return Ok(());
             }
             if got == 0 {
-                let remark = "it has no end: the recording goes on, or was cut off";
+                let remark = "it has no end: the trace is still being recorded, or was truncated";
                 self.remarks.push(remark.into());
                 return Ok(());
             }
             if self.end.is_some() {
-                self.remarks.push(format!("what is behind its end, at byte {at}, is not read"));
+                self.remarks.push(format!("data after its end, at byte {at}, is ignored"));
                 return Ok(());
             }
             if got < head.len() {
@@ -143,7 +143,7 @@ impl Blocks {
                 return Ok(());
             }
             let Ok(head) = BlockHead::decode(&head, checksum) else {
-                let remark = format!("it is damaged at byte {at}; what is behind it is not read");
+                let remark = format!("it is damaged at byte {at}; the rest is ignored");
                 self.remarks.push(remark);
                 return Ok(());
             };
@@ -169,18 +169,18 @@ impl Blocks {
     }
 
     fn cut_off(&mut self, at: u64) {
-        self.remarks.push(format!("it is cut off within a block, which began at byte {at}"));
+        self.remarks.push(format!("it is truncated within a block, which starts at byte {at}"));
     }
 
     fn tell(&mut self) {
         if self.damaged > 0 {
             let count = Items(self.damaged);
-            self.remarks.push(format!("{count} requests are in damaged blocks, and not read"));
+            self.remarks.push(format!("{count} requests are in damaged blocks, and are ignored"));
         }
         if self.dropped > 0 {
             let count = Items(self.dropped);
             let remark = format!(
-                "{count} requests came while it was recorded and are not in it: the disk was slower"
+                "{count} requests are missing, because the disk was too slow for the recording"
             );
             self.remarks.push(remark);
         }

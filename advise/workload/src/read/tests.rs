@@ -74,7 +74,7 @@ fn fio_version_3_has_times_and_version_2_has_waits() {
                 /dev/sdb datasync 0 0\n/dev/sdb wait 500 0\n/dev/sdb trim 0 512\n";
     assert_eq!(short(&read(Format::Fio, text).expect("it is sound")), wanted);
     let without = read(Format::Fio, "fio version 2 iolog\nf read 0 512\nf read 0 512\n");
-    assert!(without.expect("it is sound").remarks[0].contains("tells no times"));
+    assert!(without.expect("it is sound").remarks[0].contains("has no times"));
 }
 
 #[test]
@@ -88,67 +88,71 @@ fn csv_may_have_its_columns_in_any_order_and_unit() {
 
 /// What is read, where `{csv}` stands for a first line of CSV, and what is told of it.
 const WRONG: &[(Format, &str, &str)] = &[
-    (Format::Csv, "{csv}0,a,write,12x,512", "line 2, field 4 (offset_bytes): \"12x\" is no whole"),
+    (
+        Format::Csv,
+        "{csv}0,a,write,12x,512",
+        "line 2, field 4 (offset_bytes): \"12x\" is not a whole",
+    ),
     (
         Format::Csv,
         "{csv}0,a,write,0,2147483648",
         "line 2, field 5 (length_bytes): \"2147483648\" is more than 1 GiB",
     ),
-    (Format::Csv, "{csv}0,a,write,0", "line 2: \"0,a,write,0\" has not as many fields"),
+    (Format::Csv, "{csv}0,a,write,0", "line 2: \"0,a,write,0\" does not have as many fields"),
     (
         Format::Csv,
         "{csv}0,a,write,9223372036854775807,512",
-        "field 4 (offset_bytes): \"9223372036854775807\" lies beyond 8 EiB",
+        "field 4 (offset_bytes): \"9223372036854775807\" is beyond 8 EiB",
     ),
     (
         Format::Csv,
         "{csv}0,a,write,0,512\n90000000,a,read,0,512",
-        "line 3, field 1 (time_s): \"90000000\" is more than a year off; look at the unit",
+        "line 3, field 1 (time_s): \"90000000\" is more than a year off; check the unit",
     ),
     (
         Format::Csv,
         "{csv}0,a,flush,0,512",
         "field 5 (length_bytes): \"512\" must be zero for a flush",
     ),
-    (Format::Csv, "{csv}-1,a,read,0,512", "line 2, field 1 (time_s): \"-1\" is no whole number"),
+    (Format::Csv, "{csv}-1,a,read,0,512", "line 2, field 1 (time_s): \"-1\" is not a whole number"),
     (
         Format::Csv,
         "time,kind,offset_bytes,length_bytes",
-        "line 1, field 1 (column): \"time\" does not say its unit",
+        "line 1, field 1 (column): \"time\" has no unit",
     ),
     (
         Format::Csv,
         "time_s,kind,offset_bytes,length_bytes,x",
-        "line 1, field 5 (column): \"x\" is no column",
+        "line 1, field 5 (column): \"x\" is not a column",
     ),
-    (Format::Csv, "time_s,time_ms,kind", "says again"),
-    (Format::Csv, "{csv}", "no request is in it"),
+    (Format::Csv, "time_s,time_ms,kind", "repeats another"),
+    (Format::Csv, "{csv}", "it has no requests"),
     (
         Format::Csv,
         "#volume,a,512\n{csv}0,a,read,512,512",
-        "line 3, field 4 (offset_bytes): \"512\" and its length reach beyond the end of the volume",
+        "line 3, field 4 (offset_bytes): \"512\" and its length exceed the end of the volume",
     ),
     (
         Format::Csv,
         "#span_s,0.05\n{csv}0.06,a,read,512,512",
-        "line 3, field 1 (time_s): \"0.06\" is behind the end of the workload",
+        "line 3, field 1 (time_s): \"0.06\" is after the end of the workload",
     ),
     (Format::Csv, "#volume,a\n{csv}0,a,read,512,512", "line 1, field 1 (header): \"volume,a\""),
-    (Format::Fio, "fio version 1 iolog", "line 1: \"fio version 1 iolog\" is not how"),
+    (Format::Fio, "fio version 1 iolog", "line 1: \"fio version 1 iolog\" is not the start"),
     (
         Format::Fio,
         "fio version 3 iolog\n1 f write 0",
-        "line 2, field 5 (length): is no whole number",
+        "line 2, field 5 (length): is not a whole number",
     ),
     (
         Format::Fio,
         "fio version 3 iolog\nf write 0 512",
-        "line 2, field 1 (time): \"f\" is no whole number",
+        "line 2, field 1 (time): \"f\" is not a whole number",
     ),
     (
         Format::Fio,
         "fio version 2 iolog\nf jump 0 512",
-        "line 2, field 2 (action): \"jump\" is no action",
+        "line 2, field 2 (action): \"jump\" is not an action",
     ),
     (Format::Blkparse, "8,0 3 1 0.5 697 Q W 12 - 8 [x]", "line 1, field 9 (+): \"-\" is not the +"),
     (
@@ -159,15 +163,15 @@ const WRONG: &[(Format, &str, &str)] = &[
     (
         Format::Blkparse,
         "8,0 3 1 0,5 697 Q W 12 + 8 [x]",
-        "line 1, field 4 (seconds): \"0,5\" is no whole number",
+        "line 1, field 4 (seconds): \"0,5\" is not a whole number",
     ),
     (
         Format::Blkparse,
         "8,0 3 1 0.5 697 Q X 12 + 8 [x]",
-        "line 1, field 7 (kind): \"X\" is no kind",
+        "line 1, field 7 (kind): \"X\" is not a kind",
     ),
     (Format::Blkparse, "8,0 3 1 0.5 697 D W 12 + 8 [x]", "no line has the action Q"),
-    (Format::Blkparse, "sda 3 1", "line 1, field 1 (device): \"sda\" is no device"),
+    (Format::Blkparse, "sda 3 1", "line 1, field 1 (device): \"sda\" is not a device"),
 ];
 
 #[test]

@@ -30,12 +30,10 @@ pub(super) fn read(file: &Path) -> Result<Forecast> {
 
 fn of_text(file: String, text: &str) -> Result<Forecast> {
     let json: Value = serde_json::from_str(text).with_context(|| {
-        format!(
-            "{file}: no JSON, or not all of it; write it again with `helio plan forecast --json`"
-        )
+        format!("{file}: not valid JSON; write it again with `helio plan forecast --json`")
     })?;
     let Some(cells) = json.get("cells").and_then(Value::as_array) else {
-        bail!("{file}: it has no `cells`, so it is not what `helio plan forecast --json` writes");
+        bail!("{file}: it has no `cells`, so it is not the output of `helio plan forecast --json`");
     };
     let answer = json.pointer("/answer/cell").and_then(Value::as_u64);
     let answer = answer.map(usize::try_from).transpose()?;
@@ -55,7 +53,7 @@ impl Forecast {
             .ok_or_else(|| anyhow!("{file}: there is no run {at}, only {count}, counted from 0"))?;
         let field = Field { file, at, cell };
         if let Some(stuck) = cell.get("stuck").and_then(Value::as_str) {
-            bail!("{file}: run {at} came to no figures: {stuck}; name another with --cell");
+            bail!("{file}: run {at} has no results: {stuck}; select another with --cell");
         }
         field.promise()
     }
@@ -83,7 +81,7 @@ impl Forecast {
                 )
             })
             .collect();
-        bail!("{file}: {what}\n  hint: name one with --cell NUMBER: {}", list.join("; "));
+        bail!("{file}: {what}\n  hint: select one with --cell NUMBER: {}", list.join("; "));
     }
 }
 
@@ -106,7 +104,7 @@ impl Field<'_> {
 
     fn whole(&self, path: &str) -> Result<u64> {
         let found = self.cell.pointer(path).and_then(Value::as_u64);
-        found.ok_or_else(|| self.wrong(path, "no whole number"))
+        found.ok_or_else(|| self.wrong(path, "not a whole number"))
     }
 
     /// A percentile of bytes, which may have a fraction.
@@ -116,11 +114,11 @@ impl Field<'_> {
 
     fn number(&self, path: &str, most: f64) -> Result<f64> {
         let found = self.cell.pointer(path).and_then(Value::as_f64);
-        let found = found.ok_or_else(|| self.wrong(path, "no number"))?;
+        let found = found.ok_or_else(|| self.wrong(path, "not a number"))?;
         if (0.0..=most).contains(&found) {
             Ok(found)
         } else {
-            Err(self.wrong(path, "out of all bounds"))
+            Err(self.wrong(path, "out of range"))
         }
     }
 
@@ -145,7 +143,7 @@ impl Field<'_> {
         let word = |path: &str| self.cell.pointer(path).and_then(Value::as_str);
         let mode = word("/mode").and_then(Mode::from_word);
         Ok(Promise {
-            link: word("/link").ok_or_else(|| self.wrong("/link", "no text"))?.to_owned(),
+            link: word("/link").ok_or_else(|| self.wrong("/link", "not a text"))?.to_owned(),
             round_trip: self.time("/round_trip_us")?,
             rate: self.rate()?,
             mode: mode.ok_or_else(|| self.wrong("/mode", "none of sync, nearsync, async"))?,
@@ -231,13 +229,13 @@ mod tests {
     #[test]
     fn a_damaged_field_is_named() {
         for (path, wrong, words) in [
-            ("/figures/queue_high", json!("much"), "\"much\" is no whole number"),
-            ("/figures/queue_bound", json!(-1), "-1 is no whole number"),
-            ("/figures/behind/p99", json!(-2.0), "out of all bounds"),
-            ("/figures/writes/p99", json!(1e18), "out of all bounds"),
-            ("/figures/lag_bytes", json!(null), "nothing is no number"),
-            ("/rate", json!("fast"), "no whole number"),
-            ("/round_trip_us", json!([]), "no number"),
+            ("/figures/queue_high", json!("much"), "\"much\" is not a whole number"),
+            ("/figures/queue_bound", json!(-1), "-1 is not a whole number"),
+            ("/figures/behind/p99", json!(-2.0), "out of range"),
+            ("/figures/writes/p99", json!(1e18), "out of range"),
+            ("/figures/lag_bytes", json!(null), "nothing is not a number"),
+            ("/rate", json!("fast"), "not a whole number"),
+            ("/round_trip_us", json!([]), "not a number"),
         ] {
             let mut cells = json!({ "cells": [cell("async", "auto")] });
             let place = cells.pointer_mut(&format!("/cells/0{path}")).expect("it is there");
@@ -251,6 +249,6 @@ mod tests {
         assert!(refused(&stuck).contains("it waits for ever"));
         let cut = of_text("plan.json".into(), "{ \"cells\": [").expect_err("it is cut off");
         let told = format!("{cut:#}");
-        assert!(told.starts_with("plan.json: no JSON") && told.contains("line 1"), "{told}");
+        assert!(told.starts_with("plan.json: not valid JSON") && told.contains("line 1"), "{told}");
     }
 }

@@ -22,22 +22,22 @@ pub(super) fn seen(
     let all: Vec<&GroupStatus> =
         looks.iter().flat_map(|look| look.groups.iter().find(|of| of.name == group)).collect();
     let (Some(first), Some(last)) = (all.first(), all.last()) else {
-        return Err("it is not served any more".into());
+        return Err("it is no longer served".into());
     };
     if last.role == Role::Secondary {
         let peer = &last.peer.name;
         return Err(format!(
-            "{node} is secondary, and who is primary has the queue: ask on {peer}"
+            "{node} is secondary, and the primary has the queue: run this on {peer}"
         ));
     }
     let queues: Vec<&QueueStatus> = all.iter().filter_map(|of| of.queue.as_ref()).collect();
     let (Some(queue), true) = (queues.last(), queues.len() == looks.len()) else {
-        return Err("roles changed while it was looked at: ask again".into());
+        return Err("roles changed during the measurement: repeat it".into());
     };
     let uptime = |look: Option<&Status>| look.map_or(Duration::ZERO, |of| of.daemon_uptime_seconds);
     let span = uptime(looks.last()).saturating_sub(uptime(looks.first()));
     if span.is_zero() {
-        return Err("no time passed while it was looked at: ask again".into());
+        return Err("the measurement was too short: repeat it".into());
     }
     let rate = |of: fn(&GroupStatus) -> Bytes| {
         let more = of(last).saturating_sub(of(first));
@@ -65,10 +65,7 @@ fn answers(group: &GroupStatus) -> Result<AnswersSeen, String> {
     let times = |of: TimesStatus| Times { count: of.count, median: of.p50_us, p99: of.p99_us };
     match &group.answers {
         Some(of) => Ok(AnswersSeen { writes: times(of.writes), flushes: times(of.flushes) }),
-        None => {
-            Err("the daemon does not tell how long answers took: it is older than this program"
-                .into())
-        }
+        None => Err("the daemon does not report latencies: it is older than this program".into()),
     }
 }
 
@@ -120,10 +117,13 @@ fn link(
         return Err(format!("{} is not connected: {}", peer.name, peer.reason));
     }
     if first.peer.connection_since_ms != peer.connection_since_ms {
-        return Err(format!("the connection to {} was made again meanwhile: ask again", peer.name));
+        return Err(format!(
+            "the connection to {} was re-established during the measurement: repeat it",
+            peer.name
+        ));
     }
     let (Some(before), Some(link)) = (&first.peer.link, &peer.link) else {
-        return Err("the kernel tells nothing of the connection yet: ask again".into());
+        return Err("the kernel has no data about the connection yet: repeat it".into());
     };
     Ok(LinkSeen {
         // TCP's own ends where a relay or a proxy does; a heartbeat goes all the way.

@@ -48,11 +48,11 @@ pub(crate) fn run(at: &At, wish: &Advise) -> Result<ExitCode> {
         looks.push(client.get(&path)?);
     }
     let (Some(first), Some(last)) = (looks.first(), looks.last()) else {
-        bail!("nothing was seen")
+        bail!("nothing was measured")
     };
     let Some(span) = last.daemon_uptime_seconds.checked_sub(first.daemon_uptime_seconds) else {
         bail!(
-            "the daemon was restarted meanwhile\n  hint: ask again\n  retry: may help after a while"
+            "the daemon was restarted during the measurement\n  hint: repeat it\n  retry: may help after a while"
         );
     };
     let told: Vec<Told> = last
@@ -81,7 +81,7 @@ fn text_of(file: &Path) -> Result<String> {
     if size > FILE_BYTES_MAX {
         let file = file.display();
         bail!(
-            "{file}: {size} bytes are more than any such file has; hint: look whether it is the right file"
+            "{file}: {size} bytes are too many for such a file; hint: check whether it is the right file"
         );
     }
     std::fs::read_to_string(file).map_err(unreadable(file))
@@ -91,20 +91,20 @@ fn text_of(file: &Path) -> Result<String> {
 fn peer_buffers(file: &Path, group: &str, peer: &str) -> Result<Buffers> {
     let name = file.display();
     let status: Status = serde_json::from_str(&text_of(file)?)
-        .with_context(|| format!("{name}: this is not what `helio status --json` says"))?;
+        .with_context(|| format!("{name}: this is not the output of `helio status --json`"))?;
     if status.node != peer {
         bail!(
-            "{name}: this is what {} says; name what `helio status {group} --json` says on {peer}",
+            "{name}: this is the output of {}; give the output of `helio status {group} --json` on {peer}",
             status.node
         );
     }
     let Some(there) = status.groups.iter().find(|of| of.name == group) else {
-        bail!("{name}: {peer} says nothing of group {group} there");
+        bail!("{name}: it does not contain group {group} of {peer}");
     };
     match &there.peer.link {
         Some(link) => Ok(look::buffers(link)),
-        None => bail!(
-            "{name}: {peer} had no connection when it said that; ask it again while it has one"
-        ),
+        None => {
+            bail!("{name}: {peer} was not connected at that time; repeat it while it is connected")
+        }
     }
 }

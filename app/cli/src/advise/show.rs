@@ -20,7 +20,7 @@ pub(super) fn text(node: &str, span: Duration, told: &[Told]) -> String {
         group(&mut out, node, span, told);
     }
     if told.is_empty() {
-        out = format!("node {node} takes part in no group\n");
+        out = format!("node {node} is in no group\n");
     }
     out
 }
@@ -40,7 +40,7 @@ fn group(out: &mut String, node: &str, span: Duration, told: &Told) {
     };
     let _infallible = writeln!(
         out,
-        "{}  {change}, {} to watch; on {node}, looked at for {:.1} s",
+        "{}  {change}, {} to watch; on {node}, measured for {:.1} s",
         told.group,
         count(Verdict::Watch),
         span.as_secs_f64()
@@ -136,7 +136,7 @@ mod tests {
     fn what_is_to_be_changed_stands_first_and_what_has_one_reason_together() {
         let shown = text("paris", Duration::from_secs(2), &told());
         let lines: Vec<&str> = shown.lines().collect();
-        assert_eq!(lines[0], "db  1 to change, 0 to watch; on paris, looked at for 2.0 s");
+        assert_eq!(lines[0], "db  1 to change, 0 to watch; on paris, measured for 2.0 s");
         assert_eq!(lines[1], "  change     queue-bytes: 99 % of it");
         assert!(
             lines[2].starts_with("    rule     high water")

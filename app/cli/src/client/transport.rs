@@ -62,7 +62,7 @@ impl Transport {
                     Sealed::connect(stream, own.dial(&[*server], Purpose::Control)).await
                 });
                 let late = |_| {
-                    let text = format!("nothing was heard within {REACHED_WITHIN:?}");
+                    let text = format!("no response within {REACHED_WITHIN:?}");
                     Err(io::Error::new(ErrorKind::TimedOut, text))
                 };
                 let stream = greeted.await.unwrap_or_else(late);
@@ -90,18 +90,18 @@ impl Transport {
                 "compare with `helio key show` on that host; if it was changed, give the new one with --server-key",
             ),
             TlsError::RefusedByPeer { .. } => (
-                format!("it takes no commands from the key {}", own.public()),
+                format!("it accepts no commands from the key {}", own.public()),
                 "add that key to the node's `operators`, and run `helio apply` on its host",
             ),
             TlsError::NotTls { .. } | TlsError::OtherPurpose { .. } => (
-                format!("it takes no commands there: {error}"),
+                format!("it accepts no commands there: {error}"),
                 "give --host the node's `control` address",
             ),
             TlsError::NoKey
             | TlsError::NoCertificate
             | TlsError::TooLong { .. }
             | TlsError::Failed(_) => {
-                (error.to_string(), "look at the daemon's log, and at what stands between")
+                (error.to_string(), "check the log of the daemon, and the network in between")
             }
         };
         Some(ClientError::Untrusted { daemon: self.to_string(), why, hint: hint.into() })
@@ -126,7 +126,7 @@ mod tests {
         let socket = Transport::Socket("/nowhere/control.sock".into());
         let told = |kind: ErrorKind| socket.absent(&kind.into()).to_string();
         assert!(
-            told(ErrorKind::NotFound).starts_with("no daemon answers on /nowhere/control.sock")
+            told(ErrorKind::NotFound).starts_with("no daemon responds on /nowhere/control.sock")
         );
         assert!(told(ErrorKind::ConnectionRefused).contains("retry: may help"));
         let denied = told(ErrorKind::PermissionDenied);

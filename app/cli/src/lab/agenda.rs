@@ -107,7 +107,7 @@ impl Agenda {
             let shown = path.display();
             let bytes = read_within(path, MOST_LINES * (MOST_LINE + 1))?;
             let text = String::from_utf8(bytes).with_context(|| {
-                format!("{shown} is no schedule; hint: lines of TIME COMMAND, as `10s cut`")
+                format!("{shown} is not a schedule; hint: write rows of TIME COMMAND, for example `10s cut`")
             })?;
             let track = Track::schedule(&text, obeys, |line| format!("{shown}, line {line}"))?;
             agenda.add(&format!("schedule {shown}"), track);
@@ -115,7 +115,7 @@ impl Agenda {
         if !course.at.is_empty() {
             if let Some(number) = course.at.iter().position(|line| line.contains('\n')) {
                 bail!(
-                    "--at number {}: it is more than one line; hint: an --at for each",
+                    "--at number {}: it has more than one row; hint: use one --at for each",
                     number + 1
                 );
             }
@@ -149,7 +149,7 @@ impl Agenda {
         let again = track
             .period
             .map_or_else(|| "once".to_owned(), |every| format!("again every {}", seconds(every)));
-        self.plans.push(format!("{name}: {} orders, {again}", track.entries.len()));
+        self.plans.push(format!("{name}: {} commands, {again}", track.entries.len()));
         self.tracks.push(track);
     }
 
@@ -182,7 +182,7 @@ fn read_within(path: &Path, most: usize) -> Result<Vec<u8>> {
     let file = File::open(path).map_err(unreadable(path))?;
     file.take(most as u64 + 1).read_to_end(&mut bytes).map_err(unreadable(path))?;
     if bytes.len() > most {
-        bail!("{shown} is larger than {most} bytes; hint: look whether it is the right file");
+        bail!("{shown} is larger than {most} bytes; hint: check whether it is the right file");
     }
     Ok(bytes)
 }
@@ -266,11 +266,11 @@ mod tests {
             |course: &Course| Agenda::read(course, OBEYS).expect_err("it is none").to_string();
         assert_eq!(
             why(&course(&["1s cut", "2s"])),
-            "--at number 2, order: it is missing behind the time"
+            "--at number 2, order: the command is missing after the time"
         );
         assert_eq!(
             why(&course(&["1s cut\n2s heal"])),
-            "--at number 1: it is more than one line; hint: an --at for each"
+            "--at number 1: it has more than one row; hint: use one --at for each"
         );
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("storm");

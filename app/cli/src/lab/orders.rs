@@ -42,7 +42,7 @@ pub(super) fn parse(line: &str, help: &str) -> Result<Option<Order>, String> {
 }
 
 fn unknown(line: &str, help: &str) -> String {
-    format!("`{}` is no command; {help}", line.trim())
+    format!("`{}` is not a command; {help}", line.trim())
 }
 
 /// What is to be changed about the line, or why the amount is none; nothing where it is not about that.
@@ -91,11 +91,11 @@ mod tests {
     #[test]
     fn what_is_no_command_says_what_would_be() {
         let says = |line| parse(line, "commands: cut, heal").expect_err("it is none");
-        assert_eq!(says(" sever"), "`sever` is no command; commands: cut, heal");
+        assert_eq!(says(" sever"), "`sever` is not a command; commands: cut, heal");
         assert!(says("cut now").contains("no command"));
         assert!(says("heal it now please").contains("no command"));
         assert_eq!(says("rtt 20"), "`20` needs a unit: us, ms, s, min or h");
         assert!(says("loss 1").starts_with("`1` is no share"));
-        assert!(says("link t2").starts_with("`t2` is no line with a name; there are t1, "));
+        assert!(says("link t2").starts_with("`t2` is not a named link; the names are t1, "));
     }
 }

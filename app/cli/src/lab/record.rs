@@ -57,7 +57,7 @@ pub(crate) fn record(it: Record, patience: Duration) -> Result<ExitCode> {
     // What was recorded before it broke off is whole, too.
     let Some(mut file) = file else {
         lasts?;
-        bail!("interrupted before anything was recorded; {shown} is not made");
+        bail!("interrupted before anything was recorded; {shown} is not created");
     };
     // A signal may come at once behind the beginning of a row.
     let least = last + Duration::from_millis(1);

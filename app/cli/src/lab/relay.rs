@@ -16,7 +16,8 @@ use std::process::ExitCode;
 
 const HELP: &str = "commands: cut, reset, heal, rtt TIME, rate RATE, jitter TIME, queue SIZE, link NAME, stats, quit";
 /// What is said of orders that only a line below TCP can obey.
-const BELOW_TCP: &str = "a relay ends TCP on both sides, where nothing is lost and no way goes alone: see helio lab wan";
+const BELOW_TCP: &str =
+    "a relay ends TCP on both sides: it has no loss and no separate directions; use helio lab wan";
 
 /// Relays until told to quit. Where standard input ends, it goes on until a signal ends it. Port 0 lets the kernel
 /// choose.
@@ -26,7 +27,7 @@ const BELOW_TCP: &str = "a relay ends TCP on both sides, where nothing is lost a
 pub(crate) fn run(relay: args::Relay) -> Result<ExitCode> {
     let args::Relay { listen, to, line, course } = relay;
     if listen == to {
-        bail!("{listen} is where it listens: it would carry to itself; hint: another --to");
+        bail!("{listen} is its own address: it would send to itself; hint: use another --to");
     }
     let agenda = Agenda::read(&course, Line::OBEYS)?;
     let mut shape = Shape::from(line);
@@ -34,9 +35,7 @@ pub(crate) fn run(relay: args::Relay) -> Result<ExitCode> {
     let [there, back] = profiles(shape);
     let relay = Relay::start(RelayConfig { listen, target: to, there, back, seed: 1 })
         .with_context(|| {
-            format!(
-                "cannot relay on {listen}; hint: an address of this host and a port nobody uses"
-            )
+            format!("cannot relay on {listen}; hint: use an address of this host and a free port")
         })?;
     say(&format!("listening on {}, relaying to {to}", relay.local_addr()))?;
     say(&shape.to_string())?;
@@ -115,17 +114,17 @@ fn profiles(shape: Shape) -> [Profile; 2] {
 
 fn cut_text(cut: Option<Cut>) -> &'static str {
     match cut {
-        None => "the line is whole",
-        Some(Cut::Freeze) => "the line is cut: nothing passes and nobody is told",
-        Some(Cut::Reset) => "the line is cut: every connection is reset",
+        None => "the link is up",
+        Some(Cut::Freeze) => "the link is cut: nothing passes, and no side is informed",
+        Some(Cut::Reset) => "the link is cut: every connection is reset",
     }
 }
 
 fn stats(control: &RelayControl) -> String {
     let stats = control.stats();
     format!(
-        "{} connections ({} ever); to the target {} delivered, {} on the way; back {} delivered, {} on \
-         the way; {}",
+        "{} connections ({} in total); to the target {} delivered, {} in transit; back {} delivered, {} in transit; \
+         {}",
         stats.connections,
         stats.accepted,
         stats.there.delivered,
@@ -155,7 +154,7 @@ mod tests {
         shape.change(carried(change));
         let [there, back] = profiles(shape);
         assert_eq!((there.rate, back.rate, back.loss), (Some(Rate(0)), None, Ppm::NONE));
-        assert!(shape.to_string().contains("nothing passes; back no limit to the rate"), "{shape}");
+        assert!(shape.to_string().contains("nothing passes; back no rate limit"), "{shape}");
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub(super) fn read(
     for (number, line) in text.lines().enumerate().map(|(at, line)| (at + 1, line.trim())) {
         let wrong = |field: &str, why: &str| format!("{}, {field}: {why}", place(number));
         if number > MOST_LINES {
-            return Err(wrong("line", &format!("a schedule has at most {MOST_LINES} lines")));
+            return Err(wrong("line", &format!("a schedule has at most {MOST_LINES} rows")));
         }
         if line.len() > MOST_LINE {
             return Err(wrong("line", &format!("longer than {MOST_LINE} bytes")));
@@ -63,14 +63,14 @@ pub(super) fn read(
             let every = rest.trim().strip_prefix("every").map(str::trim);
             let every = every.ok_or_else(|| wrong("order", "write `repeat every TIME`"))?;
             if track.period.replace(time(every)?).is_some() {
-                return Err(wrong("order", "a second `repeat`; one holds for all of it"));
+                return Err(wrong("order", "a second `repeat`; use only one"));
             }
             repeats = number;
             continue;
         }
         let at = time(first)?;
         let order = parse(rest, obeys.help).map_err(|why| wrong("order", &why))?;
-        let order = order.ok_or_else(|| wrong("order", "it is missing behind the time"))?;
+        let order = order.ok_or_else(|| wrong("order", "the command is missing after the time"))?;
         if let Some(why) = (obeys.refuses)(&order) {
             return Err(wrong("order", &format!("`{}`: {why}", rest.trim())));
         }
@@ -78,11 +78,11 @@ pub(super) fn read(
     }
     track.entries.sort_by_key(|entry| entry.at);
     let Some(last) = track.entries.last() else {
-        return Err(format!("{}: no order is in it; write lines as `10s cut`", place(1)));
+        return Err(format!("{}: it has no commands; write rows such as `10s cut`", place(1)));
     };
     if track.period.is_some_and(|every| every <= last.at || every < LEAST_PERIOD) {
         let why = format!(
-            "it begins again before its last order, at {:?}, or sooner than {LEAST_PERIOD:?}",
+            "it repeats before its last command, at {:?}, or in less than {LEAST_PERIOD:?}",
             last.at
         );
         return Err(format!("{}, time: {why}", place(repeats)));
@@ -132,15 +132,12 @@ mod tests {
             ("soon cut", "line 1, time: `soon` does not begin with a number"),
             ("9000h cut", "line 1, time: `9000h` is longer than a year"),
             ("1s", "line 1, order: it is missing"),
-            ("1s sever", "line 1, order: `sever` is no command; commands: cut, heal"),
+            ("1s sever", "line 1, order: `sever` is not a command; commands: cut, heal"),
             ("1s rtt 80", "line 1, order: `80` needs a unit"),
             ("1s reset", "line 1, order: `reset`: nothing to reset"),
             ("1s cut\nrepeat", "line 2, order: write `repeat every TIME`"),
             ("1s cut\nrepeat every", "line 2, time: `` does not begin"),
-            (
-                "1s cut\nrepeat every 1s",
-                "line 2, time: it begins again before its last order, at 1s",
-            ),
+            ("1s cut\nrepeat every 1s", "line 2, time: it repeats before its last command, at 1s"),
             ("0s cut\nrepeat every 1ms", "line 2, time: it begins again before"),
             ("1s cut\nrepeat every 2s\nrepeat every 3s", "line 3, order: a second `repeat`"),
             ("# nothing", "line 1: no order is in it"),

@@ -24,7 +24,7 @@ pub(crate) fn run(it: Search, patience: Duration) -> Result<ExitCode> {
     let json = it.meeting.json;
     if it.from > it.most {
         bail!(
-            "--from {} is above --most {}: there is nothing to try; hint: a smaller --from, or a larger --most",
+            "--from {} is above --most {}: there is nothing to try; hint: use a smaller --from, or a larger --most",
             it.from,
             it.most
         );
@@ -86,7 +86,7 @@ impl<'a> Sysctl<'a> {
     fn check(file: &'a Path) -> Result<Self> {
         let limit = |path| {
             let text = fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
-            text.trim().parse().with_context(|| format!("{path} is no number"))
+            text.trim().parse().with_context(|| format!("{path} is not a number"))
         };
         let [receive, send] = LIMITS.map(limit);
         newfile::check_ours(file, "--write-sysctl", Some(SYSCTL_HEAD))?;
@@ -148,7 +148,7 @@ mod tests {
         let why =
             newfile::check(&folder.path().join("no/link.toml"), "--out").expect_err("nowhere");
         assert!(
-            why.to_string().contains("no folder") && why.to_string().contains("--out"),
+            why.to_string().contains("no directory") && why.to_string().contains("--out"),
             "{why}"
         );
     }

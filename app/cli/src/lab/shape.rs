@@ -85,7 +85,7 @@ impl fmt::Display for Shape {
         let [there, back] = self.profiles();
         write!(f, "round trip {}, ", millis(self.rtt))?;
         if self.there == self.back {
-            return way(f, &there, " each way");
+            return way(f, &there, " in each direction");
         }
         f.write_str("there ")?;
         way(f, &there, "")?;
@@ -97,7 +97,7 @@ impl fmt::Display for Shape {
 fn way(f: &mut fmt::Formatter<'_>, way: &Profile, each: &str) -> fmt::Result {
     match way.rate {
         Some(rate) => write!(f, "{rate}{each}")?,
-        None => f.write_str("no limit to the rate")?,
+        None => f.write_str("no rate limit")?,
     }
     if !way.jitter.is_zero() {
         write!(f, ", up to {} of jitter{each}", millis(way.jitter))?;
@@ -130,15 +130,16 @@ mod tests {
 
     #[test]
     fn a_line_is_described_with_its_units() {
-        assert_eq!(free().to_string(), "round trip 50 ms, no limit to the rate");
+        assert_eq!(free().to_string(), "round trip 50 ms, no rate limit");
         let limited = with(&[Change::Rate(Rate::mbit(100))]);
-        let text = "round trip 50 ms, 12.50 MB/s each way, queue of 610.35 KiB";
+        let text = "round trip 50 ms, 12.50 MB/s in each direction, queue of 610.35 KiB";
         assert_eq!(limited.to_string(), text);
         let rough = with(&[Change::Jitter(Duration::from_micros(1500)), Change::Loss(Ppm(1_000))]);
-        let text = "round trip 50 ms, no limit to the rate, up to 1.5 ms of jitter each way, 0.1% lost each way";
+        let text = "round trip 50 ms, no rate limit, up to 1.5 ms of jitter in each direction, 0.1% lost in each \
+                    direction";
         assert_eq!(rough.to_string(), text);
         let there = WayWeather { loss: Ppm::ALL, ..WayWeather::default() };
-        let text = "round trip 50 ms, there no limit to the rate, nothing passes; back no limit to the rate";
+        let text = "round trip 50 ms, there no rate limit, nothing passes; back no rate limit";
         assert_eq!(Shape { there, ..free() }.to_string(), text);
     }
 

@@ -45,7 +45,7 @@ pub(crate) fn run(wan: args::Wan) -> Result<ExitCode> {
     }) {
         Ok(emulator) => emulator,
         Err(why @ EmulatorError::Lacking(_)) => {
-            bail!("{why}; `helio lab relay` needs none of it, but ends TCP on both sides")
+            bail!("{why}; `helio lab relay` needs none of these, but ends TCP on both sides")
         }
         Err(why) => return Err(why.into()),
     };
@@ -67,7 +67,9 @@ impl Governed for Line {
     const OBEYS: Obeys = Obeys {
         help: HELP,
         refuses: |order| match order {
-            Order::Reset => Some("packets know no connections to reset: see helio lab relay"),
+            Order::Reset => {
+                Some("a link of packets has no connections to reset; use helio lab relay")
+            }
             _ => None,
         },
     };
@@ -96,22 +98,22 @@ impl Governed for Line {
 fn introduce(emulator: &Emulator, shape: &Shape, mtu: u16) -> Result<()> {
     let [left, right] = emulator.ends();
     for (side, end) in [("left", &left), ("right", &right)] {
-        let made = if end.made { "new" } else { "was there" };
+        let made = if end.made { "new" } else { "existing" };
         let (name, device, address) = (&end.namespace, end.device, end.address);
         say(&format!("{side}: network namespace {name} ({made}), {device}, {address}"))?;
     }
     let congestion = emulator.congestion()?;
     let available = congestion.available.join(", ");
-    say(&format!("congestion control: {} unless asked, of {available}", congestion.default))?;
+    say(&format!("congestion control: {} by default, of {available}", congestion.default))?;
     say(&format!("{shape}, MTU {mtu}"))?;
     let jitter = shape.there.jitter + shape.back.jitter;
     let limit = PROBE_TIME + 2 * (shape.rtt + jitter);
     let probe = emulator.probe(PROBES, limit)?;
     let ms = |span: Duration| span.as_secs_f64() * 1e3;
     say(&match probe.back {
-        0 => format!("measured: none of {} datagrams came back", probe.sent),
+        0 => format!("measured: none of {} datagrams returned", probe.sent),
         back => format!(
-            "measured: round trip {:.3} ms at least, {:.3} ms on average; {back} of {} datagrams came back",
+            "measured: round trip {:.3} ms at least, {:.3} ms on average; {back} of {} datagrams returned",
             ms(probe.least),
             ms(probe.mean),
             probe.sent
@@ -121,17 +123,20 @@ fn introduce(emulator: &Emulator, shape: &Shape, mtu: u16) -> Result<()> {
     Ok(())
 }
 
-const GONE: &str = "the line is gone: somebody took its devices away; end this and start again";
+const GONE: &str =
+    "the link is gone: its devices were removed; stop this command and start it again";
 
 fn cut_text(there: bool, back: bool) -> &'static str {
     match (there, back) {
-        (false, false) => "the line is whole",
-        (true, true) => "the line is cut both ways: packets are dropped and nobody is told",
+        (false, false) => "the link is up",
+        (true, true) => {
+            "the link is cut in both directions: packets are dropped, and no side is informed"
+        }
         (true, false) => {
-            "the line is cut from left to right: packets are dropped and nobody is told"
+            "the link is cut from left to right: packets are dropped, and no side is informed"
         }
         (false, true) => {
-            "the line is cut from right to left: packets are dropped and nobody is told"
+            "the link is cut from right to left: packets are dropped, and no side is informed"
         }
     }
 }
@@ -149,7 +154,7 @@ fn way(tally: &WayTally, overrun: u64) -> String {
     let us = |span: Duration| span.as_secs_f64() * 1e6;
     format!(
         "{} packets ({}): {} delivered ({}), {} lost, {} dropped at the queue, {} at a cut, {} overrun, {} refused, \
-         {} on the way, {:.0} us late on average and {:.0} us at most",
+         {} in transit, {:.0} us late on average and {:.0} us at most",
         tally.taken.items,
         tally.taken.bytes,
         tally.delivered.items,

@@ -37,7 +37,7 @@ pub(crate) fn accept(group: &str, state: &Path, consent: Consent) -> Result<Exit
     write_superblock(ledger, superblock, &file)
         .with_context(|| format!("{} cannot be written", path.display()))?;
     let message = format!(
-        "the next start of the daemon takes the members of {group} as they are; it compares all data of the copies"
+        "the next start of the daemon uses the members of {group} as they are, and compares all data of the copies"
     );
     done(message, Vec::new(), consent.json)
 }

@@ -62,13 +62,15 @@ fn read(path: &Path) -> Result<Scan> {
     };
     let name = path.display();
     read.with_context(|| {
-        format!("--scan {name} cannot be read; hint: a text file, what db2logscan prints")
+        format!(
+            "--scan {name} cannot be read; hint: give a text file with the output of db2logscan"
+        )
     })?;
     let found = scan(&text).map_err(|why| anyhow!("--scan {name}, {why}"))?;
     if found.samples.is_empty() {
         return Err(anyhow!(
-            "--scan {name} holds no sample, a line such as `2013-02-26 15:32:09  7.307 MB/s, 60 sec, …`; give it \
-             what db2logscan prints"
+            "--scan {name} has no sample, a line such as `2013-02-26 15:32:09  7.307 MB/s, 60 sec, …`; give the \
+             output of db2logscan"
         ));
     }
     Ok(found)
@@ -269,7 +271,7 @@ mod tests {
             .expect("it can be written");
         let why = told(&wish).map(|_| ()).expect_err("it is cut short").to_string();
         assert!(
-            why.ends_with("line 2 has no pg/f: the scan is cut short or changed there"),
+            why.ends_with("line 2 has no pg/f: the scan is truncated or changed there"),
             "{why}"
         );
     }

@@ -75,7 +75,7 @@ fn workload(asked: &Forecast) -> Result<(Workload, Vec<String>)> {
             (reading.workload, [vec![path.display().to_string()], reading.remarks].concat())
         }
         (None, Some(synthetic)) => (synthetic.draw()?, vec!["a synthetic workload".to_owned()]),
-        (None, None) => bail!("name a file, or a synthetic workload"),
+        (None, None) => bail!("give a file, or --synthetic"),
     };
     let writes = workload.requests().iter().filter(|request| request.kind.changes()).count();
     let volumes = workload.volumes().len();

@@ -42,7 +42,7 @@ fn buffer(point: &Point) -> String {
 
 fn read(from: &Path) -> Result<Table> {
     let text = std::fs::read_to_string(from).map_err(unreadable(from))?;
-    let hint = || format!("{} is no configuration; hint: repair it", from.display());
+    let hint = || format!("{} is not a configuration file; hint: repair it", from.display());
     text.parse().with_context(hint)
 }
 
@@ -75,7 +75,9 @@ pub(super) fn rewrite(from: &Path, group: &str, point: &Point, out: &Path) -> Re
     let own = |table: &mut Table, name: &str, pairs: &[(&str, String)]| -> Result<()> {
         let entry = table.entry(name).or_insert_with(|| Value::Table(Table::new()));
         let Some(inner) = entry.as_table_mut() else {
-            bail!("{name} of group {group} is no table; hint: write it as [group.{group}.{name}]")
+            bail!(
+                "{name} of group {group} is not a table; hint: write it as [group.{group}.{name}]"
+            )
         };
         for (key, value) in pairs {
             inner.insert((*key).into(), value.clone().into());

@@ -17,8 +17,13 @@ pub(super) fn load(path: &Path) -> Result<Reading> {
     let file = File::open(path).map_err(unreadable(path))?;
     let mut file = BufReader::with_capacity(1 << 20, file);
     let beginning = file.fill_buf().map_err(unreadable(path))?;
-    let format = Format::guess(&beginning[..beginning.len().min(BEGINNING)])
-        .ok_or_else(|| anyhow!("{}: it does not begin as any workload does\n  hint: a trace of ours, or what blkparse prints, an iolog of fio, or CSV", of()))?;
+    let format = Format::guess(&beginning[..beginning.len().min(BEGINNING)]).ok_or_else(|| {
+        anyhow!(
+            "{}: unrecognised trace format\n  hint: give a trace of helio, the output of blkparse, \
+                                an iolog of fio, or CSV",
+            of()
+        )
+    })?;
     let Some(mut reader) = TextReader::new(format) else {
         let checksum =
             |bytes: &[u8]| crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32;

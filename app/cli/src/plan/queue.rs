@@ -157,7 +157,7 @@ fn word(judged: HighWater) -> &'static str {
 
 fn judged(mark: Bytes, bound: Bytes) -> String {
     match high_water(mark, bound) {
-        HighWater::Fine => format!("fine, below {WATCH_PERCENT} %"),
+        HighWater::Fine => format!("good, below {WATCH_PERCENT} %"),
         HighWater::Watch => format!("watch it, from {WATCH_PERCENT} % on"),
         HighWater::Enlarge => format!("enlarge it, from {ENLARGE_PERCENT} % on"),
     }

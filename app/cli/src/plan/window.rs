@@ -49,13 +49,17 @@ pub(super) fn text(wish: &Window) -> String {
     let link = format!("{}, {}, round trip {}", megabits(wish.rate), wish.rate, span(wish.rtt));
     let mut out = String::new();
     line(&mut out, "link", &link);
-    line(&mut out, "product", &format!("{product} ({} bytes): what fills the link", product.0));
+    line(
+        &mut out,
+        "product",
+        &format!("{product} ({} bytes): the window that fills the link", product.0),
+    );
     let twice = buffer(wish.rate, wish.rtt);
     let text = format!("{twice}: twice the product; {} by the search by doubling", advised(wish));
     line(&mut out, "buffer", &text);
     if let Some((hiccup, load, room)) = room(wish) {
         let text = format!(
-            "{room} ({} bytes) for {} at {load}; it hides nothing in sync and nearsync, and is lost with the host",
+            "{room} ({} bytes) for {} at {load}; it has no effect in sync and nearsync, and is lost with the host",
             room.0,
             span(hiccup)
         );
@@ -68,7 +72,7 @@ pub(super) fn text(wish: &Window) -> String {
         let cells = windows.iter().map(|window| megabits(throughput(*window, rtt, wish.rate)));
         std::iter::once(span(rtt)).chain(cells).collect()
     }));
-    format!("{out}\n  what one connection carries with a window of\n{}", table(&rows))
+    format!("{out}\n  throughput of one connection with a window of\n{}", table(&rows))
 }
 
 pub(super) fn json(wish: &Window) -> Value {

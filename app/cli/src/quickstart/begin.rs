@@ -51,8 +51,9 @@ pub(super) fn prepare<'a>(stage: &'a Stage, screen: &'a Screen) -> Result<Story<
          of writes. Each node keeps each volume in an ordinary file; a disk would do as well. The \
          file system here {}.",
         match io {
-            Io::Direct => "takes direct I/O, so the page cache is left out",
-            Io::Buffered => "takes no direct I/O, so the file says io = \"buffered\"",
+            Io::Direct => "supports direct I/O, so the page cache is bypassed",
+            Io::Buffered =>
+                "does not support direct I/O, so the configuration has io = \"buffered\"",
         }
     ))?;
     screen.command(&["cat", CONFIG])?;
@@ -75,8 +76,8 @@ pub(super) fn play(story: &mut Story<'_>) -> Result<()> {
     lyon.start()?;
     paris.wait("the connection", |group| group.peer.connection == Connection::Connected)?;
     screen.say(
-        "The nodes are connected, and the volumes are empty. Paris becomes primary: applications write there. The two copies \
-         were never compared, so all regions are dirty: they are compared, and copied if they differ.",
+        "The nodes are connected, and the volumes are empty. Paris becomes primary: applications write there. The two \
+         copies were never compared, so all regions are dirty: they are compared, and copied if they differ.",
     )?;
     paris.order(&["promote", GROUP])?;
     let mut last = String::new();

@@ -22,8 +22,8 @@ pub(super) fn play(story: &Story<'_>, measured: &Measured) -> Result<()> {
 /// Tells what to read, behind everything else.
 pub(super) fn farewell(story: &Story<'_>) -> Result<()> {
     story.screen.say(
-        "Read on: README.md for a tour with volumes of your own, docs/ for modes, states and what is \
-         promised, `helio --help` for the verbs.",
+        "Read on: README.md for a tour with volumes of your own, docs/ for modes, states and guarantees, `helio \
+         --help` for the commands.",
     )?;
     Ok(())
 }
@@ -42,7 +42,7 @@ fn rows(measured: &Measured) -> Vec<(String, String)> {
                 rate(mirrored.data, mirrored.arrived)
             ),
         ),
-        ("  most it was seen behind".to_owned(), mirrored.most_behind.to_string()),
+        ("  most it was behind".to_owned(), mirrored.most_behind.to_string()),
     ];
     rows.extend(latency.iter().map(|row| {
         let (sync, queued) = (span(row.sync), span(row.queued));
@@ -68,7 +68,7 @@ fn rows(measured: &Measured) -> Vec<(String, String)> {
 pub(super) fn keep(story: &mut Story<'_>, listener: &Listener) -> Result<()> {
     let Story { screen, stage, paris, lyon, .. } = story;
     screen.chapter(8, "It stays, as you asked")?;
-    screen.say(&format!("{PARIS} comes back from the dead, to a node that went on without it:"))?;
+    screen.say(&format!("{PARIS} returns; its peer was promoted:"))?;
     paris.start()?;
     paris.wait("a message of the other node", |group| {
         group.peer.connection == Connection::Refused
@@ -84,7 +84,7 @@ pub(super) fn keep(story: &mut Story<'_>, listener: &Listener) -> Result<()> {
     let export = FILES.export();
     screen.line(&format!("nbdinfo 'nbd+unix:///{export}?socket={folder}/{LYON}/nbd.sock'"))?;
     screen.line(&format!("cat {} {}", paris.log(), lyon.log()))?;
-    screen.say("Ctrl-C ends the daemons and removes the folder.")?;
+    screen.say("Ctrl-C ends the daemons and removes the directory.")?;
     listener.welcome();
     loop {
         // The signal's thread ends the process.

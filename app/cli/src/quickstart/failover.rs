@@ -41,12 +41,12 @@ struct Witness {
 /// Kills the primary under load and proves what is left.
 pub(super) fn play(story: &mut Story<'_>, mirrored: &Mirrored) -> Result<FailedOver> {
     let screen = story.screen;
-    screen.chapter(6, "The primary is killed, and the other takes its place")?;
+    screen.chapter(6, "The primary is killed, and the other node is promoted")?;
     set_mode(story, Mode::Sync)?;
     screen.say(&format!(
-        "In mode sync a write is acknowledged when both nodes have completed it. The application now keeps \
-         {DEPTH} records in flight and records which were acknowledged. At a moment chosen by chance the \
-         daemon of {PARIS} is killed with SIGKILL.",
+        "In mode sync a write is acknowledged when both nodes have completed it. The application now keeps {DEPTH} \
+         records in flight and records which were acknowledged. At a random moment the daemon of {PARIS} is killed \
+         with SIGKILL.",
     ))?;
     let witness = write_until_killed(story)?;
     let (answered, in_flight) =
@@ -110,7 +110,9 @@ fn take_over(story: &Story<'_>) -> Result<Duration> {
         !refused.status.success(),
         &format!("refused, {}", refused.status),
     )?;
-    screen.say("Here we know that it is down. With --force the command shows what is at stake, and promotes:")?;
+    screen.say(
+        "Here it is certainly down. With --force the command shows what is at stake, and promotes:",
+    )?;
     let began = Instant::now();
     lyon.order(&["promote", GROUP, "--force", "--yes"])?;
     lyon.wait("its new role", |group| group.role == Role::Primary)?;

@@ -50,7 +50,9 @@ impl Source {
             return Ok(find("mke2fs").map_or(Self::Bundled, |mke2fs| Self::MadeUp { mke2fs }));
         };
         let Some(mke2fs) = find("mke2fs") else {
-            bail!("--from needs mke2fs, which makes a file system of a folder: install e2fsprogs")
+            bail!(
+                "--from needs mke2fs, which makes a file system from a directory: install e2fsprogs"
+            )
         };
         // The processes of the story run in a folder of their own.
         let folder = from
@@ -81,8 +83,7 @@ impl Source {
             }
             Self::Bundled => {
                 screen.say(
-                    "There is no mke2fs here (package e2fsprogs), so the small ext4 image that travels \
-                     with the program is unpacked.",
+                    "mke2fs is not installed (package e2fsprogs), so the small ext4 image in the program is unpacked.",
                 )?;
                 std::fs::write(&path, unpack()?)?;
             }
@@ -183,7 +184,7 @@ fn unpack() -> Result<Vec<u8>> {
     let mut image = Vec::new();
     lz4_flex::frame::FrameDecoder::new(BUNDLED)
         .read_to_end(&mut image)
-        .context("the image that travels with the program is damaged")?;
+        .context("the image in the program is damaged")?;
     Ok(image)
 }
 

@@ -40,8 +40,8 @@ pub(super) fn play(story: &Story<'_>, source: &Source) -> Result<Mirrored> {
     let data = write(story, &image, &mut most_behind)?;
     let answered = began.elapsed();
     screen.say(&format!(
-        "All of it is acknowledged after {}: {data} of data at {}, the rest zeros, which travel as zeros. \
-         The queue is now sent at the rate of the link.",
+        "All of it is acknowledged after {}: {data} of data at {}, the rest zeros, which are sent as zeros. The queue \
+         is now sent at the rate of the link.",
         span(answered),
         rate(data, answered)
     ))?;

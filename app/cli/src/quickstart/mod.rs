@@ -72,9 +72,9 @@ fn tell(
     keep: bool,
 ) -> Result<()> {
     screen.say(&format!(
-        "Heliograph: two nodes, a long link between them, and the same volumes on both. This takes about \
-         a minute, needs no root and installs nothing. Everything happens in {}, and is gone at the end. \
-         Every number below is measured while you watch.",
+        "Heliograph: two nodes, a long link between them, and the same volumes on both. This takes about a minute, \
+         needs no root and installs nothing. All files are in {} and are removed at the end. Every number below is \
+         measured during this run.",
         stage.folder().display()
     ))?;
     let mut story = begin::prepare(stage, screen)?;

@@ -30,7 +30,8 @@ pub(super) struct Node<'a> {
 impl<'a> Node<'a> {
     /// A node without a daemon as yet.
     pub(super) fn new(name: &'static str, stage: &'a Stage, screen: &'a Screen) -> Result<Self> {
-        let program = std::env::current_exe().context("our own program cannot be found")?;
+        let program =
+            std::env::current_exe().context("the program file of helio cannot be found")?;
         Ok(Self { name, program, stage, screen, daemon: None })
     }
 
@@ -50,7 +51,7 @@ impl<'a> Node<'a> {
         self.screen.command(&[&["helio"], &words[..], &["&"]].concat())?;
         let pid = self.stage.start(Command::new(&self.program).args(words), &self.log())?;
         self.daemon = Some(pid);
-        self.wait("its daemon to answer", |_| true).map(drop)
+        self.wait("its daemon to respond", |_| true).map(drop)
     }
 
     /// Kills its daemon with SIGKILL, and tells how it ended.
@@ -88,10 +89,10 @@ impl<'a> Node<'a> {
             bail!("`helio status` on {} ended with {}:\n{}", self.name, told.status, told.text);
         }
         let status: Status = serde_json::from_str(&told.text).with_context(|| {
-            format!("`helio status --json` on {} said {}", self.name, told.text)
+            format!("`helio status --json` on {} printed {}", self.name, told.text)
         })?;
         let group = status.groups.into_iter().find(|group| group.name == GROUP);
-        group.ok_or_else(|| anyhow!("{} does not know the group {GROUP}", self.name))
+        group.ok_or_else(|| anyhow!("{} has no group {GROUP}", self.name))
     }
 
     /// Looks until the group is as wanted.
@@ -117,14 +118,15 @@ impl<'a> Node<'a> {
             match self.status() {
                 Ok(status) if see(&status)? => return Ok(status),
                 Ok(status) if late => bail!(
-                    "waited {} s in vain for {what} on {}; it is {} because {}",
+                    "waited {} s without success for {what} on {}; it is {} because {}",
                     limit.as_secs(),
                     self.name,
                     status.state,
                     status.state_reason
                 ),
                 Err(why) if late => {
-                    return Err(why).context(format!("waited in vain for {what} on {}", self.name));
+                    return Err(why)
+                        .context(format!("waited without success for {what} on {}", self.name));
                 }
                 _ => std::thread::park_timeout(BETWEEN_LOOKS),
             }

@@ -38,7 +38,7 @@ fn end(props: &Props, number: i32, welcome: bool) -> ! {
     props.clear();
     // Held to the end: what the story would still say of processes that vanished is no news.
     let mut out = std::io::stdout().lock();
-    let folder = "the daemons are stopped and the folder is removed";
+    let folder = "the daemons are stopped and the directory is removed";
     let word = if welcome { "Done" } else { "Interrupted" };
     // Nobody may be reading any more, which is no reason to stay.
     let _ = writeln!(out, "\n{word}: {folder}.");

@@ -45,7 +45,7 @@ impl Stage {
         let above = std::env::temp_dir();
         let above = above
             .canonicalize()
-            .with_context(|| format!("the folder for temporary files, {}", above.display()))?;
+            .with_context(|| format!("the directory for temporary files, {}", above.display()))?;
         for number in 0..MOST_NAMES {
             let name = format!("helio-quickstart-{}-{number}", std::process::id());
             let folder = above.join(name);
@@ -61,7 +61,7 @@ impl Stage {
                 }
             }
         }
-        Err(anyhow!("{} holds {MOST_NAMES} left-over folders of ours", above.display()))
+        Err(anyhow!("{} contains {MOST_NAMES} left-over directories of helio", above.display()))
     }
 
     /// The folder.

@@ -30,13 +30,14 @@ pub(super) fn read(path: &Path, format: Option<Format>) -> Result<(Format, Readi
     let mut source = BufReader::with_capacity(PIECE, source);
     let guessed = Format::guess(source.fill_buf().map_err(unreadable(path))?);
     let format = format.or(guessed).ok_or_else(|| {
-        anyhow!("does not begin as any trace does\n  hint: say what it is with --format")
+        anyhow!("unrecognised trace format (expected helio, blkparse, fio iolog or CSV)\n  hint: give it with \
+                 --format")
     });
     let format = format.with_context(name)?;
     let reading = match TextReader::new(format) {
         Some(reader) => lines(source, reader),
         None => read_recorded(|buffer| source.read(buffer), checksum).map_err(|error| {
-            anyhow!("{error}\n  hint: record it again, or say what it is with --format")
+            anyhow!("{error}\n  hint: record it again, or give its format with --format")
         }),
     };
     Ok((format, reading.with_context(name)?))
@@ -50,7 +51,7 @@ fn lines(mut source: impl BufRead, mut reader: TextReader) -> Result<Reading> {
             break;
         }
         reader.line(&line).map_err(|error| {
-            anyhow!("{error}\n  hint: repair the line, or take it out; a cut off last line can go")
+            anyhow!("{error}\n  hint: repair the line, or remove it; a truncated last line can be removed")
         })?;
     }
     Ok(reader.finish()?)
@@ -73,5 +74,6 @@ pub(super) fn write(path: &Path, reading: &Reading) -> Result<()> {
         // Half a trace is none.
         let _left = std::fs::remove_file(path);
     }
-    written.with_context(|| format!("cannot write {}; hint: room on its disk", path.display()))
+    written
+        .with_context(|| format!("cannot write {}; hint: free space on its disk", path.display()))
 }

@@ -54,7 +54,7 @@ fn show(
     json: bool,
 ) -> Result<ExitCode> {
     if every.is_some_and(|every| every.is_zero()) {
-        bail!("--every 0: steps of no length\n  hint: say one, as 1s");
+        bail!("--every 0: must be greater than zero\n  hint: for example 1s");
     }
     let (format, reading) = file::read(path, format)?;
     let summary = Summary::of(&reading.workload, every);

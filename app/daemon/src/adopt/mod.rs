@@ -101,13 +101,13 @@ pub fn adopt(wish: &Wish) -> Result<Adopted> {
             .any(|(_, other): &(&Store, Looked)| other.identity.overlaps(&looked.identity))
         {
             bail!(
-                "{} is named twice, or overlaps another\n  hint: name each store once",
+                "{} is given twice, or overlaps another\n  hint: give each file or device once",
                 store.path.display()
             );
         }
         if found.insert(store.volume.clone(), (store, looked)).is_some() {
             bail!(
-                "two stores would be volume {}\n  hint: name them apart with --volume",
+                "two files or devices would be volume {}\n  hint: give different names with --volume",
                 store.volume
             );
         }
@@ -151,7 +151,7 @@ fn other_node(config: &Config, wish: &Wish) -> Result<String> {
         others.retain(|name| *name == peer);
         let Some(peer) = others.first() else {
             bail!(
-                "{} names no other node {peer}\n  hint: add [node.{peer}] to it",
+                "{} has no other node {peer}\n  hint: add [node.{peer}] to it",
                 wish.config.display()
             )
         };
@@ -160,10 +160,10 @@ fn other_node(config: &Config, wish: &Wish) -> Result<String> {
     match others.as_slice() {
         [peer] => Ok((*peer).clone()),
         [] => {
-            bail!("{} names no other node\n  hint: add [node.NAME] for it", wish.config.display())
+            bail!("{} has no other node\n  hint: add [node.NAME] for it", wish.config.display())
         }
         _ => bail!(
-            "{} names several other nodes\n  hint: say with --peer which one",
+            "{} has several other nodes\n  hint: select one with --peer",
             wish.config.display()
         ),
     }
@@ -174,18 +174,18 @@ fn look(store: &Store, wish: &Wish, config: &Config) -> Result<Looked> {
     let shown = path.display();
     if !path.is_absolute() || !store.peer_path.is_absolute() {
         bail!(
-            "{shown} or its place on the other node is no absolute path\n  hint: begin it with /"
+            "{shown} or its path on the other node is not an absolute path\n  hint: start it with /"
         );
     }
     let identity = MemberIdentity::of_path(path)
-        .with_context(|| format!("{shown} is no file or block device that can be adopted"))?;
+        .with_context(|| format!("{shown} is not a file or block device that can be adopted"))?;
     let mut file = fs::File::open(path).with_context(|| shown.to_string())?;
     let facts = file.metadata()?;
     let size = Bytes(file.seek(SeekFrom::End(0)).with_context(|| shown.to_string())?);
     if size == Bytes::ZERO || !size.0.is_multiple_of(SECTOR) {
         bail!(
-            "{shown} has {} bytes, not a whole number of blocks of {SECTOR}\n  hint: make it longer: `truncate -s \
-             {} {shown}` adds zeros behind the data",
+            "{shown} has {} bytes, not a whole number of blocks of {SECTOR}\n  hint: make it longer: `truncate -s {} \
+             {shown}` adds zeros after the data",
             size.0,
             size.0.next_multiple_of(SECTOR).max(SECTOR)
         );
@@ -204,7 +204,7 @@ fn look(store: &Store, wish: &Wish, config: &Config) -> Result<Looked> {
             let taken = other.is_some_and(|other| other.overlaps(&identity));
             if taken && (group, volume) != (&wish.group, &store.volume) {
                 bail!(
-                    "{shown} is, or overlaps, the member of {group}/{volume}\n  hint: name another store"
+                    "{shown} is, or overlaps, the member of {group}/{volume}\n  hint: use another file or device"
                 );
             }
         }
@@ -212,7 +212,7 @@ fn look(store: &Store, wish: &Wish, config: &Config) -> Result<Looked> {
     if !users.is_empty() {
         let users: Vec<String> = users.iter().map(ToString::to_string).collect();
         bail!(
-            "{shown} is in use: {}\n  hint: unmount it and stop what has it open",
+            "{shown} is in use: {}\n  hint: unmount it and stop the processes that use it",
             users.join(", ")
         );
     }
@@ -238,8 +238,8 @@ fn fits(
     if named != meant {
         let shown = wish.config.display();
         bail!(
-            "{shown} names group {} already, with other volumes, members or sizes\n  hint: adopt exactly those, or choose \
-             another --group",
+            "{shown} already has group {}, with other volumes, members or sizes\n  hint: adopt exactly those, or \
+             choose another --group",
             wish.group
         );
     }
@@ -261,8 +261,8 @@ fn exclusively(
         let member = helio_disk::open(&store.path, &options)?;
         if let Some(errno) = member.failed_flush() {
             bail!(
-                "a flush of {} failed: {errno}; what was written to it before may be lost\n  hint: see the kernel's log, \
-                 and check what it holds before you adopt it",
+                "a flush of {} failed: {errno}; earlier writes to it may be lost\n  hint: see the kernel's log, and \
+                 check its data before you adopt it",
                 store.path.display()
             );
         }

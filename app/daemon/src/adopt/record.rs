@@ -79,8 +79,8 @@ fn is_ours(path: &Path, mut new: Superblock) -> Result<()> {
     }
     if found.as_ref() != Some(&new) {
         bail!(
-            "{} is there: the group takes part in mirroring, or did\n  hint: choose another --group; or, if it is of no \
-             more use, remove the file",
+            "{} exists: the group is or was mirrored on this node\n  hint: choose another --group; or, if it is no \
+             longer needed, remove the file",
             path.display()
         );
     }

@@ -51,10 +51,10 @@ fn told(parts: &[Part<'_>], only: Option<&str>) -> Vec<String> {
         let touches = only.is_none_or(|only| groups.contains(&only));
         let most = found.iter().map(|(_, set)| set.disks).max().unwrap_or(1);
         let whole = u64::try_from(found.len()).is_ok_and(|count| count >= most);
-        let hint = "put all its disks into one group: order holds inside a group only";
+        let hint = "put all its disks into one group: the write order holds only within a group";
         if touches && groups.len() > 1 {
             lines.push(format!(
-                "{set} is spread over the groups {}: {names}; {hint}",
+                "{set} is spread over several groups, {}: {names}; {hint}",
                 groups.join(", ")
             ));
         } else if touches && !whole {
@@ -89,7 +89,7 @@ mod tests {
             panic!("one")
         };
         assert!(
-            line.contains("the LVM volume group vg (x) is spread over the groups a, b"),
+            line.contains("the LVM volume group vg (x) is spread over several groups, a, b"),
             "{line}"
         );
         let [line] = &told(&[part("a", "x", 3)], Some("a"))[..] else { panic!("one") };

@@ -36,7 +36,7 @@ impl Attaches {
                 live.device.look();
                 let why = ended(&mut live.gone).or_else(|| live.device.lost());
                 let Some(why) = why else { continue };
-                tracing::warn!(attached = %entry.record.title(), "the device is of no more use: {why}");
+                tracing::warn!(attached = %entry.record.title(), "the device cannot be used any longer: {why}");
             }
             let over = entry.live.take().map(|live| live.device);
             entry.busy = Some(if over.is_some() { Busy::Ending } else { Busy::Arriving });
@@ -68,7 +68,7 @@ impl Attaches {
             }
             Err(error) => {
                 if entry.why.as_ref() != Some(&error.error) {
-                    tracing::info!(attached = %record.title(), "to be attached, but not yet: {}", error.error);
+                    tracing::info!(attached = %record.title(), "not attached yet: {}", error.error);
                 }
                 entry.why = Some(error.error);
             }

@@ -121,7 +121,7 @@ impl Device {
         let node = match apart::loop_device(mount.path(), shape.block, shape.read_only) {
             Ok(node) => node,
             Err(error @ AttachError::NoLoop { .. }) => {
-                let note = Some(format!("{error}; the file can be used itself"));
+                let note = Some(format!("{error}; the file can be used directly"));
                 return Ok(Self { mount, node: None, note });
             }
             Err(error) => return Err((mount, error)),
@@ -155,7 +155,7 @@ impl Device {
     /// Others may give a loop device free as well. Its number is anybody's then, and must not keep the volume's name.
     pub(super) fn lost(&self) -> Option<String> {
         let (node, _) = self.node.as_ref().filter(|(node, _)| !node.is_there())?;
-        Some(format!("{} was given free by somebody else", node.path().display()))
+        Some(format!("{} was detached by another program", node.path().display()))
     }
 
     /// Removes an attached device after `settle` flushed it and released its loop device.
@@ -170,15 +170,16 @@ impl Device {
             let there = || if node.is_there() { Err(()) } else { Ok(()) };
             if once_let_go_within(LOOKED_AT, there, |()| true).is_err() {
                 let why = told(&self.clone_for_show().users());
-                let why =
-                    why.unwrap_or_else(|| String::from("open in a process this daemon cannot see"));
+                let why = why.unwrap_or_else(|| {
+                    String::from("open in a process that this daemon cannot see")
+                });
                 return Err((self, why));
             }
             remove_link(link);
             self.node = None;
         }
         if let Some(why) = told(&self.clone_for_show().in_the_way()) {
-            self.note = Some(String::from("its block device is gone already; detach it again"));
+            self.note = Some(String::from("its block device was already removed; detach it again"));
             return Err((self, why));
         }
         let folder = self.mount.path().parent().map(Path::to_owned);
@@ -207,7 +208,7 @@ impl Device {
 
 fn abandon(node: &LoopDevice) {
     if let Err(error) = node.abandon() {
-        tracing::warn!(device = %node.path().display(), %error, "cannot be given free");
+        tracing::warn!(device = %node.path().display(), %error, "cannot be detached");
     }
 }
 
@@ -228,13 +229,13 @@ pub(super) fn clear(places: &Places, names: impl Iterator<Item = Name>) {
             let used: Vec<String> = used.iter().map(ToString::to_string).collect();
             tracing::warn!(
                 device = %node.path().display(), used = used.join(", "),
-                "a device of the daemon before gives errors only; unmount it, then it goes by itself"
+                "a device of the previous daemon only returns errors; unmount it, then it is removed"
             );
         }
     }
     match Mount::below(&places.files) {
         Ok(mounts) => mounts.into_iter().for_each(unmount),
-        Err(error) => tracing::warn!(%error, "dead mounts were not looked for"),
+        Err(error) => tracing::warn!(%error, "stale mounts could not be listed"),
     }
 }
 
@@ -245,12 +246,12 @@ pub(super) fn make_link(link: &Path, node: &Path) -> io::Result<()> {
     }
     match fs::read_link(link) {
         Ok(other) if other != node && is_in_use(&other) => {
-            let text = format!("is the name of {} already, which is in use", other.display());
+            let text = format!("is already the name of {}, which is in use", other.display());
             return Err(io::Error::other(text));
         }
         Ok(_) => fs::remove_file(link)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(_) => return Err(io::Error::other("is no link of ours; remove it")),
+        Err(_) => return Err(io::Error::other("is not a link of Heliograph; remove it")),
     }
     symlink(node, link)
 }

@@ -114,7 +114,7 @@ impl Attaches {
         let (ours, strange): (Vec<Node>, Vec<Node>) =
             self.left(record, mark).await?.into_iter().partition(|node| node.is_of(mark));
         for node in strange {
-            self.forsake(record, node, "this node was not primary all the time since").await;
+            self.forsake(record, node, "this node was not primary all the time since then").await;
         }
         Ok(ours)
     }
@@ -143,7 +143,8 @@ impl Attaches {
             let why = if force { None } else { blocking(move || told(&shown.users())).await };
             if let Some(why) = why {
                 let text = format!("{} is in use, and waits: {why}", record.title());
-                let hint = "unmount it once the volume is served again, or use --force: who uses it has errors then";
+                let hint = "unmount it when the volume is served again, or use --force: processes that use it get I/O \
+                            errors";
                 return Err(ApiError { retry: true, ..ApiError::new("in-use", text, hint) });
             }
             blocking(move || kept.abandon()).await;
@@ -167,7 +168,7 @@ async fn forsake(places: &Places, name: &Name, node: Node, why: &str) {
         let used: Vec<String> = used.iter().map(ToString::to_string).collect();
         tracing::warn!(
             device = %path.display(), used = used.join(", "),
-            "a device of the daemon before gives errors only, and goes: {why}"
+            "a device of the previous daemon only returns errors, and is removed: {why}"
         );
         kept.abandon();
     })

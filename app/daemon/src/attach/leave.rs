@@ -31,7 +31,11 @@ impl Attaches {
         let mut desk = self.desk_for(&name).await?;
         let Some(entry) = desk.entries.get_mut(&name) else {
             let text = format!("{title} is not attached on this node");
-            return Err(ApiError::new("not-attached", text, "`helio attach --list` shows what is"));
+            return Err(ApiError::new(
+                "not-attached",
+                text,
+                "`helio attach --list` shows the attached volumes",
+            ));
         };
         if let Some(live) = entry.live.take() {
             entry.busy = Some(Busy::Leaving);
@@ -149,7 +153,7 @@ impl Attaches {
             match settled(&node, &mut device, &mut gone).await {
                 Settled::Done => {}
                 Settled::Refused(error) if error.raw_os_error() == Some(libc::EBUSY) => {
-                    why = Some(String::from("claimed by somebody this daemon cannot see"));
+                    why = Some(String::from("used by a process that this daemon cannot see"));
                 }
                 Settled::Refused(error) => {
                     why = Some(format!("{} cannot be flushed: {error}", node.display()));

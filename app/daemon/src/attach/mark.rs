@@ -19,7 +19,7 @@ impl Mark {
         let folder = places.files.parent().unwrap_or(&places.files);
         let place = folder.metadata().map(|found| (found.dev(), found.ino()));
         let place = place.unwrap_or_else(|error| {
-            tracing::warn!(folder = %folder.display(), %error, "cannot be looked at");
+            tracing::warn!(folder = %folder.display(), %error, "cannot be examined");
             (0, 0)
         });
         let volume = XxHash3_128::oneshot(format!("{place:?} {group}/{volume}").as_bytes()) as u64;

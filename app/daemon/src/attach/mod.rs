@@ -121,14 +121,14 @@ impl Attaches {
             let other_way = wanted != Via::Auto && entry.record.via != via;
             if entry.record.read_only != read_only || other_way {
                 let text =
-                    format!("{} is attached already, {}", record.title(), manner(&entry.record));
+                    format!("{} is already attached, {}", record.title(), manner(&entry.record));
                 return Err(ApiError::new("attached", text, "`helio detach` it first"));
             }
             if entry.live.is_some() {
                 return Ok(self.show(entry).await);
             }
         } else if desk.entries.len() >= ATTACHED_MOST {
-            let text = format!("{ATTACHED_MOST} volumes are attached already");
+            let text = format!("{ATTACHED_MOST} volumes are already attached");
             return Err(ApiError::new("attach-failed", text, "detach one first"));
         }
         let new = Entry { record, live: None, busy: None, kept: false, why: None };

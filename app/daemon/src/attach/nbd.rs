@@ -47,16 +47,16 @@ impl Connection {
         let cut = PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR;
         let looked = poll(&mut set, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
         if looked.is_ok() && set[0].revents().intersects(cut) {
-            self.end("the volume is not served here any more");
+            self.end("the volume is no longer served on this node");
         } else if let Some(name) = self.disk.name() {
             let Some(left) = self.again.checked_sub(1) else { return };
             self.again = left;
             let again = self.disk.reconnect(self.shape, self.stream.as_fd(), &name);
             if let Err(error) = again {
-                tracing::debug!(device = %self.disk.path().display(), %error, "cannot be given its connection again");
+                tracing::debug!(device = %self.disk.path().display(), %error, "cannot be reconnected");
             }
         } else {
-            self.end("the kernel has taken the device away");
+            self.end("the kernel has removed the device");
         }
     }
 
@@ -151,7 +151,7 @@ fn give(
             }
             // It was given up, and goes with its last user.
             Err(error) => {
-                tracing::debug!(device = %left.path().display(), %error, "cannot be gone on with");
+                tracing::debug!(device = %left.path().display(), %error, "cannot be continued");
                 left.remove();
             }
         }

@@ -51,7 +51,7 @@ impl Book {
         };
         let records = serde_json::from_slice(&text).with_context(|| {
             format!(
-                "{} cannot be read\n  hint: remove it, and attach again what it named",
+                "{} cannot be read\n  hint: remove it, and attach the volumes again",
                 path.display()
             )
         })?;

@@ -7,44 +7,45 @@ use helio_api::{ApiError, code};
 use std::path::Path;
 
 pub(super) fn is_leaving((group, volume): &Name) -> ApiError {
-    let text = format!("{group}/{volume} is being detached already");
-    ApiError { retry: true, ..ApiError::new("busy", text, "wait for that to end") }
+    let text = format!("{group}/{volume} is already being detached");
+    ApiError { retry: true, ..ApiError::new("busy", text, "wait for its end") }
 }
 
 pub(super) fn is_arriving((group, volume): &Name) -> ApiError {
-    let text = format!("{group}/{volume} is being attached still");
-    ApiError { retry: true, ..ApiError::new("busy", text, "wait for that to end") }
+    let text = format!("{group}/{volume} is still being attached");
+    ApiError { retry: true, ..ApiError::new("busy", text, "wait for its end") }
 }
 
 pub(super) fn in_use((group, volume): &Name, device: &Path, why: &str) -> ApiError {
     let text = format!("{group}/{volume}, attached as {}, is in use: {why}", device.display());
-    let hint = "unmount it and close what has it open, or use --force: who uses it has errors then";
+    let hint = "unmount it and stop the processes that use it, or use --force: processes that use it get I/O errors";
     ApiError { retry: true, ..ApiError::new("in-use", text, hint) }
 }
 
 /// A device that could not be made durable.
 pub(super) fn not_settled((group, volume): &Name, why: &std::io::Error) -> ApiError {
-    let text =
-        format!("{group}/{volume} went before all that was written to it was durable: {why}");
+    let text = format!("{group}/{volume} was removed before all its writes were durable: {why}");
     ApiError::new(
         "attach-failed",
         text,
-        "what was not flushed before may be lost: look at who wrote",
+        "writes that were not flushed may be lost: check the applications that use the volume",
     )
 }
 
 pub(super) fn manner(record: &Record) -> String {
-    let manner = if record.read_only { "to be read only" } else { "to be read and written" };
+    let manner = if record.read_only { "read-only" } else { "read-write" };
     format!("{manner}, via {}", record.via)
 }
 
 pub(super) fn failed(error: &std::io::Error) -> ApiError {
-    let text = format!("what is attached cannot be kept in the state directory: {error}");
-    ApiError::new(code::INTERNAL, text, "see to the state directory's file system")
+    let text =
+        format!("the list of attached volumes cannot be written to the state directory: {error}");
+    ApiError::new(code::INTERNAL, text, "check the file system of the state directory")
 }
 
 pub(super) fn refused(error: helio_attach::AttachError) -> ApiError {
-    let hint = "run the daemon as root where /dev/fuse is, or use the volume over NBD: nbd.sock of the state directory";
+    let hint = "run the daemon as root with access to /dev/fuse, or use the volume over NBD: nbd.sock in the state \
+                directory";
     match error {
         helio_attach::AttachError::NoFuse { .. } => {
             ApiError::new("no-fuse", error.to_string(), hint)
@@ -59,7 +60,7 @@ pub(super) fn refused(error: helio_attach::AttachError) -> ApiError {
             ApiError::new("no-ublk", error.to_string(), hint)
         }
         other => {
-            let hint = "see to what is named and attach again";
+            let hint = "correct the named cause and attach again";
             ApiError::new("attach-failed", other.to_string(), hint)
         }
     }

@@ -67,8 +67,10 @@ impl Attaches {
             match blocking(move || left.retake(shape)).await {
                 Ok(server) => return Ok(Some((disk.clone(), server))),
                 Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
-                    let text =
-                        format!("{} is still held by a daemon that ends", disk.path().display());
+                    let text = format!(
+                        "{} is still held by a daemon that is stopping",
+                        disk.path().display()
+                    );
                     let error = ApiError::new("attach-failed", text, "wait a moment");
                     return Err(ApiError { retry: true, ..error });
                 }

@@ -85,7 +85,7 @@ impl Daemon {
     fn trust(&self, mut running: Config, new: &Config) -> Result<Trust, ApiError> {
         running.trust_as(new);
         let view = running.for_node(&self.node).map_err(|error| {
-            ApiError::new(code::INTERNAL, error.to_string(), "report this as a mistake of ours")
+            ApiError::new(code::INTERNAL, error.to_string(), "report this as a bug")
         })?;
         let own = trust::own_key(&view, &self.state).map_err(|error| {
             let text = format!("{}: {}", error.path.display(), error.why);

@@ -88,7 +88,7 @@ impl Daemon {
         };
         let opened = tokio::task::spawn_blocking(opening).await;
         let opened = opened.map_err(|error| {
-            ApiError::new(code::INTERNAL, error.to_string(), "report this as a mistake of ours")
+            ApiError::new(code::INTERNAL, error.to_string(), "report this as a bug")
         })?;
         opened.map_err(|error| {
             let (reason, hint) = failed::of_opening(&names, &error);

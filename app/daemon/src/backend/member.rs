@@ -83,7 +83,7 @@ impl Daemon {
         let name = (group.clone(), volume.clone());
         let open = move || open::another((&name.0, &name.1), &config, &node, seat);
         let plan = tokio::task::spawn_blocking(open).await.map_err(|error| {
-            ApiError::new(code::INTERNAL, error.to_string(), "report this as a mistake of ours")
+            ApiError::new(code::INTERNAL, error.to_string(), "report this as a bug")
         })??;
         let ask = |reply| Ask::Replace { group, volume, plan: Box::new(plan), reply };
         self.shard.answer(ask).await?.map_err(of_refusal)
@@ -97,8 +97,9 @@ impl Daemon {
     ) -> ApiError {
         let path = config.members.get(&self.node).map(|path| path.display().to_string());
         let path = path.unwrap_or_default();
-        let text = format!("{path} would be overwritten with {peer}'s copy of {group}/{volume}");
-        let hint = "repeat with --yes if nothing on that disk is needed";
+        let text =
+            format!("{path} would be overwritten with the copy of {group}/{volume} from {peer}");
+        let hint = "repeat with --yes if you do not need the data on that disk";
         let mut error = ApiError::new(code::NEEDS_CONFIRMATION, text.clone(), hint);
         error.at_stake = Some(AtStake {
             since_ms: None,
@@ -106,7 +107,7 @@ impl Daemon {
             bytes: None,
             writes: None,
             last_contact_ms: None,
-            text: format!("whatever lies on {path}"),
+            text: format!("all data on {path}"),
         });
         error
     }
@@ -127,14 +128,14 @@ impl Daemon {
             }
             Some(named) if named.size != now.size => {
                 let text = format!(
-                    "the file gives {group}/{volume} {} now, and {} are served",
+                    "the configuration file gives {group}/{volume} a size of {}, but it is served with {}",
                     named.size, now.size
                 );
                 Err(ApiError::new("bad-configuration", text, "restore its size in the file"))
             }
             _ => {
                 let file = self.config_path.display();
-                let text = format!("{file} names no member of {group}/{volume} on {}", self.node);
+                let text = format!("{file} has no member of {group}/{volume} on {}", self.node);
                 Err(ApiError::new("bad-configuration", text, "name the new disk there"))
             }
         }

@@ -42,13 +42,14 @@ impl Daemon {
         let before = self.running_group(&group).await?.queue;
         let queue = wanted(before, wish);
         if queue == before {
-            let message = format!("the queue of {group} is so already: {}", settings(&queue));
+            let message =
+                format!("the queue of {group} already has these settings: {}", settings(&queue));
             return Ok(Reply::Accepted(Accepted { message, warnings: Vec::new() }));
         }
         let setting = Setting::Queue(queue, QueueSource::Operator);
         self.shard.ask(Ask::Change { group: group.clone(), setting })?;
         let message = format!("the queue of {group} is now {}", settings(&queue));
-        let warning = "the file is not changed: the next `helio apply`, or start, sets the queue to what the file says";
+        let warning = "the file is not changed: the next `helio apply`, or start, restores the settings of the file";
         Ok(Reply::Accepted(Accepted { message, warnings: vec![warning.to_owned()] }))
     }
 
@@ -61,13 +62,13 @@ fn check(wish: &QueueRequest) -> Result<(), ApiError> {
     let refuse = |text: &str, hint| Err(ApiError::new("bad-queue", text, hint));
     match wish {
         QueueRequest { memory: Some(Memory::Bytes(bytes)), .. } if *bytes < SECTOR => {
-            refuse("such a memory holds not even one sector", "use auto, or at least 512B")
+            refuse("this memory is smaller than one sector", "use auto, or at least 512B")
         }
         QueueRequest { items: Some(Items(0)), .. } => {
-            refuse("a queue of no items holds nothing", "use at least 1")
+            refuse("a queue must hold at least one item", "use at least 1")
         }
         wish if *wish == QueueRequest::default() => {
-            refuse("nothing was said to change", "say memory, items or when-full")
+            refuse("no setting was given", "give memory, items or when-full")
         }
         _ => Ok(()),
     }

@@ -28,7 +28,7 @@ impl Daemon {
             }
             if others > 0 {
                 let text = format!(
-                    "{group}/{volume} has {others} more volume(s) in its group, which ends as a whole"
+                    "{group}/{volume} has {others} more volume(s) in its group, which is released as a whole"
                 );
                 let hint = format!("release them all: `helio release {group}`");
                 return Err(ApiError::new("not-alone", text, hint));
@@ -36,7 +36,7 @@ impl Daemon {
         }
         let attached = self.attaches.of_group(&group).await;
         if !attached.is_empty() {
-            let text = format!("attached, or to be: {}", attached.join(", "));
+            let text = format!("attached, or will be: {}", attached.join(", "));
             return Err(ApiError::new("in-use", text, "unmount it and `helio detach` it first"));
         }
         let ask = |reply| Ask::Release { group: group.clone(), force: wish.force, reply };
@@ -50,7 +50,7 @@ impl Daemon {
         if let Reply::Accepted(accepted) = &mut reply {
             let file = self.config_path.display();
             accepted.warnings.push(format!(
-                "take group {group} out of {file} on both nodes; until then this node passes it over"
+                "remove group {group} from {file} on both nodes; until then this node ignores it"
             ));
         }
         Ok(reply)
@@ -79,8 +79,7 @@ impl Daemon {
         let done = done.unwrap_or_else(|error| Err(std::io::Error::other(error)));
         self.config_mut().groups.remove(group);
         done.map_err(|error| {
-            let text =
-                format!("{group} is released, but its metadata cannot be cleared away: {error}");
+            let text = format!("{group} is released, but its metadata cannot be removed: {error}");
             ApiError::new(code::INTERNAL, text, "remove its files from the state directory by hand")
         })
     }
@@ -94,8 +93,8 @@ fn told(group: &str, left: &Released) -> String {
         .map(|(volume, path)| format!("{group}/{volume} is {}", path.display()))
         .collect();
     let condition = match (left.role, left.flushed && left.consistent) {
-        (_, false) => "not a whole and consistent copy, or not durable",
-        (Role::Primary, true) => "everything that was answered, durable",
+        (_, false) => "not a complete and consistent copy, or not durable",
+        (Role::Primary, true) => "everything that was acknowledged, durable",
         (Role::Secondary, true) => "a consistent copy, durable",
     };
     format!(

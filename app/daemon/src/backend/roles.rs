@@ -64,7 +64,8 @@ impl Daemon {
         self.is_here(&group, &wish.discard)?;
         let losing = self.shard.answer(|reply| Ask::Losing { group: group.clone(), reply }).await?;
         let losing = losing.map_err(of_refusal)?;
-        let stake = format!("what only {} holds of {group} would be given up", self.node);
+        let stake =
+            format!("writes of {group} that exist only on {} would be discarded", self.node);
         let kept = self
             .save_once_confirmed(&group, &losing, (wish.confirmed, stake), wish.save, DISCARDED)
             .await?;
@@ -86,7 +87,7 @@ impl Daemon {
         why: &'static str,
     ) -> Result<String, ApiError> {
         if !confirmed {
-            let hint = "repeat with --yes if it may be; it is saved first";
+            let hint = "repeat with --yes to discard them; they are saved first";
             let mut error = ApiError::new(code::NEEDS_CONFIRMATION, stake, hint);
             error.at_stake = Some(losing.stake.clone());
             return Err(error);
@@ -112,7 +113,7 @@ impl Daemon {
             // Nothing was kept still while the hook thought about it.
             losing = self.shard.answer(ask).await?.map_err(of_refusal)?;
         }
-        let stake = format!("what differs on {} of {group} would be overwritten", self.node);
+        let stake = format!("the differing data of {group} on {} would be overwritten", self.node);
         let kept = self
             .save_once_confirmed(&group, &losing, (wish.confirmed, stake), wish.save, OVERWRITTEN)
             .await?;
@@ -132,10 +133,11 @@ impl Daemon {
             Ended::Code(0) => Ok(()),
             ended => {
                 let verb = if full { "resync --full" } else { "resync" };
-                let text =
-                    format!("the hook before-resync of {group} refused the reversal: {ended}");
+                let text = format!(
+                    "the hook before-resync of {group} refused the reverse resync: {ended}"
+                );
                 let hint = format!(
-                    "look at what the hook wrote into the daemon's log, then `helio {verb} {group} --reverse`"
+                    "read the output of the hook in the daemon's log, then `helio {verb} {group} --reverse`"
                 );
                 Err(ApiError::new("hook-refused", text, hint))
             }
@@ -151,17 +153,17 @@ impl Daemon {
         let (text, hint) = if nodes.iter().any(|node| node == discard) {
             (
                 format!(
-                    "this is {}, and what {discard} holds is saved and given up on {discard}",
+                    "this is {}, and the writes of {discard} are saved and discarded on {discard}",
                     self.node
                 ),
                 format!(
-                    "run `helio resolve {group} --discard {discard}` on {discard}, or ask it with --host"
+                    "run `helio resolve {group} --discard {discard}` on {discard}, or use --host"
                 ),
             )
         } else {
             (
-                format!("{discard} is no node of {group}"),
-                format!("name the node whose side is given up: {}", nodes.join(" or ")),
+                format!("{discard} is not a node of {group}"),
+                format!("name the node whose writes are discarded: {}", nodes.join(" or ")),
             )
         };
         Err(ApiError::new("wrong-node", text, hint))

@@ -31,14 +31,15 @@ impl Daemon {
         blocking(save).await?.map_err(|error| {
             let (code, hint) = match error {
                 SaveError::NoRoom { .. } => {
-                    ("no-room", "make room (`helio saved list`, `helio saved delete NAME`), or name another directory with --save")
+                    ("no-room", "free space (`helio saved list`, `helio saved delete NAME`), or name another \
+                                 directory with --save")
                 }
                 SaveError::Limit { .. } => {
                     ("saved-limit", "`helio saved list` and `helio saved delete NAME`; or raise `saved-limit`, or name another directory with --save")
                 }
-                SaveError::Io { .. } => ("not-saved", "make room, or name another directory with --save"),
+                SaveError::Io { .. } => ("not-saved", "free space, or name another directory with --save"),
             };
-            ApiError::new(code, format!("nothing was given up: {error}"), hint)
+            ApiError::new(code, format!("nothing was discarded: {error}"), hint)
         })
     }
 
@@ -55,7 +56,11 @@ impl Daemon {
         let SavedDeleteRequest { name, all, confirmed } = wish;
         if name.is_some() == all {
             let hint = "send either `name` or `all`";
-            return Err(ApiError::new(code::BAD_REQUEST, "it is not said what to delete", hint));
+            return Err(ApiError::new(
+                code::BAD_REQUEST,
+                "the request does not say what to delete",
+                hint,
+            ));
         }
         let mut chosen = self.list_saved().await?.saved;
         chosen.retain(|copy| all || name.as_ref() == Some(&copy.name));
@@ -96,13 +101,13 @@ fn stake(chosen: &[SavedCopy]) -> AtStake {
 }
 
 fn unreadable(error: io::Error) -> ApiError {
-    ApiError::new("not-saved", format!("saved data: {error}"), "look at the state directory")
+    ApiError::new("not-saved", format!("saved data: {error}"), "check the state directory")
 }
 
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ApiError> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| {
-        ApiError::new(code::INTERNAL, error.to_string(), "report this as a mistake of ours")
-    })
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| ApiError::new(code::INTERNAL, error.to_string(), "report this as a bug"))
 }

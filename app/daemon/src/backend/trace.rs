@@ -28,11 +28,11 @@ impl Daemon {
         self.known(&group)?;
         let limit = wish.limit_bytes.unwrap_or(LIMIT);
         if limit < LEAST_LIMIT {
-            let text = format!("a recording of at most {limit} says nothing");
+            let text = format!("a trace of at most {limit} is too small");
             return Err(bad(text, "allow at least 64 KiB"));
         }
         if wish.for_seconds.is_some_and(|span| span.is_zero() || span > LONGEST) {
-            return Err(bad("a recording cannot last so long", "say a time of up to a year"));
+            return Err(bad("a trace cannot last so long", "give a time of at most a year"));
         }
         let me = self.myself()?;
         to_the_end(async move { me.begin_trace(group, wish, limit).await }).await
@@ -46,7 +46,7 @@ impl Daemon {
     ) -> Result<Reply, ApiError> {
         let _one_at_a_time = self.traces.beginning.lock().await;
         if self.traces.running(&group).is_some() {
-            let text = format!("what applications ask of {group} is recorded already");
+            let text = format!("a trace of {group} is already being recorded");
             let hint =
                 format!("`helio status {group}` shows it, `helio trace stop {group}` ends it");
             return Err(ApiError::new("tracing", text, hint));
@@ -60,7 +60,7 @@ impl Daemon {
             lies_elsewhere(&file, &grounds)?;
             let prepared = me.traces.prepare(of, file.clone(), limit, lasting);
             let (tap, coming) = prepared.map_err(|error| {
-                bad(format!("{}: {error}", file.display()), "name a file that is not there yet")
+                bad(format!("{}: {error}", file.display()), "name a file that does not exist yet")
             })?;
             Ok::<_, ApiError>((file, tap, coming))
         });
@@ -87,12 +87,12 @@ impl Daemon {
         })?;
         let lasting = wish.for_seconds.map(|span| format!(" for {} s", span.as_secs_f64()));
         let message = format!(
-            "what applications ask of {group} is recorded in {}, at most {limit}{}",
+            "the requests to {group} are recorded in {}, at most {limit}{}",
             file.display(),
             lasting.unwrap_or_default()
         );
         let primary = self.is_primary(&group).await?;
-        let warning = "this node is secondary: applications ask nothing of it until it is primary";
+        let warning = "this node is secondary: it gets no requests until it is primary";
         let warnings = if primary { Vec::new() } else { vec![warning.to_owned()] };
         Ok(Reply::Accepted(Accepted { message, warnings }))
     }
@@ -101,14 +101,14 @@ impl Daemon {
         let Some(file) = wished.map(PathBuf::from) else {
             return trace::own_file(&self.state, group).map_err(|error| {
                 let text = format!("{}: {error}", self.state.join("traces").display());
-                bad(text, "make room in the state directory, or name a file")
+                bad(text, "free space in the state directory, or give --file")
             });
         };
         if file.is_absolute() {
             Ok(file)
         } else {
-            let text = format!("{} is not named from the root", file.display());
-            Err(bad(text, "begin it with a slash"))
+            let text = format!("{} is not an absolute path", file.display());
+            Err(bad(text, "start it with `/`"))
         }
     }
 
@@ -117,12 +117,12 @@ impl Daemon {
         let Some((id, mut ended)) = self.traces.running(&group) else {
             let last = self.traces.status(&group).and_then(|trace| trace.ended);
             let last =
-                last.map_or(String::new(), |why| format!("; the last time it ended because {why}"));
-            let text = format!("what applications ask of {group} is not recorded{last}");
+                last.map_or(String::new(), |why| format!("; the last trace ended because {why}"));
+            let text = format!("no trace of {group} is being recorded{last}");
             return Err(ApiError::new(
                 "not-tracing",
                 text,
-                format!("begin with `helio trace start {group}`"),
+                format!("start with `helio trace start {group}`"),
             ));
         };
         self.shard.ask(Ask::TraceEnd { group: group.clone(), id, why: Why::Stopped })?;
@@ -133,7 +133,7 @@ impl Daemon {
             format!("{} requests are recorded in {}, {}", trace.requests, trace.file, trace.bytes);
         let dropped = (trace.dropped.0 > 0).then(|| {
             format!(
-                "{} requests more came and were not recorded: the disk was slower; record to another one",
+                "{} more requests were not recorded, because the disk was too slow; use a file on another disk",
                 trace.dropped
             )
         });
@@ -146,16 +146,16 @@ impl Daemon {
 fn lies_elsewhere(file: &Path, grounds: &[Ground]) -> Result<(), ApiError> {
     let folder = file.parent().unwrap_or(Path::new("/"));
     let on = beneath(folder, grounds).map_err(|error| {
-        bad(format!("{}: {error}", folder.display()), "name a file in a folder that is there")
+        bad(format!("{}: {error}", folder.display()), "name a file in a directory that exists")
     })?;
     match on {
         None => Ok(()),
         Some(Ground { name, .. }) => {
             let text = format!(
-                "{} lies on {name}, which is attached by this daemon: what is recorded would be written through it",
+                "{} is on {name}, which is attached by this daemon: the trace would be written through this daemon",
                 file.display()
             );
-            Err(bad(text, "name a file on a disk that is no volume of this node"))
+            Err(bad(text, "name a file on a disk that is not a volume of this node"))
         }
     }
 }

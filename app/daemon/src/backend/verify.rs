@@ -23,7 +23,7 @@ impl Daemon {
             return Err(ApiError::new(
                 code::BAD_REQUEST,
                 text,
-                "name a rate, or none for no limit",
+                "give a higher rate, or none for no limit",
             ));
         }
         self.carry_out(group, Command::Verify(VerifyWish { volume, repair, rate, restart })).await
@@ -61,8 +61,8 @@ impl Daemon {
         let proof = judge_fence(&call.run().await).map_err(|why| {
             let text = format!("{peer} is not known to be fenced: {why}");
             let hint = format!(
-                "fence {peer} by hand and look at the hook's words in the daemon's log, then repeat; or `helio promote \
-                 {group} --force`"
+                "fence {peer} by hand, read the output of the hook in the daemon's log, then repeat; or `helio \
+                 promote {group} --force`"
             );
             ApiError { retry: true, ..ApiError::new("not-fenced", text, hint) }
         })?;

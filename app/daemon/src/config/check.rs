@@ -19,7 +19,7 @@ pub(super) fn unique_addresses(
         let same = |earlier: &&&ReadNode<'_>| earlier.node.address == later.node.address;
         if let Some(earlier) = by_place[..index].iter().find(same) {
             let message =
-                format!("address {} is already that of node {}", later.node.address, earlier.name);
+                format!("address {} is already used by node {}", later.node.address, earlier.name);
             return Err(later.table.refuse(
                 later.address_at,
                 message,
@@ -56,8 +56,8 @@ pub(super) fn members(
             } else {
                 let members = list.value.len();
                 (
-                    format!("has {members} members on node {node}; several come with shadow sets"),
-                    "name exactly one today".to_owned(),
+                    format!("has {members} members on node {node}; several are not supported yet"),
+                    "give exactly one".to_owned(),
                 )
             };
             return Err(table.refuse(list.at, message, hint));
@@ -65,7 +65,7 @@ pub(super) fn members(
         let path = PathBuf::from(store.value);
         if !path.is_absolute() {
             let message = format!("member `{}` is not an absolute path", store.value);
-            return Err(table.refuse(store.at, message, "begin it with `/`"));
+            return Err(table.refuse(store.at, message, "start it with `/`"));
         }
         found.push(ReadMember {
             node: node.clone(),
@@ -96,7 +96,11 @@ pub(super) fn unshared(source: &Source<'_>, members: &[ReadMember]) -> Result<()
                 later.node,
                 earlier.volume
             );
-            return Err(source.refuse(later.at, message, "give each volume a store of its own"));
+            return Err(source.refuse(
+                later.at,
+                message,
+                "give each volume its own file or device",
+            ));
         }
     }
     Ok(())

@@ -46,8 +46,8 @@ pub(super) fn hooks(group: &Table<'_>) -> Result<HooksConfig, ConfigError> {
     let program = |key: &str| -> Result<Option<PathBuf>, ConfigError> {
         match table.text(key)? {
             Some(path) if !path.value.starts_with('/') => {
-                let message = format!("`{key}` = \"{}\" is no absolute path", path.value);
-                Err(table.refuse(path.at, message, "name the program from the root on"))
+                let message = format!("`{key}` = \"{}\" is not an absolute path", path.value);
+                Err(table.refuse(path.at, message, "start it with `/`"))
             }
             path => Ok(path.map(|path| PathBuf::from(path.value))),
         }

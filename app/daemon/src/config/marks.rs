@@ -16,7 +16,7 @@ pub(super) fn read(table: &Table<'_>) -> Result<(Bytes, u32), ConfigError> {
     if let Some(given) = table.bytes("granularity")? {
         let bounds = u64::from(GRANULARITY_MIN)..=u64::from(GRANULARITY_MAX);
         if !given.value.0.is_power_of_two() || !bounds.contains(&given.value.0) {
-            let message = format!("`granularity` {} cannot be", given.value);
+            let message = format!("`granularity` {} is invalid", given.value);
             return Err(table.refuse(given.at, message, "use a power of two from 4KiB to 1MiB"));
         }
         granularity = given.value;

@@ -51,7 +51,7 @@ pub(super) fn nodes<'a>(top: &Table<'a>) -> Result<Vec<ReadNode<'a>>, ConfigErro
         found.push(ReadNode { name, table, address_at, node });
     }
     if found.is_empty() {
-        return Err(top.refuse(0, "names no node", "add [node.NAME] with address = \"IP:PORT\""));
+        return Err(top.refuse(0, "has no node", "add [node.NAME] with address = \"IP:PORT\""));
     }
     Ok(found)
 }
@@ -65,7 +65,8 @@ fn node(table: &Table<'_>) -> Result<(usize, NodeConfig), ConfigError> {
     let keys = keys(table)?;
     let heard = listen.as_ref().map_or(address.value, |l| l.value);
     if let Some(nbd) = nbd.as_ref().filter(|nbd| nbd.value == heard) {
-        let message = format!("`nbd` {} is where the node listens for its peers", nbd.value);
+        let message =
+            format!("`nbd` {} is the address on which the node listens for its peers", nbd.value);
         return Err(table.refuse(nbd.at, message, "give NBD a port of its own"));
     }
     for (key, place) in [("address", Some(&address)), ("listen", listen.as_ref())] {
@@ -147,7 +148,7 @@ fn key_list(
 
 fn public_key(table: &Table<'_>, text: &At<&str>) -> Result<PublicKey, ConfigError> {
     text.value.parse().map_err(|error| {
-        let message = format!("\"{}\" is no public key: {error}", text.value);
+        let message = format!("\"{}\" is not a public key: {error}", text.value);
         table.refuse(text.at, message, "paste what `helio key show` prints on that node")
     })
 }
@@ -160,7 +161,7 @@ fn tls(node: &Table<'_>) -> Result<Option<NbdTlsConfig>, ConfigError> {
         let path = PathBuf::from(text.value);
         if !path.is_absolute() {
             let message = format!("`{key}` = \"{}\" is not an absolute path", text.value);
-            return Err(table.refuse(text.at, message, "begin it with `/`"));
+            return Err(table.refuse(text.at, message, "start it with `/`"));
         }
         Ok(Some(path))
     };
@@ -188,12 +189,12 @@ fn control(
     };
     if let Some(control) = &control {
         if keys.is_empty() {
-            let message = format!("takes commands at {}, and the node has no key", control.value);
+            let message = format!("accepts commands at {}, but the node has no key", control.value);
             return Err(table.refuse(control.at, message, "add key = \"helio1:...\" to the node"));
         }
         if operators.is_empty() {
-            let message = format!("takes commands at {}, but from nobody", control.value);
-            let hint = "add operators = [\"helio1:...\"] with the keys of those who may command";
+            let message = format!("accepts commands at {}, but has no operators", control.value);
+            let hint = "add operators = [\"helio1:...\"] with the public keys of the operators";
             return Err(table.refuse(control.at, message, hint));
         }
     }
@@ -222,7 +223,8 @@ fn spin(table: &Table<'_>) -> Result<Option<Duration>, ConfigError> {
         Some(_) => {
             let span = table.span("spin")?;
             if let Some(long) = span.as_ref().filter(|span| span.value > SPIN_MOST) {
-                let message = format!("`spin` {:?} would keep a CPU busy for nothing", long.value);
+                let message =
+                    format!("`spin` {:?} is too long and would waste CPU time", long.value);
                 let hint = format!("use \"auto\", \"off\", or at most {SPIN_MOST:?}");
                 return Err(table.refuse(long.at, message, hint));
             }
@@ -237,7 +239,7 @@ fn devices(table: &Table<'_>) -> Result<PathBuf, ConfigError> {
     let path = PathBuf::from(text.value);
     if !path.is_absolute() {
         let message = format!("`devices` = \"{}\" is not an absolute path", text.value);
-        return Err(table.refuse(text.at, message, "begin it with `/`"));
+        return Err(table.refuse(text.at, message, "start it with `/`"));
     }
     Ok(path)
 }
@@ -247,7 +249,7 @@ fn clients(table: &Table<'_>) -> Result<u32, ConfigError> {
     const MOST: u64 = 65_536;
     match table.count("clients")? {
         Some(count) if count.value > MOST => {
-            let message = format!("`clients` = {} is more than a node can serve", count.value);
+            let message = format!("`clients` = {} is more than the maximum", count.value);
             Err(table.refuse(count.at, message, format!("use at most {MOST}")))
         }
         Some(count) => Ok(count.value as u32),

@@ -25,7 +25,7 @@ const SHORTEST_TIMEOUT: Duration = Duration::from_millis(100);
 /// A ceiling of the copier below a region in ten seconds is a mistake.
 const SLOWEST_COPY: Bytes = Bytes::kib(64);
 /// What is to be built with the queue on disk.
-const LATER: &str = "comes with the disk queue, which this version does not have";
+const LATER: &str = "needs the disk queue, which this version does not have";
 
 const GROUP_KEYS: &[&str] = &[
     "nodes",
@@ -107,7 +107,7 @@ fn group(
     if volumes.len() > VOLUMES_MAX {
         let message = format!("has {} volumes", volumes.len());
         let hint =
-            format!("keep at most {VOLUMES_MAX} in a group, and give the others one of their own");
+            format!("put at most {VOLUMES_MAX} into a group, and the others into another group");
         return Err(table.refuse(table.at, message, hint));
     }
     if volumes.is_empty() {
@@ -148,7 +148,7 @@ fn pair(
         return Err(table.lacks("nodes", "add nodes = [\"A\", \"B\"]"));
     };
     let [one, other] = list.value.as_slice() else {
-        let message = format!("names {} nodes; a group has exactly two today", list.value.len());
+        let message = format!("names {} nodes; a group has exactly two", list.value.len());
         return Err(table.refuse(list.at, message, "name two nodes"));
     };
     for named in [one, other] {
@@ -191,7 +191,7 @@ fn mode(table: &Table<'_>) -> Result<Mode, ConfigError> {
 fn timeouts(table: &Table<'_>) -> Result<(Duration, Duration), ConfigError> {
     let peer = table.span("peer-timeout")?;
     if let Some(short) = peer.as_ref().filter(|span| span.value < SHORTEST_TIMEOUT) {
-        let message = format!("`peer-timeout` {:?} is shorter than an ordinary pause", short.value);
+        let message = format!("`peer-timeout` {:?} is too short", short.value);
         let hint = format!("use at least {SHORTEST_TIMEOUT:?}");
         return Err(table.refuse(short.at, message, hint));
     }
@@ -235,7 +235,7 @@ fn safe_copy(group: &Table<'_>) -> Result<(SafeCopy, Option<PathBuf>), ConfigErr
     let path = PathBuf::from(text.value);
     if !path.is_absolute() {
         let message = format!("`safe-copy-dir` = \"{}\" is not an absolute path", text.value);
-        return Err(group.refuse(text.at, message, "begin it with `/`"));
+        return Err(group.refuse(text.at, message, "start it with `/`"));
     }
     Ok((safe_copy, Some(path)))
 }
@@ -257,7 +257,7 @@ fn queue(group: &Table<'_>) -> Result<(QueueConfig, QueueSource), ConfigError> {
         }
         if let Some(at) = memory.as_ref().map(|m| m.at).or(items.as_ref().map(|i| i.at)) {
             let message = "preset `sndr` already fixes memory and items";
-            return Err(table.refuse(at, message, "keep either the preset or your own bounds"));
+            return Err(table.refuse(at, message, "use either the preset or your own limits"));
         }
         (queue.memory, queue.items) = (Some(QUEUE_BYTES_SNDR), QUEUE_ITEMS_SNDR);
         source = QueueSource::PresetSndr;
@@ -309,8 +309,9 @@ fn resync(group: &Table<'_>) -> Result<ResyncConfig, ConfigError> {
     }
     if let Some(most) = table.bytes("max-rate")? {
         if most.value < SLOWEST_COPY {
-            let message = format!("`max-rate` {} a second would never end", most.value);
-            let hint = format!("use at least {SLOWEST_COPY}, or leave it out for no ceiling");
+            let message =
+                format!("with `max-rate` {} a second a resync would never end", most.value);
+            let hint = format!("use at least {SLOWEST_COPY}, or omit it for no limit");
             return Err(table.refuse(most.at, message, hint));
         }
         if most.value.0 < resync.min_rate.0 {
@@ -319,7 +320,7 @@ fn resync(group: &Table<'_>) -> Result<ResyncConfig, ConfigError> {
                 most.value,
                 Bytes(resync.min_rate.0)
             );
-            return Err(table.refuse(most.at, message, "make the ceiling at least the floor"));
+            return Err(table.refuse(most.at, message, "set `max-rate` to at least `min-rate`"));
         }
         resync.max_rate = Some(Rate(most.value.0));
     }
@@ -334,7 +335,8 @@ fn link(group: &Table<'_>) -> Result<LinkConfig, ConfigError> {
         const LARGEST: Bytes = Bytes(i32::MAX as u64 / 2);
         match table.bytes_or_auto(key)? {
             Some(size) if size.value.0 == 0 || size.value > LARGEST => {
-                let message = format!("`{key}` {} is no size of a socket buffer", size.value);
+                let message =
+                    format!("`{key}` {} is not a valid size of a socket buffer", size.value);
                 Err(table.refuse(size.at, message, "use \"auto\", or a size below 1 GiB"))
             }
             size => Ok(size.map(|size| size.value)),

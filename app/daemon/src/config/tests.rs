@@ -47,8 +47,8 @@ type Case = ((&'static str, &'static str), &'static str, &'static str);
 const CASES: &[Case] = &[
     (
         ("mode = \"async\"", "hooks = { fence = \"fence-it\" }"),
-        "helio.toml:8:19: group db, hooks: `fence` = \"fence-it\" is no absolute path",
-        "name the program from the root on",
+        "helio.toml:8:19: group db, hooks: `fence` = \"fence-it\" is not an absolute path",
+        "start it with `/`",
     ),
     (
         ("mode = \"async\"", "mood = \"async\""),
@@ -57,7 +57,7 @@ const CASES: &[Case] = &[
     ),
     (
         ("mode = \"async\"", "mode = \"superasync\""),
-        "helio.toml:8:8: group db: mode `superasync` comes with the disk queue, which this version does not have",
+        "helio.toml:8:8: group db: mode `superasync` needs the disk queue, which this version does not have",
         "use async",
     ),
     (
@@ -67,7 +67,7 @@ const CASES: &[Case] = &[
     ),
     (
         ("[\"paris\", \"lyon\"]", "[\"paris\"]"),
-        "helio.toml:7:9: group db: names 1 nodes; a group has exactly two today",
+        "helio.toml:7:9: group db: names 1 nodes; a group has exactly two",
         "name two nodes",
     ),
     (
@@ -82,18 +82,19 @@ const CASES: &[Case] = &[
     ),
     (
         ("members.lyon = [\"/dev/vg0/data\"]", "members.lyon = [\"/a\", \"/b\"]"),
-        "helio.toml:14:16: group db, volume data: has 2 members on node lyon; several come with shadow sets",
-        "name exactly one today",
+        "helio.toml:14:16: group db, volume data: has 2 members on node lyon; several are not supported yet",
+        "give exactly one",
     ),
     (
         ("127.0.0.1:7122", "127.0.0.1:7121"),
-        "helio.toml:4:11: node lyon: address 127.0.0.1:7121 is already that of node paris",
+        "helio.toml:4:11: node lyon: address 127.0.0.1:7121 is already used by node paris",
         "give each node an address of its own",
     ),
     (
         ("127.0.0.1:7122", "10.0.0.1:7122"),
         "helio.toml:4:11: node lyon: `address` 10.0.0.1:7122 is not a loopback address, and the node has no key",
-        "make one with `helio key new` on that node and put it here as key = \"helio1:...\", or use 127.0.0.1 or [::1]",
+        "create one with `helio key new` on that node and put it here as key = \"helio1:...\", or use 127.0.0.1 or \
+         [::1]",
     ),
     (
         (
@@ -108,7 +109,7 @@ const CASES: &[Case] = &[
             "127.0.0.1:7122\"",
             "127.0.0.1:7122\"\nkey = \"helio1:BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwfWZVYy\"",
         ),
-        "helio.toml:5:7: node lyon: \"helio1:BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwfWZVYy\" is no public key: mistyped: its check digits do not match; copy it once more",
+        "helio.toml:5:7: node lyon: \"helio1:BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwfWZVYy\" is not a public key: mistyped: its check digits do not match; copy it once more",
         "paste what `helio key show` prints on that node",
     ),
     (
@@ -118,12 +119,12 @@ const CASES: &[Case] = &[
     ),
     (
         ("127.0.0.1:7122\"", "127.0.0.1:7122\"\ncontrol = \"127.0.0.1:7200\""),
-        "helio.toml:5:11: node lyon: takes commands at 127.0.0.1:7200, and the node has no key",
+        "helio.toml:5:11: node lyon: accepts commands at 127.0.0.1:7200, but the node has no key",
         "add key = \"helio1:...\" to the node",
     ),
     (
         ("127.0.0.1:7122\"", "127.0.0.1:7122\"\nspin = \"1s\""),
-        "helio.toml:5:8: node lyon: `spin` 1s would keep a CPU busy for nothing",
+        "helio.toml:5:8: node lyon: `spin` 1s is too long and would waste CPU time",
         "use \"auto\", \"off\", or at most 1ms",
     ),
     (
@@ -133,7 +134,7 @@ const CASES: &[Case] = &[
     ),
     (
         ("127.0.0.1:7122\"", "127.0.0.1:7122\"\nclients = 1000000"),
-        "helio.toml:5:11: node lyon: `clients` = 1000000 is more than a node can serve",
+        "helio.toml:5:11: node lyon: `clients` = 1000000 is more than the maximum",
         "use at most 65536",
     ),
     (
@@ -143,7 +144,7 @@ const CASES: &[Case] = &[
     ),
     (
         ("disconnected = \"log\"", "disconnected = \"spill\""),
-        "helio.toml:9:79: group db, queue, when-full: `disconnected` = \"spill\" comes with the disk queue, which \
+        "helio.toml:9:79: group db, queue, when-full: `disconnected` = \"spill\" needs the disk queue, which \
          this version does not have",
         "use block, log or fail",
     ),
@@ -180,7 +181,7 @@ const CASES: &[Case] = &[
     ),
     (
         ("[node.lyon]", "nbd = \"127.0.0.1:7121\"\n[node.lyon]"),
-        "helio.toml:3:7: node paris: `nbd` 127.0.0.1:7121 is where the node listens for its peers",
+        "helio.toml:3:7: node paris: `nbd` 127.0.0.1:7121 is the address on which the node listens for its peers",
         "give NBD a port of its own",
     ),
     (
@@ -211,7 +212,7 @@ const CASES: &[Case] = &[
     ),
     (
         ("mode = \"async\"", "peer-timeout = \"1ms\""),
-        "helio.toml:8:16: group db: `peer-timeout` 1ms is shorter than an ordinary pause",
+        "helio.toml:8:16: group db: `peer-timeout` 1ms is too short",
         "use at least 100ms",
     ),
     (
@@ -221,7 +222,7 @@ const CASES: &[Case] = &[
     ),
     (
         ("mode = \"async\"", "link = { send-buffer = \"4GiB\" }"),
-        "helio.toml:8:24: group db, link: `send-buffer` 4 GiB is no size of a socket buffer",
+        "helio.toml:8:24: group db, link: `send-buffer` 4 GiB is not a valid size of a socket buffer",
         "use \"auto\", or a size below 1 GiB",
     ),
     (
@@ -242,11 +243,11 @@ const CASES: &[Case] = &[
     (
         ("memory = \"64MiB\"", "preset = \"sndr\", items = 5"),
         "helio.toml:9:36: group db, queue: preset `sndr` already fixes memory and items",
-        "keep either the preset or your own bounds",
+        "use either the preset or your own limits",
     ),
     (
         ("memory = \"64MiB\"", "disk = \"20GiB\""),
-        "helio.toml:9:18: group db, queue: `disk` comes with the disk queue, which this version does not have",
+        "helio.toml:9:18: group db, queue: `disk` needs the disk queue, which this version does not have",
         "leave it out",
     ),
     (
@@ -277,7 +278,7 @@ const CASES: &[Case] = &[
     (
         ("members.lyon = [\"/dev/vg0/data\"]", "members.lyon = [\"data\"]"),
         "helio.toml:14:17: group db, volume data: member `data` is not an absolute path",
-        "begin it with `/`",
+        "start it with `/`",
     ),
     (
         ("members.lyon", "members.rome"),
@@ -292,7 +293,7 @@ const CASES: &[Case] = &[
         ),
         "helio.toml:17:18: group db, volume data: member /dev/vg0/data on node paris already belongs to group db, \
          volume logs",
-        "give each volume a store of its own",
+        "give each volume its own file or device",
     ),
 ];
 
@@ -309,7 +310,7 @@ fn a_file_that_names_no_node_no_volume_or_is_not_there_is_refused() {
     let said = |text: &str| parse(text).expect_err("was taken").to_string();
     assert_eq!(
         said(""),
-        "helio.toml:1:1: names no node\n  hint: add [node.NAME] with address = \"IP:PORT\""
+        "helio.toml:1:1: has no node\n  hint: add [node.NAME] with address = \"IP:PORT\""
     );
     let (without_volume, _) = GOOD.split_once("[group.db.volume").expect("has a volume");
     assert_eq!(

@@ -18,7 +18,7 @@ const WAITING_MOST: i32 = 64;
 pub fn bind(path: &Path) -> Result<UnixListener> {
     if UnixStream::connect(path).is_ok() {
         bail!(
-            "another helio daemon answers on {}\n  hint: stop it, or give this one its own --state",
+            "another helio daemon uses {}\n  hint: stop it, or give this one its own --state",
             path.display()
         );
     }

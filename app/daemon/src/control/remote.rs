@@ -69,7 +69,7 @@ impl Listener for Remote {
         Ok(Box::pin(async move {
             tokio::select! {
                 greeted = greet(stream, from, trusted) => greeted,
-                _ = taken_back => Err(io::Error::other("a newer caller took its place")),
+                _ = taken_back => Err(io::Error::other("a newer connection replaced it")),
             }
         }))
     }
@@ -90,12 +90,12 @@ async fn greet(
     match Sealed::accept(stream, session).await {
         Ok(stream) => {
             let key = stream.peer_key();
-            let key = key.ok_or_else(|| io::Error::other("the caller showed no key"))?;
+            let key = key.ok_or_else(|| io::Error::other("the client showed no key"))?;
             tracing::debug!(%from, %key, "an operator is connected");
             Ok(Operator { stream, key, trusted })
         }
         Err(Refused { error, parting }) => {
-            tracing::warn!(%from, why = %error, "a caller on the control port was refused");
+            tracing::warn!(%from, why = %error, "a connection to the control port was refused");
             parting.end().await;
             Err(error)
         }
@@ -114,7 +114,7 @@ impl Operator {
         if self.trusted.borrow().operators.contains(&self.key) {
             return Ok(Pin::new(&mut self.stream));
         }
-        let text = format!("the key {} is trusted no more", self.key);
+        let text = format!("the key {} is no longer accepted", self.key);
         Err(io::Error::new(ErrorKind::PermissionDenied, text))
     }
 }

@@ -130,7 +130,7 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     let stream = match timeout(limits.head_within, greeting).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => {
-            tracing::debug!(%error, "a control connection was not made");
+            tracing::debug!(%error, "a control connection failed");
             return;
         }
         Err(_) => return,
@@ -164,7 +164,7 @@ fn full(most: usize) -> Router {
             retry: true,
             ..ApiError::new(
                 code::TOO_MANY_CONNECTIONS,
-                format!("{most} control connections are open already"),
+                format!("{most} control connections are already open"),
                 "end some, such as `helio events` or `helio status --watch`",
             )
         })

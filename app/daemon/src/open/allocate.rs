@@ -74,7 +74,7 @@ fn fill_holes(file: &File, length: u64) -> io::Result<()> {
 pub(super) fn refusal(shown: &str, bytes: u64, error: &io::Error) -> String {
     let bytes = helio_units::Bytes(bytes);
     format!(
-        "{shown}: {bytes} cannot be allocated on its file system: {error}\n  hint: make room on that file system, or \
+        "{shown}: {bytes} cannot be allocated on its file system: {error}\n  hint: free space on that file system, or \
          give the daemon a --state on another one"
     )
 }

@@ -20,7 +20,7 @@ pub(crate) fn another(
     let name = format!("{group}/{volume}");
     let refused = |text: String, hint: String| ApiError::new("disk-refused", text, hint);
     let Some(path) = config.members.get(node) else {
-        let text = format!("the file names no member of {name} on {node}");
+        let text = format!("the configuration file has no member of {name} on {node}");
         return Err(refused(text, String::from("name the new disk there")));
     };
     let options = options(&name, config);
@@ -35,22 +35,23 @@ pub(crate) fn another(
     })?;
     if let Some(errno) = member.failed_flush() {
         let text = format!("{} {}: a flush of it failed: {errno}", options.role, path.display());
-        let hint = "see the kernel's log, and take another disk";
+        let hint = "see the kernel's log, and use another disk";
         return Err(refused(text, String::from(hint)));
     }
     let identity = member.identity();
     if let Some((_, other)) = seat.others.iter().find(|(other, _)| other.overlaps(&identity)) {
         let text = format!("{} is the member of {other}, or overlaps it", path.display());
-        return Err(refused(text, String::from("give every volume a disk of its own")));
+        return Err(refused(text, String::from("give each volume its own disk")));
     }
     if member.alignment() > seat.alignment {
         let text = format!(
-            "the blocks of {} are of {}, and clients of {name} were told {}",
+            "the blocks of {} are {}, and clients of {name} use blocks of {}",
             path.display(),
             member.alignment(),
             seat.alignment
         );
-        let hint = "take a disk with smaller blocks; or let the clients go, and restart the daemon";
+        let hint =
+            "use a disk with smaller blocks; or disconnect the clients, and restart the daemon";
         return Err(refused(text, String::from(hint)));
     }
     Ok(VolumePlan {

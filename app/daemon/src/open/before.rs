@@ -77,7 +77,7 @@ pub(super) fn open(
     let (store, kept) = match scan()? {
         Ok(found) => found,
         Err(BeforeError::Unreadable(pages)) if pages.iter().all(|page| !is_foreign(*page)) => {
-            tracing::warn!(file = %shown, "both headers of the before-image file are damaged; what it kept is lost");
+            tracing::warn!(file = %shown, "both headers of the before-image file are damaged; its content is lost");
             file.set_len(0)?;
             match scan()? {
                 Ok(found) => found,
@@ -85,8 +85,8 @@ pub(super) fn open(
             }
         }
         Err(error) => bail!(
-            "{shown}: {error}\n  hint: give this daemon the --state and `safe-copy-dir` it was made with; a file \
-             that is not needed any more may be removed"
+            "{shown}: {error}\n  hint: start this daemon with the --state and `safe-copy-dir` of this file; a file \
+             that is no longer needed may be removed"
         ),
     };
     if kept.is_none() {
@@ -95,7 +95,7 @@ pub(super) fn open(
         file.sync_all()?;
     }
     if kept.as_ref().is_some_and(|kept| kept.damaged) {
-        tracing::warn!(file = %shown, "the kept image is damaged and cannot be restored");
+        tracing::warn!(file = %shown, "the preserved copy is damaged and cannot be restored");
     }
     let kept_at = kept.as_ref().map(|kept| kept.image.at);
     Ok((Before::new(File::new(io)?, file, store, kept_at), kept))

@@ -59,9 +59,9 @@ pub(super) fn not_lost(path: &Path, engine: &helio_engine::Config, named: &[&Pat
     let (group, node) = (&engine.group, &engine.node);
     if let Some(member) = named.first() {
         bail!(
-            "{} carries an identity of Heliograph's, and {} holds no metadata of {group}: the metadata is lost, or this is \
-             another state directory. Nothing was changed\n  hint: check --state and its mount. If {1} is lost \
-             for good: `helio metadata create {group} --node {node}` discards what this node holds of {group}",
+            "{} has an identity of Heliograph, and {} has no metadata of {group}: the metadata is lost, or this is \
+             another state directory. Nothing was changed\n  hint: check --state and its mount. If {1} is lost for \
+             good: `helio metadata create {group} --node {node}` discards the copy of {group} on this node",
             member.display(),
             path.display(),
         );
@@ -116,7 +116,7 @@ pub fn create(wish: &Creation) -> Result<Created> {
     let config = Config::load(config)?;
     let view = config.for_node(node)?;
     let Some(view) = view.groups.iter().find(|view| view.name == group) else {
-        bail!("node {node} takes no part in {group}\n  hint: `--node`, or the group's name")
+        bail!("node {node} is not in {group}\n  hint: `--node`, or the group's name")
     };
     let held = StateDir::open(state)?;
     let path = held.path.join("groups").join(format!("{group}.meta"));
@@ -160,7 +160,7 @@ fn put_aside(
         found.superblock.as_ref().is_some_and(|b| b.lineage.generation != Generation::NONE);
     if found.is_sound() && history {
         bail!(
-            "{} holds the history of {group}: nothing is lost\n  hint: start the daemon; to discard this node's copy: \
+            "{} has the history of {group}: nothing is lost\n  hint: start the daemon; to discard this node's copy: \
              `helio resolve {group} --discard NODE`",
             path.display()
         );

@@ -69,8 +69,8 @@ pub(super) fn fits(found: &Superblock, engine: &helio_engine::Config, shown: &st
     }
     if u64::from(found.granularity) != engine.granularity.0 {
         bail!(
-            "marks of group {} cover {} each in the configuration and {} in {shown}\n  hint: restore `granularity` in \
-             the file",
+            "dirty regions of group {} are {} each in the configuration and {} in {shown}\n  hint: restore \
+             `granularity` in the file",
             engine.group,
             engine.granularity,
             Bytes(u64::from(found.granularity))

@@ -80,8 +80,8 @@ pub(super) fn writable(folder: &Path) -> Result<(), Errno> {
 fn denied(path: &Path, culprit: &Path, why: &Error) -> Error {
     let at = if path == culprit { String::new() } else { format!("{}: ", culprit.display()) };
     anyhow!(
-        "the state directory {} cannot be used: {at}{why}\n  hint: name a directory with --state that the daemon's user \
-         may make or write to",
+        "the state directory {} cannot be used: {at}{why}\n  hint: name a directory with --state that the user of the \
+         daemon can create or write",
         path.display()
     )
 }

@@ -59,8 +59,8 @@ pub(super) fn unrecorded(error: &Error, why: &Error) -> Error {
         false => (format!(": {why}"), format!("{other}; ")),
     };
     anyhow!(
-        "{reason}. A flush failed when a member was opened, so acknowledged writes may be missing from this copy, and that \
-         cannot be recorded{also}. Only this process of the daemon knows it\n  hint: {first}{hint}. If the daemon ends \
-         before that, do not promote this node before its peer wrote all of the copy again"
+        "{reason}. A flush failed when a member was opened, so acknowledged writes may be missing from this copy, and \
+         this cannot be recorded{also}. Only the running daemon has this information\n  hint: {first}{hint}. If the \
+         daemon ends before that, do not promote this node before its peer has rewritten the whole copy"
     )
 }

@@ -72,7 +72,7 @@ pub(crate) fn delete(dir: &Path, shown: &SavedCopy) -> io::Result<()> {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = dir.join(FOLDER).join(&shown.name);
     if !shown.complete && folder.join(REGIONS).exists() {
-        let text = format!("{} was completed meanwhile, and is kept", shown.name);
+        let text = format!("{} was completed in the meantime, and is kept", shown.name);
         return Err(io::Error::other(text));
     }
     match fs::remove_file(folder.join(REGIONS)) {

@@ -131,7 +131,7 @@ impl Before {
     /// Makes sure that the file can hold so many chunks.
     fn reserve(&self, chunks: u64) -> Result<(), BeforeOutcome> {
         let failed = |error: std::io::Error| {
-            tracing::error!(%error, "room for before-images cannot be reserved");
+            tracing::error!(%error, "space for before-images cannot be reserved");
             BeforeOutcome::Failed(StoreFault::Other(error.raw_os_error().unwrap_or(0)))
         };
         let had = self.sizes.metadata().map_err(failed)?.len();
@@ -238,7 +238,7 @@ impl Before {
                     self.kept_at = None;
                     self.pool = Pool::new(POOL_BYTES);
                     if let Err(error) = self.sizes.set_len(BEFORE_HEADER_BYTES) {
-                        tracing::warn!(%error, "the room of ended before-images is not given back");
+                        tracing::warn!(%error, "the space of ended before-images is not freed");
                     }
                 }
                 self.write_note(group, driver)

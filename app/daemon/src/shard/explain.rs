@@ -60,14 +60,16 @@ pub(crate) fn losing(group: &Group) -> Result<Losing, Refusal> {
     let stake = group.engine.stake()?;
     let intro = format!("{} may differ from {} in", group.config.node, group.peer);
     let began = began(stake.since);
-    let outro =
-        format!("it is of generation {}, which it wrote on its own {began}", stake.generation);
+    let outro = format!(
+        "it is in generation {}, which it wrote without its peer {began}",
+        stake.generation
+    );
     Ok(losing_of(group, stake, &intro, &outro))
 }
 
 fn began(since: Option<WallTime>) -> String {
     since.map_or_else(
-        || String::from("since nobody knows when"),
+        || String::from("since an unknown time"),
         |at| format!("since {at} ({:.1} s ago)", ago(at).as_secs_f64()),
     )
 }

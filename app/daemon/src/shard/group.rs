@@ -665,7 +665,7 @@ impl Group {
     pub(crate) fn trust(&mut self, guard: Guard, now: Moment) {
         self.link.guard = guard;
         if self.link.is_up() && !self.link.is_admitted() {
-            self.lost(now, String::from("the peer's key is trusted no more"));
+            self.lost(now, String::from("the peer's key is no longer accepted"));
         }
     }
 

@@ -98,7 +98,7 @@ impl<D: Driver> Shard<D> {
         let name = group.name.clone();
         self.clients.abandon(index, &mut self.driver);
         self.attached.abandon(index, &format!("group {name} failed"), &mut self.driver);
-        let hint = "restart the daemon: this group then recovers as after a crash; report this mistake with the log";
+        let hint = "restart the daemon: this group then recovers as after a crash; report this bug with the log";
         self.failures.add(&name, (why, hint.to_owned()), true);
         self.watch.failed(&name, &self.failures, &self.clock);
         true

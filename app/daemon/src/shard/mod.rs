@@ -382,7 +382,7 @@ impl<D: Driver> Shard<D> {
                 Wanted::Part { socket, words } => self.part(socket, words),
                 Wanted::Dismiss | Wanted::Stopped => {
                     self.clients.dismiss(Some(index), &mut self.driver);
-                    let why = "the volume is not served here any more";
+                    let why = "the volume is no longer served on this node";
                     self.attached.dismiss(Some(index), why, &mut self.driver);
                 }
             }

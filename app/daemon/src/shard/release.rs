@@ -83,9 +83,10 @@ impl<D: Driver> Shard<D> {
         if !force && (!words.consistent || group.engine.lacks_regions()) {
             return Err(Refusal::new(
                 "not-consistent",
-                format!("what {name} lies on here is not a whole and consistent copy now"),
+                format!("the copy of {name} on this node is not complete and consistent"),
                 format!(
-                    "wait until `helio status {name}` says it is; or repeat with --force: the stores are of no use then"
+                    "wait until `helio status {name}` shows that it is; or repeat with --force: the data is then \
+                     unusable"
                 ),
             ));
         }

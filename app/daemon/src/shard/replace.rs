@@ -30,8 +30,12 @@ impl<D: Driver> Shard<D> {
         group.engine.may_replace(at)?;
         let member = &group.volumes[usize::from(at.0)].member;
         let held = member.held().map_err(|error| {
-            let text = format!("the disk that is to go cannot be let go of: {error}");
-            Refusal::later("no-descriptors", text, "let the daemon have more descriptors")
+            let text = format!("the old disk cannot be closed: {error}");
+            Refusal::later(
+                "no-descriptors",
+                text,
+                "raise the limit of file descriptors of the daemon",
+            )
         })?;
         let all = self.groups.iter().flat_map(|group| {
             let name = |volume: &VolumePlan| format!("{}/{}", group.name, volume.name);

@@ -13,14 +13,14 @@ impl<D: Driver> Shard<D> {
         let group = &self.groups[index];
         let stake = group.engine.reversal_stake(full)?;
         let (node, peer) = (&group.config.node, &group.peer);
-        let intro = format!("{node} would take {peer}'s copy over its own in");
-        let outro = format!("what was written to {node} there and is not on {peer} is thrown away");
+        let intro = format!("{node} would overwrite its copy with the copy of {peer} in");
+        let outro = format!("writes there that exist only on {node} are discarded");
         let losing = losing_of(group, stake, &intro, &outro);
         let volumes = (0..group.volumes.len() as u16).map(VolumeIndex);
         let clients: u64 = volumes.map(|volume| self.clients.count(index, volume)).sum();
         if clients > 0 {
             let text = format!(
-                "{clients} NBD connection(s) use {}: what they hold in their caches would be wrong",
+                "{clients} NBD connection(s) use {}: their caches would be wrong",
                 group.name
             );
             let hint = "unmount and disconnect them first, then try again";
@@ -29,7 +29,7 @@ impl<D: Driver> Shard<D> {
         let devices = self.attached.devices(index);
         if !devices.is_empty() {
             let text = format!(
-                "{} is attached as {}: what its users hold in their caches would be wrong",
+                "{} is attached as {}: the caches of its users would be wrong",
                 group.name,
                 devices.join(", ")
             );
@@ -51,7 +51,7 @@ impl<D: Driver> Shard<D> {
             Ok(losing) if !losing.is_same(saved) => Some(Refusal::later(
                 "busy",
                 "the group changed while its regions were saved",
-                "look at it again: repeat the command",
+                "repeat the command",
             )),
             Ok(_) => None,
         };

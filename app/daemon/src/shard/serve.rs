@@ -22,7 +22,7 @@ impl<D: Driver> Shard<D> {
         let refusal = if self.stopping {
             Some(Refusal::later("stopping", "the daemon is stopping", "start it again"))
         } else if self.find(&name).is_some() {
-            let text = format!("{name} is served already");
+            let text = format!("{name} is already served");
             Some(Refusal::later("busy", text, "`helio status` shows it"))
         } else {
             None

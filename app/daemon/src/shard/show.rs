@@ -174,17 +174,20 @@ fn bound_source(source: BoundSource, group: &Group) -> String {
 fn bound_reason(queue: &helio_engine::QueueStatus, group: &Group) -> String {
     match (queue.source, queue.chosen_by) {
         (BoundSource::Measured, Some((round_trip, rate))) => {
-            let most = if queue.bound == QUEUE_BYTES_MOST { ", but no more by itself" } else { "" };
+            let most =
+                if queue.bound == QUEUE_BYTES_MOST { ", which is the maximum of auto" } else { "" };
             format!("auto: {QUEUE_PRODUCTS} x {rate} x {round_trip:.1?}, as measured{most}")
         }
         (BoundSource::File, _) => match group.queue_source {
-            QueueSource::PresetSndr => "the file says preset sndr".into(),
-            QueueSource::Operator => "an operator set it; the file is not changed".into(),
-            QueueSource::Auto | QueueSource::File => "the file says so".into(),
+            QueueSource::PresetSndr => "preset sndr in the configuration file".into(),
+            QueueSource::Operator => {
+                "set by an operator; the configuration file is not changed".into()
+            }
+            QueueSource::Auto | QueueSource::File => "set in the configuration file".into(),
         },
         _ => format!(
-            "auto: the least there is; the link was not measured yet, or {QUEUE_PRODUCTS} x its bandwidth-delay \
-             product is less"
+            "auto: the minimum; the link was not measured yet, or {QUEUE_PRODUCTS} x its bandwidth-delay product is \
+             less"
         ),
     }
 }
@@ -291,7 +294,7 @@ pub(crate) fn at_stake(group: &Group, clock: &Clock) -> AtStake {
             writes: None,
             last_contact_ms: None,
             text: format!(
-                "{peer} was never heard since this daemon started: what it wrote beyond this copy is unknown"
+                "no message from {peer} since this daemon started: it may have writes that this copy does not have"
             ),
         };
     };
@@ -301,7 +304,7 @@ pub(crate) fn at_stake(group: &Group, clock: &Clock) -> AtStake {
     let ago = |at: Moment| format!("{} ({:.1} s ago)", clock.wall(at), (now - at).as_secs_f64());
     // Only a primary reports what this node lacks.
     let missing = if status.link.peer_state.is_none() {
-        String::from("it is unknown what was missing here")
+        String::from("the missing data was unknown")
     } else if told.bytes == Bytes::ZERO && told.writes == 0 {
         String::from("nothing was missing here")
     } else if told.dirty > Bytes::ZERO {
@@ -319,8 +322,8 @@ pub(crate) fn at_stake(group: &Group, clock: &Clock) -> AtStake {
         writes: Some(Items(told.writes)),
         last_contact_ms: Some(clock.wall(heard)),
         text: format!(
-            "{peer} may have continued since its last report, of {}: then {missing}; whatever it acknowledged since is not \
-             here either; its last message came {:.1} s ago",
+            "{peer} may have continued since its last report, of {}: then {missing}; what it has acknowledged since \
+             is also missing here; its last message arrived {:.1} s ago",
             ago(reported),
             (now - heard).as_secs_f64()
         ),

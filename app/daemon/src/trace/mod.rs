@@ -126,7 +126,7 @@ impl Traces {
             }
         };
         if tokio::time::timeout(LAST_WRITES_WITHIN, all).await.is_err() {
-            tracing::warn!("a recording of requests was not written to its end in time");
+            tracing::warn!("a trace was not completely written in time");
         }
     }
 }

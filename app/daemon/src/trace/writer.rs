@@ -43,7 +43,7 @@ impl Writer {
             Ok(()) => why,
             Err(error) => format!("{}: {error}", self.path.display()),
         };
-        tracing::info!(group, file = %self.path.display(), why, "the recording of requests ended");
+        tracing::info!(group, file = %self.path.display(), why, "the trace ended");
         self.ended.send_replace(Some(why));
     }
 
@@ -56,7 +56,7 @@ impl Writer {
         let mut bytes = Vec::new();
         loop {
             let Some(Batch { requests, dropped, last }) = self.next() else {
-                return "the daemon gave it up".to_owned();
+                return "the daemon ended it".to_owned();
             };
             if let Some(first) = requests.first() {
                 let at = first.at;
@@ -137,7 +137,7 @@ impl Writer {
         let mut bytes = Vec::new();
         encode_end(at, dropped, checksum, &mut bytes);
         if let Err(error) = self.write(&bytes) {
-            tracing::warn!(%error, file = %self.path.display(), "the recording has no end");
+            tracing::warn!(%error, file = %self.path.display(), "the trace has no end");
         }
     }
 
@@ -152,6 +152,6 @@ fn text(why: Why) -> &'static str {
     match why {
         Why::Stopped => "it was stopped",
         Why::TimeOver => "its time was over",
-        Why::GroupGone => "the daemon stopped, or gave the group up",
+        Why::GroupGone => "the daemon stopped, or the group was released",
     }
 }

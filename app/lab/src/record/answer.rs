@@ -37,7 +37,8 @@ pub struct Listen {
 pub fn run_answer(listen: Listen, stage: &Stage<'_>) -> Result<(), LabError> {
     if listen.remote.is_none() && !listen.local.ip().to_canonical().is_loopback() {
         return Err(LabError::Asked(format!(
-            "{} is not on loopback, and every host that reaches it could ask; hint: name the host that records with --remote IP",
+            "{} is not a loopback address, and any host could use it; hint: give the address of the recording host \
+             with --remote IP",
             listen.local
         )));
     }
@@ -160,7 +161,9 @@ impl Answerer {
         };
         if other {
             if self.busy.replace(peer.ip()) != Some(peer.ip()) {
-                (stage.watch)(&Event::Refused(format!("{peer} has to wait: another is recording")));
+                (stage.watch)(&Event::Refused(format!(
+                    "{peer} must wait: another host is recording"
+                )));
             }
             return false;
         }

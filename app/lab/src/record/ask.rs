@@ -56,19 +56,17 @@ impl Asking {
         let ms = Duration::from_millis;
         let wrong = |what: &str| Err(LabError::Asked(what.to_owned()));
         if !(ms(100)..=ms(60_000)).contains(&self.every) {
-            return wrong("--every is at least 100ms and at most 1min");
+            return wrong("--every must be at least 100ms and at most 1min");
         }
         if !(ms(1)..=ms(1000)).contains(&self.probe) || self.probe * 2 > self.every {
-            return wrong("--probe is at least 1ms, at most 1s, and at most half of --every");
+            return wrong("--probe must be at least 1ms, at most 1s, and at most half of --every");
         }
         if self.time < self.every || self.time > Weather::MOST_LASTS {
-            return wrong("--time is at least as long as --every, and at most a year");
+            return wrong("--time must be at least --every, and at most a year");
         }
         // A row is never shorter than it should be.
         if self.time.as_nanos() / self.every.as_nanos() >= Weather::MOST_ROWS as u128 {
-            return wrong(
-                "so many rows are too many for one file, which has at most 604800; hint: a longer --every",
-            );
+            return wrong("too many rows: a file has at most 604800; hint: use a longer --every");
         }
         Ok(())
     }
@@ -173,7 +171,7 @@ impl<'s> Asker<'s> {
         let begun = Instant::now();
         while end.token == 0 {
             if begun.elapsed() >= asking.patience {
-                let whom = format!("nobody answered at {remote}");
+                let whom = format!("no response from {remote}");
                 return Err(LabError::Nobody { whom, limit: asking.patience, last: String::new() });
             }
             let called = Instant::now();
@@ -340,7 +338,7 @@ impl<'s> Asker<'s> {
             if empty {
                 continue;
             }
-            let failed = LabError::system("write what was recorded", "look at the file's disk");
+            let failed = LabError::system("write what was recorded", "check the disk of the file");
             each(&row).map_err(failed)?;
         }
         Ok(())

@@ -42,7 +42,7 @@ impl Follower {
             StoreOutcome::Failed(fault) => {
                 // What cannot be read is not what the primary holds; writing it again may mend it.
                 s.warn(format!(
-                    "volume {} cannot be read on this node at {}: {fault}; a verify calls it different",
+                    "volume {} cannot be read on this node at {}: {fault}; a verify reports it as different",
                     s.config.name_of(item.volume), item.extent
                 ));
                 vec![item.extent]

@@ -234,8 +234,8 @@ impl Engine {
         self.stand(Standing::Secondary);
         self.session.refused = None;
         let text = format!(
-            "the copy of volume {} of {group} is accepted as it is; {peer} is updated from it once this node is primary: \
-             `helio promote {group}`",
+            "the copy of volume {} of {group} is accepted as it is; {peer} is resynced from it when this node is \
+             primary: `helio promote {group}`",
             self.shared.config.name_of(volume)
         );
         self.shared.warn(text.clone());
@@ -251,7 +251,7 @@ impl Engine {
             Rewriting::Flushing | Rewriting::Saving => size,
         };
         Some(format!(
-            "the suspect copy of volume {} is being written again as it reads: {next} of {size}",
+            "the suspect copy of volume {} is being written again: {next} of {size}",
             self.shared.config.name_of(volume)
         ))
     }

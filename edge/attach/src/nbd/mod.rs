@@ -47,7 +47,7 @@ impl Disk {
             .and(attribute::connection(connection.as_raw_fd().cast_unsigned()));
         let told = family.call(command::CONNECT, wish).map_err(AttachError::at("nbd"))?;
         let number = told.number(attribute::INDEX);
-        let number = number.ok_or_else(|| io::Error::other("the kernel does not say which"));
+        let number = number.ok_or_else(|| io::Error::other("the kernel does not report which"));
         let disk = Self::of(number.map_err(AttachError::at("nbd"))?);
         let timeout = disk.sys().join("queue/io_timeout");
         fs::write(&timeout, LOOKS_EVERY).map_err(AttachError::at(timeout))?;

@@ -50,7 +50,7 @@ impl Desk {
     pub(super) fn info(&mut self, device: u32) -> io::Result<Info> {
         let mut bytes = [0; Info::BYTES];
         self.call(command::GET_DEVICE, device, 0, Told::Asked(&mut bytes))?;
-        Info::read(&bytes).ok_or_else(|| io::Error::other("cut short"))
+        Info::read(&bytes).ok_or_else(|| io::Error::other("truncated"))
     }
 
     /// Gives a command, and waits until it is done.

@@ -50,7 +50,7 @@ impl Disk {
         let control = AttachError::at("/dev/ublk-control");
         desk.call(command::ADD, u32::MAX, 0, Told::Asked(&mut bytes)).map_err(control)?;
         let Some(info) = Info::read(&bytes) else {
-            let error = io::Error::other("the kernel's answer is cut short");
+            let error = io::Error::other("the reply of the kernel is truncated");
             return Err(AttachError::Io { path: "/dev/ublk-control".into(), error });
         };
         let disk = Self::of(info.device, mark);

@@ -9,19 +9,19 @@ use crate::server::limits::{MAX_ANSWERED_PAYLOAD, MAX_OPTION_LENGTH, MAX_OPTIONS
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SessionError {
     /// It does not announce fixed newstyle, the only handshake spoken here.
-    #[error("client speaks an old handshake: its flags {flags:#x} lack fixed newstyle")]
+    #[error("client uses an old handshake: its flags {flags:#x} lack fixed newstyle")]
     OldHandshake {
         /// The flags it sent.
         flags: u32,
     },
     /// It set flags nobody offered, or is no NBD client.
-    #[error("client set flags nobody offered: {flags:#x}")]
+    #[error("client set flags that were not offered: {flags:#x}")]
     ClientFlags {
         /// The flags it sent.
         flags: u32,
     },
     /// Something other than an option where an option was due.
-    #[error("client sent {found:#018x} where an option begins")]
+    #[error("client sent {found:#018x} instead of an option")]
     OptionMagic {
         /// The word in the magic number's place.
         found: u64,
@@ -41,22 +41,22 @@ pub enum SessionError {
     #[error("client sent more than {MAX_OPTIONS} options")]
     TooManyOptions,
     /// It asked in the old way, which knows no refusal, for an export it cannot have.
-    #[error("client asked by EXPORT_NAME, which cannot be refused otherwise, but {reason}")]
+    #[error(
+        "client used EXPORT_NAME, which can be refused only by closing the connection: {reason}"
+    )]
     ExportRefused {
         /// What it would have been told.
         reason: String,
     },
     /// It asked for an export in the old way before the TLS this server requires.
-    #[error(
-        "client asked for an export by EXPORT_NAME without the TLS required here; use STARTTLS first"
-    )]
+    #[error("client used EXPORT_NAME without the required TLS; use STARTTLS first")]
     TlsRequired,
     /// It sent bytes behind STARTTLS before TLS protected the connection: what an attacker between the
     /// two would plant so that it counts as said under TLS.
-    #[error("client sent plaintext behind STARTTLS, before TLS began")]
+    #[error("client sent plaintext after STARTTLS, before TLS started")]
     PlaintextBehindStartTls,
     /// Something other than a request where a request was due.
-    #[error("client sent {found:#010x} where a request begins")]
+    #[error("client sent {found:#010x} instead of a request")]
     RequestMagic {
         /// The word in the magic number's place.
         found: u32,

@@ -91,7 +91,7 @@ impl ExportInfo {
 
     /// The description clients see.
     pub(super) fn told(&self) -> Cow<'_, str> {
-        const VOLATILE: &str = "read-only here, changes as its primary writes";
+        const VOLATILE: &str = "read-only, changes as the primary writes";
         match (self.volatile, self.description.as_str()) {
             (false, description) => Cow::Borrowed(bounded(description)),
             (true, "") => Cow::Borrowed(VOLATILE),

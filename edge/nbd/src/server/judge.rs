@@ -138,7 +138,7 @@ impl Bounds {
         let set = |flag: u16| header.flags & flag != 0;
         let fast = set(command_flag::FAST_ZERO);
         if fast && !self.fast_zero {
-            return refuse(ErrorCode::NotSupported, "zeroes are no faster than data here");
+            return refuse(ErrorCode::NotSupported, "zeroes are not faster than data");
         }
         let changes = matches!(kind, Command::Write | Command::Trim | Command::WriteZeroes);
         let told = kind == Command::BlockStatus;
@@ -166,10 +166,10 @@ impl Bounds {
             command::TRIM => Command::Trim,
             command::WRITE_ZEROES => Command::WriteZeroes,
             command::RESIZE => {
-                let message = "a volume is resized by who runs it, not by its clients";
+                let message = "a volume cannot be resized by clients";
                 return refuse(ErrorCode::Invalid, message);
             }
-            _ => return refuse(ErrorCode::Invalid, "no such command here"),
+            _ => return refuse(ErrorCode::Invalid, "unknown command"),
         };
         if self.flags.has(TransmissionFlags::READ_ONLY) {
             return refuse(ErrorCode::Permission, "the export is read-only");
@@ -193,7 +193,7 @@ impl Bounds {
                 _ => 0,
             };
         if flags & !known != 0 {
-            return refuse(ErrorCode::Invalid, "a flag that means nothing with this command");
+            return refuse(ErrorCode::Invalid, "a flag that is not valid with this command");
         }
         Ok(())
     }
@@ -201,14 +201,14 @@ impl Bounds {
     /// Whether the extent is one this command may touch.
     fn place(&self, kind: Command, extent: Extent) -> Result<(), Refusal> {
         if extent.length == 0 {
-            return refuse(ErrorCode::Invalid, "a request of no bytes");
+            return refuse(ErrorCode::Invalid, "a request of zero bytes");
         }
         if extent.length > u64::from(MAX_PAYLOAD) {
             match kind {
                 Command::Read => return refuse(ErrorCode::Overflow, "a read of more than 32 MiB"),
                 Command::Write => return refuse(ErrorCode::Invalid, "a write of more than 32 MiB"),
                 Command::Trim | Command::WriteZeroes if extent.length > self.longest_effect.0 => {
-                    return refuse(ErrorCode::Overflow, "longer than is served in one request");
+                    return refuse(ErrorCode::Overflow, "too long for one request");
                 }
                 _ => {}
             }
@@ -223,7 +223,7 @@ impl Bounds {
                 Command::Write | Command::WriteZeroes => ErrorCode::NoSpace,
                 _ => ErrorCode::Invalid,
             };
-            return refuse(code, "reaches beyond the end of the export");
+            return refuse(code, "exceeds the end of the export");
         }
         Ok(())
     }

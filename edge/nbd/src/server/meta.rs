@@ -98,7 +98,7 @@ struct Wish<'a> {
 impl<'a> Wish<'a> {
     fn read(form: Form, data: &'a [u8]) -> Result<Self, Refusal> {
         if form == Form::Simple {
-            let message = "agree on structured replies or extended headers first";
+            let message = "negotiate structured replies or extended headers first";
             return Err(Refusal::new(reply::ERR_INVALID, message));
         }
         let mut cursor = Cursor::new(data);

@@ -141,7 +141,7 @@ impl Haggler {
                 .map(|(export, terms)| Outcome::Enter { export, terms }),
             option::STRUCTURED_REPLY if self.form == Form::Extended => Err(Refusal::new(
                 reply::ERR_EXT_HEADER_REQD,
-                "extended headers were agreed on already, and are more",
+                "extended headers are already negotiated, and include them",
             )),
             option::STRUCTURED_REPLY => Ok(self.agree(option, Form::Structured, out)),
             option::EXTENDED_HEADERS => Ok(self.agree(option, Form::Extended, out)),
@@ -172,7 +172,7 @@ impl Haggler {
                 Err(Refusal::new(reply::ERR_POLICY, "TLS is not configured on this server"))
             }
             TlsPolicy::Active => {
-                Err(Refusal::new(reply::ERR_INVALID, "TLS protects this connection already"))
+                Err(Refusal::new(reply::ERR_INVALID, "TLS already protects this connection"))
             }
             TlsPolicy::Offered | TlsPolicy::Required => {
                 put(option::STARTTLS, reply::ACK, &[], out);
@@ -190,7 +190,7 @@ impl Haggler {
     ) -> Result<Outcome, SessionError> {
         let refused = |reason: String| SessionError::ExportRefused { reason };
         if self.form == Form::Extended {
-            return Err(refused("extended headers were agreed on, which need GO".into()));
+            return Err(refused("extended headers were negotiated, which need GO".into()));
         }
         let (export, terms) = name(data)
             .and_then(|name| self.enter(name, exports))
@@ -209,7 +209,7 @@ impl Haggler {
         let contexts = self.choice.for_export(name);
         if !contexts.within(export.contexts) {
             // Each context chosen must be answered for, so a choice cannot shrink in silence.
-            let message = "a context chosen is not offered any more; choose again";
+            let message = "a chosen context is no longer offered; choose again";
             return Err(Refusal::new(reply::ERR_POLICY, message));
         }
         Ok((export, Terms { form: self.form, contexts }))
@@ -292,7 +292,7 @@ pub(super) fn name(bytes: &[u8]) -> Result<&str, Refusal> {
 pub(super) fn open(name: &str, exports: &dyn Exports) -> Result<ExportInfo, Refusal> {
     let export = exports.open(name).map_err(|refusal| match refusal {
         OpenRefusal::Unknown => {
-            Refusal::new(reply::ERR_UNKNOWN, format!("there is no export {name:?}"))
+            Refusal::new(reply::ERR_UNKNOWN, format!("unknown export {name:?}"))
         }
         OpenRefusal::Policy(text) => Refusal::new(reply::ERR_POLICY, text),
     })?;

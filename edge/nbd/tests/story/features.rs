@@ -122,7 +122,7 @@ fn contexts_tell_what_is_allocated_and_what_is_marked() {
             _ => assert!(matches!(filtered, Err(ClientError::NotOffered(_)))),
         }
         let error = client.block_status(1 << 20, Bytes(1), false).unwrap_err();
-        assert!(error.to_string().ends_with("reaches beyond the end of the export (EINVAL)"));
+        assert!(error.to_string().ends_with("exceeds the end of the export (EINVAL)"));
     }
 }
 
@@ -172,7 +172,7 @@ fn only_extended_headers_carry_lengths_of_more_than_32_bits() {
         }
         sent.unwrap();
         let error = receiver.receive().unwrap().result.unwrap_err();
-        assert_eq!(error.to_string(), "reaches beyond the end of the export (EINVAL)");
+        assert_eq!(error.to_string(), "exceeds the end of the export (EINVAL)");
     }
 }
 
@@ -182,10 +182,7 @@ fn a_copy_that_changes_elsewhere_promises_less() {
     (disk.export.read_only, disk.export.volatile) = (true, true);
     let server = Server::start(&Arc::new(disk));
     let listed = Client::list(server.socket()).unwrap();
-    assert_eq!(
-        listed[0].description,
-        "read-only here, changes as its primary writes: a disk in memory"
-    );
+    assert_eq!(listed[0].description, "read-only, changes as the primary writes: a disk in memory");
     let client = Client::connect_unix(server.socket(), "db/data").unwrap();
     assert!(client.flags().has(TransmissionFlags::READ_ONLY));
     for absent in [

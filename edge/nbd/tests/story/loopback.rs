@@ -97,7 +97,7 @@ fn a_closed_door_says_why() {
     );
     assert_eq!(
         refusal("nowhere"),
-        "the server refused GO: no such export: there is no export \"nowhere\""
+        "the server refused GO: no such export: unknown export \"nowhere\""
     );
 }
 

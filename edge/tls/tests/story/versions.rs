@@ -84,6 +84,6 @@ fn links_and_the_control_door_speak_tls_1_3_alone() {
         let mut client = client(&office, aws_lc_rs::default_provider().cipher_suites);
         let (_, refused) = shake(&mut client, &mut node.accept(&[key().public()], purpose));
         let refused = refused.expect("TLS 1.2 is refused");
-        assert!(refused.contains("does not speak TLS 1.3"), "{purpose:?}: {refused}");
+        assert!(refused.contains("does not support TLS 1.3"), "{purpose:?}: {refused}");
     }
 }

@@ -51,9 +51,7 @@ impl Header for Request {
     fn parse(bytes: &[u8]) -> io::Result<Self> {
         let bytes = bytes.try_into().map_err(io::Error::other)?;
         let header = RequestHeader::decode(bytes);
-        header
-            .map(Self)
-            .map_err(|word| io::Error::other(format!("{word:#x} where a request begins")))
+        header.map(Self).map_err(|word| io::Error::other(format!("{word:#x} instead of a request")))
     }
 
     fn payload(&self) -> usize {

@@ -94,7 +94,7 @@ fn an_image_is_adopted_mirrored_and_given_back_without_a_byte_changed() {
     story.begin();
     assert_eq!(story.sum("lyon"), before, "the copy went from here to there");
     let said = story.pair.helio("paris", &["release", "db/data", "--yes"]).expect_success();
-    assert!(said.contains("everything that was answered, durable"), "{said}");
+    assert!(said.contains("everything that was acknowledged, durable"), "{said}");
     assert_eq!(story.sum("paris"), before);
     assert!(!story.has_name("paris"));
     assert_eq!(story.metadata("paris"), ["db.released"]);
@@ -125,7 +125,7 @@ fn what_was_written_while_it_was_mirrored_is_there_on_both_nodes_after_release()
     assert_eq!(fs::read_to_string(place.join("old")).expect("it is there"), "from before");
     fs::write(place.join("new"), "written since").expect("room");
     let said = story.pair.helio("paris", &["release", "db", "--yes"]).expect_failure();
-    assert!(said.contains("attached, or to be: db/data"), "{said}");
+    assert!(said.contains("attached, or will be: db/data"), "{said}");
     unmount_of(&story.pair);
     story.pair.helio("paris", &["detach", "db/data"]).expect_success();
     story.pair.helio("paris", &["release", "db", "--yes"]).expect_success();

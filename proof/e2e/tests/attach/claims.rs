@@ -73,7 +73,7 @@ fn udev_which_looks_at_a_device_is_no_user_and_a_detach_waits_until_it_has_looke
         let said = told.recv().expect("an answer").expect_failure();
         drop(worker.stdin.take());
         worker.wait().expect("it ends with its input");
-        assert!(said.contains("is being detached already"), "{said}");
+        assert!(said.contains("is already being detached"), "{said}");
         told.recv().expect("an answer").expect_success();
     });
     stage.assert_nothing_left("paris");
@@ -134,7 +134,7 @@ fn a_detach_that_waits_for_the_peer_keeps_nobody_waiting() {
             (stage.shown("paris")["reason"] == "it is being detached").then_some(())
         });
         let said = stage.pair.helio("paris", &["detach", VOLUME]).expect_failure();
-        assert!(said.contains("is being detached already"), "{said}");
+        assert!(said.contains("is already being detached"), "{said}");
         assert!(!detaching.is_finished(), "it waits for the peer");
         rustix::process::kill_process(peer, rustix::process::Signal::CONT).expect("it is there");
         detaching.join().expect("no panic").expect_success();

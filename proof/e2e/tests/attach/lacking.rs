@@ -34,7 +34,7 @@ fn without_fuse_the_refusal_names_the_other_way() {
     let mut stage = Stage::new(Mode::Async, Bytes::mib(16));
     let _daemon = without(&mut stage, "/dev/fuse");
     let said = stage.pair.helio("paris", &["attach", VOLUME, "--via", "fuse"]).expect_failure();
-    assert!(said.contains("FUSE is not to be had here") && said.contains("nbd.sock"), "{said}");
+    assert!(said.contains("FUSE cannot be used") && said.contains("nbd.sock"), "{said}");
     assert_eq!(
         stage.pair.helio("paris", &["attach", "--list"]).expect_success(),
         "nothing is attached\n"

@@ -20,12 +20,12 @@ fn a_recording_onto_an_attached_volume_is_refused_and_one_beside_it_runs() {
     let inside = mounted.join("db.trace");
     let said = start(&inside);
     assert_eq!(said.status.code(), Some(1), "{said}");
-    for words in ["db.trace lies on db/data", "hint: ", "no volume of this node"] {
+    for words in ["db.trace is on db/data", "hint: ", "not a volume of this node"] {
         assert!(said.stderr.contains(words), "it should say `{words}`: {said}");
     }
     assert!(!inside.exists(), "nothing is left of it");
     assert!(
-        start(&mounted.join("none/db.trace")).expect_failure().contains("a folder that is there")
+        start(&mounted.join("none/db.trace")).expect_failure().contains("a directory that exists")
     );
 
     start(&stage.pair.scratch().join("db.trace")).expect_success();

@@ -47,7 +47,7 @@ fn a_primary_may_be_attached_to_be_read_only_and_then_be_demoted() {
     assert_eq!(queue(path.trim_end().as_ref(), "rotational"), "0");
     assert_eq!(stage.shown("paris")["read_only"], true);
     let said = stage.pair.helio("paris", &["attach", VOLUME, "--via", "fuse"]).expect_failure();
-    assert!(said.contains("attached already, to be read only"), "{said}");
+    assert!(said.contains("already attached, read-only"), "{said}");
     stage.pair.helio("paris", &["demote", "db"]).expect_success();
     // What it was is another thing now: the device is made anew, of the secondary's copy.
     stage.attached("paris");

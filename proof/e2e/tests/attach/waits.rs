@@ -157,7 +157,7 @@ fn a_device_is_what_its_volume_is() {
     let told = stage.pair.helio("paris", &["attach", "--list"]).expect_success();
     assert!(told.contains(&format!("via: {}", via())) || told.contains(&via()), "{told}");
     let other = stage.pair.helio("paris", &["attach", VOLUME, "--via", "fuse"]).expect_failure();
-    assert!(other.contains("attached already"), "{other}");
+    assert!(other.contains("already attached"), "{other}");
     stage.detach();
     stage.assert_nothing_left("paris");
     let read = stage.pair.helio("paris", &["attach", VOLUME, "--read-only", "--via", &via()]);

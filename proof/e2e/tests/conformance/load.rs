@@ -65,7 +65,7 @@ fn fill_up(pair: &mut Pair, most: u64) {
         client.read(0, &mut bytes).expect("the others go on");
     }
     let log = pair.daemon("paris").log();
-    let said = "no room for another NBD client; raise `clients` of the node, or disconnect some";
+    let said = "too many NBD clients; raise `clients` of the node, or disconnect some";
     assert!(log.contains(said), "{log}");
     last.disconnect().expect("leaves");
     eventually(PATIENCE, "a place", || Client::connect_unix(&path, "db/data").ok());

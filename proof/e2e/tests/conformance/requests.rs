@@ -98,7 +98,7 @@ fn unknown_commands_are_refused_and_a_payload_too_long_to_skip_ends_the_connecti
     stray.closed().expect("the server closes");
     let log = pair.daemon("paris").log();
     assert!(log.contains("client sent a payload of 68157440 bytes"), "{log}");
-    assert!(log.contains("client sent 0x55555555 where a request begins"), "{log}");
+    assert!(log.contains("client sent 0x55555555 instead of a request"), "{log}");
 }
 
 #[test]

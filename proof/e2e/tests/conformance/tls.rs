@@ -191,5 +191,5 @@ fn plaintext_behind_starttls_ends_the_connection() {
     // In one piece, as an attacker between the two would.
     raw.say(&[&flags[..], &start, &planted].concat());
     raw.closed().expect("the server closes");
-    assert!(pair.daemon("paris").log().contains("client sent plaintext behind STARTTLS"));
+    assert!(pair.daemon("paris").log().contains("client sent plaintext after STARTTLS"));
 }

@@ -68,7 +68,7 @@ fn a_tiny_queue_on_a_slow_link_is_advised_and_a_forecast_of_a_faster_one_is_held
     let high = assert_verdict(&told, "queue-bytes", "change", "helio queue set db --memory 512KiB");
     assert!(high["value"].as_f64().is_some_and(|share| share >= 85.0), "{high:#}");
     assert_eq!((&high["threshold"], &high["unit"]), (&85.0.into(), &"%".into()));
-    assert_verdict(&told, "writes-wait", "change", "writes waited for room");
+    assert_verdict(&told, "writes-wait", "change", "writes waited for space");
     let rtt = assert_verdict(&told, "link-round-trip", "change", "the forecast has 1 ms");
     assert!(rtt["value"].as_f64().is_some_and(|ms| (40.0..400.0).contains(&ms)), "{rtt:#}");
     let rate = assert_verdict(&told, "link-rate", "change", "helio lab link");
@@ -133,7 +133,7 @@ fn a_pair_that_does_well_is_left_alone_and_what_cannot_be_judged_is_told() {
     let ours = pair.helio("paris", &["status", "db", "--json"]).expect_success();
     let ours = pair.scratch().write("paris.json", &ours).display().to_string();
     let told = advise(&pair, "paris", &["--peer-status", &ours]);
-    assert_ended(&told, 1, &["paris.json: this is what paris says", "on lyon"]);
+    assert_ended(&told, 1, &["paris.json: this is the output of paris", "on lyon"]);
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn a_forecast_that_is_damaged_or_none_is_refused_by_what_is_wrong_with_it() {
     assert_ended(
         &told,
         1,
-        &["wrong.json: cells[0].figures.queue_high: \"much\" is no whole number"],
+        &["wrong.json: cells[0].figures.queue_high: \"much\" is not a whole number"],
     );
     pair.helio("paris", &["mode", "db", "sync"]).expect_success();
     assert_ended(&with("whole.json", &whole), 1, &["no run is in sync", "--cell NUMBER: 0: async"]);

@@ -27,7 +27,8 @@ fn a_daemon_that_hangs_is_given_the_time_that_was_said() {
     let mut pair = Plan::new("db").volume("data", Bytes::mib(1)).start();
     halt(&mut pair, "paris");
     let told = pair.helio("paris", &["status", "--timeout", "200ms"]);
-    let phrases = ["did not answer GET /v2/status within 200ms", "--timeout", "retry: may help"];
+    let phrases =
+        ["did not respond to GET /v2/status within 200ms", "--timeout", "retry: may help"];
     assert_ended(&told, 5, &phrases);
     pair.daemon("paris").thaw();
     pair.helio("paris", &["status", "--timeout", "30s"]).expect_success();

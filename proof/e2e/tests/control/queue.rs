@@ -35,7 +35,7 @@ fn a_queue_is_changed_while_it_runs_and_apply_goes_back_to_the_file() {
     assert_eq!(told["settings"]["memory"], json!({ "bytes": 2 << 20 }));
     assert_eq!(told["file_settings"]["memory"], json!({ "bytes": 1 << 20 }));
     let again = pair.helio("paris", &["queue", "set", "db", "--memory", "2MiB"]);
-    assert_ended(&again, 0, &["is so already"]);
+    assert_ended(&again, 0, &["already has these settings"]);
 
     // What runs, and not the file as it was applied last, is what the file is held against.
     pair.helio("paris", &["mode", "db", "async"]).expect_success();
@@ -74,7 +74,7 @@ fn high_water_marks_begin_anew_at_what_is_there() {
     begin(&pair, "paris");
     let before = group(&pair, "paris");
     assert!(number(&before, "/queue/bytes_high_water") > 0, "the first copy went through it");
-    assert_ended(&pair.helio("paris", &["queue", "reset", "db"]), 0, &["begin at zero"]);
+    assert_ended(&pair.helio("paris", &["queue", "reset", "db"]), 0, &["are reset"]);
     let after = queue(&pair, "paris");
     assert_eq!(number(&after, "/queue/bytes_high_water"), number(&after, "/queue/bytes"));
     let since = |status: &Value| number(status, "/queue/high_water_since_ms");
@@ -100,7 +100,7 @@ fn what_happened_at_the_bound_and_how_long_answers_took_begin_anew_too() {
     let shown = pair.helio("paris", &["status", "db", "-v"]).expect_success();
     assert!(shown.contains(&format!("answers    {writes} writes, half within ")), "{shown}");
 
-    assert_ended(&pair.helio("paris", &["queue", "reset", "db"]), 0, &["counts", "begin at zero"]);
+    assert_ended(&pair.helio("paris", &["queue", "reset", "db"]), 0, &["counters", "are reset"]);
     let after = group(&pair, "paris");
     for of in ["/throttle/count", "/throttle/total_seconds", "/answers/writes/count"] {
         assert_eq!(after.pointer(of).and_then(Value::as_f64), Some(0.0), "{of} of {after:#}");
@@ -115,7 +115,7 @@ fn what_makes_no_queue_is_refused_and_a_secondary_has_none() {
     let pair = pair();
     begin(&pair, "paris");
     let set = |word: &str, value: &str| pair.helio("paris", &["queue", "set", "db", word, value]);
-    assert_ended(&set("--memory", "100B"), 1, &["not even one sector", "hint: ", "512B"]);
+    assert_ended(&set("--memory", "100B"), 1, &["smaller than one sector", "hint: ", "512B"]);
     assert_ended(&set("--memory", "100"), 2, &["needs a unit"]);
     assert_ended(&set("--items", "0"), 2, &["0"]);
     assert_ended(&set("--when-full", "spill"), 2, &["block, log or fail"]);
@@ -124,6 +124,10 @@ fn what_makes_no_queue_is_refused_and_a_secondary_has_none() {
     assert_eq!(number(&group(&pair, "paris"), "/queue/bound_bytes"), 1 << 20);
 
     let told = pair.helio("lyon", &["queue", "show", "db"]);
-    assert_ended(&told, 0, &["queue: none, since this node is secondary", "1 MiB and 1000 items"]);
+    assert_ended(
+        &told,
+        0,
+        &["queue: none, because this node is secondary", "1 MiB and 1000 items"],
+    );
     assert_ended(&pair.helio("lyon", &["queue", "reset", "db"]), 1, &["secondary", "hint: "]);
 }

@@ -29,7 +29,7 @@ fn client(pair: &Pair, volume: &str) -> Client {
 fn start(pair: &Pair, name: &str, more: &[&str]) -> String {
     let path = pair.scratch().join(name).display().to_string();
     let words = [&["trace", "start", "db", "--file", &path][..], more].concat();
-    assert_ended(&pair.helio("paris", &words), 0, &["is recorded in", &path]);
+    assert_ended(&pair.helio("paris", &words), 0, &["are recorded in", &path]);
     path
 }
 
@@ -101,12 +101,20 @@ fn what_clients_send_is_what_is_recorded_request_by_request() {
 fn one_recording_at_a_time_and_each_in_a_file_of_its_own() {
     let pair = pair();
     let trace = |words: &[&str]| pair.helio("paris", &[&["trace"], words].concat());
-    assert_ended(&trace(&["stop", "db"]), 1, &["is not recorded", "hint: begin with"]);
+    assert_ended(
+        &trace(&["stop", "db"]),
+        1,
+        &["no trace of db is being recorded", "hint: start with"],
+    );
     let path = start(&pair, "a.trace", &[]);
-    assert_ended(&trace(&["start", "db"]), 1, &["is recorded already", "helio trace stop db"]);
+    assert_ended(
+        &trace(&["start", "db"]),
+        1,
+        &["is already being recorded", "helio trace stop db"],
+    );
     assert_ended(&trace(&["stop", "db"]), 0, &["0 requests"]);
     let again = trace(&["start", "db", "--file", &path]);
-    assert_ended(&again, 1, &[&path, "File exists", "hint: name a file that is not there"]);
+    assert_ended(&again, 1, &[&path, "File exists", "hint: name a file that does not exist yet"]);
     assert_ended(&trace(&["start", "db", "--limit", "1KiB"]), 1, &["at least 64 KiB"]);
     assert_ended(&trace(&["start", "dbx"]), 1, &["name one of: db"]);
     // Without a name it is below the state directory.
@@ -168,11 +176,15 @@ fn a_daemon_that_stops_leaves_a_whole_trace_and_a_torn_one_is_told() {
     let told = helio(&["trace", "show", &torn.display().to_string()]);
     assert_ended(&told, 0, &["remark     it is cut off within a block"]);
     let none = helio(&["trace", "show", &pair.config().display().to_string()]);
-    assert_ended(&none, 1, &["does not begin as any trace does", "hint: say what it is"]);
+    assert_ended(&none, 1, &["unrecognised trace format", "hint: give it"]);
     let csv =
         pair.scratch().write("bad.csv", "time_s,kind,offset_bytes,length_bytes\n0,write,x,1\n");
     let told = helio(&["trace", "show", &csv.display().to_string()]);
-    assert_ended(&told, 1, &["bad.csv: line 2, field 3 (offset_bytes): \"x\" is no whole number"]);
+    assert_ended(
+        &told,
+        1,
+        &["bad.csv: line 2, field 3 (offset_bytes): \"x\" is not a whole number"],
+    );
 }
 
 #[test]

@@ -83,7 +83,7 @@ fn a_panic_in_one_group_ends_no_other() {
     assert_eq!(told.status.code(), Some(7), "{told}");
     let said = told.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.starts_with("db NOT SERVED since "), "{told}");
-    assert!(said.contains("why a mistake of ours, at core/engine/src/"), "{told}");
+    assert!(said.contains("why an internal error at core/engine/src/"), "{told}");
     assert!(said.contains("planted: a client discards"), "{told}");
     let explained = pair.helio("paris", &["explain", "db"]).expect_failure();
     assert!(explained.contains("not served") && explained.contains("restart"), "{explained}");

@@ -68,7 +68,7 @@ fn neither_operators_nor_peers_are_served_tls_1_2() {
         assert!(text.contains("alert protocol version"), "{said}");
     }
     let log = stage.pair.daemon("paris").log();
-    assert!(log.contains("does not speak TLS 1.3"), "{log}");
+    assert!(log.contains("does not support TLS 1.3"), "{log}");
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn a_host_name_and_the_environment_lead_to_the_node() {
     elsewhere.args(["status", "--host", "no.such.host.invalid:1", "--key"]).arg(&stage.operator);
     not_asked(
         run(elsewhere.args(["--server-key", &stage.server.to_string()])),
-        &["no daemon answers on no.such.host.invalid:1", "hint: "],
+        &["no daemon responds on no.such.host.invalid:1", "hint: "],
     );
     let told = helio(&["key", "show", "--host", "localhost:1"]);
     assert_eq!(told.status.code(), Some(2), "it works on this host: {told}");
@@ -119,17 +119,17 @@ fn nobody_else_does() {
     let verb = ["promote", "db", "--force", "--yes"];
     let told = stage.ask(stage.control, &stranger, stage.server, &verb);
     let hint = "add that key to the node's `operators`, and run `helio apply` on its host";
-    not_asked(told, &[&format!("it takes no commands from the key {unknown}"), hint]);
+    not_asked(told, &[&format!("it accepts no commands from the key {unknown}"), hint]);
     let lyon = stage.pair.state("lyon").join("node.key");
     let told = stage.ask(stage.control, &lyon, stage.server, &verb);
-    not_asked(told, &["it takes no commands from the key", hint]);
+    not_asked(told, &["it accepts no commands from the key", hint]);
     // The right operator, at the wrong door.
     let told = stage.ask(stage.peers, &stage.operator, stage.server, &verb);
-    not_asked(told, &["it takes no commands there", "give --host the node's `control` address"]);
+    not_asked(told, &["it accepts no commands there", "give --host the node's `control` address"]);
     let status = stage.pair.status("paris");
     assert_eq!(status["groups"][0]["role"], "secondary", "{status}");
     let log = stage.pair.daemon("paris").log();
-    assert_says(&log, &["a caller on the control port was refused", &unknown]);
+    assert_says(&log, &["a connection to the control port was refused", &unknown]);
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn an_operator_asks_nothing_of_whoever_is_not_the_node() {
     not_asked(told, &[&shown, "compare with `helio key show` on that host"]);
     let nobody = free_port();
     let told = stage.ask(nobody, &stage.operator, stage.server, &["status"]);
-    not_asked(told, &["no daemon answers on", "--host"]);
+    not_asked(told, &["no daemon responds on", "--host"]);
     // One that speaks, but no TLS.
     let other = TcpListener::bind("127.0.0.1:0").expect("listens");
     let address = other.local_addr().expect("has an address");
@@ -151,7 +151,7 @@ fn an_operator_asks_nothing_of_whoever_is_not_the_node() {
         stream.write_all(b"SSH-2.0-other\r\n").expect("is heard");
     });
     let told = stage.ask(address, &stage.operator, stage.server, &["status"]);
-    not_asked(told, &["does not speak TLS"]);
+    not_asked(told, &["does not use TLS"]);
     speaking.join().expect("it spoke");
     let missing = stage.folder.join("none.key");
     let told = stage.ask(stage.control, &missing, stage.server, &["status"]);
@@ -173,7 +173,7 @@ fn operators_come_and_go_while_the_daemon_runs() {
     let [_, said] = apply(&stage.pair, &old.to_string(), &new.to_string());
     assert_says(&said, &[&format!("operator {old} removed"), &format!("operator {new} added")]);
     stage.ask(stage.control, &next, stage.server, &["status"]).expect_success();
-    not_asked(stage.command(&["status"]), &["it takes no commands from the key"]);
+    not_asked(stage.command(&["status"]), &["it accepts no commands from the key"]);
     // Also the connection that was there before is of no more use.
     open.send(request);
     let (said, _) = open.hear_out();

@@ -72,7 +72,7 @@ fn a_peer_with_another_key_is_refused_and_both_logs_say_whose() {
     let key = new_key(&own).to_string();
     rewrite(&pair, &named, &key);
     pair.start("lyon");
-    let refused = format!("the key {key} is not one this node was told to trust");
+    let refused = format!("the key {key} is not configured on this node");
     await_log(&mut pair, "paris", 0, &refused);
     await_log(&mut pair, "lyon", 0, "the other end refused");
     assert_ne!(group(&pair, "paris")["peer"]["connection"], "connected");
@@ -110,7 +110,7 @@ fn strangers_on_a_port_with_keys_hear_nothing_and_are_named() {
     // It may as well be cut off in the middle of what it says.
     let _reset = plain.read_to_end(&mut said);
     assert_eq!(said, b"", "nothing is told to one without a key");
-    await_log(&mut pair, "paris", 0, "the other end does not speak TLS");
+    await_log(&mut pair, "paris", 0, "the other end does not use TLS");
 
     let mut unknown = Caller::call(address, &other, paris, Purpose::Peer);
     unknown.send(&frame);
@@ -176,7 +176,7 @@ fn a_node_whose_key_cannot_serve_does_not_start_and_says_why() {
     let key = pair.state("paris").join("node.key");
     let path = key.to_string_lossy();
     fs::set_permissions(&key, PermissionsExt::from_mode(0o644)).expect("set");
-    assert_says(&refusal(&pair), &[&path, "others may read it (mode 0644)", "chmod 600"]);
+    assert_says(&refusal(&pair), &[&path, "other users may read it (mode 0644)", "chmod 600"]);
     fs::remove_file(&key).expect("it is there");
     assert_says(&refusal(&pair), &[&path, "the node's private key is missing"]);
     let other = new_key(&key).to_string();

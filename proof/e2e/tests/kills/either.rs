@@ -203,7 +203,7 @@ impl Story {
     /// The last that arrived may be that a copy begins, and was not recorded yet when its status was read.
     fn takes_over(&self, node: &str) -> bool {
         let told = self.pair.helio(node, &["promote", "db", "--force", "--yes"]);
-        let begins = told.stderr.contains("a copy to it was interrupted");
+        let begins = told.stderr.contains("a resync to it was interrupted");
         assert!(told.status.success() || begins, "{}", told.stderr);
         told.status.success()
     }

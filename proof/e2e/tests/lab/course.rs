@@ -64,11 +64,12 @@ fn a_schedule_freezes_a_relay_again_and_again_and_ends_it() {
     let (mut group, mut said, mut caller, mut called) =
         relay(&["--schedule", path, "--at", "1.9s quit"]);
     for (cut, heal) in [("0.2s", "0.7s"), ("1.2s", "1.7s")] {
-        let frozen = format!("at {cut}, cut: the line is cut: nothing passes and nobody is told");
+        let frozen =
+            format!("at {cut}, cut: the link is cut: nothing passes, and no side is informed");
         assert_eq!(line(&mut said), frozen);
         caller.write_all(b"y").expect("it is open");
         assert!(nothing_comes(&mut called), "it is cut");
-        assert_eq!(line(&mut said), format!("at {heal}, heal: the line is whole"));
+        assert_eq!(line(&mut said), format!("at {heal}, heal: the link is up"));
         called.read_exact(&mut [0]).expect("what was held back comes");
         round(&mut caller, &mut called);
     }
@@ -89,12 +90,12 @@ fn a_relay_replays_weather_and_stands_still_where_nothing_passed() {
     let begun = Instant::now();
     round(&mut caller, &mut called);
     assert!(begun.elapsed() >= Duration::from_millis(40), "the first row is there at once");
-    let still = "at 0.5s, recording: round trip 40 ms, there no limit to the rate, nothing passes; \
-                 back no limit to the rate";
+    let still = "at 0.5s, recording: round trip 40 ms, there no rate limit, nothing passes; back no rate limit";
     assert_eq!(line(&mut said), still);
     caller.write_all(b"z").expect("it is open");
     assert!(nothing_comes(&mut called), "nothing passes");
-    let last = "at 1s, recording: round trip 1 ms, there 1.00 MB/s, queue of 256 KiB; back no limit to the rate";
+    let last =
+        "at 1s, recording: round trip 1 ms, there 1.00 MB/s, queue of 256 KiB; back no rate limit";
     assert_eq!(line(&mut said), last);
     called.read_exact(&mut [0]).expect("what stood still goes on");
     group.signal(Signal::TERM);
@@ -135,7 +136,7 @@ fn what_only_a_line_below_tcp_obeys_is_refused_before_a_relay_listens() {
     for (order, said) in [
         ("1s loss 1%", "--at number 1, order: `loss 1%`: a relay ends TCP on both sides"),
         ("soon cut", "--at number 1, time: `soon` does not begin with a number"),
-        ("1s link t2", "--at number 1, order: `t2` is no line with a name; there are t1, "),
+        ("1s link t2", "--at number 1, order: `t2` is not a named link; the names are t1, "),
     ] {
         let why = helio(&[&relay[..], &["--at", order]].concat()).expect_failure();
         assert!(why.contains(said), "{why}");

@@ -140,7 +140,7 @@ fn with_keys_it_speaks_tls_and_strangers_are_sent_away() {
         format!("lab link standby --remote {at} --json --key {lyon} --peer-key {paris_key}");
     let standby = start(&words(&standby)).join().expect("it ran").json();
     let primary = primary.join().expect("it ran");
-    assert!(primary.stderr.contains("was sent away"), "{primary}");
+    assert!(primary.stderr.contains("was refused"), "{primary}");
     assert_eq!(primary.json()["bytes"], standby["bytes"]);
 }
 
@@ -159,7 +159,7 @@ fn who_speaks_something_else_is_sent_away_and_the_run_goes_on() {
     let standby = start(&words(&format!("lab link standby --remote {at}")));
     standby.join().expect("it ran").expect_success();
     let primary = primary.join().expect("it ran");
-    assert!(primary.stderr.contains("does not speak this protocol"), "{primary}");
+    assert!(primary.stderr.contains("does not use this protocol"), "{primary}");
     assert_eq!(primary.json()["flushes"]["count"], 5);
 }
 
@@ -174,12 +174,12 @@ fn a_standby_at_something_else_and_one_that_nobody_answers_say_so() {
         let _ = caller.read_to_end(&mut Vec::new());
     });
     let wrong = helio(&["lab", "link", "standby", "--remote", &at.to_string()]).expect_failure();
-    assert!(wrong.contains("does not speak this protocol"), "{wrong}");
+    assert!(wrong.contains("does not use this protocol"), "{wrong}");
     web.join().expect("it ended");
     let nobody = free_port().to_string();
     let wrong = helio(&["lab", "link", "standby", "--remote", &nobody, "--timeout", "200ms"])
         .expect_failure();
-    assert!(wrong.contains("no primary answered at") && wrong.contains("refused"), "{wrong}");
+    assert!(wrong.contains("no primary responded at") && wrong.contains("refused"), "{wrong}");
     let wrong = helio(&["lab", "link", "primary", "--local", &nobody, "--timeout", "200ms"])
         .expect_failure();
     assert!(wrong.contains("0 of 1 connections came"), "{wrong}");

@@ -27,7 +27,10 @@ fn a_primary_takes_its_secondarys_copy_and_serves_it_at_once() {
 
     let asked = pair.helio("paris", &["resync", "db", "--reverse"]);
     assert_eq!(asked.status.code(), Some(4), "nothing is thrown away unasked: {asked}");
-    assert!(asked.stderr.contains("at stake: paris would take lyon's copy"), "{asked}");
+    assert!(
+        asked.stderr.contains("at stake: paris would overwrite its copy with the copy of lyon"),
+        "{asked}"
+    );
     let told = pair.helio("lyon", &["resync", "db", "--reverse", "--yes"]).expect_failure();
     assert!(told.contains("on the primary"), "{told}");
 

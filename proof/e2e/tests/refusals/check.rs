@@ -111,7 +111,7 @@ fn keys_that_are_swapped_missing_or_readable_by_others_are_named() {
     let key = state.join("node.key");
     fs::set_permissions(&key, Permissions::from_mode(0o644)).expect("it is ours");
     let said = refusal("paris", config, &state);
-    assert_says(&said, &["others may read it (mode 0644)", "hint: chmod 600"]);
+    assert_says(&said, &["other users may read it (mode 0644)", "hint: chmod 600"]);
     fs::set_permissions(&key, Permissions::from_mode(0o600)).expect("it is ours");
 
     let theirs = pair.state("lyon").join("node.key");
@@ -142,10 +142,7 @@ fn a_peer_with_another_key_is_a_warning_with_what_to_compare() {
     rewrite(&pair, &key, other.trim());
     let (verdict, text) = found(&pair, "paris", "peer lyon");
     assert_eq!(verdict, "warn", "{text}");
-    assert_says(
-        &text,
-        &["is not one this node was told to trust", "helio key show", "[node.lyon]"],
-    );
+    assert_says(&text, &["is not configured on this node", "helio key show", "[node.lyon]"]);
 }
 
 #[test]
@@ -202,13 +199,13 @@ fn names_in_unicode_or_too_long_are_refused() {
 #[test]
 fn a_state_directory_that_cannot_be_one_is_named() {
     let pair = prepared();
-    let file = pair.scratch().write("file", "no folder");
+    let file = pair.scratch().write("file", "no directory");
     for state in [file.clone(), file.join("state")] {
         let said = refusal("paris", pair.config(), &state);
         let name = file.display().to_string();
         assert_says(&said, &["the state directory", &name, "Not a directory", "hint: ", "--state"]);
     }
-    assert_eq!(fs::read_to_string(&file).expect("it is there"), "no folder");
+    assert_eq!(fs::read_to_string(&file).expect("it is there"), "no directory");
     // Metadata that cannot be read: something else is in its place.
     let groups = pair.state("paris").join("groups");
     fs::create_dir_all(groups.join("db.meta")).expect("the names are free");
@@ -228,7 +225,7 @@ fn read_only_and_full_file_systems_are_named_and_nothing_is_left_on_them() {
     // Its metadata takes 48 KiB; 16 KiB are left.
     fs::write(small.join("full"), vec![1; 48 << 10]).expect("there is room for it");
     let said = refusal("paris", pair.config(), &state);
-    assert_says(&said, &["db.meta", "No space left on device", "hint: make room"]);
+    assert_says(&said, &["db.meta", "No space left on device", "hint: free space"]);
     let meta = state.join("groups/db.meta").metadata();
     assert_eq!(meta.map_or(0, |facts| facts.len()), 0, "no half of a record is left");
     fs::remove_dir_all(&state).expect("it is there");
@@ -262,7 +259,7 @@ fn a_member_without_room_for_all_of_it_is_named_before_it_takes_what_there_is() 
     );
     rewrite(&pair, "[group.db.volume.data]\n", "[group.db.volume.data]\nio = \"buffered\"\n");
     let said = refusal("paris", pair.config(), &pair.state("paris"));
-    assert_says(&said, &["no room to allocate 1 MiB", "Make room"]);
+    assert_says(&said, &["not enough space to allocate 1 MiB", "Free space"]);
     assert_eq!(fs::read(&member).expect("it is there"), vec![0; 1 << 20]);
     assert!(!pair.state("paris").join("groups/db.meta").exists(), "the first record does not stay");
 }

@@ -94,7 +94,7 @@ fn a_member_with_an_identity_beside_a_state_directory_without_metadata_is_no_new
             _ => std::fs::write(&metadata, vec![0; sound.len()]).expect("it can be written"),
         }
         let said = refusal("paris", pair.config(), &pair.state("paris"));
-        let phrases = ["carries an identity of Heliograph's", "check --state", "metadata create"];
+        let phrases = ["has an identity of Heliograph", "check --state", "metadata create"];
         assert_says(&said, &phrases);
         assert_says(&said, &[&member.display().to_string(), &metadata.display().to_string()]);
     }
@@ -108,13 +108,13 @@ fn a_member_with_an_identity_beside_a_state_directory_without_metadata_is_no_new
     let config = pair.config().display().to_string();
     let line = ["metadata", "create", "db", "--node", "paris", "--config", &config];
     let told = pair.helio("paris", &[&line[..], &["--yes"]].concat()).expect_failure();
-    assert_says(&told, &["holds the history of db", "helio resolve"]);
+    assert_says(&told, &["has the history of db", "helio resolve"]);
     std::fs::write(&metadata, vec![7; 100]).expect("it can be written");
     let asked = pair.helio("paris", &line);
     assert_eq!(asked.status.code(), Some(4), "nothing is discarded unasked: {asked}");
     assert_says(&asked.stderr, &["at stake: all of db on paris"]);
     let told = pair.helio("paris", &[&line[..], &["--yes"]].concat()).expect_success();
-    assert_says(&told, &["joins as new on paris", "db.meta.damaged-1"]);
+    assert_says(&told, &["joins as a new node on paris", "db.meta.damaged-1"]);
     pair.start("paris");
     promote(&pair, "lyon");
     let (ours, theirs) = (std::fs::read(member), std::fs::read(pair.member("lyon", "data")));

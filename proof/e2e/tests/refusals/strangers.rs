@@ -164,7 +164,7 @@ fn strangers_are_sent_away_and_the_pair_does_not_notice() {
         (flipped(&first, 40), "a frame body arrived damaged"),
         (restated(&first, 8, &[0xff; 4]), "a frame announces more bytes than the protocol allows"),
         (restated(&first, 12, &[0xff; 4]), "a frame announces more bytes than the protocol allows"),
-        (restated(&first, 6, &[77]), "a message of kind 77 does not decode"),
+        (restated(&first, 6, &[77]), "a message of kind 77 cannot be decoded"),
         (framed(&ping()), "the first message must be a hello, not one of kind 5"),
         (goodbye.clone(), "it hung up before its hello: volume 0 fails"),
         ([framed(&first), goodbye].concat(), "lyon hung up behind its hello: volume 0 fails"),

@@ -49,7 +49,7 @@ fn a_command_line_that_is_not_understood_ends_with_two() {
 fn without_a_daemon_verbs_end_with_three() {
     let pair = Plan::new("db").volume("data", Bytes::mib(1)).prepare();
     for verb in [&["status"][..], &["apply"], &["promote", "db", "--force"], &["pause", "db"]] {
-        let phrases = ["no daemon answers on", "control.sock", "hint: start `helio daemon`"];
+        let phrases = ["no daemon responds on", "control.sock", "hint: start `helio daemon`"];
         assert_ended(&pair.helio("paris", verb), 3, &phrases);
     }
 }
@@ -109,7 +109,7 @@ fn a_demotion_that_leaves_the_peer_behind_says_so_and_has_a_code() {
         });
     }
     let told = pair.helio("lyon", &["promote", "db", "--force"]);
-    assert_ended(&told, 4, &["it is unknown what was missing here"]);
+    assert_ended(&told, 4, &["the missing data was unknown"]);
     // As the hint says: nothing is lost, and the second demotion leaves nothing behind.
     promote(&pair, "paris");
     wait(&pair, "lyon", "a stream", |group| group["state"] == "replicating");

@@ -161,7 +161,7 @@ fn files_of_others_are_left_alone_before_anything_runs_and_an_own_page_is_replac
     }
     let nowhere = pair.scratch().join("none/page").display().to_string();
     let told = forecast(&file, &["--html", &nowhere]);
-    assert_refused(&told, 1, &["there is no folder", "another file for --html"]);
+    assert_refused(&told, 1, &["there is no directory", "another file for --html"]);
     assert_refused(&forecast(&file, &["--html", "/proc/self"]), 1, &["/proc/self", "--html"]);
 
     // A page of an earlier forecast is replaced; a configuration never is, whoever wrote it.
@@ -219,16 +219,16 @@ fn recorded_weather_is_the_link_of_a_forecast_row_by_row() {
     assert_refused(
         &asked(&format!("recording={file}")),
         2,
-        &["work.csv, line 1", "is no recording"],
+        &["work.csv, line 1", "is not a recording"],
     );
     let brief =
         written(&pair, "brief.csv", &format!("{head}0,20,0,0,50000,0,0,50000\n#end,1,0.05\n"));
     let again = format!("recording={brief},repeat");
-    assert_refused(&asked(&again), 2, &["--link", "less than 100 ms", "leave out repeat"]);
+    assert_refused(&asked(&again), 2, &["--link", "less than 100 ms", "omit repeat"]);
     let two = format!("recording={weather},recording={brief}");
     assert_refused(&asked(&two), 2, &["brief.csv", "one recording"]);
     let more = format!("recording={weather},rtt=5ms");
-    assert_refused(&asked(&more), 2, &["rtt=5ms", "the recording says what the link is like"]);
+    assert_refused(&asked(&more), 2, &["rtt=5ms", "the recording defines the link"]);
 }
 
 #[test]
@@ -273,13 +273,13 @@ fn a_recording_that_was_cut_off_is_read_as_far_as_it_goes_and_says_so() {
     std::fs::write(&cut, &bytes[..bytes.len() - 7]).expect("it can be written");
     let told = forecast(&cut.display().to_string(), &["--modes", "async"]).expect_success();
     assert!(
-        told.contains("it is cut off within a block") && told.contains("200 of them"),
+        told.contains("it is truncated within a block") && told.contains("200 of them"),
         "{told}"
     );
     // Its only block of requests is gone.
     std::fs::write(&cut, &bytes[..bytes.len() / 2]).expect("it can be written");
     let told = forecast(&cut.display().to_string(), &["--modes", "async"]);
-    assert_refused(&told, 1, &["cut.trace; it is cut off within a block", "asks for nothing"]);
+    assert_refused(&told, 1, &["cut.trace; it is truncated within a block", "has no requests"]);
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn a_promotion_behind_a_fence_goes_on_only_where_the_other_node_is_proven_out() 
     folder.write("fence.code", "6");
     let refused = pair.helio("paris", &["promote", "db", "--fence"]);
     assert_eq!(refused.status.code(), Some(1), "{refused}");
-    assert!(refused.stderr.contains("it refuses, since it is primary (code 6)"), "{refused}");
+    assert!(refused.stderr.contains("it refuses, because it is primary (code 6)"), "{refused}");
     folder.write("fence.code", "7");
     let done = pair.helio("paris", &["promote", "db", "--fence"]).expect_success();
     assert!(done.contains("lyon is fenced (code 7)"), "{done}");

@@ -74,7 +74,7 @@ pub(crate) fn connection(wan: &Wan, congestion: &str) -> [TcpStream; 2] {
     let right = wan.address(Side::Right);
     let listener = wan.inside(Side::Right, || TcpListener::bind((right, 0)).expect("a port"));
     let to = listener.local_addr().expect("an address");
-    let left = wan.inside(Side::Left, || TcpStream::connect(to).expect("the line is whole"));
+    let left = wan.inside(Side::Left, || TcpStream::connect(to).expect("the link is up"));
     let right = listener.accept().expect("it has called").0;
     for stream in [&left, &right] {
         rustix::net::sockopt::set_tcp_congestion(stream, congestion).expect("the kernel has it");
@@ -96,7 +96,7 @@ pub(crate) fn pour([left, right]: [TcpStream; 2], settled: Duration, span: Durat
         let (mut right, mut buffer, begun) = (right, vec![0; 256 << 10], Instant::now());
         let (mut total, mut counted_from) = (0, None);
         while begun.elapsed() < span {
-            let n = right.read(&mut buffer).expect("the line is whole");
+            let n = right.read(&mut buffer).expect("the link is up");
             match counted_from {
                 Some(_) => total += n,
                 None if begun.elapsed() >= settled => counted_from = Some(Instant::now()),
@@ -122,7 +122,7 @@ pub(crate) fn windowed(
         scope.spawn(|| {
             let (mut right, mut piece) = (right, [0; PIECE]);
             while right.read_exact(&mut piece).is_ok() && piece[0] == 1 {
-                right.write_all(&[1]).expect("the line is whole");
+                right.write_all(&[1]).expect("the link is up");
             }
         });
         let (mut left, begun) = (left, Instant::now());
@@ -130,7 +130,7 @@ pub(crate) fn windowed(
         let (mut answered, mut counted_from) = (0, None);
         while begun.elapsed() < span {
             while unanswered < window / PIECE {
-                left.write_all(&[1; PIECE]).expect("the line is whole");
+                left.write_all(&[1; PIECE]).expect("the link is up");
                 unanswered += 1;
             }
             let n = left.read(&mut answers).expect("answers come");
@@ -142,7 +142,7 @@ pub(crate) fn windowed(
             }
         }
         let counted = counted_from.expect("it settled").elapsed().as_secs_f64();
-        left.write_all(&[0; PIECE]).expect("the line is whole");
+        left.write_all(&[0; PIECE]).expect("the link is up");
         (answered * PIECE) as f64 * 8.0 / counted
     })
 }

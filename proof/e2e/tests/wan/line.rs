@@ -28,13 +28,13 @@ fn a_line_that_is_cut_drops_what_sets_out_and_tcp_outlives_it() {
 
     assert!(line.wan.tell("cut there").contains("from left to right"));
     assert!(!passes(&left, &right) && passes(&right, &left), "one way alone is cut");
-    assert!(line.wan.tell("cut").contains("both ways"));
+    assert!(line.wan.tell("cut").contains("both directions"));
     assert!(!passes(&left, &right) && !passes(&right, &left));
     assert!(line.wan.tell("heal back").contains("from left to right"));
     assert!(!passes(&left, &right) && passes(&right, &left));
     caller.write_all(b"through").expect("TCP keeps it");
 
-    assert_eq!(line.wan.tell("heal"), "the line is whole");
+    assert_eq!(line.wan.tell("heal"), "the link is up");
     let mut heard = [0; 7];
     called.read_exact(&mut heard).expect("TCP sends it again");
     assert_eq!(&heard, b"through");
@@ -71,7 +71,7 @@ fn a_program_runs_at_an_end_and_sees_that_alone() {
     let Some(line) = lay(&["--mtu", "9000"]) else { return };
     let said = line.wan.introduction().join("\n");
     assert!(said.contains("congestion control: ") && said.contains("cubic"), "{said}");
-    assert!(said.contains("MTU 9000") && said.contains("5 of 5 datagrams came back"), "{said}");
+    assert!(said.contains("MTU 9000") && said.contains("5 of 5 datagrams returned"), "{said}");
     for side in [Side::Left, Side::Right] {
         let told = run(line.wan.command(side, "cat").arg("/proc/net/dev")).expect_success();
         assert_eq!(told.lines().count(), 4, "two lines of heading, lo and wan0: {told}");

@@ -33,9 +33,9 @@ fn what_the_line_loses_the_kernel_sends_again() {
     assert!(line.wan.tell("loss 1%").contains("1% lost"));
     let text: Vec<u8> = (0..2_000_000_u32).map(|n| (n % 251) as u8).collect();
     let heard = std::thread::scope(|scope| {
-        scope.spawn(|| (&left).write_all(&text).expect("the line is whole"));
+        scope.spawn(|| (&left).write_all(&text).expect("the link is up"));
         let mut heard = vec![0; text.len()];
-        right.read_exact(&mut heard).expect("the line is whole");
+        right.read_exact(&mut heard).expect("the link is up");
         heard
     });
     assert!(heard == text, "TCP repairs what is lost");

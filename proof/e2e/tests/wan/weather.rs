@@ -21,7 +21,7 @@ fn a_schedule_cuts_and_heals_the_line() {
     let cut = line.wan.hear();
     assert!(cut.starts_with("at 0.3s, cut there: the line is cut from left to right"), "{cut}");
     left.send(b"lost").expect("the device is up");
-    assert_eq!(line.wan.hear(), "at 0.9s, heal: the line is whole");
+    assert_eq!(line.wan.hear(), "at 0.9s, heal: the link is up");
     assert!(passes(&left, &right), "it is healed");
     assert_eq!(
         line.wan.hear(),

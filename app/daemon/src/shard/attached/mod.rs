@@ -103,8 +103,8 @@ impl Attached {
         let (shape, place) = open(&group, &volume, read_only, io.groups)?;
         is_of_tenure(place, tenure, io.groups)?;
         let line = Line::begin(end, shape, &name).map_err(|error| {
-            let text = format!("the kernel does not let {group}/{volume} be served: {error}");
-            Refusal::later("attach-failed", text, "attach it another way: --via fuse")
+            let text = format!("the kernel refuses to serve {group}/{volume}: {error}");
+            Refusal::later("attach-failed", text, "use another interface: --via fuse")
         })?;
         self.epochs = self.epochs.wrapping_add(1);
         let slot = self.slots.iter().position(Option::is_none).unwrap_or_else(|| {
@@ -460,7 +460,7 @@ fn is_of_tenure(place: Place, tenure: u64, groups: &[Group]) -> Result<(), Refus
     if place.read_only || groups[place.group].engine.tenure() == tenure {
         return Ok(());
     }
-    let text = "this node was secondary in between, and others may have written the volume";
+    let text = "this node was secondary in between, and another node may have written the volume";
     Err(Refusal::later("attach-failed", text, "attach it again"))
 }
 
@@ -476,13 +476,13 @@ pub(crate) fn open(
     let found = Catalogue(groups).open(&name).map_err(|refusal| match refusal {
         OpenRefusal::Unknown => Refusal::new(
             "unknown-volume",
-            format!("there is no volume {group}/{volume} on this node"),
+            format!("this node has no volume {group}/{volume}"),
             "`helio status` lists the volumes",
         ),
         OpenRefusal::Policy(text) => Refusal::later(
             "not-primary",
             text,
-            "attach it on the primary, or add --read-only for the copy as it stands",
+            "attach it on the primary, or add --read-only for the copy as it is",
         ),
     })?;
     let shape = Shape {

@@ -66,17 +66,15 @@ pub(super) fn block_status(
 
 fn denied(denial: Denial) -> (ErrorCode, &'static str) {
     match denial {
-        Denial::NotPrimary => {
-            (ErrorCode::Shutdown, "this node is not primary for the group any more")
-        }
-        Denial::OutOfBounds => (ErrorCode::Invalid, "the request leaves the volume"),
+        Denial::NotPrimary => (ErrorCode::Shutdown, "this node is no longer primary for the group"),
+        Denial::OutOfBounds => (ErrorCode::Invalid, "the request exceeds the volume"),
         Denial::Unaligned => (ErrorCode::Invalid, "not a multiple of the export's minimum block"),
         Denial::QueueFull => {
             (ErrorCode::NoSpace, "the replication queue is full and its policy is to fail writes")
         }
         Denial::Store(StoreFault::NoSpace) => {
-            (ErrorCode::NoSpace, "the local store has no space left")
+            (ErrorCode::NoSpace, "the local disk has no space left")
         }
-        Denial::Store(_) => (ErrorCode::Io, "the local store failed"),
+        Denial::Store(_) => (ErrorCode::Io, "the local disk failed"),
     }
 }

@@ -65,7 +65,7 @@ impl Clients {
                 answers::read(client, request, buffer.into_shared());
             }
             Outcome::Read { result: Ok(()), .. } => {
-                let text = "the copy on this node is not consistent while it is being synced";
+                let text = "the copy on this node is inconsistent during the resync";
                 answers::refuse(client, request, ErrorCode::Io, text);
             }
             Outcome::Map(runs) if runs.is_ok() || group.engine.lacks_regions() => {
@@ -83,7 +83,7 @@ impl Clients {
                 if let Some(error) = outcome.error() {
                     tracing::error!(group = %group.name, %error, "store failed");
                 }
-                answers::refuse(client, request, ErrorCode::Io, "the local store failed");
+                answers::refuse(client, request, ErrorCode::Io, "the local disk failed");
             }
         }
         self.wake(owner.client, io);

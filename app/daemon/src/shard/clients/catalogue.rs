@@ -71,7 +71,7 @@ fn describe(group: &Group, volume: &str, place: Place) -> String {
     let (name, peer) = (&group.name, &group.peer);
     match (group.engine.is_primary(), place.read_only) {
         (true, false) => format!("{volume} of group {name}, mirrored to {peer}"),
-        (true, true) => format!("{volume} of group {name}, to be read only"),
+        (true, true) => format!("{volume} of group {name}, read-only"),
         (false, true) => format!("the copy of {volume} of group {name} on a secondary"),
         (false, false) => {
             format!("{volume} of group {name}, which is secondary here; connect to {peer}")
@@ -97,8 +97,9 @@ impl Exports for Catalogue<'_> {
         let (group, volume) = named.split_once('/').ok_or(OpenRefusal::Unknown)?;
         let named = |g: &&Group| g.name == group && !g.is_released();
         if self.0.iter().find(named).is_some_and(|group| !group.is_served()) {
-            let text =
-                format!("group {group} failed on this node; `helio status {group}` says why");
+            let text = format!(
+                "group {group} failed on this node; `helio status {group}` shows the reason"
+            );
             return Err(OpenRefusal::Policy(text));
         }
         let served = |g: &Group| g.name == group && g.is_served();
@@ -109,15 +110,15 @@ impl Exports for Catalogue<'_> {
         let aside = !group.engine.is_primary();
         if aside && !read_only {
             return Err(OpenRefusal::Policy(format!(
-                "group {} is not primary on this node; connect to {}, or `helio promote {}` here, or read the copy as \
+                "group {} is not primary on this node; connect to {}, or `helio promote {}` here, or open the copy as \
                  {name}{READ_ONLY}",
                 group.name, group.peer, group.name
             )));
         }
         if aside && !group.engine.words().consistent {
             return Err(OpenRefusal::Policy(format!(
-                "the copy of group {} on this node is not consistent while it is being synced; try again when \
-                 `helio status` says so",
+                "the copy of group {} on this node is inconsistent during the resync; try again when it is complete \
+                 (`helio status`)",
                 group.name
             )));
         }

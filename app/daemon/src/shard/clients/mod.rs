@@ -149,7 +149,7 @@ impl Clients {
             tracing::warn!(
                 clients = self.here,
                 refused = self.turned_away.0,
-                "no room for another NBD client; raise `clients` of the node, or disconnect some"
+                "too many NBD clients; raise `clients` of the node, or disconnect some"
             );
             self.turned_away = (0, now + TELL_EVERY);
         }
@@ -339,7 +339,7 @@ impl Clients {
             return None;
         }
         if let Some(error) = client.stream.failure() {
-            tracing::info!(%error, "an NBD client was sent away");
+            tracing::info!(%error, "an NBD client was disconnected");
             self.leave(slot);
             return None;
         }
@@ -351,7 +351,7 @@ impl Clients {
         let (taken, step) = match step {
             Ok(done) => done,
             Err(error) => {
-                tracing::info!(%error, "an NBD client was sent away");
+                tracing::info!(%error, "an NBD client was disconnected");
                 self.leave(slot);
                 return None;
             }

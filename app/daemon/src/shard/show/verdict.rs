@@ -57,7 +57,7 @@ fn why(status: &Status, group: &Group, clock: &Clock) -> String {
             if status.consistent {
                 format!("{peer} rebuilds its copy from {node}")
             } else {
-                format!("{peer} copies dirty regions; {node} is inconsistent meanwhile")
+                format!("{peer} copies dirty regions; {node} is inconsistent until then")
             }
         }
         Verdict::SplitBrain => {

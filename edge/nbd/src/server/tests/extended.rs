@@ -94,15 +94,15 @@ fn lengths_have_64_bits() {
 #[test]
 fn a_refusal_names_the_requests_offset() {
     let (told, _) = requested(&extended(0, command::READ, 1 << 20, 1));
-    let message = b"reaches beyond the end of the export";
+    let message = b"exceeds the end of the export";
     let wanted: [&[u8]; 8] = [
         &[0x6e, 0x8a, 0x27, 0x8c],
         &[0, 1, 0x80, 1],
         &[0, 0, 0, 0, 0, 0, 0, 5],
         &[0, 0, 0, 0, 0, 0x10, 0, 0],
-        &[0, 0, 0, 0, 0, 0, 0, 42],
+        &[0, 0, 0, 0, 0, 0, 0, 35],
         &[0, 0, 0, 22],
-        &[0, 36],
+        &[0, 29],
         message,
     ];
     assert!(told.out.ends_with(&wanted.concat()));

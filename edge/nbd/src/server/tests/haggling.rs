@@ -148,7 +148,7 @@ fn every_combination_of_an_export_has_its_flags() {
 fn a_copy_written_elsewhere_says_so_and_one_written_here_too_is_not_served() {
     let told = feed(&[hello(), sent_option(option::INFO, &go("copy", &[2]))].concat());
     let found = answers(&told.out);
-    let description = b"\0\x02read-only here, changes as its primary writes: a test volume";
+    let description = b"\0\x02read-only, changes as the primary writes: a test volume";
     assert_eq!(found[1].2, description);
     let told = feed(&[hello(), sent_option(option::INFO, &go("torn", &[]))].concat());
     assert_eq!(kinds(&told.out), [reply::ERR_POLICY]);

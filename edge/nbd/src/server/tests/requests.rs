@@ -48,10 +48,10 @@ fn a_refused_write_is_skipped_and_then_answered() {
 #[test]
 fn a_structured_refusal_says_why() {
     let (_, out) = replies(true, &request(command::READ, 5, 1 << 20, 1));
-    let message = b"reaches beyond the end of the export";
+    let message = b"exceeds the end of the export";
     let length = u32::try_from(message.len()).unwrap() + 6;
     let header = ChunkHeader { flags: 1, kind: chunk::ERROR, cookie: Cookie(5), length };
-    assert_eq!(out, [&header.encode()[..], &[0, 0, 0, 22, 0, 36], message].concat());
+    assert_eq!(out, [&header.encode()[..], &[0, 0, 0, 22, 0, 29], message].concat());
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn a_session_told_of_growth_serves_the_grown_part() {
 #[test]
 fn a_client_that_would_resize_is_told_whose_business_that_is() {
     let (_, out) = replies(true, &request(command::RESIZE, 1, 0, 512));
-    assert!(out.ends_with(b"a volume is resized by who runs it, not by its clients"));
+    assert!(out.ends_with(b"a volume cannot be resized by clients"));
     assert_eq!(out[20..24], [0, 0, 0, 22]);
 }
 

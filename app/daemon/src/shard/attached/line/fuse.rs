@@ -44,8 +44,10 @@ impl Fuse {
         match self.channel.receive(&mut self.head, page, &mut rest[PAGE..]) {
             Ok(Arrival::Message(length)) => self.message(length),
             Ok(Arrival::Nothing) => Taken::Nothing,
-            Ok(Arrival::Over) => Taken::Over(String::from("its file was unmounted, or cut off")),
-            Err(errno) => Taken::Over(format!("the kernel hands out no more requests: {errno}")),
+            Ok(Arrival::Over) => {
+                Taken::Over(String::from("its file was unmounted, or its connection was aborted"))
+            }
+            Err(errno) => Taken::Over(format!("the kernel sends no more requests: {errno}")),
         }
     }
 
@@ -94,7 +96,7 @@ impl Fuse {
         match self.channel.answer(head, payload) {
             Ok(()) | Err(Errno::NODEV) => {}
             Err(error) => {
-                tracing::error!(device = %self.name, %error, "the kernel refuses an answer");
+                tracing::error!(device = %self.name, %error, "the kernel refuses a reply");
             }
         }
     }

@@ -33,7 +33,7 @@ impl Ublk {
         let Some(order) = next else {
             return match (&self.broken, self.server.is_over()) {
                 (Some(why), _) => Taken::Over(why.clone()),
-                (None, true) => Taken::Over(String::from("the kernel takes the device away")),
+                (None, true) => Taken::Over(String::from("the kernel removes the device")),
                 (None, false) => Taken::Nothing,
             };
         };
@@ -44,7 +44,7 @@ impl Ublk {
                 return Taken::Starved;
             };
             if let Err(error) = self.server.fetch(unique, &mut buffer) {
-                tracing::error!(device = %self.name, %error, "the kernel does not give a write's payload");
+                tracing::error!(device = %self.name, %error, "the kernel does not provide the payload of a write");
                 self.failed(unique, Fault::Io);
                 return Taken::Answered;
             }
@@ -72,7 +72,7 @@ impl Ublk {
         if let Err(error) = self.server.hand_over()
             && self.broken.is_none()
         {
-            self.broken = Some(format!("the kernel takes no more answers: {error}"));
+            self.broken = Some(format!("the kernel accepts no more replies: {error}"));
         }
     }
 }
