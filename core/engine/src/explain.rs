@@ -54,7 +54,7 @@ const WORDS: [(&str, &str, &str, &str); 24] = [
         "{source} has new metadata, but {target} has a record of later metadata of {source}: the metadata of {source} \
          was lost, and the state of its copy is unknown",
         "no data is sent",
-        "restore {source}'s state directory and restart its daemon; or choose the copy to keep, and discard the other \
+        "restore the state directory of {source} (its mount, its --state; not a backup) and restart its daemon; or choose the copy to keep, and discard the other \
          one: `helio resolve {group} --discard NODE` on that node, as secondary. The differing regions are saved \
          first",
     ),
@@ -123,7 +123,7 @@ const WORDS: [(&str, &str, &str, &str); 24] = [
         "{target} has no metadata, but {source} has a record of it: the state directory of {target} is lost or \
          another one. {target} may hold acknowledged writes that {source} does not have",
         "no data is sent, and neither node becomes primary by itself",
-        "restore {target}'s state directory (check its mount and --state) and restart its daemon: no data is lost. If \
+        "restore the state directory of {target} (its mount, its --state; not a backup) and restart its daemon: no data is lost. If \
          it cannot be restored: if {target} was primary last, keep its copy: `helio promote {group} --force` on \
          {target}; otherwise discard its copy: stop its daemon, then `helio metadata create {group}` on {target}",
     ),

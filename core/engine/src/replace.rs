@@ -114,7 +114,6 @@ impl Engine {
                 format!(
                     "start {peer} as primary with all of its disks, and connect it to this node"
                 ),
-                format!("connect {peer} as primary, with all of its disks"),
             ));
         }
         if self.shared.keeper.failed && self.shared.keeper.kept().is_some() {

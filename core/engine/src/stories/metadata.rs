@@ -41,7 +41,7 @@ fn a_node_without_metadata_cannot_confirm_that_it_did_not_take_over() {
     let status = desk.engine.status(desk.now);
     assert!(status.link.why.starts_with("metadata-lost: lyon"), "{}", status.link.why);
     let hint = status.link.hint.unwrap_or_default();
-    assert!(hint.starts_with("restore lyon's state directory"), "{hint}");
+    assert!(hint.starts_with("restore the state directory of lyon"), "{hint}");
     // An operator discarded that copy.
     desk.meet(Hello { discarded: true, metadata: 1, ..blank() });
     answer_ping(&mut desk);
@@ -68,7 +68,7 @@ fn a_promotion_that_the_lost_metadata_of_the_peer_leaves_unproven_is_refused_wit
     let refusal = desk.results.pop().expect("an answer").expect_err("lyon may hold newer writes");
     assert_eq!(refusal.code, "metadata-lost");
     assert!(refusal.text.contains("may hold acknowledged writes"), "{}", refusal.text);
-    assert!(refusal.hint.starts_with("restore lyon's state directory"), "{}", refusal.hint);
+    assert!(refusal.hint.starts_with("restore the state directory of lyon"), "{}", refusal.hint);
     assert!(desk.saves.is_empty());
 }
 
@@ -81,7 +81,7 @@ fn a_node_that_lost_its_metadata_does_not_recommend_its_peer_and_is_not_promoted
     desk.command(Command::Promote { force: false });
     let refusal = desk.results.pop().expect("an answer").expect_err("its history is lost");
     assert_eq!(refusal.code, "metadata-lost");
-    assert!(refusal.hint.contains("restore paris's state directory"), "{}", refusal.hint);
+    assert!(refusal.hint.contains("restore the state directory of paris"), "{}", refusal.hint);
 }
 
 #[test]
