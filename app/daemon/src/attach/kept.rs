@@ -144,7 +144,7 @@ impl Attaches {
             if let Some(why) = why {
                 let text = format!("{} is in use, and waits: {why}", record.title());
                 let hint = "unmount it once the volume is served again, or use --force: who uses it has errors then";
-                return Err(ApiError { retry: true, ..ApiError::new("in-use", text, hint) });
+                return Err(ApiError::new("in-use", text, hint));
             }
             blocking(move || kept.abandon()).await;
         }

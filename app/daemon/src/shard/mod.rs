@@ -608,7 +608,7 @@ impl<D: Driver> Shard<D> {
         if command == Command::Demote && clients > 0 && group.engine.is_primary() {
             let text = format!("{clients} NBD connection(s) use {}", group.name);
             let refusal =
-                Refusal::later("in-use", text, "unmount and disconnect them first, then demote");
+                Refusal::new("in-use", text, "unmount and disconnect them first, then demote");
             let _gone = reply.send(Err(refusal));
             return;
         }
@@ -617,7 +617,7 @@ impl<D: Driver> Shard<D> {
         if gives_up && !devices.is_empty() && group.engine.is_primary() {
             let text = format!("{} is attached as {}", group.name, devices.join(", "));
             let hint = "unmount it and `helio detach` it first";
-            let _gone = reply.send(Err(Refusal::later("in-use", text, hint)));
+            let _gone = reply.send(Err(Refusal::new("in-use", text, hint)));
             return;
         }
         self.rota.stir(index);

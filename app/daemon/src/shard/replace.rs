@@ -31,7 +31,7 @@ impl<D: Driver> Shard<D> {
         let member = &group.volumes[usize::from(at.0)].member;
         let held = member.held().map_err(|error| {
             let text = format!("the disk that is to go cannot be let go of: {error}");
-            Refusal::later("no-descriptors", text, "let the daemon have more descriptors")
+            Refusal::new("no-descriptors", text, "let the daemon have more descriptors")
         })?;
         let all = self.groups.iter().flat_map(|group| {
             let name = |volume: &VolumePlan| format!("{}/{}", group.name, volume.name);

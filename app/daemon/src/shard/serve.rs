@@ -20,10 +20,10 @@ impl<D: Driver> Shard<D> {
     ) {
         let name = plan.engine.group.clone();
         let refusal = if self.stopping {
-            Some(Refusal::later("stopping", "the daemon is stopping", "start it again"))
+            Some(Refusal::new("stopping", "the daemon is stopping", "start it again"))
         } else if self.find(&name).is_some() {
             let text = format!("{name} is served already");
-            Some(Refusal::later("busy", text, "`helio status` shows it"))
+            Some(Refusal::new("busy", text, "`helio status` shows it"))
         } else {
             None
         };
