@@ -213,7 +213,22 @@ impl Daemon {
         if force {
             self.attaches.end_of_group(&group).await;
         }
-        self.carry_out(group, helio_engine::Command::Switch).await
+        let done = self.carry_out(group.clone(), helio_engine::Command::Switch).await;
+        self.naming_users(&group, done).await
+    }
+
+    /// A refusal because volumes are in use names the devices and where they are mounted: the shard cannot look that up.
+    async fn naming_users(
+        &self,
+        group: &str,
+        done: Result<Reply, ApiError>,
+    ) -> Result<Reply, ApiError> {
+        match done {
+            Err(error) if error.code == "in-use" => {
+                Err(self.attaches.in_use(group).await.unwrap_or(error))
+            }
+            done => done,
+        }
     }
 
     pub(crate) fn config(&self) -> RwLockReadGuard<'_, Config> {

@@ -27,7 +27,8 @@ impl Daemon {
     /// then they are what is to be given up.
     pub(super) async fn demote(&self, group: String) -> Result<Reply, ApiError> {
         let before = self.status(Some(group.clone())).await?;
-        let mut reply = self.carry_out(group.clone(), helio_engine::Command::Demote).await?;
+        let done = self.carry_out(group.clone(), helio_engine::Command::Demote).await;
+        let mut reply = self.naming_users(&group, done).await?;
         if let (Reply::Accepted(done), Some(shown)) = (&mut reply, before.groups.first())
             && done.message.contains(helio_engine::PEER_BEHIND)
             && shown.peer.connection != Connection::Refused
