@@ -265,16 +265,16 @@ impl Daemon {
         if let Some(group) = &group {
             self.configured(group)?;
         }
-        let mut groups = self.shard.answer(|reply| Ask::Status { reply }).await?;
-        let mut failed = self.failures.list();
+        let (at_ms, mut groups) = self.shard.answer(|reply| Ask::Status { reply }).await?;
+        let mut failed = self.failures.list(at_ms);
         let asked = |name: &String| group.as_ref().is_none_or(|wanted| wanted == name);
         groups.retain(|g| asked(&g.name));
         failed.retain(|g| asked(&g.name));
-        groups.iter_mut().for_each(|g| g.trace = self.traces.status(&g.name));
+        groups.iter_mut().for_each(|g| g.trace = self.traces.status(&g.name, at_ms));
         Ok(Status {
             node: self.node.clone(),
             version: env!("CARGO_PKG_VERSION").into(),
-            at_ms: Clock::wall_now(),
+            at_ms,
             daemon_uptime_seconds: self.started.elapsed(),
             driver: self.driver.into(),
             groups,

@@ -167,7 +167,7 @@ fn lock_memory(view: &config::NodeView<'_>) -> Result<()> {
 /// The events of a node that begins: the groups that failed while they were opened.
 fn hub_with(failures: &Failures) -> Arc<Hub> {
     let hub = Arc::new(Hub::new(Clock::wall_now()));
-    for failed in failures.list() {
+    for failed in failures.list(Clock::wall_now()) {
         let (key, fields) = failed::event(&failed);
         hub.tell(failed.since_ms, key, fields, Some(failed.reason));
     }

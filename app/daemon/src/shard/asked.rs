@@ -17,7 +17,7 @@ impl<D: Driver> Shard<D> {
             Ask::Status { reply } => {
                 let served: Vec<usize> = self.served().collect();
                 let shown = served.into_iter().filter_map(|n| self.show(n)).collect();
-                let _gone = reply.send(shown);
+                let _gone = reply.send((self.clock.wall(now), shown));
             }
             Ask::Command { group, command, reply } => match self.find(&group) {
                 Some(index) => self.command(index, command, reply, now),

@@ -55,7 +55,7 @@ pub(crate) use guard::Guard;
 use helio_attach::Shape;
 use helio_driver::{Address, Completion, Driver, Op, Outcome, Pool, Socket};
 use helio_engine::{Command, Refusal};
-use helio_units::{Bytes, Moment, VolumeIndex};
+use helio_units::{Bytes, Moment, VolumeIndex, WallTime};
 pub(crate) use plan::{GroupPlan, Listeners, Outbox, VolumePlan, listen};
 use release::ReleaseReply;
 pub(crate) use release::Released;
@@ -84,7 +84,7 @@ pub(crate) type SuspectReply = oneshot::Sender<Result<(VolumeIndex, String), Ref
 #[derive(Debug)]
 pub(crate) enum Ask {
     /// Show the groups.
-    Status { reply: oneshot::Sender<Vec<helio_api::GroupStatus>> },
+    Status { reply: oneshot::Sender<(WallTime, Vec<helio_api::GroupStatus>)> },
     /// Carry out a command on a group.
     Command { group: String, command: Command, reply: CommandReply },
     /// What a forced promotion would put at stake.
@@ -250,12 +250,27 @@ impl<D: Driver> Shard<D> {
             }
         }
     }
+            self.follow_calendar();
 
     fn deadline(&self) -> Moment {
         let leaving = self.leaving.iter().flatten().map(|l| l.until);
         let resting = self.resting.iter().map(|(_, _, until)| *until);
         leaving
             .chain(resting)
+    /// Tells every group if the calendar was set.
+    fn follow_calendar(&mut self) {
+        if !self.clock.follow() {
+            return;
+        }
+        let now = self.clock.now();
+        let shows = self.clock.wall(now);
+        tracing::info!(%shows, "the wall clock was set");
+        for (index, group) in self.groups.iter_mut().enumerate() {
+            self.rota.stir(index);
+            group.guarded(|group| group.tell(now, helio_engine::Event::Calendar(shows)));
+        }
+    }
+
             .chain([self.rota.deadline(), self.strangers.deadline(), self.clients.deadline()])
             .min()
             .unwrap_or(Moment::NEVER)

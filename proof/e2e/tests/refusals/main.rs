@@ -2,6 +2,7 @@
 //! Bad input of every kind: refused with the culprit and the hint, and nothing lost by it.
 
 mod check;
+mod clock;
 mod common;
 mod configuration;
 mod forms;
