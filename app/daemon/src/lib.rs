@@ -13,6 +13,7 @@ mod errands;
 mod events;
 mod failed;
 mod hooks;
+mod names;
 pub mod offline;
 mod open;
 mod patience;
@@ -229,6 +230,8 @@ fn serve(
         }
         anyhow::Ok(ended?)
     })?;
+    // A name server may keep a lookup waiting.
+    runtime.shutdown_timeout(LAST_ANSWERS_WITHIN);
     for socket in [socket, &state.nbd_socket()] {
         if let Err(error) = std::fs::remove_file(socket) {
             tracing::debug!(%error, socket = %socket.display(), "was gone already");

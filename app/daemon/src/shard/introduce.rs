@@ -24,7 +24,7 @@ impl<D: Driver> Shard<D> {
                 // Groups with other peers are not concerned.
                 let links = self.groups.iter_mut().map(|group| &mut group.link);
                 let from_there =
-                    links.filter(|link| from.is_some_and(|from| link.address().ip() == from.ip()));
+                    links.filter(|link| from.is_some_and(|from| link.route().is_from(from.ip())));
                 from_there.for_each(|link| link.called_with(key, from, now));
             }
             Introduced::Nothing => {}

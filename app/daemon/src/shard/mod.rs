@@ -30,6 +30,7 @@ mod release;
 mod replace;
 mod reverse;
 mod rota;
+mod route;
 mod serve;
 mod show;
 mod strangers;
@@ -39,6 +40,7 @@ mod token;
 use crate::config::{Running, Setting};
 use crate::events::Hub;
 use crate::failed::Failures;
+use crate::names::Unresolved;
 use crate::trace::{Begun, Tap, Why};
 use anyhow::Result;
 use attached::Attached;
@@ -61,6 +63,7 @@ use release::ReleaseReply;
 pub(crate) use release::Released;
 pub(crate) use replace::Seat;
 use rota::Rota;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
@@ -103,6 +106,8 @@ pub(crate) enum Ask {
     Replace { group: String, volume: String, plan: Box<VolumePlan>, reply: CommandReply },
     /// Which volume's copy is suspect, and what is lost if it is accepted as it is.
     Suspect { group: String, volume: String, reply: SuspectReply },
+    /// The addresses of a group's peer, or why its name cannot be resolved.
+    Resolved { group: String, found: Result<Vec<SocketAddr>, Unresolved> },
     /// The hook before a resync of a group said yes, or why not.
     HookAnswered { group: String, refused: Option<String> },
     /// The flight recorder.
@@ -245,18 +250,13 @@ impl<D: Driver> Shard<D> {
                 due => Some(due - now),
             };
             self.driver.wait(timeout, &mut completions)?;
+            self.follow_calendar();
             for completion in completions.drain(..) {
                 self.dispatch(completion);
             }
         }
     }
-            self.follow_calendar();
 
-    fn deadline(&self) -> Moment {
-        let leaving = self.leaving.iter().flatten().map(|l| l.until);
-        let resting = self.resting.iter().map(|(_, _, until)| *until);
-        leaving
-            .chain(resting)
     /// Tells every group if the calendar was set.
     fn follow_calendar(&mut self) {
         if !self.clock.follow() {
@@ -271,6 +271,11 @@ impl<D: Driver> Shard<D> {
         }
     }
 
+    fn deadline(&self) -> Moment {
+        let leaving = self.leaving.iter().flatten().map(|l| l.until);
+        let resting = self.resting.iter().map(|(_, _, until)| *until);
+        leaving
+            .chain(resting)
             .chain([self.rota.deadline(), self.strangers.deadline(), self.clients.deadline()])
             .min()
             .unwrap_or(Moment::NEVER)

@@ -8,6 +8,7 @@ mod configuration;
 mod forms;
 mod init;
 mod members;
+mod names;
 mod state;
 mod strangers;
 mod verbs;
