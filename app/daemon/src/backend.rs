@@ -22,6 +22,7 @@ use crate::trace::Traces;
 use crate::trust::Trusted;
 use helio_api::{Accepted, ApiError, EventsRequest, RecorderDump, Status, code};
 use helio_driver::Waker;
+use helio_engine::Done;
 use std::path::PathBuf;
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
@@ -213,16 +214,16 @@ impl Daemon {
         if force {
             self.attaches.end_of_group(&group).await;
         }
-        let done = self.carry_out(group.clone(), helio_engine::Command::Switch).await;
-        self.naming_users(&group, done).await
+        let done = self.command(group.clone(), helio_engine::Command::Switch).await;
+        self.naming_users(&group, done).await.map(|done| accepted(done.text))
     }
 
     /// A refusal because volumes are in use names the devices and where they are mounted: the shard cannot look that up.
     async fn naming_users(
         &self,
         group: &str,
-        done: Result<Reply, ApiError>,
-    ) -> Result<Reply, ApiError> {
+        done: Result<Done, ApiError>,
+    ) -> Result<Done, ApiError> {
         match done {
             Err(error) if error.code == "in-use" => {
                 Err(self.attaches.in_use(group).await.unwrap_or(error))
@@ -287,12 +288,17 @@ impl Daemon {
         group: String,
         command: helio_engine::Command,
     ) -> Result<Reply, ApiError> {
+        self.command(group, command).await.map(|done| accepted(done.text))
+    }
+
+    async fn command(
+        &self,
+        group: String,
+        command: helio_engine::Command,
+    ) -> Result<Done, ApiError> {
         self.known(&group)?;
-        let result = self.shard.answer(|reply| Ask::Command { group, command, reply }).await?;
-        match result {
-            Ok(message) => Ok(accepted(message)),
-            Err(refusal) => Err(of_refusal(refusal)),
-        }
+        let ask = |reply| Ask::Command { group, command, reply };
+        self.shard.answer(ask).await?.map_err(of_refusal)
     }
 
     /// Says what is at stake before anything that needs force is done, and does it only when that was accepted.

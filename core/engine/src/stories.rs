@@ -98,7 +98,9 @@ impl Desk {
                 Effect::Reply { request, answer } => {
                     self.answers.push((request.0, matches!(answer, Answer::Done(_))));
                 }
-                Effect::CommandDone { result, .. } => self.results.push(result),
+                Effect::CommandDone { result, .. } => {
+                    self.results.push(result.map(|done| done.text));
+                }
                 Effect::Keep(keep) => self.keeps.push_back(keep),
                 Effect::AskHook => self.hooks += 1,
                 Effect::PauseReceiving(paused) => self.paused = paused,

@@ -23,8 +23,8 @@ use helio_api::MetadataStatus;
 use helio_disk::StoreError;
 use helio_driver::{Buffer, Driver, Op, Outcome, Pool, Shared, Socket};
 use helio_engine::{
-    Answer, Command, CommandId, Effect, Engine, Event, Keep, Refusal, Request, Run, StoreFault,
-    StoreOp, StoreOutcome,
+    Answer, Command, CommandId, Done, Effect, Engine, Event, Keep, Refusal, Request, Run,
+    StoreFault, StoreOp, StoreOutcome,
 };
 use helio_format::copying::Digest;
 use helio_format::message::Message;
@@ -36,7 +36,7 @@ use std::net::SocketAddr;
 use tokio::sync::oneshot;
 
 /// How a command's end is told.
-pub(crate) type CommandReply = oneshot::Sender<Result<String, Refusal>>;
+pub(crate) type CommandReply = oneshot::Sender<Result<Done, Refusal>>;
 
 /// What is remembered of an operation under way on a member.
 #[derive(Debug)]

@@ -41,6 +41,6 @@ impl<D: Driver> Shard<D> {
         self.pool.resize(payload_memory(self.groups.iter().map(|g| &g.config)));
         self.strangers.door = Door::of(self.groups.iter().map(|g| &g.link.guard));
         self.failures.remove(&name);
-        let _gone = reply.send(Ok(format!("{name} is served")));
+        let _gone = reply.send(Ok(format!("{name} is served").into()));
     }
 }
