@@ -125,6 +125,7 @@ impl Cluster {
                     }
                 }
                 Effect::CommandDone { id, result } => {
+                    let result = result.map(|done| done.text);
                     self.journal.push(Happening::Commanded { side, id, result });
                 }
                 Effect::Note(note) => {

@@ -81,7 +81,7 @@ pub(crate) fn of_effect(effect: &Effect) -> Option<String> {
         Effect::Before(op) => format!("-> before-images: {op:?}"),
         Effect::PauseReceiving(pause) => format!("-> pause receiving: {pause}"),
         Effect::CommandDone { id, result } => match result {
-            Ok(text) => format!("-> command {} done: {text}", id.0),
+            Ok(done) => format!("-> command {} done: {}", id.0, done.text),
             Err(refusal) => {
                 format!("-> command {} refused, {}: {}", id.0, refusal.code, refusal.text)
             }

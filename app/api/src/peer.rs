@@ -39,7 +39,7 @@ impl fmt::Display for Connection {
 pub struct PeerStatus {
     /// Its node name.
     pub name: String,
-    /// Where it is reached, `IP:PORT`.
+    /// Where it is reached, `IP:PORT` or `HOST:PORT`.
     pub address: String,
     /// The connection to it.
     pub connection: Connection,

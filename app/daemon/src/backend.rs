@@ -22,6 +22,7 @@ use crate::trace::Traces;
 use crate::trust::Trusted;
 use helio_api::{Accepted, ApiError, EventsRequest, RecorderDump, Status, code};
 use helio_driver::Waker;
+use helio_engine::Done;
 use std::path::PathBuf;
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
@@ -213,7 +214,22 @@ impl Daemon {
         if force {
             self.attaches.end_of_group(&group).await;
         }
-        self.carry_out(group, helio_engine::Command::Switch).await
+        let done = self.command(group.clone(), helio_engine::Command::Switch).await;
+        self.naming_users(&group, done).await.map(|done| accepted(done.text))
+    }
+
+    /// A refusal because volumes are in use names the devices and where they are mounted: the shard cannot look that up.
+    async fn naming_users(
+        &self,
+        group: &str,
+        done: Result<Done, ApiError>,
+    ) -> Result<Done, ApiError> {
+        match done {
+            Err(error) if error.code == "in-use" => {
+                Err(self.attaches.in_use(group).await.unwrap_or(error))
+            }
+            done => done,
+        }
     }
 
     pub(crate) fn config(&self) -> RwLockReadGuard<'_, Config> {
@@ -250,16 +266,16 @@ impl Daemon {
         if let Some(group) = &group {
             self.configured(group)?;
         }
-        let mut groups = self.shard.answer(|reply| Ask::Status { reply }).await?;
-        let mut failed = self.failures.list();
+        let (at_ms, mut groups) = self.shard.answer(|reply| Ask::Status { reply }).await?;
+        let mut failed = self.failures.list(at_ms);
         let asked = |name: &String| group.as_ref().is_none_or(|wanted| wanted == name);
         groups.retain(|g| asked(&g.name));
         failed.retain(|g| asked(&g.name));
-        groups.iter_mut().for_each(|g| g.trace = self.traces.status(&g.name));
+        groups.iter_mut().for_each(|g| g.trace = self.traces.status(&g.name, at_ms));
         Ok(Status {
             node: self.node.clone(),
             version: env!("CARGO_PKG_VERSION").into(),
-            at_ms: Clock::wall_now(),
+            at_ms,
             daemon_uptime_seconds: self.started.elapsed(),
             driver: self.driver.into(),
             groups,
@@ -272,12 +288,17 @@ impl Daemon {
         group: String,
         command: helio_engine::Command,
     ) -> Result<Reply, ApiError> {
+        self.command(group, command).await.map(|done| accepted(done.text))
+    }
+
+    async fn command(
+        &self,
+        group: String,
+        command: helio_engine::Command,
+    ) -> Result<Done, ApiError> {
         self.known(&group)?;
-        let result = self.shard.answer(|reply| Ask::Command { group, command, reply }).await?;
-        match result {
-            Ok(message) => Ok(accepted(message)),
-            Err(refusal) => Err(of_refusal(refusal)),
-        }
+        let ask = |reply| Ask::Command { group, command, reply };
+        self.shard.answer(ask).await?.map_err(of_refusal)
     }
 
     /// Says what is at stake before anything that needs force is done, and does it only when that was accepted.

@@ -5,6 +5,7 @@
 //! refusal names file, line and column, and the hint. Absent on purpose: looking at the members (the
 //! disk room does, when it opens them).
 
+mod address;
 mod check;
 mod diff;
 mod error;
@@ -18,6 +19,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+pub use address::PeerAddress;
 pub use diff::{Change, Changes, Running, Setting, diff};
 pub use error::{ConfigError, Place};
 pub use hooks::HooksConfig;
@@ -52,8 +54,8 @@ pub const CLIENTS_MAX: u32 = 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeConfig {
     /// Where its peers reach it. Loopback, unless it has a key.
-    pub address: SocketAddr,
-    /// Where it listens; other than `address` where a tunnel or a translator stands between.
+    pub address: PeerAddress,
+    /// Where it listens; other than `address` if that is a name, or a tunnel or a translator stands between.
     pub listen: SocketAddr,
     /// Where it serves NBD over TCP besides the socket in its state directory. Loopback, unless TLS is required there.
     pub nbd: Option<SocketAddr>,

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What runs beside the control server for the groups: hooks, what is known of verifies, a service manager's watchdog.
+//! What runs beside the control server for the groups: hooks, names of peers, what is known of verifies, a service
+//! manager's watchdog.
 
 use crate::backend::{Daemon, ShardHandle};
+use crate::config::PeerAddress;
 use crate::shard::{Ask, GroupPlan};
-use crate::{attach, hooks, verified};
+use crate::{attach, hooks, names, verified};
 use std::sync::{Arc, PoisonError};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -13,6 +15,8 @@ pub(crate) struct Errands {
     group: String,
     verified: watch::Receiver<verified::Record>,
     asks: watch::Receiver<u64>,
+    /// The peer's name, if it has one, and the requests to resolve it.
+    lookups: Option<((String, u16), watch::Receiver<u64>)>,
 }
 
 impl Errands {
@@ -21,6 +25,12 @@ impl Errands {
             group: plan.engine.group.clone(),
             verified: plan.outbox.verified.subscribe(),
             asks: plan.outbox.asks.subscribe(),
+            lookups: match &plan.peer_address {
+                PeerAddress::Fixed(_) => None,
+                PeerAddress::Name { host, port } => {
+                    Some(((host.clone(), *port), plan.outbox.lookups.subscribe()))
+                }
+            },
         }
     }
 }
@@ -46,9 +56,12 @@ pub(crate) fn begin(errands: Vec<Errands>, daemon: &Arc<Daemon>) -> Arc<Daemon> 
 }
 
 /// A group comes.
-pub(crate) fn add(Errands { group, verified, asks }: Errands, daemon: &Arc<Daemon>) {
+pub(crate) fn add(Errands { group, verified, asks, lookups }: Errands, daemon: &Arc<Daemon>) {
     let mut running = daemon.errands.lock().unwrap_or_else(PoisonError::into_inner);
     let file = verified::path(&daemon.state, &group);
+    if let Some((name, lookups)) = lookups {
+        running.hooks.spawn(names::answer(daemon.shard.clone(), group.clone(), name, lookups));
+    }
     running.hooks.spawn(hooks::answer(Arc::clone(daemon), group, asks));
     running.keepers.spawn(verified::keep_up(file, verified));
 }

@@ -8,11 +8,13 @@
 use crate::shard::Clock;
 use helio_api::event::Object;
 use helio_api::{ApiError, FailedGroup, code};
+use helio_units::WallTime;
 use std::any::Any;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::panic;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 /// Source files whose panics leave the driver or its buffers in doubt: these end the daemon.
 const SHARED_BY_ALL: &str = "edge/driver/";
@@ -25,7 +27,8 @@ thread_local! {
 /// All groups that are not served. Shared by the shard and the control plane.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
-    groups: Mutex<BTreeMap<String, FailedGroup>>,
+    /// With the instant since when.
+    groups: Mutex<BTreeMap<String, (Instant, FailedGroup)>>,
     /// Per group, bit n where a flush of volume n failed at an opening and no record of that could be made.
     unrecorded: Mutex<BTreeMap<String, u64>>,
 }
@@ -38,7 +41,7 @@ impl Failures {
         let name = group.to_owned();
         let failed =
             FailedGroup { name: name.clone(), since_ms, reason, hint, needs_restart: restart };
-        self.all().insert(name, failed);
+        self.all().insert(name, (Instant::now(), failed));
     }
 
     /// It is served again.
@@ -47,18 +50,22 @@ impl Failures {
     }
 
     pub(crate) fn get(&self, group: &str) -> Option<FailedGroup> {
-        self.all().get(group).cloned()
+        self.all().get(group).map(|(_, failed)| failed.clone())
     }
 
-    pub(crate) fn list(&self) -> Vec<FailedGroup> {
-        self.all().values().cloned().collect()
+    /// All of them, each with the time since when, if it is `at_ms` now: the wall clock may have been set meanwhile.
+    pub(crate) fn list(&self, at_ms: WallTime) -> Vec<FailedGroup> {
+        let since = |since: &Instant| at_ms.before(since.elapsed());
+        let all = self.all();
+        let shown = all.values().map(|(at, it)| FailedGroup { since_ms: since(at), ..it.clone() });
+        shown.collect()
     }
 
     /// The groups that may be opened again without a restart.
     pub(crate) fn to_retry(&self) -> Vec<String> {
         let all = self.all();
-        let retry = all.values().filter(|failed| !failed.needs_restart);
-        retry.map(|failed| failed.name.clone()).collect()
+        let retry = all.values().filter(|(_, failed)| !failed.needs_restart);
+        retry.map(|(_, failed)| failed.name.clone()).collect()
     }
 
     /// The volumes of which a flush failed at an earlier opening that could not record it.
@@ -75,7 +82,7 @@ impl Failures {
         };
     }
 
-    fn all(&self) -> MutexGuard<'_, BTreeMap<String, FailedGroup>> {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<String, (Instant, FailedGroup)>> {
         held(&self.groups)
     }
 }

@@ -13,6 +13,7 @@ mod errands;
 mod events;
 mod failed;
 mod hooks;
+mod names;
 pub mod offline;
 mod open;
 mod patience;
@@ -168,7 +169,7 @@ fn lock_memory(view: &config::NodeView<'_>) -> Result<()> {
 /// The events of a node that begins: the groups that failed while they were opened.
 fn hub_with(failures: &Failures) -> Arc<Hub> {
     let hub = Arc::new(Hub::new(Clock::wall_now()));
-    for failed in failures.list() {
+    for failed in failures.list(Clock::wall_now()) {
         let (key, fields) = failed::event(&failed);
         hub.tell(failed.since_ms, key, fields, Some(failed.reason));
     }
@@ -230,6 +231,8 @@ fn serve(
         }
         anyhow::Ok(ended?)
     })?;
+    // A name server may keep a lookup waiting.
+    runtime.shutdown_timeout(LAST_ANSWERS_WITHIN);
     for socket in [socket, &state.nbd_socket()] {
         if let Err(error) = std::fs::remove_file(socket) {
             tracing::debug!(%error, socket = %socket.display(), "had already ended");

@@ -177,7 +177,7 @@ fn try_plan(
     let before = before::open(&engine, state, group.safe_copy_dir.as_deref())?;
     Ok(GroupPlan {
         volumes,
-        peer_address: view.peer.address,
+        peer_address: view.peer.address.clone(),
         dials: node < view.peer_name,
         tuning: tuning(&group.link),
         guard,
@@ -189,6 +189,7 @@ fn try_plan(
         outbox: Outbox {
             verified: watch::Sender::new(Record::default()),
             asks: watch::Sender::new(0),
+            lookups: watch::Sender::new(0),
         },
         verified: verified::load(&verified::path(state, view.name)),
         engine,

@@ -135,6 +135,21 @@ pub enum Keep {
     },
 }
 
+/// A command was carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// A sentence for the operator.
+    pub text: String,
+    /// The node was demoted, and its peer may lack writes that it acknowledged.
+    pub peer_behind: bool,
+}
+
+impl From<String> for Done {
+    fn from(text: String) -> Self {
+        Self { text, peer_behind: false }
+    }
+}
+
 /// Everything the engine can ask for. Order within one batch matters only where a doc line says so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
@@ -180,8 +195,8 @@ pub enum Effect {
     CommandDone {
         /// Which.
         id: CommandId,
-        /// Done with a sentence for the operator, or refused.
-        result: Result<String, Refusal>,
+        /// Done or refused.
+        result: Result<Done, Refusal>,
     },
     /// Something an operator may want to read in the log.
     Note(Note),

@@ -270,7 +270,7 @@ pub enum Event {
         /// The new one; names and volumes are unchanged.
         config: crate::Config,
     },
-    /// What the calendar shows now; told before anything else, where anybody knows.
+    /// What the calendar shows now; told before anything else, where anybody knows, and again when it was set.
     Calendar(WallTime),
     /// What a verify of an earlier start knew; told before anything else.
     VerifyRemembered(VerifyMemory),

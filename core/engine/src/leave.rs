@@ -2,7 +2,7 @@
 //! Leaving: a primary becomes secondary or stops, a secondary stops. Everything accepted is answered, what can be
 //! delivered is, and the record says how the copies stand before the line is laid down.
 
-use crate::effect::{Effect, StoreOp};
+use crate::effect::{Done, Effect, StoreOp};
 use crate::engine::Engine;
 use crate::event::{CommandId, StoreOutcome};
 use crate::primary::Primary;
@@ -21,9 +21,6 @@ use helio_units::{Bytes, Moment, VolumeIndex};
 
 /// A clean stop of a primary waits this long for its queue to drain; what is left then is marks at the next start.
 pub(crate) const STOP_PATIENCE: Duration = Duration::from_secs(10);
-
-/// In the reply to a demotion after which the peer lacks writes of this node.
-pub const PEER_BEHIND: &str = "does not have everything";
 
 impl Engine {
     pub(crate) fn leave(
@@ -187,14 +184,18 @@ impl Engine {
         let text = if delivered {
             format!("{peer} has everything")
         } else if behind == Bytes::ZERO {
-            format!("{peer} {PEER_BEHIND}, as far as this node knows")
+            format!("{peer} does not have everything, as far as this node knows")
         } else {
-            format!("{peer} {PEER_BEHIND}: up to {behind} exist only on this node")
+            format!("{peer} does not have everything: up to {behind} exist only on this node")
         };
         match to {
             Leave::Secondary => {
                 self.stand(Standing::Secondary);
-                self.finish(command, Ok(format!("secondary now; {text}")));
+                if let Some(id) = command {
+                    let text = format!("secondary now; {text}");
+                    let result = Ok(Done { text, peer_behind: !delivered });
+                    self.shared.out.push(Effect::CommandDone { id, result });
+                }
                 self.hang_up(Parting::RoleChanged, String::from("no longer primary"));
             }
             Leave::Hand => self.hand(command),

@@ -94,12 +94,11 @@ pub use config::{
     QUEUE_ITEMS_SNDR, QUEUE_PRODUCTS, QueueConfig, REGION, ResyncConfig, WhenFull, automatic_bound,
 };
 pub use digest::digest_piece;
-pub use effect::{Answer, Effect, Keep, Loudness, Note, StoreOp};
+pub use effect::{Answer, Done, Effect, Keep, Loudness, Note, StoreOp};
 pub use engine::Engine;
 pub use event::{Command, CommandId, Durable, Event, Kept, Operation, Request, Run, StoreOutcome};
 pub use fault::Fault;
 pub use lease::{HOLD_MAX, HOLD_MIN};
-pub use leave::PEER_BEHIND;
 pub use members::MemberFound;
 pub use plant::Plant;
 #[cfg(feature = "plant")]

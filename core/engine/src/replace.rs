@@ -251,7 +251,7 @@ impl Engine {
             }
         };
         self.shared.warn(text.clone());
-        self.shared.out.push(Effect::CommandDone { id: command, result: Ok(text) });
+        self.shared.out.push(Effect::CommandDone { id: command, result: Ok(text.into()) });
     }
 
     /// That record could not be made: the volume stays lost.

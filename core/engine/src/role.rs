@@ -24,7 +24,7 @@
 //! Every arrow into Primary and every arrow out of it passes a durable superblock first. An old primary is never
 //! silently primary: it goes on only when its peer says that it did not.
 
-use crate::effect::Effect;
+use crate::effect::{Done, Effect};
 use crate::engine::Engine;
 use crate::event::{Command, CommandId};
 use crate::refusal::Refusal;
@@ -225,7 +225,7 @@ impl Engine {
     }
 
     pub(crate) fn done(&mut self, id: CommandId, result: Result<String, Refusal>) {
-        self.shared.out.push(Effect::CommandDone { id, result });
+        self.shared.out.push(Effect::CommandDone { id, result: result.map(Done::from) });
     }
 
     fn pause(&mut self) -> Result<Option<String>, Refusal> {

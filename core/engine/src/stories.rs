@@ -100,7 +100,7 @@ impl Desk {
                 }
                 Effect::CommandDone { result, .. } => {
                     assert_eq!(result.as_ref().err().and_then(Refusal::flaw), None);
-                    self.results.push(result);
+                    self.results.push(result.map(|done| done.text));
                 }
                 Effect::Keep(keep) => self.keeps.push_back(keep),
                 Effect::AskHook => self.hooks += 1,

@@ -116,9 +116,12 @@ impl Engine {
     fn may_be_taken(&self) -> Result<(), Refusal> {
         let node = &self.shared.config.node;
         match &self.held {
-            Some(by) if self.primary.is_some() => Err(Refusal::later(
+            Some(by) if self.primary.is_some() => Err(Refusal::new(
                 "in-use",
-                format!("in use on {node}: {by}; end that there, or switch there with --force"),
+                format!(
+                    "in use on {node}: {by}; `helio attach --list` on {node} shows where it is mounted. Unmount and detach it \
+                     there, or switch there with --force"
+                ),
                 "unmount it and `helio detach` it first",
             )),
             _ => Ok(()),
@@ -135,21 +138,21 @@ impl Engine {
     pub(crate) fn keep_primary(&mut self, command: Option<CommandId>) {
         let (peer, node) = (&self.shared.config.peer, &self.shared.config.node);
         let again = "repeat when the group is in sync and its queue is short";
-        let (why, hint) = if self.session.peer().is_none() {
-            (
-                format!("the connection to {peer} was lost ({})", self.session.why),
-                String::from(again),
-            )
+        let code = "not-switched";
+        let mut refusal = if self.session.peer().is_none() {
+            let text = format!("the connection to {peer} was lost ({})", self.session.why);
+            Refusal::later(code, text, again)
         } else if let Err(suspect) = self.may_lead_from_suspect() {
-            (suspect.text, suspect.hint)
+            Refusal { code, ..suspect }
         } else {
             let patience = SWITCH_PATIENCE.as_secs();
-            (format!("{peer} did not receive everything within {patience} s"), again.into())
+            let text = format!("{peer} did not receive everything within {patience} s");
+            Refusal::later(code, text, again)
         };
-        let text = format!("{why}; {node} is still primary");
+        refusal.text = format!("{}; {node} is still primary", refusal.text);
         self.stand(Standing::Primary);
-        self.shared.warn(format!("no change of roles: {text}"));
-        self.finish(command, Err(Refusal::later("not-switched", text, hint)));
+        self.shared.warn(format!("no change of roles: {}", refusal.text));
+        self.finish(command, Err(refusal));
     }
 
     /// The record says secondary: the peer is asked to be primary, if it can be, and has everything.
@@ -187,7 +190,8 @@ impl Engine {
                 (format!("{text}, and {node} cannot be primary: {unfit}"), hint.clone())
             }
         };
-        self.finish(command, Err(Refusal::later("not-switched", text, hint)));
+        let retry = unfit.is_none();
+        self.finish(command, Err(Refusal { retry, ..Refusal::new("not-switched", text, hint) }));
         if unfit.is_some() {
             self.stand(Standing::Secondary);
         } else {
@@ -240,7 +244,7 @@ impl Engine {
         let hint = format!(
             "`helio status {group}` on {peer}: if it is not primary, `helio promote {group}` on either node"
         );
-        self.finish(command, Err(Refusal::later("unsure", text, hint)));
+        self.finish(command, Err(Refusal::new("unsure", text, hint)));
     }
 
     pub(crate) fn peer_talks_roles(&mut self, talk: Roles) -> Result<(), String> {
@@ -281,15 +285,16 @@ impl Engine {
                 self.begin_promotion(wanted, true);
             }
             refused => {
-                let text = refused.err().map_or_else(
-                    || format!("{node} is not in sync with {peer}"),
-                    |refusal| refusal.text,
+                let (text, retry) = refused.err().map_or_else(
+                    || (format!("{node} is not in sync with {peer}"), true),
+                    |refusal| (refusal.text, refusal.retry),
                 );
                 self.shared.warn(format!("the request to become primary is refused: {text}"));
                 self.hang_up(Parting::RoleChanged, format!("cannot become primary: {text}"));
                 let hint =
                     format!("`helio status {}` on both nodes shows why", self.shared.config.group);
-                self.finish(wanted, Err(Refusal::later("not-switched", text, hint)));
+                let refusal = Refusal::new("not-switched", text, hint);
+                self.finish(wanted, Err(Refusal { retry, ..refusal }));
             }
         }
     }
@@ -301,7 +306,7 @@ impl Engine {
             let text = format!("{peer} refused the switch: {text}");
             let hint =
                 format!("`helio status {}` on both nodes shows why", self.shared.config.group);
-            self.done(command, Err(Refusal::later("not-switched", text, hint)));
+            self.done(command, Err(Refusal::new("not-switched", text, hint)));
         }
     }
 
@@ -310,7 +315,7 @@ impl Engine {
         if let Some((command, _)) = self.switch_wanted.take() {
             let (peer, group) = (&self.shared.config.peer, &self.shared.config.group);
             let hint = format!("`helio status {group}` here and on {peer} shows which is primary");
-            self.done(command, Err(Refusal::later("unsure", why.to_string(), hint)));
+            self.done(command, Err(Refusal::new("unsure", why.to_string(), hint)));
         }
     }
 

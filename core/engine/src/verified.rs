@@ -2,12 +2,13 @@
 //! Times for people in the record: when each volume was verified last and what was found, and when this node began the
 //! generation it writes.
 //!
-//! The engine reads no clock: it is told once what the calendar shows, and counts from there. Where nobody told it, times are
-//! unknown. Nothing is decided by any of them.
+//! The engine reads no clock: it is told what the calendar shows at the start and when it was set, and counts from there. Where nobody
+//! told it, times are unknown. Nothing is decided by any of them.
 
 use crate::engine::Engine;
 use crate::save::Goal;
 use crate::verify::VolumeVerify;
+use core::time::Duration;
 use helio_format::superblock::Superblock;
 use helio_units::{Bytes, Moment, VolumeIndex, WallTime};
 
@@ -25,8 +26,8 @@ impl Calendar {
     /// A moment in ms since 1970; 0 where that is unknown.
     pub(crate) fn at(self, moment: Moment) -> u64 {
         let Some((told, shows)) = self.told else { return 0 };
-        let later = (moment - told).as_millis() as u64;
-        shows.0 + later
+        let millis = |span: Duration| span.as_millis() as u64;
+        (shows.0 + millis(moment - told)).saturating_sub(millis(told - moment))
     }
 }
 

@@ -179,9 +179,18 @@ impl Pair {
     /// Where it does not.
     #[track_caller]
     pub fn start(&mut self, node: &str) {
+        self.start_program(&crate::helio_binary(), node);
+    }
+
+    /// The same, with another program than the one under test.
+    ///
+    /// # Panics
+    /// Where it does not.
+    #[track_caller]
+    pub fn start_program(&mut self, program: &Path, node: &str) {
         // The one before must be gone first: it holds the port and the members.
         self.daemons[place(node)] = None;
-        let daemon = Daemon::start(node, &self.config, &self.state(node));
+        let daemon = Daemon::start_program(program, node, &self.config, &self.state(node));
         self.daemons[place(node)].insert(daemon).wait_ready();
     }
 

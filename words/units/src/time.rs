@@ -40,8 +40,13 @@ impl Sub for Moment {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WallTime(pub u64);
 
-/// Prints as `2026-11-20 20:15:04Z`; with a precision of 3, as `2026-11-20 20:15:04.989Z`.
 impl WallTime {
+    /// The time that long before, and 1970 if it was earlier.
+    #[must_use]
+    pub fn before(self, span: Duration) -> Self {
+        Self(self.0.saturating_sub(u64::try_from(span.as_millis()).unwrap_or(u64::MAX)))
+    }
+
     /// The time of day alone, to the second, with `Z` for UTC.
     #[must_use]
     pub fn time(self) -> TimeOfDay {
@@ -61,6 +66,7 @@ impl fmt::Display for TimeOfDay {
     }
 }
 
+/// Prints as `2026-11-20 20:15:04Z`; with a precision of 3, as `2026-11-20 20:15:04.989Z`.
 impl fmt::Display for WallTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.0 / 1000;

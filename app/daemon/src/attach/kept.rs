@@ -145,7 +145,7 @@ impl Attaches {
                 let text = format!("{} is in use, and waits: {why}", record.title());
                 let hint = "unmount it when the volume is served again, or use --force: processes that use it get I/O \
                             errors";
-                return Err(ApiError { retry: true, ..ApiError::new("in-use", text, hint) });
+                return Err(ApiError::new("in-use", text, hint));
             }
             blocking(move || kept.abandon()).await;
         }

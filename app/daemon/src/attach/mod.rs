@@ -199,6 +199,17 @@ impl Attaches {
         names.map(|(group, volume)| format!("{group}/{volume}")).collect()
     }
 
+    /// Why the group cannot stop being primary, if its volumes are attached to be written.
+    pub(crate) async fn in_use(&self, group: &str) -> Option<ApiError> {
+        let desk = self.desk.lock().await;
+        let ours =
+            desk.entries.iter().filter(|((of, _), entry)| of == group && !entry.record.read_only);
+        let live = ours.filter_map(|(name, entry)| Some((name.clone(), entry.live.as_ref()?)));
+        let shown: Vec<_> = live.map(|(name, live)| (name, live.device.clone_for_show())).collect();
+        drop(desk);
+        blocking(move || refusal::attached(&shown)).await
+    }
+
     /// The devices there are, for who must not lie on one.
     pub(crate) async fn grounds(&self) -> Vec<Ground> {
         let desk = self.desk.lock().await;

@@ -2,8 +2,10 @@
 //! What stands in the way of an attached volume, as operators are told.
 
 use super::Name;
+use super::device::{Shown, told};
 use super::record::Record;
 use helio_api::{ApiError, code};
+use helio_attach::User;
 use std::path::Path;
 
 pub(super) fn is_leaving((group, volume): &Name) -> ApiError {
@@ -18,8 +20,31 @@ pub(super) fn is_arriving((group, volume): &Name) -> ApiError {
 
 pub(super) fn in_use((group, volume): &Name, device: &Path, why: &str) -> ApiError {
     let text = format!("{group}/{volume}, attached as {}, is in use: {why}", device.display());
-    let hint = "unmount it and stop the processes that use it, or use --force: processes that use it get I/O errors";
-    ApiError { retry: true, ..ApiError::new("in-use", text, hint) }
+    let hint = format!(
+        "unmount it or end the processes, then `helio detach {group}/{volume}`; with --force they get I/O errors"
+    );
+    ApiError::new("in-use", text, hint)
+}
+
+/// Volumes that are attached, each with what uses it.
+pub(super) fn attached(devices: &[(Name, Shown)]) -> Option<ApiError> {
+    let (texts, hints): (Vec<String>, Vec<String>) = devices.iter().map(one_attached).unzip();
+    if texts.is_empty() {
+        return None;
+    }
+    let hint = format!("{}, then repeat", hints.join(", "));
+    Some(ApiError::new("in-use", texts.join("; "), hint))
+}
+
+fn one_attached(((group, volume), shown): &(Name, Shown)) -> (String, String) {
+    let users = shown.users();
+    let mounts = users.iter().filter_map(|user| match user {
+        User::Mounted(place) => Some(format!("`umount {}`, ", place.display())),
+        _ => None,
+    });
+    let hint = format!("{}`helio detach {group}/{volume}`", mounts.collect::<String>());
+    let text = format!("{group}/{volume} is attached as {}", shown.path.display());
+    (told(&users).map_or(text.clone(), |users| format!("{text} and {users}")), hint)
 }
 
 /// A device that could not be made durable.

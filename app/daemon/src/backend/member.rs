@@ -86,7 +86,7 @@ impl Daemon {
             ApiError::new(code::INTERNAL, error.to_string(), "report this as a bug")
         })??;
         let ask = |reply| Ask::Replace { group, volume, plan: Box::new(plan), reply };
-        self.shard.answer(ask).await?.map_err(of_refusal)
+        self.shard.answer(ask).await?.map(|done| done.text).map_err(of_refusal)
     }
 
     fn unconfirmed(

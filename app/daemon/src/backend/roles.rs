@@ -9,6 +9,7 @@ use helio_api::{
     Accepted, ApiError, Connection, Explanation, ResolveRequest, ResyncRequest, ReverseRequest,
     code,
 };
+use helio_engine::Done;
 
 /// Why regions are saved, as a list of saved data shows it.
 const DISCARDED: &str = "discarded by helio resolve";
@@ -27,9 +28,11 @@ impl Daemon {
     /// then they are what is to be given up.
     pub(super) async fn demote(&self, group: String) -> Result<Reply, ApiError> {
         let before = self.status(Some(group.clone())).await?;
-        let mut reply = self.carry_out(group.clone(), helio_engine::Command::Demote).await?;
-        if let (Reply::Accepted(done), Some(shown)) = (&mut reply, before.groups.first())
-            && done.message.contains(helio_engine::PEER_BEHIND)
+        let done = self.command(group.clone(), helio_engine::Command::Demote).await;
+        let Done { text, peer_behind } = self.naming_users(&group, done).await?;
+        let mut done = Accepted { message: text, warnings: Vec::new() };
+        if let Some(shown) = before.groups.first()
+            && peer_behind
             && shown.peer.connection != Connection::Refused
         {
             let (node, peer) = (&self.node, &shown.peer.name);
@@ -38,7 +41,7 @@ impl Daemon {
                  hint: `helio promote {group}` on {node}, wait until it is in sync with {peer}, then demote it again"
             ));
         }
-        Ok(reply)
+        Ok(Reply::Accepted(done))
     }
 
     pub(super) async fn resync(
@@ -120,7 +123,7 @@ impl Daemon {
         let saved = Box::new(losing);
         let ask = |reply| Ask::Reverse { group, full, saved, reply };
         let done = self.shard.answer(ask).await?.map_err(of_refusal)?;
-        let message = format!("{kept}; {done}");
+        let message = format!("{kept}; {}", done.text);
         Ok(Reply::Accepted(Accepted { message, warnings: Vec::new() }))
     }
 

@@ -3,7 +3,7 @@
 
 use super::{Daemon, to_the_end};
 use crate::control::Reply;
-use crate::shard::Ask;
+use crate::shard::{Ask, Clock};
 use crate::trace::{self, Why};
 use helio_api::{Accepted, ApiError, TraceRequest, code};
 use helio_attach::{Ground, beneath};
@@ -115,7 +115,7 @@ impl Daemon {
     pub(super) async fn stop_trace(&self, group: String) -> Result<Reply, ApiError> {
         self.known(&group)?;
         let Some((id, mut ended)) = self.traces.running(&group) else {
-            let last = self.traces.status(&group).and_then(|trace| trace.ended);
+            let last = self.traces.status(&group, Clock::wall_now()).and_then(|trace| trace.ended);
             let last =
                 last.map_or(String::new(), |why| format!("; the last trace ended because {why}"));
             let text = format!("no trace of {group} is being recorded{last}");
@@ -128,7 +128,9 @@ impl Daemon {
         self.shard.ask(Ask::TraceEnd { group: group.clone(), id, why: Why::Stopped })?;
         // A writer that is gone without a word is told by what it left.
         let _gone = ended.wait_for(Option::is_some).await;
-        let Some(trace) = self.traces.status(&group) else { return Err(self.unknown(&group)) };
+        let Some(trace) = self.traces.status(&group, Clock::wall_now()) else {
+            return Err(self.unknown(&group));
+        };
         let message =
             format!("{} requests are recorded in {}, {}", trace.requests, trace.file, trace.bytes);
         let dropped = (trace.dropped.0 > 0).then(|| {

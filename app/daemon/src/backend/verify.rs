@@ -64,7 +64,7 @@ impl Daemon {
                 "fence {peer} by hand, read the output of the hook in the daemon's log, then repeat; or `helio \
                  promote {group} --force`"
             );
-            ApiError { retry: true, ..ApiError::new("not-fenced", text, hint) }
+            ApiError::new("not-fenced", text, hint)
         })?;
         let stake = self.shard.answer(|reply| Ask::AtStake { group: group.clone(), reply }).await?;
         match promote(true).await {

@@ -55,7 +55,7 @@ pub(super) fn key(view: &NodeView<'_>, own: Result<&Option<PeerTls>, &FileError>
     match own {
         Ok(Some(key)) => Finding::ok("key", format!("{} holds {}", trust::KEY_FILE, key.public())),
         Ok(None) => {
-            Finding::ok("key", format!("none needed: {} is a loopback address", view.node.address))
+            Finding::ok("key", format!("none needed: {} is a loopback address", view.node.listen))
         }
         Err(error) => Finding::fail("key", &anyhow::anyhow!("{error}")),
     }

@@ -2,7 +2,8 @@
 //! The peers: can they be reached now, do they hold their keys, do they accept this node's.
 
 use super::Finding;
-use crate::config::{GroupView, NodeView};
+use crate::config::{GroupView, NodeView, PeerAddress};
+use crate::names::{self, Unresolved};
 use crate::sealed::{Sealed, tls_error};
 use helio_tls::{PeerTls, Purpose, Session};
 use std::collections::BTreeMap;
@@ -28,26 +29,24 @@ pub(super) fn check(view: &NodeView<'_>, node: &str, own: Option<&PeerTls>) -> V
 fn peer(view: &GroupView<'_>, node: &str, own: Option<&PeerTls>) -> Finding {
     let (name, peer) = (view.peer_name, view.peer);
     let what = format!("peer {name}");
-    let session = match own {
-        Some(own) => Some(own.dial(&peer.keys, Purpose::Peer)),
-        None if peer.keys.is_empty() => None,
-        None => {
-            let why = format!("{} was not tried: this node's own key cannot be used", peer.address);
-            return Finding::warn(what, why, "repair the key, and check again");
-        }
-    };
-    let keyed = session.is_some();
+    if own.is_none() && !peer.keys.is_empty() {
+        let why = format!("{} was not tried: this node's own key cannot be used", peer.address);
+        return Finding::warn(what, why, "repair the key, and check again");
+    }
+    let session = || own.map(|own| own.dial(&peer.keys, Purpose::Peer));
     let reached = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(Unreached::Connect)
-        .and_then(|runtime| runtime.block_on(reach(peer.address, session)));
+        .map_err(|error| Unreached::Connect(error.to_string()))
+        .and_then(|runtime| runtime.block_on(reach_any(&peer.address, own.is_some(), &session)));
     match reached {
-        Ok(round_trip) => {
-            let keys = if keyed { "; it holds its key and accepts this node's" } else { "" };
+        Ok((at, round_trip)) => {
+            let keys =
+                if own.is_some() { "; it holds its key and accepts this node's" } else { "" };
             let time = round_trip.as_secs_f64() * 1000.0;
-            Finding::ok(what, format!("{} answers in {time:.1} ms{keys}", peer.address))
+            Finding::ok(what, format!("{at} answers in {time:.1} ms{keys}"))
         }
+        Err(Unreached::Resolve(name)) => Finding::warn(what, name.why, name.hint),
         Err(Unreached::Connect(why)) => {
             let dials = node < name;
             let who = if dials {
@@ -75,8 +74,37 @@ fn peer(view: &GroupView<'_>, node: &str, own: Option<&PeerTls>) -> Finding {
 
 /// What a peer did not do.
 enum Unreached {
-    Connect(io::Error),
+    Resolve(Unresolved),
+    Connect(String),
     Tls(String),
+}
+
+/// Tries every address of the peer, as the daemon does. Returns which one was reached, and how long that took.
+async fn reach_any(
+    peer: &PeerAddress,
+    keyed: bool,
+    session: &dyn Fn() -> Option<Session>,
+) -> Result<(String, Duration), Unreached> {
+    let addresses = match peer {
+        PeerAddress::Fixed(address) => vec![*address],
+        PeerAddress::Name { host, port } => {
+            let found = names::resolve(host, *port).await;
+            let local = |found| if keyed { Ok(found) } else { names::of_this_host(found) };
+            found.and_then(local).map_err(Unreached::Resolve)?
+        }
+    };
+    let shown = |address: &SocketAddr| match peer {
+        PeerAddress::Fixed(_) => address.to_string(),
+        PeerAddress::Name { .. } => format!("{peer} ({address})"),
+    };
+    let mut last = Unreached::Connect(String::from("it has no address"));
+    for address in &addresses {
+        match reach(*address, session()).await {
+            Ok(round_trip) => return Ok((shown(address), round_trip)),
+            Err(why) => last = why,
+        }
+    }
+    Err(last)
 }
 
 /// Connects, shakes hands if there are keys, and returns how long the connection took.
@@ -84,7 +112,8 @@ async fn reach(address: SocketAddr, session: Option<Session>) -> Result<Duration
     let begun = Instant::now();
     let late = |_| io::Error::from(io::ErrorKind::TimedOut);
     let connected = timeout(PATIENCE, TcpStream::connect(address)).await;
-    let stream = connected.map_err(late).flatten().map_err(Unreached::Connect)?;
+    let connected = connected.map_err(late).flatten();
+    let stream = connected.map_err(|error| Unreached::Connect(error.to_string()))?;
     let round_trip = begun.elapsed();
     let Some(session) = session else { return Ok(round_trip) };
     let refused = |error: io::Error| {

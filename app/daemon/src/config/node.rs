@@ -4,7 +4,7 @@
 use super::error::ConfigError;
 use super::read::ReadNode;
 use super::table::{At, Table};
-use super::{CLIENTS_MAX, NbdTlsConfig, NodeConfig};
+use super::{CLIENTS_MAX, NbdTlsConfig, NodeConfig, PeerAddress};
 use helio_driver::DriverChoice;
 use helio_tls::PublicKey;
 use helio_units::Bytes;
@@ -57,19 +57,18 @@ pub(super) fn nodes<'a>(top: &Table<'a>) -> Result<Vec<ReadNode<'a>>, ConfigErro
 }
 
 fn node(table: &Table<'_>) -> Result<(usize, NodeConfig), ConfigError> {
-    let Some(address) = socket(table, "address")? else {
-        return Err(table.lacks("address", "add address = \"IP:PORT\""));
-    };
+    let address = address(table)?;
     let listen = socket(table, "listen")?;
     let nbd = socket(table, "nbd")?;
     let keys = keys(table)?;
-    let heard = listen.as_ref().map_or(address.value, |l| l.value);
+    let heard = listens(table, &address, listen.as_ref(), keys.is_empty())?;
     if let Some(nbd) = nbd.as_ref().filter(|nbd| nbd.value == heard) {
         let message =
             format!("`nbd` {} is the address on which the node listens for its peers", nbd.value);
         return Err(table.refuse(nbd.at, message, "give NBD a port of its own"));
     }
-    for (key, place) in [("address", Some(&address)), ("listen", listen.as_ref())] {
+    let fixed = address.value.fixed().map(|value| At { at: address.at, value });
+    for (key, place) in [("address", fixed), ("listen", listen)] {
         let Some(place) = place.filter(|at| !at.value.ip().is_loopback() && keys.is_empty()) else {
             continue;
         };
@@ -104,6 +103,42 @@ fn node(table: &Table<'_>) -> Result<(usize, NodeConfig), ConfigError> {
         saved_limit: table.bytes("saved-limit")?.map_or(SAVED_LIMIT, |limit| limit.value),
     };
     Ok((address.at, node))
+}
+
+/// Where the peers reach the node.
+fn address(table: &Table<'_>) -> Result<At<PeerAddress>, ConfigError> {
+    let Some(text) = table.text("address")? else {
+        return Err(table.lacks("address", "add address = \"IP:PORT\""));
+    };
+    let refuse = |message: String, hint: &str| Err(table.refuse(text.at, message, hint));
+    let Some(value) = PeerAddress::parse(text.value) else {
+        let message = format!("`address` = \"{}\" is neither IP:PORT nor HOST:PORT", text.value);
+        return refuse(message, "write \"127.0.0.1:7121\", or \"lyon.example:7121\"");
+    };
+    if value.port() == 0 {
+        return refuse(format!("`address` {value} has no port"), "name a port from 1 to 65535");
+    }
+    Ok(At { at: text.at, value })
+}
+
+/// Where the node listens: at its address, unless that is a name.
+fn listens(
+    table: &Table<'_>,
+    address: &At<PeerAddress>,
+    listen: Option<&At<SocketAddr>>,
+    is_local: bool,
+) -> Result<SocketAddr, ConfigError> {
+    let fixed = listen.map(|listen| listen.value).or_else(|| address.value.fixed());
+    fixed.ok_or_else(|| {
+        let message = format!("`address` {} is a name, and `listen` is missing", address.value);
+        let (ip, which) = if is_local {
+            ("127.0.0.1", "the node has no key")
+        } else {
+            ("0.0.0.0", "every address of the node")
+        };
+        let port = address.value.port();
+        table.refuse(address.at, message, format!("add listen = \"{ip}:{port}\" ({which})"))
+    })
 }
 
 /// A socket address with a port.

@@ -170,9 +170,14 @@ const CASES: &[Case] = &[
         "add address = \"IP:PORT\"",
     ),
     (
+        ("127.0.0.1:7122", "127.0.0:7122"),
+        "helio.toml:4:11: node lyon: `address` = \"127.0.0:7122\" is neither IP:PORT nor HOST:PORT",
+        "write \"127.0.0.1:7121\", or \"lyon.example:7121\"",
+    ),
+    (
         ("127.0.0.1:7122", "lyon:7122"),
-        "helio.toml:4:11: node lyon: `address` = \"lyon:7122\" is not IP:PORT",
-        "write an address and a port, such as \"127.0.0.1:7121\"",
+        "helio.toml:4:11: node lyon: `address` lyon:7122 is a name, and `listen` is missing",
+        "add listen = \"127.0.0.1:7122\" (the node has no key)",
     ),
     (
         ("127.0.0.1:7122", "127.0.0.1:0"),

@@ -6,8 +6,10 @@ use super::{
     Ask, Begun, Clock, Group, Offer, Shard, attached, explain, payloads::payload_memory, show,
     unknown,
 };
+use crate::names::Unresolved;
 use helio_driver::Driver;
 use helio_units::Moment;
+use std::net::SocketAddr;
 
 impl<D: Driver> Shard<D> {
     /// Does what the control plane asks for.
@@ -17,7 +19,7 @@ impl<D: Driver> Shard<D> {
             Ask::Status { reply } => {
                 let served: Vec<usize> = self.served().collect();
                 let shown = served.into_iter().filter_map(|n| self.show(n)).collect();
-                let _gone = reply.send(shown);
+                let _gone = reply.send((self.clock.wall(now), shown));
             }
             Ask::Command { group, command, reply } => match self.find(&group) {
                 Some(index) => self.command(index, command, reply, now),
@@ -43,6 +45,7 @@ impl<D: Driver> Shard<D> {
             member @ (Ask::Seat { .. } | Ask::Replace { .. } | Ask::Suspect { .. }) => {
                 self.asked_of_members(member, now);
             }
+            Ask::Resolved { group, found } => self.resolved(&group, found, now),
             Ask::HookAnswered { group, refused } => {
                 if let Some(index) = self.find(&group) {
                     self.rota.stir(index);
@@ -79,6 +82,13 @@ impl<D: Driver> Shard<D> {
             come @ (Ask::Serve { .. } | Ask::Release { .. }) => self.comes_or_goes(come, now),
             Ask::Trust { guards } => self.trust(guards, now),
             Ask::Stop => self.stop(now),
+        }
+    }
+
+    fn resolved(&mut self, group: &str, found: Result<Vec<SocketAddr>, Unresolved>, now: Moment) {
+        if let Some(index) = self.find(group) {
+            self.rota.stir(index);
+            self.groups[index].guarded(|group| group.resolved(found, now));
         }
     }
 

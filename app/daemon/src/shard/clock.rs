@@ -9,12 +9,16 @@ use helio_units::{Moment, WallTime};
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Monotonic moments since the shard's start, and what they are on the calendar: by its reading at the start, so that
-/// one moment is always shown as the same time.
+/// A calendar that is further than this from the time counted was set. Less is shown as it is counted, so that one moment is
+/// always shown as the same time.
+const SET_BEYOND_MS: i64 = 1000;
+
+/// Monotonic moments since the shard's start, and what they are on the calendar.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     start: Duration,
-    start_wall: WallTime,
+    /// The calendar's time at moment zero, in ms since 1970: negative if the calendar was set back to before the start.
+    zero: i64,
 }
 
 /// What the boot's clock shows.
@@ -26,7 +30,7 @@ fn since_boot() -> Duration {
 
 impl Clock {
     pub(crate) fn new() -> Self {
-        Self { start: since_boot(), start_wall: Self::wall_now() }
+        Self { start: since_boot(), zero: Self::wall_now().0 as i64 }
     }
 
     pub(crate) fn now(&self) -> Moment {
@@ -48,6 +52,53 @@ impl Clock {
 
     /// The calendar's time at a moment of this clock.
     pub(crate) fn wall(&self, at: Moment) -> WallTime {
-        WallTime(self.start_wall.0 + at.0 / 1_000_000)
+        WallTime(u64::try_from(self.zero + millis(at)).unwrap_or_default())
+    }
+
+    /// Follows the calendar if it was set, and returns whether it was. Moments are then shown as if it had always been so:
+    /// ages stay right. A calendar before 1970 is not followed.
+    pub(crate) fn follow(&mut self) -> bool {
+        self.follow_to(Self::wall_now())
+    }
+
+    fn follow_to(&mut self, shows: WallTime) -> bool {
+        let zero = shows.0 as i64 - millis(self.now());
+        let set = shows != WallTime(0) && (zero - self.zero).abs() > SET_BEYOND_MS;
+        if set {
+            self.zero = zero;
+        }
+        set
+    }
+}
+
+const fn millis(at: Moment) -> i64 {
+    (at.0 / 1_000_000) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_calendar_that_was_set_moves_every_time_shown_and_no_age() {
+        let mut clock = Clock::new();
+        let (began, now) = (Moment::ZERO, clock.now());
+        let age = |clock: &Clock| clock.wall(now).0 - clock.wall(began).0;
+        let (before, real) = (age(&clock), Clock::wall_now());
+        assert!(!clock.follow_to(WallTime(real.0 + 500)), "it drifts, and was not set");
+        for shows in [real.0 + 18_000_000, real.0 - 18_000_000, 100_000] {
+            assert!(clock.follow_to(WallTime(shows)));
+            assert!(clock.wall(clock.now()).0.abs_diff(shows) < 1000);
+            assert_eq!(age(&clock), before);
+        }
+        assert!(!clock.follow_to(WallTime(0)), "this shows no time");
+    }
+
+    #[test]
+    fn a_moment_before_1970_is_shown_as_1970() {
+        let mut clock =
+            Clock { start: since_boot().saturating_sub(Duration::from_secs(3600)), zero: 0 };
+        assert!(clock.follow_to(WallTime(1)));
+        assert_eq!(clock.wall(Moment::ZERO), WallTime(0));
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::config::{QueueSource, Running, Setting};
 use crate::digest::{self, Stretch};
+use crate::names::Unresolved;
 use crate::shard::Outbox;
 use crate::shard::before::Before;
 use crate::shard::clock::Clock;
@@ -14,6 +15,7 @@ use crate::shard::metadata::Metadata;
 use crate::shard::payloads::Payloads;
 use crate::shard::plan::{GroupPlan, VolumePlan};
 use crate::shard::release::Releasing;
+use crate::shard::route::Route;
 use crate::shard::token::{Kind, token};
 use crate::trace::{Tap, Why};
 use crate::verified::Record;
@@ -21,8 +23,8 @@ use helio_api::MetadataStatus;
 use helio_disk::StoreError;
 use helio_driver::{Buffer, Driver, Op, Outcome, Pool, Shared, Socket};
 use helio_engine::{
-    Answer, Command, CommandId, Effect, Engine, Event, Keep, Refusal, Request, Run, StoreFault,
-    StoreOp, StoreOutcome,
+    Answer, Command, CommandId, Done, Effect, Engine, Event, Keep, Refusal, Request, Run,
+    StoreFault, StoreOp, StoreOutcome,
 };
 use helio_format::copying::Digest;
 use helio_format::message::Message;
@@ -30,10 +32,11 @@ use helio_format::trace::Volume;
 use helio_ledger::{Change, Kept};
 use helio_units::{Bytes, Extent, IoId, Moment, Payload, RequestId, VolumeIndex, WallTime};
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use tokio::sync::oneshot;
 
 /// How a command's end is told.
-pub(crate) type CommandReply = oneshot::Sender<Result<String, Refusal>>;
+pub(crate) type CommandReply = oneshot::Sender<Result<Done, Refusal>>;
 
 /// What is remembered of an operation under way on a member.
 #[derive(Debug)]
@@ -142,6 +145,7 @@ impl Group {
             verified,
             outbox,
         } = plan;
+        let route = Route::new(peer_address, outbox.lookups.clone());
         let mut effects = Vec::new();
         let mut engine = Engine::new(config.clone(), durable, dice.0, dice.1, now);
         let names: Vec<&str> = volumes.iter().map(|v| v.name.as_str()).collect();
@@ -159,7 +163,7 @@ impl Group {
             outbox,
             log: GroupLog::new(&config.group, &config.peer),
             volumes,
-            link: Link::new(index, peer_address, dials, tuning, guard),
+            link: Link::new(index, route, dials, tuning, guard),
             payloads: Payloads::default(),
             name: config.group.clone(),
             peer: config.peer.clone(),
@@ -618,6 +622,13 @@ impl Group {
         let ended = self.before.done(self.index, detail, outcome, &self.volumes, driver);
         if let Some(outcome) = ended {
             self.tell(now, Event::BeforeDone(outcome));
+        }
+    }
+
+    /// The peer's name was resolved, or why not.
+    pub(crate) fn resolved(&mut self, found: Result<Vec<SocketAddr>, Unresolved>, now: Moment) {
+        if let Some(began) = self.link.resolved(found, now) {
+            self.tell(now, Event::DialFailed { began });
         }
     }
 

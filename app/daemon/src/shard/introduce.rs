@@ -18,13 +18,13 @@ impl<D: Driver> Shard<D> {
         count: Option<usize>,
         now: Moment,
     ) {
-        match self.strangers.received(at.0, at.1, buffer, count, &mut self.driver) {
+        match self.strangers.received(at, buffer, count, now, &mut self.driver) {
             Introduced::Hello { stream, from, hello } => self.introduced(stream, from, hello, now),
             Introduced::UnknownKey { key, from } => {
                 // Groups with other peers are not concerned.
                 let links = self.groups.iter_mut().map(|group| &mut group.link);
                 let from_there =
-                    links.filter(|link| from.is_some_and(|from| link.address().ip() == from.ip()));
+                    links.filter(|link| from.is_some_and(|from| link.route().is_from(from.ip())));
                 from_there.for_each(|link| link.called_with(key, from, now));
             }
             Introduced::Nothing => {}
@@ -46,9 +46,7 @@ impl<D: Driver> Shard<D> {
                 }
                 None => format!("no group {} on this node", hello.group),
             };
-            tracing::warn!(peer = %hello.node, "{why}");
-            farewell(stream, Parting::Refused, &why, &mut self.driver);
-            return;
+            return self.refuse(stream, from, &why, now);
         };
         let group = &mut self.groups[index];
         if hello.node != group.peer {
@@ -56,19 +54,19 @@ impl<D: Driver> Shard<D> {
                 "group {} is mirrored with {}, not with {}",
                 group.name, group.peer, hello.node
             );
-            tracing::warn!(group = %group.name, "{why}");
-            farewell(stream, Parting::Refused, &why, &mut self.driver);
-            return;
+            return self.refuse(stream, from, &why, now);
         }
         if !group.link.guard.admits(&stream) {
-            let why = format!("this connection does not have the key of {}", group.peer);
-            tracing::warn!(group = %group.name, key = ?stream.peer_key(), "{why}");
+            let why = format!(
+                "group {}: this connection does not have the key of {}",
+                group.name, group.peer
+            );
             if let Some(key) = stream.peer_key() {
                 group.link.called_with(key, from, now);
             }
-            farewell(stream, Parting::Refused, &why, &mut self.driver);
-            return;
+            return self.refuse(stream, from, &why, now);
         }
+        self.strangers.log.accepted();
         self.rota.stir(index);
         let Self { groups, driver, .. } = self;
         groups[index].guarded(|group| {
@@ -81,5 +79,10 @@ impl<D: Driver> Shard<D> {
             let message = helio_format::message::Message::Hello(hello);
             group.heard(now, helio_link::Arrived { message, payload: None });
         });
+    }
+
+    fn refuse(&mut self, stream: Stream, from: Option<SocketAddr>, why: &str, now: Moment) {
+        self.strangers.log.refused(from, why, now);
+        farewell(stream, Parting::Refused, why, &mut self.driver);
     }
 }

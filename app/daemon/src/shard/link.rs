@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A group's connection to its peer: dialling, reading, writing, parting.
 
+use crate::names::{self, Unresolved};
 use crate::shard::guard::Guard;
+use crate::shard::route::{Route, Step};
 use crate::shard::stream::Stream;
 use crate::shard::token::{Kind, token};
 use helio_driver::{Address, Buffer, Driver, Op, Piece, Pool, Socket};
@@ -37,6 +39,10 @@ enum Stage {
     /// The next attempt is due then; never on the side that is dialled.
     Idle {
         retry: Moment,
+    },
+    /// The name of the peer's host is being resolved.
+    Resolving {
+        began: Moment,
     },
     Connecting {
         socket: Socket,
@@ -80,7 +86,7 @@ pub(crate) struct Link {
     stage: Stage,
     /// Counts connections, so that late completions of an old one are known as such.
     epoch: u32,
-    address: SocketAddr,
+    route: Route,
     dials: bool,
     tuning: Tuning,
     backoff: Backoff,
@@ -115,7 +121,7 @@ pub(crate) struct Link {
 impl Link {
     pub(crate) fn new(
         group: usize,
-        address: SocketAddr,
+        route: Route,
         dials: bool,
         tuning: Tuning,
         guard: Guard,
@@ -125,7 +131,7 @@ impl Link {
             group,
             stage: Stage::Idle { retry },
             epoch: 0,
-            address,
+            route,
             dials,
             tuning,
             backoff: Backoff::default(),
@@ -154,8 +160,8 @@ impl Link {
         &self.tuning
     }
 
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
+    pub(crate) fn route(&self) -> &Route {
+        &self.route
     }
 
     pub(crate) fn is_current(&self, epoch: u32) -> bool {
@@ -199,6 +205,7 @@ impl Link {
     pub(crate) fn deadline(&self) -> Moment {
         match &self.stage {
             Stage::Idle { retry } => *retry,
+            Stage::Resolving { .. } => Moment::NEVER,
             Stage::Connecting { until, .. } => *until,
             Stage::Up { .. } => self.measure,
         }
@@ -219,15 +226,24 @@ impl Link {
         if now < retry {
             return;
         }
-        let address = Address::Inet(self.address);
+        if !self.route.goes_on() {
+            self.dialled = now;
+        }
+        match self.route.step() {
+            Step::Wait => self.stage = Stage::Resolving { began: now },
+            Step::Connect(address) => self.connect(address, now, driver),
+        }
+    }
+
+    fn connect(&mut self, address: SocketAddr, now: Moment, driver: &mut dyn Driver) {
+        let address = Address::Inet(address);
         match Socket::stream_for(&address).and_then(|s| self.tuning.apply(&s).map(|()| s)) {
             Ok(socket) => {
                 self.epoch += 1;
                 let op = Op::Connect { socket: socket.clone(), address };
                 driver.submit(token(Kind::LinkConnect, self.group, self.epoch), op);
-                self.dialled = now;
                 let until = now + CONNECT_PATIENCE;
-                self.stage = Stage::Connecting { socket, began: now, until };
+                self.stage = Stage::Connecting { socket, began: self.dialled, until };
             }
             // That says nothing of the peer.
             Err(error) => {
@@ -258,14 +274,42 @@ impl Link {
         }
     }
 
-    /// An attempt failed: try again later, and say so once. Returns when it began, if it got as far as the network.
+    /// The peer's name was resolved, or why not: an attempt that waited for it goes on. Returns as [`Link::failed`].
+    pub(crate) fn resolved(
+        &mut self,
+        found: Result<Vec<SocketAddr>, Unresolved>,
+        now: Moment,
+    ) -> Option<Moment> {
+        let waits = matches!(self.stage, Stage::Resolving { .. });
+        let found = match self.guard {
+            Guard::Open => found.and_then(names::of_this_host),
+            Guard::Keyed { .. } => found,
+        };
+        match self.route.resolved(found, waits) {
+            Ok(()) => {
+                if waits {
+                    self.stage = Stage::Idle { retry: now };
+                }
+                None
+            }
+            Err(why) => self.failed(&why, now),
+        }
+    }
+
+    /// An attempt failed: try the next address, or again later, and say so once. Returns when it began, if it got as far
+    /// as the network, or to a name that has no address.
     pub(crate) fn failed(&mut self, error: &str, now: Moment) -> Option<Moment> {
         let began = match &self.stage {
-            Stage::Connecting { began, .. } => Some(*began),
+            Stage::Connecting { began, .. } | Stage::Resolving { began } => Some(*began),
             _ => None,
         };
-        if self.is_news(error) {
-            tracing::warn!(address = %self.address, error, "the peer cannot be reached; trying again");
+        let Some(error) = self.route.failed(error) else {
+            self.stage = Stage::Idle { retry: now };
+            return None;
+        };
+        if self.is_news(&error) {
+            let address = self.route.peer();
+            tracing::warn!(%address, error, "the peer cannot be reached; trying again");
         }
         self.stage = Stage::Idle { retry: now + self.backoff.pause(false) };
         began
@@ -284,6 +328,7 @@ impl Link {
     pub(crate) fn connected(&mut self, now: Moment, driver: &mut dyn Driver) {
         if let Stage::Connecting { socket, .. } = &self.stage {
             let mut stream = Stream::new(socket.clone(), RECV_BYTES);
+            self.route.reached();
             if let Some(session) = self.guard.dial() {
                 stream.secure(session);
             }
@@ -414,13 +459,14 @@ impl Link {
                 Some((stream.socket().clone(), words))
             }
             Stage::Connecting { socket, .. } => Some((socket, None)),
-            Stage::Idle { .. } => None,
+            Stage::Idle { .. } | Stage::Resolving { .. } => None,
         }
     }
 
     /// The peer was greeted: the next loss is a first one.
     pub(crate) fn greeted(&mut self) {
         self.backoff.succeeded();
+        self.route.greeted();
         self.last_error.clear();
     }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The log of one group. Lines that repeat while nothing changes, such as those of a peer that is refused at every
+//! The log of one group, and of the connections that are refused. Lines that repeat while nothing changes, such as those of a peer that is refused at every
 //! connection, are logged once, and then every ten minutes with the number of those that were left out.
 
 use helio_engine::{Loudness, Note};
 use helio_units::{Moment, State};
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// A line that repeats is logged again after this.
@@ -53,6 +54,30 @@ impl GroupLog {
     }
 }
 
+/// Writes to the daemon's log which connections to the peers' port were refused.
+#[derive(Debug, Default)]
+pub(crate) struct RefusalLog {
+    repeats: Repeats,
+}
+
+impl RefusalLog {
+    /// Logs why a connection was refused. Every connection has a port of its own, so only the host tells repeats.
+    pub(crate) fn refused(&mut self, from: Option<SocketAddr>, why: &str, now: Moment) {
+        let from = from.map(|from| from.ip());
+        let Some(Admitted { left_out }) = self.repeats.admit(&format!("{from:?}: {why}"), now)
+        else {
+            return;
+        };
+        let from = from.map(tracing::field::display);
+        tracing::warn!(from, why, left_out, "a connection to the peers' port was refused");
+    }
+
+    /// A connection was accepted: every refusal is logged the next time.
+    pub(crate) fn accepted(&mut self) {
+        self.repeats.clear();
+    }
+}
+
 /// One line that was logged.
 #[derive(Debug)]
 struct Logged {
@@ -68,7 +93,7 @@ struct Admitted {
     left_out: Option<u64>,
 }
 
-/// The lines of one group since something changed.
+/// The lines of one log since something changed.
 #[derive(Debug, Default)]
 struct Repeats {
     lines: VecDeque<Logged>,
@@ -134,6 +159,20 @@ mod tests {
         );
         repeats.clear();
         assert_eq!(repeats.admit("no message for 2.6 s", at(601)), FIRST, "something changed");
+    }
+
+    #[test]
+    fn refused_connections_repeat_if_host_and_reason_are_the_same() {
+        let (mut log, from) = (RefusalLog::default(), |text: &str| text.parse().ok());
+        log.refused(from("192.0.2.1:40001"), "no hello", Moment::ZERO);
+        log.refused(from("192.0.2.1:40002"), "no hello", Moment::ZERO);
+        assert_eq!(log.repeats.lines.len(), 1, "another port of the same host");
+        assert_eq!(log.repeats.lines[0].left_out, 1);
+        log.refused(from("192.0.2.2:40001"), "no hello", Moment::ZERO);
+        log.refused(from("192.0.2.1:40003"), "no group web", Moment::ZERO);
+        assert_eq!(log.repeats.lines.len(), 3);
+        log.accepted();
+        assert_eq!(log.repeats.lines.len(), 0);
     }
 
     #[test]

@@ -30,6 +30,7 @@ mod release;
 mod replace;
 mod reverse;
 mod rota;
+mod route;
 mod serve;
 mod show;
 mod strangers;
@@ -39,6 +40,7 @@ mod token;
 use crate::config::{Running, Setting};
 use crate::events::Hub;
 use crate::failed::Failures;
+use crate::names::Unresolved;
 use crate::trace::{Begun, Tap, Why};
 use anyhow::Result;
 use attached::Attached;
@@ -55,12 +57,13 @@ pub(crate) use guard::Guard;
 use helio_attach::Shape;
 use helio_driver::{Address, Completion, Driver, Op, Outcome, Pool, Socket};
 use helio_engine::{Command, Refusal};
-use helio_units::{Bytes, Moment, VolumeIndex};
+use helio_units::{Bytes, Moment, VolumeIndex, WallTime};
 pub(crate) use plan::{GroupPlan, Listeners, Outbox, VolumePlan, listen};
 use release::ReleaseReply;
 pub(crate) use release::Released;
 pub(crate) use replace::Seat;
 use rota::Rota;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
@@ -84,7 +87,7 @@ pub(crate) type SuspectReply = oneshot::Sender<Result<(VolumeIndex, String), Ref
 #[derive(Debug)]
 pub(crate) enum Ask {
     /// Show the groups.
-    Status { reply: oneshot::Sender<Vec<helio_api::GroupStatus>> },
+    Status { reply: oneshot::Sender<(WallTime, Vec<helio_api::GroupStatus>)> },
     /// Carry out a command on a group.
     Command { group: String, command: Command, reply: CommandReply },
     /// What a forced promotion would put at stake.
@@ -103,6 +106,8 @@ pub(crate) enum Ask {
     Replace { group: String, volume: String, plan: Box<VolumePlan>, reply: CommandReply },
     /// Which volume's copy is suspect, and what is lost if it is accepted as it is.
     Suspect { group: String, volume: String, reply: SuspectReply },
+    /// The addresses of a group's peer, or why its name cannot be resolved.
+    Resolved { group: String, found: Result<Vec<SocketAddr>, Unresolved> },
     /// The hook before a resync of a group said yes, or why not.
     HookAnswered { group: String, refused: Option<String> },
     /// The flight recorder.
@@ -245,9 +250,24 @@ impl<D: Driver> Shard<D> {
                 due => Some(due - now),
             };
             self.driver.wait(timeout, &mut completions)?;
+            self.follow_calendar();
             for completion in completions.drain(..) {
                 self.dispatch(completion);
             }
+        }
+    }
+
+    /// Tells every group if the calendar was set.
+    fn follow_calendar(&mut self) {
+        if !self.clock.follow() {
+            return;
+        }
+        let now = self.clock.now();
+        let shows = self.clock.wall(now);
+        tracing::info!(%shows, "the wall clock was set");
+        for (index, group) in self.groups.iter_mut().enumerate() {
+            self.rota.stir(index);
+            group.guarded(|group| group.tell(now, helio_engine::Event::Calendar(shows)));
         }
     }
 
@@ -608,7 +628,7 @@ impl<D: Driver> Shard<D> {
         if command == Command::Demote && clients > 0 && group.engine.is_primary() {
             let text = format!("{clients} NBD connection(s) use {}", group.name);
             let refusal =
-                Refusal::later("in-use", text, "unmount and disconnect them first, then demote");
+                Refusal::new("in-use", text, "unmount and disconnect them first, then demote");
             let _gone = reply.send(Err(refusal));
             return;
         }
@@ -617,7 +637,7 @@ impl<D: Driver> Shard<D> {
         if gives_up && !devices.is_empty() && group.engine.is_primary() {
             let text = format!("{} is attached as {}", group.name, devices.join(", "));
             let hint = "unmount it and `helio detach` it first";
-            let _gone = reply.send(Err(Refusal::later("in-use", text, hint)));
+            let _gone = reply.send(Err(Refusal::new("in-use", text, hint)));
             return;
         }
         self.rota.stir(index);

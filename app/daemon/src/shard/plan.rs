@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a shard is told at its start, in its own terms.
 
-use crate::config::QueueSource;
+use crate::config::{PeerAddress, QueueSource};
 use crate::patience::once_let_go;
 use crate::shard::before::Before;
 use crate::shard::clients::Protection;
@@ -32,7 +32,7 @@ pub(crate) struct VolumePlan {
 pub(crate) struct GroupPlan {
     pub(crate) engine: Config,
     pub(crate) volumes: Vec<VolumePlan>,
-    pub(crate) peer_address: std::net::SocketAddr,
+    pub(crate) peer_address: PeerAddress,
     /// This node connects to the other: its name sorts first.
     pub(crate) dials: bool,
     pub(crate) tuning: Tuning,
@@ -59,6 +59,8 @@ pub(crate) struct Outbox {
     pub(crate) verified: watch::Sender<Record>,
     /// How often the hook before a resync was to be asked.
     pub(crate) asks: watch::Sender<u64>,
+    /// How often the peer's name was to be resolved.
+    pub(crate) lookups: watch::Sender<u64>,
 }
 
 /// Where a shard listens.

@@ -72,12 +72,12 @@ impl<D: Driver> Shard<D> {
         let name = &group.name;
         if self.clients.is_used(index) {
             let text = format!("NBD clients use {name}");
-            return Err(Refusal::later("in-use", text, "unmount and disconnect them first"));
+            return Err(Refusal::new("in-use", text, "unmount and disconnect them first"));
         }
         let devices = self.attached.devices(index);
         if !devices.is_empty() {
             let text = format!("{name} is attached as {}", devices.join(", "));
-            return Err(Refusal::later("in-use", text, "unmount it and `helio detach` it first"));
+            return Err(Refusal::new("in-use", text, "unmount it and `helio detach` it first"));
         }
         let words = group.engine.words();
         if !force && (!words.consistent || group.engine.lacks_regions()) {

@@ -31,7 +31,7 @@ impl<D: Driver> Shard<D> {
         let member = &group.volumes[usize::from(at.0)].member;
         let held = member.held().map_err(|error| {
             let text = format!("the old disk cannot be closed: {error}");
-            Refusal::later(
+            Refusal::new(
                 "no-descriptors",
                 text,
                 "raise the limit of file descriptors of the daemon",

@@ -24,7 +24,7 @@ impl<D: Driver> Shard<D> {
                 group.name
             );
             let hint = "unmount and disconnect them first, then try again";
-            return Err(Refusal::later("in-use", text, hint));
+            return Err(Refusal::new("in-use", text, hint));
         }
         let devices = self.attached.devices(index);
         if !devices.is_empty() {
@@ -33,7 +33,7 @@ impl<D: Driver> Shard<D> {
                 group.name,
                 devices.join(", ")
             );
-            return Err(Refusal::later("in-use", text, "unmount it and `helio detach` it first"));
+            return Err(Refusal::new("in-use", text, "unmount it and `helio detach` it first"));
         }
         Ok(losing)
     }

@@ -20,10 +20,10 @@ impl<D: Driver> Shard<D> {
     ) {
         let name = plan.engine.group.clone();
         let refusal = if self.stopping {
-            Some(Refusal::later("stopping", "the daemon is stopping", "start it again"))
+            Some(Refusal::new("stopping", "the daemon is stopping", "start it again"))
         } else if self.find(&name).is_some() {
             let text = format!("{name} is already served");
-            Some(Refusal::later("busy", text, "`helio status` shows it"))
+            Some(Refusal::new("busy", text, "`helio status` shows it"))
         } else {
             None
         };
@@ -41,6 +41,6 @@ impl<D: Driver> Shard<D> {
         self.pool.resize(payload_memory(self.groups.iter().map(|g| &g.config)));
         self.strangers.door = Door::of(self.groups.iter().map(|g| &g.link.guard));
         self.failures.remove(&name);
-        let _gone = reply.send(Ok(format!("{name} is served")));
+        let _gone = reply.send(Ok(format!("{name} is served").into()));
     }
 }

@@ -5,6 +5,7 @@ mod verdict;
 mod verify;
 
 use crate::config::QueueSource;
+use crate::names::Unresolved;
 use crate::shard::clock::Clock;
 use crate::shard::group::Group;
 use crate::shard::link::Traffic;
@@ -205,14 +206,14 @@ fn peer(status: &Status, group: &Group, clock: &Clock) -> PeerStatus {
     let tuning = group.link.tuning();
     PeerStatus {
         name: group.peer.clone(),
-        address: group.link.address().to_string(),
+        address: group.link.route().peer().to_string(),
         connection: match link.word {
             "connected" => Connection::Connected,
             "refused" => Connection::Refused,
             _ => Connection::Connecting,
         },
         connection_since_ms: clock.wall(link.since),
-        reason: link.why.clone(),
+        reason: unresolved(status, group).map_or_else(|| link.why.clone(), |name| name.why.clone()),
         age_seconds: link.last_heard.map(|at| clock.now() - at),
         role: link.peer_role,
         state: link.peer_state,
@@ -247,6 +248,11 @@ fn peer(status: &Status, group: &Group, clock: &Clock) -> PeerStatus {
             send_buffer_limited_seconds: f.buffer_limited,
         }),
     }
+}
+
+/// Why the peer's name leads nowhere, while there is no connection for that.
+fn unresolved<'a>(status: &Status, group: &'a Group) -> Option<&'a Unresolved> {
+    group.link.route().unresolved().filter(|_| status.link.word == "connecting")
 }
 
 fn sync(sync: &helio_engine::SyncStatus, status: &Status) -> SyncStatus {

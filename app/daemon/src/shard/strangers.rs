@@ -2,6 +2,7 @@
 //! Connections on the peers' port whose first message has not come yet: nobody knows which group they are about.
 
 use crate::shard::guard::Door;
+use crate::shard::log::RefusalLog;
 use crate::shard::stream::Stream;
 use crate::shard::token::{Kind, token};
 use helio_driver::{Buffer, Driver, Piece, Pool, Socket};
@@ -47,12 +48,14 @@ pub(crate) struct Strangers {
     epochs: u32,
     pool: Pool,
     pub(crate) door: Door,
+    pub(crate) log: RefusalLog,
 }
 
 impl Strangers {
     pub(crate) fn new(door: Door) -> Self {
         // A hello has no payload, so a stranger may use no payload memory at all.
-        Self { slots: Vec::new(), epochs: 0, pool: Pool::new(Bytes::ZERO), door }
+        let (pool, log) = (Pool::new(Bytes::ZERO), RefusalLog::default());
+        Self { slots: Vec::new(), epochs: 0, pool, door, log }
     }
 
     /// Somebody connected.
@@ -96,10 +99,10 @@ impl Strangers {
     /// Bytes arrived from one.
     pub(crate) fn received(
         &mut self,
-        slot: usize,
-        epoch: u32,
+        (slot, epoch): (usize, u32),
         buffer: Buffer,
         count: Option<usize>,
+        now: Moment,
         driver: &mut dyn Driver,
     ) -> Introduced {
         let known =
@@ -115,7 +118,7 @@ impl Strangers {
             match self.door.answer(buffer[0]) {
                 Ok(Some(session)) => stranger.stream.secure(session),
                 Ok(None) => {}
-                Err(why) => return self.send_away(slot, why, driver),
+                Err(why) => return self.send_away(slot, why, now, driver),
             }
         }
         stranger.stream.received(buffer, count);
@@ -126,7 +129,7 @@ impl Strangers {
         if let Some(error) = stranger.stream.failure() {
             let (why, from) = (error.to_string(), stranger.from);
             let unknown = if let TlsError::UnknownKey { key } = error { Some(*key) } else { None };
-            let sent_away = self.send_away(slot, &why, driver);
+            let sent_away = self.send_away(slot, &why, now, driver);
             return unknown.map_or(sent_away, |key| Introduced::UnknownKey { key, from });
         }
         // TLS hands out a long record in parts.
@@ -134,10 +137,10 @@ impl Strangers {
             match stranger.incoming.consume(stranger.stream.unread(), &self.pool) {
                 Ok((taken, Some(arrived))) => {
                     stranger.stream.consume(taken);
-                    return self.introduce(slot, arrived.message, driver);
+                    return self.introduce(slot, arrived.message, now, driver);
                 }
                 Ok((taken, None)) => stranger.stream.consume(taken),
-                Err(error) => return self.send_away(slot, &error.to_string(), driver),
+                Err(error) => return self.send_away(slot, &error.to_string(), now, driver),
             }
             if stranger.stream.unread().is_empty() {
                 receive(slot, stranger, driver);
@@ -147,7 +150,13 @@ impl Strangers {
     }
 
     /// A stranger's first message came.
-    fn introduce(&mut self, slot: usize, message: Message, driver: &mut dyn Driver) -> Introduced {
+    fn introduce(
+        &mut self,
+        slot: usize,
+        message: Message,
+        now: Moment,
+        driver: &mut dyn Driver,
+    ) -> Introduced {
         let mut stranger = self.slots[slot].take();
         let behind = stranger.as_mut().and_then(|stranger| self.behind(stranger));
         let why = match (message, behind, stranger) {
@@ -158,10 +167,12 @@ impl Strangers {
             }
             // Its sender cannot follow or lead, and said so at once.
             (Message::Hello(hello), Some(Message::Goodbye { text, .. }), stranger) => {
+                let from = stranger.as_ref().and_then(|stranger| stranger.from);
                 self.slots[slot] = stranger;
-                let name = |name: &str| name.escape_debug().to_string();
-                let (group, node) = (name(&hello.group), name(&hello.node));
-                tracing::warn!(group, "{node} hung up behind its hello: {}", text.escape_debug());
+                let [group, node, text] =
+                    [&hello.group, &hello.node, &text].map(|it| it.escape_debug());
+                let why = format!("group {group}: {node} hung up behind its hello: {text}");
+                self.log.refused(from, &why, now);
                 self.drop_slot(slot, driver);
                 return Introduced::Nothing;
             }
@@ -178,7 +189,7 @@ impl Strangers {
                 format!("the first message must be a hello, not one of kind {}", other.code())
             }
         };
-        self.send_away(slot, &why, driver)
+        self.send_away(slot, &why, now, driver)
     }
 
     /// What a stranger said right behind its first message.
@@ -206,9 +217,15 @@ impl Strangers {
         }
     }
 
-    fn send_away(&mut self, slot: usize, why: &str, driver: &mut dyn Driver) -> Introduced {
+    fn send_away(
+        &mut self,
+        slot: usize,
+        why: &str,
+        now: Moment,
+        driver: &mut dyn Driver,
+    ) -> Introduced {
         if let Some(stranger) = self.slots[slot].take() {
-            tracing::warn!(why, "a connection to the peers' port was refused");
+            self.log.refused(stranger.from, why, now);
             farewell(stranger.stream, Parting::Protocol, why, driver);
         }
         Introduced::Nothing
@@ -217,9 +234,8 @@ impl Strangers {
     /// Sends those away who never spoke.
     pub(crate) fn expire(&mut self, now: Moment, driver: &mut dyn Driver) {
         for slot in 0..self.slots.len() {
-            if self.slots[slot].as_ref().is_some_and(|s| now >= s.until) {
-                let why = format!("no hello came within {PATIENCE:?}");
-                tracing::warn!(why, "a connection to the peers' port was refused");
+            if let Some(silent) = self.slots[slot].as_ref().filter(|s| now >= s.until) {
+                self.log.refused(silent.from, &format!("no hello came within {PATIENCE:?}"), now);
                 self.drop_slot(slot, driver);
             }
         }

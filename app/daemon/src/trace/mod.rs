@@ -36,9 +36,9 @@ pub(crate) struct Begun {
 struct Trace {
     id: u64,
     file: PathBuf,
-    since: WallTime,
+    since: Instant,
     limit: Bytes,
-    until: Option<WallTime>,
+    lasting: Option<Duration>,
     counts: Arc<Counts>,
     ended: watch::Receiver<Option<String>>,
 }
@@ -68,9 +68,9 @@ impl Traces {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The recording of a group.
-    pub(crate) fn status(&self, group: &str) -> Option<TraceStatus> {
-        self.last().get(group).map(Trace::status)
+    /// The recording of a group, with times as of `at_ms` now.
+    pub(crate) fn status(&self, group: &str, at_ms: WallTime) -> Option<TraceStatus> {
+        self.last().get(group).map(|trace| trace.status(at_ms))
     }
 
     /// A recording's name, and how its end is heard of, where one runs.
@@ -109,10 +109,8 @@ impl Traces {
         let writer = Writer { file: opened, path: file.clone(), limit, until, sink, ended: tell };
         let header = Header { began: begun.at, group: group.clone(), volumes: begun.volumes };
         std::thread::Builder::new().name("trace".into()).spawn(move || writer.run(&header))?;
-        let since = begun.at;
-        let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
-        let until = lasting.map(|span| WallTime(since.0.saturating_add(millis(span))));
-        self.last().insert(group, Trace { id, file, since, limit, until, counts, ended });
+        let since = Instant::now();
+        self.last().insert(group, Trace { id, file, since, limit, lasting, counts, ended });
         Ok(())
     }
 
@@ -132,18 +130,21 @@ impl Traces {
 }
 
 impl Trace {
-    fn status(&self) -> TraceStatus {
+    fn status(&self, at_ms: WallTime) -> TraceStatus {
+        let since_ms = at_ms.before(self.since.elapsed());
+        let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+        let until = |span| WallTime(since_ms.0.saturating_add(millis(span)));
         let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
         let ended = self.ended.borrow().clone();
         let requests = if ended.is_some() { &self.counts.written } else { &self.counts.taken };
         TraceStatus {
             file: self.file.display().to_string(),
-            since_ms: self.since,
+            since_ms,
             requests: Items(count(requests)),
             dropped: Items(count(&self.counts.dropped)),
             bytes: Bytes(count(&self.counts.bytes)),
             limit_bytes: self.limit,
-            until_ms: self.until,
+            until_ms: self.lasting.map(until),
             ended,
         }
     }

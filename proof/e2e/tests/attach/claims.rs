@@ -41,8 +41,10 @@ fn who_has_it_open_is_named_and_the_group_cannot_be_demoted() {
     let device = stage.attach();
     for verb in ["demote", "switch"] {
         let said = stage.pair.helio("paris", &[verb, "db"]).expect_failure();
-        let name = device.display().to_string();
-        assert!(said.contains(&format!("db is attached as {name}")), "{verb}: {said}");
+        let text = format!("{VOLUME} is attached as {}\n", device.display());
+        assert!(said.contains(&text), "{verb}: {said}");
+        assert!(said.contains(&format!("hint: `helio detach {VOLUME}`, then repeat")), "{said}");
+        assert!(!said.contains("retry: "), "{said}");
     }
     let mut reader = holding(File::open(&device).expect("it can be opened"));
     let said = stage.pair.helio("paris", &["detach", VOLUME]).expect_failure();
@@ -53,6 +55,29 @@ fn who_has_it_open_is_named_and_the_group_cannot_be_demoted() {
     stage.detach();
     stage.assert_nothing_left("paris");
     stage.pair.helio("paris", &["demote", "db"]).expect_success();
+}
+
+#[test]
+fn a_refusal_names_where_the_volume_is_mounted() {
+    attachable!();
+    require!("mke2fs");
+    let stage = Stage::new(Mode::Sync, Bytes::mib(16));
+    let device = stage.attach();
+    on("mke2fs", &["-q", "-t", "ext4"], &device).expect_success();
+    let place = stage.mount(&device);
+    let (name, place) = (device.display().to_string(), place.display().to_string());
+    for verb in ["demote", "switch"] {
+        let said = stage.pair.helio("paris", &[verb, "db"]).expect_failure();
+        let text = format!("{VOLUME} is attached as {name} and mounted at {place}\n");
+        assert!(said.contains(&text), "{verb}: {said}");
+        let hint = format!("hint: `umount {place}`, `helio detach {VOLUME}`, then repeat");
+        assert!(said.contains(&hint), "{verb}: {said}");
+    }
+    let said = stage.pair.helio("paris", &["detach", VOLUME]).expect_failure();
+    let text = format!("{VOLUME}, attached as {name}, is in use: mounted at {place}\n");
+    assert!(said.contains(&text), "{said}");
+    stage.unmount();
+    stage.detach();
 }
 
 #[test]

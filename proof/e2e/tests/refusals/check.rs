@@ -3,13 +3,14 @@
 //! the other files here is checked too (`common::refusal`).
 
 use crate::common::{assert_says, fails, findings, promote, refusal, refusal_under, rewrite, verb};
-use helio_testkit::{Pair, Plan, SmallFs, TempDir, require, say_skipped};
+use helio_testkit::{Pair, Plan, SmallFs, TempDir, require, rounds, say_skipped};
 use helio_units::Bytes;
 use std::fs::{self, Permissions};
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fn prepared() -> Pair {
     Plan::new("db").volume("data", Bytes::mib(1)).prepare()
@@ -86,6 +87,39 @@ fn beside_the_running_daemon_what_it_holds_is_not_in_the_way() {
 }
 
 #[test]
+fn beside_the_running_daemon_sizes_that_the_next_start_refuses_are_found() {
+    let mut pair = prepared();
+    pair.start("paris");
+    rewrite(&pair, "size = \"1MiB\"", "size = \"2MiB\"");
+    let found = fails(&verb(&[], "check", "paris", pair.config(), &pair.state("paris")));
+    let said = format!("{found:#?}");
+    assert_says(&said, &["data 2 MiB in the configuration and data 1 MiB in the running daemon"]);
+    assert_says(&said, &["it holds 1 MiB, the volume is configured with 2 MiB"]);
+    assert!(pair.daemon("paris").terminate().success());
+    refusal("paris", pair.config(), &pair.state("paris"));
+}
+
+#[test]
+fn a_daemon_that_starts_while_checks_run_is_not_refused() {
+    let mut pair = keyed();
+    let (config, state) = (pair.config().to_owned(), pair.state("paris"));
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let checks = scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                verb(&[], "check", "paris", &config, &state);
+            }
+        });
+        for _ in 0..rounds(5) {
+            pair.start("paris");
+            assert!(pair.daemon("paris").terminate().success());
+        }
+        over.store(true, Ordering::Relaxed);
+        checks.join().expect("every check ends");
+    });
+}
+
+#[test]
 fn beside_a_daemon_that_does_not_serve_a_group_the_reason_is_found() {
     let mut pair = prepared();
     let second = pair.scratch().file("paris-web.img", Bytes::mib(1));
@@ -118,9 +152,12 @@ fn keys_that_are_swapped_missing_or_readable_by_others_are_named() {
     let (ours, other) = (fs::read(&key).expect("a key"), fs::read(&theirs).expect("a key"));
     fs::write(&key, &other).expect("it is ours");
     fs::write(&theirs, &ours).expect("it is ours");
-    for node in ["paris", "lyon"] {
+    for (node, peer) in [("paris", "lyon"), ("lyon", "paris")] {
         let said = refusal(node, config, &pair.state(node));
-        assert_says(&said, &["which is not this node's in the configuration", "hint: "]);
+        let whose = format!("not this node's in the configuration: it is the key of {peer}\n");
+        let hint =
+            format!("hint: copy the node.key of this node here, and that of {peer} to {peer}");
+        assert_says(&said, &[&whose, &hint]);
     }
     assert_eq!(fs::read(&key).expect("a key"), other, "nothing was changed");
     fs::remove_file(&key).expect("it is there");

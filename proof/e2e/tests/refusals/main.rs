@@ -2,11 +2,13 @@
 //! Bad input of every kind: refused with the culprit and the hint, and nothing lost by it.
 
 mod check;
+mod clock;
 mod common;
 mod configuration;
 mod forms;
 mod init;
 mod members;
+mod names;
 mod state;
 mod strangers;
 mod verbs;

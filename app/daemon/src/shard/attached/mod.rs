@@ -104,7 +104,7 @@ impl Attached {
         is_of_tenure(place, tenure, io.groups)?;
         let line = Line::begin(end, shape, &name).map_err(|error| {
             let text = format!("the kernel refuses to serve {group}/{volume}: {error}");
-            Refusal::later("attach-failed", text, "use another interface: --via fuse")
+            Refusal::new("attach-failed", text, "use another interface: --via fuse")
         })?;
         self.epochs = self.epochs.wrapping_add(1);
         let slot = self.slots.iter().position(Option::is_none).unwrap_or_else(|| {

@@ -3,7 +3,7 @@
 
 use crate::shard::clock::Clock;
 use crate::shard::group::Group;
-use crate::shard::show::{reason, verify};
+use crate::shard::show::{reason, unresolved, verify};
 use helio_api::VerdictStatus;
 use helio_engine::{Fault, Status};
 use helio_units::{Bytes, Mode, Role, State, Verdict};
@@ -23,6 +23,11 @@ fn why(status: &Status, group: &Group, clock: &Clock) -> String {
     let stranger = group.link.wrong_key(clock.now());
     if let (Verdict::Unknown | Verdict::AtRisk, Some(call)) = (status.verdict, stranger) {
         return format!("{} connects with a key that is not {peer}'s: {}", call.from, call.key);
+    }
+    if let (Verdict::Unknown | Verdict::AtRisk, Some(name)) =
+        (status.verdict, unresolved(status, group))
+    {
+        return name.why.clone();
     }
     match status.verdict {
         Verdict::Ok if status.role == Role::Secondary => follows(status, peer, clock),
@@ -83,6 +88,9 @@ pub(super) fn next(status: &Status, group: &Group, clock: &Clock) -> String {
             "compare `helio key show` on {peer} with `key` of [node.{peer}] in the configuration file here; correct it, then \
              `helio apply`"
         );
+    }
+    if let (true, Some(name)) = (open, unresolved(status, group)) {
+        return name.hint.clone();
     }
     if let Some(hint) = &status.link.hint {
         return hint.clone();

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which address of the peer is tried next. A name is resolved at each connection attempt, by the control plane; its
+//! addresses are tried one behind the other, and the attempt has failed when all of them have.
+
+use crate::config::PeerAddress;
+use crate::names::Unresolved;
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use tokio::sync::watch;
+
+/// What an attempt does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Connect(SocketAddr),
+    /// The name is being resolved: [`Route::resolved`] follows.
+    Wait,
+}
+
+/// The way to one peer.
+#[derive(Debug)]
+pub(crate) struct Route {
+    peer: PeerAddress,
+    /// Counts the requests to resolve the name.
+    lookups: watch::Sender<u64>,
+    /// Addresses of the name that this attempt has not tried.
+    untried: VecDeque<SocketAddr>,
+    /// Addresses that the name had last.
+    known: Vec<SocketAddr>,
+    unresolved: Option<Unresolved>,
+    /// Why each address that this attempt tried cannot be reached.
+    failed: Vec<String>,
+    trying: Option<SocketAddr>,
+}
+
+impl Route {
+    pub(crate) fn new(peer: PeerAddress, lookups: watch::Sender<u64>) -> Self {
+        Self {
+            peer,
+            lookups,
+            untried: VecDeque::new(),
+            known: Vec::new(),
+            unresolved: None,
+            failed: Vec::new(),
+            trying: None,
+        }
+    }
+
+    pub(crate) fn peer(&self) -> &PeerAddress {
+        &self.peer
+    }
+
+    /// Whether the next step goes on with an attempt that has tried another address.
+    pub(crate) fn goes_on(&self) -> bool {
+        !self.failed.is_empty()
+    }
+
+    pub(crate) fn step(&mut self) -> Step {
+        self.trying = self.peer.fixed().or_else(|| self.untried.pop_front());
+        self.trying.map_or_else(
+            || {
+                self.look_up();
+                Step::Wait
+            },
+            Step::Connect,
+        )
+    }
+
+    fn look_up(&self) {
+        self.lookups.send_modify(|asked| *asked += 1);
+    }
+
+    /// The name was resolved, or not; `Err` if an attempt that waited for it has failed.
+    pub(crate) fn resolved(
+        &mut self,
+        found: Result<Vec<SocketAddr>, Unresolved>,
+        waits: bool,
+    ) -> Result<(), String> {
+        match found {
+            Ok(addresses) => {
+                self.unresolved = None;
+                if waits {
+                    self.untried = addresses.iter().copied().collect();
+                }
+                self.known = addresses;
+                Ok(())
+            }
+            Err(unresolved) if waits => {
+                let why = unresolved.why.clone();
+                self.unresolved = Some(unresolved);
+                Err(why)
+            }
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// A step failed. Why the attempt has failed, unless there is another address to try.
+    pub(crate) fn failed(&mut self, why: &str) -> Option<String> {
+        let Some(address) = self.trying.take().filter(|_| self.peer.fixed().is_none()) else {
+            return Some(why.to_owned());
+        };
+        self.failed.push(format!("{address}: {why}"));
+        if !self.untried.is_empty() {
+            return None;
+        }
+        let mut all = std::mem::take(&mut self.failed);
+        // A name server may give them in another order every time.
+        all.sort();
+        Some(all.join("; "))
+    }
+
+    /// An address was reached. If what answers there is not the peer, the next attempt tries the next one.
+    pub(crate) fn reached(&mut self) {
+        self.failed.clear();
+    }
+
+    /// The peer was reached: the next attempt resolves its name again.
+    pub(crate) fn greeted(&mut self) {
+        self.untried.clear();
+        self.failed.clear();
+        self.unresolved = None;
+    }
+
+    /// Why the name has no address to try, if that was so last.
+    pub(crate) fn unresolved(&self) -> Option<&Unresolved> {
+        self.unresolved.as_ref()
+    }
+
+    /// Whether a caller is at one of the peer's addresses, as far as they are known. Otherwise the name is resolved, for
+    /// the next call.
+    pub(crate) fn is_from(&self, from: IpAddr) -> bool {
+        match &self.peer {
+            PeerAddress::Fixed(address) => address.ip() == from,
+            PeerAddress::Name { .. } => {
+                let is_known = self.known.iter().any(|address| address.ip() == from);
+                if !is_known {
+                    self.look_up();
+                }
+                is_known
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ADDRESSES: [&str; 2] = ["[::1]:7122", "127.0.0.1:7122"];
+
+    fn address(text: &str) -> SocketAddr {
+        text.parse().expect("an address")
+    }
+
+    fn named() -> (Route, watch::Receiver<u64>) {
+        let (lookups, asked) = watch::channel(0);
+        let peer = PeerAddress::Name { host: "lyon.example".into(), port: 7122 };
+        (Route::new(peer, lookups), asked)
+    }
+
+    fn found() -> Result<Vec<SocketAddr>, Unresolved> {
+        Ok(ADDRESSES.map(address).to_vec())
+    }
+
+    #[test]
+    fn every_address_of_a_name_is_tried_before_an_attempt_has_failed() {
+        let (mut route, asked) = named();
+        for attempt in 1..=2 {
+            assert_eq!(route.step(), Step::Wait);
+            assert_eq!(*asked.borrow(), attempt, "resolved at each attempt");
+            route.resolved(found(), true).expect("it was found");
+            assert_eq!(route.step(), Step::Connect(address(ADDRESSES[0])));
+            assert_eq!(route.failed("refused"), None);
+            assert!(route.goes_on());
+            assert_eq!(route.step(), Step::Connect(address(ADDRESSES[1])));
+            let why = "127.0.0.1:7122: unreachable; [::1]:7122: refused";
+            assert_eq!(route.failed("unreachable").as_deref(), Some(why));
+            assert!(!route.goes_on());
+        }
+    }
+
+    #[test]
+    fn an_address_where_something_else_answers_is_followed_by_the_next_one() {
+        let (mut route, asked) = named();
+        assert_eq!(route.step(), Step::Wait);
+        route.resolved(found(), true).expect("it was found");
+        assert_eq!(route.step(), Step::Connect(address(ADDRESSES[0])));
+        route.reached();
+        assert_eq!(route.step(), Step::Connect(address(ADDRESSES[1])), "it was not the peer");
+        route.reached();
+        route.greeted();
+        assert_eq!((route.step(), *asked.borrow()), (Step::Wait, 2), "it was the peer");
+    }
+
+    #[test]
+    fn a_name_without_address_is_reported_until_it_has_one() {
+        let (mut route, _asked) = named();
+        assert_eq!(route.step(), Step::Wait);
+        let why = String::from("cannot resolve lyon.example: not known");
+        let unresolved = Unresolved { why: why.clone(), hint: String::new() };
+        assert_eq!(route.resolved(Err(unresolved.clone()), true), Err(why.clone()));
+        assert_eq!(route.failed(&why).as_ref(), Some(&why));
+        assert_eq!(route.unresolved(), Some(&unresolved));
+        assert_eq!(route.step(), Step::Wait);
+        route.resolved(found(), true).expect("it was found");
+        assert_eq!(route.unresolved(), None);
+    }
+
+    #[test]
+    fn a_caller_is_known_once_the_name_was_resolved() {
+        let (mut route, asked) = named();
+        let from = address(ADDRESSES[1]).ip();
+        assert!(!route.is_from(from));
+        assert_eq!(*asked.borrow(), 1);
+        route.resolved(found(), false).expect("nothing waits for it");
+        assert!(route.is_from(from));
+        assert_eq!(route.step(), Step::Wait, "an attempt resolves it again");
+    }
+
+    #[test]
+    fn an_address_is_tried_at_each_attempt() {
+        let fixed = address(ADDRESSES[1]);
+        let (lookups, asked) = watch::channel(0);
+        let mut route = Route::new(PeerAddress::Fixed(fixed), lookups);
+        for _ in 0..2 {
+            assert_eq!(route.step(), Step::Connect(fixed));
+            assert_eq!(route.failed("refused").as_deref(), Some("refused"));
+        }
+        assert!(route.is_from(fixed.ip()) && *asked.borrow() == 0);
+    }
+}
