@@ -30,6 +30,35 @@ impl Engine {
             Standing::Secondary | Standing::Returning => {}
             _ => return Err(busy()),
         }
+        self.may_promote(force, restore)?;
+        // What the peer agrees to is this image; only force may restore another one later.
+        let restores = restore && (force || !self.superblock.consistent);
+        if force {
+            self.shared.keeper.restore = if restores { Restore::Wanted } else { Restore::No };
+            self.begin_promotion(Some(id), false);
+            return Ok(None);
+        }
+        if self.session.peer().is_none() {
+            if self.promote_by_lease(id) {
+                return Ok(None);
+            }
+            return Err(self.cannot_ask());
+        }
+        self.shared.keeper.restore = if restores { Restore::Wanted } else { Restore::No };
+        let (generation, durable) = self.candidate_head();
+        let request = Message::PromoteRequest { generation, durable };
+        self.stand(Standing::Asking { command: id });
+        self.shared.send(request);
+        Ok(None)
+    }
+
+    /// Whether this node, which is not primary, may ask its peer for the role, or take it by force. What the peer answers
+    /// comes after that.
+    ///
+    /// # Errors
+    /// What is in the way.
+    pub fn may_promote(&self, force: bool, restore: bool) -> Result<(), Refusal> {
+        let group = &self.shared.config.group;
         self.may_lead()?;
         self.may_lead_from_suspect()?;
         if !self.superblock.consistent {
@@ -55,26 +84,7 @@ impl Engine {
                 "repair the store and restart the daemon",
             ));
         }
-        self.may_break_with(force)?;
-        // What the peer agrees to is this image; only force may restore another one later.
-        let restores = restore && (force || !self.superblock.consistent);
-        if force {
-            self.shared.keeper.restore = if restores { Restore::Wanted } else { Restore::No };
-            self.begin_promotion(Some(id), false);
-            return Ok(None);
-        }
-        if self.session.peer().is_none() {
-            if self.promote_by_lease(id) {
-                return Ok(None);
-            }
-            return Err(self.cannot_ask());
-        }
-        self.shared.keeper.restore = if restores { Restore::Wanted } else { Restore::No };
-        let (generation, durable) = self.candidate_head();
-        let request = Message::PromoteRequest { generation, durable };
-        self.stand(Standing::Asking { command: id });
-        self.shared.send(request);
-        Ok(None)
+        self.may_break_with(force)
     }
 
     /// Whether a peer that serves and is connected is in the way. One of which nothing came for longer than its pings take
