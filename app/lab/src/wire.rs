@@ -163,24 +163,22 @@ impl Mode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
     /// Somebody else speaks here.
-    #[error("it does not speak this protocol; hint: check address and port, and TLS on both ends")]
+    #[error("it does not speak this protocol, or only one end uses TLS")]
     Magic,
     /// A newer or older one of us.
-    #[error(
-        "it speaks version {0} of the lab's protocol, this end version {VERSION}; hint: the same helio on both ends"
-    )]
+    #[error("it speaks version {0} of the lab's protocol, this end version {VERSION}")]
     Version(u16),
     /// Not what comes next.
-    #[error("it says something out of turn; hint: one end primary, the other standby")]
+    #[error("it sends an unexpected message: one end must be primary, the other standby")]
     Kind,
     /// The check digits do not match.
-    #[error("a frame arrived damaged; hint: try again, and suspect what is on the way")]
+    #[error("a frame arrived damaged")]
     Damaged,
     /// A size or count beyond the bound.
-    #[error("it asks for {0} beyond the bound; hint: smaller flushes, fewer streams")]
+    #[error("it asks for {0} beyond the limit: use smaller flushes or fewer streams")]
     Bound(&'static str),
     /// A part of another run.
-    #[error("it belongs to another run; hint: end it and start it again")]
+    #[error("it belongs to another run")]
     OtherRun,
 }
 

@@ -115,7 +115,7 @@ pub(super) fn limit(seen: &Seen, promise: Option<&Promise>) -> Judgement {
         let share =
             |part: Duration, whole: Duration| 100.0 * part.as_secs_f64() / whole.as_secs_f64();
         if link.busy.is_zero() || share(link.busy, seen.span) < BUSY_PERCENT {
-            return Judgement::unknown(label, "hardly anything was sent meanwhile");
+            return Judgement::unknown(label, "hardly anything was sent during the measurement");
         }
         let limited = share(link.limited_by_peer + link.limited_here, link.busy);
         let told = format!(

@@ -94,8 +94,10 @@ fn rate(seen: &Seen, promise: &Promise) -> Judgement {
         return Judgement::unknown(label, why.clone());
     }
     if !seen.queue.pressed {
-        let told =
-            format!("the link was not full meanwhile: {} went out and nothing waited", seen.sent);
+        let told = format!(
+            "the link was not full during the measurement: {} went out and nothing waited",
+            seen.sent
+        );
         return Judgement::unknown(label, told);
     }
     let told = format!("{} went out while more waited; the forecast has {planned}", seen.sent);

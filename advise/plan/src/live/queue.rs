@@ -103,11 +103,11 @@ fn met(label: Label, counted: Counted, what: &str, more: &str) -> Judgement {
         Counted { meanwhile: 0, before } => Judgement::watch(
             label,
             format!(
-                "{before} {what} since it was reset or this node became primary, none meanwhile"
+                "{before} {what} since it was reset or this node became primary, none during the measurement"
             ),
         ),
         Counted { meanwhile, .. } => {
-            Judgement::change(label, format!("{meanwhile} {what} meanwhile{more}"))
+            Judgement::change(label, format!("{meanwhile} {what} during the measurement{more}"))
         }
     }
     .figure(figure)

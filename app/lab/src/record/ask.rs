@@ -173,7 +173,7 @@ impl<'s> Asker<'s> {
         let begun = Instant::now();
         while end.token == 0 {
             if begun.elapsed() >= asking.patience {
-                let whom = format!("nobody answered at {remote}");
+                let whom = format!("no answer from {remote}");
                 return Err(LabError::Nobody { whom, limit: asking.patience, last: String::new() });
             }
             let called = Instant::now();

@@ -64,7 +64,8 @@ fn a_schedule_freezes_a_relay_again_and_again_and_ends_it() {
     let (mut group, mut said, mut caller, mut called) =
         relay(&["--schedule", path, "--at", "1.9s quit"]);
     for (cut, heal) in [("0.2s", "0.7s"), ("1.2s", "1.7s")] {
-        let frozen = format!("at {cut}, cut: the line is cut: nothing passes and nobody is told");
+        let frozen =
+            format!("at {cut}, cut: the line is cut: nothing passes, and no connection ends");
         assert_eq!(line(&mut said), frozen);
         caller.write_all(b"y").expect("it is open");
         assert!(nothing_comes(&mut called), "it is cut");
