@@ -5,10 +5,11 @@
 use crate::args::{At, Member, OfGroup};
 use crate::client::Client;
 use crate::confirm::Consent;
+use crate::failure::failed;
 use crate::render::line;
 use crate::verbs::{accepted, print, printed};
 use crate::{wait, which};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use helio_api::{
     Accepted, Explanation, MemberAcceptRequest, MemberReplaceRequest, ResolveRequest,
     ReverseRequest, SwitchRequest, paths,
@@ -58,9 +59,12 @@ pub(crate) fn resolve(
     accepted(&Consent { yes, json: of.json }.run(&question, ask)?, of.json)
 }
 
+const FROM_THE_ROOT: &str = "give the path from the root, /...";
+
 /// The daemon has a working directory of its own, so a folder near us must be named from the root.
 fn from_the_root(save: Option<PathBuf>) -> Result<Option<String>> {
-    let save = save.map(std::path::absolute).transpose().context("--save")?;
+    let save =
+        save.map(std::path::absolute).transpose().map_err(failed("--save", FROM_THE_ROOT))?;
     Ok(save.map(|dir| dir.to_string_lossy().into_owned()))
 }
 

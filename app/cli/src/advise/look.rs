@@ -120,7 +120,10 @@ fn link(
         return Err(format!("{} is not connected: {}", peer.name, peer.reason));
     }
     if first.peer.connection_since_ms != peer.connection_since_ms {
-        return Err(format!("the connection to {} was made again meanwhile: ask again", peer.name));
+        return Err(format!(
+            "the connection to {} was made again during the measurement: repeat the command",
+            peer.name
+        ));
     }
     let (Some(before), Some(link)) = (&first.peer.link, &peer.link) else {
         return Err("the kernel tells nothing of the connection yet: ask again".into());

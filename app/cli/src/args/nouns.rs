@@ -15,7 +15,7 @@ use std::path::PathBuf;
 pub enum Verify {
     /// Start to compare the two copies of a group, or of one volume.
     ///
-    /// Reports differences. With --repair, copies them from the primary to its peer.
+    /// Reports differences. With --repair, asks, then copies them from the primary to its peer.
     Start(Comparison),
     /// Stop the running verify; the next verify continues at its position.
     Stop(OfGroup),
@@ -32,6 +32,9 @@ pub struct Comparison {
     /// Copy differences to the peer; the data of this primary is kept.
     #[arg(long)]
     pub repair: bool,
+    /// Do not ask for confirmation (with --repair).
+    #[arg(short, long)]
+    pub yes: bool,
     /// Maximum verify rate, for example 50MiB/s.
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub rate: Option<Rate>,

@@ -3,6 +3,7 @@
 //! columns: long names are shortened in the middle.
 
 use crate::progress;
+use crate::typed::{runnable, runnable_on};
 use helio_api::{Connection, FailedGroup, GroupStatus, Status};
 use helio_units::{Bytes, Role, State, Verdict, WallTime};
 use std::fmt::Write;
@@ -76,7 +77,7 @@ pub(crate) fn group(g: &GroupStatus, now: WallTime, colour: Colour) -> String {
     let verdict = g.verdict.word;
     let why = if verdict == Verdict::DiskFailed { "fault" } else { "why" };
     under(&mut out, why, &g.verdict.why);
-    under(&mut out, "do", &g.next);
+    under(&mut out, "do", &runnable_on(&g.next, &g.node));
     match verdict {
         Verdict::SplitBrain => {
             let here = (g.role == Role::Primary).then_some(g.lag.bytes);
@@ -108,7 +109,7 @@ pub(crate) fn failed(failed: &FailedGroup, now: WallTime, colour: Colour) -> Str
     let widest = failed.name.chars().count().min(NAME_MOST);
     let mut out = failed_line(failed, widest, now, colour);
     under(&mut out, "why", &failed.reason);
-    under(&mut out, "do", &failed.hint);
+    under(&mut out, "do", &runnable(&failed.hint));
     out
 }
 
