@@ -264,83 +264,127 @@ pub fn facts_in_words(met: &Met) -> Vec<String> {
         source_suspect,
         target_suspect,
     } = met.facts;
-    let said = |who: &str, what: bool, yes: &str, no: &str| {
-        format!("{who} {}", if what { yes } else { no })
+    let either = |is: bool, yes: String, no: String| if is { yes } else { no };
+    let aged = |node: &str, old: bool| {
+        let than = format!("the metadata of {node} is older than the other node has recorded");
+        either(old, than, format!("the metadata of {node} is current"))
     };
-    let yes = |what: bool, yes: &str, no: &str| said(target, what, yes, no);
-    let kin = kin_in_words(kinship);
-    let (old, current) = ("has older metadata than the other remembers", "has current metadata");
     let mut all = alloc::vec![
         of_hello(&met.source),
         of_hello(&met.target),
-        yes(target_serves, "serves as primary too", "does not serve as primary"),
-        format!("{target} {kin}"),
-        yes(own, "may hold answered writes of its own", "holds no writes of its own that count"),
-        yes(alone, "gave answers that nobody else need have", "gave no answer that only it has"),
-        yes(consistent, "holds a consistent image", "holds an image that is not consistent"),
-        yes(
-            crashed,
-            "was primary and crashed",
-            "was not primary when it stopped, or stopped cleanly"
+        either(
+            target_serves,
+            format!("{target} was primary too"),
+            format!("{target} was not primary")
         ),
-        yes(trusted, "has marks that prove what may differ", "has marks that prove nothing"),
-        String::from(if invalid {
-            "one of the two recorded that the other's metadata tells nothing"
-        } else {
-            "neither recorded that the other's metadata tells nothing"
-        }),
-        said(source, source_old, old, current),
-        said(target, target_old, old, current),
+        kin_in_words(kinship, source, target),
+        either(
+            own,
+            format!("{target} may have acknowledged writes that {source} does not have"),
+            format!("{target} has no acknowledged writes that {source} does not have"),
+        ),
+        either(
+            alone,
+            format!("{target} acknowledged writes without {source}"),
+            format!("{target} acknowledged no write without {source}"),
+        ),
+        either(
+            consistent,
+            format!("the copy of {target} was consistent"),
+            format!("the copy of {target} was inconsistent"),
+        ),
+        either(
+            crashed,
+            format!("{target} was primary and did not stop cleanly"),
+            format!("{target} was secondary, or stopped cleanly"),
+        ),
+        either(
+            trusted,
+            format!("the bitmap of {target} is complete"),
+            format!("the bitmap of {target} may miss dirty regions"),
+        ),
+        either(
+            invalid,
+            String::from("one node recorded that the metadata of the other is invalid"),
+            String::from("neither node recorded that the metadata of the other is invalid"),
+        ),
+        aged(source, source_old),
+        aged(target, target_old),
     ];
     all.extend(discarded.then(|| format!("an operator discarded the copy of {target}")));
-    all.extend(source_lacks.then(|| format!("{source} lacks regions that only {target} holds")));
+    all.extend(source_lacks.then(|| format!("{source} lacks regions that only {target} has")));
     let suspect = [(source_suspect, source), (target_suspect, target)];
     all.extend(suspect.iter().filter(|(is, _)| *is).map(|(_, node)| suspect_in_words(node)));
-    if met.as_source {
-        let memory = [
-            (equal, "the copies are proven equal"),
-            (same_memory, "the target kept its memory since it was streamed to last"),
-            (line_from_received, "the queue reaches back to what the target received"),
-            (line_from_durable, "the queue reaches back to what the target has durable"),
-            (seeding, "a disk is being shipped to the target"),
-            (seeded, "the target holds the disk that was shipped"),
-        ];
-        let word =
-            |(is, what): (bool, &str)| format!("{source}: {}{what}", if is { "" } else { "not " });
-        all.extend(memory.map(word));
-    } else {
-        all.push(format!("what {source} remembers of its queue and marks, only {source} knows"));
+    if !met.as_source {
+        all.push(format!("the facts about the queue of {source} are shown on {source}"));
+        return all;
     }
+    all.extend([
+        either(
+            equal,
+            format!("{source} has proof that the copies are equal"),
+            format!("{source} has no proof that the copies are equal"),
+        ),
+        either(
+            same_memory,
+            format!("{target} still has in memory what {source} sent"),
+            format!("{target} no longer has in memory what {source} sent"),
+        ),
+        either(
+            line_from_received,
+            format!("the queue of {source} has all that {target} did not receive"),
+            format!("the queue of {source} does not have all that {target} did not receive"),
+        ),
+        either(
+            line_from_durable,
+            format!("the queue of {source} has all that {target} did not flush"),
+            format!("the queue of {source} does not have all that {target} did not flush"),
+        ),
+    ]);
+    all.extend(seeding.then(|| format!("a seed disk is being shipped to {target}")));
+    all.extend(seeded.then(|| format!("{target} has the seed disk")));
     all
 }
 
 fn suspect_in_words(node: &str) -> String {
-    format!("{node}'s copy is suspect: a flush of its store failed")
+    format!("the copy of {node} is suspect: a flush of its store failed")
 }
 
 /// How the target's history relates to the source's.
-const fn kin_in_words(kinship: Kinship) -> &'static str {
+fn kin_in_words(kinship: Kinship, source: &str, target: &str) -> String {
     match kinship {
-        Kinship::New => "never took part",
-        Kinship::Same => "is of the same generation",
-        Kinship::AtFork => "stands exactly where the source's generation began",
-        Kinship::Behind => "is of a generation that the source's continues",
-        Kinship::Sibling => "is of another generation that began where the source's did, or before",
-        Kinship::Descendant => "is of a generation that continues the source's",
-        Kinship::Unrelated => "is of a generation the source does not know",
+        Kinship::New => format!("{target} has no data of this group yet"),
+        Kinship::Same => String::from("both copies are of the same generation"),
+        Kinship::AtFork => {
+            format!("the copy of {target} ends where the generation of {source} begins")
+        }
+        Kinship::Behind => {
+            format!("the generation of {source} continues the one of {target}")
+        }
+        Kinship::Sibling => {
+            format!(
+                "{target} has another generation, which began where that of {source} did, or before"
+            )
+        }
+        Kinship::Descendant => {
+            format!("the generation of {target} continues the one of {source}")
+        }
+        Kinship::Unrelated => {
+            format!("{source} has no record of the generation of {target}")
+        }
     }
 }
 
-/// What a node said of itself.
+/// What a node reported of itself.
 fn of_hello(hello: &Hello) -> String {
     let Hello { node, head, .. } = hello;
-    let role = if hello.serving { "serves as primary" } else { "does not serve" };
+    let role = if hello.serving { "primary" } else { "secondary" };
     // A record names the item at which its stream began, and what came since where it stopped cleanly.
     let head = (*head).max(hello.received).max(hello.durable);
-    let exact = if hello.clean { "" } else { " or a later one, since it stopped uncleanly" };
-    let wrote = if hello.wrote { ", written by itself" } else { "" };
+    let exact = if hello.clean { "" } else { " or later, because it did not stop cleanly" };
+    let wrote = if hello.wrote { ", which it began" } else { "" };
     format!(
-        "{node} {role}, in generation {}{wrote}, at item {head}{exact}",
+        "{node} was {role}, in generation {}{wrote}, at position {head}{exact}",
         hello.lineage.generation
     )
 }
