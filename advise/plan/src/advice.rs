@@ -89,7 +89,7 @@ impl Choice {
                 "mode async; or `helio pause`, and `helio resync` as often as the loss of data allows"
             }
             Self::Copies => "`helio pause`, and `helio resync` as often as the loss of data allows",
-            Self::Logging => "`helio pause` during it, and `helio resync` afterwards",
+            Self::Logging => "`helio pause` before the load, and `helio resume` after it",
         }
     }
 }

@@ -199,6 +199,20 @@ impl ApiError {
         }
     }
 
+    /// An error as it is printed: what failed, then hint and retry on rows of their own. Texts of other crates have their
+    /// hint in the same row, behind "; hint: ".
+    #[must_use]
+    pub fn read(code: &str, text: &str) -> Self {
+        let (text, retry) = match text.split_once("\n  retry: ") {
+            Some((text, _)) => (text, true),
+            None => (text, false),
+        };
+        let hinted = ["\n  hint: ", "; hint: "].iter().find_map(|mark| text.split_once(mark));
+        let (text, hint) =
+            hinted.map_or((text, None), |(text, hint)| (text, Some(hint.to_owned())));
+        Self { error: text.to_owned(), hint, retry, code: code.to_owned(), at_stake: None }
+    }
+
     /// The HTTP status it travels with: as [`code::ALL`] says, but 503 for every refusal that a retry may cure.
     #[must_use]
     pub fn http_status(&self) -> u16 {
@@ -270,6 +284,17 @@ mod tests {
             "group `dbx` is not configured on node paris\n  hint: name one of: db, mail"
         );
         assert_eq!(error.http_status(), 404);
+    }
+
+    #[test]
+    fn a_printed_error_is_read_as_it_was() {
+        let error = ApiError { retry: true, ..ApiError::new("failed", "it is busy", "wait") };
+        assert_eq!(ApiError::read("failed", &error.to_string()), error);
+        let other = ApiError::read("failed", "cannot listen: in use; hint: another port");
+        assert_eq!(
+            (other.error.as_str(), other.hint.as_deref()),
+            ("cannot listen: in use", Some("another port"))
+        );
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod attach;
 mod error;
 pub mod event;
 mod flow;
+pub mod form;
 mod openapi;
 mod operation;
 pub mod paths;

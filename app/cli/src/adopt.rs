@@ -4,6 +4,7 @@
 use crate::args::{Adoption, At, Named};
 use crate::client::Client;
 use crate::confirm::Consent;
+use crate::failure::failed;
 use crate::verbs::{accepted, done};
 use crate::which;
 use anyhow::{Result, bail};
@@ -22,11 +23,12 @@ pub(crate) fn adopt(at: &At, told: Adoption) -> Result<ExitCode> {
     let fits = |named: usize| named == 0 || named == stores.len();
     if !fits(volumes.len()) || !fits(peer_paths.len()) {
         bail!(
-            "one --volume and one --peer-path for each PATH, or none\n  hint: name as many as there are paths"
+            "the numbers of --volume, --peer-path and PATH differ\n  hint: give one of each for every PATH, or none"
         );
     }
     let store = |(n, path): (usize, &PathBuf)| -> Result<Store> {
-        let path = std::path::absolute(path)?;
+        let path = std::path::absolute(path)
+            .map_err(failed("PATH", "give the path from the root, /..."))?;
         let volume = volumes.get(n).cloned().unwrap_or_else(|| name_of(&path));
         let peer_path = peer_paths.get(n).cloned().unwrap_or_else(|| path.clone());
         Ok(Store { path, volume, peer_path })

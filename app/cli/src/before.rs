@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A before-image file, offline: which image it keeps, and whether that could be restored.
 
+use crate::failure::unreadable;
 use crate::verbs::print;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use crc_fast::CrcAlgorithm;
 use helio_format::before::{CHUNK_BYTES, PAGE_BYTES};
 use helio_ledger::{BeforeError, BeforeKept, BeforeStore};
@@ -53,8 +54,8 @@ fn look(
 /// Prints what the file keeps; reads all of it.
 pub(crate) fn inspect(path: &Path, as_json: bool) -> Result<ExitCode> {
     let shown = path.display();
-    let file = File::open(path).with_context(|| format!("{shown} cannot be read"))?;
-    let length = file.metadata()?.len();
+    let file = File::open(path).map_err(unreadable(path))?;
+    let length = file.metadata().map_err(unreadable(path))?.len();
     let found = match look(&file, length) {
         Ok(found) => found,
         Err(error) => bail!(

@@ -4,6 +4,7 @@
 
 use crate::args::{At, Check};
 use crate::client::Client;
+use crate::typed;
 use crate::verbs::{REFUSED, print};
 use anyhow::Result;
 use helio_api::{Status, VolumeStatus, paths};
@@ -40,7 +41,8 @@ fn served(at: &At, wish: &Check) -> Option<BTreeMap<String, BTreeMap<String, Byt
 
 fn in_words(finding: &Finding) -> String {
     let Finding { verdict, what, why, hint } = finding;
-    let hint = hint.as_ref().map(|hint| format!("  hint: {hint}\n")).unwrap_or_default();
+    let hint = hint.as_deref().map(typed::runnable);
+    let hint = hint.map(|hint| format!("  hint: {hint}\n")).unwrap_or_default();
     format!("{:<4}  {what}: {why}\n{hint}", verdict.word())
 }
 
@@ -52,7 +54,7 @@ fn in_json(found: &[Finding]) -> Result<String> {
                 "verdict": finding.verdict.word(),
                 "what": finding.what,
                 "why": finding.why,
-                "hint": finding.hint,
+                "hint": finding.hint.as_deref().map(typed::runnable),
             })
         })
         .collect();

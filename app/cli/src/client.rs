@@ -56,7 +56,7 @@ impl ClientError {
             Self::Denied { daemon } => ApiError::new(
                 "denied",
                 format!("permission denied on {daemon}"),
-                "run the command as the user of the daemon, or with sudo",
+                "repeat the command with sudo, or as the user that the daemon runs as",
             ),
             Self::Untrusted { daemon, why, hint } => {
                 ApiError::new("untrusted", format!("{daemon}: {why}"), hint)
@@ -68,10 +68,8 @@ impl ClientError {
             ),
             Self::Slow { daemon, asked, within } => retry(
                 "slow",
-                format!(
-                    "{daemon} did not respond to {asked} within {within:?}; it may still be done"
-                ),
-                "run `helio status` to see whether it was done; allow more time with --timeout",
+                format!("{daemon} did not answer {asked} within {within:?}; it may still be done"),
+                "`helio status` shows whether it was done; allow more time with --timeout",
             ),
             Self::Over { what, within, hint } => retry(
                 "timeout",
@@ -218,7 +216,7 @@ impl Client {
 
     fn refused(&self, status: u16, body: &[u8]) -> ClientError {
         let error = serde_json::from_slice(body).unwrap_or_else(|_| {
-            let text = format!("the daemon responded with status {status} and no reason");
+            let text = format!("the daemon answered with status {status} and no reason");
             ApiError::new(code::INTERNAL, text, "read the log of the daemon")
         });
         ClientError::Refused(Box::new(error))
@@ -229,7 +227,7 @@ impl Client {
             return refused;
         }
         let (daemon, asked) = (self.transport.to_string(), asked.to_owned());
-        let hint = "run `helio status` to see whether it was done, and read the log of the daemon";
+        let hint = "`helio status` shows whether it was done; the log of the daemon says why the connection ended";
         ClientError::Lost { daemon, asked, why: why.to_string(), hint: hint.to_owned() }
     }
 
@@ -240,5 +238,29 @@ impl Client {
             text,
             "use the same version of helio as the daemon",
         )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use helio_api::form;
+
+    #[test]
+    fn every_error_of_a_client_has_the_form_of_an_error() {
+        let daemon = || String::from("/run/helio/control.sock");
+        let (asked, why, hint) = ("GET /v2", "connection reset", "repeat the command");
+        let [asked, why, hint] = [asked, why, hint].map(|text| move || String::from(text));
+        let within = Duration::from_secs(30);
+        for error in [
+            ClientError::NoDaemon { daemon: daemon(), why: why() },
+            ClientError::Denied { daemon: daemon() },
+            ClientError::Untrusted { daemon: daemon(), why: why(), hint: hint() },
+            ClientError::Lost { daemon: daemon(), asked: asked(), why: why(), hint: hint() },
+            ClientError::Slow { daemon: daemon(), asked: asked(), within },
+            ClientError::Over { what: "the resync of db".into(), within, hint: hint() },
+        ] {
+            assert_eq!(form::faults(&error.report()), Vec::<String>::new(), "{error}");
+        }
     }
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Keys: made in a file that only its owner may read, and shown as the line that goes into the configuration.
 
+use crate::failure::{failed, unwritable};
 use crate::verbs::{print, printed};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use helio_daemon::KEY_FILE;
 use helio_tls::{NodeKey, PublicKey};
 use serde_json::json;
@@ -17,11 +18,12 @@ pub(crate) fn new(out: Option<PathBuf>, state: &Path, json: bool) -> Result<Exit
         Some(file) => file,
         None => {
             let made = DirBuilder::new().recursive(true).mode(0o700).create(state);
-            made.with_context(|| format!("{} cannot be made", state.display()))?;
+            made.map_err(unwritable(state))?;
             state.join(KEY_FILE)
         }
     };
-    let key = NodeKey::create(&file)?;
+    let key = NodeKey::create(&file)
+        .map_err(failed("no key was made", "name another file with --out"))?;
     eprintln!("made {}; never copy it to another host", file.display());
     shown(key.public(), json)
 }
@@ -29,7 +31,8 @@ pub(crate) fn new(out: Option<PathBuf>, state: &Path, json: bool) -> Result<Exit
 /// Shows the public half of a key.
 pub(crate) fn show(file: Option<PathBuf>, state: &Path, json: bool) -> Result<ExitCode> {
     let file = file.unwrap_or_else(|| state.join(KEY_FILE));
-    shown(NodeKey::load(&file)?.public(), json)
+    let hint = "name a key file; `helio key new` makes one";
+    shown(NodeKey::load(&file).map_err(failed("no key can be shown", hint))?.public(), json)
 }
 
 fn shown(key: PublicKey, json: bool) -> Result<ExitCode> {

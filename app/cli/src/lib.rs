@@ -11,6 +11,7 @@ mod client;
 mod complete;
 mod confirm;
 mod events;
+mod failure;
 mod init;
 mod key;
 mod lab;
@@ -27,6 +28,8 @@ mod saved;
 mod signals;
 mod status;
 mod trace;
+mod typed;
+mod usage;
 mod verbs;
 mod verify;
 mod wait;
@@ -36,12 +39,14 @@ mod which;
 
 use anyhow::Result;
 use args::{Asked, At, Debug, Key, Lab, Metadata, Seed, Verb};
+use clap::error::ErrorKind;
 use confirm::Consent;
 use helio_api::{EventsRequest, paths};
 use helio_daemon::Creation;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
+use typed::Typed;
 
 /// How long an end of a measurement waits for the other end.
 const OTHER_END: Duration = Duration::from_secs(600);
@@ -54,10 +59,12 @@ pub fn main() -> ExitCode {
     }
     let line: Vec<OsString> = std::env::args_os().collect();
     let wants_json = line.iter().any(|word| word == "--json");
-    let Asked { cli, at, json, notice } = match args::read(line) {
+    let command = usage::command_of(&line);
+    let Asked { cli, at, json, notice, typed } = match args::read(line) {
         Ok(asked) => asked,
-        Err(error) => return invalid(&error, wants_json),
+        Err(error) => return invalid(&error, &command, wants_json),
     };
+    typed::set(Typed { command, ..typed });
     if let (Some(notice), false) = (notice, json) {
         eprintln!("helio: {notice}");
     }
@@ -68,13 +75,9 @@ pub fn main() -> ExitCode {
 }
 
 /// Prints help, the version, or why a command line is invalid.
-fn invalid(error: &clap::Error, json: bool) -> ExitCode {
-    if error.use_stderr() && json {
-        let text = error.to_string();
-        let text = text.split("\n\nUsage:").next().unwrap_or(&text).trim_end();
-        let text = text.trim_start_matches("error: ").replace("\n\n  tip: ", "\n  hint: ");
-        let report = verbs::of_text("usage", &text);
-        eprintln!("{}", serde_json::to_string(&report).unwrap_or(report.error));
+fn invalid(error: &clap::Error, command: &str, json: bool) -> ExitCode {
+    if error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        verbs::report(&usage::error(error, command), json);
     } else {
         // A closed pipe is no failure of ours.
         let _ = error.print();
@@ -121,19 +124,17 @@ fn ask(verb: Verb, at: &At) -> Result<ExitCode> {
         }
         Verb::Apply { dry_run, json } => verbs::apply(at, dry_run, json),
         Verb::Pause(of) => verbs::plain(at, paths::PAUSE, of),
-        Verb::Resume { of, wait } => verbs::plain_resync(at, paths::RESUME, of, wait),
+        Verb::Resume(wish) => verbs::plain_resync(at, paths::RESUME, wish),
         Verb::Resync(wish) => verbs::resync(at, wish),
         Verb::Mode { group, mode, json } => verbs::mode(at, group, mode, json),
         Verb::Promote(wish) => verbs::promote(at, wish),
         Verb::Demote(of) => verbs::demote(at, of),
-        Verb::Switch { of, force, yes, wait } => roles::switch(at, of, force, yes, wait),
+        Verb::Switch { of, force, yes } => roles::switch(at, of, force, yes),
         Verb::Explain(of) => roles::explain(at, of),
         Verb::Resolve { of, discard, yes, save } => roles::resolve(at, of, discard, yes, save),
         Verb::Verify { verb } => verify::run(at, verb),
         Verb::Seed { verb: Seed::Begin(of) } => verbs::plain(at, paths::SEED_BEGIN, of),
-        Verb::Seed { verb: Seed::End { of, wait } } => {
-            verbs::plain_resync(at, paths::SEED_END, of, wait)
-        }
+        Verb::Seed { verb: Seed::End(wish) } => verbs::plain_resync(at, paths::SEED_END, wish),
         Verb::Saved { verb } => saved::saved(at, verb),
         Verb::Member { verb } => roles::member(at, verb),
         Verb::Attach { list: true, json, .. } => attach::list(at, json),

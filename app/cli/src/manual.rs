@@ -5,8 +5,9 @@
 //! line is seen in review.
 
 use crate::args::Shell;
+use crate::failure::unwritable;
 use crate::verbs::print;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use clap::Command;
 use clap_mangen::Man;
 use std::io::{IsTerminal, Write};
@@ -120,11 +121,11 @@ fn shown(text: &str) -> bool {
 
 /// Writes all pages into a directory.
 pub(crate) fn write(dir: &Path) -> Result<ExitCode> {
-    std::fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
+    std::fs::create_dir_all(dir).map_err(unwritable(dir))?;
     let pages = pages()?;
     for (name, text) in &pages {
         let path = dir.join(name);
-        std::fs::write(&path, text).with_context(|| path.display().to_string())?;
+        std::fs::write(&path, text).map_err(unwritable(&path))?;
     }
     print(&format!("{} pages in {}\n", pages.len(), dir.display()))?;
     Ok(ExitCode::SUCCESS)

@@ -8,8 +8,9 @@ mod create;
 pub(crate) use accept::accept;
 pub(crate) use create::create;
 
+use crate::failure::{failed, unreadable, unwritable};
 use crate::verbs::{done, print, printed};
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use crc_fast::CrcAlgorithm;
 use helio_daemon::offline::OnDisk;
 use helio_ledger::{Description, PairState, describe, fields};
@@ -39,13 +40,10 @@ fn path_of(group: &str, state: &Path) -> PathBuf {
 }
 
 fn look(path: &Path) -> Result<Description> {
-    let file = File::open(path).with_context(|| {
-        format!(
-            "{} cannot be read\n  hint: name the group and its --state, or the file",
-            path.display()
-        )
-    })?;
-    let length = file.metadata()?.len();
+    let hint = "name the group and its --state, or the file";
+    let file = File::open(path);
+    let file = file.map_err(failed(format!("cannot read {}", path.display()), hint))?;
+    let length = file.metadata().map_err(unreadable(path))?.len();
     Ok(describe(&OnDisk { file, length }, checksum))
 }
 
@@ -151,29 +149,35 @@ fn in_json(path: &Path, found: &Description) -> Result<String> {
 /// the new one is durable and reads as the old one did.
 pub(crate) fn moved(group: &str, state: &Path, to: &Path, as_json: bool) -> Result<ExitCode> {
     let _held = hold(state)?;
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(to.join("groups"))?;
+    let groups = to.join("groups");
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&groups);
+    made.map_err(unwritable(&groups))?;
     let _held_too = hold(to)?;
     let from = |kind: &str| state.join("groups").join(format!("{group}.{kind}"));
     let into = |kind: &str| to.join("groups").join(format!("{group}.{kind}"));
     if !look(&from("meta"))?.is_sound() {
-        bail!("{} is damaged\n  hint: `helio metadata check {group}`", from("meta").display());
+        bail!(
+            "{} is not sound\n  hint: `helio metadata check {group}` shows what is damaged",
+            from("meta").display()
+        );
     }
     let there: Vec<_> = COMPANIONS.into_iter().filter(|kind| from(kind).exists()).collect();
     for kind in &there {
         copy(&from(kind), &into(kind))?;
     }
-    File::open(to.join("groups"))?.sync_all()?;
+    File::open(&groups).and_then(|file| file.sync_all()).map_err(unwritable(&groups))?;
     if look(&from("meta"))? != look(&into("meta"))? {
         bail!(
-            "{} is not equal to {}; nothing was removed",
+            "{} does not read as {} does; nothing was removed\n  hint: remove the copy, then move to another disk",
             into("meta").display(),
             from("meta").display()
         );
     }
     for kind in there.iter().rev() {
-        fs::remove_file(from(kind))?;
+        fs::remove_file(from(kind)).map_err(unwritable(&from(kind)))?;
     }
-    File::open(state.join("groups"))?.sync_all()?;
+    let left = state.join("groups");
+    File::open(&left).and_then(|file| file.sync_all()).map_err(unwritable(&left))?;
     let message = format!("moved {group} to {}; start its daemon with --state {0}", to.display());
     done(message, Vec::new(), as_json)
 }
@@ -182,23 +186,19 @@ pub(crate) fn moved(group: &str, state: &Path, to: &Path, as_json: bool) -> Resu
 fn hold(state: &Path) -> Result<File> {
     let path = state.join("lock");
     let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
-    let file = file.with_context(|| format!("{} is not a state directory", state.display()))?;
+    let what = format!("{} is not a state directory", state.display());
+    let file = file.map_err(failed(what, "name the state directory of a node with --state"))?;
     let lock = rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive);
     if lock.is_err() {
-        bail!("a helio daemon uses {}\n  hint: stop it first", state.display());
+        bail!("a helio daemon uses {}\n  hint: stop the daemon first", state.display());
     }
     Ok(file)
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {
     let mut options = OpenOptions::new();
-    let mut new = options
-        .create_new(true)
-        .write(true)
-        .mode(0o600)
-        .open(to)
-        .with_context(|| format!("{} cannot be made", to.display()))?;
-    std::io::copy(&mut File::open(from)?, &mut new)
-        .with_context(|| format!("{} cannot be copied to {}", from.display(), to.display()))?;
-    Ok(new.sync_all()?)
+    let new = options.create_new(true).write(true).mode(0o600).open(to);
+    let mut new = new.map_err(unwritable(to))?;
+    let mut old = File::open(from).map_err(unreadable(from))?;
+    std::io::copy(&mut old, &mut new).and_then(|_| new.sync_all()).map_err(unwritable(to))
 }

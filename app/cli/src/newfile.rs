@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Files that a verb makes at its end: looked at before its work begins, and never put in the place of somebody else's.
 
-use anyhow::{Context, Result, bail};
+use crate::failure::{failed, unwritable};
+use anyhow::{Result, bail};
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -22,20 +23,22 @@ pub(crate) fn check_ours(file: &Path, option: &str, head: Option<&str>) -> Resul
     };
     match begin(head.unwrap_or_default()) {
         Ok(true) => {}
-        Ok(false) => bail!("{shown} exists and is not replaced; hint: another file for {option}"),
+        Ok(false) => {
+            bail!("{shown} exists and is not replaced\n  hint: name another file for {option}")
+        }
         Err(why) if why.kind() == ErrorKind::NotFound => {
             let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
             let folder = folder.unwrap_or(Path::new("."));
             if !folder.is_dir() {
                 let folder = folder.display();
                 bail!(
-                    "there is no directory {folder}; hint: create it, or another file for {option}"
+                    "directory {folder} does not exist\n  hint: `mkdir {folder}`, or name another file for {option}"
                 );
             }
         }
         Err(why) => {
-            let hint = format!("{shown} cannot be written; hint: another file for {option}");
-            return Err(why).context(hint);
+            let hint = format!("name another file for {option}");
+            return Err(failed(format!("cannot write {shown}"), hint)(why));
         }
     }
     Ok(())
@@ -43,15 +46,14 @@ pub(crate) fn check_ours(file: &Path, option: &str, head: Option<&str>) -> Resul
 
 /// Makes the file, durably; what could not be written whole is not left there.
 pub(crate) fn write(file: &Path, text: &str) -> Result<()> {
-    let failed = || format!("cannot write {}", file.display());
-    let mut made =
-        OpenOptions::new().write(true).create_new(true).open(file).with_context(failed)?;
+    let made = OpenOptions::new().write(true).create_new(true).open(file);
+    let mut made = made.map_err(unwritable(file))?;
     let written = made.write_all(text.as_bytes()).and_then(|()| made.sync_all());
     if written.is_err() {
         // What is wrong is said; that its beginning could not be removed either adds nothing.
         let _left = fs::remove_file(file);
     }
-    written.with_context(failed)
+    written.map_err(unwritable(file))
 }
 
 /// Makes it, in the place of an earlier one of ours, which stays until there is a new one.
@@ -66,7 +68,7 @@ pub(crate) fn replace(file: &Path, option: &str, head: &str, text: &str) -> Resu
     if replaced.is_err() {
         let _left = fs::remove_file(&new);
     }
-    replaced.with_context(|| format!("cannot replace {}", file.display()))
+    replaced.map_err(unwritable(file))
 }
 
 /// A name that no other process has, so that what one that was killed has left is in nobody's way.

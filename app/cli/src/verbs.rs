@@ -3,19 +3,18 @@
 //! could be asked, 4 needs confirmation, 5 asked, but no answer or no end came in time, 6 `advise` found something to change, 7 `status`
 //! shows a group that is not served, 8 `demote` left the peer behind.
 
-use crate::args::{At, OfGroup, Promote, Resync};
+use crate::args::{At, OfGroup, Promote, Resync, Resyncing};
 use crate::client::{Client, ClientError};
 use crate::confirm::Consent;
-use crate::{roles, wait, which};
+use crate::{roles, typed, wait, which};
 use anyhow::{Result, anyhow};
 use helio_api::{
     Accepted, ApiError, ApplyReply, ApplyRequest, GroupStatus, ModeRequest, PromoteRequest,
-    RecorderDump, ResyncRequest, Status, code, paths,
+    RecorderDump, ResyncRequest, Status, code, form, paths,
 };
 use helio_units::Mode;
 use serde::Serialize;
 use std::io::{self, Write};
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -33,19 +32,9 @@ pub(crate) const CLOSED_PIPE: i32 = 141;
 /// What `helio demote` ends with where the peer lacks writes of this node.
 const PEER_BEHIND: u8 = 8;
 
-/// What is said of a file that cannot be read.
-pub(crate) fn unreadable(file: &Path) -> impl FnOnce(io::Error) -> anyhow::Error {
-    let shown = file.display().to_string();
-    move |why| {
-        anyhow!("cannot read {shown}: {why}\n  hint: name a file that exists and is readable")
-    }
-}
-
 /// Prints why something was not done on standard error, and returns the exit code.
 pub(crate) fn explain(error: &anyhow::Error, json: bool) -> ExitCode {
-    let text = if json { in_json(error) } else { format!("helio: {error:#}") };
-    // A closed standard error changes nothing about the exit code.
-    let _ = writeln!(io::stderr(), "{text}");
+    report(&report_of(error), json);
     ExitCode::from(match error.downcast_ref::<ClientError>() {
         Some(
             ClientError::NoDaemon { .. }
@@ -60,26 +49,28 @@ pub(crate) fn explain(error: &anyhow::Error, json: bool) -> ExitCode {
     })
 }
 
-/// The same object for errors of the daemon and of this program.
-fn in_json(error: &anyhow::Error) -> String {
-    let report = match error.downcast_ref::<ClientError>() {
+/// The same object for errors of the daemon and of this program; each has a hint.
+fn report_of(error: &anyhow::Error) -> ApiError {
+    let mut report = match error.downcast_ref::<ClientError>() {
         Some(error) => error.report(),
-        None => of_text("failed", &format!("{error:#}")),
+        None => ApiError::read("failed", &format!("{error:#}")),
     };
-    serde_json::to_string(&report).unwrap_or(report.error)
+    report.hint.get_or_insert_with(typed::help);
+    report
 }
 
-/// An error of this program: what failed, and its hint on a line of its own.
-pub(crate) fn of_text(code: &str, text: &str) -> ApiError {
-    let (text, retry) = match text.split_once("\n  retry: ") {
-        Some((text, _)) => (text, true),
-        None => (text, false),
+/// Prints an error on standard error. Its commands run as printed.
+pub(crate) fn report(error: &ApiError, json: bool) {
+    debug_assert!(form::faults(error).is_empty(), "{error}\n{:?}", form::faults(error));
+    let hint = error.hint.as_deref().map(typed::runnable);
+    let error = ApiError { hint, ..error.clone() };
+    let text = if json {
+        serde_json::to_string(&error).unwrap_or_default()
+    } else {
+        format!("helio: {error}")
     };
-    let (text, hint) = match text.split_once("\n  hint: ") {
-        Some((text, hint)) => (text, Some(hint.to_owned())),
-        None => (text, None),
-    };
-    ApiError { error: text.to_owned(), hint, retry, code: code.to_owned(), at_stake: None }
+    // A closed standard error changes nothing about the exit code.
+    let _ = writeln!(io::stderr(), "{text}");
 }
 
 /// Waits without a clock of its own: nobody ever sends.
@@ -110,9 +101,9 @@ pub(crate) fn accepted(accepted: &Accepted, json: bool) -> Result<ExitCode> {
         return printed(accepted);
     }
     for warning in &accepted.warnings {
-        eprintln!("warning: {warning}");
+        eprintln!("warning: {}", typed::runnable(warning));
     }
-    print(&format!("{}\n", accepted.message))?;
+    print(&format!("{}\n", typed::runnable(&accepted.message)))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -144,7 +135,8 @@ pub(crate) fn demote(at: &At, of: OfGroup) -> Result<ExitCode> {
 }
 
 /// As [`plain`], of a command that begins a resync.
-pub(crate) fn plain_resync(at: &At, path: &str, of: OfGroup, wait: bool) -> Result<ExitCode> {
+pub(crate) fn plain_resync(at: &At, path: &str, wish: Resyncing) -> Result<ExitCode> {
+    let Resyncing { of, wait } = wish;
     let client = Client::new(at)?;
     let group = which::group(&client, of.group)?;
     let done: Accepted = client.post(&paths::of_group(path, &group), &())?;
@@ -158,7 +150,8 @@ pub(crate) fn mode(at: &At, group: Option<String>, mode: Mode, json: bool) -> Re
 }
 
 pub(crate) fn resync(at: &At, wish: Resync) -> Result<ExitCode> {
-    let Resync { of: OfGroup { group, json }, full, reverse, save, yes, wait, .. } = wish;
+    let Resync { of, full, reverse, save, yes, .. } = wish;
+    let Resyncing { of: OfGroup { group, json }, wait } = of;
     let client = Client::new(at)?;
     let group = which::group(&client, group)?;
     let consent = Consent { yes, json };
@@ -191,11 +184,14 @@ pub(crate) fn one_group(client: &Client, group: &str) -> Result<GroupStatus> {
         return Err(anyhow!("{text}\n  hint: {}", failed.hint));
     }
     let shown = status.groups.into_iter().next();
-    shown.ok_or_else(|| anyhow!("the daemon does not show group {group}"))
+    shown.ok_or_else(|| {
+        anyhow!("the daemon does not show group {group}\n  hint: `helio status` lists its groups")
+    })
 }
 
 pub(crate) fn promote(at: &At, wish: Promote) -> Result<ExitCode> {
-    let Promote { of: OfGroup { group, json }, force, restore, yes, fence, wait } = wish;
+    let Promote { of, force, restore, yes, fence } = wish;
+    let Resyncing { of: OfGroup { group, json }, wait } = of;
     let client = Client::new(at)?;
     let group = which::group(&client, group)?;
     let path = paths::of_group(paths::PROMOTE, &group);

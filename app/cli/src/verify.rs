@@ -3,13 +3,14 @@
 
 use crate::args::{At, Comparison, OfGroup, Verify};
 use crate::client::{Client, ClientError};
+use crate::confirm::Consent;
 use crate::render::{self, line};
 use crate::verbs::{accepted, one_group, plain, print, printed};
 use crate::wait::Wait;
-use crate::which;
+use crate::{typed, which};
 use anyhow::Result;
 use helio_api::{Accepted, ApiError, GroupStatus, VerifyRequest, VerifyRun, paths};
-use helio_units::WallTime;
+use helio_units::{Role, WallTime};
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -29,6 +30,9 @@ fn start(at: &At, wish: Comparison) -> Result<ExitCode> {
     let client = Client::new(at)?;
     let (group, volume) = wish.what.map_or((None, None), |it| (Some(it.group), it.volume));
     let group = which::group(&client, group)?;
+    if wish.repair {
+        confirm(&one_group(&client, &group)?, Consent { yes: wish.yes, json: wish.json })?;
+    }
     let request = VerifyRequest {
         volume,
         repair: wish.repair,
@@ -58,6 +62,22 @@ fn start(at: &At, wish: Comparison) -> Result<ExitCode> {
     }
     print(&format!("the copies of {} are compared: {}\n", g.name, passes(&g)))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Asks before the secondary's blocks are overwritten. A secondary is not asked: the daemon refuses it.
+fn confirm(g: &GroupStatus, consent: Consent) -> Result<()> {
+    let GroupStatus { name, node, peer, .. } = g;
+    if g.role == Role::Secondary {
+        return Ok(());
+    }
+    let peer = &peer.name;
+    let stake = format!(
+        "where the copies of {name} differ, {peer} loses its blocks to those of {node}, also where {peer} has the correct ones"
+    );
+    consent.get(
+        &stake,
+        &format!("keep the copy of {node} and overwrite that of {peer} where they differ?"),
+    )
 }
 
 fn show(at: &At, of: OfGroup) -> Result<ExitCode> {
@@ -136,7 +156,8 @@ pub(crate) fn lines(out: &mut String, g: &GroupStatus) {
         line(out, "verify", &format!("stopped: {why}"));
     }
     if g.verify.differing.0 > 0 {
-        line(out, "differs", &format!("{}; {}", differences(g), hint(&g.name)));
+        let hint = typed::runnable(&hint(&g.name));
+        line(out, "differs", &format!("{}; {hint}", differences(g)));
     }
 }
 

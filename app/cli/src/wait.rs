@@ -6,7 +6,7 @@ use crate::args::At;
 use crate::client::{Client, ClientError};
 use crate::render::seconds;
 use crate::verbs::{self, accepted, one_group, print};
-use crate::{progress, signals};
+use crate::{progress, signals, typed};
 use anyhow::Result;
 use helio_api::{Accepted, ApiError, Connection, GroupStatus};
 use helio_units::State;
@@ -67,7 +67,8 @@ impl Wait {
     /// From now on a signal ends this command and says that the work continues.
     pub(crate) fn begin(at: &At, json: bool, what: String, stop: Option<String>) -> Result<Self> {
         let hint = stop.as_ref().map_or_else(String::new, |stop| format!("; `{stop}` stops it"));
-        signals::end_with_line(format!("{what} continues on the daemon{hint}"))?;
+        let line = format!("{what} continues on the daemon{hint}");
+        signals::end_with_line(typed::runnable(&line))?;
         signals::end_with_reader()?;
         Ok(Self { what, stop, started: Instant::now(), limit: at.timeout, json })
     }

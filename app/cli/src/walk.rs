@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Walks every command: what all of them have in common, so that a new one cannot forget it.
 
-use crate::args;
+use crate::{args, usage};
 use clap::{Arg, ArgAction, Command};
+use helio_api::form;
+use std::ffi::OsString;
 
 /// Commands without `--json`: their output is no result, or has a form of its own.
 const NO_JSON: [&str; 10] = [
@@ -128,5 +130,71 @@ fn every_command_is_completed_in_every_shell() {
             }
         }
         assert!(script.contains("complete-names"), "{shell:?} completes no names");
+    }
+}
+
+/// Invalid lines of a command: nothing at all, an unknown option, too many words, wrong and missing values, conflicts.
+fn invalid_lines(name: &str, command: &Command) -> Vec<String> {
+    let mut lines = vec![
+        name.to_owned(),
+        format!("{name} --no-such-option"),
+        format!("{name} a b c d e f g h"),
+        format!("{name} --host a:1 --state /b"),
+        format!("{name} --host a:1"),
+        format!("{name} --key b"),
+    ];
+    for option in command.get_arguments().filter_map(Arg::get_long) {
+        lines.extend(["", "=", "=-", "=x x x"].map(|value| format!("{name} --{option}{value}")));
+    }
+    lines
+}
+
+#[test]
+fn every_invalid_command_line_is_refused_in_the_form_of_an_error() {
+    let mut nouns: Vec<String> = commands()
+        .iter()
+        .filter_map(|(name, _)| Some(name.rsplit_once(' ')?.0.to_owned()))
+        .collect();
+    nouns.dedup();
+    let unknown = nouns.iter().map(|noun| format!("{noun} no-such-command"));
+    let known = commands().into_iter().flat_map(|(name, command)| invalid_lines(&name, &command));
+    let mut refused = 0;
+    for line in known.chain(unknown).chain(["helio log db".into(), "helio log".into()]) {
+        let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        let Err(error) = args::read(words.clone()) else { continue };
+        if error.use_stderr() {
+            let report = usage::error(&error, &usage::command_of(&words));
+            assert_eq!(form::faults(&report), Vec::<String>::new(), "{line}: {report}");
+            refused += 1;
+        }
+    }
+    assert!(refused > 500, "only {refused} lines were refused");
+}
+
+#[test]
+fn what_is_wrong_with_a_command_line_and_what_helps_are_two_texts() {
+    for (line, text) in [
+        (
+            "helio mode",
+            "the following required arguments were not provided: <MODE>\n  hint: `helio mode --help` lists",
+        ),
+        (
+            "helio mode db fast",
+            "invalid value 'fast' for '<MODE>': expected one of sync, nearsync, async\n  hint: ",
+        ),
+        (
+            "helio staus",
+            "unrecognized subcommand 'staus'\n  hint: some similar subcommands exist: 'pause', 'status'",
+        ),
+        (
+            "helio attach --via usb",
+            "[possible values: auto, ublk, fuse, nbd]\n  hint: a similar value exists: 'fuse'",
+        ),
+        ("helio log db", "helio has no command `log`; nothing was changed\n  hint: to read"),
+    ] {
+        let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        let error = args::read(words.clone()).expect_err(line);
+        let shown = usage::error(&error, &usage::command_of(&words)).to_string();
+        assert!(shown.contains(text), "{line}: {shown}");
     }
 }

@@ -316,6 +316,9 @@ impl Daemon {
         };
         let at_stake = || self.shard.answer(|reply| Ask::AtStake { group: group.clone(), reply });
         if force && !confirmed && !self.is_primary(&group).await? {
+            // What is refused all the same needs no confirmation.
+            let ask = |reply| Ask::MayPromote { group: group.clone(), restore, reply };
+            self.shard.answer(ask).await?.map_err(of_refusal)?;
             let stake = at_stake().await?;
             let mut error = ApiError::new(
                 code::NEEDS_CONFIRMATION,

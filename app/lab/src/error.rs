@@ -34,8 +34,7 @@ pub enum LabError {
     },
     /// The other end is something else.
     #[error(
-        "{peer} is not the other end of this measurement: {why}; hint: check both addresses, and run the same version \
-         on both ends"
+        "{peer} is not the other end of this measurement: {why}; hint: check both addresses, and use the same version of helio on both ends; then start both again"
     )]
     WrongPeer {
         /// Who.
@@ -77,8 +76,7 @@ pub enum LabError {
     },
     /// What was under way when a signal came takes too long.
     #[error(
-        "{doing} with {peer} did not end within {limit:?} after the signal; hint: nothing to do, the results are \
-         valid"
+        "{doing} with {peer} did not end within {limit:?} after the signal; hint: nothing to do, the results that were printed are valid"
     )]
     Unended {
         /// Whom it waits for.
@@ -89,9 +87,7 @@ pub enum LabError {
         limit: Duration,
     },
     /// The other end is busy.
-    #[error(
-        "{peer} is recording with another host; hint: wait until that has ended, then try again"
-    )]
+    #[error("{peer} serves another recording; hint: wait until that has ended, then try again")]
     Busy {
         /// Who.
         peer: SocketAddr,
@@ -100,7 +96,7 @@ pub enum LabError {
     #[error("{0}")]
     Asked(String),
     /// A signal came before there was anything to measure.
-    #[error("interrupted before a connection was made")]
+    #[error("interrupted before a connection was there; hint: start both ends again")]
     Interrupted,
 }
 

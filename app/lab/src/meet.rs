@@ -293,7 +293,10 @@ pub(crate) fn call<'w>(
             return Err(LabError::Interrupted);
         }
         if Instant::now() >= deadline {
-            let whom = format!("no primary responded at {}", place.remote);
+            let whom = format!("no primary answered at {}", place.remote);
+            // The hint of the whole comes behind it.
+            let why = why.to_string();
+            let why = why.split("; hint: ").next().unwrap_or_default();
             let last = format!(" (the last attempt: {why})");
             return Err(LabError::Nobody { whom, limit: place.patience, last });
         }

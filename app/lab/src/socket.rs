@@ -99,7 +99,7 @@ impl Ask {
             .and_then(|()| socket.bind(&address.into()))
             .and_then(|()| socket.listen(BACKLOG))
             .and_then(|()| socket.set_nonblocking(true));
-        bound.map_err(LabError::system(doing, "use an address of this host and a free port"))
+        bound.map_err(LabError::system(doing, "give an address of this host and a free port"))
     }
 
     /// Both buffers, as asked for and as they are.

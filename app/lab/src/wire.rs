@@ -163,26 +163,22 @@ impl Mode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
     /// Somebody else speaks here.
-    #[error("it does not use this protocol; hint: check address and port, and TLS on both ends")]
+    #[error("it does not speak this protocol, or only one end uses TLS")]
     Magic,
     /// A newer or older one of us.
-    #[error(
-        "it uses version {0} of the lab's protocol, this end version {VERSION}; hint: use the same helio on both ends"
-    )]
+    #[error("it speaks version {0} of the lab's protocol, this end version {VERSION}")]
     Version(u16),
     /// Not what comes next.
-    #[error("it sent an unexpected message; hint: run one end as primary, the other as standby")]
+    #[error("it sends an unexpected message: one end must be primary, the other standby")]
     Kind,
     /// The check digits do not match.
-    #[error("a frame arrived damaged; hint: try again, and check the network")]
+    #[error("a frame arrived damaged")]
     Damaged,
     /// A size or count beyond the bound.
-    #[error(
-        "it requests {0}, which is above the limit; hint: use smaller flushes, or fewer streams"
-    )]
+    #[error("it asks for {0} beyond the limit: use smaller flushes or fewer streams")]
     Bound(&'static str),
     /// A part of another run.
-    #[error("it belongs to another run; hint: end it and start it again")]
+    #[error("it belongs to another run")]
     OtherRun,
 }
 

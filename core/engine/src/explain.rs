@@ -264,109 +264,127 @@ pub fn facts_in_words(met: &Met) -> Vec<String> {
         source_suspect,
         target_suspect,
     } = met.facts;
-    let said = |who: &str, what: bool, yes: &str, no: &str| {
-        format!("{who} {}", if what { yes } else { no })
+    let either = |is: bool, yes: String, no: String| if is { yes } else { no };
+    let aged = |node: &str, old: bool| {
+        let than = format!("the metadata of {node} is older than the other node has recorded");
+        either(old, than, format!("the metadata of {node} is current"))
     };
-    let yes = |what: bool, yes: &str, no: &str| said(target, what, yes, no);
-    let kin = kin_in_words(kinship);
-    let (old, current) = ("has older metadata than its peer has on record", "has current metadata");
     let mut all = alloc::vec![
         of_hello(&met.source),
         of_hello(&met.target),
-        yes(target_serves, "serves as primary too", "does not serve"),
-        format!("{target} {kin}"),
-        yes(
+        either(
+            target_serves,
+            format!("{target} was primary too"),
+            format!("{target} was not primary")
+        ),
+        kin_in_words(kinship, source, target),
+        either(
             own,
-            "may have acknowledged writes of its own",
-            "has no writes of its own that must be kept"
+            format!("{target} may have acknowledged writes that {source} does not have"),
+            format!("{target} has no acknowledged writes that {source} does not have"),
         ),
-        yes(
+        either(
             alone,
-            "acknowledged writes that may exist only there",
-            "acknowledged no write that exists only there"
+            format!("{target} acknowledged writes without {source}"),
+            format!("{target} acknowledged no write without {source}"),
         ),
-        yes(consistent, "has a consistent copy", "has an inconsistent copy"),
-        yes(
+        either(
+            consistent,
+            format!("the copy of {target} was consistent"),
+            format!("the copy of {target} was inconsistent"),
+        ),
+        either(
             crashed,
-            "was primary and crashed",
-            "was not primary when it stopped, or stopped cleanly"
+            format!("{target} was primary and did not stop cleanly"),
+            format!("{target} was secondary, or stopped cleanly"),
         ),
-        yes(trusted, "has a valid bitmap", "has no valid bitmap"),
-        String::from(if invalid {
-            "one node recorded that the metadata of the other is invalid"
-        } else {
-            "neither node recorded that the metadata of the other is invalid"
-        }),
-        said(source, source_old, old, current),
-        said(target, target_old, old, current),
+        either(
+            trusted,
+            format!("the bitmap of {target} is complete"),
+            format!("the bitmap of {target} may miss dirty regions"),
+        ),
+        either(
+            invalid,
+            String::from("one node recorded that the metadata of the other is invalid"),
+            String::from("neither node recorded that the metadata of the other is invalid"),
+        ),
+        aged(source, source_old),
+        aged(target, target_old),
     ];
     all.extend(discarded.then(|| format!("an operator discarded the copy of {target}")));
     all.extend(source_lacks.then(|| format!("{source} lacks regions that only {target} has")));
     let suspect = [(source_suspect, source), (target_suspect, target)];
     all.extend(suspect.iter().filter(|(is, _)| *is).map(|(_, node)| suspect_in_words(node)));
-    if met.as_source {
-        let memory = [
-            (equal, "the copies are equal", "the copies may differ"),
-            (
-                same_memory,
-                "the target still has its memory of the last connection",
-                "the target does not have its memory of the last connection",
-            ),
-            (
-                line_from_received,
-                "the queue has every item that the target did not receive",
-                "the queue lacks items that the target did not receive",
-            ),
-            (
-                line_from_durable,
-                "the queue has every item that is not durable on the target",
-                "the queue lacks items that are not durable on the target",
-            ),
-            (
-                seeding,
-                "a disk is being shipped to the target",
-                "no disk is being shipped to the target",
-            ),
-            (seeded, "the target has the shipped disk", "the target does not have a shipped disk"),
-        ];
-        let word = |(is, yes, no): (bool, &str, &str)| said(&format!("{source}:"), is, yes, no);
-        all.extend(memory.map(word));
-    } else {
-        all.push(format!("only {source} has the facts about its queue and its memory"));
+    if !met.as_source {
+        all.push(format!("the facts about the queue of {source} are shown on {source}"));
+        return all;
     }
+    all.extend([
+        either(
+            equal,
+            format!("{source} has proof that the copies are equal"),
+            format!("{source} has no proof that the copies are equal"),
+        ),
+        either(
+            same_memory,
+            format!("{target} still has in memory what {source} sent"),
+            format!("{target} no longer has in memory what {source} sent"),
+        ),
+        either(
+            line_from_received,
+            format!("the queue of {source} has all that {target} did not receive"),
+            format!("the queue of {source} does not have all that {target} did not receive"),
+        ),
+        either(
+            line_from_durable,
+            format!("the queue of {source} has all that {target} did not flush"),
+            format!("the queue of {source} does not have all that {target} did not flush"),
+        ),
+    ]);
+    all.extend(seeding.then(|| format!("a seed disk is being shipped to {target}")));
+    all.extend(seeded.then(|| format!("{target} has the seed disk")));
     all
 }
 
 fn suspect_in_words(node: &str) -> String {
-    format!("the copy of {node} is suspect: a flush of its disk failed")
+    format!("the copy of {node} is suspect: a flush of its store failed")
 }
 
 /// How the target's history relates to the source's.
-const fn kin_in_words(kinship: Kinship) -> &'static str {
+fn kin_in_words(kinship: Kinship, source: &str, target: &str) -> String {
     match kinship {
-        Kinship::New => "was never part of the group",
-        Kinship::Same => "is in the same generation",
-        Kinship::AtFork => "is exactly where the generation of the source started",
-        Kinship::Behind => "is in a generation that the generation of the source continues",
-        Kinship::Sibling => {
-            "is in another generation, which started at the same item as that of the source or \
-                             earlier"
+        Kinship::New => format!("{target} has no data of this group yet"),
+        Kinship::Same => String::from("both copies are of the same generation"),
+        Kinship::AtFork => {
+            format!("the copy of {target} ends where the generation of {source} begins")
         }
-        Kinship::Descendant => "is in a generation that continues the generation of the source",
-        Kinship::Unrelated => "is in a generation that is unknown to the source",
+        Kinship::Behind => {
+            format!("the generation of {source} continues the one of {target}")
+        }
+        Kinship::Sibling => {
+            format!(
+                "{target} has another generation, which began where that of {source} did, or before"
+            )
+        }
+        Kinship::Descendant => {
+            format!("the generation of {target} continues the one of {source}")
+        }
+        Kinship::Unrelated => {
+            format!("{source} has no record of the generation of {target}")
+        }
     }
 }
 
-/// What a node said of itself.
+/// What a node reported of itself.
 fn of_hello(hello: &Hello) -> String {
     let Hello { node, head, .. } = hello;
-    let role = if hello.serving { "serves as primary" } else { "does not serve" };
+    let role = if hello.serving { "primary" } else { "secondary" };
     // A record names the item at which its stream began, and what came since where it stopped cleanly.
     let head = (*head).max(hello.received).max(hello.durable);
-    let exact = if hello.clean { "" } else { " or a later one, since it stopped uncleanly" };
-    let wrote = if hello.wrote { ", written by itself" } else { "" };
+    let exact = if hello.clean { "" } else { " or later, because it did not stop cleanly" };
+    let wrote = if hello.wrote { ", which it began" } else { "" };
     format!(
-        "{node} {role}, in generation {}{wrote}, at item {head}{exact}",
+        "{node} was {role}, in generation {}{wrote}, at position {head}{exact}",
         hello.lineage.generation
     )
 }

@@ -33,21 +33,7 @@ impl Engine {
             Standing::Secondary | Standing::Returning => {}
             _ => return Err(busy()),
         }
-        self.may_lead()?;
-        self.may_lead_from_suspect()?;
-        if !self.superblock.consistent {
-            if !restore {
-                return Err(self.needs_sync());
-            }
-            self.may_restore()?;
-        }
-        if self.shared.metadata_failed {
-            return Err(self.shared.metadata_refusal());
-        }
-        if let Some((volume, fault)) = self.follower.failed() {
-            return Err(self.volume_refusal(volume, fault));
-        }
-        self.may_break_with(force)?;
+        self.may_promote(force, restore)?;
         // What the peer agrees to is this image; only force may restore another one later.
         let restores = restore && (force || !self.superblock.consistent);
         if force {
@@ -67,6 +53,30 @@ impl Engine {
         self.stand(Standing::Asking { command: id });
         self.shared.send(request);
         Ok(None)
+    }
+
+    /// Whether this node, which is not primary, may ask its peer for the role, or take it by force. What the peer answers
+    /// comes after that.
+    ///
+    /// # Errors
+    /// What is in the way.
+    pub fn may_promote(&self, force: bool, restore: bool) -> Result<(), Refusal> {
+        let group = &self.shared.config.group;
+        self.may_lead()?;
+        self.may_lead_from_suspect()?;
+        if !self.superblock.consistent {
+            if !restore {
+                return Err(self.needs_sync());
+            }
+            self.may_restore()?;
+        }
+        if self.shared.metadata_failed {
+            return Err(self.shared.metadata_refusal());
+        }
+        if let Some((volume, fault)) = self.follower.failed() {
+            return Err(self.volume_refusal(volume, fault));
+        }
+        self.may_break_with(force)
     }
 
     /// Whether a peer that serves and is connected is in the way. One of which nothing came for longer than its pings take

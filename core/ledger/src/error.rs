@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Why a metadata file is not served from.
 
+use alloc::format;
 use alloc::string::String;
 use core::fmt;
 use helio_format::page::{Kind, PageError};
@@ -64,20 +65,24 @@ pub enum LedgerError {
 impl LedgerError {
     /// What an operator can do.
     #[must_use]
-    pub fn hint(&self) -> &'static str {
+    pub fn hint(&self, (group, node): (&str, &str)) -> String {
         match self {
             Self::Version { found, .. } if *found > helio_format::page::VERSION => {
-                "run the build that wrote it, or a later one"
+                String::from("run the build that wrote it, or a later one")
             }
-            Self::Version { .. } => {
-                "this build does not read it: stop the group in sync with the build that wrote it, move the file away \
-                 on both nodes, `helio metadata create` on both, and promote the node that was primary"
-            }
-            Self::Owner { .. } => "start this daemon with the --state of this node and group",
+            Self::Version { .. } => format!(
+                "start the build that wrote it on both nodes, wait until {group} is in sync, and stop both daemons. Then, \
+                 with this build: move the file away and `helio metadata create {group} --node {node}`, likewise on the \
+                 peer, and promote the node that was primary"
+            ),
+            Self::Owner { .. } => String::from("give this daemon the --state it was made with"),
             Self::Truncated { .. } | Self::Unreadable { .. } | Self::Contradiction { .. } => {
-                "`helio metadata check` lists the damaged pages. If the peer has the data, discard this node's copy: \
-                 `helio metadata create`; everything is then compared, and copied if it differs. If only this node has the \
-                 data, save its member files first. Do not restore the file from a backup: it is older than the copy"
+                format!(
+                    "`helio metadata check {group}` lists the damaged pages. If the peer has the data, discard this node's \
+                 copy: `helio metadata create {group} --node {node}`; everything is then compared, and copied if it \
+                 differs. If only this node has the data, save its member files first. Do not restore the file from a \
+                 backup: it is older than the copy"
+                )
             }
         }
     }

@@ -139,54 +139,52 @@ impl Refusal {
         let path = path.display();
         match self {
             Self::Missing { size } => format!(
-                "Create it with `fallocate -l {0} {path}` (or `truncate -s {0} {path}` and `sparse = true`).",
+                "create it with `fallocate -l {0} {path}` (or `truncate -s {0} {path}` and `sparse = true`)",
                 size.0
             ),
-            Self::WrongKind { .. } => "Name a regular file or a block device.".into(),
+            Self::WrongKind { .. } => "name a regular file or a block device".into(),
             Self::TooSmall { configured, .. } => {
-                format!("Enlarge it to {} bytes, or configure a smaller volume.", configured.0)
+                format!("enlarge it to {} bytes, or configure a smaller volume", configured.0)
             }
             Self::TooLarge { found, .. } => format!(
-                "Configure the volume with {} bytes, or use another file: this one may contain other data.",
+                "configure the volume with {} bytes, or name another file: this one may hold something else",
                 found.0
             ),
             Self::UnevenSize { block, .. } => {
-                format!("Configure a size that is a multiple of {} bytes.", block.0)
+                format!("configure a size that is a multiple of {} bytes", block.0)
             }
             Self::LargeBlocks { most, .. } => {
                 format!(
-                    "Use a file or device with blocks of {most} or less; for a file, `io = \"buffered\"` is enough."
+                    "name a store with blocks of {most} or less; for a file, `io = \"buffered\"` does"
                 )
             }
             Self::ReadOnly => {
-                "Make it writable (`blockdev --setrw`, or mount its file system read-write).".into()
+                "make it writable (`blockdev --setrw`, or mount its file system read-write)".into()
             }
             Self::Denied => {
-                "Run the daemon as a user with write permission, or change its owner.".into()
+                "run the daemon as a user that may write it, or change its owner".into()
             }
             Self::Mounted { at } => {
-                format!("Unmount it first: `umount {}`.", at.display())
+                format!("unmount it first: `umount {}`", at.display())
             }
             Self::BacksLoop { device } => format!(
-                "Detach it first: `losetup -d {0}`; or name {0} as the member.",
+                "detach it first: `losetup -d {0}`; or name {0} as the member",
                 device.display()
             ),
             Self::InUse { .. } => {
-                "Stop what uses it (see `lsblk` and `swapon --show`), or name another device."
-                    .into()
+                "stop what uses it (see `lsblk` and `swapon --show`), or name another device".into()
             }
             Self::Held => {
-                "Stop the other program, or use another file or device; each can be only one member."
-                    .into()
+                "stop the other program, or name another store; one store is one member only".into()
             }
             Self::Written { .. } => {
-                "Stop that process, or use another file or device: two writers destroy the data.".into()
+                "stop that process, or name another store: two writers destroy the data".into()
             }
-            Self::NoDirectIo => "Set `io = \"buffered\"` for it, or move it.".into(),
+            Self::NoDirectIo => "set `io = \"buffered\"` for it, or move it".into(),
             Self::NoSpace { .. } => {
-                "Free space, or set `sparse = true` and monitor the file system.".into()
+                "make room, or set `sparse = true` and watch the file system".into()
             }
-            Self::Kernel { .. } => "See the kernel's log for more.".into(),
+            Self::Kernel { .. } => "read the kernel's log: `dmesg`".into(),
         }
     }
 }

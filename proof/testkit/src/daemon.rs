@@ -90,7 +90,7 @@ impl Daemon {
     /// Where it cannot be run, or takes too long.
     #[track_caller]
     pub fn helio(&self, arguments: &[&str]) -> Told {
-        run(Command::new(helio_binary()).args(arguments).arg("--state").arg(&self.state))
+        run(Command::new(helio_binary()).args(arguments).env("HELIO_STATE_DIR", &self.state))
     }
 
     /// Its process number.

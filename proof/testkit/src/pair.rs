@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Two daemons and their volumes: the stage of most end-to-end tests.
 
-use crate::{Config, Daemon, TempDir, Told, free_port};
+use crate::{Config, Daemon, TempDir, Told, free_port, helio_binary, run};
 use helio_units::{Bytes, Mode};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// The two nodes. The first in this order dials the second.
 const NODES: [&str; 2] = ["lyon", "paris"];
@@ -212,8 +213,8 @@ impl Pair {
     /// Where `helio` cannot be run, or takes too long.
     #[track_caller]
     pub fn helio(&self, node: &str, arguments: &[&str]) -> Told {
-        let state = self.state(node);
-        crate::helio(&[arguments, &["--state", &state.to_string_lossy()]].concat())
+        let mut command = Command::new(helio_binary());
+        run(command.args(arguments).env("HELIO_STATE_DIR", self.state(node)))
     }
 
     /// What a node's `helio status --json` says.

@@ -2,6 +2,7 @@
 //! Running programs to their end: `helio` itself, and the clients of others that tests talk to.
 
 use crate::process::Group;
+use helio_api::{ApiError, form};
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
@@ -98,7 +99,26 @@ pub fn run_within(command: &mut Command, limit: Duration) -> Told {
     let text = |reader: thread::JoinHandle<String>| reader.join().unwrap_or_default();
     let told = Told { command: name, status, stdout: text(stdout), stderr: text(stderr) };
     assert!(in_time, "it took longer than {limit:?}: {told}");
+    if command.get_program() == helio_binary() {
+        let faults = faults(&told);
+        assert!(faults.is_empty(), "the form of this error is wrong ({faults:?}): {told}");
+    }
     told
+}
+
+/// What is wrong with the form of the error with which `helio` ended; nothing if it printed none.
+fn faults(told: &Told) -> Vec<String> {
+    let code = match told.status.code() {
+        Some(1 | 3..=5) => "failed",
+        Some(2) => "usage",
+        _ => return Vec::new(),
+    };
+    let rows: Vec<&str> = told.stderr.lines().collect();
+    let Some(at) = rows.iter().rposition(|row| row.starts_with("helio: ")) else {
+        return Vec::new();
+    };
+    let text = rows[at..].join("\n");
+    form::faults(&ApiError::read(code, text.trim_start_matches("helio: ")))
 }
 
 fn collect(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String> {

@@ -3,6 +3,7 @@
 //! show it failing; only this file reads the repository.
 
 mod banned;
+mod errors;
 mod floors;
 mod header;
 mod length;
@@ -79,6 +80,7 @@ fn file(path: &Path, text: &str) -> Vec<Finding> {
             findings.extend(banned::check(&source));
             findings.extend(length::check(&source));
             findings.extend(words::check(&source));
+            findings.extend(errors::check(&source));
         }
         Some("md") => {
             let exists = |target: &Path| repo::root().join(target).exists();

@@ -63,7 +63,7 @@ pub(super) fn unsuited(seen: &Seen, promise: Option<&Promise>) -> Judgement {
             "`helio pause {group}`, and {update} as often as the loss of data allows; or a faster link"
         )]),
         Choice::Logging => Judgement::change(label, told)
-            .hints([format!("`helio pause {group}` during it, and {update} afterwards")]),
+            .hints([format!("`helio pause {group}` before the load, and `helio resume {group}` after it")]),
     }
     .figure(figure)
 }

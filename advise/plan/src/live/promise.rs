@@ -95,7 +95,7 @@ fn rate(seen: &Seen, promise: &Promise) -> Judgement {
     }
     if !seen.queue.pressed {
         let told = format!(
-            "the link was not full during the measurement: {} was sent and nothing waited",
+            "the link was not full during the measurement: {} went out and nothing waited",
             seen.sent
         );
         return Judgement::unknown(label, told);

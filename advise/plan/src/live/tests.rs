@@ -176,7 +176,7 @@ fn what_happens_at_the_bound_is_to_be_changed_of_late_and_to_be_known_before() {
     assert_said(
         Label::WritesWait,
         Change,
-        "7 writes waited for space in the queue during the measurement, 1.5 s",
+        "7 writes waited for room in the queue during the measurement, 1.5 s",
         |s, _| {
             (s.queue.waited.meanwhile, s.queue.wait_time) = (7, ms(1500));
         },
@@ -303,7 +303,7 @@ fn the_mode_is_held_against_table_2() {
         of(Mode::Async, ms(10), true)(s);
         s.work = Work::RedoLogs;
     });
-    assert_mode(Change, "`helio resync db` afterwards", |s| s.work = Work::Loading);
+    assert_mode(Change, "`helio resume db` after it", |s| s.work = Work::Loading);
     // Who forecast it so meant it so.
     assert_said(Label::ModeUnsuited, Well, "the forecast has sync", |s, _| {
         link(s).round_trip = SECOND

@@ -2,13 +2,16 @@
 //! What `helio plan forecast --json` wrote, and the run of it that a group is held against.
 
 use super::text_of;
-use anyhow::{Context, Result, anyhow, bail};
+use crate::failure::failed;
+use anyhow::{Result, anyhow, bail};
 use helio_plan::live::Promise;
 use helio_units::{Bytes, Mode, Rate};
 use serde_json::Value;
 use std::path::Path;
 use std::time::Duration;
 
+/// What helps if a file is no forecast.
+const AGAIN: &str = "write it again with `helio plan forecast --json`";
 /// The longest span a forecast may tell of; what is longer has its unit wrong.
 const LONGEST_US: f64 = 366.0 * 86_400e6;
 
@@ -29,11 +32,10 @@ pub(super) fn read(file: &Path) -> Result<Forecast> {
 }
 
 fn of_text(file: String, text: &str) -> Result<Forecast> {
-    let json: Value = serde_json::from_str(text).with_context(|| {
-        format!("{file}: not valid JSON; write it again with `helio plan forecast --json`")
-    })?;
+    let json: Value = serde_json::from_str(text)
+        .map_err(failed(format!("{file} is not JSON, or is cut short"), AGAIN))?;
     let Some(cells) = json.get("cells").and_then(Value::as_array) else {
-        bail!("{file}: it has no `cells`, so it is not the output of `helio plan forecast --json`");
+        bail!("{file} has no `cells`\n  hint: {AGAIN}");
     };
     let answer = json.pointer("/answer/cell").and_then(Value::as_u64);
     let answer = answer.map(usize::try_from).transpose()?;
@@ -49,11 +51,12 @@ impl Forecast {
         };
         let (file, count) = (&self.file, self.cells.len());
         let cell = self.cells.get(at);
-        let cell = cell
-            .ok_or_else(|| anyhow!("{file}: there is no run {at}, only {count}, counted from 0"))?;
+        let cell = cell.ok_or_else(|| {
+            anyhow!("{file} has no run {at}\n  hint: give --cell 0 to {}", count.saturating_sub(1))
+        })?;
         let field = Field { file, at, cell };
         if let Some(stuck) = cell.get("stuck").and_then(Value::as_str) {
-            bail!("{file}: run {at} has no results: {stuck}; select another with --cell");
+            bail!("{file}: run {at} has no figures: {stuck}\n  hint: name another run with --cell");
         }
         field.promise()
     }
@@ -96,10 +99,7 @@ impl Field<'_> {
     fn wrong(&self, path: &str, what: &str) -> anyhow::Error {
         let (file, at) = (self.file, self.at);
         let found = self.cell.pointer(path).map_or("nothing".to_owned(), Value::to_string);
-        anyhow!(
-            "{file}: cells[{at}]{}: {found} is {what}; write it again with `helio plan forecast --json`",
-            path.replace('/', ".")
-        )
+        anyhow!("{file}: cells[{at}]{}: {found} is {what}\n  hint: {AGAIN}", path.replace('/', "."))
     }
 
     fn whole(&self, path: &str) -> Result<u64> {
@@ -223,7 +223,7 @@ mod tests {
         let far = forecast(&two)
             .and_then(|f| f.promise(Some(3), Mode::Async))
             .expect_err("there are three");
-        assert!(far.to_string().contains("no run 3, only 3"), "{far}");
+        assert!(far.to_string().contains("no run 3\n  hint: give --cell 0 to 2"), "{far}");
     }
 
     #[test]
@@ -249,6 +249,6 @@ mod tests {
         assert!(refused(&stuck).contains("it waits for ever"));
         let cut = of_text("plan.json".into(), "{ \"cells\": [").expect_err("it is cut off");
         let told = format!("{cut:#}");
-        assert!(told.starts_with("plan.json: not valid JSON") && told.contains("line 1"), "{told}");
+        assert!(told.starts_with("plan.json is not JSON") && told.contains("line 1"), "{told}");
     }
 }

@@ -118,7 +118,7 @@ fn link(
     }
     if first.peer.connection_since_ms != peer.connection_since_ms {
         return Err(format!(
-            "the connection to {} was re-established during the measurement: repeat it",
+            "the connection to {} was made again during the measurement: repeat the command",
             peer.name
         ));
     }

@@ -8,8 +8,9 @@ mod show;
 
 use crate::args::{Advise, At};
 use crate::client::Client;
-use crate::verbs::{TO_CHANGE, pause, print, status_path, unreadable};
-use anyhow::{Context, Result, bail};
+use crate::failure::{failed, unreadable};
+use crate::verbs::{TO_CHANGE, pause, print, status_path};
+use anyhow::{Result, bail};
 use helio_api::Status;
 use helio_plan::live::{Buffers, Judgement, Verdict, judge};
 use std::path::Path;
@@ -48,11 +49,11 @@ pub(crate) fn run(at: &At, wish: &Advise) -> Result<ExitCode> {
         looks.push(client.get(&path)?);
     }
     let (Some(first), Some(last)) = (looks.first(), looks.last()) else {
-        bail!("nothing was measured")
+        bail!("the daemon reported no status\n  hint: repeat the command")
     };
     let Some(span) = last.daemon_uptime_seconds.checked_sub(first.daemon_uptime_seconds) else {
         bail!(
-            "the daemon was restarted during the measurement\n  hint: repeat it\n  retry: may help after a while"
+            "the daemon was restarted during the measurement\n  hint: repeat the command\n  retry: may help after a while"
         );
     };
     let told: Vec<Told> = last
@@ -81,7 +82,7 @@ fn text_of(file: &Path) -> Result<String> {
     if size > FILE_BYTES_MAX {
         let file = file.display();
         bail!(
-            "{file}: {size} bytes are too many for such a file; hint: check whether it is the right file"
+            "{file} has {size} bytes, more than any such file\n  hint: check that it is the right file"
         );
     }
     std::fs::read_to_string(file).map_err(unreadable(file))
@@ -90,21 +91,25 @@ fn text_of(file: &Path) -> Result<String> {
 /// The socket buffers of the other end, as its own status says.
 fn peer_buffers(file: &Path, group: &str, peer: &str) -> Result<Buffers> {
     let name = file.display();
-    let status: Status = serde_json::from_str(&text_of(file)?)
-        .with_context(|| format!("{name}: this is not the output of `helio status --json`"))?;
+    let status: Status = serde_json::from_str(&text_of(file)?).map_err(failed(
+        format!("{name} is not the output of `helio status --json`"),
+        format!("write it on {peer}: `helio status {group} --json`"),
+    ))?;
     if status.node != peer {
         bail!(
-            "{name}: this is the output of {}; give the output of `helio status {group} --json` on {peer}",
+            "{name} is the status of {}\n  hint: write the status of {peer}: `helio status {group} --json` on {peer}",
             status.node
         );
     }
     let Some(there) = status.groups.iter().find(|of| of.name == group) else {
-        bail!("{name}: it does not contain group {group} of {peer}");
+        bail!(
+            "{name} has no group {group}\n  hint: write it on {peer}: `helio status {group} --json`"
+        );
     };
     match &there.peer.link {
         Some(link) => Ok(look::buffers(link)),
-        None => {
-            bail!("{name}: {peer} was not connected at that time; repeat it while it is connected")
-        }
+        None => bail!(
+            "{name}: {peer} was not connected at that time\n  hint: when it is connected: `helio status {group} --json` on {peer}"
+        ),
     }
 }

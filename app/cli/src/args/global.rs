@@ -2,12 +2,14 @@
 //! The options that every command takes, and which daemon they name.
 
 use super::{Cli, old, some_time};
+use crate::init::shell_word;
+use crate::typed::Typed;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches};
 use helio_tls::PublicKey;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Default state directory of a daemon.
@@ -82,6 +84,8 @@ pub struct Asked {
     pub json: bool,
     /// The new form of an old command line, or the daemon that the environment names.
     pub notice: Option<String>,
+    /// The global options that were typed.
+    pub(crate) typed: Typed,
 }
 
 /// Reads a command line, old forms included.
@@ -106,7 +110,28 @@ pub fn read(line: Vec<OsString>) -> Result<Asked, clap::Error> {
     let notice = rewritten.notice.or_else(|| {
         elsewhere.map(|remote| format!("asks the daemon at {} (HELIO_HOST)", remote.host))
     });
-    Ok(Asked { cli, at, json, notice })
+    let typed = typed_options(&at, &matches);
+    Ok(Asked { cli, at, json, notice, typed })
+}
+
+/// The options that were typed, as they are typed again. Those from the environment are not.
+fn typed_options(at: &At, matches: &ArgMatches) -> Typed {
+    let typed = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
+    let option = |name: &str, value: &Path| format!(" --{name} {}", shell_word(value));
+    let state = typed("state").then(|| option("state", &at.state)).unwrap_or_default();
+    let remote = at.remote.as_ref().map_or_else(String::new, |Remote { host, key, server_key }| {
+        let server_key = server_key.to_string();
+        let all = [
+            ("host", "host", Path::new(host)),
+            ("key", "key", key),
+            ("server_key", "server-key", Path::new(&server_key)),
+        ];
+        all.iter()
+            .filter(|(id, ..)| typed(id))
+            .map(|(_, name, value)| option(name, value))
+            .collect()
+    });
+    Typed { state, remote, ..Typed::default() }
 }
 
 /// What the options and the environment name. An option overrules the environment.
@@ -154,6 +179,18 @@ mod tests {
             assert_eq!(asked.at.state, PathBuf::from("/a"), "{line}");
             assert_eq!(asked.at.timeout, Some(Duration::from_secs(5)), "{line}");
         }
+    }
+
+    #[test]
+    fn advised_commands_repeat_what_was_typed_and_not_the_environment() {
+        let typed = asked("helio status db --state /a").expect("valid").typed;
+        assert_eq!((typed.state.as_str(), typed.remote.as_str()), (" --state /a", ""));
+        let dir = tempfile::tempdir().expect("a folder");
+        let key = helio_tls::NodeKey::create(&dir.path().join("k")).expect("a key").public();
+        let options = format!(" --host lyon:7000 --key k --server-key {key}");
+        let typed = asked(&format!("helio status{options}")).expect("valid").typed;
+        assert_eq!((typed.state.as_str(), typed.remote), ("", options));
+        assert_eq!(asked("helio status").expect("valid").typed.state, "");
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //! Commands with commands of their own: `helio NOUN VERB [OBJECT]`.
 
 use super::{
-    Answer, DiskOf, Link, Named, OfGroup, Record, Relay, Search, Wan, memory, named, number, rate,
-    when_full,
+    Answer, DiskOf, Link, Named, OfGroup, Record, Relay, Resyncing, Search, Wan, memory, named,
+    number, rate, when_full,
 };
 use clap::{ArgGroup, Args, Subcommand};
 use helio_api::{Memory, WhenFull};
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 pub enum Verify {
     /// Start to compare the two copies of a group, or of one volume.
     ///
-    /// Reports differences. With --repair, copies them from the primary to its peer.
+    /// Reports differences. With --repair, asks, then copies them from the primary to its peer.
     Start(Comparison),
     /// Stop the running verify; the next verify continues at its position.
     Stop(OfGroup),
@@ -32,6 +32,9 @@ pub struct Comparison {
     /// Copy differences to the peer; the data of this primary is kept.
     #[arg(long)]
     pub repair: bool,
+    /// Do not ask for confirmation (with --repair).
+    #[arg(short, long)]
+    pub yes: bool,
     /// Maximum verify rate, for example 50MiB/s.
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub rate: Option<Rate>,
@@ -56,14 +59,7 @@ pub enum Seed {
     /// Check samples of the shipped copy, then resync the dirty regions.
     ///
     /// Run it on the primary when the copy is installed on the peer.
-    End {
-        /// Group and output.
-        #[command(flatten)]
-        of: OfGroup,
-        /// Return when the copies are in sync; fail if they cannot get in sync.
-        #[arg(long)]
-        wait: bool,
-    },
+    End(Resyncing),
 }
 
 /// Commands for the members of volumes.

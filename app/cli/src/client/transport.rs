@@ -3,6 +3,7 @@
 
 use super::ClientError;
 use crate::args::At;
+use crate::failure::failed;
 use anyhow::{Error as AnyError, Result};
 use helio_api::paths;
 use helio_daemon::sealed::{Sealed, tls_error};
@@ -18,6 +19,8 @@ use tokio::time::timeout;
 
 /// How long a daemon elsewhere may take to be reached, and to shake hands.
 const REACHED_WITHIN: Duration = Duration::from_secs(10);
+
+const KEY: &str = "name a file that `helio key new --out FILE` made";
 
 /// A connection of any transport.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
@@ -41,7 +44,7 @@ impl Transport {
         Ok(match &at.remote {
             Some(remote) => Self::Tls {
                 address: remote.host.clone(),
-                own: PeerTls::new(NodeKey::load(&remote.key)?),
+                own: PeerTls::new(NodeKey::load(&remote.key).map_err(failed("--key", KEY))?),
                 server: remote.server_key,
             },
             None => Self::Socket(paths::control_socket(&at.state).map_err(AnyError::msg)?),

@@ -4,10 +4,13 @@
 mod next;
 mod text;
 
+pub(crate) use next::shell_word;
+
 use crate::args::{Init, NodeWish, VolumeWish};
+use crate::failure::{failed, unreadable, unwritable};
 use crate::newfile;
 use crate::verbs::done;
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use helio_daemon::config::Config;
 use helio_tls::NodeKey;
 use helio_units::Bytes;
@@ -70,7 +73,7 @@ pub(crate) fn run(wish: &Init) -> Result<ExitCode> {
         }
     }
     written?;
-    let made: Vec<String> = made.iter().map(|path| next::shown(path)).collect();
+    let made: Vec<String> = made.iter().map(|path| next::shell_word(path)).collect();
     let made = if made.is_empty() { "nothing new".into() } else { made.join(", ") };
     let message = format!("wrote {made}\n\n{}", next::commands(&plan));
     done(message.trim_end().to_owned(), Vec::new(), wish.json)
@@ -85,9 +88,11 @@ fn write(
     let mut keys = Vec::new();
     for node in &plan.nodes {
         let key = if node.key_file.exists() {
-            NodeKey::load(&node.key_file)?
+            NodeKey::load(&node.key_file)
+                .map_err(failed("no key", "name another directory with --dir"))?
         } else {
-            let key = NodeKey::create(&node.key_file)?;
+            let key = NodeKey::create(&node.key_file)
+                .map_err(failed("no key", "name another directory with --dir"))?;
             made.push(node.key_file.clone());
             key
         };
@@ -102,14 +107,13 @@ fn write(
             newfile::write(config, &text)?;
             made.insert(0, config.to_owned());
         }
-        Err(why) => return Err(anyhow!(why)).context(format!("cannot read {}", config.display())),
+        Err(why) => return Err(unreadable(config)(why)),
     }
     for (path, size) in members {
         let file = File::options().write(true).create_new(true).mode(0o600).open(path);
-        let failed = || format!("cannot make {}", path.display());
-        let file = file.with_context(failed)?;
+        let file = file.map_err(unwritable(path))?;
         made.push(path.to_path_buf());
-        file.set_len(size.0).with_context(failed)?;
+        file.set_len(size.0).map_err(unwritable(path))?;
     }
     Ok(())
 }
@@ -153,7 +157,7 @@ fn is_file(path: &Path) -> bool {
 fn plan(wish: &Init) -> Result<Plan> {
     let [one, other] = &wish.nodes[..] else {
         bail!(
-            "--nodes names {} nodes, and a group has two\n  hint: --nodes paris=192.0.2.1,lyon=192.0.2.2",
+            "--nodes names {} nodes, and a group has two\n  hint: name two, for example --nodes paris=192.0.2.1,lyon=192.0.2.2",
             wish.nodes.len()
         );
     };
@@ -170,7 +174,7 @@ fn plan(wish: &Init) -> Result<Plan> {
     }
     let local = first.address.ip().is_loopback() && second.address.ip().is_loopback();
     let nodes = [first, second];
-    let dir = wish.dir.canonicalize().with_context(|| wish.dir.display().to_string())?;
+    let dir = wish.dir.canonicalize().map_err(unreadable(&wish.dir))?;
     let names = nodes.each_ref().map(|node| node.name.as_str());
     let volumes = wish.volumes.iter().map(|wish| volume(wish, names, (&dir, local)));
     let volumes = volumes.collect::<Result<Vec<_>>>()?;
@@ -210,7 +214,7 @@ fn volume(wish: &VolumeWish, nodes: [&str; 2], (dir, local): (&Path, bool)) -> R
     };
     if local && members[0] == members[1] {
         bail!(
-            "{} cannot be the member of {name} on both nodes: they are on one host\n  hint: --volume \
+            "{} cannot be the member of {name} on both nodes: they are on one host\n  hint: give each its own: --volume \
              {name}=SIZE:/PATH1:/PATH2",
             members[0].display()
         );

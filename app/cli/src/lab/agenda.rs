@@ -6,8 +6,8 @@ use super::schedule::{self, MOST_LINE, MOST_LINES, Obeys};
 use super::seconds;
 use super::shape::Change;
 use crate::args::Course;
-use crate::verbs::unreadable;
-use anyhow::{Context, Result, anyhow, bail};
+use crate::failure::{failed, unreadable};
+use anyhow::{Result, anyhow, bail};
 use helio_netmodel::{Weather, WeatherRow};
 use std::fs::File;
 use std::io::Read;
@@ -43,7 +43,9 @@ pub(super) struct Track {
 impl Track {
     /// Of a schedule.
     fn schedule(text: &str, obeys: Obeys, place: impl Fn(usize) -> String) -> Result<Self> {
-        schedule::read(text, obeys, place).map_err(|why| anyhow!(why))
+        schedule::read(text, obeys, place).map_err(|why| {
+            anyhow!("{why}\n  hint: correct it; one row is TIME COMMAND, such as `10s cut`")
+        })
     }
 
     /// Of weather, whose first row is there from the beginning.
@@ -106,16 +108,16 @@ impl Agenda {
         if let Some(path) = &course.schedule {
             let shown = path.display();
             let bytes = read_within(path, MOST_LINES * (MOST_LINE + 1))?;
-            let text = String::from_utf8(bytes).with_context(|| {
-                format!("{shown} is not a schedule; hint: write rows of TIME COMMAND, for example `10s cut`")
-            })?;
+            let what = format!("{shown} is no schedule");
+            let hint = "name a text file with rows of TIME COMMAND, such as `10s cut`";
+            let text = String::from_utf8(bytes).map_err(failed(what, hint))?;
             let track = Track::schedule(&text, obeys, |line| format!("{shown}, line {line}"))?;
             agenda.add(&format!("schedule {shown}"), track);
         }
         if !course.at.is_empty() {
             if let Some(number) = course.at.iter().position(|line| line.contains('\n')) {
                 bail!(
-                    "--at number {}: it has more than one row; hint: use one --at for each",
+                    "--at number {} has more than one row\n  hint: give an --at for each",
                     number + 1
                 );
             }
@@ -130,7 +132,7 @@ impl Agenda {
         let weather = weather_of(path)?;
         if repeat && weather.lasts() < LEAST_PERIOD {
             bail!(
-                "{shown} lasts {:?}: too short; hint: leave out --repeat, or record for longer",
+                "{shown} lasts {:?}, too short to repeat\n  hint: leave out --repeat, or record for longer",
                 weather.lasts()
             );
         }
@@ -172,7 +174,9 @@ impl Agenda {
 /// It cannot be read, or is none; names line and field.
 pub(crate) fn weather_of(path: &Path) -> Result<Weather> {
     let bytes = read_within(path, MOST_WEATHER)?;
-    Weather::read(&bytes, helio_lab::checksum).map_err(|why| anyhow!("{}, {why}", path.display()))
+    Weather::read(&bytes, helio_lab::checksum).map_err(|why| {
+        anyhow!("{}, {why}\n  hint: name a file that `helio lab record` wrote", path.display())
+    })
 }
 
 /// A file of a bounded size.
@@ -182,7 +186,7 @@ fn read_within(path: &Path, most: usize) -> Result<Vec<u8>> {
     let file = File::open(path).map_err(unreadable(path))?;
     file.take(most as u64 + 1).read_to_end(&mut bytes).map_err(unreadable(path))?;
     if bytes.len() > most {
-        bail!("{shown} is larger than {most} bytes; hint: check whether it is the right file");
+        bail!("{shown} is larger than {most} bytes\n  hint: check that it is the right file");
     }
     Ok(bytes)
 }
@@ -264,13 +268,13 @@ mod tests {
     fn what_is_no_schedule_and_no_weather_is_named() {
         let why =
             |course: &Course| Agenda::read(course, OBEYS).expect_err("it is none").to_string();
-        assert_eq!(
-            why(&course(&["1s cut", "2s"])),
-            "--at number 2, order: the command is missing after the time"
-        );
+        let without = why(&course(&["1s cut", "2s"]));
+        let (text, hint) = without.split_once("\n  hint: ").expect("it has a hint");
+        assert_eq!(text, "--at number 2, order: it is missing behind the time");
+        assert!(hint.contains("`10s cut`"), "{hint}");
         assert_eq!(
             why(&course(&["1s cut\n2s heal"])),
-            "--at number 1: it has more than one row; hint: use one --at for each"
+            "--at number 1 has more than one row\n  hint: give an --at for each"
         );
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("storm");

@@ -3,6 +3,7 @@
 
 use super::stopping::Stopping;
 use crate::args::{Common, Link, Meeting, Primary, Standby, Trial};
+use crate::failure::failed;
 use crate::verbs::print;
 use anyhow::Result;
 use helio_lab::{
@@ -137,7 +138,8 @@ pub(super) fn bare(local: SocketAddr, remote: SocketAddr, patience: Duration) ->
 pub(super) fn meeting(mut place: Place, how: &Meeting) -> Result<Place> {
     place.ask.congestion.clone_from(&how.congestion);
     if let Some(file) = &how.own_key {
-        let own = NodeKey::load(file)?;
+        let own = NodeKey::load(file)
+            .map_err(failed("--own-key", "name a key file; `helio key new` makes one"))?;
         place.keys = Some(Keys { own, trusted: how.peer_key.clone() });
     }
     Ok(place)

@@ -6,8 +6,9 @@ use super::shape::{Change, Shape};
 use super::stopping::Stopping;
 use super::{say, seconds};
 use crate::args::{Answer, Record};
+use crate::failure::unwritable;
 use crate::newfile;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use helio_lab::{Asking, Listen, Stage, run_answer, run_record};
 use helio_netmodel::{WayWeather, WeatherWriter};
 use std::fs::OpenOptions;
@@ -57,14 +58,16 @@ pub(crate) fn record(it: Record, patience: Duration) -> Result<ExitCode> {
     // What was recorded before it broke off is whole, too.
     let Some(mut file) = file else {
         lasts?;
-        bail!("interrupted before anything was recorded; {shown} is not created");
+        bail!(
+            "interrupted before anything was recorded; {shown} is not made\n  hint: record for longer"
+        );
     };
     // A signal may come at once behind the beginning of a row.
     let least = last + Duration::from_millis(1);
     let until = lasts.as_ref().map_or(least, |lasts| least.max(*lasts));
     let end = writer.end(until);
     let written = file.write_all(end.as_bytes()).and_then(|()| file.sync_all());
-    written.with_context(|| format!("cannot write {shown}"))?;
+    written.map_err(unwritable(&it.file))?;
     lasts?;
     let long = seconds(until);
     say(&format!("{shown}: {rows} rows, {long}; to replay it: helio lab wan --recording {shown}"))?;

@@ -8,7 +8,8 @@ use super::say;
 use super::schedule::Obeys;
 use super::shape::{Change, Shape};
 use crate::args;
-use anyhow::{Context, Result, bail};
+use crate::failure::failed;
+use anyhow::{Result, bail};
 use helio_netmodel::{Ppm, Profile, WayWeather, WeatherRow};
 use helio_units::Rate;
 use helio_wan::{Cut, Relay, RelayConfig, RelayControl, Ways};
@@ -27,16 +28,19 @@ const BELOW_TCP: &str =
 pub(crate) fn run(relay: args::Relay) -> Result<ExitCode> {
     let args::Relay { listen, to, line, course } = relay;
     if listen == to {
-        bail!("{listen} is its own address: it would send to itself; hint: use another --to");
+        bail!(
+            "--listen and --to are both {listen}\n  hint: give --to the address of another program"
+        );
     }
     let agenda = Agenda::read(&course, Line::OBEYS)?;
     let mut shape = Shape::from(line);
     agenda.first.into_iter().for_each(|first| shape.change(carried(first)));
     let [there, back] = profiles(shape);
-    let relay = Relay::start(RelayConfig { listen, target: to, there, back, seed: 1 })
-        .with_context(|| {
-            format!("cannot relay on {listen}; hint: use an address of this host and a free port")
-        })?;
+    let relay =
+        Relay::start(RelayConfig { listen, target: to, there, back, seed: 1 }).map_err(failed(
+            format!("cannot listen on {listen}"),
+            "give --listen an address of this host and a free port",
+        ))?;
     say(&format!("listening on {}, relaying to {to}", relay.local_addr()))?;
     say(&shape.to_string())?;
     for plan in &agenda.plans {
@@ -114,9 +118,9 @@ fn profiles(shape: Shape) -> [Profile; 2] {
 
 fn cut_text(cut: Option<Cut>) -> &'static str {
     match cut {
-        None => "the link is up",
-        Some(Cut::Freeze) => "the link is cut: nothing passes, and no side is informed",
-        Some(Cut::Reset) => "the link is cut: every connection is reset",
+        None => "the line is whole",
+        Some(Cut::Freeze) => "the line is cut: nothing passes, and no connection ends",
+        Some(Cut::Reset) => "the line is cut: every connection is reset",
     }
 }
 

@@ -4,9 +4,10 @@
 use super::link::{bare, meeting, tell};
 use super::stopping::Stopping;
 use crate::args::Search;
+use crate::failure::{failed, unreadable};
 use crate::newfile;
 use crate::verbs::print;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use helio_lab::{Advice, Event, SYSCTL_HEAD, Stage, Waking, search, show};
 use std::fs;
 use std::path::Path;
@@ -24,7 +25,7 @@ pub(crate) fn run(it: Search, patience: Duration) -> Result<ExitCode> {
     let json = it.meeting.json;
     if it.from > it.most {
         bail!(
-            "--from {} is above --most {}: there is nothing to try; hint: use a smaller --from, or a larger --most",
+            "--from {} is larger than --most {}\n  hint: give a smaller --from or a larger --most",
             it.from,
             it.most
         );
@@ -85,8 +86,10 @@ impl<'a> Sysctl<'a> {
     /// Looks before the search whether it can be written after it.
     fn check(file: &'a Path) -> Result<Self> {
         let limit = |path| {
-            let text = fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
-            text.trim().parse().with_context(|| format!("{path} is not a number"))
+            let text = fs::read_to_string(path).map_err(unreadable(Path::new(path)))?;
+            text.trim()
+                .parse()
+                .map_err(failed(format!("{path} is no number"), "leave out --write-sysctl"))
         };
         let [receive, send] = LIMITS.map(limit);
         newfile::check_ours(file, "--write-sysctl", Some(SYSCTL_HEAD))?;
@@ -148,7 +151,7 @@ mod tests {
         let why =
             newfile::check(&folder.path().join("no/link.toml"), "--out").expect_err("nowhere");
         assert!(
-            why.to_string().contains("no directory") && why.to_string().contains("--out"),
+            why.to_string().contains("no does not exist") && why.to_string().contains("--out"),
             "{why}"
         );
     }

@@ -9,6 +9,7 @@ use super::say;
 use super::schedule::Obeys;
 use super::shape::{Change, Shape};
 use crate::args;
+use crate::failure::failed;
 use crate::signals::Signals;
 use anyhow::{Result, bail};
 use helio_wan::{Emulator, EmulatorConfig, EmulatorError, WayTally};
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 const HELP: &str = "commands: cut [there|back], heal [there|back], rtt TIME, rate RATE, loss PERCENT, jitter TIME, \
                     queue SIZE, link NAME, stats, quit";
+const FIX: &str = "correct the option, or repair what the kernel refuses";
 /// How many datagrams take a first look at the line.
 const PROBES: u32 = 5;
 /// What that look may take beside two round trips.
@@ -45,9 +47,9 @@ pub(crate) fn run(wan: args::Wan) -> Result<ExitCode> {
     }) {
         Ok(emulator) => emulator,
         Err(why @ EmulatorError::Lacking(_)) => {
-            bail!("{why}; `helio lab relay` needs none of these, but ends TCP on both sides")
+            bail!("{why}\n  hint: `helio lab relay` emulates a link for TCP without any of these")
         }
-        Err(why) => return Err(why.into()),
+        Err(why) => return Err(failed("the link was not made", FIX)(why)),
     };
     introduce(&emulator, &shape, wan.mtu)?;
     for plan in &agenda.plans {
@@ -124,20 +126,14 @@ fn introduce(emulator: &Emulator, shape: &Shape, mtu: u16) -> Result<()> {
 }
 
 const GONE: &str =
-    "the link is gone: its devices were removed; stop this command and start it again";
+    "the link is gone: another program removed its devices; quit, and start it again";
 
 fn cut_text(there: bool, back: bool) -> &'static str {
     match (there, back) {
-        (false, false) => "the link is up",
-        (true, true) => {
-            "the link is cut in both directions: packets are dropped, and no side is informed"
-        }
-        (true, false) => {
-            "the link is cut from left to right: packets are dropped, and no side is informed"
-        }
-        (false, true) => {
-            "the link is cut from right to left: packets are dropped, and no side is informed"
-        }
+        (false, false) => "the line is whole",
+        (true, true) => "the line is cut both ways: packets are dropped silently",
+        (true, false) => "the line is cut from left to right: packets are dropped silently",
+        (false, true) => "the line is cut from right to left: packets are dropped silently",
     }
 }
 

@@ -4,8 +4,9 @@
 
 use super::{checksum, hold, look, path_of};
 use crate::confirm::Consent;
+use crate::failure::{failed, unreadable, unwritable};
 use crate::verbs::done;
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use helio_daemon::offline::{OnDisk, write_superblock};
 use helio_ledger::{Found, Ledger, Opened};
 use std::fs::OpenOptions;
@@ -20,13 +21,15 @@ pub(crate) fn accept(group: &str, state: &Path, consent: Consent) -> Result<Exit
     let Some(superblock) = look(&path)?.superblock else {
         bail!("{} has no superblock that can be read\n  hint: {}", path.display(), check());
     };
-    let file = OpenOptions::new().read(true).write(true).open(&path)?;
-    let length = file.metadata()?.len();
+    let file = OpenOptions::new().read(true).write(true).open(&path).map_err(unwritable(&path))?;
+    let length = file.metadata().map_err(unreadable(&path))?.len();
     let on_disk = OnDisk { file: file.try_clone()?, length };
     let owner = (superblock.group.as_str(), superblock.node.as_str());
     let opened = Ledger::open(&on_disk, owner, checksum)
         .map_err(|error| anyhow!("{}: {error}\n  hint: {}", path.display(), check()))?;
-    let Opened::Found(found) = opened else { bail!("{} is empty", path.display()) };
+    let Opened::Found(found) = opened else {
+        bail!("{} is empty\n  hint: {}", path.display(), check());
+    };
     let stake = format!("if a disk of {group} holds older data, acknowledged writes are lost");
     consent.get(&stake, &format!("accept the disks of {group} as they are?"))?;
     let (ledger, Found { mut superblock, .. }) = *found;
@@ -35,7 +38,7 @@ pub(crate) fn accept(group: &str, state: &Path, consent: Consent) -> Result<Exit
     superblock.marks_void = true;
     (superblock.clean, superblock.equal, superblock.sure) = (false, false, false);
     write_superblock(ledger, superblock, &file)
-        .with_context(|| format!("{} cannot be written", path.display()))?;
+        .map_err(failed(format!("cannot write {}", path.display()), check()))?;
     let message = format!(
         "the next start of the daemon uses the members of {group} as they are, and compares all data of the copies"
     );

@@ -4,8 +4,9 @@
 use super::span;
 use super::table::table;
 use crate::args::Calculator;
+use crate::failure::failed;
 use crate::render::line;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use helio_plan::{
     Disk, Flush, FlushMode, Impact, Link, Prediction, Sample, Scan, catch_up, pages, predict, scan,
     socket_buffer,
@@ -61,16 +62,12 @@ fn read(path: &Path) -> Result<Scan> {
             .and_then(|file| file.take(MOST_SCAN).read_to_string(&mut text)),
     };
     let name = path.display();
-    read.with_context(|| {
-        format!(
-            "--scan {name} cannot be read; hint: give a text file with the output of db2logscan"
-        )
-    })?;
-    let found = scan(&text).map_err(|why| anyhow!("--scan {name}, {why}"))?;
+    let hint = "name a file with the output of db2logscan";
+    read.map_err(failed(format!("cannot read --scan {name}"), hint))?;
+    let found = scan(&text).map_err(|why| anyhow!("--scan {name}, {why}\n  hint: {hint}"))?;
     if found.samples.is_empty() {
         return Err(anyhow!(
-            "--scan {name} has no sample, a line such as `2013-02-26 15:32:09  7.307 MB/s, 60 sec, …`; give the \
-             output of db2logscan"
+            "--scan {name} has no sample, such as `2013-02-26 15:32:09  7.307 MB/s, 60 sec, …`\n  hint: {hint}"
         ));
     }
     Ok(found)
@@ -271,7 +268,7 @@ mod tests {
             .expect("it can be written");
         let why = told(&wish).map(|_| ()).expect_err("it is cut short").to_string();
         assert!(
-            why.ends_with("line 2 has no pg/f: the scan is truncated or changed there"),
+            why.contains("line 2 has no pg/f: the scan is cut short or changed there\n  hint: "),
             "{why}"
         );
     }

@@ -5,9 +5,10 @@ use super::fragment;
 use super::load::load;
 use super::table::table;
 use crate::args::Forecast;
+use crate::failure::failed;
 use crate::newfile;
 use crate::verbs::print;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use helio_forecast::{
     Answer, Cell, Deviation, Grid, PAGE_HEAD, Sampling, answer, cell_json, deviations, page,
     table_rows,
@@ -36,8 +37,9 @@ pub(super) fn run(asked: &Forecast) -> Result<ExitCode> {
     let grid = grid(asked, asked.sample.unwrap_or(Sampling::Whole));
     let began = Instant::now();
     // Which workload it is, and what its file lacks, is said before what it comes to: that is the last line.
-    let of = || about[..about.len() - 1].join("; ");
-    let cells = grid.run(&workload, threads).with_context(of)?;
+    let of = about[..about.len() - 1].join("; ");
+    let cells = grid.run(&workload, threads);
+    let cells = cells.map_err(failed(of, "change what it names; `helio man plan forecast`"))?;
     let took = began.elapsed();
     let checked =
         if asked.check_sample { check(asked, &workload, threads, &cells)? } else { Vec::new() };
@@ -74,8 +76,13 @@ fn workload(asked: &Forecast) -> Result<(Workload, Vec<String>)> {
             let reading = load(path)?;
             (reading.workload, [vec![path.display().to_string()], reading.remarks].concat())
         }
-        (None, Some(synthetic)) => (synthetic.draw()?, vec!["a synthetic workload".to_owned()]),
-        (None, None) => bail!("give a file, or --synthetic"),
+        (None, Some(synthetic)) => (
+            synthetic
+                .draw()
+                .map_err(failed("--synthetic", "`helio man plan forecast` describes its values"))?,
+            vec!["a synthetic workload".to_owned()],
+        ),
+        (None, None) => bail!("no workload is named\n  hint: name a trace, or give --synthetic"),
     };
     let writes = workload.requests().iter().filter(|request| request.kind.changes()).count();
     let volumes = workload.volumes().len();
@@ -110,7 +117,8 @@ fn check(
     threads: NonZeroUsize,
     cells: &[Cell],
 ) -> Result<Vec<Vec<Deviation>>> {
-    let whole = grid(asked, Sampling::Whole).run(workload, threads)?;
+    let whole = grid(asked, Sampling::Whole).run(workload, threads);
+    let whole = whole.map_err(failed("--check-sample", "leave it out"))?;
     let pairs = cells.iter().zip(&whole);
     Ok(pairs
         .map(|(sampled, whole)| match (&sampled.figures, &whole.figures) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The answer as configuration: the keys it is about, or a whole file with them changed.
 
+use crate::failure::{failed, named, unreadable};
 use crate::newfile;
-use crate::verbs::unreadable;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, anyhow, bail};
 use helio_daemon::config::Config;
 use helio_forecast::{Buffer, Point, Queue};
 use helio_units::Bytes;
@@ -42,20 +42,20 @@ fn buffer(point: &Point) -> String {
 
 fn read(from: &Path) -> Result<Table> {
     let text = std::fs::read_to_string(from).map_err(unreadable(from))?;
-    let hint = || format!("{} is not a configuration file; hint: repair it", from.display());
-    text.parse().with_context(hint)
+    let what = format!("{} is not TOML", from.display());
+    text.parse().map_err(failed(what, "name the configuration file of a daemon with --config"))
 }
 
 fn table<'a>(file: &'a mut Table, from: &Path, group: &str) -> Result<&'a mut Table> {
     let from = from.display();
     let groups = file.get_mut("group").and_then(Value::as_table_mut);
     let Some(groups) = groups else {
-        bail!("{from} has no groups; hint: name the file that a daemon reads with --config")
+        bail!("{from} has no groups\n  hint: name the configuration file of a daemon with --config")
     };
     let names = groups.keys().cloned().collect::<Vec<_>>().join(", ");
     let table = groups.get_mut(group).and_then(Value::as_table_mut);
     table
-        .with_context(|| format!("{from} has no group {group}; hint: --group with one of: {names}"))
+        .ok_or_else(|| anyhow!("{from} has no group {group}\n  hint: give --group one of: {names}"))
 }
 
 /// Refuses a file that has no such group, before anything is run for it.
@@ -75,9 +75,7 @@ pub(super) fn rewrite(from: &Path, group: &str, point: &Point, out: &Path) -> Re
     let own = |table: &mut Table, name: &str, pairs: &[(&str, String)]| -> Result<()> {
         let entry = table.entry(name).or_insert_with(|| Value::Table(Table::new()));
         let Some(inner) = entry.as_table_mut() else {
-            bail!(
-                "{name} of group {group} is not a table; hint: write it as [group.{group}.{name}]"
-            )
+            bail!("{name} of group {group} is no table\n  hint: write it as [group.{group}.{name}]")
         };
         for (key, value) in pairs {
             inner.insert((*key).into(), value.clone().into());
@@ -90,9 +88,10 @@ pub(super) fn rewrite(from: &Path, group: &str, point: &Point, out: &Path) -> Re
         queue.remove("preset");
     }
     own(table, "link", &[("send-buffer", buffer(point)), ("receive-buffer", buffer(point))])?;
-    let changed = toml::to_string(&file)?;
+    let changed =
+        toml::to_string(&file).map_err(failed("the changed file", "report this as a defect"))?;
     Config::parse(&changed, &out.display().to_string())
-        .context("the changed file would not be accepted")?;
+        .map_err(named("a daemon would not accept the changed file"))?;
     newfile::write(out, &changed)
 }
 

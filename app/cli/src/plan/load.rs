@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A workload from a file, whatever tool wrote it.
 
-use crate::verbs::unreadable;
+use crate::failure::{failed, unreadable};
 use anyhow::{Result, anyhow};
 use helio_workload::{Format, Reading, TextReader, read_recorded};
 use std::fs::File;
@@ -10,6 +10,8 @@ use std::path::Path;
 
 /// Bytes a format is guessed by.
 const BEGINNING: usize = 4096;
+/// What helps if a trace is damaged.
+const RECORD: &str = "record it again";
 
 /// Reads a file.
 pub(super) fn load(path: &Path) -> Result<Reading> {
@@ -17,26 +19,25 @@ pub(super) fn load(path: &Path) -> Result<Reading> {
     let file = File::open(path).map_err(unreadable(path))?;
     let mut file = BufReader::with_capacity(1 << 20, file);
     let beginning = file.fill_buf().map_err(unreadable(path))?;
-    let format = Format::guess(&beginning[..beginning.len().min(BEGINNING)]).ok_or_else(|| {
-        anyhow!(
-            "{}: unrecognised trace format\n  hint: give a trace of helio, the output of blkparse, \
-                                an iolog of fio, or CSV",
-            of()
-        )
-    })?;
+    let format = Format::guess(&beginning[..beginning.len().min(BEGINNING)])
+        .ok_or_else(|| {
+            anyhow!(
+                "{}: unrecognised trace format\n  hint: name a helio trace, the output of blkparse, a fio iolog or a CSV file",
+                of()
+            )
+        })?;
     let Some(mut reader) = TextReader::new(format) else {
         let checksum =
             |bytes: &[u8]| crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32;
-        return read_recorded(|buffer| file.read(buffer), checksum)
-            .map_err(|error| anyhow!("{}: {error}", of()));
+        return read_recorded(|buffer| file.read(buffer), checksum).map_err(failed(of(), RECORD));
     };
     let mut line = Vec::new();
     // A line that never ends is cut where no line of a trace is that long; the reader then names it.
     while file.by_ref().take(1 << 16).read_until(b'\n', &mut line).map_err(unreadable(path))? > 0 {
-        reader.line(&line).map_err(|error| anyhow!("{}: {error}", of()))?;
+        reader.line(&line).map_err(failed(of(), "repair or remove the line"))?;
         line.clear();
     }
-    reader.finish().map_err(|error| anyhow!("{}: {error}", of()))
+    reader.finish().map_err(failed(of(), RECORD))
 }
 
 #[cfg(test)]

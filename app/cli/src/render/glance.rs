@@ -3,6 +3,7 @@
 //! columns: long names are shortened in the middle.
 
 use crate::progress;
+use crate::typed::{runnable, runnable_on};
 use helio_api::{Connection, FailedGroup, GroupStatus, Status};
 use helio_units::{Bytes, Role, State, Verdict, WallTime};
 use std::fmt::Write;
@@ -76,7 +77,7 @@ pub(crate) fn group(g: &GroupStatus, now: WallTime, colour: Colour) -> String {
     let verdict = g.verdict.word;
     let why = if verdict == Verdict::DiskFailed { "fault" } else { "why" };
     under(&mut out, why, &g.verdict.why);
-    under(&mut out, "do", &g.next);
+    under(&mut out, "do", &runnable_on(&g.next, &g.node));
     match verdict {
         Verdict::SplitBrain => {
             let here = ((g.role == Role::Primary).then_some(g.lag.bytes), g.last_write_ms);
@@ -111,7 +112,7 @@ pub(crate) fn failed(failed: &FailedGroup, now: WallTime, colour: Colour) -> Str
     let widest = failed.name.chars().count().min(NAME_MOST);
     let mut out = failed_line(failed, widest, now, colour);
     under(&mut out, "why", &failed.reason);
-    under(&mut out, "do", &failed.hint);
+    under(&mut out, "do", &runnable(&failed.hint));
     out
 }
 
@@ -262,6 +263,7 @@ fn condition(g: &GroupStatus) -> String {
         }
         (Verdict::SplitBrain, _) => "both wrote".to_owned(),
         (Verdict::DiskFailed | Verdict::NoPrimary | Verdict::Unknown, _) => String::new(),
+        (Verdict::AtRisk, _) if g.seeding.is_some() => "seeding".to_owned(),
         (Verdict::AtRisk, _) if g.role == Role::Secondary && !connected => "not updated".to_owned(),
         (Verdict::AtRisk, _) if !connected => format!("{}, unreplicated", g.mode.requested),
         (Verdict::AtRisk, State::Syncing) => match &g.sync {

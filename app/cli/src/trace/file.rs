@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Files of traces, read and written.
 
+use crate::failure::{failed, named, unreadable, unwritable};
 use crate::newfile;
-use crate::verbs::unreadable;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use crc_fast::CrcAlgorithm;
 use helio_workload::{Format, Reading, TextReader, read_recorded, write_csv, write_recorded};
 use std::fs::File;
@@ -21,7 +21,6 @@ fn checksum(bytes: &[u8]) -> u32 {
 
 /// What a file holds, in the format that is said or that it begins like.
 pub(super) fn read(path: &Path, format: Option<Format>) -> Result<(Format, Reading)> {
-    let name = || path.display().to_string();
     let source: Box<dyn Read> = if path == Path::new("-") {
         Box::new(io::stdin())
     } else {
@@ -30,38 +29,39 @@ pub(super) fn read(path: &Path, format: Option<Format>) -> Result<(Format, Readi
     let mut source = BufReader::with_capacity(PIECE, source);
     let guessed = Format::guess(source.fill_buf().map_err(unreadable(path))?);
     let format = format.or(guessed).ok_or_else(|| {
-        anyhow!("unrecognised trace format (expected helio, blkparse, fio iolog or CSV)\n  hint: give it with \
-                 --format")
-    });
-    let format = format.with_context(name)?;
+        anyhow!(
+            "{}: unrecognised trace format\n  hint: name it with --format: helio, blkparse, fio or csv",
+            path.display()
+        )
+    })?;
     let reading = match TextReader::new(format) {
         Some(reader) => lines(source, reader),
         None => read_recorded(|buffer| source.read(buffer), checksum).map_err(|error| {
-            anyhow!("{error}\n  hint: record it again, or give its format with --format")
+            anyhow!("{error}\n  hint: record it again, or name its format with --format")
         }),
     };
-    Ok((format, reading.with_context(name)?))
+    Ok((format, reading.map_err(named(path.display()))?))
 }
 
 fn lines(mut source: impl BufRead, mut reader: TextReader) -> Result<Reading> {
     let mut line = Vec::new();
+    let broken = |why: io::Error| failed("the trace ends here", "check its disk")(why);
     loop {
         line.clear();
-        if source.by_ref().take(LINE).read_until(b'\n', &mut line)? == 0 {
+        if source.by_ref().take(LINE).read_until(b'\n', &mut line).map_err(broken)? == 0 {
             break;
         }
         reader.line(&line).map_err(|error| {
-            anyhow!("{error}\n  hint: repair the line, or remove it; a truncated last line can be removed")
+            anyhow!("{error}\n  hint: repair or remove the line; remove an incomplete last line")
         })?;
     }
-    Ok(reader.finish()?)
+    reader.finish().map_err(failed("the trace is incomplete", "record it again"))
 }
 
 /// Writes a new file: CSV where its name ends so, otherwise a trace of our own.
 pub(super) fn write(path: &Path, reading: &Reading) -> Result<()> {
-    let name = || path.display().to_string();
-    newfile::check(path, "what is converted")?;
-    let file = File::create_new(path).with_context(name)?;
+    newfile::check(path, "the new trace")?;
+    let file = File::create_new(path).map_err(unwritable(path))?;
     let mut to = BufWriter::with_capacity(PIECE, file);
     let csv = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("csv"));
     let written = if csv {
@@ -74,6 +74,5 @@ pub(super) fn write(path: &Path, reading: &Reading) -> Result<()> {
         // Half a trace is none.
         let _left = std::fs::remove_file(path);
     }
-    written
-        .with_context(|| format!("cannot write {}; hint: free space on its disk", path.display()))
+    written.map_err(unwritable(path))
 }

@@ -7,9 +7,10 @@ mod text;
 
 use crate::args::{At, OfGroup, Trace};
 use crate::client::Client;
+use crate::failure::failed;
 use crate::verbs::{accepted, done, plain, print};
 use crate::which;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use helio_api::{Accepted, TraceRequest, paths};
 use helio_units::Bytes;
 use helio_workload::Summary;
@@ -38,7 +39,10 @@ fn start(
     for_seconds: Option<Duration>,
 ) -> Result<ExitCode> {
     // The daemon has a working directory of its own, so a file near us must be named from the root.
-    let file = file.map(std::path::absolute).transpose().context("--file")?;
+    let file = file
+        .map(std::path::absolute)
+        .transpose()
+        .map_err(failed("--file", "give the path from the root, /..."))?;
     let file = file.map(|path| path.to_string_lossy().into_owned());
     let wish = TraceRequest { file, limit_bytes, for_seconds };
     let client = Client::new(at)?;
@@ -54,7 +58,7 @@ fn show(
     json: bool,
 ) -> Result<ExitCode> {
     if every.is_some_and(|every| every.is_zero()) {
-        bail!("--every 0: must be greater than zero\n  hint: for example 1s");
+        bail!("--every must be greater than zero\n  hint: give a time, for example --every 1s");
     }
     let (format, reading) = file::read(path, format)?;
     let summary = Summary::of(&reading.workload, every);

@@ -52,7 +52,7 @@ pub(super) fn read(file: &File, shown: &str, engine: &helio_engine::Config) -> R
             LedgerError::Owner { .. } => format!(", not to {} on {}", owner.0, owner.1),
             _ => String::new(),
         };
-        anyhow!("{shown}: {error}{not}\n  hint: {}", error.hint())
+        anyhow!("{shown}: {error}{not}\n  hint: {}", error.hint(owner))
     })
 }
 

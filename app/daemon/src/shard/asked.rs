@@ -33,6 +33,13 @@ impl<D: Driver> Shard<D> {
                     let _gone = reply.send(stake);
                 }
             }
+            Ask::MayPromote { group, restore, reply } => {
+                let found = self.find(&group);
+                let look = |group: &Group, _: &Clock| group.engine.may_promote(true, restore);
+                if let Some(verdict) = found.and_then(|index| self.ask(index, look)) {
+                    let _gone = reply.send(verdict);
+                }
+            }
             Ask::Explain { group, reply } => {
                 let found = self.find(&group);
                 if let Some(told) = found.and_then(|index| self.ask(index, explain::explanation)) {

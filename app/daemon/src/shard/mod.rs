@@ -92,6 +92,8 @@ pub(crate) enum Ask {
     Command { group: String, command: Command, reply: CommandReply },
     /// What a forced promotion would put at stake.
     AtStake { group: String, reply: oneshot::Sender<helio_api::AtStake> },
+    /// Whether a forced promotion is possible now.
+    MayPromote { group: String, restore: bool, reply: oneshot::Sender<Result<(), Refusal>> },
     /// How the two nodes stand to each other.
     Explain { group: String, reply: oneshot::Sender<helio_api::Explanation> },
     /// What would be lost with this node's side.

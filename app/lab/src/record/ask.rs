@@ -171,7 +171,7 @@ impl<'s> Asker<'s> {
         let begun = Instant::now();
         while end.token == 0 {
             if begun.elapsed() >= asking.patience {
-                let whom = format!("no response from {remote}");
+                let whom = format!("no answer from {remote}");
                 return Err(LabError::Nobody { whom, limit: asking.patience, last: String::new() });
             }
             let called = Instant::now();

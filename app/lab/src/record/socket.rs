@@ -41,7 +41,7 @@ impl Post {
     pub(crate) fn bind(local: SocketAddr) -> Result<Self, LabError> {
         let failed = LabError::system(
             format!("listen on {local}"),
-            "use an address of this host and a free port",
+            "give an address of this host and a free port",
         );
         let made = UdpSocket::bind(local).and_then(|socket| {
             let ask = SockRef::from(&socket);

@@ -125,7 +125,7 @@ fn a_file_that_another_process_writes_is_refused_with_its_name() {
     open(&path, &options(SIZE)).expect("reading hurts nobody");
     let mut writer = hold(">>");
     let error = refused(&path, &options(SIZE)).to_string();
-    let names = [format!("process {} (sh)", writer.id()), "Stop that process".into()];
+    let names = [format!("process {} (sh)", writer.id()), "stop that process".into()];
     assert!(names.iter().all(|name| error.contains(name)), "{error}");
     for child in [&mut reader, &mut writer] {
         drop(child.stdin.take());

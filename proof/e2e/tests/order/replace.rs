@@ -68,7 +68,7 @@ fn a_primary_gets_another_disk_under_its_clients_and_a_restart_opens_it() {
     assert!(said.contains("--yes") && said.contains(&member.display().to_string()), "{said}");
     boxed(&member, Bytes::mib(8));
     let said = pair.helio("paris", &REPLACE).expect_failure();
-    assert!(said.contains("Enlarge it"), "{said}");
+    assert!(said.contains("enlarge it"), "{said}");
     boxed(&member, SIZE);
     let said = pair.helio("paris", &REPLACE).expect_success();
     assert!(said.contains("has another disk") && said.contains("pulled from lyon"), "{said}");

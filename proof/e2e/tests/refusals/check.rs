@@ -296,7 +296,7 @@ fn a_member_without_room_for_all_of_it_is_named_before_it_takes_what_there_is() 
     );
     rewrite(&pair, "[group.db.volume.data]\n", "[group.db.volume.data]\nio = \"buffered\"\n");
     let said = refusal("paris", pair.config(), &pair.state("paris"));
-    assert_says(&said, &["not enough space to allocate 1 MiB", "Free space"]);
+    assert_says(&said, &["no room to allocate 1 MiB", "make room"]);
     assert_eq!(fs::read(&member).expect("it is there"), vec![0; 1 << 20]);
     assert!(!pair.state("paris").join("groups/db.meta").exists(), "the first record does not stay");
 }

@@ -52,6 +52,34 @@ fn an_omitted_group_is_the_only_one_and_resume_ends_a_pause() {
     assert_ended(&pair.helio("paris", &["promote", "--wait"]), 0, &["db is replicating"]);
 }
 
+/// The commands of a printed error or status, without their backticks.
+fn commands(text: &str) -> Vec<&str> {
+    let all = text.split('`').skip(1).step_by(2);
+    all.filter(|command| command.starts_with("helio ") && !command.contains("--help")).collect()
+}
+
+#[test]
+fn an_advised_command_runs_as_printed_where_the_daemon_was_named_by_an_option() {
+    let pair = pair();
+    pair.helio("paris", &["pause"]).expect_success();
+    let state = pair.state("paris");
+    let typed = ["--state", &state.to_string_lossy()];
+    for line in [&["status", "db"][..], &["pause", "db"]] {
+        let told = helio_testkit::helio(&[line, &typed].concat());
+        let advised = commands(&told.stdout);
+        assert!(!advised.is_empty(), "{told}");
+        for command in advised {
+            let words: Vec<&str> = command.split(' ').skip(1).collect();
+            // No environment names the daemon: only what is printed does.
+            helio_testkit::helio(&words).expect_success();
+            pair.helio("paris", &["pause"]);
+        }
+    }
+    // What the environment names is not repeated.
+    let told = pair.helio("paris", &["status", "db"]);
+    assert_says(&told.stdout, &["`helio resume db` ends the pause"]);
+}
+
 #[test]
 fn an_old_name_works_and_prints_the_new_one_and_log_is_refused() {
     let pair = pair();
@@ -79,6 +107,7 @@ fn what_risks_data_or_drops_clients_needs_yes_and_is_not_done_without() {
         &["resync", "db", "--full"][..],
         &["resync", "db", "--reverse"],
         &["switch", "db", "--force"],
+        &["verify", "start", "db", "--repair"],
         &["detach", "db/data", "--force"],
         &["release", "db"],
     ] {
@@ -89,6 +118,11 @@ fn what_risks_data_or_drops_clients_needs_yes_and_is_not_done_without() {
         let error: serde_json::Value = serde_json::from_str(&told.stderr).expect("one object");
         assert_eq!(error["code"], "needs-confirmation", "{error}");
     }
+    let told = pair.helio("paris", &["verify", "start", "db", "--repair"]);
+    assert_says(
+        &told.stderr,
+        &["at stake: where the copies of db differ, lyon loses its blocks to those of paris"],
+    );
     let group = &pair.status("paris")["groups"][0];
     assert_eq!((&group["role"], &group["state"]), (&"primary".into(), &"replicating".into()));
 }
@@ -121,7 +155,9 @@ fn a_wait_that_is_interrupted_or_over_says_that_the_work_continues() {
     run(Command::new("kill").args(["-INT", &waiting.id().to_string()])).expect_success();
     let (code, text) = end(waiting);
     assert_eq!(code, Some(130), "{text}");
-    let line = "helio: the verify of db continues on the daemon; `helio verify stop db` stops it\n";
+    // With the option that was typed, so that it runs as printed.
+    let stop = format!("`helio verify stop db --state {}`", pair.state("paris").display());
+    let line = format!("helio: the verify of db continues on the daemon; {stop} stops it\n");
     assert_eq!(text, line);
     assert!(runs(), "the verify goes on");
 }

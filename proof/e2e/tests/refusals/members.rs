@@ -29,14 +29,14 @@ fn a_member_that_is_missing_or_of_another_size_is_refused() {
     resize(&member, 1 << 19);
     assert_says(
         &said(&pair),
-        &["member of db/data", &name, "holds 512 KiB", "1 MiB", "Enlarge it"],
+        &["member of db/data", &name, "holds 512 KiB", "1 MiB", "enlarge it"],
     );
     resize(&member, 1 << 21);
-    assert_says(&said(&pair), &["member of db/data", "holds 2 MiB", "Configure the volume with"]);
+    assert_says(&said(&pair), &["member of db/data", "holds 2 MiB", "configure the volume with"]);
     std::fs::remove_file(&member).expect("it is there");
     assert_says(&said(&pair), &["member of db/data", "does not exist", "fallocate -l 1048576"]);
     std::fs::create_dir(&member).expect("the name is free");
-    assert_says(&said(&pair), &["it is a directory", "Name a regular file or a block device"]);
+    assert_says(&said(&pair), &["it is a directory", "name a regular file or a block device"]);
 }
 
 #[test]
@@ -58,7 +58,10 @@ fn a_member_another_daemon_holds_is_refused_and_stays_that_ones() {
     let file = pair.member("lyon", "data").display().to_string();
     rewrite(&pair, "paris-data.img", "lyon-data.img");
     let said = said(&pair);
-    assert_says(&said, &["member of db/data", &file, "most likely another helio daemon", "Stop"]);
+    assert_says(
+        &said,
+        &["member of db/data", &file, "most likely another helio daemon", "stop the other program"],
+    );
     assert!(pair.helio("lyon", &["status"]).status.success());
 }
 
@@ -183,6 +186,6 @@ fn a_member_that_is_mounted_or_shown_by_a_loop_device_is_refused() {
     }
     let mounted = Mount(point.clone());
     let place = point.display().to_string();
-    assert_says(&said(&pair), &["it is mounted at", &place, "Unmount it first"]);
+    assert_says(&said(&pair), &["it is mounted at", &place, "unmount it first"]);
     drop(mounted);
 }

@@ -40,7 +40,7 @@ fn an_unknown_group_is_refused_with_those_there_are() {
 fn a_command_line_that_is_not_understood_ends_with_two() {
     for line in [&["staus"][..], &["status", "--jsn"], &["mode", "db", "fast"], &["mode"]] {
         let told = helio(line);
-        assert_ended(&told, 2, &["error: "]);
+        assert_ended(&told, 2, &["helio: ", "\n  hint: "]);
     }
     assert_ended(&helio(&["mode", "db", "fast"]), 2, &["sync, nearsync, async"]);
 }
@@ -69,6 +69,16 @@ fn a_forced_promotion_needs_confirmation_and_says_what_is_at_stake() {
     let told = pair.helio("lyon", &["promote", "db", "--force", "--yes"]);
     assert_ended(&told, 0, &["warning: paris may have continued", "primary in generation"]);
     assert_eq!(pair.status("lyon")["groups"][0]["role"], "primary");
+}
+
+#[test]
+fn a_forced_promotion_that_is_refused_all_the_same_asks_nothing() {
+    let pair = pair();
+    promote(&pair, "paris");
+    wait(&pair, "lyon", "a stream", |group| group["state"] == "replicating");
+    let told = pair.helio("lyon", &["promote", "db", "--force"]);
+    assert_ended(&told, 1, &["paris is primary for db and connected", "`helio switch db`"]);
+    assert!(!told.stderr.contains("at stake") && !told.stderr.contains("--yes"), "{told}");
 }
 
 #[test]

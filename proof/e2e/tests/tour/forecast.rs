@@ -161,7 +161,7 @@ fn files_of_others_are_left_alone_before_anything_runs_and_an_own_page_is_replac
     }
     let nowhere = pair.scratch().join("none/page").display().to_string();
     let told = forecast(&file, &["--html", &nowhere]);
-    assert_refused(&told, 1, &["there is no directory", "another file for --html"]);
+    assert_refused(&told, 1, &["does not exist", "another file for --html"]);
     assert_refused(&forecast(&file, &["--html", "/proc/self"]), 1, &["/proc/self", "--html"]);
 
     // A page of an earlier forecast is replaced; a configuration never is, whoever wrote it.

@@ -61,8 +61,9 @@ fn a_turned_byte_is_found_told_and_repaired() {
         let file = pair.state("paris").join("groups/db.verify");
         std::fs::read_to_string(file).is_ok_and(|text| text.contains("8998912"))
     });
-    let told =
-        pair.helio("paris", &["verify", "start", "db", "--repair", "--wait"]).expect_success();
+    let told = pair
+        .helio("paris", &["verify", "start", "db", "--repair", "--yes", "--wait"])
+        .expect_success();
     assert!(told.contains("compared"), "{told}");
     wait_level(&pair, "paris");
     let told = pair.helio("paris", &["verify", "start", "db", "--wait"]).expect_success();

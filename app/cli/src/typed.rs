@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the operator typed, for the commands that texts advise: they get the global options of this command line, so
+//! that they run as printed. Options from the environment hold for the next command anyway.
+
+use std::sync::OnceLock;
+
+/// Commands that ask no daemon and read its state directory.
+const FILES: [&str; 6] = ["daemon", "check", "adopt", "inspect", "metadata", "key"];
+/// Commands that do neither.
+const NEITHER: [&str; 8] =
+    ["init", "completions", "man", "quickstart", "plan", "lab", "simhadr", "help"];
+
+/// The parts of a command line that texts refer to.
+#[derive(Debug, Default)]
+pub(crate) struct Typed {
+    /// The command without its arguments: "helio queue set".
+    pub(crate) command: String,
+    /// `--state DIR` as it was typed; empty if it was not.
+    pub(crate) state: String,
+    /// `--host`, `--key` and `--server-key` as they were typed.
+    pub(crate) remote: String,
+}
+
+static TYPED: OnceLock<Typed> = OnceLock::new();
+
+/// Sets the command line of this process, once.
+pub(crate) fn set(typed: Typed) {
+    // A process has one command line.
+    let _set_before = TYPED.set(typed);
+}
+
+/// What the operator does about an error that has no hint of its own.
+pub(crate) fn help() -> String {
+    let command = TYPED.get().map_or("helio", |typed| typed.command.as_str());
+    format!("`{command} --help` describes the command and its options")
+}
+
+/// A text with commands for this node, or for any node, in the form in which they run here.
+pub(crate) fn runnable(text: &str) -> String {
+    runnable_on(text, "")
+}
+
+/// The same where the name of the node that was asked is known.
+pub(crate) fn runnable_on(text: &str, node: &str) -> String {
+    TYPED.get().map_or_else(|| text.to_owned(), |typed| typed.complete(text, node))
+}
+
+impl Typed {
+    fn complete(&self, text: &str, node: &str) -> String {
+        let mut out = String::new();
+        // Every second piece stands between backticks.
+        let pieces: Vec<&str> = text.split('`').collect();
+        for (at, piece) in pieces.iter().enumerate() {
+            if at > 0 {
+                out.push('`');
+            }
+            out.push_str(piece);
+            let behind = pieces.get(at + 1).copied().unwrap_or_default();
+            if at % 2 == 1 && at + 1 < pieces.len() && !is_elsewhere(pieces[at - 1], behind, node) {
+                out.push_str(&self.options(piece));
+            }
+        }
+        out
+    }
+
+    /// The options that a command lacks.
+    fn options(&self, command: &str) -> String {
+        let mut words = command.split(' ');
+        let verb = (words.next() == Some("helio")).then(|| words.next()).flatten();
+        let Some(verb) = verb.filter(|verb| !verb.starts_with('-') && !verb.is_empty()) else {
+            return String::new();
+        };
+        let names_one = [" --state", " --host"].iter().any(|option| command.contains(option));
+        let on_files = matches!((verb, words.next()), ("trace", Some("show" | "convert")));
+        if names_one || on_files || NEITHER.contains(&verb) {
+            String::new()
+        } else if FILES.contains(&verb) {
+            self.state.clone()
+        } else {
+            format!("{}{}", self.state, self.remote)
+        }
+    }
+}
+
+/// Whether a command is for another node than the one that was asked: "on lyon: `command`" or "`command` on lyon".
+fn is_elsewhere(before: &str, behind: &str, node: &str) -> bool {
+    let is_other = |name: &str| {
+        let name = name.trim_matches(|c: char| !c.is_alphanumeric());
+        name != node && name != "this"
+    };
+    if let Some(name) = behind.strip_prefix(" on ").and_then(|rest| rest.split(' ').next()) {
+        return is_other(name);
+    }
+    let clause = before.rsplit(['.', ';']).next().unwrap_or_default();
+    let words: Vec<&str> = clause.split_whitespace().collect();
+    let named = words.windows(2).rev().find(|pair| pair[0] == "on");
+    named.is_some_and(|pair| is_other(pair[1]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn typed(text: &str) -> String {
+        let typed = Typed {
+            command: "helio status".into(),
+            state: " --state /a".into(),
+            remote: " --key k".into(),
+        };
+        typed.complete(text, "paris")
+    }
+
+    #[test]
+    fn an_advised_command_gets_the_options_that_name_the_daemon() {
+        for (text, printed) in [
+            ("`helio resume db` ends it", "`helio resume db --state /a --key k` ends it"),
+            ("start `helio daemon`", "start `helio daemon --state /a`"),
+            ("`helio promote db` on paris", "`helio promote db --state /a --key k` on paris"),
+            (
+                "on paris: free it, then `helio resync db`",
+                "on paris: free it, then `helio resync db --state /a --key k`",
+            ),
+        ] {
+            assert_eq!(typed(text), printed);
+        }
+    }
+
+    #[test]
+    fn a_command_for_another_node_or_without_a_daemon_stays_as_it_is() {
+        for text in [
+            "`helio promote db` on lyon; do not promote paris",
+            "on lyon: free it, then `helio resync db`",
+            "choose the node to discard; on it: `helio demote db`",
+            "`helio --help` lists the commands; `journalctl -u helio`",
+            "`helio status db --state /b`",
+            "`helio plan forecast --json`",
+            "set `safe-copy` to a size",
+        ] {
+            assert_eq!(typed(text), text);
+        }
+    }
+}
