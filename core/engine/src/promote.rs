@@ -61,7 +61,6 @@ impl Engine {
     /// # Errors
     /// What is in the way.
     pub fn may_promote(&self, force: bool, restore: bool) -> Result<(), Refusal> {
-        let group = &self.shared.config.group;
         self.may_lead()?;
         self.may_lead_from_suspect()?;
         if !self.superblock.consistent {

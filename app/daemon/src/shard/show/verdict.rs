@@ -3,7 +3,7 @@
 
 use crate::shard::clock::Clock;
 use crate::shard::group::Group;
-use crate::shard::show::{reason, seeding, verify};
+use crate::shard::show::{reason, seeding, unresolved, verify};
 use helio_api::VerdictStatus;
 use helio_engine::{Fault, Status};
 use helio_units::{Bytes, Mode, Role, State, Verdict};
@@ -23,6 +23,11 @@ fn why(status: &Status, group: &Group, clock: &Clock) -> String {
     let stranger = group.link.wrong_key(clock.now());
     if let (Verdict::Unknown | Verdict::AtRisk, Some(call)) = (status.verdict, stranger) {
         return format!("{} connects with a key that is not {peer}'s: {}", call.from, call.key);
+    }
+    if let (Verdict::Unknown | Verdict::AtRisk, Some(name)) =
+        (status.verdict, unresolved(status, group))
+    {
+        return name.why.clone();
     }
     if let Some(waits) = clients_wait(status) {
         let cause = if cut { format!("; no message from {peer}") } else { String::new() };
