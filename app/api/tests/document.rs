@@ -68,15 +68,27 @@ fn every_operation_and_every_field_says_what_it_is() {
     }
 }
 
-/// The codes that the sources of a room refuse with.
-fn codes_in(folder: &Path, found: &mut BTreeSet<String>) {
-    for entry in std::fs::read_dir(folder).expect("a folder of the house").flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            codes_in(&path, found);
-            continue;
+/// Every source of a room, with its path in it.
+fn sources(room: &str) -> Vec<(String, String)> {
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(room)];
+    let mut found = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder of the house").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let text = std::fs::read_to_string(&path).expect("a source");
+                found.push((path.to_string_lossy().into_owned(), text));
+            }
         }
-        let text = std::fs::read_to_string(&path).expect("a source");
+    }
+    found
+}
+
+/// The codes that the sources of a room refuse with.
+fn codes_in(room: &str, found: &mut BTreeSet<String>) {
+    for (_, text) in sources(room) {
         for call in ["Refusal::new(", "Refusal::later(", "ApiError::new("] {
             for (at, _) in text.match_indices(call) {
                 let rest = text[at + call.len()..].trim_start();
@@ -91,13 +103,32 @@ fn codes_in(folder: &Path, found: &mut BTreeSet<String>) {
 fn every_code_that_is_refused_with_is_described() {
     let mut used = BTreeSet::new();
     for room in ["core/engine/src", "app/daemon/src", "app/cli/src"] {
-        codes_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(room), &mut used);
+        codes_in(room, &mut used);
     }
     assert!(used.len() > 10, "the sources are written in another way now: {used:?}");
     let described: BTreeSet<String> =
         code::ALL.iter().map(|(code, ..)| (*code).to_owned()).collect();
     let missing: Vec<_> = used.difference(&described).collect();
     assert!(missing.is_empty(), "add them to `code::ALL`: {missing:?}");
+}
+
+/// The engine's stories judge the form of every refusal they meet.
+#[test]
+fn every_refusal_of_the_engine_has_a_story() {
+    const ENGINE: &str = "core/engine/src";
+    let is_told = |path: &String| path.contains("stories") || path.ends_with("_tests.rs");
+    let stories: String = sources(ENGINE)
+        .into_iter()
+        .filter(|(path, _)| is_told(path))
+        .map(|(_, text)| text)
+        .collect();
+    let mut codes = BTreeSet::new();
+    codes_in(ENGINE, &mut codes);
+    assert!(codes.len() > 35, "the sources are written in another way now: {codes:?}");
+    // Of a before-image file that fails: the simulator judges it.
+    codes.remove("before-failed");
+    codes.retain(|code| !stories.contains(&format!("\"{code}\"")));
+    assert!(codes.is_empty(), "no story meets {codes:?}");
 }
 
 #[test]

@@ -645,21 +645,6 @@ fn an_answer_to_a_question_of_the_stream_before_is_no_offence_and_used_for_nothi
     assert_eq!(desk.ios.len(), 2);
 }
 
-#[test]
-fn a_source_that_asks_for_too_much_at_once_breaks_the_protocol() {
-    let mut desk = follower(generation(1), false);
-    desk.save(true);
-    let extent = Extent::new(0, SIZE.0);
-    let wanted = Copying::DigestsWanted { volume: VolumeIndex(0), extent, coarse: true };
-    for _ in 0..256 {
-        desk.hear(Message::Copying(wanted.clone()));
-    }
-    assert!(!desk.accuses(), "32 MiB may be asked about");
-    assert!(desk.ios.len() <= 64, "{} digests are read at once", desk.ios.len());
-    desk.hear(Message::Copying(wanted));
-    assert!(desk.accuses());
-}
-
 mod accept;
 mod ask;
 mod blocks;

@@ -66,18 +66,17 @@ const WORDS: [[&str; 3]; Label::ALL.len()] = [
     ],
     [
         "writes-wait",
-        "a write waited for room during the measurement: change; since the queue was reset: watch",
+        "a write waited for space during the measurement: change; since the queue was reset: watch",
         "Sun remote mirror 3.1: `async_throttle_delay`",
     ],
     [
         "writes-refused",
-        "a write failed at the bound during the measurement: change; since the queue was reset: watch",
+        "a write failed at the limit during the measurement: change; since the queue was reset: watch",
         "ours: the policy `fail`",
     ],
     [
         "queue-dropped",
-        "the queue was dropped at the bound during the measurement: change; since the queue was reset: \
-         watch",
+        "the queue was dropped at the limit during the measurement: change; since the queue was reset: watch",
         "ours: the policy `log`",
     ],
     [

@@ -176,7 +176,7 @@ fn what_happens_at_the_bound_is_to_be_changed_of_late_and_to_be_known_before() {
     assert_said(
         Label::WritesWait,
         Change,
-        "7 writes waited for room in the queue during the measurement, 1.5 s",
+        "7 writes waited for space in the queue during the measurement, 1.5 s",
         |s, _| {
             (s.queue.waited.meanwhile, s.queue.wait_time) = (7, ms(1500));
         },

@@ -372,7 +372,7 @@ db   AT RISK      paris* -x- lyon   async, unreplicated   since 21:36Z (1 min)
             "{text}"
         );
         assert!(text.contains(
-            "\n     only lyon    at most 2 MiB, as it reported last\n     only paris   at most 12 MiB\n"
+            "\n     only lyon    at most 2 MiB, as it reported last\n     only paris   at most 12 MiB, last write 21:36:31Z\n"
         ));
     }
 

@@ -133,3 +133,18 @@ fn a_primary_that_was_told_to_log_sends_nothing_when_its_peer_connects_again() {
     desk.tell(Event::Tick);
     assert_eq!((starts(&desk), desk.engine.state()), (before, State::Logging));
 }
+
+#[test]
+fn a_source_that_asks_for_too_much_at_once_breaks_the_protocol() {
+    let mut desk = follower(generation(1), false);
+    desk.save(true);
+    let extent = Extent::new(0, SIZE.0);
+    let wanted = Copying::DigestsWanted { volume: VolumeIndex(0), extent, coarse: true };
+    for _ in 0..256 {
+        desk.hear(Message::Copying(wanted.clone()));
+    }
+    assert!(!desk.accuses(), "32 MiB may be asked about");
+    assert!(desk.ios.len() <= 64, "{} digests are read at once", desk.ios.len());
+    desk.hear(Message::Copying(wanted));
+    assert!(desk.accuses());
+}

@@ -167,6 +167,13 @@ pub(crate) struct Oracle {
     lied_about: lied::LiedAbout,
 }
 
+/// A refusal must have its form.
+fn explains(happening: &Happening) -> Result<(), Violation> {
+    let Happening::Commanded { side, result: Err(refusal), .. } = happening else { return Ok(()) };
+    let flaw = refusal.flaw().map(|flaw| format!("{side}: {flaw}"));
+    flaw.map_or(Ok(()), |flaw| Err(Violation::new(Promise::Explains, flaw)))
+}
+
 /// What no story may bring about.
 fn never(happening: &Happening) -> Violation {
     match happening {
@@ -301,11 +308,7 @@ impl Oracle {
         let after = Side::BOTH.map(|side| View::of(cluster, side));
         for happening in journal {
             self.serial += 1;
-            if let Happening::Commanded { side, result: Err(refusal), .. } = happening
-                && let Some(flaw) = refusal.flaw()
-            {
-                return Err(Violation::new(Promise::Explains, format!("{side}: {flaw}")));
-            }
+            explains(happening)?;
             match happening {
                 Happening::Issued { side, volume, first, stamps, leading: true } => {
                     self.issued(*side, *volume, *first, stamps, None)?;
