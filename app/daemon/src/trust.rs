@@ -5,7 +5,7 @@ use crate::config::{Config, NodeConfig, NodeView};
 use crate::shard::Guard;
 use helio_tls::{FileError, NodeKey, PeerTls, PublicKey};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The file of a node's key in its state directory.
 pub const KEY_FILE: &str = "node.key";
@@ -34,13 +34,24 @@ pub(crate) fn own_key(view: &NodeView<'_>, state: &Path) -> Result<Option<PeerTl
     let key = NodeKey::load(&path)?;
     let public = key.public();
     if !view.node.keys.contains(&public) {
-        return Err(FileError {
-            path,
-            why: format!("holds the key {public}, which is not this node's in the configuration"),
-            hint: "name it there, on every node, or put back the key that is named".into(),
-        });
+        let other = view.groups.iter().find(|group| group.peer.keys.contains(&public));
+        return Err(not_own(path, &public, other.map(|group| group.peer_name)));
     }
     Ok(Some(PeerTls::new(key)))
+}
+
+/// The key file holds another key than the configuration names: that of the peer, if the two were swapped.
+fn not_own(path: PathBuf, public: &PublicKey, peer: Option<&str>) -> FileError {
+    let why = format!("holds the key {public}, which is not this node's in the configuration");
+    let Some(peer) = peer else {
+        let hint = "name it there, on every node, or put back the key that is named".into();
+        return FileError { path, why, hint };
+    };
+    let hint = format!(
+        "copy the {KEY_FILE} of this node here, and that of {peer} to {peer}; or, if the files are right, exchange `key` of the \
+         two nodes in the configuration. `helio key show` prints the key of a node"
+    );
+    FileError { path, why: format!("{why}: it is the key of {peer}"), hint }
 }
 
 /// What every group of this node asks of its peer's connection.

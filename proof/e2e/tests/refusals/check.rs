@@ -118,9 +118,12 @@ fn keys_that_are_swapped_missing_or_readable_by_others_are_named() {
     let (ours, other) = (fs::read(&key).expect("a key"), fs::read(&theirs).expect("a key"));
     fs::write(&key, &other).expect("it is ours");
     fs::write(&theirs, &ours).expect("it is ours");
-    for node in ["paris", "lyon"] {
+    for (node, peer) in [("paris", "lyon"), ("lyon", "paris")] {
         let said = refusal(node, config, &pair.state(node));
-        assert_says(&said, &["which is not this node's in the configuration", "hint: "]);
+        let whose = format!("not this node's in the configuration: it is the key of {peer}\n");
+        let hint =
+            format!("hint: copy the node.key of this node here, and that of {peer} to {peer}");
+        assert_says(&said, &[&whose, &hint]);
     }
     assert_eq!(fs::read(&key).expect("a key"), other, "nothing was changed");
     fs::remove_file(&key).expect("it is there");
