@@ -6,10 +6,11 @@ use crate::args::{At, Check};
 use crate::client::Client;
 use crate::verbs::{REFUSED, print};
 use anyhow::Result;
-use helio_api::{Status, paths};
+use helio_api::{Status, VolumeStatus, paths};
 use helio_daemon::check::{Finding, Verdict, Wish, check};
+use helio_units::Bytes;
 use serde_json::json;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -25,12 +26,15 @@ pub(crate) fn run(at: &At, wish: Check) -> Result<ExitCode> {
     Ok(if fails { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
 }
 
-/// The groups that the daemon of that very node serves, if it answers in that state directory.
-fn served(at: &At, wish: &Check) -> Option<BTreeSet<String>> {
+/// The groups that the daemon of that very node serves, with their volumes and sizes, if it answers in that state directory.
+fn served(at: &At, wish: &Check) -> Option<BTreeMap<String, BTreeMap<String, Bytes>>> {
     let timeout = at.timeout.or(Some(ANSWER_WITHIN));
     let at = At { state: at.state.clone(), remote: None, timeout };
     let status: Status = Client::new(&at).ok()?.get(paths::STATUS).ok()?;
-    let groups = status.groups.into_iter().map(|group| group.name);
+    let sizes = |volumes: Vec<VolumeStatus>| {
+        volumes.into_iter().map(|volume| (volume.name, volume.size_bytes)).collect()
+    };
+    let groups = status.groups.into_iter().map(|group| (group.name, sizes(group.volumes)));
     (status.node == wish.node).then(|| groups.collect())
 }
 

@@ -8,6 +8,7 @@ use helio_disk::{OpenError, Refusal, StoreKind};
 use helio_engine::SafeCopy;
 use helio_units::Bytes;
 use std::collections::BTreeMap;
+use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -76,10 +77,23 @@ fn member(
             Finding::ok(what, format!("{kind} for {}, blocks of {}", volume.size, look.block))
         }
         Err(error) if wish.is_served(group) && is_held(&error) => {
-            Finding::ok(what, "in use by the running daemon")
+            held(format!("member of {name}"), path, volume.size)
         }
         Err(error) => Finding::fail(what, &error),
     }
+}
+
+/// A member that the running daemon uses: whether it still has the size that the next start needs.
+fn held(role: String, path: &Path, configured: Bytes) -> Finding {
+    let what = format!("{role} {}", path.display());
+    let found = path.metadata().ok().filter(Metadata::is_file).map(|facts| Bytes(facts.len()));
+    let refusal = match found {
+        Some(found) if found < configured => Refusal::TooSmall { found, configured },
+        Some(found) if found > configured => Refusal::TooLarge { found, configured },
+        _ => return Finding::ok(what, "in use by the running daemon"),
+    };
+    let error = OpenError { role, path: path.to_owned(), refusal };
+    Finding::fail(what, &error.into())
 }
 
 fn is_held(error: &anyhow::Error) -> bool {
@@ -89,8 +103,8 @@ fn is_held(error: &anyhow::Error) -> bool {
 
 fn metadata(view: &GroupView<'_>, wish: &Wish, grounds: &mut Grounds) -> Finding {
     let what = format!("metadata of {}", view.name);
-    if wish.is_served(view.name) {
-        return Finding::ok(what, "in use by the running daemon");
+    if let Some(served) = wish.running.as_ref().and_then(|groups| groups.get(view.name)) {
+        return running(what, view, served);
     }
     let found = look::metadata(view, &wish.node, &wish.state).map(|bytes| {
         grounds.add(&wish.state, bytes, Bytes::ZERO);
@@ -100,6 +114,26 @@ fn metadata(view: &GroupView<'_>, wish: &Wish, grounds: &mut Grounds) -> Finding
         }
     });
     Finding::of(what, found)
+}
+
+/// The metadata of a group that the running daemon serves: the next start needs the same volumes with the same sizes.
+fn running(what: String, view: &GroupView<'_>, served: &BTreeMap<String, Bytes>) -> Finding {
+    let named = |(name, size): (&String, Bytes)| format!("{name} {size}");
+    let configured = view.group.volumes.iter().map(|(name, volume)| (name, volume.size));
+    let [configured, served] = [
+        configured.map(named).collect::<Vec<_>>(),
+        served.iter().map(|(name, size)| named((name, *size))).collect(),
+    ];
+    if configured == served {
+        return Finding::ok(what, "in use by the running daemon");
+    }
+    let (configured, served) = (configured.join(", "), served.join(", "));
+    let error = anyhow::anyhow!(
+        "the volumes of {} are {configured} in the configuration and {served} in the running daemon\n  hint: restore the \
+         names and sizes in the file: the next start needs them",
+        view.name
+    );
+    Finding::fail(what, &error)
 }
 
 /// The folder of a group's before-images.

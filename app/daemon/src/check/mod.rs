@@ -10,7 +10,8 @@ mod peers;
 use crate::failed;
 use crate::{config::Config, open, open::StateDir, released, trust};
 use anyhow::{Error, Result};
-use std::collections::BTreeSet;
+use helio_units::Bytes;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// How good a finding is.
@@ -85,13 +86,14 @@ pub struct Wish {
     pub config: PathBuf,
     /// The state directory.
     pub state: PathBuf,
-    /// The groups that this node's own daemon serves, if it runs there: what it holds is not in the way.
-    pub running: Option<BTreeSet<String>>,
+    /// The groups that this node's own daemon serves, if it runs there, with their volumes and sizes: what it holds is not in
+    /// the way.
+    pub running: Option<BTreeMap<String, BTreeMap<String, Bytes>>>,
 }
 
 impl Wish {
     fn is_served(&self, group: &str) -> bool {
-        self.running.as_ref().is_some_and(|groups| groups.contains(group))
+        self.running.as_ref().is_some_and(|groups| groups.contains_key(group))
     }
 }
 

@@ -3,6 +3,7 @@
 //! else. Not a byte of HTTP is read from a stranger, and one who is trusted no more is heard no more.
 
 use super::Listener;
+use crate::patience::once_let_go;
 use crate::sealed::{Refused, Sealed};
 use crate::trust::Trusted;
 use anyhow::{Result, anyhow};
@@ -42,8 +43,14 @@ impl Remote {
         address: SocketAddr,
         trusted: watch::Receiver<Trusted>,
     ) -> Result<Self> {
-        let bound = TcpListener::bind(address).await;
-        let listener = bound.map_err(|error| refused(address, &error))?;
+        // A check binds it for a moment.
+        let in_use = |error: &io::Error| error.kind() == io::ErrorKind::AddrInUse;
+        let bound = once_let_go(|| std::net::TcpListener::bind(address), in_use);
+        let listener = bound.and_then(|listener| {
+            listener.set_nonblocking(true)?;
+            TcpListener::from_std(listener)
+        });
+        let listener = listener.map_err(|error| refused(address, &error))?;
         Ok(Self { listener, trusted, handshakes: VecDeque::new() })
     }
 

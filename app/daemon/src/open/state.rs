@@ -2,6 +2,7 @@
 //! The state directory: may it be used, and is another daemon using it.
 
 use super::private;
+use crate::patience::once_let_go;
 use anyhow::{Context, Error, Result, anyhow, bail};
 use helio_api::paths;
 use rustix::fs::{Access, FlockOperation, access, flock};
@@ -87,7 +88,9 @@ fn denied(path: &Path, culprit: &Path, why: &Error) -> Error {
 }
 
 fn lock_alone(lock: &fs::File, path: &Path) -> Result<()> {
-    if flock(lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+    // A check takes it for a moment.
+    let take = || flock(lock, FlockOperation::NonBlockingLockExclusive);
+    if once_let_go(take, |errno| *errno == Errno::WOULDBLOCK).is_err() {
         bail!(
             "another helio daemon uses the state directory {}\n  hint: stop it, or give this one its own --state",
             path.display()
