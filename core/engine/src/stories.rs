@@ -98,9 +98,7 @@ impl Desk {
                 Effect::Reply { request, answer } => {
                     self.answers.push((request.0, matches!(answer, Answer::Done(_))));
                 }
-                Effect::CommandDone { result, .. } => {
-                    self.results.push(result.map(|done| done.text));
-                }
+                Effect::CommandDone { result, .. } => self.results.push(result.map(|it| it.text)),
                 Effect::Keep(keep) => self.keeps.push_back(keep),
                 Effect::AskHook => self.hooks += 1,
                 Effect::PauseReceiving(paused) => self.paused = paused,
