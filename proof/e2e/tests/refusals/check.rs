@@ -3,14 +3,13 @@
 //! the other files here is checked too (`common::refusal`).
 
 use crate::common::{assert_says, fails, findings, promote, refusal, refusal_under, rewrite, verb};
-use helio_testkit::{Pair, Plan, TempDir, require, rounds, run, say_skipped};
+use helio_testkit::{Pair, Plan, TempDir, require, run, say_skipped};
 use helio_units::Bytes;
 use std::fs::{self, Permissions};
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 fn prepared() -> Pair {
     Plan::new("db").volume("data", Bytes::mib(1)).prepare()
@@ -97,26 +96,6 @@ fn beside_the_running_daemon_sizes_that_the_next_start_refuses_are_found() {
     assert_says(&said, &["it holds 1 MiB, the volume is configured with 2 MiB"]);
     assert!(pair.daemon("paris").terminate().success());
     refusal("paris", pair.config(), &pair.state("paris"));
-}
-
-#[test]
-fn a_daemon_that_starts_while_checks_run_is_not_refused() {
-    let mut pair = keyed();
-    let (config, state) = (pair.config().to_owned(), pair.state("paris"));
-    let over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let checks = scope.spawn(|| {
-            while !over.load(Ordering::Relaxed) {
-                verb(&[], "check", "paris", &config, &state);
-            }
-        });
-        for _ in 0..rounds(5) {
-            pair.start("paris");
-            assert!(pair.daemon("paris").terminate().success());
-        }
-        over.store(true, Ordering::Relaxed);
-        checks.join().expect("every check ends");
-    });
 }
 
 #[test]
