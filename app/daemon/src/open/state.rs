@@ -98,3 +98,33 @@ fn lock_alone(lock: &fs::File, path: &Path) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[test]
+    fn a_daemon_that_starts_while_checks_run_is_not_refused() {
+        let scratch = tempfile::tempdir().expect("there is room");
+        let state = scratch.path().join("state");
+        drop(StateDir::open(&state).expect("it is the first"));
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let starts = scope.spawn(|| {
+                let mut refused = None;
+                while refused.is_none() && !over.load(Ordering::Relaxed) {
+                    refused = StateDir::open(&state).err();
+                }
+                refused
+            });
+            // Each may find the lock taken by the daemon, and then waits for it.
+            for _ in 0..50_000 {
+                let _found = StateDir::look(&state);
+            }
+            over.store(true, Ordering::Relaxed);
+            let refused = starts.join().expect("it ends");
+            assert!(refused.is_none(), "{refused:?}");
+        });
+    }
+}

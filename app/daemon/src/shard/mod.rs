@@ -629,9 +629,8 @@ impl<D: Driver> Shard<D> {
         let clients: u64 = volumes.map(|v| self.clients.count(index, v)).sum();
         if command == Command::Demote && clients > 0 && group.engine.is_primary() {
             let text = format!("{clients} NBD connection(s) use {}", group.name);
-            let refusal =
-                Refusal::new("in-use", text, "unmount and disconnect them first, then demote");
-            let _gone = reply.send(Err(refusal));
+            let hint = format!("unmount and disconnect them, then `helio demote {}`", group.name);
+            let _gone = reply.send(Err(Refusal::new("in-use", text, hint)));
             return;
         }
         let devices = self.attached.writers(index);

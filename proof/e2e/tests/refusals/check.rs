@@ -100,26 +100,6 @@ fn beside_the_running_daemon_sizes_that_the_next_start_refuses_are_found() {
 }
 
 #[test]
-fn a_daemon_that_starts_while_checks_run_is_not_refused() {
-    let mut pair = keyed();
-    let (config, state) = (pair.config().to_owned(), pair.state("paris"));
-    let over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let checks = scope.spawn(|| {
-            while !over.load(Ordering::Relaxed) {
-                verb(&[], "check", "paris", &config, &state);
-            }
-        });
-        for _ in 0..rounds(5) {
-            pair.start("paris");
-            assert!(pair.daemon("paris").terminate().success());
-        }
-        over.store(true, Ordering::Relaxed);
-        checks.join().expect("every check ends");
-    });
-}
-
-#[test]
 fn beside_a_daemon_that_does_not_serve_a_group_the_reason_is_found() {
     let mut pair = prepared();
     let second = pair.scratch().file("paris-web.img", Bytes::mib(1));
