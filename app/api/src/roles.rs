@@ -23,9 +23,16 @@ pub struct Explanation {
     pub state: State,
     /// Why it is so.
     pub reason: String,
-    /// The last meeting of the two; none where they have not met since the node's daemon started.
+    /// The time on the node, in milliseconds since 1970-01-01 UTC.
+    #[serde(default, with = "wire::number")]
+    #[schemars(with = "u64")]
+    pub at_ms: WallTime,
+    /// The last decision; none if the nodes have not connected since the node's daemon started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub row: Option<Row>,
+    /// What changed since the decision, if it no longer holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed: Option<String>,
 }
 
 /// A row that fired, on both nodes the same.
@@ -33,7 +40,7 @@ pub struct Explanation {
 pub struct Row {
     /// Its label; docs/reference/recovery.md has them all.
     pub label: String,
-    /// When the two met, by this node's calendar clock, in milliseconds since 1970-01-01 UTC.
+    /// When the two connected and decided, by this node's calendar clock, in milliseconds since 1970-01-01 UTC.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub at_ms: WallTime,

@@ -9,6 +9,7 @@ use std::time::Duration;
 mod adopt;
 mod advise;
 mod check;
+mod drbd;
 mod forecast;
 mod global;
 mod init;
@@ -63,6 +64,17 @@ pub struct OfGroup {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
+}
+
+/// A group, the form of the output, and whether to wait for the end of a resync.
+#[derive(Clone, Debug, Args)]
+pub struct Resyncing {
+    /// Group and output.
+    #[command(flatten)]
+    pub of: OfGroup,
+    /// Return when the copies are in sync; fail if they cannot get in sync.
+    #[arg(long)]
+    pub wait: bool,
 }
 
 /// A group, or one of its volumes.

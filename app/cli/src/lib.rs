@@ -124,19 +124,17 @@ fn ask(verb: Verb, at: &At) -> Result<ExitCode> {
         }
         Verb::Apply { dry_run, json } => verbs::apply(at, dry_run, json),
         Verb::Pause(of) => verbs::plain(at, paths::PAUSE, of),
-        Verb::Resume { of, wait } => verbs::plain_resync(at, paths::RESUME, of, wait),
+        Verb::Resume(wish) => verbs::plain_resync(at, paths::RESUME, wish),
         Verb::Resync(wish) => verbs::resync(at, wish),
         Verb::Mode { group, mode, json } => verbs::mode(at, group, mode, json),
         Verb::Promote(wish) => verbs::promote(at, wish),
         Verb::Demote(of) => verbs::demote(at, of),
-        Verb::Switch { of, force, yes, wait } => roles::switch(at, of, force, yes, wait),
+        Verb::Switch { of, force, yes } => roles::switch(at, of, force, yes),
         Verb::Explain(of) => roles::explain(at, of),
         Verb::Resolve { of, discard, yes, save } => roles::resolve(at, of, discard, yes, save),
         Verb::Verify { verb } => verify::run(at, verb),
         Verb::Seed { verb: Seed::Begin(of) } => verbs::plain(at, paths::SEED_BEGIN, of),
-        Verb::Seed { verb: Seed::End { of, wait } } => {
-            verbs::plain_resync(at, paths::SEED_END, of, wait)
-        }
+        Verb::Seed { verb: Seed::End(wish) } => verbs::plain_resync(at, paths::SEED_END, wish),
         Verb::Saved { verb } => saved::saved(at, verb),
         Verb::Member { verb } => roles::member(at, verb),
         Verb::Attach { list: true, json, .. } => attach::list(at, json),

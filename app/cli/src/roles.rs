@@ -2,11 +2,12 @@
 //! The verbs about how the two nodes of a group stand to each other: `switch`, `explain`, `resolve`,
 //! `member replace`, `member accept`.
 
-use crate::args::{At, Member, OfGroup};
+use crate::args::{At, Member, OfGroup, Resyncing};
 use crate::client::Client;
 use crate::confirm::Consent;
 use crate::failure::failed;
-use crate::render::line;
+use crate::render::{ago, line};
+use crate::typed::{runnable, runnable_on};
 use crate::verbs::{accepted, print, printed};
 use crate::{wait, which};
 use anyhow::Result;
@@ -17,7 +18,8 @@ use helio_api::{
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-pub(crate) fn switch(at: &At, of: OfGroup, force: bool, yes: bool, wait: bool) -> Result<ExitCode> {
+pub(crate) fn switch(at: &At, wish: Resyncing, force: bool, yes: bool) -> Result<ExitCode> {
+    let Resyncing { of, wait } = wish;
     let client = Client::new(at)?;
     let group = which::group(&client, of.group)?;
     if force {
@@ -109,20 +111,81 @@ pub(crate) fn member(at: &At, verb: Member) -> Result<ExitCode> {
     accepted(&done, of.json)
 }
 
-/// The row first, then why, then what to do.
+/// The decision and its time first, then its facts, then what to do. One that no longer holds advises nothing.
 fn text(told: &Explanation) -> String {
-    let Explanation { group, node, peer, role, state, reason, row } = told;
+    let Explanation { group, node, peer, role, state, reason, at_ms, row, changed } = told;
     let mut out = format!("{group}: {role} on {node}, {state}: {reason}\n");
     let Some(row) = row else {
-        let nothing = format!("{node} and {peer} have not met since the daemon of {node} started");
-        line(&mut out, "row", &nothing);
+        let nothing =
+            format!("{node} and {peer} have not connected since the daemon of {node} started");
+        line(&mut out, "decision", &nothing);
         return out;
     };
-    let fired = format!("{}, at {} ({} -> {})", row.label, row.at_ms, row.source, row.target);
-    line(&mut out, "row", &fired);
-    row.facts.iter().for_each(|fact| line(&mut out, "fact", fact));
+    line(&mut out, "decision", &format!("{} ({} -> {})", row.label, row.source, row.target));
+    let age = ago(row.at_ms, *at_ms);
+    let since = changed.as_ref().map_or_else(String::new, |what| format!("; since then {what}"));
+    let made = format!("{}, {age} ago, when {node} and {peer} connected{since}", row.at_ms);
+    line(&mut out, "decided", &made);
     line(&mut out, "meaning", &row.meaning);
+    for (at, fact) in row.facts.iter().enumerate() {
+        line(&mut out, if at == 0 { "facts" } else { "" }, fact);
+    }
+    if changed.is_some() {
+        line(&mut out, "do", &runnable(&format!("`helio status {group}` shows what to do now")));
+        return out;
+    }
     line(&mut out, "next", &row.next);
-    line(&mut out, "hint", row.hint.as_deref().unwrap_or("nothing to do"));
+    line(&mut out, "do", &runnable_on(row.hint.as_deref().unwrap_or("nothing"), node));
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use helio_api::Row;
+    use helio_units::{Role, State, WallTime};
+
+    fn told(changed: Option<&str>) -> String {
+        let row = Row {
+            label: "resume-received".into(),
+            at_ms: WallTime(1_795_210_640_554),
+            source: "paris".into(),
+            target: "lyon".into(),
+            facts: vec!["paris was primary".into(), "lyon was secondary".into()],
+            meaning: "lyon has all that paris sent".into(),
+            next: "the stream continues".into(),
+            hint: None,
+        };
+        text(&Explanation {
+            group: "db".into(),
+            node: "paris".into(),
+            peer: "lyon".into(),
+            role: Role::Primary,
+            state: State::Replicating,
+            reason: "lyon follows".into(),
+            at_ms: WallTime(row.at_ms.0 + 182_000),
+            row: Some(row),
+            changed: changed.map(str::to_owned),
+        })
+    }
+
+    #[test]
+    fn a_decision_has_its_time_and_one_that_no_longer_holds_says_so() {
+        let current = told(None);
+        let expected = "\
+db: primary on paris, replicating: lyon follows
+  decision   resume-received (paris -> lyon)
+  decided    2026-11-20 21:37:20Z, 3 min 2 s ago, when paris and lyon connected
+  meaning    lyon has all that paris sent
+  facts      paris was primary
+             lyon was secondary
+  next       the stream continues
+  do         nothing
+";
+        assert_eq!(current, expected);
+        let old = told(Some("an operator paused replication"));
+        assert!(old.contains("connected; since then an operator paused replication\n"), "{old}");
+        assert!(old.ends_with("  do         `helio status db` shows what to do now\n"), "{old}");
+        assert!(!old.contains("next "), "{old}");
+    }
 }

@@ -3,7 +3,7 @@
 //! could be asked, 4 needs confirmation, 5 asked, but no answer or no end came in time, 6 `advise` found something to change, 7 `status`
 //! shows a group that is not served, 8 `demote` left the peer behind.
 
-use crate::args::{At, OfGroup, Promote, Resync};
+use crate::args::{At, OfGroup, Promote, Resync, Resyncing};
 use crate::client::{Client, ClientError};
 use crate::confirm::Consent;
 use crate::{roles, typed, wait, which};
@@ -135,7 +135,8 @@ pub(crate) fn demote(at: &At, of: OfGroup) -> Result<ExitCode> {
 }
 
 /// As [`plain`], of a command that begins a resync.
-pub(crate) fn plain_resync(at: &At, path: &str, of: OfGroup, wait: bool) -> Result<ExitCode> {
+pub(crate) fn plain_resync(at: &At, path: &str, wish: Resyncing) -> Result<ExitCode> {
+    let Resyncing { of, wait } = wish;
     let client = Client::new(at)?;
     let group = which::group(&client, of.group)?;
     let done: Accepted = client.post(&paths::of_group(path, &group), &())?;
@@ -149,7 +150,8 @@ pub(crate) fn mode(at: &At, group: Option<String>, mode: Mode, json: bool) -> Re
 }
 
 pub(crate) fn resync(at: &At, wish: Resync) -> Result<ExitCode> {
-    let Resync { of: OfGroup { group, json }, full, reverse, save, yes, wait, .. } = wish;
+    let Resync { of, full, reverse, save, yes, .. } = wish;
+    let Resyncing { of: OfGroup { group, json }, wait } = of;
     let client = Client::new(at)?;
     let group = which::group(&client, group)?;
     let consent = Consent { yes, json };
@@ -188,7 +190,8 @@ pub(crate) fn one_group(client: &Client, group: &str) -> Result<GroupStatus> {
 }
 
 pub(crate) fn promote(at: &At, wish: Promote) -> Result<ExitCode> {
-    let Promote { of: OfGroup { group, json }, force, restore, yes, fence, wait } = wish;
+    let Promote { of, force, restore, yes, fence } = wish;
+    let Resyncing { of: OfGroup { group, json }, wait } = of;
     let client = Client::new(at)?;
     let group = which::group(&client, group)?;
     let path = paths::of_group(paths::PROMOTE, &group);

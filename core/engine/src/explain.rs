@@ -237,7 +237,54 @@ pub fn meaning(label: &str, group: &str, source: &str, target: &str) -> Meaning 
     }
 }
 
-/// The facts of a meeting, one sentence each; the source's memory only where it is known.
+/// Facts that both nodes know, as they are if true and if not.
+const FACTS: [(&str, &str); 9] = [
+    ("{target} was primary too", "{target} was not primary"),
+    (
+        "{target} may have acknowledged writes that {source} does not have",
+        "{target} has no acknowledged writes that {source} does not have",
+    ),
+    (
+        "{target} acknowledged writes without {source}",
+        "{target} acknowledged no write without {source}",
+    ),
+    ("the copy of {target} was consistent", "the copy of {target} was inconsistent"),
+    ("{target} was primary and did not stop cleanly", "{target} was secondary, or stopped cleanly"),
+    ("the bitmap of {target} is complete", "the bitmap of {target} may miss dirty regions"),
+    (
+        "one node recorded that the metadata of the other is invalid",
+        "neither node recorded that the metadata of the other is invalid",
+    ),
+    (
+        "the metadata of {source} is older than {target} has recorded",
+        "the metadata of {source} is current",
+    ),
+    (
+        "the metadata of {target} is older than {source} has recorded",
+        "the metadata of {target} is current",
+    ),
+];
+/// The same of facts that only the source knows.
+const OF_SOURCE: [(&str, &str); 4] = [
+    (
+        "{source} has proof that the copies are equal",
+        "{source} has no proof that the copies are equal",
+    ),
+    (
+        "{target} still has in memory what {source} sent",
+        "{target} no longer has in memory what {source} sent",
+    ),
+    (
+        "the queue of {source} has all that {target} did not receive",
+        "the queue of {source} does not have all that {target} did not receive",
+    ),
+    (
+        "the queue of {source} has all that {target} did not flush",
+        "the queue of {source} does not have all that {target} did not flush",
+    ),
+];
+
+/// The facts of a decision, one sentence each; those of the source's memory only on the source.
 #[must_use]
 pub fn facts_in_words(met: &Met) -> Vec<String> {
     let (source, target) = (&met.source.node, &met.target.node);
@@ -264,83 +311,72 @@ pub fn facts_in_words(met: &Met) -> Vec<String> {
         source_suspect,
         target_suspect,
     } = met.facts;
-    let said = |who: &str, what: bool, yes: &str, no: &str| {
-        format!("{who} {}", if what { yes } else { no })
+    let fill = |(is, (yes, no)): (bool, (&str, &str))| {
+        let text = if is { yes } else { no };
+        text.replace("{source}", source).replace("{target}", target)
     };
-    let yes = |what: bool, yes: &str, no: &str| said(target, what, yes, no);
-    let kin = kin_in_words(kinship);
-    let (old, current) = ("has older metadata than the other remembers", "has current metadata");
+    let both =
+        [target_serves, own, alone, consistent, crashed, trusted, invalid, source_old, target_old];
     let mut all = alloc::vec![
         of_hello(&met.source),
         of_hello(&met.target),
-        yes(target_serves, "serves as primary too", "does not serve as primary"),
-        format!("{target} {kin}"),
-        yes(own, "may hold answered writes of its own", "holds no writes of its own that count"),
-        yes(alone, "gave answers that nobody else need have", "gave no answer that only it has"),
-        yes(consistent, "holds a consistent image", "holds an image that is not consistent"),
-        yes(
-            crashed,
-            "was primary and crashed",
-            "was not primary when it stopped, or stopped cleanly"
-        ),
-        yes(trusted, "has marks that prove what may differ", "has marks that prove nothing"),
-        String::from(if invalid {
-            "one of the two recorded that the other's metadata tells nothing"
-        } else {
-            "neither recorded that the other's metadata tells nothing"
-        }),
-        said(source, source_old, old, current),
-        said(target, target_old, old, current),
+        kin_in_words(kinship, source, target)
     ];
+    all.extend(both.into_iter().zip(FACTS).map(fill));
     all.extend(discarded.then(|| format!("an operator discarded the copy of {target}")));
-    all.extend(source_lacks.then(|| format!("{source} lacks regions that only {target} holds")));
+    all.extend(source_lacks.then(|| format!("{source} lacks regions that only {target} has")));
     let suspect = [(source_suspect, source), (target_suspect, target)];
     all.extend(suspect.iter().filter(|(is, _)| *is).map(|(_, node)| suspect_in_words(node)));
-    if met.as_source {
-        let memory = [
-            (equal, "the copies are proven equal"),
-            (same_memory, "the target kept its memory since it was streamed to last"),
-            (line_from_received, "the queue reaches back to what the target received"),
-            (line_from_durable, "the queue reaches back to what the target has durable"),
-            (seeding, "a disk is being shipped to the target"),
-            (seeded, "the target holds the disk that was shipped"),
-        ];
-        let word =
-            |(is, what): (bool, &str)| format!("{source}: {}{what}", if is { "" } else { "not " });
-        all.extend(memory.map(word));
-    } else {
-        all.push(format!("what {source} remembers of its queue and marks, only {source} knows"));
+    if !met.as_source {
+        all.push(format!("the facts about the queue of {source} are shown on {source}"));
+        return all;
     }
+    let own = [equal, same_memory, line_from_received, line_from_durable];
+    all.extend(own.into_iter().zip(OF_SOURCE).map(fill));
+    all.extend(seeding.then(|| format!("a seed disk is being shipped to {target}")));
+    all.extend(seeded.then(|| format!("{target} has the seed disk")));
     all
 }
 
 fn suspect_in_words(node: &str) -> String {
-    format!("{node}'s copy is suspect: a flush of its store failed")
+    format!("the copy of {node} is suspect: a flush of its store failed")
 }
 
 /// How the target's history relates to the source's.
-const fn kin_in_words(kinship: Kinship) -> &'static str {
+fn kin_in_words(kinship: Kinship, source: &str, target: &str) -> String {
     match kinship {
-        Kinship::New => "never took part",
-        Kinship::Same => "is of the same generation",
-        Kinship::AtFork => "stands exactly where the source's generation began",
-        Kinship::Behind => "is of a generation that the source's continues",
-        Kinship::Sibling => "is of another generation that began where the source's did, or before",
-        Kinship::Descendant => "is of a generation that continues the source's",
-        Kinship::Unrelated => "is of a generation the source does not know",
+        Kinship::New => format!("{target} has no data of this group yet"),
+        Kinship::Same => String::from("both copies are of the same generation"),
+        Kinship::AtFork => {
+            format!("the copy of {target} ends where the generation of {source} begins")
+        }
+        Kinship::Behind => {
+            format!("the generation of {source} continues the one of {target}")
+        }
+        Kinship::Sibling => {
+            format!(
+                "{target} has another generation, which began where that of {source} did, or before"
+            )
+        }
+        Kinship::Descendant => {
+            format!("the generation of {target} continues the one of {source}")
+        }
+        Kinship::Unrelated => {
+            format!("{source} has no record of the generation of {target}")
+        }
     }
 }
 
-/// What a node said of itself.
+/// What a node reported of itself.
 fn of_hello(hello: &Hello) -> String {
     let Hello { node, head, .. } = hello;
-    let role = if hello.serving { "serves as primary" } else { "does not serve" };
+    let role = if hello.serving { "primary" } else { "secondary" };
     // A record names the item at which its stream began, and what came since where it stopped cleanly.
     let head = (*head).max(hello.received).max(hello.durable);
-    let exact = if hello.clean { "" } else { " or a later one, since it stopped uncleanly" };
-    let wrote = if hello.wrote { ", written by itself" } else { "" };
+    let exact = if hello.clean { "" } else { " or later, because it did not stop cleanly" };
+    let wrote = if hello.wrote { ", which it began" } else { "" };
     format!(
-        "{node} {role}, in generation {}{wrote}, at item {head}{exact}",
+        "{node} was {role}, in generation {}{wrote}, at position {head}{exact}",
         hello.lineage.generation
     )
 }

@@ -2,8 +2,8 @@
 //! Commands with commands of their own: `helio NOUN VERB [OBJECT]`.
 
 use super::{
-    Answer, DiskOf, Link, Named, OfGroup, Record, Relay, Search, Wan, memory, named, number, rate,
-    when_full,
+    Answer, DiskOf, Link, Named, OfGroup, Record, Relay, Resyncing, Search, Wan, memory, named,
+    number, rate, when_full,
 };
 use clap::{ArgGroup, Args, Subcommand};
 use helio_api::{Memory, WhenFull};
@@ -59,14 +59,7 @@ pub enum Seed {
     /// Check samples of the shipped copy, then resync the dirty regions.
     ///
     /// Run it on the primary when the copy is installed on the peer.
-    End {
-        /// Group and output.
-        #[command(flatten)]
-        of: OfGroup,
-        /// Return when the copies are in sync; fail if they cannot get in sync.
-        #[arg(long)]
-        wait: bool,
-    },
+    End(Resyncing),
 }
 
 /// Commands for the members of volumes.

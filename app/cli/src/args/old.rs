@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Old forms of command lines, and the new form of each. `helio log` has none: it is refused.
 
+use super::drbd;
 use std::ffi::OsString;
 
 /// Commands with a new name.
@@ -38,6 +39,10 @@ pub(super) fn rewrite(line: Vec<OsString>) -> Result<Rewritten, String> {
         "verify" => verify(&mut words, verb),
         "attach" | "lab" => wait(&mut words, verb),
         name => {
+            let object = positional(&words, verb + 1).map(|at| words[at].as_str());
+            if let Some(refusal) = drbd::refusal(name, object) {
+                return Err(refusal);
+            }
             if let Some((_, new)) = NAMES.iter().find(|(old, _)| *old == name) {
                 words.splice(verb..=verb, new.iter().map(|word| (*word).to_owned()));
             }
@@ -141,10 +146,10 @@ fn asks_for_help(words: &[String]) -> bool {
 }
 
 fn refusal(group: Option<&str>) -> String {
-    let group = group.unwrap_or("GROUP");
+    let of = group.map_or_else(String::new, |group| format!(" {group}"));
     format!(
         "helio has no command `log`; nothing was changed\n  hint: to read the log of the daemon: `journalctl -u \
-         helio`; to stop replication: `helio pause {group}`"
+         helio`; to stop replication: `helio pause{of}`"
     )
 }
 

@@ -3,7 +3,8 @@
 
 use super::nouns::{Debug, Key, Lab, Member, Metadata, Queue, Seed, Verify};
 use super::{
-    Adoption, Advise, Check, Init, Named, OfGroup, PlanVerb, Saved, Trace, mode, named, number,
+    Adoption, Advise, Check, Init, Named, OfGroup, PlanVerb, Resyncing, Saved, Trace, mode, named,
+    number,
 };
 use clap::{Args, Subcommand, ValueEnum};
 use helio_api::Via;
@@ -70,14 +71,7 @@ pub enum Verb {
     /// Stop replication and record dirty regions only, until resume, resync or a restart.
     Pause(OfGroup),
     /// End a pause: resync dirty regions, then replicate again.
-    Resume {
-        /// Group and output.
-        #[command(flatten)]
-        of: OfGroup,
-        /// Return when the copies are in sync; fail if they cannot get in sync.
-        #[arg(long)]
-        wait: bool,
-    },
+    Resume(Resyncing),
     /// Resync dirty regions, then replicate again.
     ///
     /// With --full, compares all data with the peer and ignores the bitmap of dirty regions. The secondary's copy is
@@ -110,18 +104,15 @@ pub enum Verb {
     ///
     /// Runs on either node. Returns when the new primary serves clients.
     Switch {
-        /// Group and output.
+        /// Group, output and wait.
         #[command(flatten)]
-        of: OfGroup,
+        of: Resyncing,
         /// Switch even if a volume is attached here; processes that use it get I/O errors.
         #[arg(short, long)]
         force: bool,
         /// Do not ask for confirmation (with --force).
         #[arg(short, long)]
         yes: bool,
-        /// Return when the copies are in sync again after the switch.
-        #[arg(long)]
-        wait: bool,
     },
     /// Explain why the nodes copied, or refused to copy, data.
     ///
@@ -373,9 +364,9 @@ impl Verb {
 /// What is copied, and how.
 #[derive(Clone, Debug, Args)]
 pub struct Resync {
-    /// Group and output.
+    /// Group, output and wait.
     #[command(flatten)]
-    pub of: OfGroup,
+    pub of: Resyncing,
     /// Compare all data and copy differences; ignores the bitmap of dirty regions.
     #[arg(long)]
     pub full: bool,
@@ -391,17 +382,14 @@ pub struct Resync {
     /// Do not ask for confirmation (with --full or --reverse).
     #[arg(short, long)]
     pub yes: bool,
-    /// Return when the copies are in sync; fail if they cannot get in sync.
-    #[arg(long)]
-    pub wait: bool,
 }
 
 /// How a node becomes primary.
 #[derive(Clone, Debug, Args)]
 pub struct Promote {
-    /// Group and output.
+    /// Group, output and wait.
     #[command(flatten)]
-    pub of: OfGroup,
+    pub of: Resyncing,
     /// Promote without the peer's consent (data may be lost); shows the risk first.
     #[arg(short, long)]
     pub force: bool,
@@ -414,9 +402,6 @@ pub struct Promote {
     /// Run the group's fence hook, and promote without the peer's consent if it succeeds.
     #[arg(long, conflicts_with = "force")]
     pub fence: bool,
-    /// Return when the copies are in sync; fail if they cannot get in sync.
-    #[arg(long)]
-    pub wait: bool,
 }
 
 /// Shells with completion scripts.

@@ -6,7 +6,7 @@ use crate::shard::clock::Clock;
 use crate::shard::group::Group;
 use helio_api::{AtStake, Explanation, Row};
 use helio_engine::explain::{Meaning, Met, facts_in_words, meaning};
-use helio_engine::{Refusal, Stake};
+use helio_engine::{Refusal, Stake, Status};
 use helio_units::{Bytes, Generation, VolumeIndex, WallTime};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -30,6 +30,7 @@ impl Losing {
 
 pub(crate) fn explanation(group: &Group, clock: &Clock) -> Explanation {
     let status = group.engine.status(clock.now());
+    let changed = changed(&status, &group.peer);
     Explanation {
         group: group.name.clone(),
         node: group.config.node.clone(),
@@ -37,7 +38,18 @@ pub(crate) fn explanation(group: &Group, clock: &Clock) -> Explanation {
         role: status.role,
         state: status.state,
         reason: status.reason,
+        at_ms: Clock::wall_now(),
         row: group.engine.met().map(|met| row(met, &group.name, clock)),
+        changed,
+    }
+}
+
+/// What ended the state that the last decision led to.
+fn changed(status: &Status, peer: &str) -> Option<String> {
+    match status.link.word {
+        "connected" if status.paused => Some(String::from("an operator paused replication")),
+        "connected" | "refused" => None,
+        _ => Some(format!("the connection to {peer} was lost")),
     }
 }
 
@@ -67,7 +79,7 @@ pub(crate) fn losing(group: &Group) -> Result<Losing, Refusal> {
 
 fn began(since: Option<WallTime>) -> String {
     since.map_or_else(
-        || String::from("since nobody knows when"),
+        || String::from("at an unknown time"),
         |at| format!("since {at} ({:.1} s ago)", ago(at).as_secs_f64()),
     )
 }

@@ -126,9 +126,16 @@ fn a_link_that_comes_back_is_explained_with_the_positions_that_both_hold() {
     for node in ["lyon", "paris"] {
         let told = pair.helio(node, &["explain", "db"]).expect_success();
         assert!(told.contains("resume-received"), "{told}");
-        assert!(told.contains(&format!("item {held}")), "{held}: {told}");
-        assert!(!told.contains("item 0") && !told.contains("order was lost"), "{told}");
+        assert!(told.contains(" ago, when paris and lyon connected\n"), "{told}");
+        assert!(told.contains(&format!("position {held}")), "{held}: {told}");
+        assert!(!told.contains("position 0") && !told.contains("order was lost"), "{told}");
     }
+    // A decision that no longer holds says so, and advises nothing.
+    relay.control().cut(Cut::Reset);
+    wait(&pair, "paris", "the loss", |status| status["peer"]["connection"] != "connected");
+    let told = pair.helio("paris", &["explain", "db"]).expect_success();
+    assert!(told.contains("since then the connection to lyon was lost"), "{told}");
+    assert!(told.contains("`helio status db` shows what to do now"), "{told}");
 }
 
 #[test]
