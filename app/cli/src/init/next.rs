@@ -6,6 +6,9 @@ use crate::args::STATE;
 use helio_daemon::KEY_FILE;
 use std::path::Path;
 
+/// Where a daemon looks for its configuration.
+const CONFIG_DIR: &str = "/etc/heliograph";
+
 /// A path as it is typed in a shell.
 pub(crate) fn shell_word(path: &Path) -> String {
     let path = path.strip_prefix("./").unwrap_or(path).to_string_lossy().into_owned();
@@ -35,6 +38,13 @@ pub(super) fn commands(plan: &Plan) -> String {
     } else {
         format!("ssh {} helio promote {}", login(first), plan.group)
     };
+    if !plan.local {
+        text += &format!(
+            "helio.service (packaging/systemd) runs the node that has the name of its host. Without it, or if the names \
+             differ, run\nthe daemon on that host: helio daemon --node {}\n\n",
+            first.name
+        );
+    }
     text += &format!("Make {} primary; its data replaces that of {}:\n", first.name, second.name);
     text + &format!("  {promote}\n")
 }
@@ -60,7 +70,8 @@ fn elsewhere(plan: &Plan, n: usize) -> [String; 3] {
     let files = plan.volumes.iter().map(|volume| (&volume.members[n], volume.size.0));
     let made: String = files
         .filter(|(path, _)| is_file(path))
-        .map(|(path, size)| format!(" && fallocate -l {size} {}", shell_word(path)))
+        .map(|(path, size)| (shell_word(path), size))
+        .map(|(path, size)| format!(" && test ! -e {path} && fallocate -l {size} {path}"))
         .collect();
     // Brackets keep the colons of an address apart from the path, and mean something to a shell.
     let to = |path: &str| match node.host.contains(':') {
@@ -68,15 +79,20 @@ fn elsewhere(plan: &Plan, n: usize) -> [String; 3] {
         false => format!("{at}:{path}"),
     };
     let (config, key) = (shell_word(&plan.dir.join(CONFIG)), shell_word(&node.key_file));
-    let make = quoted(&format!("mkdir -p /etc/heliograph && mkdir -p -m 700 {STATE}{made}"));
+    // Nothing that is on the host is replaced.
+    let key_there = format!("{STATE}/{KEY_FILE}");
+    let make = quoted(&format!(
+        "mkdir -p {CONFIG_DIR} && mkdir -p -m 700 {STATE} && test ! -e {CONFIG_DIR}/{CONFIG} && test ! -e \
+         {key_there}{made}"
+    ));
     [
         format!(
             "ssh {at} {make} && scp {config} {} && scp -p {key} {} && rm {key}",
-            to("/etc/heliograph/"),
-            to(&format!("{STATE}/{KEY_FILE}"))
+            to(&format!("{CONFIG_DIR}/")),
+            to(&key_there)
         ),
         format!("ssh {at} helio check --node {name}"),
-        format!("ssh {at} helio daemon --node {name}"),
+        format!("ssh {at} systemctl enable --now helio"),
     ]
 }
 

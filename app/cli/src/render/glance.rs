@@ -260,6 +260,7 @@ fn condition(g: &GroupStatus) -> String {
         }
         (Verdict::SplitBrain, _) => "both wrote".to_owned(),
         (Verdict::DiskFailed | Verdict::NoPrimary | Verdict::Unknown, _) => String::new(),
+        (Verdict::AtRisk, _) if g.seeding.is_some() => "seeding".to_owned(),
         (Verdict::AtRisk, _) if g.role == Role::Secondary && !connected => "not updated".to_owned(),
         (Verdict::AtRisk, _) if !connected => format!("{}, unreplicated", g.mode.requested),
         (Verdict::AtRisk, State::Syncing) => match &g.sync {

@@ -14,7 +14,7 @@ use helio_api::{
     SafeCopyStatus, SeedingStatus, SyncStatus, ThrottleStatus, TimesStatus, VolumeStatus, WrongKey,
 };
 use helio_engine::{BoundSource, QUEUE_BYTES_MOST, QUEUE_PRODUCTS, Status, WhenFull};
-use helio_units::{Bytes, Items, Moment, VolumeIndex, WallTime};
+use helio_units::{Bandwidth, Bytes, Items, Moment, Role, VolumeIndex, WallTime};
 
 /// One group.
 pub(crate) fn group(
@@ -69,10 +69,7 @@ pub(crate) fn group(
         }),
         // Known to whoever writes it.
         trace: None,
-        seeding: group.engine.seeding().map(|since| SeedingStatus {
-            since_ms: WallTime(since),
-            changed_bytes: status.marked.iter().fold(Bytes::ZERO, |sum, marked| sum + *marked),
-        }),
+        seeding: seeding(&status, group, clock),
         verify: verify::status(group, clock),
         counters: counters(&status, group.link.traffic),
         metadata: group.metadata.counts,
@@ -97,6 +94,17 @@ fn lease(status: &Status, clock: &Clock) -> Option<LeaseStatus> {
         until_ms: ends.map(|at| clock.wall(at)),
         seconds: ends.map(|at| at - clock.now()),
     })
+}
+
+/// A seed disk on its way. A secondary has this from the decision that its primary reported.
+fn seeding(status: &Status, group: &Group, clock: &Clock) -> Option<SeedingStatus> {
+    if let Some(since) = group.engine.seeding() {
+        let changed_bytes = status.marked.iter().fold(Bytes::ZERO, |sum, marked| sum + *marked);
+        return Some(SeedingStatus { since_ms: WallTime(since), changed_bytes });
+    }
+    let met = group.engine.met().filter(|met| met.label == "seeding")?;
+    let follows = status.role == Role::Secondary && status.link.word == "connected";
+    follows.then(|| SeedingStatus { since_ms: clock.wall(met.at), changed_bytes: status.lag.bytes })
 }
 
 fn throttle(status: &Status) -> ThrottleStatus {
@@ -174,7 +182,10 @@ fn bound_reason(queue: &helio_engine::QueueStatus, group: &Group) -> String {
     match (queue.source, queue.chosen_by) {
         (BoundSource::Measured, Some((round_trip, rate))) => {
             let most = if queue.bound == QUEUE_BYTES_MOST { ", but no more by itself" } else { "" };
-            format!("auto: {QUEUE_PRODUCTS} x {rate} x {round_trip:.1?}, as measured{most}")
+            format!(
+                "auto: {QUEUE_PRODUCTS} x {} x {round_trip:.1?}, as measured{most}",
+                Bandwidth(rate)
+            )
         }
         (BoundSource::File, _) => match group.queue_source {
             QueueSource::PresetSndr => "the file says preset sndr".into(),

@@ -2,7 +2,7 @@
 //! `helio queue`: the bound changes under way, and `helio apply` knows what runs.
 
 use crate::common::{assert_ended, change};
-use helio_e2e::{Book, Load, begin, group, number, relayed, wait};
+use helio_e2e::{Book, Load, begin, group, number, relayed, wait, wait_level};
 use helio_testkit::{Dice, Pair, Plan};
 use helio_units::{Bytes, Mode};
 use serde_json::{Value, json};
@@ -108,6 +108,29 @@ fn what_happened_at_the_bound_and_how_long_answers_took_begin_anew_too() {
     let since = |status: &Value| number(status, "/answers/since_ms");
     assert!(since(&after) > since(&before), "{after:#}");
     assert_eq!(group(&pair, "lyon")["answers"], Value::Null, "a secondary answers no writes");
+}
+
+#[test]
+fn a_status_says_that_clients_wait_at_a_full_queue_and_what_lets_them_continue() {
+    let lines = ["queue = { memory = \"1MiB\", when-full = \"block\" }", "peer-timeout = \"60s\""];
+    let plan = Plan::new("db").mode(Mode::Async).volume("data", Bytes::mib(8));
+    let mut pair = lines.iter().fold(plan, |plan, line| plan.group_line(line)).start();
+    begin(&pair, "paris");
+    pair.daemon("lyon").freeze();
+    let (dice, book) = (Dice::new(1), Arc::new(Book::new(1)));
+    let writers = Load { depth: 64, blocks: (16, 16), ..Load::PLAIN };
+    let writers = writers.start(&pair, "paris", &dice, &book);
+    let advice = "a faster link, or `helio queue set db --memory 2MiB`";
+    wait(&pair, "paris", "clients that wait", |status| {
+        let why = status["verdict"]["why"].as_str().unwrap_or_default();
+        why.starts_with("clients wait: the queue is full, and ")
+            && status["next"].as_str().is_some_and(|next| next.ends_with(advice))
+    });
+    assert_ended(&pair.helio("paris", &["queue", "set", "db", "--memory", "2MiB"]), 0, &[]);
+    pair.daemon("lyon").thaw();
+    writers.stop();
+    wait_level(&pair, "paris");
+    assert_eq!(book.failures(), []);
 }
 
 #[test]

@@ -141,12 +141,16 @@ fn two_hosts_get_commands_that_copy_check_and_start_over_ssh() {
     assert_says(&text, &["members.paris = [\"/var/lib/heliograph/log.img\"]"]);
     let phrases = [
         "ssh root@192.0.2.1 'mkdir -p /etc/heliograph",
-        "fallocate -l 67108864 /var/lib/heliograph/log.img'",
+        "test ! -e /etc/heliograph/heliograph.toml && test ! -e /var/lib/heliograph/node.key",
+        "test ! -e /var/lib/heliograph/log.img && fallocate -l 67108864 /var/lib/heliograph/log.img'",
         "scp -p lyon.key 'root@[2001:db8::2]:/var/lib/heliograph/node.key' && rm lyon.key",
         "ssh root@192.0.2.1 helio check --node paris",
-        "ssh root@2001:db8::2 helio daemon --node lyon",
+        "ssh root@2001:db8::2 systemctl enable --now helio",
+        "run\nthe daemon on that host: helio daemon --node paris",
         "ssh root@192.0.2.1 helio promote db",
     ];
     assert_says(&printed, &phrases);
     assert!(!printed.contains("fallocate -l 1073741824"), "devices are not made");
+    // A daemon in the foreground ends with the connection.
+    assert!(!printed.contains(" helio daemon --node lyon"), "{printed}");
 }

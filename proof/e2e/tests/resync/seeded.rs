@@ -44,7 +44,7 @@ fn ends_equal(pair: &Pair, book: &Book, most: u64) {
     let sent = number(&group(pair, "paris"), "/counters/sent_bytes");
     println!("{sent} bytes travelled, {most} were written since the disk was copied");
     assert!(sent <= most, "{sent} bytes travelled, {most} were written since");
-    assert!(group(pair, "paris")["seeding"].is_null());
+    assert!(["paris", "lyon"].iter().all(|node| group(pair, node)["seeding"].is_null()));
     assert_eq!(book.failures(), [], "every write should have been answered well");
 }
 
@@ -59,6 +59,15 @@ fn only_what_changed_since_travels_to_a_shipped_disk() {
     let status = wait_state(&pair, "paris", "logging");
     let changed = number(&status, "/seeding/changed_bytes");
     assert!(changed > 0 && changed <= written * 16 && changed < VOLUME.0, "{changed} changed");
+    for (node, next) in [("paris", "`helio seed end db`"), ("lyon", "`helio seed end db` on paris")]
+    {
+        wait(&pair, node, "the seeding", |status| {
+            let advised = status["next"].as_str().unwrap_or_default();
+            !status["seeding"].is_null() && advised.ends_with(next)
+        });
+        let shown = pair.helio(node, &["status", "db"]).expect_success();
+        assert!(shown.contains("   seeding   ") && !shown.contains("resync"), "{shown}");
+    }
     ends_equal(&pair, &book, written);
 }
 

@@ -3,7 +3,7 @@
 
 use crate::shard::clock::Clock;
 use crate::shard::group::Group;
-use crate::shard::show::{reason, verify};
+use crate::shard::show::{reason, seeding, verify};
 use helio_api::VerdictStatus;
 use helio_engine::{Fault, Status};
 use helio_units::{Bytes, Mode, Role, State, Verdict};
@@ -23,6 +23,10 @@ fn why(status: &Status, group: &Group, clock: &Clock) -> String {
     let stranger = group.link.wrong_key(clock.now());
     if let (Verdict::Unknown | Verdict::AtRisk, Some(call)) = (status.verdict, stranger) {
         return format!("{} connects with a key that is not {peer}'s: {}", call.from, call.key);
+    }
+    if let Some(waits) = clients_wait(status) {
+        let cause = if cut { format!("; no message from {peer}") } else { String::new() };
+        return format!("{waits}{cause}");
     }
     match status.verdict {
         Verdict::Ok if status.role == Role::Secondary => follows(status, peer, clock),
@@ -49,6 +53,9 @@ fn why(status: &Status, group: &Group, clock: &Clock) -> String {
             None => format!("no message from {peer} since this daemon started"),
         },
         Verdict::AtRisk if status.differing > 0 => verify::why(status, group),
+        Verdict::AtRisk if status.role == Role::Secondary && ships(status, group, clock) => {
+            format!("a seed disk is on its way; {peer} records dirty regions, and sends nothing")
+        }
         Verdict::AtRisk if status.paused => String::from("an operator paused replication"),
         Verdict::AtRisk if status.role == Role::Secondary && status.state == State::Logging => {
             format!("{peer} records dirty regions, and sends nothing")
@@ -66,6 +73,31 @@ fn why(status: &Status, group: &Group, clock: &Clock) -> String {
         }
         Verdict::AtRisk => reason(status),
     }
+}
+
+/// Whether a seed disk is on its way to the secondary.
+fn ships(status: &Status, group: &Group, clock: &Clock) -> bool {
+    seeding(status, group, clock).is_some()
+}
+
+/// What clients wait for, if the queue is full and its policy is to block.
+fn clients_wait(status: &Status) -> Option<String> {
+    let queue = status.queue.as_ref().filter(|queue| queue.waiting > 0)?;
+    Some(format!("clients wait: the queue is full, and {} writes wait for space", queue.waiting))
+}
+
+/// What lets waiting clients continue.
+fn unblock(status: &Status, group: &Group, connected: bool) -> Option<String> {
+    let name = &group.name;
+    let queue = status.queue.as_ref().filter(|queue| queue.waiting > 0)?;
+    let larger = format!("`helio queue set {name} --memory {}MiB`", (queue.bound.0 >> 19).max(2));
+    Some(if connected {
+        format!("nothing if this is short; otherwise a faster link, or {larger}")
+    } else {
+        format!(
+            "restore the link; or `helio pause {name}`: clients continue, and a resync follows; or {larger}"
+        )
+    })
 }
 
 /// What failed first, and on which node.
@@ -96,9 +128,18 @@ pub(super) fn next(status: &Status, group: &Group, clock: &Clock) -> String {
             "choose the node to discard; on it: `helio demote {name}`, then `helio resolve {name} --discard NODE`"
         );
     }
+    if let Some(unblock) = unblock(status, group, connected) {
+        return unblock;
+    }
+    let node = &group.config.node;
     match status.role {
         Role::Primary if group.engine.seeding().is_some() => {
             format!("when the shipped disk is in place on {peer}: `helio seed end {name}`")
+        }
+        Role::Secondary if ships(status, group, clock) => {
+            format!(
+                "when the shipped disk is in place on {node}: `helio seed end {name}` on {peer}"
+            )
         }
         Role::Primary => of_primary(status, group, connected),
         Role::Secondary => of_secondary(status, group, connected),
