@@ -9,7 +9,7 @@ use crate::grid::{Cell, Point, Queue};
 use core::fmt::Write;
 use core::time::Duration;
 use helio_twin::{Figures, Outcome};
-use helio_units::{Bytes, Mode, Rate};
+use helio_units::{Bandwidth, Bytes, Mode, Rate};
 
 /// A queue that was fuller than this at its highest is to be enlarged (Sun's rule for its remote mirror: 80 to 85 %).
 const ROOM_PERCENT: u64 = 80;
@@ -240,7 +240,8 @@ fn nothing(cells: &[Cell], goals: &Goals) -> Answer {
             && figures.throughput().0 * 10 > rate.0 * 9
         {
             hints.push(format!(
-                "the link carries {rate}, and the workload needs all of it: use a faster link"
+                "the link carries {}, and the workload needs all of it: use a faster link",
+                Bandwidth(rate)
             ));
         }
     }

@@ -55,8 +55,9 @@ fn begins_upper(text: &str) -> bool {
         && letters.all(char::is_lowercase)
 }
 
-/// Placeholders and indices where a name belongs.
+/// Placeholders and indices where a name belongs. Which node to discard, the operator chooses.
 fn unnamed(text: &str) -> Vec<String> {
+    let text = text.replace("--discard NODE", "--discard");
     let words: Vec<&str> =
         text.split(|c: char| !(c.is_alphanumeric() || "-_.=".contains(c))).collect();
     let placeholders = words.iter().filter(|word| PLACEHOLDERS.contains(word));
@@ -90,6 +91,7 @@ mod tests {
             ("it failed; hint: try", "try again", 1),
             ("volume 0 failed", "`helio resync db`", 1),
             ("db is paused", "`helio resync GROUP`", 1),
+            ("both nodes wrote db", "on one: `helio resolve db --discard NODE`", 0),
             ("db is paused", "`helio resync db", 1),
         ] {
             assert_eq!(found(text, hint), count, "{text} / {hint}");

@@ -124,7 +124,10 @@ fn text(told: &Explanation) -> String {
     line(&mut out, "decision", &format!("{} ({} -> {})", row.label, row.source, row.target));
     let age = ago(row.at_ms, *at_ms);
     let since = changed.as_ref().map_or_else(String::new, |what| format!("; since then {what}"));
-    let made = format!("{}, {age} ago, when {node} and {peer} connected{since}", row.at_ms);
+    let made = format!(
+        "{}, {age} ago, when {} and {} connected{since}",
+        row.at_ms, row.source, row.target
+    );
     line(&mut out, "decided", &made);
     line(&mut out, "meaning", &row.meaning);
     for (at, fact) in row.facts.iter().enumerate() {

@@ -84,9 +84,16 @@ fn none_served(mut errors: Vec<(&str, anyhow::Error)>) -> anyhow::Error {
     if errors.len() == 1 {
         return errors.remove(0).1;
     }
-    let each: Vec<String> =
-        errors.iter().map(|(group, error)| format!("group {group}: {error:#}")).collect();
-    anyhow!("none of the {} groups of this node can be served\n{}", each.len(), each.join("\n"))
+    let row = |(group, error): &(&str, anyhow::Error)| {
+        let text = format!("{error:#}");
+        let (why, hint) = failed::in_parts(&text);
+        format!("\n  group {group}: {why}; {hint}")
+    };
+    let rows: String = errors.iter().map(row).collect();
+    anyhow!(
+        "none of the {} groups of this node can be served{rows}\n  hint: repair at least one group, then start the daemon",
+        errors.len()
+    )
 }
 
 /// Opens what one group needs that comes while the others are served.

@@ -87,7 +87,7 @@ impl fmt::Display for Gauge {
             let micros = |time: Duration| time.as_secs_f64() * 1e6;
             write!(f, "{name}={:.1}us..{:.1}us,", micros(median), micros(p99))?;
         }
-        write!(f, "lanes={},rate={:.1}MB/s", self.lanes, self.rate.0 as f64 / 1e6)
+        write!(f, "lanes={},rate={:.1}MiB/s", self.lanes, self.rate.0 as f64 / f64::from(1 << 20))
     }
 }
 

@@ -298,9 +298,9 @@ impl Advice {
             None => "which no tested size reached".to_owned(),
         };
         format!(
-            "# By `helio lab search`: {:.2} MB/s over a round trip of {:.3} ms, {level}.\n\
+            "# By `helio lab search`: {:.2} Mbit/s over a round trip of {:.3} ms, {level}.\n\
              [group.{group}.link]\nsend-buffer = \"{size}KiB\"\nreceive-buffer = \"{size}KiB\"\n",
-            self.bandwidth / 1e6,
+            self.bandwidth * 8.0 / 1e6,
             self.rtt_us as f64 / 1e3,
         )
     }

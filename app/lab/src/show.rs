@@ -225,7 +225,7 @@ fn resent(it: &Outcome) -> f64 {
 }
 
 fn rate(bytes_a_second: f64) -> String {
-    format!("{:.2} MB/s", bytes_a_second / 1e6)
+    format!("{:.2} MiB/s", bytes_a_second / f64::from(1 << 20))
 }
 
 fn ms(us: u64) -> String {

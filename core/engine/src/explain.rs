@@ -237,7 +237,54 @@ pub fn meaning(label: &str, group: &str, source: &str, target: &str) -> Meaning 
     }
 }
 
-/// The facts of a meeting, one sentence each; the source's memory only where it is known.
+/// Facts that both nodes know, as they are if true and if not.
+const FACTS: [(&str, &str); 9] = [
+    ("{target} was primary too", "{target} was not primary"),
+    (
+        "{target} may have acknowledged writes that {source} does not have",
+        "{target} has no acknowledged writes that {source} does not have",
+    ),
+    (
+        "{target} acknowledged writes without {source}",
+        "{target} acknowledged no write without {source}",
+    ),
+    ("the copy of {target} was consistent", "the copy of {target} was inconsistent"),
+    ("{target} was primary and did not stop cleanly", "{target} was secondary, or stopped cleanly"),
+    ("the bitmap of {target} is complete", "the bitmap of {target} may miss dirty regions"),
+    (
+        "one node recorded that the metadata of the other is invalid",
+        "neither node recorded that the metadata of the other is invalid",
+    ),
+    (
+        "the metadata of {source} is older than {target} has recorded",
+        "the metadata of {source} is current",
+    ),
+    (
+        "the metadata of {target} is older than {source} has recorded",
+        "the metadata of {target} is current",
+    ),
+];
+/// The same of facts that only the source knows.
+const OF_SOURCE: [(&str, &str); 4] = [
+    (
+        "{source} has proof that the copies are equal",
+        "{source} has no proof that the copies are equal",
+    ),
+    (
+        "{target} still has in memory what {source} sent",
+        "{target} no longer has in memory what {source} sent",
+    ),
+    (
+        "the queue of {source} has all that {target} did not receive",
+        "the queue of {source} does not have all that {target} did not receive",
+    ),
+    (
+        "the queue of {source} has all that {target} did not flush",
+        "the queue of {source} does not have all that {target} did not flush",
+    ),
+];
+
+/// The facts of a decision, one sentence each; those of the source's memory only on the source.
 #[must_use]
 pub fn facts_in_words(met: &Met) -> Vec<String> {
     let (source, target) = (&met.source.node, &met.target.node);
@@ -264,53 +311,18 @@ pub fn facts_in_words(met: &Met) -> Vec<String> {
         source_suspect,
         target_suspect,
     } = met.facts;
-    let either = |is: bool, yes: String, no: String| if is { yes } else { no };
-    let aged = |node: &str, old: bool| {
-        let than = format!("the metadata of {node} is older than the other node has recorded");
-        either(old, than, format!("the metadata of {node} is current"))
+    let fill = |(is, (yes, no)): (bool, (&str, &str))| {
+        let text = if is { yes } else { no };
+        text.replace("{source}", source).replace("{target}", target)
     };
+    let both =
+        [target_serves, own, alone, consistent, crashed, trusted, invalid, source_old, target_old];
     let mut all = alloc::vec![
         of_hello(&met.source),
         of_hello(&met.target),
-        either(
-            target_serves,
-            format!("{target} was primary too"),
-            format!("{target} was not primary")
-        ),
-        kin_in_words(kinship, source, target),
-        either(
-            own,
-            format!("{target} may have acknowledged writes that {source} does not have"),
-            format!("{target} has no acknowledged writes that {source} does not have"),
-        ),
-        either(
-            alone,
-            format!("{target} acknowledged writes without {source}"),
-            format!("{target} acknowledged no write without {source}"),
-        ),
-        either(
-            consistent,
-            format!("the copy of {target} was consistent"),
-            format!("the copy of {target} was inconsistent"),
-        ),
-        either(
-            crashed,
-            format!("{target} was primary and did not stop cleanly"),
-            format!("{target} was secondary, or stopped cleanly"),
-        ),
-        either(
-            trusted,
-            format!("the bitmap of {target} is complete"),
-            format!("the bitmap of {target} may miss dirty regions"),
-        ),
-        either(
-            invalid,
-            String::from("one node recorded that the metadata of the other is invalid"),
-            String::from("neither node recorded that the metadata of the other is invalid"),
-        ),
-        aged(source, source_old),
-        aged(target, target_old),
+        kin_in_words(kinship, source, target)
     ];
+    all.extend(both.into_iter().zip(FACTS).map(fill));
     all.extend(discarded.then(|| format!("an operator discarded the copy of {target}")));
     all.extend(source_lacks.then(|| format!("{source} lacks regions that only {target} has")));
     let suspect = [(source_suspect, source), (target_suspect, target)];
@@ -319,28 +331,8 @@ pub fn facts_in_words(met: &Met) -> Vec<String> {
         all.push(format!("the facts about the queue of {source} are shown on {source}"));
         return all;
     }
-    all.extend([
-        either(
-            equal,
-            format!("{source} has proof that the copies are equal"),
-            format!("{source} has no proof that the copies are equal"),
-        ),
-        either(
-            same_memory,
-            format!("{target} still has in memory what {source} sent"),
-            format!("{target} no longer has in memory what {source} sent"),
-        ),
-        either(
-            line_from_received,
-            format!("the queue of {source} has all that {target} did not receive"),
-            format!("the queue of {source} does not have all that {target} did not receive"),
-        ),
-        either(
-            line_from_durable,
-            format!("the queue of {source} has all that {target} did not flush"),
-            format!("the queue of {source} does not have all that {target} did not flush"),
-        ),
-    ]);
+    let own = [equal, same_memory, line_from_received, line_from_durable];
+    all.extend(own.into_iter().zip(OF_SOURCE).map(fill));
     all.extend(seeding.then(|| format!("a seed disk is being shipped to {target}")));
     all.extend(seeded.then(|| format!("{target} has the seed disk")));
     all

@@ -17,6 +17,6 @@ pub use parse::{ParseError, parse_bytes, parse_duration, parse_rate};
 pub use place::{
     Extent, Generation, IoId, Payload, PayloadId, Position, RequestId, Sequence, VolumeIndex,
 };
-pub use size::{Bytes, Items, Rate, SECTOR};
+pub use size::{Bandwidth, Bytes, Items, Rate, SECTOR};
 pub use time::{Moment, WallTime};
 pub use vocabulary::{Mode, Role, State, Verdict};

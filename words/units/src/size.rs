@@ -130,10 +130,24 @@ impl Rate {
     }
 }
 
-/// Prints in decimal megabytes per second, the unit the field's tools print.
+/// Prints as a size per second, with a binary unit: `11.92 MiB/s`.
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.2} MB/s", self.0 as f64 / 1e6)
+        write!(f, "{}/s", Bytes(self.0))
+    }
+}
+
+/// The bandwidth of a network, which prints in decimal bits per second: `38.4 Mbit/s`, `10 Gbit/s`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bandwidth(pub Rate);
+
+impl fmt::Display for Bandwidth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bits = self.0.0 as f64 * 8.0;
+        let (number, unit) =
+            if bits < 1e10 { (bits / 1e6, "Mbit/s") } else { (bits / 1e9, "Gbit/s") };
+        let text = alloc::format!("{number:.2}");
+        write!(f, "{} {unit}", text.trim_end_matches('0').trim_end_matches('.'))
     }
 }
 
@@ -147,7 +161,15 @@ mod tests {
         assert_eq!(Bytes(512).to_string(), "512 B");
         assert_eq!(Bytes::kib(64).to_string(), "64 KiB");
         assert_eq!(Bytes(1536 << 20).to_string(), "1.50 GiB");
-        assert_eq!(Rate::mbit(100).to_string(), "12.50 MB/s");
+        assert_eq!(Rate::mbit(100).to_string(), "11.92 MiB/s");
+        for (rate, text) in [
+            (Rate(245_760), "1.97 Mbit/s"),
+            (Rate::mbit(100), "100 Mbit/s"),
+            (Rate::mbit(1000), "1000 Mbit/s"),
+            (Rate::mbit(25_000), "25 Gbit/s"),
+        ] {
+            assert_eq!(Bandwidth(rate).to_string(), text);
+        }
     }
 
     #[test]

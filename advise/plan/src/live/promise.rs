@@ -4,7 +4,7 @@
 use super::queue::{anew, brief};
 use super::{AnswersSeen, Figure, Judgement, Label, Seen, Times, exact, millis};
 use core::time::Duration;
-use helio_units::{Bytes, Mode, Rate};
+use helio_units::{Bandwidth, Bytes, Mode, Rate};
 
 /// What may be more than was forecast, in percent, before it is told.
 pub const TOLERANCE_PERCENT: u64 = 10;
@@ -96,11 +96,15 @@ fn rate(seen: &Seen, promise: &Promise) -> Judgement {
     if !seen.queue.pressed {
         let told = format!(
             "the link was not full during the measurement: {} went out and nothing waited",
-            seen.sent
+            Bandwidth(seen.sent)
         );
         return Judgement::unknown(label, told);
     }
-    let told = format!("{} was sent while more waited; the forecast has {planned}", seen.sent);
+    let told = format!(
+        "{} was sent while more waited; the forecast has {}",
+        Bandwidth(seen.sent),
+        Bandwidth(planned)
+    );
     let least = planned.0 / 100 * (100 - TOLERANCE_PERCENT);
     let figure = Figure::of(seen.sent.0 as f64, least as f64, "B/s");
     if seen.sent.0 >= least {

@@ -22,7 +22,7 @@ pub struct Forecast {
     /// Synthetic workload instead of a trace, for example rate=2000,size=4KiB,for=1h.
     #[arg(long, value_name = "FIELDS", group = "requests", value_parser = synthetic)]
     pub synthetic: Option<Synthetic>,
-    /// Link, for example rtt=32ms,rate=4.8MB/s or t3,rtt=40ms; may be repeated.
+    /// Link, for example rtt=32ms,rate=40Mbit/s or t3,rtt=40ms; may be repeated.
     ///
     /// recording=FILE replays a recording of `helio lab record`.
     #[arg(long, value_name = "FIELDS", required = true, value_parser = link)]

@@ -118,7 +118,7 @@ pub fn read(line: Vec<OsString>) -> Result<Asked, clap::Error> {
 fn typed_options(at: &At, matches: &ArgMatches) -> Typed {
     let typed = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
     let option = |name: &str, value: &Path| format!(" --{name} {}", shell_word(value));
-    let state = typed("state").then(|| option("state", &at.state)).unwrap_or_default();
+    let state = if typed("state") { option("state", &at.state) } else { String::new() };
     let remote = at.remote.as_ref().map_or_else(String::new, |Remote { host, key, server_key }| {
         let server_key = server_key.to_string();
         let all = [

@@ -58,7 +58,7 @@ pub struct Primary {
     /// Stop after this number of flushes.
     #[arg(long, value_name = "NUMBER", value_parser = whole::<u64>(1, u64::MAX))]
     pub flushes: Option<u64>,
-    /// Maximum send rate, for example 10MB/s; default: no limit.
+    /// Maximum send rate, for example 10MiB/s; default: no limit.
     #[arg(long, value_name = "RATE", value_parser = more_than_nothing)]
     pub target: Option<Rate>,
     /// Connections to each standby, 1 to 64; each sends its own flushes.
@@ -227,7 +227,7 @@ pub struct Search {
     /// Length of a link stall that the buffer must absorb, for example 10s.
     #[arg(long, value_name = "TIME", value_parser = duration, requires = "workload")]
     pub hiccup: Option<Duration>,
-    /// Write rate during the link stall, for example 3MB/s.
+    /// Write rate during the link stall, for example 3MiB/s.
     #[arg(long, value_name = "RATE", value_parser = more_than_nothing, requires = "hiccup")]
     pub workload: Option<Rate>,
     /// Write the configuration for --group to a new file.

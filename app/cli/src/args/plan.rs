@@ -44,7 +44,7 @@ pub struct Calculator {
     /// Round-trip time of the link, for example 20ms; at most 60s.
     #[arg(long, value_name = "TIME", value_parser = round_trip)]
     pub rtt: Duration,
-    /// Transfer rate of the log disks of both nodes, for example 200MB/s.
+    /// Transfer rate of the log disks of both nodes, for example 200MiB/s.
     #[arg(long, value_name = "RATE", value_parser = carried)]
     pub disk: Rate,
     /// Overhead of each write to the log disk, for example 1ms; at most 60s.
@@ -53,7 +53,7 @@ pub struct Calculator {
     /// Size of a log flush, up to 1GiB.
     #[arg(long, value_name = "SIZE", value_parser = piece, default_value = "64KiB")]
     pub flush: Bytes,
-    /// Log rate of the workload, for example 7MB/s; default: show the maximum only.
+    /// Log rate of the workload, for example 7MiB/s; default: show the maximum only.
     #[arg(long, value_name = "RATE", value_parser = carried)]
     pub log_rate: Option<Rate>,
     /// Log data per transaction; default: one flush.
@@ -167,9 +167,9 @@ const MOST_VOLUME: Bytes = Bytes(1 << 60);
 
 fn carried(text: &str) -> Result<Rate, String> {
     match super::rate(text)? {
-        Rate(0) => Err("must be greater than zero, for example 100Mbit/s or 12.5MB/s".to_owned()),
+        Rate(0) => Err("must be greater than zero, for example 100Mbit/s or 12MiB/s".to_owned()),
         rate if rate > MOST_RATE => Err(format!(
-            "must be at most {MOST_RATE}; check the unit (Mbit/s is bits, MB/s is bytes)"
+            "must be at most {MOST_RATE}; check the unit (Mbit/s is bits, MiB/s is bytes)"
         )),
         rate => Ok(rate),
     }

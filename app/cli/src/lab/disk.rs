@@ -46,8 +46,7 @@ pub(crate) fn run(it: &DiskOf) -> Result<ExitCode> {
     line(&mut out, "write", &format!("{}; 4 KiB, one at a time", times(found.write)));
     line(&mut out, "flush", &format!("{}; behind 20 writes", times(found.flush)));
     line(&mut out, "lanes", &format!("{}; writes that it does in the time of one", found.lanes));
-    let rate = found.rate.0 as f64 / 1e6;
-    line(&mut out, "rate", &format!("{rate:.1} MB/s; writes of 1 MiB"));
+    line(&mut out, "rate", &format!("{}; writes of 1 MiB", found.rate));
     line(&mut out, "forecast", &format!("--disk {found}"));
     print(&out)?;
     Ok(ExitCode::SUCCESS)

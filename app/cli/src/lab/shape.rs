@@ -4,7 +4,7 @@
 use super::millis;
 use crate::args;
 use helio_netmodel::{Ppm, Preset, Profile, WayWeather, WeatherRow};
-use helio_units::{Bytes, Rate};
+use helio_units::{Bandwidth, Bytes, Rate};
 use std::fmt;
 use std::time::Duration;
 
@@ -96,7 +96,7 @@ impl fmt::Display for Shape {
 
 fn way(f: &mut fmt::Formatter<'_>, way: &Profile, each: &str) -> fmt::Result {
     match way.rate {
-        Some(rate) => write!(f, "{rate}{each}")?,
+        Some(rate) => write!(f, "{}{each}", Bandwidth(rate))?,
         None => f.write_str("no rate limit")?,
     }
     if !way.jitter.is_zero() {
@@ -132,7 +132,7 @@ mod tests {
     fn a_line_is_described_with_its_units() {
         assert_eq!(free().to_string(), "round trip 50 ms, no rate limit");
         let limited = with(&[Change::Rate(Rate::mbit(100))]);
-        let text = "round trip 50 ms, 12.50 MB/s in each direction, queue of 610.35 KiB";
+        let text = "round trip 50 ms, 100 Mbit/s in each direction, queue of 610.35 KiB";
         assert_eq!(limited.to_string(), text);
         let rough = with(&[Change::Jitter(Duration::from_micros(1500)), Change::Loss(Ppm(1_000))]);
         let text = "round trip 50 ms, no rate limit, up to 1.5 ms of jitter in each direction, 0.1% lost in each \

@@ -14,7 +14,6 @@ mod window;
 use crate::args::PlanVerb;
 use crate::verbs::print;
 use anyhow::Result;
-use helio_units::Rate;
 use serde_json::Value;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -71,17 +70,12 @@ fn decimals(number: f64, most: usize) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A rate as links are sold, in 10^6 bits per second.
-fn megabits(rate: Rate) -> String {
-    format!("{} Mbit/s", decimals(rate.0 as f64 * 8.0 / 1e6, 2))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn spans_and_rates_are_told_in_units_that_suit_them() {
+    fn spans_are_told_in_units_that_suit_them() {
         for (micros, text) in [
             (100, "100 us"),
             (50_000, "50 ms"),
@@ -93,7 +87,5 @@ mod tests {
         ] {
             assert_eq!(span(Duration::from_micros(micros)), text);
         }
-        assert_eq!(megabits(Rate(245_760)), "1.97 Mbit/s");
-        assert_eq!(megabits(Rate::mbit(100)), "100 Mbit/s");
     }
 }

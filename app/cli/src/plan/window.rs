@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `helio plan window`: what a link needs under way, and what windows let through.
 
+use super::span;
 use super::table::table;
-use super::{megabits, span};
 use crate::args::Window;
 use crate::render::line;
 use helio_plan::{buffer, doubled, hiccup_room, product, throughput};
-use helio_units::{Bytes, Rate};
+use helio_units::{Bandwidth, Bytes, Rate};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ fn room(wish: &Window) -> Option<(Duration, Rate, Bytes)> {
 
 pub(super) fn text(wish: &Window) -> String {
     let product = product(wish.rate, wish.rtt);
-    let link = format!("{}, {}, round trip {}", megabits(wish.rate), wish.rate, span(wish.rtt));
+    let link = format!("{}, {}, round trip {}", Bandwidth(wish.rate), wish.rate, span(wish.rtt));
     let mut out = String::new();
     line(&mut out, "link", &link);
     line(
@@ -69,7 +69,8 @@ pub(super) fn text(wish: &Window) -> String {
     let head = std::iter::once("round trip".to_owned()).chain(windows.iter().map(Bytes::to_string));
     let mut rows = vec![head.collect::<Vec<_>>()];
     rows.extend(round_trips(wish).into_iter().map(|rtt| {
-        let cells = windows.iter().map(|window| megabits(throughput(*window, rtt, wish.rate)));
+        let cells =
+            windows.iter().map(|window| Bandwidth(throughput(*window, rtt, wish.rate)).to_string());
         std::iter::once(span(rtt)).chain(cells).collect()
     }));
     format!("{out}\n  throughput of one connection with a window of\n{}", table(&rows))
@@ -122,7 +123,7 @@ mod tests {
     fn ten_seconds_at_three_megabytes_need_thirty() {
         let load = Some(Rate(3_000_000));
         let wish = Window { hiccup: Some(Duration::from_secs(10)), load, ..portland() };
-        assert!(text(&wish).contains("(30000000 bytes) for 10 s at 3.00 MB/s"), "{}", text(&wish));
+        assert!(text(&wish).contains("(30000000 bytes) for 10 s at 2.86 MiB/s"), "{}", text(&wish));
         assert_eq!(json(&wish)["hiccup"]["room_bytes"], 30_000_000);
     }
 }

@@ -27,25 +27,10 @@ impl<D: Driver> Shard<D> {
                     let _gone = reply.send(Err(unknown(&group)));
                 }
             },
-            Ask::AtStake { group, reply } => {
-                let found = self.find(&group);
-                if let Some(stake) = found.and_then(|index| self.ask(index, show::at_stake)) {
-                    let _gone = reply.send(stake);
-                }
-            }
-            Ask::MayPromote { group, restore, reply } => {
-                let found = self.find(&group);
-                let look = |group: &Group, _: &Clock| group.engine.may_promote(true, restore);
-                if let Some(verdict) = found.and_then(|index| self.ask(index, look)) {
-                    let _gone = reply.send(verdict);
-                }
-            }
-            Ask::Explain { group, reply } => {
-                let found = self.find(&group);
-                if let Some(told) = found.and_then(|index| self.ask(index, explain::explanation)) {
-                    let _gone = reply.send(told);
-                }
-            }
+            look @ (Ask::AtStake { .. }
+            | Ask::MayPromote { .. }
+            | Ask::Explain { .. }
+            | Ask::Recorder { .. }) => self.asked_to_look(look),
             loss @ (Ask::Losing { .. } | Ask::ThrowingAway { .. } | Ask::Reverse { .. }) => {
                 self.asked_of_losses(loss, now);
             }
@@ -58,12 +43,6 @@ impl<D: Driver> Shard<D> {
                     self.rota.stir(index);
                     let event = helio_engine::Event::HookAnswered { refused };
                     self.groups[index].guarded(|group| group.tell(now, event));
-                }
-            }
-            Ask::Recorder { group, reply } => {
-                let found = self.find(&group);
-                if let Some(told) = found.and_then(|index| self.ask(index, show::recorder)) {
-                    let _gone = reply.send(told);
                 }
             }
             Ask::Running { reply } => {
@@ -96,6 +75,37 @@ impl<D: Driver> Shard<D> {
         if let Some(index) = self.find(group) {
             self.rota.stir(index);
             self.groups[index].guarded(|group| group.resolved(found, now));
+        }
+    }
+
+    fn asked_to_look(&mut self, ask: Ask) {
+        match ask {
+            Ask::AtStake { group, reply } => {
+                let found = self.find(&group);
+                if let Some(stake) = found.and_then(|index| self.ask(index, show::at_stake)) {
+                    let _gone = reply.send(stake);
+                }
+            }
+            Ask::MayPromote { group, restore, reply } => {
+                let found = self.find(&group);
+                let look = |group: &Group, _: &Clock| group.engine.may_promote(true, restore);
+                if let Some(verdict) = found.and_then(|index| self.ask(index, look)) {
+                    let _gone = reply.send(verdict);
+                }
+            }
+            Ask::Explain { group, reply } => {
+                let found = self.find(&group);
+                if let Some(told) = found.and_then(|index| self.ask(index, explain::explanation)) {
+                    let _gone = reply.send(told);
+                }
+            }
+            Ask::Recorder { group, reply } => {
+                let found = self.find(&group);
+                if let Some(told) = found.and_then(|index| self.ask(index, show::recorder)) {
+                    let _gone = reply.send(told);
+                }
+            }
+            _ => {}
         }
     }
 

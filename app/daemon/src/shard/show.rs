@@ -15,7 +15,7 @@ use helio_api::{
     SafeCopyStatus, SeedingStatus, SyncStatus, ThrottleStatus, TimesStatus, VolumeStatus, WrongKey,
 };
 use helio_engine::{BoundSource, QUEUE_BYTES_MOST, QUEUE_PRODUCTS, Status, WhenFull};
-use helio_units::{Bytes, Items, Moment, Role, VolumeIndex, WallTime};
+use helio_units::{Bandwidth, Bytes, Items, Moment, Role, VolumeIndex, WallTime};
 
 /// One group.
 pub(crate) fn group(
@@ -185,7 +185,10 @@ fn bound_reason(queue: &helio_engine::QueueStatus, group: &Group) -> String {
         (BoundSource::Measured, Some((round_trip, rate))) => {
             let most =
                 if queue.bound == QUEUE_BYTES_MOST { ", which is the maximum of auto" } else { "" };
-            format!("auto: {QUEUE_PRODUCTS} x {rate} x {round_trip:.1?}, as measured{most}")
+            format!(
+                "auto: {QUEUE_PRODUCTS} x {} x {round_trip:.1?}, as measured{most}",
+                Bandwidth(rate)
+            )
         }
         (BoundSource::File, _) => match group.queue_source {
             QueueSource::PresetSndr => "preset sndr in the configuration file".into(),

@@ -3,7 +3,6 @@
 
 use super::*;
 use alloc::collections::BTreeSet;
-use alloc::format;
 
 const V: VolumeIndex = VolumeIndex(0);
 

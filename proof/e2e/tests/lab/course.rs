@@ -95,7 +95,7 @@ fn a_relay_replays_weather_and_stands_still_where_nothing_passed() {
     caller.write_all(b"z").expect("it is open");
     assert!(nothing_comes(&mut called), "nothing passes");
     let last =
-        "at 1s, recording: round trip 1 ms, there 1.00 MB/s, queue of 256 KiB; back no rate limit";
+        "at 1s, recording: round trip 1 ms, there 8 Mbit/s, queue of 256 KiB; back no rate limit";
     assert_eq!(line(&mut said), last);
     called.read_exact(&mut [0]).expect("what stood still goes on");
     group.signal(Signal::TERM);

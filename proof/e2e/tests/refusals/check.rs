@@ -3,14 +3,13 @@
 //! the other files here is checked too (`common::refusal`).
 
 use crate::common::{assert_says, fails, findings, promote, refusal, refusal_under, rewrite, verb};
-use helio_testkit::{Pair, Plan, SmallFs, TempDir, require, rounds, say_skipped};
+use helio_testkit::{Pair, Plan, SmallFs, TempDir, require, say_skipped};
 use helio_units::Bytes;
 use std::fs::{self, Permissions};
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 fn prepared() -> Pair {
     Plan::new("db").volume("data", Bytes::mib(1)).prepare()

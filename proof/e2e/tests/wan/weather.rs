@@ -25,7 +25,7 @@ fn a_schedule_cuts_and_heals_the_line() {
     assert!(passes(&left, &right), "it is healed");
     assert_eq!(
         line.wan.hear(),
-        "at 1s, link t1: round trip 2 ms, 0.19 MB/s each way, queue of 256 KiB"
+        "at 1s, link t1: round trip 2 ms, 1.54 Mbit/s each way, queue of 256 KiB"
     );
     let stats = line.wan.tell("stats");
     assert!(stats.contains("1 at a cut"), "the first one, and it alone: {stats}");
