@@ -14,11 +14,11 @@ pub enum Via {
     /// The best the machine has: `ublk`, else `fuse`.
     #[default]
     Auto,
-    /// The kernel's own devices of user space, where it has them. Who uses one waits while the daemon is away.
+    /// ublk devices of the kernel. Processes that use such a device wait while no daemon runs.
     Ublk,
-    /// A file in a FUSE mount, and a loop device on it where that is allowed.
+    /// A file in a FUSE mount, and a loop device on it if that is permitted.
     Fuse,
-    /// The kernel's NBD client. Who uses such a device waits while the daemon is away.
+    /// The kernel's NBD client. Processes that use such a device wait while no daemon runs.
     Nbd,
 }
 
@@ -39,7 +39,7 @@ impl fmt::Display for Via {
 pub struct AttachRequest {
     /// Which volume of the group.
     pub volume: String,
-    /// Only to be read; on a secondary, the copy as it stands.
+    /// Read-only; on a secondary, the copy as it is.
     #[serde(default)]
     pub read_only: bool,
     /// How.
@@ -64,7 +64,7 @@ pub struct DetachRequest {
 pub enum AttachState {
     /// The device works.
     Attached,
-    /// It is to be attached, and will be when that is possible; `reason` says what is in the way.
+    /// It will be attached when that is possible; `reason` gives the obstacle.
     Waiting,
 }
 
@@ -77,19 +77,19 @@ pub struct Attachment {
     pub volume: String,
     /// Whether it works.
     pub state: AttachState,
-    /// Why it does not; or, where it does, why there is no block device.
+    /// Why it is not attached; or, if it is, why there is no block device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// How it is attached.
     pub via: Via,
     /// Only to be read.
     pub read_only: bool,
-    /// The path to use: the stable name of the block device, or the file where there is no block device.
+    /// The path to use: the stable name of the block device, or the file if there is no block device.
     pub path: String,
     /// The block device behind it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
-    /// The file below the block device, where there is one; it can be used itself where nobody uses the device.
+    /// The file below the block device, if there is one; it can be used directly while the device is not in use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// The device's size, once it was attached.
@@ -100,7 +100,7 @@ pub struct Attachment {
     #[serde(default, with = "wire::number_or_null")]
     #[schemars(with = "Option<u64>")]
     pub block_bytes: Option<Bytes>,
-    /// Who uses it, as far as the daemon can see.
+    /// Its users, as far as the daemon can see them.
     #[serde(default)]
     pub used_by: Vec<String>,
 }

@@ -226,11 +226,11 @@ impl fmt::Display for ApiError {
 
 impl std::error::Error for ApiError {}
 
-/// What a forced promotion may lose: the writes the other node answered that never arrived here.
+/// What a forced promotion may lose: writes that the other node acknowledged and this node never received.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AtStake {
-    /// The other node may have continued since then, in milliseconds since 1970-01-01 UTC; none where nothing
-    /// was ever heard of it.
+    /// The other node may have continued since then, in milliseconds since 1970-01-01 UTC; absent if there was no
+    /// message from it.
     #[serde(default, with = "wire::number_or_null")]
     #[schemars(with = "Option<u64>")]
     pub since_ms: Option<WallTime>,
@@ -246,7 +246,7 @@ pub struct AtStake {
     #[serde(default, with = "wire::number_or_null")]
     #[schemars(with = "Option<u64>")]
     pub writes: Option<Items>,
-    /// When the other node was last heard, in milliseconds since 1970-01-01 UTC.
+    /// Time of the last message from the other node, in milliseconds since 1970-01-01 UTC.
     #[serde(default, with = "wire::number_or_null")]
     #[schemars(with = "Option<u64>")]
     pub last_contact_ms: Option<WallTime>,

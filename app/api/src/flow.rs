@@ -46,11 +46,11 @@ pub struct QueueStatus {
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub bound_items: Items,
-    /// Where the bound comes from: `file`, `operator`, `preset sndr`, `4 x measured bandwidth-delay product`, `default`.
+    /// Origin of the limit: `file`, `operator`, `preset sndr`, `4 x measured bandwidth-delay product`, `default`.
     pub bound_source: String,
-    /// Why it is this size, in a line for people; says what an automatic bound was chosen by.
+    /// Why it has this size, as text; for an automatic limit, how it was chosen.
     pub bound_reason: String,
-    /// What a write meets at the bound while the peer is connected: `block`, `log` or `fail`.
+    /// Policy when the queue is full while the peer is connected: `block`, `log` or `fail`.
     pub when_full_connected: String,
     /// The same while the peer is away.
     pub when_full_disconnected: String,
@@ -72,16 +72,16 @@ pub struct ThrottleStatus {
     #[serde(with = "wire::seconds")]
     #[schemars(with = "f64")]
     pub total_seconds: Duration,
-    /// Writes refused at the bound, where the policy is `fail`.
+    /// Writes refused because the queue was full, with the policy `fail`.
     #[serde(default, with = "wire::number")]
     #[schemars(with = "u64")]
     pub refused: Items,
-    /// How often the queue was dropped at the bound, where the policy is `log`.
+    /// How often the queue was dropped because it was full, with the policy `log`.
     #[serde(default)]
     pub dropped: u64,
 }
 
-/// How long answers took from acceptance on, what was done alone, since this node became primary or its queue was reset.
+/// Latencies from acceptance on, for single requests, since this node became primary or its queue was reset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AnswersStatus {
     /// Since when, in milliseconds since 1970-01-01 UTC.
@@ -94,26 +94,26 @@ pub struct AnswersStatus {
     pub flushes: TimesStatus,
 }
 
-/// Times by their distribution, told right to a thirty-second and to a microsecond.
+/// Latencies as a distribution, with a resolution of 1/32 and of a microsecond.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TimesStatus {
     /// How many there are.
     pub count: u64,
-    /// What half of them do not exceed, in microseconds; 0 where there are none.
+    /// The median, in microseconds; 0 if there are none.
     #[serde(with = "wire::micros")]
     #[schemars(with = "u64")]
     pub p50_us: Duration,
-    /// What 99 of 100 do not exceed, in microseconds; 0 where there are none.
+    /// The 99th percentile, in microseconds; 0 if there are none.
     #[serde(with = "wire::micros")]
     #[schemars(with = "u64")]
     pub p99_us: Duration,
-    /// The longest, in microseconds; 0 where there are none.
+    /// The maximum, in microseconds; 0 if there are none.
     #[serde(with = "wire::micros")]
     #[schemars(with = "u64")]
     pub most_us: Duration,
 }
 
-/// How far the peer is behind what was answered here.
+/// How far the peer is behind the acknowledged writes of this node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LagStatus {
     /// Bytes not yet complete at the peer, at most: dirty regions count whole. On a secondary, as its primary reported last.
@@ -124,7 +124,7 @@ pub struct LagStatus {
     #[serde(with = "wire::seconds")]
     #[schemars(with = "f64")]
     pub seconds: Duration,
-    /// Writes answered and not yet complete at the peer.
+    /// Writes that are acknowledged and not yet complete on the peer.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub writes: Items,
@@ -163,10 +163,10 @@ pub struct CursorStatus {
     pub peer_durable: Sequence,
 }
 
-/// A copy of marked regions under way.
+/// A running resync of dirty regions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SyncStatus {
-    /// Bytes still marked.
+    /// Bytes that are still dirty.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub dirty_bytes: Bytes,
@@ -182,7 +182,7 @@ pub struct SyncStatus {
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub rate_bytes_per_second: Rate,
-    /// When it would end at that rate; none while the rate is not known.
+    /// Expected end at this rate; absent while the rate is unknown.
     #[serde(default, with = "wire::seconds_or_null")]
     #[schemars(with = "Option<f64>")]
     pub eta_seconds: Option<Duration>,
@@ -190,7 +190,7 @@ pub struct SyncStatus {
     #[serde(default, with = "wire::number")]
     #[schemars(with = "u64")]
     pub shipped_bytes: Bytes,
-    /// What is left becomes less. Where not, clients write faster than all of it can be sent.
+    /// The remaining amount decreases. If not, clients write faster than it can be sent.
     #[serde(default = "yes")]
     pub converges: bool,
     /// Regions are compared by digests before they are sent; otherwise most differs, and they are sent whole.
@@ -241,12 +241,12 @@ pub struct CounterStatus {
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub received_bytes: Bytes,
-    /// Client requests answered, whatever the answer.
+    /// Client requests that ended, successful or not.
     pub answered: u64,
     /// Of these, writes, zeroes, discards and flushes on a primary.
     #[serde(default)]
     pub timed: u64,
-    /// How long those took from acceptance to answer, added up.
+    /// Sum of their latencies.
     #[serde(default, with = "wire::seconds")]
     #[schemars(with = "f64")]
     pub timed_seconds: Duration,

@@ -31,13 +31,13 @@ impl fmt::Display for Memory {
     }
 }
 
-/// What a write meets at the queue's bound.
+/// Policy when the queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WhenFull {
     /// It waits.
     Block,
-    /// The queue is dropped and only marks are kept.
+    /// The queue is dropped and only dirty regions are recorded.
     Log,
     /// It fails.
     Fail,
@@ -73,7 +73,7 @@ pub struct QueueSettings {
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub items: Items,
-    /// What a write meets at the bound while the peer is connected.
+    /// Policy when the queue is full while the peer is connected.
     pub when_full_connected: WhenFull,
     /// The same while the peer is away.
     pub when_full_disconnected: WhenFull,
@@ -103,7 +103,7 @@ pub struct QueueReply {
     pub role: Role,
     /// What runs now.
     pub settings: QueueSettings,
-    /// What the file says now, where that differs: the next apply, or start, goes back to it.
+    /// The value in the configuration file, if it differs: the next apply, or start, restores it.
     #[serde(default)]
     pub file_settings: Option<QueueSettings>,
     /// The queue itself; none on a secondary.
@@ -126,7 +126,7 @@ pub struct QueueRequest {
     #[serde(default, with = "wire::number_or_null", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<u64>")]
     pub items: Option<Items>,
-    /// What a write meets at the bound while the peer is connected.
+    /// Policy when the queue is full while the peer is connected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when_full_connected: Option<WhenFull>,
     /// The same while the peer is away.

@@ -51,7 +51,7 @@ pub struct SavedVolume {
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub bytes: Bytes,
-    /// The sparse image that holds it.
+    /// The sparse file with the data.
     pub path: String,
 }
 

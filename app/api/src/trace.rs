@@ -37,7 +37,7 @@ pub struct TraceStatus {
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub requests: Items,
-    /// Requests that came and were not recorded, because the disk was slower than they came.
+    /// Requests that were not recorded because the disk was too slow.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub dropped: Items,

@@ -21,12 +21,12 @@ pub struct VerifyRequest {
     #[serde(default, with = "wire::number_or_null")]
     #[schemars(with = "Option<u64>")]
     pub rate_bytes_per_second: Option<Rate>,
-    /// From the start, not from where the last one stopped.
+    /// From the start, not from the position of the last verify.
     #[serde(default)]
     pub restart: bool,
 }
 
-/// What is known of verifies, on a primary.
+/// The state of verifies, on a primary.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VerifyStatus {
     /// One under way.
@@ -36,7 +36,7 @@ pub struct VerifyStatus {
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub differing: Items,
-    /// Bytes in them, as far as they are remembered one by one.
+    /// Bytes in them, as far as they are recorded individually.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub differing_bytes: Bytes,
@@ -59,7 +59,7 @@ pub struct VerifyRun {
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub compared_bytes: Bytes,
-    /// Bytes to compare when it began.
+    /// Bytes to compare at its start.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub total_bytes: Bytes,

@@ -216,7 +216,7 @@ pub enum Command {
     },
     /// Read the configuration again.
     Apply {
-        /// Only say what would change.
+        /// Only show what would change.
         dry_run: bool,
     },
     /// Show the flight recorder.

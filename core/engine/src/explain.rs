@@ -237,6 +237,30 @@ pub fn meaning(label: &str, group: &str, source: &str, target: &str) -> Meaning 
     }
 }
 
+/// Whether one of the two recorded that the other's metadata is invalid.
+const INVALID: (&str, &str) = (
+    "one node recorded that the metadata of the other is invalid",
+    "neither node recorded that the metadata of the other is invalid",
+);
+/// What the source's memory says, and what it says otherwise.
+const MEMORY: [(&str, &str); 6] = [
+    ("the copies are equal", "the copies may differ"),
+    (
+        "the target still has its memory of the last connection",
+        "the target does not have its memory of the last connection",
+    ),
+    (
+        "the queue has every item that the target did not receive",
+        "the queue lacks items that the target did not receive",
+    ),
+    (
+        "the queue has every item that is not durable on the target",
+        "the queue lacks items that are not durable on the target",
+    ),
+    ("a disk is being shipped to the target", "no disk is being shipped to the target"),
+    ("the target has the shipped disk", "the target does not have a shipped disk"),
+];
+
 /// The facts of a meeting, one sentence each; the source's memory only where it is known.
 #[must_use]
 pub fn facts_in_words(met: &Met) -> Vec<String> {
@@ -292,11 +316,7 @@ pub fn facts_in_words(met: &Met) -> Vec<String> {
             "was not primary when it stopped, or stopped cleanly"
         ),
         yes(trusted, "has a valid bitmap", "has no valid bitmap"),
-        String::from(if invalid {
-            "one node recorded that the metadata of the other is invalid"
-        } else {
-            "neither node recorded that the metadata of the other is invalid"
-        }),
+        String::from(if invalid { INVALID.0 } else { INVALID.1 }),
         said(source, source_old, old, current),
         said(target, target_old, old, current),
     ];
@@ -305,32 +325,13 @@ pub fn facts_in_words(met: &Met) -> Vec<String> {
     let suspect = [(source_suspect, source), (target_suspect, target)];
     all.extend(suspect.iter().filter(|(is, _)| *is).map(|(_, node)| suspect_in_words(node)));
     if met.as_source {
-        let memory = [
-            (equal, "the copies are equal", "the copies may differ"),
-            (
-                same_memory,
-                "the target still has its memory of the last connection",
-                "the target does not have its memory of the last connection",
-            ),
-            (
-                line_from_received,
-                "the queue has every item that the target did not receive",
-                "the queue lacks items that the target did not receive",
-            ),
-            (
-                line_from_durable,
-                "the queue has every item that is not durable on the target",
-                "the queue lacks items that are not durable on the target",
-            ),
-            (
-                seeding,
-                "a disk is being shipped to the target",
-                "no disk is being shipped to the target",
-            ),
-            (seeded, "the target has the shipped disk", "the target does not have a shipped disk"),
-        ];
-        let word = |(is, yes, no): (bool, &str, &str)| said(&format!("{source}:"), is, yes, no);
-        all.extend(memory.map(word));
+        let memory = [equal, same_memory, line_from_received, line_from_durable, seeding, seeded];
+        all.extend(
+            memory
+                .iter()
+                .zip(MEMORY)
+                .map(|(is, (yes, no))| said(&format!("{source}:"), *is, yes, no)),
+        );
     } else {
         all.push(format!("only {source} has the facts about its queue and its memory"));
     }

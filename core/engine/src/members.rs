@@ -120,7 +120,7 @@ impl Engine {
         let (group, peer) = (&self.shared.config.group, &self.shared.config.peer);
         Err(Refusal::new(
             "another-disk",
-            format!("{group} lies on {fault}"),
+            format!("{group} cannot be served from this disk: {fault}"),
             format!(
                 "put the right disk back and restart the daemon; or promote {peer}, which then resyncs this node; or, \
                  if the new disk is an exact copy of the recorded one, stop the daemon and `helio metadata accept \

@@ -114,7 +114,10 @@ fn what_is_no_weather_and_no_schedule_lays_no_line() {
     let why = helio(&["lab", "wan", "--schedule", path]).expect_failure();
     assert!(why.contains("link.csv, line 2, time: `2` needs a unit"), "{why}");
     let why = helio(&["lab", "wan", "--at", "1s reset"]).expect_failure();
-    assert!(why.contains("--at number 1, command: `reset`: a link of packets has no connections"), "{why}");
+    assert!(
+        why.contains("--at number 1, command: `reset`: a link of packets has no connections"),
+        "{why}"
+    );
     let both =
         run(Command::new(helio_binary()).args(["lab", "wan", "--recording", path, "--rtt", "1ms"]));
     assert!(both.expect_failure().contains("cannot be used with"));
