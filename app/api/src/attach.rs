@@ -7,11 +7,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How a volume becomes a device.
+/// The interface of an attached volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Via {
-    /// The best the machine has: `ublk`, else `fuse`.
+    /// `ublk` if the host supports it, otherwise `fuse`.
     #[default]
     Auto,
     /// ublk devices of the kernel. Processes that use such a device wait while no daemon runs.
@@ -33,7 +33,7 @@ impl fmt::Display for Via {
     }
 }
 
-/// Make a device of a volume.
+/// Attach a volume as a block device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AttachRequest {
@@ -47,18 +47,18 @@ pub struct AttachRequest {
     pub via: Via,
 }
 
-/// Make a device of a volume no more.
+/// Detach a volume's block device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DetachRequest {
     /// Which volume of the group.
     pub volume: String,
-    /// Although it is in use; whoever uses it has errors from then on.
+    /// Also if it is in use; processes that use it get I/O errors.
     #[serde(default)]
     pub force: bool,
 }
 
-/// How an attached volume is doing.
+/// The state of an attached volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AttachState {
@@ -68,7 +68,7 @@ pub enum AttachState {
     Waiting,
 }
 
-/// A volume that is attached, or to be.
+/// A volume that is attached, or will be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Attachment {
     /// The group.
@@ -82,7 +82,7 @@ pub struct Attachment {
     pub reason: Option<String>,
     /// How it is attached.
     pub via: Via,
-    /// Only to be read.
+    /// Read-only.
     pub read_only: bool,
     /// The path to use: the stable name of the block device, or the file if there is no block device.
     pub path: String,
@@ -105,7 +105,7 @@ pub struct Attachment {
     pub used_by: Vec<String>,
 }
 
-/// Every volume that is attached on the node, or to be.
+/// Every volume that is attached on the node, or will be.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Attachments {
     /// Them.

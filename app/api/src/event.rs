@@ -16,13 +16,13 @@ pub enum What {
     Exists,
     /// The object was created.
     Create,
-    /// Something about the object changed.
+    /// A field of the object changed.
     Change,
     /// The object was removed. Without an object: the daemon stopped cleanly, and nothing follows.
     Destroy,
     /// The reader was too slow and missed events; the existing objects follow.
     Lagged,
-    /// Nothing happened for a while; the connection lives.
+    /// Nothing happened for 10 s; the connection works.
     Alive,
 }
 
@@ -134,7 +134,7 @@ pub struct Event {
     /// With `change`: the fields that changed.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub changed: BTreeMap<String, FieldChange>,
-    /// Why, in a line for people.
+    /// The reason, as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// With `lagged`: how many events were missed, of all groups.

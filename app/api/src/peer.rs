@@ -12,7 +12,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Connection {
-    /// Handshake done, frames flow.
+    /// Connected; the handshake is complete.
     Connected,
     /// Being tried.
     Connecting,
@@ -43,11 +43,11 @@ pub struct PeerStatus {
     pub address: String,
     /// The connection to it.
     pub connection: Connection,
-    /// Since when it is so, in milliseconds since 1970-01-01 UTC.
+    /// Time of its last change, in milliseconds since 1970-01-01 UTC.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub connection_since_ms: WallTime,
-    /// Why it is so.
+    /// The reason.
     pub reason: String,
     /// Time since its last message; absent if there was none since the daemon started.
     #[serde(default, with = "wire::seconds_or_null")]
@@ -71,8 +71,8 @@ pub struct PeerStatus {
     /// The public key that it proved to have, if the connection uses TLS.
     #[serde(default)]
     pub key: Option<String>,
-    /// The last connection to this node that was refused because its key is not the peer's; none while the peer is connected,
-    /// and none after a minute.
+    /// The last connection to this node that was refused because of its key; absent while the peer is connected, and
+    /// after a minute.
     #[serde(default)]
     pub wrong_key: Option<WrongKey>,
     /// Round trip of the last heartbeat, including its wait behind data; absent before the first one.
@@ -91,7 +91,7 @@ pub struct PeerStatus {
 /// A connection that was refused because of its key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WrongKey {
-    /// The public key that the caller holds.
+    /// The public key of the client.
     pub key: String,
     /// Source address of its connection, `IP:PORT`.
     pub address: String,
@@ -108,7 +108,7 @@ pub struct LinkStatus {
     #[serde(with = "wire::micros")]
     #[schemars(with = "u64")]
     pub rtt_us: Duration,
-    /// The least round trip the kernel saw of late.
+    /// The least recent round trip, from the kernel.
     #[serde(default, with = "wire::micros")]
     #[schemars(with = "u64")]
     pub rtt_least_us: Duration,
@@ -124,7 +124,7 @@ pub struct LinkStatus {
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub window_bytes: Bytes,
-    /// What the kernel measured to arrive at the peer.
+    /// The delivery rate measured by the kernel.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub delivery_rate_bytes_per_second: Rate,
@@ -132,11 +132,11 @@ pub struct LinkStatus {
     #[serde(default, with = "wire::seconds")]
     #[schemars(with = "f64")]
     pub busy_seconds: Duration,
-    /// How much of that the peer's receiving buffer was the limit.
+    /// The part of that in which the receive buffer of the peer was the limit.
     #[serde(default, with = "wire::seconds")]
     #[schemars(with = "f64")]
     pub peer_buffer_limited_seconds: Duration,
-    /// How much of it this end's sending buffer was.
+    /// The part of it in which the send buffer of this end was the limit.
     #[serde(default, with = "wire::seconds")]
     #[schemars(with = "f64")]
     pub send_buffer_limited_seconds: Duration,
@@ -149,7 +149,7 @@ pub struct BufferStatus {
     #[serde(default, with = "wire::number_or_null")]
     #[schemars(with = "Option<u64>")]
     pub requested_bytes: Option<Bytes>,
-    /// What the kernel holds ready.
+    /// The size in the kernel.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub actual_bytes: Bytes,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ModeRequest {
-    /// The mode wanted.
+    /// The requested mode.
     #[schemars(with = "wire::ModeWord")]
     pub mode: Mode,
 }
@@ -76,7 +76,7 @@ pub struct ApplyReply {
     pub restart_needed: Vec<String>,
 }
 
-/// The wish was taken up.
+/// The request was accepted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Accepted {
     /// What was done or started.
@@ -86,10 +86,10 @@ pub struct Accepted {
     pub warnings: Vec<String>,
 }
 
-/// The flight recorder of one group, oldest event first.
+/// The recorded events of one group, the oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RecorderDump {
-    /// The events still held; the recorder is bounded.
+    /// The recorded events; their number is limited.
     pub events: Vec<RecorderEvent>,
 }
 
@@ -100,11 +100,11 @@ pub struct RecorderEvent {
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub at_ms: WallTime,
-    /// What, in a line for people.
+    /// The event, as text.
     pub what: String,
 }
 
-/// Change roles with the other node. The body may be left out.
+/// Exchange the roles of both nodes. The body may be omitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SwitchRequest {
@@ -113,7 +113,7 @@ pub struct SwitchRequest {
     pub force: bool,
 }
 
-/// Give the stores of a group back, as they are.
+/// Remove a group from this node and keep its data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReleaseRequest {
@@ -123,7 +123,7 @@ pub struct ReleaseRequest {
     /// The metadata of the group is not removed, but kept under another name.
     #[serde(default)]
     pub keep_metadata: bool,
-    /// Although the copy here is not consistent.
+    /// Also if the copy of this node is inconsistent.
     #[serde(default)]
     pub force: bool,
 }

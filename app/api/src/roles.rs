@@ -6,7 +6,7 @@ use helio_units::{Role, State, WallTime};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The row of the recovery table that fired last, and what it means.
+/// The last recovery decision, and what it means.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Explanation {
     /// The group.
@@ -15,20 +15,20 @@ pub struct Explanation {
     pub node: String,
     /// The other one.
     pub peer: String,
-    /// What the node is to the group now.
+    /// The role of this node now.
     #[schemars(with = "wire::RoleWord")]
     pub role: Role,
     /// The group's state now, as the node sees it.
     #[schemars(with = "wire::StateWord")]
     pub state: State,
-    /// Why it is so.
+    /// The reason.
     pub reason: String,
     /// The last recovery decision; absent if the nodes have not connected since the daemon started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub row: Option<Row>,
 }
 
-/// A row that fired, on both nodes the same.
+/// The row of the recovery table, the same on both nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Row {
     /// Its label; docs/reference/recovery.md has them all.
@@ -37,9 +37,9 @@ pub struct Row {
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub at_ms: WallTime,
-    /// The node that would send.
+    /// The node that would be primary.
     pub source: String,
-    /// The node that would follow.
+    /// The node that would be secondary.
     pub target: String,
     /// The facts that both nodes reported, and those derived from them: one sentence each.
     pub facts: Vec<String>,
@@ -52,14 +52,13 @@ pub struct Row {
     pub hint: Option<String>,
 }
 
-/// Give up what one node alone holds, so that it may follow the other.
+/// Discard the writes that exist only on one node, so that it can be secondary.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResolveRequest {
     /// The node whose writes are discarded: the one that gets this request.
     pub discard: String,
-    /// What would be lost was shown and accepted. Without it nothing is changed, and the refusal carries what is at
-    /// stake.
+    /// What would be lost was shown and confirmed. Without it nothing is changed, and the error shows what is at stake.
     #[serde(default)]
     pub confirmed: bool,
     /// Directory on the host of the node in which the regions are saved; default: its state directory.
@@ -74,8 +73,8 @@ pub struct ReverseRequest {
     /// All data, not only the dirty regions.
     #[serde(default)]
     pub full: bool,
-    /// What would be thrown away was shown and accepted. Without it nothing is changed, and the refusal carries what is
-    /// at stake.
+    /// What would be discarded was shown and confirmed. Without it nothing is changed, and the error shows what is at
+    /// stake.
     #[serde(default)]
     pub confirmed: bool,
     /// Directory on the host of the node in which the regions are saved; default: its state directory.
@@ -100,7 +99,7 @@ pub struct MemberReplaceRequest {
 pub struct MemberAcceptRequest {
     /// Which volume's.
     pub volume: String,
-    /// What may be lost was shown and accepted. Without it nothing is changed, and the refusal carries what is at stake.
+    /// What may be lost was shown and confirmed. Without it nothing is changed, and the error shows what is at stake.
     #[serde(default)]
     pub confirmed: bool,
 }

@@ -53,7 +53,7 @@ pub struct FailedGroup {
     pub reason: String,
     /// What to do about it.
     pub hint: String,
-    /// Only a restart of the daemon brings it back; otherwise `helio apply` tries again.
+    /// Only a restart of the daemon can serve it again; otherwise `helio apply` tries again.
     pub needs_restart: bool,
 }
 
@@ -87,7 +87,7 @@ pub struct GroupStatus {
     /// The last consistent copy, if one is preserved on this node while its copy is inconsistent.
     #[serde(default)]
     pub safe_copy: Option<SafeCopyStatus>,
-    /// What failed on this node and was not cured yet.
+    /// What failed on this node and is not repaired yet.
     #[serde(default)]
     pub fault: Option<String>,
     /// The hold lease, if one is configured or held.
@@ -97,7 +97,7 @@ pub struct GroupStatus {
     pub mode: ModeStatus,
     /// The volumes, in the order of their names.
     pub volumes: Vec<VolumeStatus>,
-    /// The memory queue towards the peer; none on a secondary, which sends no writes.
+    /// The queue in memory; absent on a secondary, which sends no writes.
     #[serde(default)]
     pub queue: Option<QueueStatus>,
     /// Writes that wait because the queue is full.
@@ -125,12 +125,12 @@ pub struct GroupStatus {
     pub trace: Option<TraceStatus>,
     /// What was done since the daemon started.
     pub counters: CounterStatus,
-    /// What keeping it durable cost.
+    /// The cost of making it durable.
     #[serde(default)]
     pub metadata: MetadataStatus,
 }
 
-/// A hold lease: without the other node's word, and without force, its holder may become primary.
+/// A hold lease: its holder may become primary without the other node's consent and without force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LeaseStatus {
     /// This node holds the lease, as secondary; otherwise it granted the lease, as primary, and acknowledges nothing
@@ -209,7 +209,7 @@ pub struct ModeStatus {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Io {
-    /// Past the page cache.
+    /// Direct I/O, without the page cache.
     #[default]
     Direct,
     /// Through the page cache.
@@ -236,9 +236,9 @@ pub struct VolumeStatus {
     pub size_bytes: Bytes,
     /// The member on this node.
     pub member: String,
-    /// How the store is read and written.
+    /// How the member is read and written.
     pub io: Io,
-    /// Whether the store is a file with holes, which costs allocation on first writes.
+    /// Whether the member is a sparse file, which costs allocation on first writes.
     pub sparse: bool,
     /// Bytes in regions that may differ from the peer's copy.
     #[serde(with = "wire::number")]
