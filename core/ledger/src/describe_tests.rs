@@ -39,8 +39,8 @@ fn every_pair_is_shown_with_what_it_says() {
             "superblock at 0: level; A sequence 1; B sequence 1; the fields above",
             "hot page 0 at 8192: never written; A never written; B never written; nothing",
             "hot page 1 at 16384: level; A sequence 2; B sequence 2; 2 hot",
-            "mark page 0 at 24576: never written; A never written; B never written; nothing",
-            "mark page 1 at 32768: level; A sequence 3; B sequence 3; 2 marked",
+            "bitmap page 0 at 24576: never written; A never written; B never written; nothing",
+            "bitmap page 1 at 32768: level; A sequence 3; B sequence 3; 2 dirty",
         ]
     );
     paper.bytes[32800] ^= 1;

@@ -261,7 +261,7 @@ impl Ledger {
                 assert!(add.iter().all(there), "an extent beyond the volumes' end");
             }
             Change::Marks { page, bits } => {
-                assert!(*page < self.layout.mark_pages(), "there is no mark page {page}");
+                assert!(*page < self.layout.mark_pages(), "there is no bitmap page {page}");
                 let regions = self.layout.regions_in(*page);
                 assert!(marks::within(bits, regions), "a mark beyond the volumes' end");
             }

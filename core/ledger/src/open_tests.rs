@@ -85,7 +85,7 @@ fn a_byte_in_a_page_never_written_is_named_too() {
     let (mut ledger, found) = open(&bytes).expect("nothing was ever told of it");
     assert_eq!(
         found.repaired,
-        ["copy A of mark page 0 was damaged in its first write; it is written again"]
+        ["copy A of bitmap page 0 was damaged in its first write; it is written again"]
     );
     let mut paper = Paper::new(0);
     paper.bytes = bytes;
@@ -98,7 +98,7 @@ fn a_byte_in_a_page_never_written_is_named_too() {
 
 #[test]
 fn both_copies_bad_are_refused_by_name() {
-    for (number, name) in [(0, "the superblock"), (4, "mark page 1")] {
+    for (number, name) in [(0, "the superblock"), (4, "bitmap page 1")] {
         let mut bytes = paper().bytes;
         bytes[pair(number) + 50] ^= 1;
         bytes[pair(number) + PAGE_BYTES + 50] ^= 1;
@@ -143,7 +143,7 @@ fn another_nodes_file_and_another_nodes_page_are_named() {
     let header = page::Header { kind: Kind::Marks, index: 1, owner, sequence: 99 };
     let page = page::encode(&header, &[0; BODY_BYTES], CHECKSUM);
     bytes[pair(4)..][..PAGE_BYTES].copy_from_slice(&page);
-    assert_eq!(refusal(&bytes).to_string(), "mark page 1 belongs to another group or node");
+    assert_eq!(refusal(&bytes).to_string(), "bitmap page 1 belongs to another group or node");
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn a_place_that_cannot_be_read_counts_as_damaged() {
     }
     let opened = Ledger::open(&Bad(paper().bytes), OWNER, CHECKSUM).expect("B is whole");
     let Opened::Found(found) = opened else { panic!("it was written") };
-    assert!(found.1.repaired[0].starts_with("copy A of mark page 1 was damaged"));
+    assert!(found.1.repaired[0].starts_with("copy A of bitmap page 1 was damaged"));
     assert_eq!(found.1.marks.len(), 1);
 }
 

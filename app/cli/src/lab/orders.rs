@@ -95,7 +95,7 @@ mod tests {
         assert!(says("cut now").contains("not a command"));
         assert!(says("heal it now please").contains("not a command"));
         assert_eq!(says("rtt 20"), "`20` needs a unit: us, ms, s, min or h");
-        assert!(says("loss 1").starts_with("`1` is no share"));
+        assert!(says("loss 1").starts_with("`1` is not a percentage"));
         assert!(says("link t2").starts_with("`t2` is not a named link; the names are t1, "));
     }
 }
