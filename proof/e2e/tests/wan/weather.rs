@@ -109,7 +109,7 @@ fn what_is_no_weather_and_no_schedule_lays_no_line() {
     let path = file.to_str().expect("a plain path");
     std::fs::write(&file, "#helio-weather,1\n").expect("a scratch folder");
     let why = helio(&["lab", "wan", "--recording", path]).expect_failure();
-    assert!(why.contains("link.csv, line 2: the file is cut short"), "{why}");
+    assert!(why.contains("link.csv, line 2: the file is truncated"), "{why}");
     std::fs::write(&file, "1s cut\n2 heal\n").expect("a scratch folder");
     let why = helio(&["lab", "wan", "--schedule", path]).expect_failure();
     assert!(why.contains("link.csv, line 2, time: `2` needs a unit"), "{why}");
