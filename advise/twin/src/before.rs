@@ -196,7 +196,9 @@ impl Before {
         disk: &mut Disk,
         changes: &mut Vec<Change>,
     ) -> BeforeStep {
-        let Some((op, stage)) = self.under_way.take() else { panic!("a step nobody began") };
+        let Some((op, stage)) = self.under_way.take() else {
+            panic!("a step that was not started")
+        };
         if core::mem::take(&mut self.fails) {
             // What the daemon does: a file that failed is used no more until it is opened again.
             self.store = None;

@@ -317,7 +317,7 @@ impl Metadata {
             MetadataEffect::Flush if ok => self.bytes.flush(),
             MetadataEffect::Flush => self.drop_some(),
         }
-        let Some(ledger) = &mut self.ledger else { panic!("a step of a file nobody opened") };
+        let Some(ledger) = &mut self.ledger else { panic!("a step of a file that is not open") };
         match effect {
             MetadataEffect::Write { .. } => ledger.written(ok),
             MetadataEffect::Flush => ledger.flushed(ok),

@@ -273,7 +273,7 @@ impl Cluster {
         }
         let size = Bytes((HEADER_BYTES + body.len()) as u64 + u64::from(length));
         let Ok(read) = Message::decode(message.code(), &body, length) else {
-            panic!("{side} says what nobody can read: {message:?}")
+            panic!("{side} sends an unreadable message: {message:?}")
         };
         if self.wire.send(side, size, Cargo::Message(read, stamps)) {
             self.pump(side);

@@ -7,18 +7,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How a volume becomes a device.
+/// The interface of an attached volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Via {
-    /// The best the machine has: `ublk`, else `fuse`.
+    /// `ublk` if the host supports it, otherwise `fuse`.
     #[default]
     Auto,
-    /// The kernel's own devices of user space, where it has them. Who uses one waits while the daemon is away.
+    /// ublk devices of the kernel. Processes that use such a device wait while no daemon runs.
     Ublk,
-    /// A file in a FUSE mount, and a loop device on it where that is allowed.
+    /// A file in a FUSE mount, and a loop device on it if that is permitted.
     Fuse,
-    /// The kernel's NBD client. Who uses such a device waits while the daemon is away.
+    /// The kernel's NBD client. Processes that use such a device wait while no daemon runs.
     Nbd,
 }
 
@@ -33,13 +33,13 @@ impl fmt::Display for Via {
     }
 }
 
-/// Make a device of a volume.
+/// Attach a volume as a block device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AttachRequest {
     /// Which volume of the group.
     pub volume: String,
-    /// Only to be read; on a secondary, the copy as it stands.
+    /// Read-only; on a secondary, the copy as it is.
     #[serde(default)]
     pub read_only: bool,
     /// How.
@@ -47,28 +47,28 @@ pub struct AttachRequest {
     pub via: Via,
 }
 
-/// Make a device of a volume no more.
+/// Detach a volume's block device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DetachRequest {
     /// Which volume of the group.
     pub volume: String,
-    /// Although it is in use; whoever uses it has errors from then on.
+    /// Also if it is in use; processes that use it get I/O errors.
     #[serde(default)]
     pub force: bool,
 }
 
-/// How an attached volume is doing.
+/// The state of an attached volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AttachState {
     /// The device works.
     Attached,
-    /// It is to be attached, and will be when that is possible; `reason` says what is in the way.
+    /// It will be attached when that is possible; `reason` gives the obstacle.
     Waiting,
 }
 
-/// A volume that is attached, or to be.
+/// A volume that is attached, or will be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Attachment {
     /// The group.
@@ -77,19 +77,19 @@ pub struct Attachment {
     pub volume: String,
     /// Whether it works.
     pub state: AttachState,
-    /// Why it does not; or, where it does, why there is no block device.
+    /// Why it is not attached; or, if it is, why there is no block device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// How it is attached.
     pub via: Via,
-    /// Only to be read.
+    /// Read-only.
     pub read_only: bool,
-    /// The path to use: the stable name of the block device, or the file where there is no block device.
+    /// The path to use: the stable name of the block device, or the file if there is no block device.
     pub path: String,
     /// The block device behind it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
-    /// The file below the block device, where there is one; it can be used itself where nobody uses the device.
+    /// The file below the block device, if there is one; it can be used directly while the device is not in use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// The device's size, once it was attached.
@@ -100,12 +100,12 @@ pub struct Attachment {
     #[serde(default, with = "wire::number_or_null")]
     #[schemars(with = "Option<u64>")]
     pub block_bytes: Option<Bytes>,
-    /// Who uses it, as far as the daemon can see.
+    /// Its users, as far as the daemon can see them.
     #[serde(default)]
     pub used_by: Vec<String>,
 }
 
-/// Every volume that is attached on the node, or to be.
+/// Every volume that is attached on the node, or will be.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Attachments {
     /// Them.

@@ -167,10 +167,10 @@ pub mod code {
     ];
 }
 
-/// A refusal: the culprit, the hint, whether to retry.
+/// An error: the reason, the hint, whether to retry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ApiError {
-    /// What is wrong, naming the culprit.
+    /// The error and its cause.
     pub error: String,
     /// What to do about it.
     #[serde(default)]
@@ -240,11 +240,11 @@ impl fmt::Display for ApiError {
 
 impl std::error::Error for ApiError {}
 
-/// What a forced promotion may lose: the writes the other node answered that never arrived here.
+/// What a forced promotion may lose: writes that the other node acknowledged and this node never received.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AtStake {
-    /// The other node may have continued since then, in milliseconds since 1970-01-01 UTC; none where nothing
-    /// was ever heard of it.
+    /// The other node may have continued since then, in milliseconds since 1970-01-01 UTC; absent if there was no
+    /// message from it.
     #[serde(default, with = "wire::number_or_null")]
     #[schemars(with = "Option<u64>")]
     pub since_ms: Option<WallTime>,
@@ -252,19 +252,19 @@ pub struct AtStake {
     #[serde(default, with = "wire::seconds_or_null")]
     #[schemars(with = "Option<f64>")]
     pub seconds: Option<Duration>,
-    /// Bytes missing here when the other node reported last, at most; it may have continued since.
+    /// Maximum bytes missing on this node at the last report of the other node, which may have continued since.
     #[serde(default, with = "wire::number_or_null")]
     #[schemars(with = "Option<u64>")]
     pub bytes: Option<Bytes>,
-    /// Writes missing here when the other node reported last; those in dirty regions are not counted.
+    /// Writes missing on this node at the last report of the other node, without those in dirty regions.
     #[serde(default, with = "wire::number_or_null")]
     #[schemars(with = "Option<u64>")]
     pub writes: Option<Items>,
-    /// When the other node was last heard, in milliseconds since 1970-01-01 UTC.
+    /// Time of the last message from the other node, in milliseconds since 1970-01-01 UTC.
     #[serde(default, with = "wire::number_or_null")]
     #[schemars(with = "Option<u64>")]
     pub last_contact_ms: Option<WallTime>,
-    /// All of it in a sentence or two for people.
+    /// A summary as text.
     pub text: String,
 }
 

@@ -8,21 +8,21 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What an event says.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum What {
-    /// The object is there, and so. Without an object: everything that is there was told.
+    /// The object exists, with these fields. Without an object: end of the existing objects.
     Exists,
-    /// The object came.
+    /// The object was created.
     Create,
-    /// Something about the object changed.
+    /// A field of the object changed.
     Change,
-    /// The object went. Without an object: the daemon stopped cleanly, and nothing follows.
+    /// The object was removed. Without an object: the daemon stopped cleanly, and nothing follows.
     Destroy,
-    /// The reader was too slow and missed events; everything that is there now is told next.
+    /// The reader was too slow and missed events; the existing objects follow.
     Lagged,
-    /// Nothing happened for a while; the connection lives.
+    /// Nothing happened for 10 s; the connection works.
     Alive,
 }
 
@@ -63,7 +63,7 @@ impl fmt::Display for Object {
     }
 }
 
-/// The value of a field: a word, a number, a flag, or null where there is none.
+/// The value of a field: a word, a number, a flag, or null if there is none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Value {
@@ -110,14 +110,14 @@ pub struct FieldChange {
 /// One event: a line of the stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
-    /// Numbers what happened; always grows, beyond a restart of the daemon too. What is only told (`exists`, `lagged`,
-    /// `alive`) carries the number of what happened last, so that `since` with any number seen goes on behind it.
+    /// Number of the event; always grows, also over a restart of the daemon. `exists`, `lagged` and `alive` have the
+    /// number of the last change, so `since` works with any number.
     pub sequence: u64,
     /// When, by the node's calendar clock, in milliseconds since 1970-01-01 UTC.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub at_ms: WallTime,
-    /// What it says.
+    /// The message.
     pub event: What,
     /// What it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -134,7 +134,7 @@ pub struct Event {
     /// With `change`: the fields that changed.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub changed: BTreeMap<String, FieldChange>,
-    /// Why, in a line for people.
+    /// The reason, as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// With `lagged`: how many events were missed, of all groups.

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// The memory queue towards the peer.
+/// The queue in memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct QueueStatus {
     /// Payload and work held now.
@@ -18,7 +18,7 @@ pub struct QueueStatus {
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub items: Items,
-    /// Most bytes held since `high_water_since_ms`.
+    /// High-water mark in bytes since `high_water_since_ms`.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub bytes_high_water: Bytes,
@@ -26,7 +26,7 @@ pub struct QueueStatus {
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub bytes_high_water_at_ms: WallTime,
-    /// Most items held since `high_water_since_ms`.
+    /// High-water mark in items since `high_water_since_ms`.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub items_high_water: Items,
@@ -38,21 +38,21 @@ pub struct QueueStatus {
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub high_water_since_ms: WallTime,
-    /// Most bytes allowed.
+    /// Maximum bytes.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub bound_bytes: Bytes,
-    /// Most items allowed.
+    /// Maximum items.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub bound_items: Items,
-    /// Where the bound comes from: `file`, `operator`, `preset sndr`, `4 x measured bandwidth-delay product`, `default`.
+    /// Origin of the limit: `file`, `operator`, `preset sndr`, `4 x measured bandwidth-delay product`, `default`.
     pub bound_source: String,
-    /// Why it is this size, in a line for people; says what an automatic bound was chosen by.
+    /// Why it has this size, as text; for an automatic limit, how it was chosen.
     pub bound_reason: String,
-    /// What a write meets at the bound while the peer is connected: `block`, `log` or `fail`.
+    /// Policy when the queue is full while the peer is connected: `block`, `log` or `fail`.
     pub when_full_connected: String,
-    /// The same while the peer is away.
+    /// The same while the peer is not connected.
     pub when_full_disconnected: String,
 }
 
@@ -63,25 +63,25 @@ pub struct ThrottleStatus {
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub waiting: Items,
-    /// Writes that waited, the ones waiting now among them. This and what follows is counted since the queue's
-    /// `high_water_since_ms`.
+    /// Writes that waited, including those that wait now. This and the following counters count since
+    /// `high_water_since_ms` of the queue.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub count: Items,
-    /// How long they waited, added up.
+    /// Total time that they waited.
     #[serde(with = "wire::seconds")]
     #[schemars(with = "f64")]
     pub total_seconds: Duration,
-    /// Writes refused at the bound, where the policy is `fail`.
+    /// Writes refused because the queue was full, with the policy `fail`.
     #[serde(default, with = "wire::number")]
     #[schemars(with = "u64")]
     pub refused: Items,
-    /// How often the queue was dropped at the bound, where the policy is `log`.
+    /// How often the queue was dropped because it was full, with the policy `log`.
     #[serde(default)]
     pub dropped: u64,
 }
 
-/// How long answers took from acceptance on, what was done alone, since this node became primary or its queue was reset.
+/// Latencies from acceptance on, for single requests, since this node became primary or its queue was reset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AnswersStatus {
     /// Since when, in milliseconds since 1970-01-01 UTC.
@@ -94,106 +94,108 @@ pub struct AnswersStatus {
     pub flushes: TimesStatus,
 }
 
-/// Times by their distribution, told right to a thirty-second and to a microsecond.
+/// Latencies as a distribution, with a resolution of 1/32 and of a microsecond.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TimesStatus {
     /// How many there are.
     pub count: u64,
-    /// What half of them do not exceed, in microseconds; 0 where there are none.
+    /// The median, in microseconds; 0 if there are none.
     #[serde(with = "wire::micros")]
     #[schemars(with = "u64")]
     pub p50_us: Duration,
-    /// What 99 of 100 do not exceed, in microseconds; 0 where there are none.
+    /// The 99th percentile, in microseconds; 0 if there are none.
     #[serde(with = "wire::micros")]
     #[schemars(with = "u64")]
     pub p99_us: Duration,
-    /// The longest, in microseconds; 0 where there are none.
+    /// The maximum, in microseconds; 0 if there are none.
     #[serde(with = "wire::micros")]
     #[schemars(with = "u64")]
     pub most_us: Duration,
 }
 
-/// How far the peer is behind what was answered here.
+/// How far the peer is behind the acknowledged writes of this node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LagStatus {
-    /// Bytes not yet complete at the peer, at most: dirty regions count whole. On a secondary, as its primary reported last.
+    /// Maximum bytes that are not complete on the peer; dirty regions count completely. On a secondary, from the last
+    /// report of its primary.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub bytes: Bytes,
-    /// Age of the oldest of them: what a disaster now would cost, in time.
+    /// Age of the oldest of them: the time that a loss of this node would cost.
     #[serde(with = "wire::seconds")]
     #[schemars(with = "f64")]
     pub seconds: Duration,
-    /// Writes answered and not yet complete at the peer.
+    /// Writes that are acknowledged and not yet complete on the peer.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub writes: Items,
 }
 
-/// Contiguous prefixes of the group's line, as sequence numbers of the current generation.
+/// Positions in the write order of the group, as sequence numbers of the current generation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CursorStatus {
-    /// Taken onto the line here.
+    /// Accepted into the write order on this node.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub accepted: Sequence,
-    /// Written here.
+    /// Complete on this node.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub completed: Sequence,
-    /// Flushed here.
+    /// Durable on this node.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub durable: Sequence,
-    /// Given to the peer's socket.
+    /// Sent to the socket of the peer.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub peer_sent: Sequence,
-    /// In the peer's memory.
+    /// Received in the memory of the peer.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub peer_received: Sequence,
-    /// Written at the peer.
+    /// Complete on the peer.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub peer_completed: Sequence,
-    /// Flushed at the peer.
+    /// Durable on the peer.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub peer_durable: Sequence,
 }
 
-/// A copy of marked regions under way.
+/// A running resync of dirty regions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SyncStatus {
-    /// Bytes still marked.
+    /// Bytes that are still dirty.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub dirty_bytes: Bytes,
-    /// Bytes to walk in all, as of the beginning.
+    /// Total bytes to process, at the start.
     #[serde(default, with = "wire::number")]
     #[schemars(with = "u64")]
     pub to_copy_bytes: Bytes,
-    /// Bytes walked so far, shipped or found equal.
+    /// Bytes processed so far, sent or equal.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub copied_bytes: Bytes,
-    /// How fast the walk goes.
+    /// Its rate.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub rate_bytes_per_second: Rate,
-    /// When it would end at that rate; none while the rate is not known.
+    /// Expected end at this rate; absent while the rate is unknown.
     #[serde(default, with = "wire::seconds_or_null")]
     #[schemars(with = "Option<f64>")]
     pub eta_seconds: Option<Duration>,
-    /// Bytes that had to be sent for what was walked.
+    /// Bytes that were sent for the processed part.
     #[serde(default, with = "wire::number")]
     #[schemars(with = "u64")]
     pub shipped_bytes: Bytes,
-    /// What is left becomes less. Where not, clients write faster than all of it can be sent.
+    /// The remaining amount decreases. If not, clients write faster than it can be sent.
     #[serde(default = "yes")]
     pub converges: bool,
-    /// Regions are compared by digests before they are sent; otherwise most differs, and they are sent whole.
+    /// Regions are compared by digests before they are sent; otherwise, if most of them differ, they are sent
+    /// completely.
     #[serde(default)]
     pub by_digests: bool,
 }
@@ -233,20 +235,20 @@ pub struct CounterStatus {
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub read_bytes: Bytes,
-    /// Bytes for the peer, frames and all; what the seal of keys adds is not counted.
+    /// Bytes sent to the peer, including frames, without the overhead of TLS.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub sent_bytes: Bytes,
-    /// Bytes from the peer, counted alike.
+    /// Bytes received from the peer, counted in the same way.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub received_bytes: Bytes,
-    /// Client requests answered, whatever the answer.
+    /// Client requests that ended, successful or not.
     pub answered: u64,
     /// Of these, writes, zeroes, discards and flushes on a primary.
     #[serde(default)]
     pub timed: u64,
-    /// How long those took from acceptance to answer, added up.
+    /// Sum of their latencies.
     #[serde(default, with = "wire::seconds")]
     #[schemars(with = "f64")]
     pub timed_seconds: Duration,

@@ -62,7 +62,7 @@ pub enum Operation {
     SeedBegin,
     /// The disk that was shipped is in place.
     SeedEnd,
-    /// Make a device of a volume.
+    /// Attach a volume as a block device.
     Attach,
     /// Make a device of it no more.
     Detach,

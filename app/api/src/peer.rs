@@ -12,11 +12,11 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Connection {
-    /// Handshake done, frames flow.
+    /// Connected; the handshake is complete.
     Connected,
     /// Being tried.
     Connecting,
-    /// The peer answered and refused; the reason says why.
+    /// The peer responded and refused; `reason` gives the reason.
     Refused,
     /// Not wanted now.
     #[default]
@@ -34,22 +34,22 @@ impl fmt::Display for Connection {
     }
 }
 
-/// The other node of a group. What it told is as old as `age_seconds`.
+/// The other node of a group. Its reports have the age `age_seconds`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PeerStatus {
     /// Its node name.
     pub name: String,
-    /// Where it is reached, `IP:PORT` or `HOST:PORT`.
+    /// Address of the peer, `IP:PORT` or `HOST:PORT`.
     pub address: String,
     /// The connection to it.
     pub connection: Connection,
-    /// Since when it is so, in milliseconds since 1970-01-01 UTC.
+    /// Time of its last change, in milliseconds since 1970-01-01 UTC.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub connection_since_ms: WallTime,
-    /// Why it is so.
+    /// The reason.
     pub reason: String,
-    /// How long ago it was last heard; none where never since the daemon started.
+    /// Time since its last message; absent if there was none since the daemon started.
     #[serde(default, with = "wire::seconds_or_null")]
     #[schemars(with = "Option<f64>")]
     pub age_seconds: Option<Duration>,
@@ -57,30 +57,30 @@ pub struct PeerStatus {
     #[serde(default)]
     #[schemars(with = "Option<wire::RoleWord>")]
     pub role: Option<Role>,
-    /// Its state as it told it.
+    /// Its state, as it reported it.
     #[serde(default)]
     #[schemars(with = "Option<wire::StateWord>")]
     pub state: Option<State>,
     /// What failed on it, as it reported last.
     #[serde(default)]
     pub fault: Option<String>,
-    /// Data that it alone may have, as it reported when it connected last; none where it did not know.
+    /// Data that only this node may have, as it reported at its last connection; absent if unknown.
     #[serde(default, with = "wire::number_or_null")]
     #[schemars(with = "Option<u64>")]
     pub only_there_bytes: Option<Bytes>,
     /// When a client changed data on it last, as it reported when it connected last, in milliseconds since 1970-01-01 UTC;
-    /// none if none did since its daemon started.
+    /// absent if none did since its daemon started.
     #[serde(default, with = "wire::number_or_null")]
     #[schemars(with = "Option<u64>")]
     pub last_write_ms: Option<WallTime>,
-    /// The public key it proved to hold, where the connection to it is under TLS.
+    /// The public key that it proved to have, if the connection uses TLS.
     #[serde(default)]
     pub key: Option<String>,
-    /// The last connection to this node that was refused because its key is not the peer's; none while the peer is connected,
-    /// and none after a minute.
+    /// The last connection to this node that was refused because of its key; absent while the peer is connected, and
+    /// after a minute.
     #[serde(default)]
     pub wrong_key: Option<WrongKey>,
-    /// Round trip of the last heartbeat, its wait behind data included; none before the first was answered.
+    /// Round trip of the last heartbeat, including its wait behind data; absent before the first one.
     #[serde(default, with = "wire::micros_or_null")]
     #[schemars(with = "Option<u64>")]
     pub heartbeat_us: Option<Duration>,
@@ -96,9 +96,9 @@ pub struct PeerStatus {
 /// A connection that was refused because of its key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WrongKey {
-    /// The public key that the caller holds.
+    /// The public key of the client.
     pub key: String,
-    /// Where it connected from, `IP:PORT`.
+    /// Source address of its connection, `IP:PORT`.
     pub address: String,
     /// How long ago.
     #[serde(with = "wire::seconds")]
@@ -113,11 +113,11 @@ pub struct LinkStatus {
     #[serde(with = "wire::micros")]
     #[schemars(with = "u64")]
     pub rtt_us: Duration,
-    /// The least round trip the kernel saw of late.
+    /// The least recent round trip, from the kernel.
     #[serde(default, with = "wire::micros")]
     #[schemars(with = "u64")]
     pub rtt_least_us: Duration,
-    /// Segments sent again since the connection began.
+    /// Retransmitted segments since the start of the connection.
     pub retransmits: u64,
     /// The kernel's congestion control in use, such as `cubic`.
     pub congestion_control: String,
@@ -129,32 +129,32 @@ pub struct LinkStatus {
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub window_bytes: Bytes,
-    /// What the kernel measured to arrive at the peer.
+    /// The delivery rate measured by the kernel.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub delivery_rate_bytes_per_second: Rate,
-    /// How long there was something to send since the connection began.
+    /// Time with data to send since the start of the connection.
     #[serde(default, with = "wire::seconds")]
     #[schemars(with = "f64")]
     pub busy_seconds: Duration,
-    /// How much of that the peer's receiving buffer was the limit.
+    /// The part of that in which the receive buffer of the peer was the limit.
     #[serde(default, with = "wire::seconds")]
     #[schemars(with = "f64")]
     pub peer_buffer_limited_seconds: Duration,
-    /// How much of it this end's sending buffer was.
+    /// The part of it in which the send buffer of this end was the limit.
     #[serde(default, with = "wire::seconds")]
     #[schemars(with = "f64")]
     pub send_buffer_limited_seconds: Duration,
 }
 
-/// A socket buffer: asked for, and got (Linux grants twice what is asked, up to a limit).
+/// A socket buffer: requested and actual size (Linux grants twice the requested size, up to a limit).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BufferStatus {
-    /// What the file asks for; none leaves the size to the kernel.
+    /// The size in the configuration file; absent: the kernel decides.
     #[serde(default, with = "wire::number_or_null")]
     #[schemars(with = "Option<u64>")]
     pub requested_bytes: Option<Bytes>,
-    /// What the kernel holds ready.
+    /// The size in the kernel.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub actual_bytes: Bytes,

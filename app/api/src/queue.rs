@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The queue's bound in bytes.
+/// The limit of the queue in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Memory {
@@ -31,13 +31,13 @@ impl fmt::Display for Memory {
     }
 }
 
-/// What a write meets at the queue's bound.
+/// Policy when the queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WhenFull {
     /// It waits.
     Block,
-    /// The queue is dropped and only marks are kept.
+    /// The queue is dropped and only dirty regions are recorded.
     Log,
     /// It fails.
     Fail,
@@ -67,15 +67,15 @@ impl fmt::Display for WhenFull {
 /// The queue's settings as they run now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct QueueSettings {
-    /// The bound in bytes.
+    /// The limit in bytes.
     pub memory: Memory,
-    /// The bound in items.
+    /// The limit in items.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub items: Items,
-    /// What a write meets at the bound while the peer is connected.
+    /// Policy when the queue is full while the peer is connected.
     pub when_full_connected: WhenFull,
-    /// The same while the peer is away.
+    /// The same while the peer is not connected.
     pub when_full_disconnected: WhenFull,
 }
 
@@ -103,33 +103,33 @@ pub struct QueueReply {
     pub role: Role,
     /// What runs now.
     pub settings: QueueSettings,
-    /// What the file says now, where that differs: the next apply, or start, goes back to it.
+    /// The value in the configuration file, if it differs: the next apply, or start, restores it.
     #[serde(default)]
     pub file_settings: Option<QueueSettings>,
     /// The queue itself; none on a secondary.
     #[serde(default)]
     pub queue: Option<QueueStatus>,
-    /// What happened to writes at the bound.
+    /// What happened to writes because the queue was full.
     pub throttle: ThrottleStatus,
     /// How far the peer is behind.
     pub lag: LagStatus,
 }
 
-/// Change the queue while it runs. What is left out stays as it is.
+/// Change the queue online. Omitted settings stay as they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QueueRequest {
-    /// The bound in bytes.
+    /// The limit in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Memory>,
-    /// The bound in items; at least one.
+    /// The limit in items; at least one.
     #[serde(default, with = "wire::number_or_null", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<u64>")]
     pub items: Option<Items>,
-    /// What a write meets at the bound while the peer is connected.
+    /// Policy when the queue is full while the peer is connected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when_full_connected: Option<WhenFull>,
-    /// The same while the peer is away.
+    /// The same while the peer is not connected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when_full_disconnected: Option<WhenFull>,
 }

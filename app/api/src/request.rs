@@ -6,11 +6,11 @@ use helio_units::{Mode, WallTime};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Change when writes are answered.
+/// Change when writes are acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ModeRequest {
-    /// The mode wanted.
+    /// The requested mode.
     #[schemars(with = "wire::ModeWord")]
     pub mode: Mode,
 }
@@ -19,15 +19,16 @@ pub struct ModeRequest {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PromoteRequest {
-    /// Go on although the other node may hold writes that are not here.
+    /// Continue although the other node may have writes that this node does not have.
     pub force: bool,
-    /// What is at stake was shown and accepted. Without it a forced promotion is answered with
-    /// [`AtStake`](crate::AtStake) and changes nothing.
+    /// What is at stake was shown and confirmed. Without it a forced promotion returns [`AtStake`](crate::AtStake) and
+    /// changes nothing.
     pub confirmed: bool,
-    /// Where the copy here is not consistent, go back to the consistent image that is kept.
+    /// If the copy of this node is inconsistent, restore the safe copy.
     #[serde(default)]
     pub restore: bool,
-    /// Where the other node cannot agree, run the group's fence hook, and go on where that proves it to be out.
+    /// If the other node does not agree, run the fence hook of the group, and continue if the hook confirms that the
+    /// node is fenced.
     #[serde(default)]
     pub fence: bool,
 }
@@ -36,9 +37,9 @@ pub struct PromoteRequest {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ResyncRequest {
-    /// Compare all data, whatever the bitmap of dirty regions says.
+    /// Compare all data, and ignore the bitmap of dirty regions.
     pub full: bool,
-    /// The other node need not keep its last consistent image meanwhile.
+    /// The other node does not have to preserve its last consistent copy during the resync.
     pub give_up_safe_copy: bool,
 }
 
@@ -46,7 +47,7 @@ pub struct ResyncRequest {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ApplyRequest {
-    /// Only say what would change.
+    /// Only show what would change.
     pub dry_run: bool,
 }
 
@@ -57,11 +58,11 @@ pub struct EventsRequest {
     /// Only this group's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// Go on behind the event of that number. Where it is not remembered any more, the stream begins with what is
-    /// there, as it does without this.
+    /// Continue after the event with this number. If the daemon no longer has it, the stream starts with the existing
+    /// objects, as without this parameter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<u64>,
-    /// End once everything that is there was told.
+    /// End after the existing objects.
     #[serde(default)]
     pub now: bool,
 }
@@ -75,20 +76,20 @@ pub struct ApplyReply {
     pub restart_needed: Vec<String>,
 }
 
-/// The wish was taken up.
+/// The request was accepted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Accepted {
-    /// What was done or has begun.
+    /// What was done or started.
     pub message: String,
-    /// What the operator should know all the same.
+    /// A warning for the operator.
     #[serde(default)]
     pub warnings: Vec<String>,
 }
 
-/// The flight recorder of one group, oldest event first.
+/// The recorded events of one group, the oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RecorderDump {
-    /// The events still held; the recorder is bounded.
+    /// The recorded events; their number is limited.
     pub events: Vec<RecorderEvent>,
 }
 
@@ -99,30 +100,30 @@ pub struct RecorderEvent {
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub at_ms: WallTime,
-    /// What, in a line for people.
+    /// The event, as text.
     pub what: String,
 }
 
-/// Change roles with the other node. The body may be left out.
+/// Exchange the roles of both nodes. The body may be omitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SwitchRequest {
-    /// Although this node has a volume of the group attached: who uses it has errors from then on.
+    /// Also if this node has a volume of the group attached: processes that use it get I/O errors.
     #[serde(default)]
     pub force: bool,
 }
 
-/// Give the stores of a group back, as they are.
+/// Remove a group from this node and keep its data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReleaseRequest {
-    /// The volume that is meant, where the group must have no other; without it, the whole group.
+    /// The volume, if the group has only one; without it, the whole group.
     #[serde(default)]
     pub volume: Option<String>,
-    /// What the group keeps of itself is not removed, but kept under another name.
+    /// The metadata of the group is not removed, but kept under another name.
     #[serde(default)]
     pub keep_metadata: bool,
-    /// Although the copy here is not consistent.
+    /// Also if the copy of this node is inconsistent.
     #[serde(default)]
     pub force: bool,
 }

@@ -6,28 +6,28 @@ use helio_units::{Role, State, WallTime};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The row of the recovery table that fired last, and what it means.
+/// The last recovery decision, and what it means.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Explanation {
     /// The group.
     pub group: String,
-    /// The node that was asked.
+    /// The node that responded.
     pub node: String,
     /// The other one.
     pub peer: String,
-    /// What the node is to the group now.
+    /// The role of this node now.
     #[schemars(with = "wire::RoleWord")]
     pub role: Role,
     /// The group's state now, as the node sees it.
     #[schemars(with = "wire::StateWord")]
     pub state: State,
-    /// Why it is so.
+    /// The reason.
     pub reason: String,
     /// The time on the node, in milliseconds since 1970-01-01 UTC.
     #[serde(default, with = "wire::number")]
     #[schemars(with = "u64")]
     pub at_ms: WallTime,
-    /// The last decision; none if the nodes have not connected since the node's daemon started.
+    /// The last recovery decision; absent if the nodes have not connected since the daemon started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub row: Option<Row>,
     /// What changed since the decision, if it no longer holds.
@@ -35,68 +35,67 @@ pub struct Explanation {
     pub changed: Option<String>,
 }
 
-/// A row that fired, on both nodes the same.
+/// The row of the recovery table, the same on both nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Row {
     /// Its label; docs/reference/recovery.md has them all.
     pub label: String,
-    /// When the two connected and decided, by this node's calendar clock, in milliseconds since 1970-01-01 UTC.
+    /// Time of the connection by this node's clock, in milliseconds since 1970-01-01 UTC.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub at_ms: WallTime,
-    /// The node that would send.
+    /// The node that would be primary.
     pub source: String,
-    /// The node that would follow.
+    /// The node that would be secondary.
     pub target: String,
-    /// What both nodes said of themselves, and what follows from the two: a sentence each.
+    /// The facts that both nodes reported, and those derived from them: one sentence each.
     pub facts: Vec<String>,
     /// What the row means.
     pub meaning: String,
-    /// What comes next by itself.
+    /// What happens next by itself.
     pub next: String,
-    /// What an operator does about it, where anything is to be done.
+    /// What an operator can do, if anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
 
-/// Give up what one node alone holds, so that it may follow the other.
+/// Discard the writes that exist only on one node, so that it can be secondary.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResolveRequest {
-    /// The node whose side is given up: the one that is asked.
+    /// The node whose writes are discarded: the one that gets this request.
     pub discard: String,
-    /// What would be lost was shown and accepted. Without it nothing is changed, and the refusal carries what is at
-    /// stake.
+    /// What would be lost was shown and confirmed. Without it nothing is changed, and the error shows what is at stake.
     #[serde(default)]
     pub confirmed: bool,
-    /// The folder of the node's machine below which the regions are saved; its state directory where none is named.
+    /// Directory on the host of the node in which the regions are saved; default: its state directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub save: Option<String>,
 }
 
-/// Take the other node's consistent copy over this primary's own, where the two may differ.
+/// Replace the copy of this primary by the consistent copy of the secondary in the dirty regions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReverseRequest {
-    /// Everywhere, whatever is marked.
+    /// All data, not only the dirty regions.
     #[serde(default)]
     pub full: bool,
-    /// What would be thrown away was shown and accepted. Without it nothing is changed, and the refusal carries what is
-    /// at stake.
+    /// What would be discarded was shown and confirmed. Without it nothing is changed, and the error shows what is at
+    /// stake.
     #[serde(default)]
     pub confirmed: bool,
-    /// The folder of the node's machine below which the regions are saved; its state directory where none is named.
+    /// Directory on the host of the node in which the regions are saved; default: its state directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub save: Option<String>,
 }
 
-/// Take the disk that the node's configuration file names for a volume now, in the place of the one that was lost.
+/// Replace the failed disk of a volume by the one in the configuration file of the node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MemberReplaceRequest {
     /// Which volume's.
     pub volume: String,
-    /// Whatever lies on the disk may be overwritten. Without it nothing is changed, and the refusal names the disk.
+    /// All data on the disk may be overwritten. Without it nothing is changed, and the error names the disk.
     #[serde(default)]
     pub confirmed: bool,
 }
@@ -107,7 +106,7 @@ pub struct MemberReplaceRequest {
 pub struct MemberAcceptRequest {
     /// Which volume's.
     pub volume: String,
-    /// What may be lost was shown and accepted. Without it nothing is changed, and the refusal carries what is at stake.
+    /// What may be lost was shown and confirmed. Without it nothing is changed, and the error shows what is at stake.
     #[serde(default)]
     pub confirmed: bool,
 }

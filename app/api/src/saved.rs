@@ -51,7 +51,7 @@ pub struct SavedVolume {
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub bytes: Bytes,
-    /// The sparse image that holds it.
+    /// The sparse file with the data.
     pub path: String,
 }
 
@@ -65,7 +65,7 @@ pub struct SavedDeleteRequest {
     /// All saved data of the node.
     #[serde(default)]
     pub all: bool,
-    /// The loss was shown and accepted. Without it nothing is deleted, and the refusal carries what is at stake.
+    /// The loss was shown and confirmed. Without it nothing is deleted, and the error shows what is at stake.
     #[serde(default)]
     pub confirmed: bool,
 }

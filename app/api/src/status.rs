@@ -33,7 +33,7 @@ pub struct Status {
     /// What its shard runs on: `ring` (io_uring) or `poll` (threads).
     #[serde(default)]
     pub driver: String,
-    /// The groups this node takes part in, or the one that was asked for.
+    /// The groups of this node, or the requested one.
     pub groups: Vec<GroupStatus>,
     /// Groups of this node that are not served, each with the reason.
     #[serde(default)]
@@ -53,7 +53,7 @@ pub struct FailedGroup {
     pub reason: String,
     /// What to do about it.
     pub hint: String,
-    /// Only a restart of the daemon brings it back; otherwise `helio apply` tries again.
+    /// Only a restart of the daemon can serve it again; otherwise `helio apply` tries again.
     pub needs_restart: bool,
 }
 
@@ -76,38 +76,38 @@ pub struct GroupStatus {
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub state_since_ms: WallTime,
-    /// Why it came to be so.
+    /// Reason of the change.
     pub state_reason: String,
-    /// What an operator does next; where nothing is to be done, what happens by itself.
+    /// What an operator does next; if nothing is to do, what happens by itself.
     pub next: String,
     /// The generation its positions belong to.
     pub generation: String,
-    /// Whether this node's image is consistent: usable after a loss of the other.
+    /// Whether the copy of this node is consistent: usable if the other node is lost.
     pub consistent: bool,
-    /// The last consistent image, where one is kept here while this one is not consistent.
+    /// The last consistent copy, if one is preserved on this node while its copy is inconsistent.
     #[serde(default)]
     pub safe_copy: Option<SafeCopyStatus>,
-    /// What failed on this node and was not cured yet.
+    /// What failed on this node and is not repaired yet.
     #[serde(default)]
     pub fault: Option<String>,
-    /// The hold lease, where one is held or may be.
+    /// The hold lease, if one is configured or held.
     #[serde(default)]
     pub lease: Option<LeaseStatus>,
-    /// When writes are answered.
+    /// When writes are acknowledged.
     pub mode: ModeStatus,
     /// The volumes, in the order of their names.
     pub volumes: Vec<VolumeStatus>,
-    /// The memory queue towards the peer; none on a secondary, which sends no writes.
+    /// The queue in memory; absent on a secondary, which sends no writes.
     #[serde(default)]
     pub queue: Option<QueueStatus>,
     /// Writes that wait because the queue is full.
     pub throttle: ThrottleStatus,
-    /// How long answers took; none on a secondary, which answers no writes.
+    /// Latencies; absent on a secondary, which serves no writes.
     #[serde(default)]
     pub answers: Option<AnswersStatus>,
     /// How far the peer is behind.
     pub lag: LagStatus,
-    /// Where everyone is on the group's line.
+    /// Positions of both nodes in the write order of the group.
     pub cursors: CursorStatus,
     /// When a client changed data on this node last, in milliseconds since 1970-01-01 UTC; none if none did since the daemon
     /// started.
@@ -116,31 +116,32 @@ pub struct GroupStatus {
     pub last_write_ms: Option<WallTime>,
     /// The other node.
     pub peer: PeerStatus,
-    /// A copy of marked regions under way.
+    /// A running resync of dirty regions.
     #[serde(default)]
     pub sync: Option<SyncStatus>,
     /// A disk is being shipped to the peer for the first sync.
     #[serde(default)]
     pub seeding: Option<SeedingStatus>,
-    /// What is known of verifies.
+    /// The state of verifies.
     #[serde(default)]
     pub verify: VerifyStatus,
-    /// A recording of what applications ask, under way or ended.
+    /// A trace of requests, running or ended.
     #[serde(default)]
     pub trace: Option<TraceStatus>,
     /// What was done since the daemon started.
     pub counters: CounterStatus,
-    /// What keeping it durable cost.
+    /// The cost of making it durable.
     #[serde(default)]
     pub metadata: MetadataStatus,
 }
 
-/// A hold lease: without the other node's word, and without force, its holder may become primary.
+/// A hold lease: its holder may become primary without the other node's consent and without force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LeaseStatus {
-    /// This node holds it, as secondary; otherwise it granted it, as primary, and answers nothing without its peer.
+    /// This node holds the lease, as secondary; otherwise it granted the lease, as primary, and acknowledges nothing
+    /// without its peer.
     pub held: bool,
-    /// Until when, in milliseconds since 1970-01-01 UTC; none where that ends only with a change of roles.
+    /// Its end, in milliseconds since 1970-01-01 UTC; absent if it ends only with a change of roles.
     #[serde(default, with = "wire::number_or_null")]
     #[schemars(with = "Option<u64>")]
     pub until_ms: Option<WallTime>,
@@ -150,7 +151,7 @@ pub struct LeaseStatus {
     pub seconds: Option<Duration>,
 }
 
-/// A kept image, which `helio promote GROUP --restore` goes back to.
+/// A safe copy, which `helio promote GROUP --restore` restores.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SafeCopyStatus {
     /// Its generation.
@@ -159,11 +160,11 @@ pub struct SafeCopyStatus {
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub position: Sequence,
-    /// When the keeping began, in milliseconds since 1970-01-01 UTC.
+    /// Start of the preservation, in milliseconds since 1970-01-01 UTC.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub since_ms: WallTime,
-    /// Bytes kept because they were overwritten since.
+    /// Bytes that were preserved because they were overwritten since.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub kept_bytes: Bytes,
@@ -198,13 +199,13 @@ pub struct VerdictStatus {
     pub why: String,
 }
 
-/// When writes are answered.
+/// When writes are acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ModeStatus {
-    /// What the file or the operator asks for.
+    /// The mode requested by the configuration file or the operator.
     #[schemars(with = "wire::ModeWord")]
     pub requested: Mode,
-    /// What writes meet now; none while no write waits for, or queues to, the peer.
+    /// The policy in force; absent while no write waits for the peer or is queued for it.
     #[schemars(with = "Option<wire::ModeWord>")]
     pub effective: Option<Mode>,
 }
@@ -213,7 +214,7 @@ pub struct ModeStatus {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Io {
-    /// Past the page cache.
+    /// Direct I/O, without the page cache.
     #[default]
     Direct,
     /// Through the page cache.
@@ -232,17 +233,17 @@ impl fmt::Display for Io {
 /// One volume of a group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VolumeStatus {
-    /// Its name; clients know it as GROUP/NAME.
+    /// Its name; its export is GROUP/NAME.
     pub name: String,
     /// Its size.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub size_bytes: Bytes,
-    /// The local store it is kept in.
+    /// The member on this node.
     pub member: String,
-    /// How the store is read and written.
+    /// How the member is read and written.
     pub io: Io,
-    /// Whether the store is a file with holes, which costs allocation on first writes.
+    /// Whether the member is a sparse file, which costs allocation on first writes.
     pub sparse: bool,
     /// Bytes in regions that may differ from the peer's copy.
     #[serde(with = "wire::number")]

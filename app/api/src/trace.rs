@@ -11,10 +11,10 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TraceRequest {
-    /// The file, named from the root, that is made; without it, one below the daemon's state directory.
+    /// Absolute path of the new file; default: a file in the state directory of the daemon.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// The most bytes the file may have; without it, 1 GiB.
+    /// Maximum size of the file; default 1 GiB.
     #[serde(default, with = "wire::number_or_null", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<u64>")]
     pub limit_bytes: Option<Bytes>,
@@ -24,7 +24,7 @@ pub struct TraceRequest {
     pub for_seconds: Option<Duration>,
 }
 
-/// A recording: the one that runs, or the last one that ended since the daemon started.
+/// A trace: the running one, or the last one that ended since the daemon started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TraceStatus {
     /// The file on the daemon's machine.
@@ -37,7 +37,7 @@ pub struct TraceStatus {
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub requests: Items,
-    /// Requests that came and were not recorded, because the disk was slower than they came.
+    /// Requests that were not recorded because the disk was too slow.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub dropped: Items,
@@ -45,7 +45,7 @@ pub struct TraceStatus {
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub bytes: Bytes,
-    /// The most bytes it may have.
+    /// Its limit in bytes.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub limit_bytes: Bytes,

@@ -14,29 +14,29 @@ pub struct VerifyRequest {
     /// Only this volume.
     #[serde(default)]
     pub volume: Option<String>,
-    /// Copy what differs to the peer, in order with what is written. The primary's copy is the one that counts.
+    /// Copy differences from the primary to the peer, in order with new writes.
     #[serde(default)]
     pub repair: bool,
-    /// Most bytes compared a second.
+    /// Maximum bytes compared per second.
     #[serde(default, with = "wire::number_or_null")]
     #[schemars(with = "Option<u64>")]
     pub rate_bytes_per_second: Option<Rate>,
-    /// From the start, not from where the last one stopped.
+    /// From the start, not from the position of the last verify.
     #[serde(default)]
     pub restart: bool,
 }
 
-/// What is known of verifies, on a primary.
+/// The state of verifies, on a primary.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VerifyStatus {
-    /// One under way.
+    /// The running one.
     #[serde(default)]
     pub run: Option<VerifyRun>,
-    /// Places that were found different and not mended.
+    /// Places that differed and were not repaired.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub differing: Items,
-    /// Bytes in them, as far as they are remembered one by one.
+    /// Bytes in them, as far as they are recorded individually.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub differing_bytes: Bytes,
@@ -48,10 +48,10 @@ pub struct VerifyStatus {
     pub stopped: Option<String>,
 }
 
-/// A verify under way.
+/// A running verify.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VerifyRun {
-    /// The volume it is at.
+    /// The current volume.
     pub volume: String,
     /// What differs is copied.
     pub repair: bool,
@@ -59,7 +59,7 @@ pub struct VerifyRun {
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub compared_bytes: Bytes,
-    /// Bytes to compare when it began.
+    /// Bytes to compare at its start.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub total_bytes: Bytes,
@@ -67,7 +67,7 @@ pub struct VerifyRun {
     #[serde(with = "wire::seconds")]
     #[schemars(with = "f64")]
     pub running_seconds: Duration,
-    /// The most it may compare a second.
+    /// Maximum bytes compared per second.
     #[serde(default, with = "wire::number_or_null")]
     #[schemars(with = "Option<u64>")]
     pub rate_bytes_per_second: Option<Rate>,

@@ -263,7 +263,7 @@ mod tests {
         assert!(
             text.contains("send 1 MiB requested, 2 MiB actual, receive autotuned, 128 KiB actual")
         );
-        assert!(text.contains("; heard 75.5 s ago\n"));
+        assert!(text.contains("; last message 75.5 s ago\n"));
     }
 
     #[test]
@@ -273,7 +273,7 @@ mod tests {
         peer.role = Some(helio_units::Role::Secondary);
         peer.state = Some(helio_units::State::Replicating);
         let text = status(&sample, Detail::All, Colour::default());
-        assert!(text.contains("; heard 75.5 s ago as secondary, replicating\n"));
+        assert!(text.contains("; last message 75.5 s ago as secondary, replicating\n"));
     }
 
     #[test]

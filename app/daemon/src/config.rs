@@ -99,7 +99,7 @@ pub struct NbdTlsConfig {
 pub struct GroupConfig {
     /// Its two nodes, in the file's order.
     pub nodes: [String; 2],
-    /// When writes are answered.
+    /// When writes are acknowledged.
     pub mode: Mode,
     /// The memory queue's bound and policies.
     pub queue: QueueConfig,

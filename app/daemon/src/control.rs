@@ -172,14 +172,14 @@ pub enum Command {
         /// Of which group.
         group: String,
     },
-    /// Make a device of a volume.
+    /// Attach a volume as a block device.
     Attach {
         /// Of which group.
         group: String,
         /// Which volume, and how.
         wish: AttachRequest,
     },
-    /// Make a device of a volume no more.
+    /// Detach a volume's block device.
     Detach {
         /// Of which group.
         group: String,
@@ -216,7 +216,7 @@ pub enum Command {
     },
     /// Read the configuration again.
     Apply {
-        /// Only say what would change.
+        /// Only show what would change.
         dry_run: bool,
     },
     /// Show the flight recorder.

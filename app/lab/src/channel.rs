@@ -138,7 +138,7 @@ impl<'w> Channel<'w> {
             }
             self.pull()?;
             if Instant::now() >= deadline || stop.load(Ordering::Relaxed) {
-                return Err(self.stalled("shaking hands", limit));
+                return Err(self.stalled("connecting", limit));
             }
             wait_any(std::slice::from_ref(self), !flushed, SLICE);
         }
@@ -338,7 +338,7 @@ impl<'w> Channel<'w> {
             let flushed = self.push()?;
             if !self.pull()? {
                 if Instant::now() >= deadline || stop.load(Ordering::Relaxed) {
-                    return Err(self.stalled("shaking hands", limit));
+                    return Err(self.stalled("connecting", limit));
                 }
                 wait_any(std::slice::from_ref(self), !flushed, SLICE);
             }

@@ -77,7 +77,7 @@ impl<'w> Stage<'w> {
 
 /// A socket that got its buffers, with the first two of the three looks at it.
 fn prepared(place: &Place, stage: &Stage<'_>, tell: bool) -> Result<socket2::Socket, LabError> {
-    let failed = |doing: &'static str| LabError::system(doing, "see what the kernel says");
+    let failed = |doing: &'static str| LabError::system(doing, "read the error of the kernel");
     let socket = Ask::create(place.remote).map_err(failed("make a socket"))?;
     let look = || Properties::of(&socket).map_err(failed("look at a socket"));
     if tell {

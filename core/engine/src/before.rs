@@ -585,13 +585,16 @@ impl Engine {
 
     /// The source counts on items that were not taken: the two meet again, and settle from where to go on.
     pub(crate) fn meet_again_for_room(&mut self) {
-        self.hang_up(Parting::RoleChanged, String::from("items were not taken for want of room"));
+        self.hang_up(
+            Parting::RoleChanged,
+            String::from("items were not accepted because there is no space"),
+        );
     }
 
     /// What was asked of the before-image file ended.
     pub(crate) fn before_done(&mut self, outcome: BeforeOutcome) {
         let Some(running) = self.shared.keeper.running.take() else {
-            panic!("the before-image file ended what nobody asked for")
+            panic!("the before-image file ended an operation that was not requested")
         };
         match (running, outcome) {
             (running, BeforeOutcome::Done) => self.before_succeeded(running),
@@ -700,7 +703,7 @@ impl Engine {
     /// The peer has no room to keep its image: the update does not go on.
     pub(crate) fn peer_has_no_room(&mut self, wanted: Bytes, free: Bytes) -> Result<(), String> {
         let Some(primary) = &mut self.primary else {
-            return Err(String::from("want of room was told to a node that copies nothing"));
+            return Err(String::from("a lack of space was reported to a node that copies nothing"));
         };
         if primary.flow.is_some() && primary.peer_keeping.asked && primary.lack.is_some() {
             // Marks could not take the queue's place: the two meet again, until there is room or it is given up.

@@ -185,7 +185,7 @@ impl Teller {
                 ));
                 asked.answer = Some(asked.unknown());
             }
-            other => panic!("digests were asked of the store, which answered {other:?}"),
+            other => panic!("digests were requested from the disk, which returned {other:?}"),
         }
         self.tell(s);
     }

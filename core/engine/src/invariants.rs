@@ -32,10 +32,13 @@ impl Engine {
             );
             assert!(p.retaining, "a stream flows from a line that is not kept");
         }
-        assert!(p.answered <= p.line.head, "answered what was never accepted");
+        assert!(p.answered <= p.line.head, "acknowledged what was never accepted");
         if self.state() == State::Replicating {
-            assert!(p.marks.none_stale() && !p.order_lost, "replicating with marks set");
+            assert!(p.marks.none_stale() && !p.order_lost, "replicating with dirty regions");
         }
-        assert!(p.retaining || p.order_lost, "order is neither kept nor known to be lost");
+        assert!(
+            p.retaining || p.order_lost,
+            "the write order is neither kept nor recorded as lost"
+        );
     }
 }

@@ -99,7 +99,7 @@ impl Engine {
         match (&self.primary, &self.keeping.resting) {
             (Some(primary), _) => &primary.marks,
             (None, Some(marks)) => marks,
-            (None, None) => panic!("nobody holds the marks"),
+            (None, None) => panic!("no task holds the bitmap"),
         }
     }
 
@@ -108,7 +108,7 @@ impl Engine {
         match (&mut self.primary, &mut self.keeping.resting) {
             (Some(primary), _) => &mut primary.marks,
             (None, Some(marks)) => marks,
-            (None, None) => panic!("nobody holds the marks"),
+            (None, None) => panic!("no task holds the bitmap"),
         }
     }
 
@@ -325,7 +325,7 @@ impl Engine {
                 let changes = &mut self.keeping.changes;
                 let at = changes.iter().position(|change| change.ticket == ticket);
                 let Some(change) = at.and_then(|at| changes.remove(at)) else {
-                    panic!("change {ticket} was kept, and nobody asked for it")
+                    panic!("change {ticket} was stored without a request")
                 };
                 if ok {
                     self.shared.hot_kept(&change);

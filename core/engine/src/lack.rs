@@ -295,7 +295,9 @@ impl Primary {
             s.cover.marks_moved();
         }
         let failed = matches!(outcome, StoreOutcome::Failed(_));
-        let Some(lack) = &mut self.lack else { panic!("a pull ended that nobody began") };
+        let Some(lack) = &mut self.lack else {
+            panic!("a copy from the peer ended that was not started")
+        };
         lack.flushes -= 1;
         // Where a store was lost meanwhile, another round follows.
         let Stage::Flushing(left, failures) = lack.stage else { return };

@@ -107,7 +107,7 @@ impl Engine {
         let Standing::Leaving { command, to, until, stage: LeaveStage::Flushing(left) } =
             self.standing
         else {
-            panic!("a flush ended that nobody asked for")
+            panic!("a flush ended that was not requested")
         };
         if let StoreOutcome::Failed(fault) = *outcome {
             self.shared.warn(format!("the last flush before leaving failed: {fault}"));

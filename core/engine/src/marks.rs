@@ -439,7 +439,7 @@ impl Marks {
             return;
         }
         let known = self.join(page, Some(bits));
-        assert!(known.is_ok(), "page {page} was kept for marks of another size");
+        assert!(known.is_ok(), "page {page} was stored for a bitmap of another size");
         self.dirty.remove(&page);
     }
 

@@ -155,7 +155,7 @@ impl Engine {
     pub(crate) fn meet_as_source(&mut self) {
         if self.is_reversing() {
             // The generation that is met in is being recorded.
-            return self.hang_up(Parting::RoleChanged, String::from("a reversal is recorded"));
+            return self.hang_up(Parting::RoleChanged, String::from("reverse resync starts"));
         }
         let ours = self.hello_as_met();
         let (unfit, went_back) = (self.line_does_not_fit(), self.leader_went_back());

@@ -333,7 +333,9 @@ impl Engine {
         let by = self.lease_used();
         self.pause_forgotten();
         let head = self.superblock.head;
-        let Some(mut marks) = self.keeping.resting.take() else { panic!("nobody holds the marks") };
+        let Some(mut marks) = self.keeping.resting.take() else {
+            panic!("no task holds the bitmap")
+        };
         if self.superblock.marks_void {
             marks.stale_all();
         } else if equal {

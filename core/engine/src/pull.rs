@@ -173,7 +173,7 @@ impl Primary {
         let Some(Fetched { claim, volume, extent, payload }) =
             self.lack.as_ref().and_then(|lack| lack.fetched.get(&ticket).copied())
         else {
-            panic!("pull {ticket} came through the gate and nobody fetched it")
+            panic!("pull {ticket} passed the gate and was not taken")
         };
         if self.is_touched(claim) && !planted(Plant::PullStale) {
             self.pull_over(ticket, s);

@@ -112,7 +112,7 @@ impl Engine {
     /// This is the kept image again.
     pub(crate) fn shape_restored(&self, b: &mut Superblock) {
         let Some((image, _)) = self.shared.keeper.kept() else {
-            panic!("an image was restored that is not kept")
+            panic!("a copy was restored that is not preserved")
         };
         b.lineage = image.lineage;
         b.head = image.head;

@@ -272,7 +272,7 @@ impl Engine {
     pub(crate) fn superblock_saved(&mut self, ok: bool, sequence: u64) {
         self.keeping.sequence = self.keeping.sequence.max(sequence);
         let Some((goal, saved)) = self.saving.take() else {
-            panic!("a save ended that nobody asked for")
+            panic!("a save ended that was not requested")
         };
         if !ok {
             self.keeping.disowned |= !saved.consistent;

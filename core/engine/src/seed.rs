@@ -198,7 +198,7 @@ impl Engine {
     pub(crate) fn seed_flushed(&mut self, volume: VolumeIndex, outcome: &StoreOutcome) {
         self.cover_flushed(volume, outcome);
         let Some(flush) = &mut self.seed.flush else {
-            panic!("a flush ended that nobody asked for")
+            panic!("a flush ended that was not requested")
         };
         if let StoreOutcome::Failed(fault) = *outcome {
             flush.failed = Some((volume, fault));
@@ -336,7 +336,7 @@ impl Engine {
     /// Looks at places here, and asks the peer about them.
     pub(crate) fn seed_step(&mut self) {
         if self.seed.check.is_some() && !matches!(self.standing, Standing::Primary) {
-            self.seed_stopped("this node is not primary any more");
+            self.seed_stopped("this node is no longer primary");
         }
         if self.seed.check.is_none() {
             return;

@@ -184,7 +184,7 @@ impl Primary {
         let asked =
             id.map(|id| survey.get(id)).filter(|a| (a.volume, a.extent) == (volume, extent));
         let (Some(id), Some(stretch)) = (id, asked) else {
-            return Err(format!("it told whether {extent} is empty, which nobody asked"));
+            return Err(format!("it reported whether {extent} is empty without a request"));
         };
         let of_this_round = stretch.round == self.copier.round;
         // A primary that leaves begins nothing more: it has flushed, or is about to.

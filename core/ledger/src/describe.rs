@@ -298,7 +298,7 @@ pub fn fields(b: &Superblock) -> Vec<(&'static str, String)> {
     let safe_copy = match b.safe_copy {
         SafeCopy::None => "none",
         SafeCopy::Kept => "kept",
-        SafeCopy::GivenUp => "given up",
+        SafeCopy::GivenUp => "discarded",
     };
     let ancestors = b.lineage.ancestors().iter();
     let ancestors: Vec<String> =

@@ -38,7 +38,7 @@ impl Layout {
         assert!(
             granularity.is_power_of_two()
                 && (GRANULARITY_MIN..=GRANULARITY_MAX).contains(&granularity),
-            "marks of {granularity} bytes"
+            "dirty regions of {granularity} bytes"
         );
         assert!((1..=HOT_SLOTS_MAX).contains(&hot_slots), "{hot_slots} hot extents");
         assert!(

@@ -226,7 +226,7 @@ impl Ledger {
     /// # Panics
     /// On what the caller can know is wrong: another layout or owner, an extent or region the group does not have, more
     /// hot extents than slots, anything before a new file's superblock.
-    #[must_use = "a change that cannot be kept is told here"]
+    #[must_use = "a change that cannot be stored is reported here"]
     pub fn keep(&mut self, change: Change) -> Option<Kept> {
         self.check(&change);
         if self.is_poisoned() {
@@ -261,7 +261,7 @@ impl Ledger {
                 assert!(add.iter().all(there), "an extent beyond the volumes' end");
             }
             Change::Marks { page, bits } => {
-                assert!(*page < self.layout.mark_pages(), "there is no mark page {page}");
+                assert!(*page < self.layout.mark_pages(), "there is no bitmap page {page}");
                 let regions = self.layout.regions_in(*page);
                 assert!(marks::within(bits, regions), "a mark beyond the volumes' end");
             }
@@ -450,14 +450,14 @@ impl Ledger {
                 Vec::new()
             }
             Stage::Idle | Stage::Written | Stage::Flushing => {
-                panic!("a write ended that nobody asked for")
+                panic!("a write ended that was not requested")
             }
         }
     }
 
     /// The flush ended. Returns what is kept now, or cannot be.
     pub fn flushed(&mut self, ok: bool) -> Vec<Kept> {
-        assert_eq!(self.stage, Stage::Flushing, "a flush ended that nobody asked for");
+        assert_eq!(self.stage, Stage::Flushing, "a flush ended that was not requested");
         if !ok {
             return self.poison();
         }

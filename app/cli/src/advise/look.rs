@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn who_has_no_queue_is_told_whom_to_ask() {
         let secondary = looks(|group| (group.role, group.queue) = (Role::Secondary, None));
-        assert!(seen_of(&secondary).is_err_and(|why| why.contains("ask on lyon")));
+        assert!(seen_of(&secondary).is_err_and(|why| why.contains("run this on lyon")));
         let between = looks(|group| group.queue = None);
         assert!(seen_of(&between).is_err_and(|why| why.contains("roles changed")));
     }
@@ -226,6 +226,9 @@ mod tests {
         }
         assert!(seen_of(&both).is_ok_and(|seen| seen.link.is_ok()));
         both[1].groups[0].peer.connection_since_ms.0 += 1;
-        assert!(seen_of(&both).is_ok_and(|seen| seen.link.is_err_and(|why| why.contains("again"))));
+        assert!(
+            seen_of(&both)
+                .is_ok_and(|seen| seen.link.is_err_and(|why| why.contains("re-established")))
+        );
     }
 }

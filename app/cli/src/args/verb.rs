@@ -376,7 +376,7 @@ pub struct Resync {
     /// Directory for the saved regions of --reverse; default: the state directory.
     #[arg(long, value_name = "DIR", requires = "reverse")]
     pub save: Option<PathBuf>,
-    /// Resync even if the peer has no space to preserve its last consistent image.
+    /// Resync even if the peer has no space to preserve its last consistent copy.
     #[arg(long, conflicts_with = "full")]
     pub give_up_safe_copy: bool,
     /// Do not ask for confirmation (with --full or --reverse).

@@ -236,8 +236,8 @@ mod tests {
             ])
         );
         assert_eq!(agenda.next_at(), Some(Duration::from_secs(10)));
-        assert!(agenda.plans[0].ends_with("2 orders, again every 4s"), "{:?}", agenda.plans);
-        assert_eq!(agenda.plans[1], "--at: 2 orders, once");
+        assert!(agenda.plans[0].ends_with("2 commands, again every 4s"), "{:?}", agenda.plans);
+        assert_eq!(agenda.plans[1], "--at: 2 commands, once");
     }
 
     #[test]
@@ -270,7 +270,7 @@ mod tests {
             |course: &Course| Agenda::read(course, OBEYS).expect_err("it is none").to_string();
         let without = why(&course(&["1s cut", "2s"]));
         let (text, hint) = without.split_once("\n  hint: ").expect("it has a hint");
-        assert_eq!(text, "--at number 2, order: it is missing behind the time");
+        assert_eq!(text, "--at number 2, command: the command is missing after the time");
         assert!(hint.contains("`10s cut`"), "{hint}");
         assert_eq!(
             why(&course(&["1s cut\n2s heal"])),
@@ -282,7 +282,7 @@ mod tests {
         assert!(why(&absent).starts_with("cannot read "), "{}", why(&absent));
         std::fs::write(&file, "1s cut\n").expect("written");
         assert!(
-            why(&absent).contains("storm, line 1: \"1s cut\" is no recording"),
+            why(&absent).contains("storm, line 1: \"1s cut\" is not a recording"),
             "{}",
             why(&absent)
         );

@@ -92,10 +92,10 @@ mod tests {
     fn what_is_no_command_says_what_would_be() {
         let says = |line| parse(line, "commands: cut, heal").expect_err("it is none");
         assert_eq!(says(" sever"), "`sever` is not a command; commands: cut, heal");
-        assert!(says("cut now").contains("no command"));
-        assert!(says("heal it now please").contains("no command"));
+        assert!(says("cut now").contains("not a command"));
+        assert!(says("heal it now please").contains("not a command"));
         assert_eq!(says("rtt 20"), "`20` needs a unit: us, ms, s, min or h");
-        assert!(says("loss 1").starts_with("`1` is no share"));
+        assert!(says("loss 1").starts_with("`1` is not a percentage"));
         assert!(says("link t2").starts_with("`t2` is not a named link; the names are t1, "));
     }
 }

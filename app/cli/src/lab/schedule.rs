@@ -61,18 +61,19 @@ pub(super) fn read(
         };
         if first == "repeat" {
             let every = rest.trim().strip_prefix("every").map(str::trim);
-            let every = every.ok_or_else(|| wrong("order", "write `repeat every TIME`"))?;
+            let every = every.ok_or_else(|| wrong("command", "write `repeat every TIME`"))?;
             if track.period.replace(time(every)?).is_some() {
-                return Err(wrong("order", "a second `repeat`; use only one"));
+                return Err(wrong("command", "a second `repeat`; use only one"));
             }
             repeats = number;
             continue;
         }
         let at = time(first)?;
-        let order = parse(rest, obeys.help).map_err(|why| wrong("order", &why))?;
-        let order = order.ok_or_else(|| wrong("order", "the command is missing after the time"))?;
+        let order = parse(rest, obeys.help).map_err(|why| wrong("command", &why))?;
+        let order =
+            order.ok_or_else(|| wrong("command", "the command is missing after the time"))?;
         if let Some(why) = (obeys.refuses)(&order) {
-            return Err(wrong("order", &format!("`{}`: {why}", rest.trim())));
+            return Err(wrong("command", &format!("`{}`: {why}", rest.trim())));
         }
         track.entries.push(Entry { at, said: rest.trim().to_owned(), order });
     }
@@ -131,16 +132,16 @@ mod tests {
             ("0s cut\n10 heal", "line 2, time: `10` needs a unit"),
             ("soon cut", "line 1, time: `soon` does not begin with a number"),
             ("9000h cut", "line 1, time: `9000h` is longer than a year"),
-            ("1s", "line 1, order: it is missing"),
-            ("1s sever", "line 1, order: `sever` is not a command; commands: cut, heal"),
-            ("1s rtt 80", "line 1, order: `80` needs a unit"),
-            ("1s reset", "line 1, order: `reset`: nothing to reset"),
-            ("1s cut\nrepeat", "line 2, order: write `repeat every TIME`"),
+            ("1s", "line 1, command: the command is missing"),
+            ("1s sever", "line 1, command: `sever` is not a command; commands: cut, heal"),
+            ("1s rtt 80", "line 1, command: `80` needs a unit"),
+            ("1s reset", "line 1, command: `reset`: nothing to reset"),
+            ("1s cut\nrepeat", "line 2, command: write `repeat every TIME`"),
             ("1s cut\nrepeat every", "line 2, time: `` does not begin"),
             ("1s cut\nrepeat every 1s", "line 2, time: it repeats before its last command, at 1s"),
-            ("0s cut\nrepeat every 1ms", "line 2, time: it begins again before"),
-            ("1s cut\nrepeat every 2s\nrepeat every 3s", "line 3, order: a second `repeat`"),
-            ("# nothing", "line 1: no order is in it"),
+            ("0s cut\nrepeat every 1ms", "line 2, time: it repeats before"),
+            ("1s cut\nrepeat every 2s\nrepeat every 3s", "line 3, command: a second `repeat`"),
+            ("# nothing", "line 1: it has no commands"),
         ] {
             let why = of(text).err().unwrap_or_default();
             assert!(why.starts_with(&format!("storm.txt, {said}")), "{text}: {why}");

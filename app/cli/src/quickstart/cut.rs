@@ -174,7 +174,7 @@ impl Writer {
             Err(RecvTimeoutError::Timeout) => Ok(()),
             Ok(Err(why)) => Err(why).context("the application's writes failed"),
             Ok(Ok(())) | Err(RecvTimeoutError::Disconnected) => {
-                bail!("the application stopped writing before it was told to")
+                bail!("the application stopped writing too early")
             }
         }
     }

@@ -265,7 +265,7 @@ fn is_in_use(node: &Path) -> bool {
 /// Removes the name, and the group's folder with the last one.
 pub(super) fn remove_link(link: &Path) {
     if let Err(error) = fs::remove_file(link) {
-        tracing::debug!(link = %link.display(), %error, "was gone already");
+        tracing::debug!(link = %link.display(), %error, "was already removed");
     }
     remove_folder(link.parent());
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 /// An attached volume.
 #[derive(Debug)]
 pub(super) enum Front {
-    /// A file in a FUSE mount, and a loop device on it where that is allowed.
+    /// A file in a FUSE mount, and a loop device on it if that is permitted.
     Fuse(Device),
     /// A device the kernel keeps, served by the shard.
     Kept(Kept),

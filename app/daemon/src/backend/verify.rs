@@ -59,7 +59,7 @@ impl Daemon {
         };
         let peer = call.peer().to_owned();
         let proof = judge_fence(&call.run().await).map_err(|why| {
-            let text = format!("{peer} is not known to be fenced: {why}");
+            let text = format!("it is not certain that {peer} is fenced: {why}");
             let hint = format!(
                 "fence {peer} by hand, read the output of the hook in the daemon's log, then repeat; or `helio \
                  promote {group} --force`"

@@ -33,7 +33,7 @@ pub struct Change {
 /// A setting that can change while the daemon runs, with its new value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Setting {
-    /// When writes are answered.
+    /// When writes are acknowledged.
     Mode(Mode),
     /// The queue's bounds and policies.
     Queue(QueueConfig, QueueSource),
@@ -52,7 +52,7 @@ pub enum Setting {
 /// What of a group runs now, of all that can change while it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Running {
-    /// When writes are answered.
+    /// When writes are acknowledged.
     pub mode: Mode,
     /// The queue's bounds and policies.
     pub queue: QueueConfig,

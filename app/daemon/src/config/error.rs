@@ -20,7 +20,7 @@ pub struct ConfigError {
     pub file: String,
     /// Where in it; none where the whole file is meant.
     pub place: Option<Place>,
-    /// What is wrong, naming the culprit.
+    /// The error and its cause.
     pub message: String,
     /// What to do about it.
     pub hint: String,

@@ -74,7 +74,7 @@ fn node(table: &Table<'_>) -> Result<(usize, NodeConfig), ConfigError> {
         };
         let message =
             format!("`{key}` {} is not a loopback address, and the node has no key", place.value);
-        let hint = "make one with `helio key new` on that node and put it here as key = \"helio1:...\", or use \
+        let hint = "create one with `helio key new` on that node and put it here as key = \"helio1:...\", or use \
                       127.0.0.1 or [::1]";
         return Err(table.refuse(place.at, message, hint));
     }

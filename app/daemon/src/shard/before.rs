@@ -194,7 +194,9 @@ impl Before {
         volumes: &[VolumePlan],
         driver: &mut dyn Driver,
     ) -> Option<BeforeOutcome> {
-        let Some(work) = self.work.take() else { panic!("a before-image operation nobody began") };
+        let Some(work) = self.work.take() else {
+            panic!("a before-image operation that was not started")
+        };
         let failed = outcome.error();
         if let Some(error) = failed {
             tracing::error!(%error, "the before-image file or a member failed");

@@ -206,12 +206,12 @@ impl Negotiation {
     fn answer(&mut self, option: u32) -> Result<Answer, ClientError> {
         let header = self.array::<{ OptionReplyHeader::LENGTH }>("negotiating")?;
         let header = OptionReplyHeader::decode(&header)
-            .map_err(|found| broken(&format!("{found:#018x} where an answer begins")))?;
+            .map_err(|found| broken(&format!("{found:#018x} instead of a reply")))?;
         if header.option != option {
-            return Err(broken("an answer to an option that was not asked"));
+            return Err(broken("a reply to an option that was not sent"));
         }
         if header.length > LONGEST_ANSWER {
-            return Err(broken(&format!("an answer of {} bytes", header.length)));
+            return Err(broken(&format!("a reply of {} bytes", header.length)));
         }
         let mut data = vec![0; header.length as usize];
         self.reader.read_exact(&mut data).map_err(ClientError::io("negotiating"))?;
@@ -289,7 +289,7 @@ fn text(bytes: &[u8]) -> String {
 
 fn refused(option: u32, answer: &Answer) -> ClientError {
     if answer.reply & reply::ERROR_BIT == 0 {
-        return broken("an answer that does not fit the option");
+        return broken("a reply that does not fit the option");
     }
     ClientError::Refused {
         asked: option::name(option),

@@ -85,7 +85,7 @@ impl ClientReceiver {
                 (magic::CHUNK, Form::Structured) => self.structured()?,
                 (magic::EXTENDED_CHUNK, Form::Extended) => self.extended()?,
                 (magic::SIMPLE_REPLY | magic::CHUNK | magic::EXTENDED_CHUNK, _) => {
-                    return Err(ClientError::protocol("a reply in a form nobody agreed on"));
+                    return Err(ClientError::protocol("a reply in a form that was not negotiated"));
                 }
                 (found, _) => {
                     return Err(ClientError::protocol(format!(
@@ -170,7 +170,7 @@ impl ClientReceiver {
         let result = match (error, expected.sort) {
             (Some(error), _) => Err(error),
             (None, Sort::Data) if covered != expected.extent.length => {
-                return Err(ClientError::protocol("a read answered in part"));
+                return Err(ClientError::protocol("an incomplete reply to a read"));
             }
             (None, Sort::Status(contexts)) if contexts.count() != status.len() => {
                 return Err(ClientError::protocol("a status that lacks a context"));
@@ -201,7 +201,7 @@ impl ClientReceiver {
         assembly.covered += length;
         // Also what keeps chunks from coming without end.
         if assembly.covered > expected.extent.length {
-            return Err(ClientError::protocol("a read answered twice"));
+            return Err(ClientError::protocol("two replies to a read"));
         }
         assembly.data.resize(expected.extent.length as usize, 0);
         if header.kind == chunk::OFFSET_DATA {
@@ -254,7 +254,7 @@ impl ClientReceiver {
 
     fn expected(&self, cookie: Cookie) -> Result<Expected, ClientError> {
         self.pending.get(cookie).ok_or_else(|| {
-            ClientError::protocol(format!("a reply to {cookie}, which nobody asked"))
+            ClientError::protocol(format!("a reply to {cookie}, which was not sent"))
         })
     }
 

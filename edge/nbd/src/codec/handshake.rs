@@ -118,7 +118,7 @@ pub mod reply {
             ERR_BLOCK_SIZE_REQD => "requires that block sizes be asked for",
             ERR_TOO_BIG => "too large",
             ERR_EXT_HEADER_REQD => "requires extended headers",
-            _ => "an error this client does not know",
+            _ => "an error that is unknown to this client",
         }
     }
 }

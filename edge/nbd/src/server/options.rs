@@ -337,7 +337,7 @@ fn refuse(option: u32, reply: u32, message: &str, out: &mut Vec<u8>) {
 /// Appends one answer. Its parts are bounded strings and fixed fields.
 pub(super) fn put(option: u32, reply: u32, parts: &[&[u8]], out: &mut Vec<u8>) {
     let length: usize = parts.iter().map(|part| part.len()).sum();
-    debug_assert!(length <= 2 * MAX_STRING + 16, "an answer of {length} bytes");
+    debug_assert!(length <= 2 * MAX_STRING + 16, "a reply of {length} bytes");
     let header = OptionReplyHeader { option, reply, length: length as u32 };
     out.extend_from_slice(&header.encode());
     for part in parts {

@@ -154,7 +154,7 @@ fn holes_of_nothing_and_data_twice_are_the_servers_fault() {
     };
     for (chunks, fault) in [
         (hole(100, 0), "a hole of no bytes"),
-        (hole(100, 200).repeat(4), "a read answered twice"),
+        (hole(100, 200).repeat(4), "two replies to a read"),
         (hole(99, 1), "data outside what was asked for"),
     ] {
         let words = [&honest[..begin], &chunks].concat();

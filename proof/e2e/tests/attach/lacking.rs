@@ -16,7 +16,7 @@ fn without_loop_devices_the_file_is_the_volume() {
     let mut stage = Stage::new(Mode::Async, Bytes::mib(16));
     let daemon = without(&mut stage, "/dev/loop-control");
     let told = stage.pair.helio("paris", &["attach", VOLUME, "--via", "fuse"]);
-    assert!(told.stderr.contains("no block device: loop devices are not to be had"), "{told}");
+    assert!(told.stderr.contains("no block device: loop devices cannot be used"), "{told}");
     let path = told.expect_success();
     // Mounted where only the daemon sees it.
     let seen = format!("/proc/{}/root{}", daemon.id(), path.trim_end());

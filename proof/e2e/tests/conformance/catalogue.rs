@@ -6,9 +6,9 @@ use std::path::Path;
 const SOURCES: [(&str, &str); 7] = [
     ("Before an export is entered", include_str!("handshake.rs")),
     ("Requests", include_str!("requests.rs")),
-    ("Copies to be read only", include_str!("copies.rs")),
+    ("Read-only copies", include_str!("copies.rs")),
     ("TLS", include_str!("tls.rs")),
-    ("Clients that mean no good", include_str!("hostile.rs")),
+    ("Hostile clients", include_str!("hostile.rs")),
     ("Load", include_str!("load.rs")),
     ("File descriptors", include_str!("descriptors.rs")),
 ];

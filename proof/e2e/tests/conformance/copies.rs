@@ -7,7 +7,7 @@ use helio_testkit::{Group, eventually, require};
 use std::process::Stdio;
 
 #[test]
-fn a_secondary_refuses_its_volume_and_says_where_it_is() {
+fn a_secondary_refuses_its_volume_and_names_the_primary() {
     require!("qemu-img");
     let pair = serving();
     let uri = pair.export("lyon", "data");

@@ -53,7 +53,7 @@ fn the_soft_limit_rises_by_itself() {
 }
 
 #[test]
-fn a_listener_without_descriptors_rests_and_goes_on() {
+fn a_listener_without_descriptors_waits_and_continues() {
     require!("prlimit");
     let mut pair = start(prepared());
     let id = pair.daemon("paris").id();

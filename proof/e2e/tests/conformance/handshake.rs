@@ -98,7 +98,7 @@ fn contexts_are_listed_by_namespace_and_chosen_by_name() {
 }
 
 #[test]
-fn options_too_large_or_unknown_are_refused_and_the_haggling_goes_on() {
+fn options_too_large_or_unknown_are_refused_and_the_negotiation_continues() {
     let mut pair = serving();
     let mut raw = Raw::unix(&socket(&pair, "paris")).greet_well();
     let name = "n".repeat(MAX_NAME + 1);
@@ -140,7 +140,7 @@ fn options_without_end_end_the_connection() {
 }
 
 #[test]
-fn export_name_enters_too_and_closes_where_it_cannot() {
+fn export_name_opens_an_export_or_ends_the_connection() {
     let mut pair = serving();
     let mut raw = Raw::unix(&socket(&pair, "paris")).greet_well();
     raw.send_option(option::EXPORT_NAME, b"db/data");

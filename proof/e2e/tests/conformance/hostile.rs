@@ -66,7 +66,7 @@ fn flood(socket: &Path) -> UnixStream {
 }
 
 #[test]
-fn floods_whose_answers_nobody_reads_disturb_nobody_and_take_bounded_memory() {
+fn floods_without_reading_replies_take_limited_memory_and_delay_no_other_client() {
     let mut dice = Dice::of_test("floods");
     let mut pair = serving();
     let mut fill = Client::connect_unix(socket(&pair, "paris"), "db/data").expect("connects");
@@ -86,7 +86,7 @@ fn floods_whose_answers_nobody_reads_disturb_nobody_and_take_bounded_memory() {
 }
 
 #[test]
-fn halves_of_requests_and_silence_disturb_nobody() {
+fn incomplete_requests_and_silence_delay_no_other_client() {
     let mut dice = Dice::of_test("halves");
     let pair = serving();
     let alone = median(&pair, &mut dice);

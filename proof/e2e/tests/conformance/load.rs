@@ -74,7 +74,7 @@ fn fill_up(pair: &mut Pair, most: u64) {
 }
 
 #[test]
-fn a_thousand_connections_are_served_and_one_too_many_is_told_of() {
+fn a_thousand_connections_are_served_and_one_too_many_is_logged() {
     let mut pair = start(prepared());
     let begun = Instant::now();
     fill_up(&mut pair, 1024);

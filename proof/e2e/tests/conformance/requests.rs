@@ -17,7 +17,7 @@ fn zeroes_travel_as_holes_and_with_df_in_one_chunk() {
 }
 
 #[test]
-fn allocation_tells_holes_on_sparse_members_and_zeroes_on_allocated_ones() {
+fn allocation_reports_holes_on_sparse_members_and_zeroes_on_allocated_ones() {
     require!("python3-libnbd", "nbdinfo");
     let pair = serving();
     check(&pair, &["allocation", &pair.export("paris", "data"), "full"]);
@@ -30,7 +30,7 @@ fn allocation_tells_holes_on_sparse_members_and_zeroes_on_allocated_ones() {
 }
 
 #[test]
-fn marks_tell_what_was_written_while_the_queue_was_off() {
+fn dirty_regions_show_what_was_written_without_the_queue() {
     require!("python3-libnbd");
     let pair = serving();
     check(&pair, &["unmarked", &pair.export("paris", "data")]);
@@ -65,7 +65,7 @@ fn every_refusal_has_its_error_and_leaves_the_connection_usable() {
 }
 
 #[test]
-fn a_flush_covers_what_was_answered_on_other_connections() {
+fn a_flush_covers_writes_that_were_acknowledged_on_other_connections() {
     require!("python3-libnbd");
     let pair = serving();
     check(&pair, &["barrier", &pair.export("paris", "data")]);
@@ -102,7 +102,7 @@ fn unknown_commands_are_refused_and_a_payload_too_long_to_skip_ends_the_connecti
 }
 
 #[test]
-fn what_is_unaligned_or_too_long_is_refused_in_every_form_and_nobody_waits() {
+fn unaligned_or_too_long_requests_are_refused_in_every_form_and_no_client_waits() {
     let mut pair = serving();
     let (one, long, absurd) = (Cookie(1), vec![9; 33 << 20], vec![9; 65 << 20]);
     for form in [Form::Simple, Form::Structured, Form::Extended] {
@@ -151,7 +151,7 @@ fn a_client_of_export_name_has_an_error_for_each_request_of_one_byte() {
 }
 
 #[test]
-fn libnbd_is_told_the_block_sizes_it_did_not_request() {
+fn libnbd_gets_the_block_sizes_without_a_request() {
     require!("python3-libnbd");
     let pair = serving();
     check(&pair, &["unrequested_sizes", &pair.export("paris", "data")]);

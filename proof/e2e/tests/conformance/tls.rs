@@ -181,7 +181,7 @@ fn nbd_client_lists_and_enters_under_tls() {
 }
 
 #[test]
-fn plaintext_behind_starttls_ends_the_connection() {
+fn plaintext_after_starttls_ends_the_connection() {
     let (mut pair, address, _) = secured("client-ca = \"FOLDER/ca-cert.pem\"");
     let mut raw = Raw::tcp(address);
     let _greeting: [u8; 18] = raw.hear();

@@ -79,10 +79,10 @@ fn a_tiny_queue_on_a_slow_link_is_advised_and_a_forecast_of_a_faster_one_is_held
     assert_verdict(&told, "plan-queue", "change", "--memory 8MiB");
     assert_verdict(&told, "plan-mode", "well", "as forecast");
     // All but the first writes wait for room, and are answered when it was made.
-    let slow = assert_verdict(&told, "plan-latency", "change", "99 of 100 of ");
+    let slow = assert_verdict(&told, "plan-latency", "change", "99 % of ");
     let above = |of: &str| slow[of].as_f64().expect("a figure");
     assert!(slow["unit"] == "ms" && above("value") > above("threshold"), "{slow:#}");
-    assert_verdict(&told, "plan-median", "watch", "for half");
+    assert_verdict(&told, "plan-median", "watch", "as the median");
     assert_verdict(&told, "plan-flush-latency", "unknown", "the forecast has no flushes");
     load.stop();
 
@@ -122,7 +122,7 @@ fn a_pair_that_does_well_is_left_alone_and_what_cannot_be_judged_is_told() {
     assert_ended(
         &advise(&pair, "lyon", &[]),
         0,
-        &["db  not judged: lyon is secondary", "ask on paris"],
+        &["db  not judged: lyon is secondary", "run this on paris"],
     );
 
     // The other end's buffers are known once it said so itself.
@@ -163,8 +163,12 @@ fn a_forecast_that_is_damaged_or_none_is_refused_by_what_is_wrong_with_it() {
         advise(&pair, "paris", &["--forecast", &file])
     };
     let half = whole.get(..whole.len() / 2).expect("a forecast is plain text");
-    assert_ended(&with("cut.json", half), 1, &["cut.json is not JSON, or is cut short", " line "]);
-    assert_ended(&with("status.json", "{\"node\": \"paris\"}"), 1, &["status.json has no `cells`"]);
+    assert_ended(&with("cut.json", half), 1, &["cut.json: not valid JSON", " line "]);
+    assert_ended(
+        &with("status.json", "{\"node\": \"paris\"}"),
+        1,
+        &["status.json: it has no `cells`"],
+    );
     let mut json: Value = serde_json::from_str(&whole).expect("it is JSON");
     json["cells"][0]["figures"]["queue_high"] = "much".into();
     let told = with("wrong.json", &json.to_string());

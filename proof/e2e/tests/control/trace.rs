@@ -174,7 +174,7 @@ fn a_daemon_that_stops_leaves_a_whole_trace_and_a_torn_one_is_told() {
     let torn = pair.scratch().join("torn.trace");
     std::fs::write(&torn, &bytes[..bytes.len() - 60]).expect("there is room");
     let told = helio(&["trace", "show", &torn.display().to_string()]);
-    assert_ended(&told, 0, &["remark     it is cut off within a block"]);
+    assert_ended(&told, 0, &["remark     it is truncated within a block"]);
     let none = helio(&["trace", "show", &pair.config().display().to_string()]);
     assert_ended(&none, 1, &["unrecognised trace format", "hint: give it"]);
     let csv =

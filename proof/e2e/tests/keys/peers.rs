@@ -117,7 +117,7 @@ fn strangers_on_a_port_with_keys_hear_nothing_and_are_named() {
     let (said, why) = unknown.hear_out();
     assert_eq!(said, b"");
     assert!(matches!(why, Some(TlsError::RefusedByPeer { .. })), "{why:?}");
-    await_log(&mut pair, "paris", 0, &format!("the key {stranger} is not one"));
+    await_log(&mut pair, "paris", 0, &format!("the key {stranger} is not configured"));
 
     // The peer's own key, but to command.
     let mark = pair.daemon("paris").log().len();

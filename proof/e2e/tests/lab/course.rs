@@ -134,9 +134,9 @@ fn a_recording_is_whole_when_it_is_interrupted_and_never_replaces_a_file() {
 fn what_only_a_line_below_tcp_obeys_is_refused_before_a_relay_listens() {
     let relay = ["lab", "relay", "--listen", "127.0.0.1:0", "--to", "127.0.0.1:1"];
     for (order, said) in [
-        ("1s loss 1%", "--at number 1, order: `loss 1%`: a relay ends TCP on both sides"),
+        ("1s loss 1%", "--at number 1, command: `loss 1%`: a relay ends TCP on both sides"),
         ("soon cut", "--at number 1, time: `soon` does not begin with a number"),
-        ("1s link t2", "--at number 1, order: `t2` is not a named link; the names are t1, "),
+        ("1s link t2", "--at number 1, command: `t2` is not a named link; the names are t1, "),
     ] {
         let why = helio(&[&relay[..], &["--at", order]].concat()).expect_failure();
         assert!(why.contains(said), "{why}");

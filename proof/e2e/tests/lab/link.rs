@@ -182,7 +182,7 @@ fn a_standby_at_something_else_and_one_that_nobody_answers_say_so() {
     assert!(wrong.contains("no primary responded at") && wrong.contains("refused"), "{wrong}");
     let wrong = helio(&["lab", "link", "primary", "--local", &nobody, "--timeout", "200ms"])
         .expect_failure();
-    assert!(wrong.contains("0 of 1 connections came"), "{wrong}");
+    assert!(wrong.contains("0 of 1 connections arrived"), "{wrong}");
 }
 
 #[test]

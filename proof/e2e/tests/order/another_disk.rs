@@ -56,14 +56,14 @@ fn a_secondary_with_another_disk_is_compared_whole_and_brought_level() {
     let log = pair.daemon("lyon").log();
     assert!(log.contains("a volume is on another disk") && log.contains(&member), "{log}");
     let log = pair.daemon("paris").log();
-    assert!(log.contains("lyon met as unproven"), "{log}");
+    assert!(log.contains("lyon connected as unproven"), "{log}");
 
     // From now on that disk is the one it was.
     pair.daemon("lyon").terminate();
     pair.start("lyon");
     wait_level(&pair, "paris");
     let log = pair.daemon("paris").log();
-    assert_eq!(log.matches("lyon met as unproven").count(), 1, "{log}");
+    assert_eq!(log.matches("lyon connected as unproven").count(), 1, "{log}");
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn a_copy_in_place_of_a_primarys_disk_serves_once_the_operator_says_so() {
     wait(&pair, "paris", "the fault", is_foreign);
     pair.daemon("paris").terminate();
     let said = pair.helio("paris", &["metadata", "accept", "db", "--yes"]).expect_success();
-    assert!(said.contains("takes the members of db as they are"), "{said}");
+    assert!(said.contains("uses the members of db as they are"), "{said}");
     pair.start("paris");
     wait_state(&pair, "paris", "replicating");
     all_is_there(&pair, "paris", &book);

@@ -56,7 +56,7 @@ fn lost_and_healed(test: &'static str, cut: Cut) {
     let after = image(&pair, "lyon", book.run());
     let judged = book.judge(0, &before, &after, Promise::Everything);
     assert!(judged.is_ok(), "{judged:?}");
-    assert!(pair.daemon("paris").log().contains("lyon met as resume-received"));
+    assert!(pair.daemon("paris").log().contains("lyon connected as resume-received"));
     assert_eq!(copies_begun(&mut pair, "paris"), 1, "only the first meeting copies");
     assert_eq!(book.failures(), []);
 }

@@ -70,7 +70,7 @@ fn log_keeps_marks_and_the_next_meeting_updates_by_itself() {
     assert!(pair.daemon("paris").log().contains("queue dropped: the queue was full"));
     meet_again(&pair, &relay);
     all_is_there(&pair, &book);
-    assert!(pair.daemon("paris").log().contains("lyon met as update-marks"));
+    assert!(pair.daemon("paris").log().contains("lyon connected as update-marks"));
     assert_eq!(copies_begun(&mut pair, "paris"), 2, "the first meeting, and this one");
 }
 

@@ -35,7 +35,7 @@ fn a_killed_secondary_goes_on_behind_what_it_had_durable() {
         wait_level(&pair, "paris");
         assert_members_equal(&pair, "data");
         let log = pair.daemon("paris").log();
-        let resumed = log.matches("lyon met as resume-durable").count() as u64;
+        let resumed = log.matches("lyon connected as resume-durable").count() as u64;
         assert_eq!(resumed, round + 1, "it should have been sent again what it lacked");
         assert_eq!(copies_begun(&mut pair, "paris"), 1, "only the first meeting copies");
     }

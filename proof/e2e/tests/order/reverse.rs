@@ -81,7 +81,7 @@ fn the_hook_before_a_resync_has_a_word_in_a_reversal() {
     says(9);
     let line = ["resync", "db", "--reverse", "--yes", "--wait"];
     let told = pair.helio("paris", &line).expect_failure();
-    assert!(told.contains("before-resync of db refused the reversal"), "{told}");
+    assert!(told.contains("before-resync of db refused the reverse resync"), "{told}");
     assert!(!pair.state("paris").join("saved").exists(), "nothing was saved for nothing");
     says(0);
     pair.helio("paris", &line).expect_success();

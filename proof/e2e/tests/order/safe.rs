@@ -73,7 +73,7 @@ fn without_room_the_update_waits_until_the_safe_copy_is_given_up() {
     pair.helio("paris", &["resync", "db"]).expect_success();
     let status = wait_state(&pair, "paris", "needs-room");
     let reason = status["state_reason"].as_str().unwrap_or_default();
-    assert!(reason.contains("1 MiB can be had"), "{reason}");
+    assert!(reason.contains("1 MiB available"), "{reason}");
     assert!(number(&status, "/volumes/0/dirty_bytes") > 0);
     assert!(bytes(&pair) == consistent, "nothing was overwritten");
     pair.helio("paris", &["resync", "db", "--give-up-safe-copy", "--wait", "--yes"])

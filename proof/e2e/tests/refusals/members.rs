@@ -27,12 +27,9 @@ fn a_member_that_is_missing_or_of_another_size_is_refused() {
     let member = pair.member("paris", "data");
     let name = member.display().to_string();
     resize(&member, 1 << 19);
-    assert_says(
-        &said(&pair),
-        &["member of db/data", &name, "holds 512 KiB", "1 MiB", "enlarge it"],
-    );
+    assert_says(&said(&pair), &["member of db/data", &name, "has 512 KiB", "1 MiB", "Enlarge it"]);
     resize(&member, 1 << 21);
-    assert_says(&said(&pair), &["member of db/data", "holds 2 MiB", "configure the volume with"]);
+    assert_says(&said(&pair), &["member of db/data", "has 2 MiB", "Configure the volume with"]);
     std::fs::remove_file(&member).expect("it is there");
     assert_says(&said(&pair), &["member of db/data", "does not exist", "fallocate -l 1048576"]);
     std::fs::create_dir(&member).expect("the name is free");
@@ -45,10 +42,10 @@ fn one_store_by_two_names_is_refused() {
     let logs = pair.member("paris", "logs");
     std::fs::remove_file(&logs).expect("it is there");
     symlink(pair.member("paris", "data"), &logs).expect("the name is free");
-    assert_says(&said(&pair), &["db/logs", &logs.display().to_string(), "store"]);
+    assert_says(&said(&pair), &["db/logs", &logs.display().to_string(), "its own file"]);
     std::fs::remove_file(&logs).expect("it is there");
     std::fs::hard_link(pair.member("paris", "data"), &logs).expect("the name is free");
-    assert_says(&said(&pair), &["db/logs", &logs.display().to_string(), "store"]);
+    assert_says(&said(&pair), &["db/logs", &logs.display().to_string(), "its own file"]);
 }
 
 #[test]

@@ -253,7 +253,7 @@ fn a_wrong_line_is_named_with_its_field() {
         assert_refused(&forecast(&file, &[]), 1, &[&format!("{name}.csv: "), place]);
     }
     let empty = written(&pair, "empty.csv", "time_ms,kind,offset_bytes,length_bytes\n");
-    assert_refused(&forecast(&empty, &[]), 1, &["empty.csv: no request is in it"]);
+    assert_refused(&forecast(&empty, &[]), 1, &["empty.csv: it has no requests"]);
     let none = written(&pair, "note.txt", "hello\n");
     assert_refused(&forecast(&none, &[]), 1, &["note.txt", "blkparse"]);
     assert_refused(&forecast("/no/such/trace", &[]), 1, &["/no/such/trace"]);

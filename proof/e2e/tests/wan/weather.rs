@@ -15,7 +15,7 @@ fn a_schedule_cuts_and_heals_the_line() {
     let orders = ["--at", "300ms cut there", "--at", "900ms heal", "--at", "1s link t1"];
     let Some(mut line) = lay(&[&["--rtt", "2ms"], &orders[..]].concat()) else { return };
     let said = line.wan.introduction().join("\n");
-    assert!(said.contains("\n--at: 3 orders, once\n"), "{said}");
+    assert!(said.contains("\n--at: 3 commands, once\n"), "{said}");
     let [left, right] = datagrams(&line.wan);
     // Whatever was said has taken effect: what is sent now tells.
     let cut = line.wan.hear();
@@ -109,12 +109,15 @@ fn what_is_no_weather_and_no_schedule_lays_no_line() {
     let path = file.to_str().expect("a plain path");
     std::fs::write(&file, "#helio-weather,1\n").expect("a scratch folder");
     let why = helio(&["lab", "wan", "--recording", path]).expect_failure();
-    assert!(why.contains("link.csv, line 2: the file is cut short"), "{why}");
+    assert!(why.contains("link.csv, line 2: the file is truncated"), "{why}");
     std::fs::write(&file, "1s cut\n2 heal\n").expect("a scratch folder");
     let why = helio(&["lab", "wan", "--schedule", path]).expect_failure();
     assert!(why.contains("link.csv, line 2, time: `2` needs a unit"), "{why}");
     let why = helio(&["lab", "wan", "--at", "1s reset"]).expect_failure();
-    assert!(why.contains("--at number 1, order: `reset`: packets know no connections"), "{why}");
+    assert!(
+        why.contains("--at number 1, command: `reset`: a link of packets has no connections"),
+        "{why}"
+    );
     let both =
         run(Command::new(helio_binary()).args(["lab", "wan", "--recording", path, "--rtt", "1ms"]));
     assert!(both.expect_failure().contains("cannot be used with"));

@@ -111,7 +111,7 @@ fn fault<'a>(status: &'a Status, group: &'a Group) -> Option<(&'a str, &'a Fault
     here.or_else(|| status.peer_fault.as_ref().map(|fault| (group.peer.as_str(), fault)))
 }
 
-/// What an operator does next; where nothing is to be done, what happens by itself.
+/// What an operator does next; if nothing is to do, what happens by itself.
 pub(super) fn next(status: &Status, group: &Group, clock: &Clock) -> String {
     let (name, peer) = (&group.name, &group.peer);
     let open = matches!(status.verdict, Verdict::Unknown | Verdict::AtRisk);
