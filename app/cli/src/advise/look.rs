@@ -227,8 +227,7 @@ mod tests {
         assert!(seen_of(&both).is_ok_and(|seen| seen.link.is_ok()));
         both[1].groups[0].peer.connection_since_ms.0 += 1;
         assert!(
-            seen_of(&both)
-                .is_ok_and(|seen| seen.link.is_err_and(|why| why.contains("re-established")))
+            seen_of(&both).is_ok_and(|seen| seen.link.is_err_and(|why| why.contains("made again")))
         );
     }
 }

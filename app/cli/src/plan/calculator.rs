@@ -275,7 +275,7 @@ mod tests {
             .expect("it can be written");
         let why = told(&wish).map(|_| ()).expect_err("it is cut short").to_string();
         assert!(
-            why.contains("line 2 has no pg/f: the scan is cut short or changed there\n  hint: "),
+            why.contains("line 2 has no pg/f: the scan is truncated or changed there\n  hint: "),
             "{why}"
         );
     }

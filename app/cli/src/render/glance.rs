@@ -365,14 +365,14 @@ db   AT RISK      paris* -x- lyon   async, unreplicated   since 21:36Z (1 min)
             g.verdict.word = Verdict::SplitBrain;
             g.peer.connection = Connection::Refused;
             (g.peer.role, g.peer.only_there_bytes) = (Some(Role::Primary), Some(Bytes::mib(2)));
-            g.last_write_ms = Some(WallTime(g.verdict.since_ms.0 + 1000));
+            g.last_write_ms = Some(WallTime(61_000));
         });
         assert!(
             text.starts_with("db   SPLIT BRAIN  lyon* | paris*   both wrote   since "),
             "{text}"
         );
         assert!(text.contains(
-            "\n     only lyon    at most 2 MiB, as it reported last\n     only paris   at most 12 MiB, last write 21:36:31Z\n"
+            "\n     only lyon    at most 2 MiB, as it reported last\n     only paris   at most 12 MiB, last write 00:01:01Z\n"
         ));
     }
 

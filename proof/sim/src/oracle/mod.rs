@@ -331,9 +331,7 @@ impl Oracle {
                 Happening::Commanded { side, id, result } if is_promotion(*id) => {
                     self.promotion_ended(cluster, *side, *id, result)?;
                 }
-                Happening::Connected { side } => {
-                    self.copies[side.index()].connected_at = self.serial;
-                }
+                Happening::Connected { side } => self.connected(*side),
                 Happening::Differs { side, place } => self.judge_difference(*side, *place)?,
                 Happening::Started { side } => self.started(cluster, *side)?,
                 Happening::Died { side, how } => self.died(cluster, *side, *how),
@@ -367,6 +365,10 @@ impl Oracle {
         self.judge_passes(cluster)?;
         self.before = after;
         Ok(())
+    }
+
+    fn connected(&mut self, side: Side) {
+        self.copies[side.index()].connected_at = self.serial;
     }
 
     /// What a step left where a flush failed in it or a node died.

@@ -125,7 +125,7 @@ fn what_cannot_be_asked_is_said() {
         (Asking { every: 50 * MS, ..asking(at) }, "--every"),
         (Asking { probe: 60 * MS, ..asking(at) }, "--probe"),
         (Asking { time: MS, ..asking(at) }, "--time"),
-        (Asking { time: 70_000_000 * MS, ..asking(at) }, "so many rows"),
+        (Asking { time: 70_000_000 * MS, ..asking(at) }, "too many rows"),
         (Asking { patience: MS, ..asking(at) }, "no answer from 127.0.0.1:1"),
     ] {
         let why = record(&wrong).expect_err("it cannot be").to_string();
