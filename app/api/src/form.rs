@@ -1,109 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The form of an error: what failed and why in one text, and a hint that says what to do. Programs that print errors
-//! check it in debug builds, and the test programs check it for every command that they run.
+//! The form of an error that is printed ([`helio_units::form`]). Programs that print errors check it in debug builds, and the
+//! test programs check it for every command that they run.
 
 use crate::error::ApiError;
-
-/// Words that stand for a name. An error is about one object, whose name is known.
-const PLACEHOLDERS: [&str; 4] = ["GROUP", "VOLUME", "NODE", "PEER"];
-/// Words that a number follows only where an index took the place of a name.
-const NAMED: [&str; 4] = ["volume", "group", "peer", "member"];
 
 /// What is wrong with the form of an error; empty for a good one.
 #[must_use]
 pub fn faults(error: &ApiError) -> Vec<String> {
-    let mut faults = of_text("the text", &error.error);
-    match &error.hint {
-        None => faults.push("it has no hint".to_owned()),
-        Some(hint) => faults.extend(of_text("the hint", hint)),
-    }
     // A command line that is invalid names no object.
-    if error.code != "usage" {
-        let hint = error.hint.as_deref().unwrap_or_default();
-        faults.extend([error.error.as_str(), hint].into_iter().flat_map(unnamed));
-    }
-    faults
-}
-
-fn of_text(what: &str, text: &str) -> Vec<String> {
-    let mut faults = Vec::new();
-    if text.trim().is_empty() {
-        faults.push(format!("{what} is empty"));
-    }
-    // An argument of a command may be repeated: `PATH...`.
-    if text.trim_end().trim_end_matches("...").ends_with(['.', '!', ':', ';', ',']) {
-        faults.push(format!("{what} ends with punctuation"));
-    }
-    if begins_upper(text) {
-        faults.push(format!("{what} begins with a capital letter"));
-    }
-    if text.contains("hint:") {
-        faults.push(format!("{what} has a hint inside"));
-    }
-    if text.matches('`').count() % 2 == 1 {
-        faults.push(format!("{what} has a command without its second backtick"));
-    }
-    faults
-}
-
-/// Whether a text begins with an ordinary word in capitals; an abbreviation or a file name may.
-fn begins_upper(text: &str) -> bool {
-    let word = text.split(' ').next().unwrap_or_default();
-    let mut letters = word.chars();
-    letters.next().is_some_and(char::is_uppercase)
-        && letters.clone().count() > 0
-        && letters.all(char::is_lowercase)
-}
-
-/// Placeholders and indices where a name belongs. Which node to discard, the operator chooses.
-fn unnamed(text: &str) -> Vec<String> {
-    let text = text.replace("--discard NODE", "--discard");
-    let words: Vec<&str> =
-        text.split(|c: char| !(c.is_alphanumeric() || "-_.=".contains(c))).collect();
-    let placeholders = words.iter().filter(|word| PLACEHOLDERS.contains(word));
-    let indices = words.windows(2).filter(|pair| {
-        NAMED.contains(&pair[0])
-            && !pair[1].is_empty()
-            && pair[1].bytes().all(|c| c.is_ascii_digit())
-    });
-    let of = |word: &str| format!("`{word}` is not a name");
-    placeholders.map(|word| of(word)).chain(indices.map(|pair| of(&pair.join(" ")))).collect()
+    let named = error.code != "usage";
+    helio_units::form::faults(&error.error, error.hint.as_deref(), named)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::code;
-
-    fn found(text: &str, hint: &str) -> usize {
-        faults(&ApiError::new("failed", text, hint)).len()
-    }
-
-    #[test]
-    fn every_fault_of_form_is_found_and_a_good_error_has_none() {
-        for (text, hint, count) in [
-            ("group dbx is not configured on paris", "name one of: db, mail", 0),
-            ("TLS with lyon: no key", "`helio key new`. Then restart the daemon", 0),
-            ("Group dbx is not configured", "name another", 1),
-            ("it failed.", "try again", 1),
-            ("it failed", "try again.", 1),
-            ("it failed", "", 1),
-            ("it failed; hint: try", "try again", 1),
-            ("volume 0 failed", "`helio resync db`", 1),
-            ("db is paused", "`helio resync GROUP`", 1),
-            ("both nodes wrote db", "on one: `helio resolve db --discard NODE`", 0),
-            ("db is paused", "`helio resync db", 1),
-        ] {
-            assert_eq!(found(text, hint), count, "{text} / {hint}");
-        }
-        let bare = ApiError { hint: None, ..ApiError::new("failed", "it failed", "") };
-        assert_eq!(faults(&bare), ["it has no hint"]);
-    }
 
     #[test]
     fn the_meaning_of_every_code_reads_as_a_text() {
         for (code, _, meaning) in code::ALL {
-            assert_eq!(of_text(code, meaning), Vec::<String>::new());
+            assert_eq!(helio_units::form::of_text(code, meaning), Vec::<String>::new());
         }
     }
 }

@@ -293,7 +293,7 @@ pub(crate) fn call<'w>(
             return Err(LabError::Interrupted);
         }
         if Instant::now() >= deadline {
-            let whom = format!("no primary answered at {}", place.remote);
+            let whom = format!("no primary responded at {}", place.remote);
             // The hint of the whole comes behind it.
             let why = why.to_string();
             let why = why.split("; hint: ").next().unwrap_or_default();

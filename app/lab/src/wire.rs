@@ -163,10 +163,10 @@ impl Mode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
     /// Somebody else speaks here.
-    #[error("it does not speak this protocol, or only one end uses TLS")]
+    #[error("it does not use this protocol, or only one end uses TLS")]
     Magic,
     /// A newer or older one of us.
-    #[error("it speaks version {0} of the lab's protocol, this end version {VERSION}")]
+    #[error("it uses version {0} of the lab's protocol, this end version {VERSION}")]
     Version(u16),
     /// Not what comes next.
     #[error("it sends an unexpected message: one end must be primary, the other standby")]

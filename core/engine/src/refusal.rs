@@ -64,27 +64,18 @@ impl Refusal {
         Self { code, text: text.into(), hint: hint.into(), retry: false }
     }
 
-    /// What is wrong with its form, if anything: each text in one line without a full stop, names in place of numbers and
-    /// placeholders, and a hint whose commands have their objects. For tests and proofs.
+    /// What is wrong with its form, if anything ([`helio_units::form`]); a command in its hint names its object, too. For
+    /// tests and proofs.
     #[must_use]
     pub fn flaw(&self) -> Option<String> {
         let Self { code, text, hint, .. } = self;
-        let word = |c: char| c.is_ascii_lowercase() || c == '-';
-        if code.is_empty() || !code.chars().all(word) {
-            return Some(format!("`{code}` is no word of small letters and hyphens"));
-        }
-        let of_text = |(name, part): (&str, &String)| {
-            let fault = flaw_of(part)?;
-            Some(format!("the {name} of {code} {fault}: {part}"))
-        };
-        [("text", text), ("hint", hint)].into_iter().find_map(of_text).or_else(|| {
-            let mut commands = hint.split('`').skip(1).step_by(2);
-            let objects = |c: &str| c.split(' ').filter(|word| !word.starts_with('-')).count() > 2;
-            let bare = |c: &&str| c.starts_with("helio ") && *c != "helio status" && !objects(c);
-            commands
-                .find(bare)
-                .map(|command| format!("`{command}` in the hint of {code} has no object"))
-        })
+        let mut faults = helio_units::form::faults(text, Some(hint), true);
+        let objects = |c: &str| c.split(' ').filter(|word| !word.starts_with('-')).count() > 2;
+        let bare = |c: &&str| c.starts_with("helio ") && *c != "helio status" && !objects(c);
+        let commands = hint.split('`').skip(1).step_by(2);
+        faults.extend(commands.filter(bare).map(|command| format!("`{command}` has no object")));
+        let fault = faults.into_iter().next()?;
+        Some(format!("{code}: {fault}: {text}; hint: {hint}"))
     }
 
     /// A refusal that waiting may cure.
@@ -92,32 +83,4 @@ impl Refusal {
     pub fn later(code: &'static str, text: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { retry: true, ..Self::new(code, text, hint) }
     }
-}
-
-/// What is wrong with the form of one text.
-fn flaw_of(text: &str) -> Option<&'static str> {
-    let placeholder =
-        |name: &&str| text.split(|c: char| !c.is_ascii_alphanumeric()).any(|w| w == *name);
-    if text.trim().is_empty() {
-        return Some("is empty");
-    }
-    if text.ends_with('.') || text.contains("  ") || text.contains('\n') {
-        return Some("ends with a full stop, or has two spaces or a line break");
-    }
-    if text.chars().next().is_some_and(char::is_uppercase) {
-        return Some("begins with a capital");
-    }
-    if text.matches('`').count() % 2 == 1 {
-        return Some("has a command without an end");
-    }
-    let number = |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit());
-    if text.split("volume ").skip(1).any(number) {
-        return Some("names a volume by its number");
-    }
-    // Of two nodes, the reader chooses one.
-    let chosen = |name: &str| name == "NODE" && text.contains("choose");
-    if ["GROUP", "NODE", "VOLUME", "PEER"].iter().any(|name| placeholder(name) && !chosen(name)) {
-        return Some("has a placeholder where a name belongs");
-    }
-    None
 }

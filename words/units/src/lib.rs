@@ -7,6 +7,7 @@
 
 extern crate alloc;
 
+pub mod form;
 mod parse;
 mod place;
 mod size;

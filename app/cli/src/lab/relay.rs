@@ -118,9 +118,9 @@ fn profiles(shape: Shape) -> [Profile; 2] {
 
 fn cut_text(cut: Option<Cut>) -> &'static str {
     match cut {
-        None => "the line is whole",
-        Some(Cut::Freeze) => "the line is cut: nothing passes, and no connection ends",
-        Some(Cut::Reset) => "the line is cut: every connection is reset",
+        None => "the link is up",
+        Some(Cut::Freeze) => "the link is cut: nothing passes, and no connection ends",
+        Some(Cut::Reset) => "the link is cut: every connection is reset",
     }
 }
 

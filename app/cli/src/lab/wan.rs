@@ -130,10 +130,10 @@ const GONE: &str =
 
 fn cut_text(there: bool, back: bool) -> &'static str {
     match (there, back) {
-        (false, false) => "the line is whole",
-        (true, true) => "the line is cut both ways: packets are dropped silently",
-        (true, false) => "the line is cut from left to right: packets are dropped silently",
-        (false, true) => "the line is cut from right to left: packets are dropped silently",
+        (false, false) => "the link is up",
+        (true, true) => "the link is cut in both directions: packets are dropped silently",
+        (true, false) => "the link is cut from left to right: packets are dropped silently",
+        (false, true) => "the link is cut from right to left: packets are dropped silently",
     }
 }
 

@@ -133,7 +133,7 @@ fn a_pair_that_does_well_is_left_alone_and_what_cannot_be_judged_is_told() {
     let ours = pair.helio("paris", &["status", "db", "--json"]).expect_success();
     let ours = pair.scratch().write("paris.json", &ours).display().to_string();
     let told = advise(&pair, "paris", &["--peer-status", &ours]);
-    assert_ended(&told, 1, &["paris.json: this is the output of paris", "on lyon"]);
+    assert_ended(&told, 1, &["paris.json is the status of paris", "on lyon"]);
 }
 
 #[test]
@@ -163,11 +163,11 @@ fn a_forecast_that_is_damaged_or_none_is_refused_by_what_is_wrong_with_it() {
         advise(&pair, "paris", &["--forecast", &file])
     };
     let half = whole.get(..whole.len() / 2).expect("a forecast is plain text");
-    assert_ended(&with("cut.json", half), 1, &["cut.json: not valid JSON", " line "]);
+    assert_ended(&with("cut.json", half), 1, &["cut.json is not JSON, or is cut short", " line "]);
     assert_ended(
         &with("status.json", "{\"node\": \"paris\"}"),
         1,
-        &["status.json: it has no `cells`"],
+        &["status.json has no `cells`"],
     );
     let mut json: Value = serde_json::from_str(&whole).expect("it is JSON");
     json["cells"][0]["figures"]["queue_high"] = "much".into();

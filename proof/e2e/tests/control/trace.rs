@@ -176,7 +176,7 @@ fn a_daemon_that_stops_leaves_a_whole_trace_and_a_torn_one_is_told() {
     let told = helio(&["trace", "show", &torn.display().to_string()]);
     assert_ended(&told, 0, &["remark     it is truncated within a block"]);
     let none = helio(&["trace", "show", &pair.config().display().to_string()]);
-    assert_ended(&none, 1, &["unrecognised trace format", "hint: give it"]);
+    assert_ended(&none, 1, &["unrecognised trace format", "hint: name it with --format"]);
     let csv =
         pair.scratch().write("bad.csv", "time_s,kind,offset_bytes,length_bytes\n0,write,x,1\n");
     let told = helio(&["trace", "show", &csv.display().to_string()]);

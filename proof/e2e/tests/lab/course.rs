@@ -65,7 +65,7 @@ fn a_schedule_freezes_a_relay_again_and_again_and_ends_it() {
         relay(&["--schedule", path, "--at", "1.9s quit"]);
     for (cut, heal) in [("0.2s", "0.7s"), ("1.2s", "1.7s")] {
         let frozen =
-            format!("at {cut}, cut: the line is cut: nothing passes, and no connection ends");
+            format!("at {cut}, cut: the link is cut: nothing passes, and no connection ends");
         assert_eq!(line(&mut said), frozen);
         caller.write_all(b"y").expect("it is open");
         assert!(nothing_comes(&mut called), "it is cut");

@@ -58,7 +58,7 @@ fn a_primary_gets_another_disk_under_its_clients_and_a_restart_opens_it() {
     SOME.run(&pair, "paris", &dice.fork(1), &book);
     wait_level(&pair, "paris");
     let said = pair.helio("paris", &REPLACE).expect_failure();
-    assert!(said.contains("has not failed"), "{said}");
+    assert!(said.contains("did not fail"), "{said}");
 
     // A file that is written to grows again: it is lost before that.
     lose(&pair, "paris");
@@ -74,7 +74,7 @@ fn a_primary_gets_another_disk_under_its_clients_and_a_restart_opens_it() {
     assert!(said.contains("has another disk") && said.contains("pulled from lyon"), "{said}");
     wait(&pair, "paris", "all of it here again", |shown| shown["consistent"] == true);
     let said = pair.helio("paris", &REPLACE).expect_failure();
-    assert!(said.contains("has not failed"), "{said}");
+    assert!(said.contains("did not fail"), "{said}");
     writers.stop();
     assert_eq!(book.failures(), [], "the application noticed nothing");
     let shown = group(&pair, "paris");
@@ -107,7 +107,7 @@ fn a_primary_that_dies_while_its_new_disk_is_filled_serves_no_byte_of_it() {
     pair.daemon("paris").kill9();
     pair.start("paris");
     let refused = pair.helio("paris", &["promote", "db", "--force", "--yes"]).expect_failure();
-    assert!(refused.contains("inconsistent"), "{refused}");
+    assert!(refused.contains("not consistent"), "{refused}");
     pair.helio("lyon", &["promote", "db", "--force", "--yes"]).expect_success();
     nothing_is_lost(&pair, "lyon", &book);
 }

@@ -93,7 +93,7 @@ fn beside_the_running_daemon_sizes_that_the_next_start_refuses_are_found() {
     let found = fails(&verb(&[], "check", "paris", pair.config(), &pair.state("paris")));
     let said = format!("{found:#?}");
     assert_says(&said, &["data 2 MiB in the configuration and data 1 MiB in the running daemon"]);
-    assert_says(&said, &["it holds 1 MiB, the volume is configured with 2 MiB"]);
+    assert_says(&said, &["it has 1 MiB, the volume is configured with 2 MiB"]);
     assert!(pair.daemon("paris").terminate().success());
     refusal("paris", pair.config(), &pair.state("paris"));
 }
@@ -275,7 +275,7 @@ fn a_member_without_room_for_all_of_it_is_named_before_it_takes_what_there_is() 
     );
     rewrite(&pair, "[group.db.volume.data]\n", "[group.db.volume.data]\nio = \"buffered\"\n");
     let said = refusal("paris", pair.config(), &pair.state("paris"));
-    assert_says(&said, &["no room to allocate 1 MiB", "make room"]);
+    assert_says(&said, &["not enough space to allocate 1 MiB", "make room"]);
     assert_eq!(fs::read(&member).expect("it is there"), vec![0; 1 << 20]);
     assert!(!pair.state("paris").join("groups/db.meta").exists(), "the first record does not stay");
 }

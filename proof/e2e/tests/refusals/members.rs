@@ -27,9 +27,9 @@ fn a_member_that_is_missing_or_of_another_size_is_refused() {
     let member = pair.member("paris", "data");
     let name = member.display().to_string();
     resize(&member, 1 << 19);
-    assert_says(&said(&pair), &["member of db/data", &name, "has 512 KiB", "1 MiB", "Enlarge it"]);
+    assert_says(&said(&pair), &["member of db/data", &name, "has 512 KiB", "1 MiB", "enlarge it"]);
     resize(&member, 1 << 21);
-    assert_says(&said(&pair), &["member of db/data", "has 2 MiB", "Configure the volume with"]);
+    assert_says(&said(&pair), &["member of db/data", "has 2 MiB", "configure the volume with"]);
     std::fs::remove_file(&member).expect("it is there");
     assert_says(&said(&pair), &["member of db/data", "does not exist", "fallocate -l 1048576"]);
     std::fs::create_dir(&member).expect("the name is free");

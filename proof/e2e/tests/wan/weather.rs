@@ -19,13 +19,13 @@ fn a_schedule_cuts_and_heals_the_line() {
     let [left, right] = datagrams(&line.wan);
     // Whatever was said has taken effect: what is sent now tells.
     let cut = line.wan.hear();
-    assert!(cut.starts_with("at 0.3s, cut there: the line is cut from left to right"), "{cut}");
+    assert!(cut.starts_with("at 0.3s, cut there: the link is cut from left to right"), "{cut}");
     left.send(b"lost").expect("the device is up");
     assert_eq!(line.wan.hear(), "at 0.9s, heal: the link is up");
     assert!(passes(&left, &right), "it is healed");
     assert_eq!(
         line.wan.hear(),
-        "at 1s, link t1: round trip 2 ms, 1.54 Mbit/s each way, queue of 256 KiB"
+        "at 1s, link t1: round trip 2 ms, 1.54 Mbit/s in each direction, queue of 256 KiB"
     );
     let stats = line.wan.tell("stats");
     assert!(stats.contains("1 at a cut"), "the first one, and it alone: {stats}");
