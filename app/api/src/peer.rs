@@ -68,8 +68,8 @@ pub struct PeerStatus {
     #[serde(default, with = "wire::number_or_null")]
     #[schemars(with = "Option<u64>")]
     pub only_there_bytes: Option<Bytes>,
-    /// When a client changed data on it last, as it reported when it connected last, in milliseconds since 1970-01-01 UTC;
-    /// absent if none did since its daemon started.
+    /// When a client changed data on it last, as it reported last, in milliseconds since 1970-01-01 UTC. A connected peer
+    /// reports only when something else changed, too; absent if it reported none.
     #[serde(default, with = "wire::number_or_null")]
     #[schemars(with = "Option<u64>")]
     pub last_write_ms: Option<WallTime>,

@@ -68,7 +68,9 @@ impl ClientError {
             ),
             Self::Slow { daemon, asked, within } => retry(
                 "slow",
-                format!("{daemon} did not respond to {asked} within {within:?}; it may still be done"),
+                format!(
+                    "{daemon} did not respond to {asked} within {within:?}; it may still be done"
+                ),
                 "`helio status` shows whether it was done; allow more time with --timeout",
             ),
             Self::Over { what, within, hint } => retry(

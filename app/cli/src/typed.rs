@@ -48,6 +48,7 @@ pub(crate) fn runnable_on(text: &str, node: &str) -> String {
 impl Typed {
     fn complete(&self, text: &str, node: &str) -> String {
         let mut out = String::new();
+        let mut elsewhere = false;
         // Every second piece stands between backticks.
         let pieces: Vec<&str> = text.split('`').collect();
         for (at, piece) in pieces.iter().enumerate() {
@@ -55,8 +56,11 @@ impl Typed {
                 out.push('`');
             }
             out.push_str(piece);
-            let behind = pieces.get(at + 1).copied().unwrap_or_default();
-            if at % 2 == 1 && at + 1 < pieces.len() && !is_elsewhere(pieces[at - 1], behind, node) {
+            if at % 2 == 0 {
+                elsewhere = goes_on(elsewhere, piece, at > 0, node);
+            } else if let Some(behind) = pieces.get(at + 1)
+                && !named_behind(behind).map_or(elsewhere, |name| is_other(name, node))
+            {
                 out.push_str(&self.options(piece));
             }
         }
@@ -82,19 +86,33 @@ impl Typed {
     }
 }
 
-/// Whether a command is for another node than the one that was asked: "on lyon: `command`" or "`command` on lyon".
-fn is_elsewhere(before: &str, behind: &str, node: &str) -> bool {
-    let is_other = |name: &str| {
-        let name = name.trim_matches(|c: char| !c.is_alphanumeric());
-        name != node && name != "this"
-    };
-    if let Some(name) = behind.strip_prefix(" on ").and_then(|rest| rest.split(' ').next()) {
-        return is_other(name);
-    }
-    let clause = before.rsplit(['.', ';']).next().unwrap_or_default();
+fn is_other(name: &str, node: &str) -> bool {
+    let name = name.trim_matches(|c: char| !c.is_alphanumeric());
+    name != node && name != "this"
+}
+
+/// The node that a command is for, if the words behind it say so: "`command` on lyon".
+fn named_behind(behind: &str) -> Option<&str> {
+    let clause = behind.split([';', ',', ':']).next().unwrap_or_default();
     let words: Vec<&str> = clause.split_whitespace().collect();
-    let named = words.windows(2).rev().find(|pair| pair[0] == "on");
-    named.is_some_and(|pair| is_other(pair[1]))
+    words.windows(2).find(|pair| pair[0] == "on").map(|pair| pair[1])
+}
+
+/// Whether commands behind a piece are for another node, if they were before it: "on lyon: free space, then `command`; or
+/// `command`". That ends with the sentence. What stands directly behind a command is about that one.
+fn goes_on(before: bool, piece: &str, is_behind: bool, node: &str) -> bool {
+    let own = if is_behind { piece.find([';', ',', ':']).unwrap_or(piece.len()) } else { 0 };
+    let words: Vec<&str> = piece[own..].split_whitespace().collect();
+    let ends = piece[..own].split_whitespace().any(|word| word.ends_with('.'));
+    let mut elsewhere = before && !ends;
+    for (at, word) in words.iter().enumerate() {
+        match words.get(at + 1) {
+            Some(name) if *word == "on" => elsewhere = is_other(name, node),
+            _ if word.ends_with('.') => elsewhere = false,
+            _ => {}
+        }
+    }
+    elsewhere
 }
 
 #[cfg(test)]
@@ -120,6 +138,14 @@ mod tests {
                 "on paris: free it, then `helio resync db`",
                 "on paris: free it, then `helio resync db --state /a --key k`",
             ),
+            (
+                "`helio demote db` on lyon, then `helio promote db`",
+                "`helio demote db` on lyon, then `helio promote db --state /a --key k`",
+            ),
+            (
+                "on lyon, free space. Then `helio resume db`",
+                "on lyon, free space. Then `helio resume db --state /a --key k`",
+            ),
         ] {
             assert_eq!(typed(text), printed);
         }
@@ -130,7 +156,11 @@ mod tests {
         for text in [
             "`helio promote db` on lyon; do not promote paris",
             "on lyon: free it, then `helio resync db`",
-            "choose the node to discard; on it: `helio demote db`",
+            "choose the node to discard; on it: `helio demote db`, then `helio resolve db --discard NODE`",
+            "on lyon: repair the disk, then restart its daemon; or `helio member replace db/data`",
+            "on lyon, `helio demote db`, then `helio member accept db/data`",
+            "on lyon.example: free space, or `helio member replace db/data`",
+            "`helio status` and the log on lyon say what helps",
             "`helio --help` lists the commands; `journalctl -u helio`",
             "`helio status db --state /b`",
             "`helio plan forecast --json`",

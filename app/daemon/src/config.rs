@@ -187,6 +187,8 @@ pub struct GroupView<'a> {
     pub name: &'a str,
     /// The group.
     pub group: &'a GroupConfig,
+    /// This node.
+    pub node: &'a NodeConfig,
     /// The other node's name.
     pub peer_name: &'a str,
     /// The other node.
@@ -241,7 +243,7 @@ impl Config {
                 _ => return None,
             };
             let peer = self.nodes.get(peer_name)?;
-            Some(GroupView { name: group_name, group, peer_name, peer })
+            Some(GroupView { name: group_name, group, node, peer_name, peer })
         });
         Ok(NodeView { node, groups: groups.collect() })
     }

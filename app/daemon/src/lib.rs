@@ -235,7 +235,7 @@ fn serve(
     runtime.shutdown_timeout(LAST_ANSWERS_WITHIN);
     for socket in [socket, &state.nbd_socket()] {
         if let Err(error) = std::fs::remove_file(socket) {
-            tracing::debug!(%error, socket = %socket.display(), "had already ended");
+            tracing::debug!(%error, socket = %socket.display(), "was already removed");
         }
     }
     match ended {

@@ -9,8 +9,9 @@ use tokio::net::lookup_host;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// A name is given up after this; the next connection attempt asks again.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// A name is given up after this; the next connection attempt asks again. The system's resolver asks the next name server
+/// after 5 s.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Why a name leads to no address that may be tried, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use crate::config::{GroupConfig, GroupView, LinkConfig, NodeConfig, NodeView, Vo
 use crate::digest;
 use crate::failed::{self, Failures};
 use crate::patience::once_let_go;
-use crate::shard::{GroupPlan, Guard, Outbox, Protection, VolumePlan};
+use crate::shard::{Dialler, GroupPlan, Guard, Outbox, Protection, VolumePlan};
 use crate::trust;
 use crate::verified::{self, Record};
 pub(crate) use another::another;
@@ -185,7 +185,7 @@ fn try_plan(
     Ok(GroupPlan {
         volumes,
         peer_address: view.peer.address.clone(),
-        dials: node < view.peer_name,
+        dialler: Dialler::of(node, view.peer_name, &view.node.address),
         tuning: tuning(&group.link),
         guard,
         metadata,

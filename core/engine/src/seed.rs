@@ -210,7 +210,10 @@ impl Engine {
         let Some(FirstFlush { command, failed, .. }) = self.seed.flush.take() else { return };
         let (group, peer) = (self.shared.config.group.clone(), self.shared.config.peer.clone());
         if let Some((volume, fault)) = failed {
-            return self.done(command, Err(self.volume_refusal(volume, fault)));
+            let suspect = self.shared.suspect.any();
+            let refusal =
+                if suspect { self.suspect_refusal() } else { self.volume_refusal(volume, fault) };
+            return self.done(command, Err(refusal));
         }
         if !self.is_seeding() || self.primary.is_none() {
             return self.done(command, Err(busy()));

@@ -222,9 +222,9 @@ impl Engine {
                  missing from it"
             ),
             format!(
-                "if {peer} has them: `helio promote {group}` on {peer}, which rebuilds the copy of {node} (writes that only {node} \
-                 has are lost). If this is the best copy: on {node}, `helio demote {group}`, `helio member accept \
-                 {group}/{volume}`, `helio promote {group}`"
+                "if {peer} has them: `helio demote {group}` on {node}, then `helio promote {group}` on {peer}, which rebuilds the \
+                 copy of {node} (with --force if {node} acknowledged writes without {peer}; those are lost). If this is the best \
+                 copy: on {node}, `helio demote {group}`, `helio member accept {group}/{volume}`, `helio promote {group}`"
             ),
         )
     }

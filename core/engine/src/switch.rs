@@ -306,7 +306,7 @@ impl Engine {
             let text = format!("{peer} refused the switch: {text}");
             let hint =
                 format!("`helio status {}` on both nodes shows why", self.shared.config.group);
-            self.done(command, Err(Refusal::new("not-switched", text, hint)));
+            self.done(command, Err(Refusal::later("not-switched", text, hint)));
         }
     }
 

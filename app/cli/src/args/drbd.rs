@@ -17,7 +17,7 @@ const TIPS: [(&str, &str); 21] = [
     ("resume-sync", "`helio resume{of}` ends a pause and resyncs"),
     (
         "invalidate",
-        "`helio resync{of} --full` on the primary overwrites the secondary where it differs",
+        "of a secondary: `helio resync{of} --full` on the primary; of a primary: `helio resync{of} --full --reverse` on it",
     ),
     (
         "invalidate-remote",
@@ -42,7 +42,7 @@ const TIPS: [(&str, &str); 21] = [
         "no command is needed: the first resync sends only what differs; `helio seed --help` uses a shipped disk",
     ),
     ("resize", "a volume keeps its size; copy the data to a larger volume of a new group"),
-    ("wait-connect", "`helio resync{of} --wait` returns when the copies are in sync"),
+    ("wait-connect", "`helio status{of} --check` exits with 0 when the copies are in sync"),
 ];
 
 /// Why a command of `drbdadm` is refused, and what to use.

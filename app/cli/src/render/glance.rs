@@ -84,10 +84,9 @@ pub(crate) fn group(g: &GroupStatus, now: WallTime, colour: Colour) -> String {
             let there = (g.peer.only_there_bytes, g.peer.last_write_ms);
             for (node, (bytes, written)) in ends(g, here, there) {
                 let told = if node == g.node { "" } else { ", as it reported last" };
-                let written =
-                    written.map_or_else(String::new, |at| format!(", last write {}", at.time()));
+                let written = written.map_or_else(String::new, |at| last_write(at, now));
                 let text = bytes.map_or_else(
-                    || format!("unknown; `helio resolve {} --discard {node}` on {node} shows it and asks", g.name),
+                    || format!("unknown{written}; `helio resolve {} --discard {node}` on {node} shows it and asks", g.name),
                     |bytes| format!("at most {bytes}{written}{told}"),
                 );
                 under(&mut out, &format!("only {}", short(node, NAME_SHORT)), &text);
@@ -288,6 +287,15 @@ fn since(then: WallTime, now: WallTime) -> String {
     format!("since {day}{space}{}Z ({})", &time[..5.min(time.len())], coarse(age))
 }
 
+/// With its date, if that is not today's.
+fn last_write(at: WallTime, now: WallTime) -> String {
+    if now.0.saturating_sub(at.0) < 86_400_000 {
+        format!(", last write {}", at.time())
+    } else {
+        format!(", last write {at}")
+    }
+}
+
 /// A span in its largest unit.
 fn coarse(span: Duration) -> String {
     match span.as_secs() {
@@ -372,7 +380,7 @@ db   AT RISK      paris* -x- lyon   async, unreplicated   since 21:36Z (1 min)
             "{text}"
         );
         assert!(text.contains(
-            "\n     only lyon    at most 2 MiB, as it reported last\n     only paris   at most 12 MiB, last write 00:01:01Z\n"
+            "\n     only lyon    at most 2 MiB, as it reported last\n     only paris   at most 12 MiB, last write 1970-01-01 00:01:01Z\n"
         ));
     }
 

@@ -65,6 +65,7 @@ fn member(
     (taken, grounds): (&mut look::Taken, &mut Grounds),
 ) -> Finding {
     let path = volume.members.get(&wish.node).map(PathBuf::as_path).unwrap_or(Path::new(""));
+    let served = wish.running.as_ref().and_then(|groups| groups.get(group)?.get(name)).copied();
     let name = format!("{group}/{name}");
     let what = format!("member of {name} {}", path.display());
     match look::volume(&name, volume, &wish.node, taken) {
@@ -77,13 +78,14 @@ fn member(
             Finding::ok(what, format!("{kind} for {}, blocks of {}", volume.size, look.block))
         }
         Err(error) if wish.is_served(group) && is_held(&error) => {
-            held(format!("member of {name}"), path, volume.size)
+            // What is wrong with another size in the configuration, the finding about the metadata says.
+            held(format!("member of {name}"), path, served.unwrap_or(volume.size))
         }
         Err(error) => Finding::fail(what, &error),
     }
 }
 
-/// A member that the running daemon uses: whether it still has the size that the next start needs.
+/// A member that the running daemon uses: whether it still has the size that it is served with.
 fn held(role: String, path: &Path, configured: Bytes) -> Finding {
     let what = format!("{role} {}", path.display());
     let found = path.metadata().ok().filter(Metadata::is_file).map(|facts| Bytes(facts.len()));

@@ -12,6 +12,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// A calendar that is further than this from the time counted was set. Less is shown as it is counted, so that one moment is
 /// always shown as the same time.
 const SET_BEYOND_MS: i64 = 1000;
+/// Both clocks are read within this, unless the process stood still in between.
+const READ_WITHIN: Duration = Duration::from_millis(100);
 
 /// Monotonic moments since the shard's start, and what they are on the calendar.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +60,9 @@ impl Clock {
     /// Follows the calendar if it was set, and returns whether it was. Moments are then shown as if it had always been so:
     /// ages stay right. A calendar before 1970 is not followed.
     pub(crate) fn follow(&mut self) -> bool {
-        self.follow_to(Self::wall_now())
+        let (before, shows) = (self.now(), Self::wall_now());
+        // A process that stood still between the two readings compares a later calendar with an earlier moment.
+        self.now() - before < READ_WITHIN && self.follow_to(shows)
     }
 
     fn follow_to(&mut self, shows: WallTime) -> bool {

@@ -57,16 +57,17 @@ impl<D: Driver> Shard<D> {
             return self.refuse(stream, from, &why, now);
         }
         if !group.link.guard.admits(&stream) {
-            let why = format!(
+            let mut why = format!(
                 "group {}: this connection does not have the key of {}",
                 group.name, group.peer
             );
             if let Some(key) = stream.peer_key() {
                 group.link.called_with(key, from, now);
+                why = format!("{why}, but {key}");
             }
             return self.refuse(stream, from, &why, now);
         }
-        self.strangers.log.accepted();
+        self.strangers.log.accepted(from);
         self.rota.stir(index);
         let Self { groups, driver, .. } = self;
         groups[index].guarded(|group| {

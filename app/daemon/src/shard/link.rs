@@ -3,7 +3,7 @@
 
 use crate::names::{self, Unresolved};
 use crate::shard::guard::Guard;
-use crate::shard::route::{Route, Step};
+use crate::shard::route::{CONNECT_PATIENCE, Dialler, Route, Step};
 use crate::shard::stream::Stream;
 use crate::shard::token::{Kind, token};
 use helio_driver::{Address, Buffer, Driver, Op, Piece, Pool, Socket};
@@ -23,11 +23,6 @@ const MEASURE_BYTES: u64 = 8 << 20;
 /// Bound of the pool for payload received: what the engine lets lie unapplied (64 MiB), the item that passed it
 /// (32 MiB), the next one arriving (32 MiB), doubled since buffers come in powers of two.
 const POOL_BYTES: Bytes = Bytes::mib(256);
-/// An attempt to connect is given up after that long: a dead host says nothing for minutes.
-const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
-/// Within this a live peer connects that lost its connection, or finds this node's process going on: its longest pause
-/// between two attempts (2 s), and the time after which its kernel repeats an unanswered one (3 s).
-const DIALLED_WITHIN: Duration = Duration::from_secs(5);
 /// A node that keeps calling with a key that is not the peer's does so more often than this.
 const CALLS_WITHIN: Duration = Duration::from_secs(60);
 /// How often the socket's figures are read.
@@ -41,9 +36,7 @@ enum Stage {
         retry: Moment,
     },
     /// The name of the peer's host is being resolved.
-    Resolving {
-        began: Moment,
-    },
+    Resolving,
     Connecting {
         socket: Socket,
         began: Moment,
@@ -87,7 +80,7 @@ pub(crate) struct Link {
     /// Counts connections, so that late completions of an old one are known as such.
     epoch: u32,
     route: Route,
-    dials: bool,
+    dialler: Dialler,
     tuning: Tuning,
     backoff: Backoff,
     incoming: Incoming,
@@ -122,17 +115,18 @@ impl Link {
     pub(crate) fn new(
         group: usize,
         route: Route,
-        dials: bool,
+        dialler: Dialler,
         tuning: Tuning,
         guard: Guard,
     ) -> Self {
-        let retry = if dials { Moment::ZERO } else { Moment::NEVER };
         Self {
             group,
-            stage: Stage::Idle { retry },
+            stage: Stage::Idle {
+                retry: if dialler == Dialler::This { Moment::ZERO } else { Moment::NEVER },
+            },
             epoch: 0,
             route,
-            dials,
+            dialler,
             tuning,
             backoff: Backoff::default(),
             incoming: Incoming::default(),
@@ -205,7 +199,7 @@ impl Link {
     pub(crate) fn deadline(&self) -> Moment {
         match &self.stage {
             Stage::Idle { retry } => *retry,
-            Stage::Resolving { .. } => Moment::NEVER,
+            Stage::Resolving => Moment::NEVER,
             Stage::Connecting { until, .. } => *until,
             Stage::Up { .. } => self.measure,
         }
@@ -230,7 +224,7 @@ impl Link {
             self.dialled = now;
         }
         match self.route.step() {
-            Step::Wait => self.stage = Stage::Resolving { began: now },
+            Step::Wait => self.stage = Stage::Resolving,
             Step::Connect(address) => self.connect(address, now, driver),
         }
     }
@@ -256,20 +250,20 @@ impl Link {
     /// that is known to have failed now, on the side that is dialled: a live peer would have connected since.
     pub(crate) fn check(&mut self, since: Moment, now: Moment) -> Option<Moment> {
         let Stage::Idle { retry } = &mut self.stage else { return None };
-        if self.dials {
+        let Dialler::Peer { within } = self.dialler else {
             if self.dialled < since {
                 *retry = now.min(*retry);
             }
             return None;
-        }
+        };
         let began = self.idle.max(since);
-        (now >= began + DIALLED_WITHIN).then_some(began)
+        (now >= began + within).then_some(began)
     }
 
     /// When [`Link::check`] is to be asked again.
     pub(crate) fn check_deadline(&self, since: Moment) -> Moment {
-        match &self.stage {
-            Stage::Idle { .. } if !self.dials => self.idle.max(since) + DIALLED_WITHIN,
+        match (&self.stage, self.dialler) {
+            (Stage::Idle { .. }, Dialler::Peer { within }) => self.idle.max(since) + within,
             _ => Moment::NEVER,
         }
     }
@@ -280,7 +274,7 @@ impl Link {
         found: Result<Vec<SocketAddr>, Unresolved>,
         now: Moment,
     ) -> Option<Moment> {
-        let waits = matches!(self.stage, Stage::Resolving { .. });
+        let waits = matches!(self.stage, Stage::Resolving);
         let found = match self.guard {
             Guard::Open => found.and_then(names::of_this_host),
             Guard::Keyed { .. } => found,
@@ -296,14 +290,14 @@ impl Link {
         }
     }
 
-    /// An attempt failed: try the next address, or again later, and say so once. Returns when it began, if it got as far
-    /// as the network, or to a name that has no address.
+    /// An attempt failed: try the next address, or again later, and say so once. Returns when it began, if one of the
+    /// addresses was tried over the network.
     pub(crate) fn failed(&mut self, error: &str, now: Moment) -> Option<Moment> {
-        let began = match &self.stage {
-            Stage::Connecting { began, .. } | Stage::Resolving { began } => Some(*began),
+        let sent = match &self.stage {
+            Stage::Connecting { began, .. } => Some(*began),
             _ => None,
         };
-        let Some(error) = self.route.failed(error) else {
+        let Some((error, began)) = self.route.failed(error, sent) else {
             self.stage = Stage::Idle { retry: now };
             return None;
         };
@@ -443,9 +437,9 @@ impl Link {
     /// Gives the connection up. What is queued (last words) is returned with the socket, to be sent if it can be: not
     /// while the socket is in the middle of a batch, since half a frame would come before them.
     pub(crate) fn part(&mut self, refused: bool, now: Moment) -> Option<(Socket, Option<Op>)> {
-        let pause =
-            if self.dials || refused { self.backoff.pause(refused) } else { Duration::ZERO };
-        let retry = if self.dials { now + pause } else { Moment::NEVER };
+        let dials = self.dialler == Dialler::This;
+        let pause = if dials || refused { self.backoff.pause(refused) } else { Duration::ZERO };
+        let retry = if dials { now + pause } else { Moment::NEVER };
         self.idle = now + pause;
         let stage = std::mem::replace(&mut self.stage, Stage::Idle { retry });
         self.epoch += 1;

@@ -12,6 +12,8 @@ use std::time::Duration;
 const AGAIN_AFTER: Duration = Duration::from_secs(600);
 /// Different lines that are held; the oldest makes room for another one, and is logged again if it comes back.
 const LINES_MAX: usize = 16;
+/// Different refusals of one host that are told apart.
+const HOST_LINES_MAX: usize = 8;
 
 /// Writes what a group reports to the daemon's log.
 #[derive(Debug)]
@@ -64,17 +66,21 @@ impl RefusalLog {
     /// Logs why a connection was refused. Every connection has a port of its own, so only the host tells repeats.
     pub(crate) fn refused(&mut self, from: Option<SocketAddr>, why: &str, now: Moment) {
         let from = from.map(|from| from.ip());
-        let Some(Admitted { left_out }) = self.repeats.admit(&format!("{from:?}: {why}"), now)
-        else {
-            return;
-        };
+        let host = format!("{from:?}: ");
+        // A host may give another reason at every connection: with another key, for example.
+        let mut line = format!("{host}{why}");
+        if self.repeats.others_begin_with(&host, &line) >= HOST_LINES_MAX {
+            line = format!("{host}another reason");
+        }
+        let Some(Admitted { left_out }) = self.repeats.admit(&line, now) else { return };
         let from = from.map(tracing::field::display);
         tracing::warn!(from, why, left_out, "a connection to the peers' port was refused");
     }
 
-    /// A connection was accepted: every refusal is logged the next time.
-    pub(crate) fn accepted(&mut self) {
-        self.repeats.clear();
+    /// A connection of a host was accepted: its refusals are logged the next time.
+    pub(crate) fn accepted(&mut self, from: Option<SocketAddr>) {
+        let host = format!("{:?}: ", from.map(|from| from.ip()));
+        self.repeats.lines.retain(|line| !line.text.starts_with(&host));
     }
 }
 
@@ -117,6 +123,13 @@ impl Repeats {
         line.logged = now;
         let left_out = std::mem::take(&mut line.left_out);
         Some(Admitted { left_out: (left_out > 0).then_some(left_out) })
+    }
+
+    /// How many lines begin with that, but for one.
+    fn others_begin_with(&self, begin: &str, but: &str) -> usize {
+        let but = without_times(but);
+        let others = self.lines.iter().filter(|line| line.text != but);
+        others.filter(|line| line.text.starts_with(begin)).count()
     }
 
     /// Something changed: every line is logged the next time.
@@ -171,8 +184,18 @@ mod tests {
         log.refused(from("192.0.2.2:40001"), "no hello", Moment::ZERO);
         log.refused(from("192.0.2.1:40003"), "no group web", Moment::ZERO);
         assert_eq!(log.repeats.lines.len(), 3);
-        log.accepted();
-        assert_eq!(log.repeats.lines.len(), 0);
+        log.accepted(from("192.0.2.1:40004"));
+        assert_eq!(log.repeats.lines.len(), 1, "those of the other host are kept");
+    }
+
+    #[test]
+    fn a_host_that_gives_another_reason_at_every_connection_does_not_fill_the_log() {
+        let (mut log, from) = (RefusalLog::default(), "192.0.2.1:40001".parse().ok());
+        for n in 0..100 {
+            log.refused(from, &format!("key {n}"), Moment::ZERO);
+        }
+        assert_eq!(log.repeats.lines.len(), HOST_LINES_MAX + 1);
+        assert_eq!(log.repeats.lines[HOST_LINES_MAX].left_out, 91);
     }
 
     #[test]

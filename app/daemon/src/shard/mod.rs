@@ -63,6 +63,7 @@ use release::ReleaseReply;
 pub(crate) use release::Released;
 pub(crate) use replace::Seat;
 use rota::Rota;
+pub(crate) use route::Dialler;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;

@@ -6,6 +6,7 @@ use crate::patience::once_let_go;
 use crate::shard::before::Before;
 use crate::shard::clients::Protection;
 use crate::shard::guard::Guard;
+use crate::shard::route::Dialler;
 use crate::verified::Record;
 use anyhow::{Result, anyhow};
 use helio_disk::Member;
@@ -33,8 +34,7 @@ pub(crate) struct GroupPlan {
     pub(crate) engine: Config,
     pub(crate) volumes: Vec<VolumePlan>,
     pub(crate) peer_address: PeerAddress,
-    /// This node connects to the other: its name sorts first.
-    pub(crate) dials: bool,
+    pub(crate) dialler: Dialler,
     pub(crate) tuning: Tuning,
     /// Whom it talks to.
     pub(crate) guard: Guard,

@@ -3,10 +3,41 @@
 //! addresses are tried one behind the other, and the attempt has failed when all of them have.
 
 use crate::config::PeerAddress;
-use crate::names::Unresolved;
+use crate::names::{self, Unresolved};
+use helio_units::Moment;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 use tokio::sync::watch;
+
+/// Most addresses of a name that an attempt tries.
+const ADDRESSES_MAX: usize = 4;
+/// An attempt to connect to one address is given up after that long: a dead host says nothing for minutes.
+pub(crate) const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+/// The longest pause between two attempts (2 s), and the time after which a kernel repeats an unanswered one (3 s).
+const REPEATED_WITHIN: Duration = Duration::from_secs(5);
+
+/// Which node connects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialler {
+    This,
+    /// A live peer that lost its connection, or finds this node's process running again, connects within this time.
+    Peer {
+        within: Duration,
+    },
+}
+
+impl Dialler {
+    /// The node whose name is first connects. To a name it connects later: it resolves the name and tries every address.
+    pub(crate) fn of(node: &str, peer: &str, own: &PeerAddress) -> Self {
+        let named = names::PATIENCE + CONNECT_PATIENCE * ADDRESSES_MAX as u32;
+        match own {
+            _ if node < peer => Self::This,
+            PeerAddress::Fixed(_) => Self::Peer { within: REPEATED_WITHIN },
+            PeerAddress::Name { .. } => Self::Peer { within: REPEATED_WITHIN + named },
+        }
+    }
+}
 
 /// What an attempt does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +61,8 @@ pub(crate) struct Route {
     /// Why each address that this attempt tried cannot be reached.
     failed: Vec<String>,
     trying: Option<SocketAddr>,
+    /// When this attempt began, if it got as far as the network.
+    sent: Option<Moment>,
 }
 
 impl Route {
@@ -42,6 +75,7 @@ impl Route {
             unresolved: None,
             failed: Vec::new(),
             trying: None,
+            sent: None,
         }
     }
 
@@ -78,25 +112,35 @@ impl Route {
         match found {
             Ok(addresses) => {
                 self.unresolved = None;
-                if waits {
-                    self.untried = addresses.iter().copied().collect();
-                }
                 self.known = addresses;
-                Ok(())
+                self.known.truncate(ADDRESSES_MAX);
             }
             Err(unresolved) if waits => {
                 let why = unresolved.why.clone();
                 self.unresolved = Some(unresolved);
-                Err(why)
+                // That a name cannot be resolved says nothing of the peer, which may still be where it was.
+                if self.known.is_empty() {
+                    return Err(why);
+                }
             }
-            Err(_) => Ok(()),
+            Err(_) => {}
         }
+        if waits {
+            self.untried = self.known.iter().copied().collect();
+        }
+        Ok(())
     }
 
-    /// A step failed. Why the attempt has failed, unless there is another address to try.
-    pub(crate) fn failed(&mut self, why: &str) -> Option<String> {
+    /// A step failed; `sent` is when its attempt began, if the step got as far as the network. Unless there is another address
+    /// to try, the attempt has failed: why, and when it began, if one of its steps got that far.
+    pub(crate) fn failed(
+        &mut self,
+        why: &str,
+        sent: Option<Moment>,
+    ) -> Option<(String, Option<Moment>)> {
+        self.sent = self.sent.or(sent);
         let Some(address) = self.trying.take().filter(|_| self.peer.fixed().is_none()) else {
-            return Some(why.to_owned());
+            return Some((why.to_owned(), self.sent.take()));
         };
         self.failed.push(format!("{address}: {why}"));
         if !self.untried.is_empty() {
@@ -105,18 +149,20 @@ impl Route {
         let mut all = std::mem::take(&mut self.failed);
         // A name server may give them in another order every time.
         all.sort();
-        Some(all.join("; "))
+        Some((all.join("; "), self.sent.take()))
     }
 
     /// An address was reached. If what answers there is not the peer, the next attempt tries the next one.
     pub(crate) fn reached(&mut self) {
         self.failed.clear();
+        self.sent = None;
     }
 
     /// The peer was reached: the next attempt resolves its name again.
     pub(crate) fn greeted(&mut self) {
         self.untried.clear();
         self.failed.clear();
+        self.sent = None;
         self.unresolved = None;
     }
 
@@ -169,11 +215,13 @@ mod tests {
             assert_eq!(*asked.borrow(), attempt, "resolved at each attempt");
             route.resolved(found(), true).expect("it was found");
             assert_eq!(route.step(), Step::Connect(address(ADDRESSES[0])));
-            assert_eq!(route.failed("refused"), None);
+            assert_eq!(route.failed("refused", Some(Moment(attempt))), None);
             assert!(route.goes_on());
             assert_eq!(route.step(), Step::Connect(address(ADDRESSES[1])));
             let why = "127.0.0.1:7122: unreachable; [::1]:7122: refused";
-            assert_eq!(route.failed("unreachable").as_deref(), Some(why));
+            // The last address fails on this host: the one before was tried over the network.
+            let failed = Some((String::from(why), Some(Moment(attempt))));
+            assert_eq!(route.failed("unreachable", None), failed);
             assert!(!route.goes_on());
         }
     }
@@ -198,11 +246,32 @@ mod tests {
         let why = String::from("cannot resolve lyon.example: not known");
         let unresolved = Unresolved { why: why.clone(), hint: String::new() };
         assert_eq!(route.resolved(Err(unresolved.clone()), true), Err(why.clone()));
-        assert_eq!(route.failed(&why).as_ref(), Some(&why));
+        assert_eq!(route.failed(&why, None), Some((why, None)), "that proves nothing of the peer");
         assert_eq!(route.unresolved(), Some(&unresolved));
         assert_eq!(route.step(), Step::Wait);
         route.resolved(found(), true).expect("it was found");
         assert_eq!(route.unresolved(), None);
+    }
+
+    #[test]
+    fn a_name_that_cannot_be_resolved_any_more_is_tried_where_it_was() {
+        let (mut route, _asked) = named();
+        route.resolved(found(), false).expect("it was found");
+        assert_eq!(route.step(), Step::Wait);
+        let unresolved = Unresolved { why: String::from("no answer"), hint: String::new() };
+        assert_eq!(route.resolved(Err(unresolved.clone()), true), Ok(()));
+        assert_eq!(route.step(), Step::Connect(address(ADDRESSES[0])));
+        assert_eq!(route.unresolved(), Some(&unresolved), "and shown");
+    }
+
+    #[test]
+    fn a_peer_that_resolves_a_name_has_more_time_to_connect() {
+        let named = PeerAddress::Name { host: "lyon.example".into(), port: 7122 };
+        let fixed = PeerAddress::Fixed(address(ADDRESSES[0]));
+        let within = |own| Dialler::of("paris", "lyon", own);
+        assert_eq!(within(&fixed), Dialler::Peer { within: Duration::from_secs(5) });
+        assert_eq!(within(&named), Dialler::Peer { within: Duration::from_secs(45) });
+        assert_eq!(Dialler::of("lyon", "paris", &named), Dialler::This);
     }
 
     #[test]
@@ -223,7 +292,7 @@ mod tests {
         let mut route = Route::new(PeerAddress::Fixed(fixed), lookups);
         for _ in 0..2 {
             assert_eq!(route.step(), Step::Connect(fixed));
-            assert_eq!(route.failed("refused").as_deref(), Some("refused"));
+            assert_eq!(route.failed("refused", None), Some((String::from("refused"), None)));
         }
         assert!(route.is_from(fixed.ip()) && *asked.borrow() == 0);
     }

@@ -164,11 +164,7 @@ fn a_forecast_that_is_damaged_or_none_is_refused_by_what_is_wrong_with_it() {
     };
     let half = whole.get(..whole.len() / 2).expect("a forecast is plain text");
     assert_ended(&with("cut.json", half), 1, &["cut.json is not JSON, or is cut short", " line "]);
-    assert_ended(
-        &with("status.json", "{\"node\": \"paris\"}"),
-        1,
-        &["status.json has no `cells`"],
-    );
+    assert_ended(&with("status.json", "{\"node\": \"paris\"}"), 1, &["status.json has no `cells`"]);
     let mut json: Value = serde_json::from_str(&whole).expect("it is JSON");
     json["cells"][0]["figures"]["queue_high"] = "much".into();
     let told = with("wrong.json", &json.to_string());

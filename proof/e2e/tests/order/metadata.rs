@@ -63,7 +63,10 @@ fn a_primary_does_not_go_on_by_the_word_of_a_node_that_took_over_and_lost_its_st
     assert_ne!(group(&pair, "paris")["role"], "primary");
     for node in ["paris", "lyon"] {
         let told = pair.helio(node, &["promote", "db"]).expect_failure();
-        assert!(told.contains("metadata-lost") && told.contains("restore the state directory of lyon"), "{told}");
+        assert!(
+            told.contains("metadata-lost") && told.contains("restore the state directory of lyon"),
+            "{told}"
+        );
     }
     assert_eq!(image(&pair, "lyon", book.run()), newest, "nothing was copied over it");
 
@@ -122,7 +125,10 @@ fn a_secondary_that_never_was_primary_is_told_who_holds_newer_writes() {
     wait(&pair, "lyon", "the peer", |status| status["peer"]["connection"] == "connected");
     let told = pair.helio("lyon", &["promote", "db"]).expect_failure();
     assert!(told.contains("newer-elsewhere: paris holds newer writes"), "{told}");
-    assert!(told.contains("`helio promote db` on paris instead") && told.contains("nothing is lost"), "{told}");
+    assert!(
+        told.contains("`helio promote db` on paris instead") && told.contains("nothing is lost"),
+        "{told}"
+    );
     assert!(!told.contains("--force") && !told.contains("both answered"), "{told}");
     pair.helio("paris", &["promote", "db"]).expect_success();
     wait_level(&pair, "paris");

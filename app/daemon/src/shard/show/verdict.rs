@@ -29,7 +29,8 @@ fn why(status: &Status, group: &Group, clock: &Clock) -> String {
     {
         return name.why.clone();
     }
-    if let Some(waits) = clients_wait(status) {
+    let told_first = matches!(status.verdict, Verdict::DiskFailed | Verdict::SplitBrain);
+    if let Some(waits) = clients_wait(status).filter(|_| !told_first) {
         let cause = if cut { format!("; no message from {peer}") } else { String::new() };
         return format!("{waits}{cause}");
     }
@@ -100,7 +101,7 @@ fn unblock(status: &Status, group: &Group, connected: bool) -> Option<String> {
         format!("nothing if this is short; otherwise a faster link, or {larger}")
     } else {
         format!(
-            "restore the link; or `helio pause {name}`: clients continue, and a resync follows; or {larger}"
+            "restore the link; or `helio pause {name}`: clients continue unreplicated until `helio resume {name}`; or {larger}"
         )
     })
 }
