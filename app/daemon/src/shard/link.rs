@@ -453,7 +453,7 @@ impl Link {
                 Some((stream.socket().clone(), words))
             }
             Stage::Connecting { socket, .. } => Some((socket, None)),
-            Stage::Idle { .. } | Stage::Resolving { .. } => None,
+            Stage::Idle { .. } | Stage::Resolving => None,
         }
     }
 

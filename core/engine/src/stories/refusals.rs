@@ -164,7 +164,7 @@ fn every_refusal_says_what_failed_and_what_helps() {
             for command in commands() {
                 let mut desk = situation();
                 desk.unwritable = unwritable;
-                for refusal in refused(&mut desk, command.clone()) {
+                for refusal in refused(&mut desk, command) {
                     assert_eq!(refusal.flaw(), None, "{command:?} on {name}");
                     met.insert(refusal.code);
                 }
