@@ -99,10 +99,8 @@ pub fn run_within(command: &mut Command, limit: Duration) -> Told {
     let text = |reader: thread::JoinHandle<String>| reader.join().unwrap_or_default();
     let told = Told { command: name, status, stdout: text(stdout), stderr: text(stderr) };
     assert!(in_time, "it took longer than {limit:?}: {told}");
-    if command.get_program() == helio_binary() {
-        let faults = faults(&told);
-        assert!(faults.is_empty(), "the form of this error is wrong ({faults:?}): {told}");
-    }
+    let faults = faults(&told);
+    assert!(faults.is_empty(), "the form of this error is wrong ({faults:?}): {told}");
     told
 }
 
