@@ -88,7 +88,7 @@ impl Typed {
 
 fn is_other(name: &str, node: &str) -> bool {
     let name = name.trim_matches(|c: char| !c.is_alphanumeric());
-    name != node && name != "this"
+    name != node && !["this", "daemon"].contains(&name)
 }
 
 /// The node that a command is for, if the words behind it say so: "`command` on lyon".
@@ -107,6 +107,9 @@ fn goes_on(before: bool, piece: &str, is_behind: bool, node: &str) -> bool {
     let mut elsewhere = before && !ends;
     for (at, word) in words.iter().enumerate() {
         match words.get(at + 1) {
+            Some(&"the") if *word == "on" => {
+                elsewhere = is_other(words.get(at + 2).unwrap_or(&"the"), node);
+            }
             Some(name) if *word == "on" => elsewhere = is_other(name, node),
             _ if word.ends_with('.') => elsewhere = false,
             _ => {}
@@ -141,6 +144,10 @@ mod tests {
             (
                 "`helio demote db` on lyon, then `helio promote db`",
                 "`helio demote db` on lyon, then `helio promote db --state /a --key k`",
+            ),
+            (
+                "it continues on the daemon; `helio verify stop db` stops it",
+                "it continues on the daemon; `helio verify stop db --state /a --key k` stops it",
             ),
             (
                 "on lyon, free space. Then `helio resume db`",

@@ -62,11 +62,11 @@ pub(super) const PARTS: [Part; 11] = [
     ),
     part(
         "unit",
-        290,
+        350,
         "the tests of every crate",
         Action::Run(|_| cargo("test --workspace --exclude helio-e2e --no-fail-fast")),
     ),
-    part("sim", 70, "the simulator over today's share of seeds", Action::Run(sim)),
+    part("sim", 90, "the simulator over today's share of seeds", Action::Run(sim)),
     part(
         "planted",
         130,
@@ -75,7 +75,7 @@ pub(super) const PARTS: [Part; 11] = [
             cargo("run --release -p helio-sim --features plant -- --check-planted --seeds 4000")
         }),
     ),
-    part("build", 220, "helio, as it ships", Action::Run(|_| cargo("build --release -p helio"))),
+    part("build", 260, "helio, as it ships", Action::Run(|_| cargo("build --release -p helio"))),
     part("install", 70, "the programs the end-to-end tests talk to", Action::Install),
     part("e2e", 550, "real daemons, real clients, README's tour", Action::Run(end_to_end)),
     part("doc", 70, "the documentation builds without a warning", Action::Run(doc)),

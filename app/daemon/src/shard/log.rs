@@ -11,9 +11,9 @@ use std::time::Duration;
 /// A line that repeats is logged again after this.
 const AGAIN_AFTER: Duration = Duration::from_secs(600);
 /// Different lines that are held; the oldest makes room for another one, and is logged again if it comes back.
-const LINES_MAX: usize = 16;
+const LINES_MAX: usize = 64;
 /// Different refusals of one host that are told apart.
-const HOST_LINES_MAX: usize = 8;
+const HOST_LINES_MAX: usize = 32;
 
 /// Writes what a group reports to the daemon's log.
 #[derive(Debug)]
@@ -195,7 +195,7 @@ mod tests {
             log.refused(from, &format!("key {n}"), Moment::ZERO);
         }
         assert_eq!(log.repeats.lines.len(), HOST_LINES_MAX + 1);
-        assert_eq!(log.repeats.lines[HOST_LINES_MAX].left_out, 91);
+        assert_eq!(log.repeats.lines[HOST_LINES_MAX].left_out, 99 - HOST_LINES_MAX as u64);
     }
 
     #[test]
