@@ -199,6 +199,17 @@ impl ApiError {
         }
     }
 
+    /// A name that is omitted or not known; the hint lists those there are.
+    #[must_use]
+    pub fn name_one_of(code: &str, error: impl Into<String>, names: &[String]) -> Self {
+        let hint = if names.is_empty() {
+            "add a group to the configuration file, then run `helio apply`".to_owned()
+        } else {
+            format!("name one of: {}", names.join(", "))
+        };
+        Self::new(code, error, hint)
+    }
+
     /// An error as it is printed: what failed, then hint and retry on rows of their own. Texts of other crates have their
     /// hint in the same row, behind "; hint: ".
     #[must_use]

@@ -14,12 +14,14 @@ pub(crate) fn failed<E: Display>(
     hint: impl Display,
 ) -> impl FnOnce(E) -> anyhow::Error {
     let (what, hint) = (what.to_string(), hint.to_string());
-    move |why| {
-        let text = format!("{what}: {why}");
-        match ApiError::read("failed", &text).hint {
-            Some(_) => anyhow!(text),
-            None => anyhow!("{text}\n  hint: {hint}"),
-        }
+    move |why| hinted(format!("{what}: {why}"), hint)
+}
+
+/// A text with its own hint, or with this one if it has none.
+pub(crate) fn hinted(text: String, hint: impl Display) -> anyhow::Error {
+    match ApiError::read("failed", &text).hint {
+        Some(_) => anyhow!(text),
+        None => anyhow!("{text}\n  hint: {hint}"),
     }
 }
 

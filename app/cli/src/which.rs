@@ -34,19 +34,12 @@ pub(crate) fn volume(client: &Client, named: Option<Named>) -> Result<(String, S
 
 /// The only name, or a refusal that lists all of them.
 fn only(code: &str, what: &str, of: &str, mut names: Vec<String>) -> Result<String> {
-    let refusal = match names.len() {
+    let text = match names.len() {
         1 => return Ok(names.remove(0)),
-        0 => ApiError::new(
-            code,
-            format!("{of} has no {what}"),
-            "add a group to the configuration file, then run `helio apply`",
-        ),
-        count => ApiError::new(
-            code,
-            format!("the command names no {what}, and {of} has {count}"),
-            format!("name one of: {}", names.join(", ")),
-        ),
+        0 => format!("{of} has no {what}"),
+        count => format!("the command names no {what}, and {of} has {count}"),
     };
+    let refusal = ApiError::name_one_of(code, text, &names);
     Err(ClientError::Refused(Box::new(refusal)).into())
 }
 

@@ -258,8 +258,7 @@ impl Daemon {
 
     fn unknown(&self, group: &str) -> ApiError {
         let text = format!("group {group} is not configured on node {}", self.node);
-        let hint = format!("name one of: {}", self.groups().join(", "));
-        ApiError::new(code::UNKNOWN_GROUP, text, hint)
+        ApiError::name_one_of(code::UNKNOWN_GROUP, text, &self.groups())
     }
 
     async fn status(&self, group: Option<String>) -> Result<Status, ApiError> {

@@ -90,9 +90,8 @@ impl Engine {
                 format!("restore the link, then repeat; `helio status {group}` shows its state"),
             ));
         }
+        // A stream that the peer has not taken up yet is waited for while this node leaves.
         let in_order = p.flow.as_ref().is_some_and(|f| !matches!(f.pace, Pace::Behind { .. }))
-            && p.is_taken_up()
-            && !p.tell_generation
             && !p.order_lost
             && p.consistent_at.is_none()
             && p.marks.none_stale();

@@ -40,4 +40,4 @@ pub use replay::Script;
 pub use run::{Counts, Story, Verdict, run};
 pub use shrink::shrink;
 pub use telling::Telling;
-pub use walk::{Walk, judge, walk};
+pub use walk::{Walk, digest, judge, walk};

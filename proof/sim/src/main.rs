@@ -6,7 +6,7 @@ mod options;
 mod planted;
 
 use core::fmt;
-use helio_sim::{Story, Telling, Violation, Walk, run, shrink, walk};
+use helio_sim::{Story, Telling, Violation, Walk, digest, run, shrink, walk};
 use helio_units::Moment;
 use options::{HELP, Options};
 use std::io::Write;
@@ -50,6 +50,10 @@ fn perform(options: &Options) -> Result<bool, String> {
     }
     if options.tell {
         return Ok(tell_or_shrink(options));
+    }
+    if options.digest {
+        println!("{:016x}", digest(&options.telling, options.seeds));
+        return Ok(true);
     }
     let began = Instant::now();
     let shown = |seed: u64, violation: &Violation| {

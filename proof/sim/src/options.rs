@@ -13,6 +13,7 @@ The simulator: two nodes, one client, one operator and bad luck, in virtual time
                          kind of fault was met
       --require N        and fails where one was met fewer than N times, or is in no list
       --json             tells the whole of it as JSON
+      --digest           prints one number for everything that happens in them, to show that a change changes nothing
   cargo xtask sim --seed SEED                tells the story of one seed
       --shrink           where it breaks a promise: finds the smallest story that still does, and tells that
 
@@ -43,6 +44,7 @@ pub(crate) struct Options {
     pub(crate) coverage: bool,
     pub(crate) require: Option<u64>,
     pub(crate) json: bool,
+    pub(crate) digest: bool,
     pub(crate) help: bool,
     pub(crate) check_planted: bool,
     pub(crate) plant: Option<String>,
@@ -68,6 +70,7 @@ impl Options {
                 "--coverage" => options.coverage = true,
                 "--require" => options.require = Some(number(value()?)?),
                 "--json" => options.json = true,
+                "--digest" => options.digest = true,
                 "--requests" => telling.requests = Some(number(value()?)?),
                 "--misfortunes" => telling.misfortunes = Some(number(value()?)?),
                 "--without" => telling.without = kinds(&value()?)?,

@@ -3,8 +3,9 @@
 
 use crate::coverage::Coverage;
 use crate::promise::{Promise, Violation};
-use crate::run::{Counts, Verdict, run};
+use crate::run::{Counts, Story, Verdict, run};
 use crate::telling::Telling;
+use core::fmt::{self, Write};
 use helio_units::Moment;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -84,4 +85,30 @@ pub fn walk(
     let mut walk = total.into_inner().unwrap_or_else(PoisonError::into_inner);
     walk.broken.sort_by_key(|(seed, _)| *seed);
     walk
+}
+
+/// A number for everything that happens in the stories of `seeds` seeds from that of `first` on: it stays the same while
+/// the engine does the same. A change of a text in its log changes it.
+#[must_use]
+pub fn digest(first: &Telling, seeds: u64) -> u64 {
+    let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
+    for seed in first.seed..first.seed.saturating_add(seeds) {
+        let mut listener = |at: Moment, words: &dyn fmt::Display| {
+            let _never_fails = writeln!(hash, "{} {words}", at.0);
+        };
+        let _verdict = run(&Telling { seed, ..first.clone() }, Some(Story(&mut listener)));
+    }
+    hash.0
+}
+
+/// The hash of Fowler, Noll and Vo, FNV-1a, 64 bits.
+struct Fnv(u64);
+
+impl Write for Fnv {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for byte in text.bytes() {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        Ok(())
+    }
 }

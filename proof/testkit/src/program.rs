@@ -11,6 +11,8 @@ use std::time::{Duration, SystemTime};
 
 /// How long a program may take that says nothing else; far longer than any should.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// The code with which a Rust program ends that panicked.
+const PANICKED: i32 = 101;
 
 /// What a program said, and how it ended.
 #[derive(Clone, Debug)]
@@ -109,6 +111,8 @@ fn faults(told: &Told) -> Vec<String> {
     let code = match told.status.code() {
         Some(1 | 3..=5) => "failed",
         Some(2) => "usage",
+        // In builds with assertions, `helio` panics for an error of a wrong form.
+        Some(PANICKED) => return vec!["it panicked".to_owned()],
         _ => return Vec::new(),
     };
     let rows: Vec<&str> = told.stderr.lines().collect();

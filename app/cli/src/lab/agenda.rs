@@ -6,8 +6,8 @@ use super::schedule::{self, MOST_LINE, MOST_LINES, Obeys};
 use super::seconds;
 use super::shape::Change;
 use crate::args::Course;
-use crate::failure::{failed, unreadable};
-use anyhow::{Result, anyhow, bail};
+use crate::failure::{failed, hinted, unreadable};
+use anyhow::{Result, bail};
 use helio_netmodel::{Weather, WeatherRow};
 use std::fs::File;
 use std::io::Read;
@@ -44,7 +44,7 @@ impl Track {
     /// Of a schedule.
     fn schedule(text: &str, obeys: Obeys, place: impl Fn(usize) -> String) -> Result<Self> {
         schedule::read(text, obeys, place).map_err(|why| {
-            anyhow!("{why}\n  hint: correct it; one row is TIME COMMAND, such as `10s cut`")
+            hinted(why.to_string(), "correct it; one row is TIME COMMAND, such as `10s cut`")
         })
     }
 
@@ -175,7 +175,7 @@ impl Agenda {
 pub(crate) fn weather_of(path: &Path) -> Result<Weather> {
     let bytes = read_within(path, MOST_WEATHER)?;
     Weather::read(&bytes, helio_lab::checksum).map_err(|why| {
-        anyhow!("{}, {why}\n  hint: name a file that `helio lab record` wrote", path.display())
+        hinted(format!("{}, {why}", path.display()), "name a file that `helio lab record` wrote")
     })
 }
 

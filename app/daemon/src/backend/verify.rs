@@ -32,14 +32,14 @@ impl Daemon {
     /// Volumes stand in the order of their names, here and in the engine.
     fn volume_index(&self, group: &str, name: &str) -> Result<VolumeIndex, ApiError> {
         let config = self.config();
-        let names: Vec<&str> = match config.groups.get(group) {
-            Some(group) => group.volumes.keys().map(String::as_str).collect(),
+        let names: Vec<String> = match config.groups.get(group) {
+            Some(group) => group.volumes.keys().cloned().collect(),
             None => Vec::new(),
         };
-        let at = names.iter().position(|known| *known == name);
+        let at = names.iter().position(|known| known == name);
         at.map(|at| VolumeIndex(at as u16)).ok_or_else(|| {
             let text = format!("group {group} has no volume {name}");
-            ApiError::new("unknown-volume", text, format!("name one of: {}", names.join(", ")))
+            ApiError::name_one_of("unknown-volume", text, &names)
         })
     }
 
