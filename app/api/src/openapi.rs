@@ -87,11 +87,8 @@ fn described(operation: Operation, types: &mut Types) -> Value {
         "responses": { "200": { "description": "Done, or started.", "content": reply } },
     });
     for status in statuses(operation) {
-        let codes = code::ALL.iter().filter(|(_, of, _)| *of == status);
-        let codes: Vec<String> =
-            codes.map(|(code, _, meaning)| format!("`{code}`: {meaning}")).collect();
         value["responses"][status.to_string()] = json!({
-            "description": codes.join("; "),
+            "description": codes_of(status),
             "content": { "application/json": { "schema": types.reply::<ApiError>() } },
         });
     }
@@ -100,6 +97,16 @@ fn described(operation: Operation, types: &mut Types) -> Value {
             json!({ "required": true, "content": { "application/json": { "schema": schema } } });
     }
     value
+}
+
+/// What the codes that travel with a status mean.
+fn codes_of(status: u16) -> String {
+    if status == 503 {
+        return String::from("a code of 409, and `retry` is true");
+    }
+    let own = |code: &str| code::status(code).unwrap_or(409) == status;
+    let codes = code::ALL.iter().filter(|(code, _)| own(code));
+    codes.map(|(code, meaning)| format!("`{code}`: {meaning}")).collect::<Vec<_>>().join("; ")
 }
 
 fn parameters(operation: Operation) -> Vec<Value> {

@@ -175,7 +175,7 @@ pub struct SafeCopyStatus {
 /// A first sync by a shipped disk that waits for `helio seed end`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SeedingStatus {
-    /// Since when, in milliseconds since 1970-01-01 UTC.
+    /// Since when, in milliseconds since 1970-01-01 UTC; on the secondary: since its primary reported it.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub since_ms: WallTime,

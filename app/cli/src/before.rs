@@ -93,7 +93,7 @@ pub(crate) fn inspect(path: &Path, as_json: bool) -> Result<ExitCode> {
             writeln!(text, "{shown}: before-images, {}", Bytes(length))?;
             writeln!(
                 text,
-                "  image      generation {}, item {}{exact}",
+                "  copy       generation {}, item {}{exact}",
                 image.lineage.generation, image.head
             )?;
             writeln!(text, "  since      {}", image.at)?;

@@ -218,7 +218,7 @@ impl Client {
 
     fn refused(&self, status: u16, body: &[u8]) -> ClientError {
         let error = serde_json::from_slice(body).unwrap_or_else(|_| {
-            let text = format!("the daemon answered with status {status} and no reason");
+            let text = format!("the daemon sent status {status} without a reason");
             ApiError::new(code::INTERNAL, text, "read the log of the daemon")
         });
         ClientError::Refused(Box::new(error))

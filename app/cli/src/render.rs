@@ -87,16 +87,16 @@ fn all(g: &GroupStatus, now: WallTime) -> String {
         );
         line(&mut out, "volume", &text);
     }
-    let image = if g.consistent { "consistent" } else { "not consistent" };
+    let image = if g.consistent { "consistent" } else { "inconsistent" };
     line(
         &mut out,
-        "image",
+        "copy",
         &format!("{image}, generation {}, item {}", g.generation, g.cursors.accepted),
     );
     if let Some(kept) = &g.safe_copy {
         let text = format!(
-            "{} the copy of {}, item {}, of {}; {} of it were overwritten since",
-            if kept.sound { "keeps" } else { "preserved, now damaged," },
+            "{} generation {}, item {}, from {}; {} were overwritten since",
+            if kept.sound { "preserved:" } else { "damaged:" },
             kept.generation,
             kept.position,
             kept.since_ms,
@@ -110,7 +110,7 @@ fn all(g: &GroupStatus, now: WallTime) -> String {
 fn queue(out: &mut String, g: &GroupStatus) {
     let Some(q) = &g.queue else { return };
     let text = format!(
-        "{} in {} items, high water {} in {}, bound {} in {} ({})",
+        "{} in {} items, high-water mark {} in {}, limit {} in {} ({})",
         q.bytes,
         q.items,
         q.bytes_high_water,
@@ -138,11 +138,11 @@ fn queue(out: &mut String, g: &GroupStatus) {
         0 => format!("no {what}"),
         count => {
             let [half, most] = [t.p50_us, t.p99_us].map(|time| time.as_secs_f64() * 1e3);
-            format!("{count} {what}, half within {half:.2} ms, 99 % within {most:.2} ms")
+            format!("{count} {what}, p50 {half:.2} ms, p99 {most:.2} ms")
         }
     };
     let (writes, flushes) = (of("writes", &a.writes), of("flushes", &a.flushes));
-    line(out, "answers", &format!("{writes}; {flushes}; since {}", a.since_ms));
+    line(out, "latency", &format!("{writes}; {flushes}; since {}", a.since_ms));
 }
 
 fn peer(out: &mut String, g: &GroupStatus, now: WallTime) {
@@ -257,7 +257,7 @@ mod tests {
         assert!(text.starts_with("db   AT RISK      paris* -x- lyon"), "{text}");
         assert!(text.contains("  state      primary, queuing for 1 min 15 s: lyon gave no sign"));
         assert!(text.contains(
-            "  queue      12 MiB in 1536 items, high water 20 MiB in 2560, bound 64 MiB"
+            "  queue      12 MiB in 1536 items, high-water mark 20 MiB in 2560, limit 64 MiB"
         ));
         assert!(text.contains("  lag        at most 12 MiB in 1536 writes, 75.2 s behind"));
         assert!(

@@ -123,7 +123,7 @@ fn text(told: &Explanation) -> String {
     };
     line(&mut out, "decision", &format!("{} ({} -> {})", row.label, row.source, row.target));
     let age = ago(row.at_ms, *at_ms);
-    let since = changed.as_ref().map_or_else(String::new, |what| format!("; since then {what}"));
+    let since = changed.as_ref().map_or_else(String::new, |what| format!("; now {what}"));
     let made = format!(
         "{}, {age} ago, when {} and {} connected{since}",
         row.at_ms, row.source, row.target
@@ -186,8 +186,8 @@ db: primary on paris, replicating: lyon follows
   do         nothing
 ";
         assert_eq!(current, expected);
-        let old = told(Some("an operator paused replication"));
-        assert!(old.contains("connected; since then an operator paused replication\n"), "{old}");
+        let old = told(Some("replication is paused by an operator"));
+        assert!(old.contains("connected; now replication is paused by an operator\n"), "{old}");
         assert!(old.ends_with("  do         `helio status db` shows what to do now\n"), "{old}");
         assert!(!old.contains("next "), "{old}");
     }

@@ -40,7 +40,7 @@ pub(crate) fn runnable(text: &str) -> String {
     runnable_on(text, "")
 }
 
-/// The same where the name of the node that was asked is known.
+/// The same, if the node that received the request is known by name.
 pub(crate) fn runnable_on(text: &str, node: &str) -> String {
     TYPED.get().map_or_else(|| text.to_owned(), |typed| typed.complete(text, node))
 }
@@ -67,7 +67,7 @@ impl Typed {
         out
     }
 
-    /// The options that a command lacks.
+    /// The options to add to a command.
     fn options(&self, command: &str) -> String {
         let mut words = command.split(' ');
         let verb = (words.next() == Some("helio")).then(|| words.next()).flatten();

@@ -72,7 +72,7 @@ fn confirm(g: &GroupStatus, consent: Consent) -> Result<()> {
     }
     let peer = &peer.name;
     let stake = format!(
-        "where the copies of {name} differ, {peer} loses its blocks to those of {node}, also where {peer} has the correct ones"
+        "where the copies of {name} differ, the blocks of {node} overwrite those of {peer}, even if the blocks of {peer} are the correct ones"
     );
     consent.get(
         &stake,
@@ -103,7 +103,7 @@ fn ended(g: &GroupStatus) -> Result<()> {
         Some(why) => ApiError::new(
             "verify-stopped",
             format!("the verify of {} did not complete: {why}", g.name),
-            format!("`helio verify start {}` goes on where it stopped", g.name),
+            format!("`helio verify start {}` continues at its position", g.name),
         ),
         None if g.verify.differing.0 > 0 => ApiError::new("differs", differences(g), hint(&g.name)),
         None => return Ok(()),

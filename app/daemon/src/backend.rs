@@ -83,7 +83,8 @@ impl ShardHandle {
         let (reply, answer) = oneshot::channel();
         self.ask(make(reply))?;
         answer.await.map_err(|_| {
-            ApiError::new("stopping", "the daemon stopped before it responded", "start it again")
+            let text = "the daemon stopped, or stopped serving the group, before it responded";
+            ApiError::new("stopping", text, "`helio status` shows the groups and their errors")
         })
     }
 }
@@ -322,7 +323,7 @@ impl Daemon {
             let mut error = ApiError::new(
                 code::NEEDS_CONFIRMATION,
                 format!("a forced promotion of {group} may lose writes"),
-                "repeat with --yes if what is at stake may be lost",
+                "repeat with --yes if these writes may be lost",
             );
             error.at_stake = Some(stake);
             return Err(error);

@@ -32,7 +32,7 @@ pub(crate) async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Un
             String::from("it has no address")
         }
         Ok(Err(error)) => error.to_string(),
-        Err(_) => format!("no answer within {PATIENCE:?}"),
+        Err(_) => format!("no response within {PATIENCE:?}"),
     };
     let why = why.strip_prefix("failed to lookup address information: ").unwrap_or(&why);
     Err(Unresolved {

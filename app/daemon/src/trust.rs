@@ -42,9 +42,10 @@ pub(crate) fn own_key(view: &NodeView<'_>, state: &Path) -> Result<Option<PeerTl
 
 /// The key file holds another key than the configuration names: that of the peer, if the two were swapped.
 fn not_own(path: PathBuf, public: &PublicKey, peer: Option<&str>) -> FileError {
-    let why = format!("holds the key {public}, which is not this node's in the configuration");
+    let why =
+        format!("contains the key {public}, but the configuration has another key for this node");
     let Some(peer) = peer else {
-        let hint = "name it there, on every node, or put back the key that is named".into();
+        let hint = "set this key in the configuration file on every node, or restore the key file that matches the configuration".into();
         return FileError { path, why, hint };
     };
     let hint = format!(

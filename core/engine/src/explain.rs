@@ -107,14 +107,14 @@ const WORDS: [(&str, &str, &str, &str); 24] = [
     ),
     (
         "seeding",
-        "a seed disk is being shipped to {target}; the bitmap of {source} records the regions that change",
+        "a disk is being shipped to {target}; the bitmap of {source} records the regions that change",
         "no data is sent; writes on {source} make regions dirty",
         "once the disk is in place on {target}, with new metadata: `helio seed end {group}` on {source}; to copy \
          everything over the link instead: `helio resync {group} --full` on {source}",
     ),
     (
         "seeded",
-        "{target} has the seed disk; the bitmap of {source} records the regions that changed since",
+        "{target} has the shipped disk; the bitmap of {source} records the regions that changed since",
         "the dirty regions are copied to {target}, then the group replicates",
         "",
     ),
@@ -124,8 +124,8 @@ const WORDS: [(&str, &str, &str, &str); 24] = [
          another one. {target} may hold acknowledged writes that {source} does not have",
         "no data is sent, and neither node becomes primary by itself",
         "restore the state directory of {target} (its mount, its --state; not a backup) and restart its daemon: no data is lost. If \
-         it cannot be restored: if {target} was primary last, keep its copy: `helio promote {group} --force` on \
-         {target}; otherwise discard its copy: stop its daemon, then `helio metadata create {group}` on {target}",
+         that is impossible and {target} was primary last, keep its copy: `helio promote {group} --force` on \
+         {target}. If that is impossible and {target} was secondary, discard its copy: stop its daemon, then `helio metadata create {group}` on {target}",
     ),
     (
         "new-peer",
@@ -135,7 +135,7 @@ const WORDS: [(&str, &str, &str, &str); 24] = [
     ),
     (
         "target-suspect",
-        "a flush failed on {target}: its copy may lack writes from before the flush",
+        "a flush failed on {target}: writes from before the flush may be missing from its copy",
         "all regions are compared, those that differ or may have been lost are copied, then the group replicates",
         "",
     ),
@@ -200,8 +200,8 @@ const WORDS: [(&str, &str, &str, &str); 24] = [
     ),
     (
         "source-lacks",
-        "{source} lacks regions that only {target} held, and the copy of {target} has changed since: there is no \
-         source to copy them from",
+        "some regions existed only on {target}, and the copy of {target} has changed since: {source} cannot copy \
+         them",
         "no data is sent; these regions cannot be read on {source}",
         "`helio demote {group}` on {source}, then `helio promote {group} --force` on {target}, which has the only \
          complete copy; or restore the group from a backup",
@@ -250,7 +250,7 @@ const FACTS: [(&str, &str); 9] = [
     ),
     ("the copy of {target} was consistent", "the copy of {target} was inconsistent"),
     ("{target} was primary and did not stop cleanly", "{target} was secondary, or stopped cleanly"),
-    ("the bitmap of {target} is complete", "the bitmap of {target} may miss dirty regions"),
+    ("the bitmap of {target} is complete", "the bitmap of {target} may not list all dirty regions"),
     (
         "one node recorded that the metadata of the other is invalid",
         "neither node recorded that the metadata of the other is invalid",
@@ -324,7 +324,7 @@ pub fn facts_in_words(met: &Met) -> Vec<String> {
     ];
     all.extend(both.into_iter().zip(FACTS).map(fill));
     all.extend(discarded.then(|| format!("an operator discarded the copy of {target}")));
-    all.extend(source_lacks.then(|| format!("{source} lacks regions that only {target} has")));
+    all.extend(source_lacks.then(|| format!("some regions exist only on {target}")));
     let suspect = [(source_suspect, source), (target_suspect, target)];
     all.extend(suspect.iter().filter(|(is, _)| *is).map(|(_, node)| suspect_in_words(node)));
     if !met.as_source {
@@ -333,13 +333,13 @@ pub fn facts_in_words(met: &Met) -> Vec<String> {
     }
     let own = [equal, same_memory, line_from_received, line_from_durable];
     all.extend(own.into_iter().zip(OF_SOURCE).map(fill));
-    all.extend(seeding.then(|| format!("a seed disk is being shipped to {target}")));
-    all.extend(seeded.then(|| format!("{target} has the seed disk")));
+    all.extend(seeding.then(|| format!("a disk is being shipped to {target}")));
+    all.extend(seeded.then(|| format!("{target} has the shipped disk")));
     all
 }
 
 fn suspect_in_words(node: &str) -> String {
-    format!("the copy of {node} is suspect: a flush of its store failed")
+    format!("the copy of {node} is suspect: a flush of its disk failed")
 }
 
 /// How the target's history relates to the source's.
@@ -355,7 +355,7 @@ fn kin_in_words(kinship: Kinship, source: &str, target: &str) -> String {
         }
         Kinship::Sibling => {
             format!(
-                "{target} has another generation, which began where that of {source} did, or before"
+                "{target} has another generation, which started at the same position as the one of {source}, or before it"
             )
         }
         Kinship::Descendant => {
@@ -408,13 +408,11 @@ impl Engine {
         let ours = self.hello_as_met();
         let Some(peer) = self.session.peer().cloned() else { return };
         let began = self.session.since;
-        match self.met.as_mut().filter(|met| !met.as_source && met.at >= began) {
-            Some(met) => met.label = label,
-            None => {
-                let facts = recovery::facts_of(&peer, &ours);
-                let (at, as_source) = (self.shared.now, false);
-                self.met = Some(Met { at, label, as_source, source: peer, target: ours, facts });
-            }
+        let known = self.met.as_ref().filter(|met| !met.as_source && met.at >= began);
+        if known.is_none_or(|met| met.label != label) {
+            let facts = recovery::facts_of(&peer, &ours);
+            let (at, as_source) = (self.shared.now, false);
+            self.met = Some(Met { at, label, as_source, source: peer, target: ours, facts });
         }
     }
 

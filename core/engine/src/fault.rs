@@ -21,9 +21,6 @@ impl Engine {
     /// The fault that limits this node most.
     #[must_use]
     pub fn fault(&self) -> Option<Fault> {
-        if !self.has_failed() {
-            return None;
-        }
         let metadata = self.shared.metadata_failed;
         if let Some(lost) = self.lost().filter(|_| !metadata) {
             return Some(lost);
@@ -60,7 +57,9 @@ impl Engine {
         let s = &self.shared;
         let accepts = matches!(self.standing, Standing::Accepting { .. });
         let lost = self.primary.as_ref().is_some_and(|primary| primary.lost().is_some());
-        let store = s.metadata_failed || s.keeper.failed || s.suspect.any();
+        // A suspect copy that is rebuilt is no fault any more.
+        let suspect = s.suspect.any() && !self.is_lacking();
+        let store = s.metadata_failed || s.keeper.failed || suspect;
         store || accepts || lost || self.failed().is_some() || self.members.are_foreign()
     }
 

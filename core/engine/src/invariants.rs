@@ -16,6 +16,11 @@ impl Engine {
             f.received >= f.completed && f.completed >= f.durable,
             "a follower's cursors crossed"
         );
+        assert_eq!(
+            self.has_failed(),
+            self.fault().is_some(),
+            "a fault without a text, or unnoticed"
+        );
         let Some(p) = &self.primary else {
             assert!(!matches!(self.standing, Standing::Primary), "a primary without a line");
             return;

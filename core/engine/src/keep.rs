@@ -342,8 +342,9 @@ impl Engine {
         if !ok && !self.shared.metadata_failed {
             self.lose_metadata();
             self.shared.warn(String::from(
-                "the metadata file cannot be written: a primary's writes to extents that are not hot wait until its \
-                 peer has recorded that, and fail without a peer; repair it and restart the daemon",
+                "the metadata file cannot be written: on a primary, writes to extents that are not hot wait until \
+                 the peer has recorded this failure, and fail if the peer is not connected; repair the file system and \
+                 restart the daemon",
             ));
         }
     }

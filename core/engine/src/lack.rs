@@ -403,7 +403,7 @@ impl Primary {
         if any && !core::mem::replace(&mut lack.denying, true) {
             let (group, peer) = (&s.config.group, &s.config.peer);
             s.warn(format!(
-                "{group}: this node does not have regions that only {peer} has, and {peer} is not connected: requests \
+                "{group}: some regions exist only on {peer}, and {peer} is not connected: requests \
                  fail with EIO. Connect {peer}; or demote this node and promote {peer}"
             ));
         }

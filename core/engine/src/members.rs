@@ -120,7 +120,7 @@ impl Engine {
         let (group, peer) = (&self.shared.config.group, &self.shared.config.peer);
         Err(Refusal::new(
             "another-disk",
-            format!("{group} is on {fault}"),
+            format!("{group}: {fault}"),
             format!(
                 "put the right disk back and restart the daemon; or `helio promote {group}` on {peer}, which copies to this \
                  disk; or, if this disk is an exact copy of the recorded one, stop the daemon and `helio metadata accept \

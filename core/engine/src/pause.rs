@@ -139,8 +139,8 @@ impl Engine {
         }
         let peer = &self.shared.config.peer;
         self.shared.info(format!(
-            "this process did nothing for {:.1} s: until it is checked whether {peer} was promoted, only writes that \
-             are durable on {peer} are acknowledged",
+            "this process was suspended for {:.1} s: this node checks whether {peer} was promoted. Until then it \
+             acknowledges only writes that are durable on {peer}",
             gap.as_secs_f64()
         ));
         for effect in core::mem::take(&mut self.shared.out) {
@@ -178,11 +178,11 @@ impl Engine {
                  discard, or stop its daemon if its clients cannot be disconnected"
             ),
             Some(Proof::TookOver) => format!(
-                "writes wait: {peer} took over and is not primary now; `helio demote {group}` on {node} (or stop its \
+                "writes wait: {peer} was promoted and is not primary now; `helio demote {group}` on {node} (or stop its \
                  daemon if its clients cannot be disconnected), then `helio promote {group}` on {peer}; or `helio \
                  resolve {group} --discard {peer}` on {peer}"
             ),
-            _ => format!("writes wait until it is certain that {peer} did not take over"),
+            _ => format!("writes wait until it is certain that {peer} was not promoted"),
         })
     }
 

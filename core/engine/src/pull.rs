@@ -201,7 +201,7 @@ impl Primary {
                 lack.halted = true;
             }
             s.warn(format!(
-                "{extent}, which this node lacks, could not be written: {fault}; it is still served from {}. Repair \
+                "{extent} from the peer could not be written here: {fault}; it is still served from {}. Repair \
                  the disk, then run `helio resync {}`",
                 s.config.peer, s.config.group
             ));
@@ -250,7 +250,7 @@ impl Primary {
         }
         self.unclaim(claim);
         s.warn(format!(
-            "{} could not read {} of volume {}, which this node lacks; the read is repeated",
+            "{} could not read {} of volume {}, which exists only there; the read is repeated",
             s.config.peer,
             ask.extent,
             s.config.name_of(ask.volume)

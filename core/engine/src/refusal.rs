@@ -22,9 +22,9 @@ impl fmt::Display for StoreFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io => f.write_str("I/O error (EIO)"),
-            Self::NoSpace => f.write_str("no space left on the store (ENOSPC)"),
-            Self::Short => f.write_str("the store moved fewer bytes than asked for"),
-            Self::Other(errno) => write!(f, "error number {errno} from the store"),
+            Self::NoSpace => f.write_str("no space left on the disk (ENOSPC)"),
+            Self::Short => f.write_str("the disk transferred fewer bytes than requested"),
+            Self::Other(errno) => write!(f, "error number {errno} from the disk"),
         }
     }
 }

@@ -241,7 +241,7 @@ impl Engine {
                 primary.use_again(volume);
                 primary.copier.progress.begin(marked, self.shared.now);
                 format!(
-                    "volume {name} of {group} has another disk; {marked} are pulled from {peer}"
+                    "volume {name} of {group} has another disk; {marked} are copied from {peer}"
                 )
             }
             None => {

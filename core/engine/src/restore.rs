@@ -159,7 +159,7 @@ impl Engine {
         let text =
             format!("the preserved copy of {} was not restored: {why}", self.shared.config.group);
         self.shared.warn(text.clone());
-        let hint = "repair the store and repeat; or wait for a resync, which copies everything";
+        let hint = "repair the disk and repeat; or wait for a resync, which copies everything";
         self.end_promotion(Refusal::new("restore-failed", text, hint));
     }
 }

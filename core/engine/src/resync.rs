@@ -240,7 +240,10 @@ impl Primary {
             StoreOutcome::Failed(fault) => {
                 self.copier.running = false;
                 self.fault(volume, fault, s);
-                s.warn(format!("the resync stopped at {extent}: {fault}; repair the disk, then run `helio resync`"));
+                s.warn(format!(
+                    "the resync stopped at {extent}: {fault}; repair the disk, then run `helio resync {}`",
+                    s.config.group
+                ));
                 None
             }
             other => panic!("a copier's read ended as {other:?}"),

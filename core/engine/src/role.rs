@@ -27,7 +27,7 @@
 use crate::effect::{Done, Effect};
 use crate::engine::Engine;
 use crate::event::{Command, CommandId};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, StoreFault};
 use crate::save::Goal;
 use crate::session::Link;
 use crate::suspect::Rewriting;
@@ -395,9 +395,9 @@ impl Engine {
                 self.save(Goal::Promoted);
             }
             Standing::Promoting { command, saving: false, .. }
-                if self.follower.failed().is_some() =>
+                if let Some(failed) = self.follower.failed() =>
             {
-                self.promotion_failed(command);
+                self.promotion_failed(command, failed);
             }
             Standing::Leaving { command, to: Leave::Hand, until, stage: LeaveStage::Draining }
                 if self.cannot_hand(until) =>
@@ -429,9 +429,12 @@ impl Engine {
         }
     }
 
-    fn promotion_failed(&mut self, command: Option<CommandId>) {
+    fn promotion_failed(
+        &mut self,
+        command: Option<CommandId>,
+        (volume, fault): (VolumeIndex, StoreFault),
+    ) {
         self.stand(self.resting());
-        let Some((volume, fault)) = self.follower.failed() else { return };
         let refusal = self.volume_refusal(volume, fault);
         command.into_iter().for_each(|id| self.done(id, Err(refusal.clone())));
     }

@@ -472,14 +472,17 @@ impl Engine {
     pub(crate) fn seeded(&mut self, id: CommandId, incarnation: u64) {
         let same = self.session.peer().is_some_and(|hello| hello.incarnation == incarnation);
         let Some(primary) = self.primary.as_mut().filter(|_| same) else {
-            let text = "the connection was lost when the shipped disk had been compared; everything will be compared";
+            let text = "the connection was lost after the samples of the shipped disk were compared; all data will be compared";
             return self.done(id, Ok(String::from(text)));
         };
         primary.paused = false;
         let left = primary.marks.stale_bytes();
         self.seed.passed = Some(incarnation);
         self.update_wanted = true;
-        self.done(id, Ok(format!("it is the shipped disk: {left} changed since and are copied")));
+        self.done(
+            id,
+            Ok(format!("the disk is the shipped one: {left} that changed since then are copied")),
+        );
         self.meet_as_source();
     }
 

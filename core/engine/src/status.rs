@@ -278,17 +278,17 @@ impl Engine {
         let Some(primary) = &self.primary else {
             return match (&self.standing, &self.session.link) {
                 (Standing::Returning, _) if self.members.are_foreign() => {
-                    String::from("was primary when it stopped, and its disk is another one now")
+                    String::from("was primary when it stopped; a volume is on another disk now")
                 }
                 (Standing::Returning, _) if self.shared.suspect.any() => {
                     format!(
-                        "was primary when it stopped, and its copy is suspect; `helio promote {}` on {peer}, or accept it",
+                        "was primary when it stopped, and its copy is suspect; `helio promote {}` on {peer}, or accept the copy of this node",
                         self.shared.config.group
                     )
                 }
                 (Standing::Returning, _) if !self.superblock.consistent => {
                     format!(
-                        "was primary when it stopped, and lacks regions that only {peer} has; `helio promote {}` \
+                        "was primary when it stopped, and some regions exist only on {peer}; `helio promote {}` \
                          there",
                         self.shared.config.group
                     )

@@ -175,17 +175,16 @@ impl Engine {
         let (peer, node) = (&self.shared.config.peer, &self.shared.config.node);
         let text = format!("{peer} did not become primary ({why})");
         let unfit = if self.shared.metadata_failed {
-            let hint = format!("make it writable, then restart the daemon of {node}");
-            Some((String::from("its metadata file cannot be written"), hint))
+            Some(self.shared.metadata_refusal())
         } else {
-            self.may_lead_from_suspect().err().map(|suspect| (suspect.text, suspect.hint))
+            self.may_lead_from_suspect().err()
         };
         let (text, hint) = match &unfit {
             None => {
                 let hint = format!("the log on {peer} gives the reason");
                 (format!("{text}; {node} is still primary"), hint)
             }
-            Some((unfit, hint)) => {
+            Some(Refusal { text: unfit, hint, .. }) => {
                 (format!("{text}, and {node} cannot be primary: {unfit}"), hint.clone())
             }
         };
@@ -236,9 +235,10 @@ impl Engine {
         let Standing::Handing { command, .. } = self.standing else { return };
         let (peer, group) = (self.shared.config.peer.clone(), self.shared.config.group.clone());
         self.stand(Standing::Secondary);
-        self.hang_up(Parting::RoleChanged, String::from("no answer to a change of roles"));
-        let text =
-            format!("{peer} was asked to become primary and sent nothing since: it may be primary");
+        self.hang_up(Parting::RoleChanged, String::from("no response to a change of roles"));
+        let text = format!(
+            "{peer} was requested to become primary and has not responded: it may be primary"
+        );
         self.shared.warn(text.clone());
         let hint = format!(
             "`helio status {group}` on {peer}: if it is not primary, `helio promote {group}` on either node"

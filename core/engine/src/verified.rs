@@ -2,8 +2,8 @@
 //! Times for people in the record: when each volume was verified last and what was found, and when this node began the
 //! generation it writes.
 //!
-//! The engine reads no clock: it is told what the calendar shows at the start and when it was set, and counts from there. Where nobody
-//! told it, times are unknown. Nothing is decided by any of them.
+//! The engine reads no clock. Its caller passes the wall-clock time at the start and whenever the clock was set; the engine
+//! counts from there. Without that, times are unknown. No decision depends on them.
 
 use crate::engine::Engine;
 use crate::save::Goal;

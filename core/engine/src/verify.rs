@@ -367,9 +367,9 @@ impl Primary {
     fn verify_waits(&self) -> Option<&'static str> {
         match self.flow {
             None => Some("items are not sent to the peer"),
-            Some(_) if self.faulted.is_some() => Some("the local store failed"),
+            Some(_) if self.faulted.is_some() => Some("the local disk failed"),
             Some(_) if self.order_lost || self.consistent_at.is_some() => {
-                Some("an update is under way")
+                Some("a resync is running")
             }
             Some(_) if !self.marks.none_stale() => Some("dirty regions are being copied"),
             Some(_) => None,
@@ -517,7 +517,7 @@ impl Engine {
         }
         s.verify.begin(wish, &s.config.volumes, s.now);
         let resumed = s.verify.volumes.iter().any(|volume| volume.place > 0) && !wish.restart;
-        let what = if resumed { "goes on where it stopped" } else { "begins" };
+        let what = if resumed { "continues at its position" } else { "begins" };
         Ok(Some(match primary.verify_waits() {
             Some(waits) => format!("the verify of {group} {what} later: {waits}"),
             None => format!("the verify of {group} {what}"),

@@ -155,7 +155,7 @@ impl Refusal {
             }
             Self::LargeBlocks { most, .. } => {
                 format!(
-                    "name a store with blocks of {most} or less; for a file, `io = \"buffered\"` does"
+                    "name a file or device with blocks of {most} or less; for a file, `io = \"buffered\"` is sufficient"
                 )
             }
             Self::ReadOnly => {
@@ -175,10 +175,12 @@ impl Refusal {
                 "stop what uses it (see `lsblk` and `swapon --show`), or name another device".into()
             }
             Self::Held => {
-                "stop the other program, or name another store; one store is one member only".into()
+                "stop the other program, or name another file or device: each member needs its own"
+                    .into()
             }
             Self::Written { .. } => {
-                "stop that process, or name another store: two writers destroy the data".into()
+                "stop that process, or name another file or device: two writers destroy the data"
+                    .into()
             }
             Self::NoDirectIo => "set `io = \"buffered\"` for it, or move it".into(),
             Self::NoSpace { .. } => {

@@ -325,7 +325,7 @@ impl Stage<'_> {
                         u64::from(!primary && !record.clean && record.consistent);
                 }
                 Happening::Noted { side, words } => {
-                    if words.starts_with("this process did nothing") {
+                    if words.starts_with("this process was suspended") {
                         self.driver.pause_noticed(*side);
                     }
                     self.driver.coverage.heard(words);

@@ -52,6 +52,7 @@ fn listening_changes_nothing() {
 #[test]
 fn every_kind_of_misfortune_strikes() {
     let found = walk(&Telling::of(1000), 1000, 1, &|_, _| {});
+    assert!(found.broken.is_empty(), "{:?}", found.broken);
     let lines = found.coverage.lines();
     let missed: Vec<_> =
         lines.iter().filter(|line| line.kind == "fault" && line.count == 0).collect();

@@ -87,8 +87,8 @@ const WORDS: [[&str; 3]; Label::ALL.len()] = [
     ["buffers-unequal", "the requested sizes differ: change", HADR_SIZE],
     [
         "buffers-limit",
-        "for half of the time with data to send, a socket buffer was full that carries at most twice the rate that \
-         was sent: change; one that carries more: watch",
+        "a socket buffer was full for half of the time with data to send. It carries at most twice the sent rate: \
+         change; it carries more: watch",
         "ours, from the kernel's TCP_INFO; the right size is Sun's 2 × bandwidth × delay",
     ],
     [

@@ -106,7 +106,7 @@ fn met(label: Label, counted: Counted, what: &str, more: &str) -> Judgement {
         Counted { meanwhile: 0, before } => Judgement::watch(
             label,
             format!(
-                "{before} {what} since it was reset or this node became primary, none during the measurement"
+                "{before} {what} since the queue was reset or this node became primary; none during the measurement"
             ),
         ),
         Counted { meanwhile, .. } => {
@@ -150,8 +150,7 @@ pub(super) fn refused(seen: &Seen) -> Judgement {
 }
 
 pub(super) fn dropped(seen: &Seen) -> Judgement {
-    let what =
-        "times the queue was dropped because it was full, and only dirty regions were recorded";
+    let what = "drops of the full queue (only dirty regions were recorded)";
     let block = format!(
         "`helio queue set {} --when-full block/log` keeps the write order, but writers wait",
         seen.group

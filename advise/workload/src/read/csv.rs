@@ -137,7 +137,7 @@ impl Csv {
             return Err(whole_line("has no column kind"));
         }
         if !has(|c| matches!(c, Column::Offset(_))) || !has(|c| matches!(c, Column::Length(_))) {
-            return Err(whole_line("lacks offset_bytes or length_bytes"));
+            return Err(whole_line("has no column offset_bytes or length_bytes"));
         }
         self.columns = columns;
         Ok(())

@@ -17,7 +17,7 @@ const TIPS: [(&str, &str); 21] = [
     ("resume-sync", "`helio resume{of}` ends a pause and resyncs"),
     (
         "invalidate",
-        "of a secondary: `helio resync{of} --full` on the primary; of a primary: `helio resync{of} --full --reverse` on it",
+        "to overwrite the secondary: `helio resync{of} --full` on the primary; to overwrite the primary: `helio resync{of} --full --reverse` on the primary",
     ),
     (
         "invalidate-remote",
@@ -36,7 +36,10 @@ const TIPS: [(&str, &str); 21] = [
     ("cstate", "`helio status{of} -v` shows the connection"),
     ("dstate", "`helio status{of} -v` shows both copies"),
     ("role", "`helio status{of}` shows the roles; `*` marks the primary"),
-    ("outdate", "no command is needed: a node that may lack writes is promoted only with --force"),
+    (
+        "outdate",
+        "no command is needed: a node that may not have all writes is promoted only with --force",
+    ),
     (
         "new-current-uuid",
         "no command is needed: the first resync sends only what differs; `helio seed --help` uses a shipped disk",

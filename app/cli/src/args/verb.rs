@@ -97,8 +97,8 @@ pub enum Verb {
     Promote(Promote),
     /// Make this node a secondary of a group.
     ///
-    /// If the peer is connected, delivers the queue first; dirty regions are not sent (exit code 8). Fails if clients are
-    /// connected.
+    /// If the peer is connected, delivers the queue first. Dirty regions are not sent. Exits with 8 if the peer may not have
+    /// all writes. Fails if clients are connected.
     Demote(OfGroup),
     /// Exchange the roles of primary and secondary without data loss.
     ///

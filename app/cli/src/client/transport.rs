@@ -89,7 +89,7 @@ impl Transport {
         let error = tls_error(error)?;
         let (why, hint) = match error {
             TlsError::UnknownKey { key } => (
-                format!("its key is {key}, and not {server}"),
+                format!("its key is {key}, but the expected key is {server}"),
                 "compare with `helio key show` on that host; if it was changed, give the new one with --server-key",
             ),
             TlsError::RefusedByPeer { .. } => (

@@ -44,7 +44,7 @@ pub(crate) fn run(it: &DiskOf) -> Result<ExitCode> {
     let times = |of: Times| format!("median {} us, p99 {} us", micros(of.median), micros(of.p99));
     line(&mut out, "read", &format!("{}; 4 KiB, one at a time", times(found.read)));
     line(&mut out, "write", &format!("{}; 4 KiB, one at a time", times(found.write)));
-    line(&mut out, "flush", &format!("{}; behind 20 writes", times(found.flush)));
+    line(&mut out, "flush", &format!("{}; after 20 writes", times(found.flush)));
     line(&mut out, "lanes", &format!("{}; writes that it does in the time of one", found.lanes));
     line(&mut out, "rate", &format!("{}; writes of 1 MiB", found.rate));
     line(&mut out, "forecast", &format!("--disk {found}"));

@@ -137,7 +137,7 @@ fn distribution(out: &mut String, title: &str, of: &Distribution) {
 fn overwriting(out: &mut String, summary: &Summary) {
     tell!(
         out,
-        "\nWritten again within the same window, and regions of {REGION} that one window touches at most"
+        "\nWritten again within the same window, and the maximum of dirty regions of {REGION} in one window"
     );
     tell!(
         out,
@@ -146,7 +146,7 @@ fn overwriting(out: &mut String, summary: &Summary) {
         "written",
         "distinct",
         "again",
-        "marked"
+        "dirty"
     );
     for of in &summary.overwriting {
         tell!(

@@ -207,7 +207,7 @@ async fn settled(node: &Path, device: &mut Front, gone: &mut oneshot::Receiver<S
         tokio::select! {
             biased;
             why = &mut *gone => {
-                let why = why.unwrap_or_else(|_| String::from("the shard let it go"));
+                let why = why.unwrap_or_else(|_| String::from("the daemon no longer serves it"));
                 return Settled::Unserved(io::Error::other(why));
             }
             ended = child.wait() => return match ended.and_then(apart::settled) {

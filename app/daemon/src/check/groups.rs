@@ -153,20 +153,20 @@ fn before_images(view: &GroupView<'_>) -> Bytes {
 }
 
 fn room(ground: &Ground) -> Finding {
-    let what = format!("free room at {}", ground.folder.display());
+    let what = format!("free space at {}", ground.folder.display());
     let Ok(room) = rustix::fs::statvfs(&ground.folder) else {
-        return Finding::ok(what, "its file system does not say how much it has");
+        return Finding::ok(what, "the file system does not report its free space");
     };
     let free = Bytes(room.f_bavail.saturating_mul(room.f_frsize));
     let Ground { now, later, .. } = ground;
     if free < *now {
         let why = format!("{free} free, and new members and metadata take {now}");
-        return Finding::warn(what, why, "make room, or use another file system");
+        return Finding::warn(what, why, "free space, or use another file system");
     }
     let why = format!("{free} free; now {now} are needed, and up to {later} for before-images");
     if free.saturating_sub(*now) < *later {
-        let hint = "make room, or set `safe-copy` to a size or `safe-copy-dir` to another file system; without \
-                    room, a resync asks before it gives up the last consistent image";
+        let hint = "free space, or set `safe-copy` to a size or `safe-copy-dir` to another file system; a resync \
+                    that cannot preserve the last consistent copy waits for space";
         return Finding::warn(what, why, hint);
     }
     Finding::ok(what, why)

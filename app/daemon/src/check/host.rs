@@ -65,7 +65,7 @@ fn clock() -> Finding {
     match state {
         libc::TIME_ERROR => Finding::warn(
             "clock",
-            "nothing synchronises it, so that times in status and logs may differ between the nodes",
+            "not synchronised: times in status and logs may differ between the nodes",
             "run chrony, systemd-timesyncd or another NTP client",
         ),
         -1 => Finding::ok("clock", "the kernel does not say whether it is synchronised"),

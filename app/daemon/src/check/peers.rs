@@ -41,10 +41,13 @@ fn peer(view: &GroupView<'_>, node: &str, own: Option<&PeerTls>) -> Finding {
         .and_then(|runtime| runtime.block_on(reach_any(&peer.address, own.is_some(), &session)));
     match reached {
         Ok((at, round_trip)) => {
-            let keys =
-                if own.is_some() { "; it holds its key and accepts this node's" } else { "" };
+            let keys = if own.is_some() {
+                "; it proved its key and accepts the key of this node"
+            } else {
+                ""
+            };
             let time = round_trip.as_secs_f64() * 1000.0;
-            Finding::ok(what, format!("{at} answers in {time:.1} ms{keys}"))
+            Finding::ok(what, format!("{at} responds in {time:.1} ms{keys}"))
         }
         Err(Unreached::Resolve(name)) => Finding::warn(what, name.why, name.hint),
         Err(Unreached::Connect(why)) => {
@@ -52,7 +55,7 @@ fn peer(view: &GroupView<'_>, node: &str, own: Option<&PeerTls>) -> Finding {
             let who = if dials {
                 format!("{node} connects to {name}")
             } else {
-                format!("{name} connects to {node}, so this may be as it should")
+                format!("{name} opens the connection to {node}, so this may be no problem")
             };
             Finding::warn(
                 what,
@@ -64,7 +67,7 @@ fn peer(view: &GroupView<'_>, node: &str, own: Option<&PeerTls>) -> Finding {
         }
         Err(Unreached::Tls(why)) => Finding::warn(
             what,
-            format!("{} answers, but {why}", peer.address),
+            format!("{} responds, but {why}", peer.address),
             format!(
                 "on each node compare `helio key show` with the `key` of [node.{node}] and [node.{name}] in the file"
             ),

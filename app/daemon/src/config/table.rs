@@ -67,7 +67,7 @@ impl<'a> Table<'a> {
 
     /// A refusal for a key that must be there.
     pub(super) fn lacks(&self, key: &str, hint: &str) -> ConfigError {
-        self.refuse(self.at, format!("lacks `{key}`"), hint)
+        self.refuse(self.at, format!("`{key}` is missing"), hint)
     }
 
     fn value(&self, key: &str) -> Option<&'a Spanned<DeValue<'a>>> {

@@ -166,7 +166,7 @@ const CASES: &[Case] = &[
     ),
     (
         ("[node.lyon]\naddress = \"127.0.0.1:7122\"", "[node.lyon]"),
-        "helio.toml:3:7: node lyon: lacks `address`",
+        "helio.toml:3:7: node lyon: `address` is missing",
         "add address = \"IP:PORT\"",
     ),
     (
@@ -191,7 +191,7 @@ const CASES: &[Case] = &[
     ),
     (
         ("nodes = [\"paris\", \"lyon\"]\n", ""),
-        "helio.toml:6:8: group db: lacks `nodes`",
+        "helio.toml:6:8: group db: `nodes` is missing",
         "add nodes = [\"A\", \"B\"]",
     ),
     (
@@ -272,7 +272,7 @@ const CASES: &[Case] = &[
     ),
     (
         ("size = \"1GiB\"", "io = \"direct\""),
-        "helio.toml:11:18: group db, volume data: lacks `size`",
+        "helio.toml:11:18: group db, volume data: `size` is missing",
         "add size = \"100GiB\", the same on every node",
     ),
     (

@@ -10,6 +10,7 @@ use crate::names::Unresolved;
 use helio_driver::Driver;
 use helio_units::Moment;
 use std::net::SocketAddr;
+use tokio::sync::oneshot;
 
 impl<D: Driver> Shard<D> {
     /// Does what the control plane asks for.
@@ -80,32 +81,26 @@ impl<D: Driver> Shard<D> {
 
     fn asked_to_look(&mut self, ask: Ask) {
         match ask {
-            Ask::AtStake { group, reply } => {
-                let found = self.find(&group);
-                if let Some(stake) = found.and_then(|index| self.ask(index, show::at_stake)) {
-                    let _gone = reply.send(stake);
-                }
-            }
+            Ask::AtStake { group, reply } => self.look(&group, reply, show::at_stake),
             Ask::MayPromote { group, restore, reply } => {
-                let found = self.find(&group);
-                let look = |group: &Group, _: &Clock| group.engine.may_promote(true, restore);
-                if let Some(verdict) = found.and_then(|index| self.ask(index, look)) {
-                    let _gone = reply.send(verdict);
-                }
+                self.look(&group, reply, |group, _| group.engine.may_promote(true, restore));
             }
-            Ask::Explain { group, reply } => {
-                let found = self.find(&group);
-                if let Some(told) = found.and_then(|index| self.ask(index, explain::explanation)) {
-                    let _gone = reply.send(told);
-                }
-            }
-            Ask::Recorder { group, reply } => {
-                let found = self.find(&group);
-                if let Some(told) = found.and_then(|index| self.ask(index, show::recorder)) {
-                    let _gone = reply.send(told);
-                }
-            }
+            Ask::Explain { group, reply } => self.look(&group, reply, explain::explanation),
+            Ask::Recorder { group, reply } => self.look(&group, reply, show::recorder),
             _ => {}
+        }
+    }
+
+    /// Replies with what a look at a group finds; where it is not served, the reply is dropped.
+    fn look<T>(
+        &mut self,
+        group: &str,
+        reply: oneshot::Sender<T>,
+        look: impl FnOnce(&Group, &Clock) -> T,
+    ) {
+        let found = self.find(group);
+        if let Some(seen) = found.and_then(|index| self.ask(index, look)) {
+            let _gone = reply.send(seen);
         }
     }
 

@@ -47,9 +47,9 @@ pub(crate) fn explanation(group: &Group, clock: &Clock) -> Explanation {
 /// What ended the state that the last decision led to.
 fn changed(status: &Status, peer: &str) -> Option<String> {
     match status.link.word {
-        "connected" if status.paused => Some(String::from("an operator paused replication")),
+        "connected" if status.paused => Some(String::from("replication is paused by an operator")),
         "connected" | "refused" => None,
-        _ => Some(format!("the connection to {peer} was lost")),
+        _ => Some(format!("{peer} is not connected")),
     }
 }
 

@@ -339,8 +339,8 @@ pub(crate) fn at_stake(group: &Group, clock: &Clock) -> AtStake {
         writes: Some(Items(told.writes)),
         last_contact_ms: Some(clock.wall(heard)),
         text: format!(
-            "{peer} may have continued since its last report, of {}: then {missing}; what it has acknowledged since \
-             is also missing here; its last message arrived {:.1} s ago",
+            "{peer} may have continued since its last report, of {}. At that time {missing}. Writes that {peer} \
+             acknowledged later are missing here too; its last message arrived {:.1} s ago",
             ago(reported),
             (now - heard).as_secs_f64()
         ),

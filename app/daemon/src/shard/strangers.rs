@@ -171,18 +171,20 @@ impl Strangers {
                 self.slots[slot] = stranger;
                 let [group, node, text] =
                     [&hello.group, &hello.node, &text].map(|it| it.escape_debug());
-                let why = format!("group {group}: {node} hung up behind its hello: {text}");
+                let why = format!(
+                    "group {group}: {node} closed the connection directly after its hello: {text}"
+                );
                 self.log.refused(from, &why, now);
                 self.drop_slot(slot, driver);
                 return Introduced::Nothing;
             }
             (Message::Goodbye { text, .. }, None, stranger) => {
                 self.slots[slot] = stranger;
-                format!("it hung up before its hello: {}", text.escape_debug())
+                format!("it closed the connection before its hello: {}", text.escape_debug())
             }
             (Message::Hello(_), _, stranger) => {
                 self.slots[slot] = stranger;
-                String::from("nothing may stand behind a hello until it is answered")
+                String::from("it sent a message after its hello before this node replied")
             }
             (other, _, stranger) => {
                 self.slots[slot] = stranger;
@@ -235,7 +237,11 @@ impl Strangers {
     pub(crate) fn expire(&mut self, now: Moment, driver: &mut dyn Driver) {
         for slot in 0..self.slots.len() {
             if let Some(silent) = self.slots[slot].as_ref().filter(|s| now >= s.until) {
-                self.log.refused(silent.from, &format!("no hello came within {PATIENCE:?}"), now);
+                self.log.refused(
+                    silent.from,
+                    &format!("no hello arrived within {PATIENCE:?}"),
+                    now,
+                );
                 self.drop_slot(slot, driver);
             }
         }

@@ -192,7 +192,9 @@ impl Options {
             ("-target", self.target.is_some()),
         ];
         match primary_only.iter().find(|(_, there)| *there && role == Role::Standby) {
-            Some((option, _)) => Err(format!("{option} is the primary's: it tells the standby")),
+            Some((option, _)) => Err(format!(
+                "{option} is an option of the primary, which sends its value to the standby"
+            )),
             None => Ok(()),
         }
     }
@@ -343,7 +345,7 @@ mod tests {
         assert!(
             says("-disk 50").contains("overhead") && says("-flushSize 0").contains("0 is none")
         );
-        assert!(says(&format!("-role standby {ends} -n 5")).contains("-n is the primary's"));
+        assert!(says(&format!("-role standby {ends} -n 5")).contains("-n is an option of the primary"));
         assert!(says("-write a -read b").contains("one at a time"));
         assert!(says("--role primary").contains("no option"));
     }

@@ -72,7 +72,7 @@ fn after_a_pause_a_failed_dial_counts_only_where_it_began_since() {
     desk.store_all();
     desk.tell(Event::DialFailed { began: before });
     assert_eq!(desk.answers, [(1, true)]);
-    assert!(desk.engine.status(desk.now).reason.contains("did not take over"));
+    assert!(desk.engine.status(desk.now).reason.contains("was not promoted"));
     desk.tell(Event::DialFailed { began: desk.now });
     assert_eq!(desk.answers, [(1, true), (2, true)]);
 }
@@ -338,7 +338,7 @@ fn a_primary_whose_peer_took_over_says_what_ends_the_wait_and_that_does() {
     desk.meet(Hello { serving: false, ..desk.heir() });
     assert!(!desk.acknowledges());
     let reason = desk.reason();
-    assert!(reason.contains("lyon took over") && reason.contains("helio demote db"), "{reason}");
+    assert!(reason.contains("lyon was promoted") && reason.contains("helio demote db"), "{reason}");
     desk.command(Command::Demote);
     desk.store_all();
     desk.save_all();

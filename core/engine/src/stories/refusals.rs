@@ -25,6 +25,7 @@ fn commands() -> Vec<Command> {
         Accept { volume: V },
         GiveUpSafeCopy,
         Mode(helio_units::Mode::Sync),
+        ResetQueueMarks,
         Verify(wish),
         StopVerify,
         SeedBegin { at: 7 },

@@ -48,7 +48,7 @@ fn nothing_reaches_another_disk_before_the_record_names_it() {
     assert!(desk.ios.is_empty() && pulls(&desk) == 0, "the record is on its way");
     let record = desk.save(true);
     assert_eq!((record.consistent, record.members[0]), (false, 7));
-    assert!(matches!(desk.results.last(), Some(Ok(text)) if text.contains("pulled from lyon")));
+    assert!(matches!(desk.results.last(), Some(Ok(text)) if text.contains("copied from lyon")));
     assert_eq!(pulls(&desk), 2, "both regions are asked of the peer");
     desk.write(3);
     assert_eq!(desk.ios.len(), 1, "its store is used again");

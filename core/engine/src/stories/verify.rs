@@ -72,7 +72,7 @@ fn a_verify_that_was_stopped_goes_on_where_it_was_unless_it_is_to_begin_anew() {
     desk.command(Command::StopVerify);
     desk.store_all();
     let text = desk.verify(VerifyWish::default());
-    assert_eq!(text, "the verify of db goes on where it stopped");
+    assert_eq!(text, "the verify of db continues at its position");
     assert_eq!(desk.compared()[0], Extent::new(STEP, STEP));
     desk.command(Command::StopVerify);
     desk.store_all();
@@ -113,7 +113,7 @@ fn a_verify_waits_while_items_are_not_sent_and_says_so() {
     desk.write(1);
     desk.store_all();
     desk.command(Command::Resync);
-    assert_eq!(waits(&desk), Some("an update is under way"));
+    assert_eq!(waits(&desk), Some("a resync is running"));
     assert_eq!(desk.compared(), []);
     while desk.compared().is_empty() {
         desk.store_all();

@@ -39,7 +39,7 @@ pub(crate) enum Rewriting {
         next: u64,
         /// Pieces that are being read or written.
         under_way: u16,
-        /// No more pieces are begun: the store failed.
+        /// No more pieces are begun: the disk failed.
         failed: Option<StoreFault>,
     },
     Flushing,
@@ -203,7 +203,7 @@ impl Engine {
     /// The store failed again: it is used no more until the daemon starts again, or another disk is there.
     fn rewrite_failed(&mut self, command: CommandId, volume: VolumeIndex, fault: StoreFault) {
         self.follower.stop_applying(volume, fault);
-        self.not_accepted(command, format!("the store failed: {fault}"));
+        self.not_accepted(command, format!("the disk failed: {fault}"));
     }
 
     /// The copy stays suspect.

@@ -68,8 +68,8 @@ impl Engine {
                 continue;
             }
             s.warn(format!(
-                "volume {}: a flush failed on this node earlier, and its copy may lack writes that it reads as written; {} \
-                 writes them again",
+                "volume {}: a flush failed on this node earlier. Blocks that can be read now may be missing on the disk; \
+                 {} rewrites them",
                 s.config.name_of(volume), s.config.peer
             ));
         }

@@ -39,8 +39,9 @@ impl Desk {
         let told = desk.call(command::GET_FEATURES, 0, 0, Told::Asked(&mut features));
         told.map_err(no_ublk(CONTROL))?;
         if u64::from_ne_bytes(features) & feature::WANTED != feature::WANTED {
-            let error =
-                io::Error::other("this kernel's ublk lacks user copy or recovery (6.5 has both)");
+            let error = io::Error::other(
+                "ublk in this kernel does not support user copy or recovery (Linux 6.5 and later do)",
+            );
             return Err(no_ublk(CONTROL)(error));
         }
         Ok(desk)

@@ -9,7 +9,7 @@ use crate::server::limits::{MAX_ANSWERED_PAYLOAD, MAX_OPTION_LENGTH, MAX_OPTIONS
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SessionError {
     /// It does not announce fixed newstyle, the only handshake spoken here.
-    #[error("client uses an old handshake: its flags {flags:#x} lack fixed newstyle")]
+    #[error("client uses an old handshake: its flags {flags:#x} do not have fixed newstyle")]
     OldHandshake {
         /// The flags it sent.
         flags: u32,

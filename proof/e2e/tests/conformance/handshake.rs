@@ -18,7 +18,7 @@ fn an_old_handshake_is_refused_and_the_log_says_why() {
     odd.closed().expect("the server closes");
     let log = pair.daemon("paris").log();
     for reason in [
-        "client uses an old handshake: its flags 0x2 lack fixed newstyle",
+        "client uses an old handshake: its flags 0x2 do not have fixed newstyle",
         "client set flags that were not offered: 0x80000001",
         "instead of an option",
     ] {

@@ -98,7 +98,7 @@ fn what_happened_at_the_bound_and_how_long_answers_took_begin_anew_too() {
         .map(|of| number(&before, &format!("/answers/writes/{of}")));
     assert!(writes >= 100 && 0 < p50 && p50 <= p99 && p99 <= most, "{before:#}");
     let shown = pair.helio("paris", &["status", "db", "-v"]).expect_success();
-    assert!(shown.contains(&format!("answers    {writes} writes, half within ")), "{shown}");
+    assert!(shown.contains(&format!("latency    {writes} writes, p50 ")), "{shown}");
 
     assert_ended(&pair.helio("paris", &["queue", "reset", "db"]), 0, &["counters", "are reset"]);
     let after = group(&pair, "paris");

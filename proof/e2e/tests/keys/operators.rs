@@ -137,7 +137,7 @@ fn an_operator_asks_nothing_of_whoever_is_not_the_node() {
     let stage = Stage::set();
     let lyon = node_key(&stage.pair, "lyon");
     let told = stage.ask(stage.control, &stage.operator, lyon, &["status"]);
-    let shown = format!("its key is {}, and not {lyon}", stage.server);
+    let shown = format!("its key is {}, but the expected key is {lyon}", stage.server);
     not_asked(told, &[&shown, "compare with `helio key show` on that host"]);
     let nobody = free_port();
     let told = stage.ask(nobody, &stage.operator, stage.server, &["status"]);

@@ -73,7 +73,7 @@ fn beside_the_running_daemon_what_it_holds_is_not_in_the_way() {
     }
     let (verdict, text) = found(&pair, "lyon", "peer paris");
     assert_eq!(verdict, "ok", "{text}");
-    assert_says(&text, &["answers in", "holds its key and accepts this node's"]);
+    assert_says(&text, &["responds in", "proved its key and accepts the key of this node"]);
     // In words, for people.
     let said = pair.helio(
         "paris",

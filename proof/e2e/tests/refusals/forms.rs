@@ -121,7 +121,7 @@ fn what_risks_data_or_drops_clients_needs_yes_and_is_not_done_without() {
     let told = pair.helio("paris", &["verify", "start", "db", "--repair"]);
     assert_says(
         &told.stderr,
-        &["at stake: where the copies of db differ, lyon loses its blocks to those of paris"],
+        &["at stake: where the copies of db differ, the blocks of paris overwrite those of lyon"],
     );
     let group = &pair.status("paris")["groups"][0];
     assert_eq!((&group["role"], &group["state"]), (&"primary".into(), &"replicating".into()));

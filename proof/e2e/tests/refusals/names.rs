@@ -39,7 +39,7 @@ fn a_peer_is_reached_by_name_at_any_of_its_addresses() {
     assert_eq!(status["groups"][0]["peer"]["address"], name.as_str(), "{status:#}");
     let told = verb(&[], "check", "lyon", pair.config(), &pair.state("lyon"));
     assert_eq!(fails(&told), [], "{told}");
-    assert_says(&told.stdout, &[&format!("{name} (127.0.0.1:{}) answers in", paris.port())]);
+    assert_says(&told.stdout, &[&format!("{name} (127.0.0.1:{}) responds in", paris.port())]);
     // The peer is away and comes back: the name is resolved again.
     assert!(pair.daemon("paris").terminate().success());
     pair.start("paris");

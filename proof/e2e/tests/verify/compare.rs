@@ -89,7 +89,7 @@ fn a_slow_verify_goes_on_where_it_was_stopped() {
     });
     pair.helio("paris", &["verify", "stop", "db"]).expect_success();
     let told = pair.helio("paris", &["verify", "start", "db", "--wait"]).expect_success();
-    assert!(told.contains("goes on where it stopped"), "{told}");
+    assert!(told.contains("continues at its position"), "{told}");
     let lyon = pair.helio("lyon", &["verify", "start", "db"]);
     assert_eq!(lyon.status.code(), Some(1), "only a primary verifies: {lyon}");
 }

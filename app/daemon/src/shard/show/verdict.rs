@@ -60,7 +60,7 @@ fn why(status: &Status, group: &Group, clock: &Clock) -> String {
         },
         Verdict::AtRisk if status.differing > 0 => verify::why(status, group),
         Verdict::AtRisk if status.role == Role::Secondary && ships(status, group, clock) => {
-            format!("a seed disk is on its way; {peer} records dirty regions, and sends nothing")
+            format!("a disk is being shipped; {peer} records dirty regions, and sends nothing")
         }
         Verdict::AtRisk if status.paused => String::from("an operator paused replication"),
         Verdict::AtRisk if status.role == Role::Secondary && status.state == State::Logging => {
@@ -75,7 +75,7 @@ fn why(status: &Status, group: &Group, clock: &Clock) -> String {
         }
         Verdict::SplitBrain => {
             let label = group.engine.clash().map_or(String::new(), |label| format!(" ({label})"));
-            format!("each may have writes that the other lacks{label}")
+            format!("each node may have writes that the other does not have{label}")
         }
         Verdict::AtRisk => reason(status),
     }
@@ -96,7 +96,13 @@ fn clients_wait(status: &Status) -> Option<String> {
 fn unblock(status: &Status, group: &Group, connected: bool) -> Option<String> {
     let name = &group.name;
     let queue = status.queue.as_ref().filter(|queue| queue.waiting > 0)?;
-    let larger = format!("`helio queue set {name} --memory {}MiB`", (queue.bound.0 >> 19).max(2));
+    let fill = |used: u64, most: u64| used as f64 / most.max(1) as f64;
+    let by_items = fill(queue.items.0, queue.bound_items.0) > fill(queue.bytes.0, queue.bound.0);
+    let larger = if by_items {
+        format!("`helio queue set {name} --items {}`", queue.bound_items.0 * 2)
+    } else {
+        format!("`helio queue set {name} --memory {}MiB`", (queue.bound.0 >> 19).max(2))
+    };
     Some(if connected {
         format!("nothing if this is short; otherwise a faster link, or {larger}")
     } else {
