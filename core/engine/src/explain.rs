@@ -125,7 +125,7 @@ const WORDS: [(&str, &str, &str, &str); 24] = [
         "no data is sent, and neither node becomes primary by itself",
         "restore the state directory of {target} (its mount, its --state; not a backup) and restart its daemon: no data is lost. If \
          it cannot be restored: if {target} was primary last, keep its copy: `helio promote {group} --force` on \
-         {target}; otherwise discard its copy: stop its daemon, then `helio metadata create {group}` on {target}",
+         {target}; otherwise discard its copy: stop its daemon, then `helio metadata create {group} --node {target}` on {target}",
     ),
     (
         "new-peer",

@@ -127,7 +127,7 @@ impl Engine {
         self.metadata_text().map(|what| Fault {
             what,
             hint: format!(
-                "on {}: repair the file system of the state directory, or `helio metadata move {group}` while the daemon is \
+                "on {}: repair the file system of the state directory, or `helio metadata move {group} --to DIR` while the daemon is \
                  stopped; then restart the daemon",
                 self.node()
             ),

@@ -80,9 +80,9 @@ impl Primary {
         if !s.suspect.is(volume) {
             let (group, peer) = (&s.config.group, &s.config.peer);
             s.warn(format!(
-                "a flush of volume {} of {group} failed on this node: writes that were acknowledged and not durable \
+                "a flush of volume {0} of {group} failed on this node: writes that were acknowledged and not durable \
                  may be lost in this copy. FLUSH and FUA fail until {peer} has everything and serves it, another disk \
-                 is in place, or an operator accepts this copy: `helio member accept`",
+                 is in place, or an operator accepts this copy: `helio member accept {group}/{0}`",
                 s.config.name_of(volume)
             ));
         }
