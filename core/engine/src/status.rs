@@ -289,7 +289,7 @@ impl Engine {
                 (Standing::Returning, _) if !self.superblock.consistent => {
                     format!(
                         "was primary when it stopped, and lacks regions that only {peer} has; `helio promote {}` \
-                         there",
+                         on {peer}",
                         self.shared.config.group
                     )
                 }
