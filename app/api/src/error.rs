@@ -160,6 +160,10 @@ pub struct ApiError {
     /// With [`code::NEEDS_FORCE`] and [`code::NEEDS_CONFIRMATION`]: what would be lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_stake: Option<AtStake>,
+    /// The node whose daemon reports the error. Commands in `hint` are for this node, except those with ` on NAME` directly
+    /// behind them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
 }
 
 impl ApiError {
@@ -172,6 +176,7 @@ impl ApiError {
             retry: false,
             code: code.to_owned(),
             at_stake: None,
+            node: None,
         }
     }
 
@@ -186,6 +191,12 @@ impl ApiError {
         Self::new(code, error, hint)
     }
 
+    /// The same, reported by the daemon of that node.
+    #[must_use]
+    pub fn by(self, node: &str) -> Self {
+        Self { node: Some(node.to_owned()), ..self }
+    }
+
     /// An error as it is printed: what failed, then hint and retry on rows of their own. Texts of other crates have their
     /// hint in the same row, behind "; hint: ".
     #[must_use]
@@ -197,7 +208,7 @@ impl ApiError {
         let hinted = ["\n  hint: ", "; hint: "].iter().find_map(|mark| text.split_once(mark));
         let (text, hint) =
             hinted.map_or((text, None), |(text, hint)| (text, Some(hint.to_owned())));
-        Self { error: text.to_owned(), hint, retry, code: code.to_owned(), at_stake: None }
+        Self { error: text.to_owned(), hint, retry, ..Self::new(code, "", "") }
     }
 
     /// The HTTP status it travels with: that of its code; of a refusal, 503 if a retry may help, else 409.

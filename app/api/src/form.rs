@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The form of an error that is printed ([`helio_units::form`]). Programs that print errors check it in debug builds, and the
-//! test programs check it for every command that they run.
+//! The form of an error that is printed ([`helio_units::form`]). The test programs check it for every command that they run.
 
 use crate::error::ApiError;
 

@@ -20,6 +20,7 @@ mod number;
 mod old;
 mod plan;
 mod saved;
+mod target;
 mod tasks;
 mod trace;
 mod verb;
@@ -32,8 +33,10 @@ pub use init::{Init, NodeWish, VolumeWish};
 pub use lab::{Answer, Common, DiskOf, Link, Meeting, Primary, Record, Search, Standby, Trial};
 pub use line::{Course, Line, Relay, Wan};
 pub use nouns::{Comparison, Debug, Key, Lab, Member, Metadata, OfMember, Queue, Seed, Verify};
+pub(crate) use old::positional;
 pub use plan::{Calculator, MarksPlan, PlanVerb, QueuePlan, Window};
 pub use saved::Saved;
+pub(crate) use target::{Target, target};
 pub use trace::{Trace, TraceFormat};
 pub use verb::{LogFormat, Promote, Resync, Shell, Verb};
 

@@ -51,7 +51,7 @@ impl ClientError {
             Self::NoDaemon { daemon, why } => retry(
                 "no-daemon",
                 format!("no daemon responds on {daemon}: {why}"),
-                "start `helio daemon`, or name its directory with --state, or its node's `control` address with --host",
+                "start `helio daemon --node NAME`, or name its directory with --state, or its node's `control` address with --host",
             ),
             Self::Denied { daemon } => ApiError::new(
                 "denied",

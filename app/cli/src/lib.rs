@@ -3,6 +3,8 @@
 
 mod adopt;
 mod advise;
+#[cfg(test)]
+mod advised;
 pub mod args;
 mod attach;
 mod before;

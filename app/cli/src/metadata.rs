@@ -73,14 +73,18 @@ pub(crate) fn check(group: &str, state: &Path, as_json: bool) -> Result<ExitCode
     }
     let lost = found.pairs.iter().any(|line| line.state == PairState::Lost);
     let short = found.needed.is_some_and(|needed| needed > found.length);
-    text += if found.is_sound() && found.superblock.is_some() {
-        "sound\n"
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    text += &if found.is_sound() && found.superblock.is_some() {
+        "sound\n".to_owned()
     } else if found.superblock.is_none() || lost || short {
-        "lost: no daemon serves from it\n  hint: if the peer has the data: `helio metadata create` discards this node's copy, \
-         and everything is compared. If only this node has the data, save its member files first. Do not restore the file \
-         from a backup (docs/operate.md, \"When metadata is lost\")\n"
+        format!(
+            "lost: no daemon serves from it\n  hint: if the peer has the data: `helio metadata create {name} --node NAME` \
+             discards the copy of this node, and everything is compared. If only this node has the data, save its member files \
+             first. Do not restore the file from a backup (docs/operate.md, \"When metadata is lost\")\n"
+        )
     } else {
         "damaged: the next start of the daemon repairs the damaged copies from the others\n"
+            .to_owned()
     };
     let sound = found.is_sound() && found.superblock.is_some();
     if as_json {

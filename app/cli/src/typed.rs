@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the operator typed, for the commands that texts advise: they get the global options of this command line, so
 //! that they run as printed. Options from the environment hold for the next command anyway.
+//!
+//! A command in a text is for the node that answers. If it is for another node, ` on NAME` stands directly behind its
+//! closing backtick: "`helio demote db` on lyon". Such a command gets no options.
 
+use crate::args::{Target, target};
 use std::sync::OnceLock;
-
-/// Commands that ask no daemon and read its state directory.
-const FILES: [&str; 6] = ["daemon", "check", "adopt", "inspect", "metadata", "key"];
-/// Commands that do neither.
-const NEITHER: [&str; 8] =
-    ["init", "completions", "man", "quickstart", "plan", "lab", "simhadr", "help"];
 
 /// The parts of a command line that texts refer to.
 #[derive(Debug, Default)]
@@ -48,7 +46,6 @@ pub(crate) fn runnable_on(text: &str, node: &str) -> String {
 impl Typed {
     fn complete(&self, text: &str, node: &str) -> String {
         let mut out = String::new();
-        let mut elsewhere = false;
         // Every second piece stands between backticks.
         let pieces: Vec<&str> = text.split('`').collect();
         for (at, piece) in pieces.iter().enumerate() {
@@ -56,10 +53,9 @@ impl Typed {
                 out.push('`');
             }
             out.push_str(piece);
-            if at % 2 == 0 {
-                elsewhere = goes_on(elsewhere, piece, at > 0, node);
-            } else if let Some(behind) = pieces.get(at + 1)
-                && !named_behind(behind).map_or(elsewhere, |name| is_other(name, node))
+            if at % 2 == 1
+                && let Some(behind) = pieces.get(at + 1)
+                && !is_elsewhere(behind, node)
             {
                 out.push_str(&self.options(piece));
             }
@@ -75,47 +71,21 @@ impl Typed {
             return String::new();
         };
         let names_one = [" --state", " --host"].iter().any(|option| command.contains(option));
-        let on_files = matches!((verb, words.next()), ("trace", Some("show" | "convert")));
-        if names_one || on_files || NEITHER.contains(&verb) {
-            String::new()
-        } else if FILES.contains(&verb) {
-            self.state.clone()
-        } else {
-            format!("{}{}", self.state, self.remote)
+        match target(verb, words.next()) {
+            _ if names_one => String::new(),
+            Some(Target::Daemon) => format!("{}{}", self.state, self.remote),
+            Some(Target::State) => self.state.clone(),
+            Some(Target::Neither) | None => String::new(),
         }
     }
 }
 
-fn is_other(name: &str, node: &str) -> bool {
-    let name = name.trim_matches(|c: char| !c.is_alphanumeric());
-    name != node && !["this", "daemon"].contains(&name)
-}
-
-/// The node that a command is for, if the words behind it say so: "`command` on lyon".
-fn named_behind(behind: &str) -> Option<&str> {
-    let clause = behind.split([';', ',', ':']).next().unwrap_or_default();
-    let words: Vec<&str> = clause.split_whitespace().collect();
-    words.windows(2).find(|pair| pair[0] == "on").map(|pair| pair[1])
-}
-
-/// Whether commands behind a piece are for another node, if they were before it: "on lyon: free space, then `command`; or
-/// `command`". That ends with the sentence. What stands directly behind a command is about that one.
-fn goes_on(before: bool, piece: &str, is_behind: bool, node: &str) -> bool {
-    let own = if is_behind { piece.find([';', ',', ':']).unwrap_or(piece.len()) } else { 0 };
-    let words: Vec<&str> = piece[own..].split_whitespace().collect();
-    let ends = piece[..own].split_whitespace().any(|word| word.ends_with('.'));
-    let mut elsewhere = before && !ends;
-    for (at, word) in words.iter().enumerate() {
-        match words.get(at + 1) {
-            Some(&"the") if *word == "on" => {
-                elsewhere = is_other(words.get(at + 2).unwrap_or(&"the"), node);
-            }
-            Some(name) if *word == "on" => elsewhere = is_other(name, node),
-            _ if word.ends_with('.') => elsewhere = false,
-            _ => {}
-        }
-    }
-    elsewhere
+/// Whether what stands behind a command names another node than `node`: " on lyon, then".
+fn is_elsewhere(behind: &str, node: &str) -> bool {
+    let Some(rest) = behind.strip_prefix(" on ") else { return false };
+    let is_name = |c: char| c.is_alphanumeric() || "-_.".contains(c);
+    let name = rest.split(|c| !is_name(c)).next().unwrap_or_default().trim_end_matches('.');
+    name != node && !["this node", "the daemon"].iter().any(|here| rest.starts_with(here))
 }
 
 #[cfg(test)]
@@ -137,9 +107,10 @@ mod tests {
             ("`helio resume db` ends it", "`helio resume db --state /a --key k` ends it"),
             ("start `helio daemon`", "start `helio daemon --state /a`"),
             ("`helio promote db` on paris", "`helio promote db --state /a --key k` on paris"),
+            ("`helio demote db` on this node", "`helio demote db --state /a --key k` on this node"),
             (
-                "on paris: free it, then `helio resync db`",
-                "on paris: free it, then `helio resync db --state /a --key k`",
+                "free space on lyon, then `helio resync db`",
+                "free space on lyon, then `helio resync db --state /a --key k`",
             ),
             (
                 "`helio demote db` on lyon, then `helio promote db`",
@@ -148,10 +119,6 @@ mod tests {
             (
                 "it continues on the daemon; `helio verify stop db` stops it",
                 "it continues on the daemon; `helio verify stop db --state /a --key k` stops it",
-            ),
-            (
-                "on lyon, free space. Then `helio resume db`",
-                "on lyon, free space. Then `helio resume db --state /a --key k`",
             ),
         ] {
             assert_eq!(typed(text), printed);
@@ -162,12 +129,9 @@ mod tests {
     fn a_command_for_another_node_or_without_a_daemon_stays_as_it_is() {
         for text in [
             "`helio promote db` on lyon; do not promote paris",
-            "on lyon: free it, then `helio resync db`",
-            "choose the node to discard; on it: `helio demote db`, then `helio resolve db --discard NODE`",
-            "on lyon: repair the disk, then restart its daemon; or `helio member replace db/data`",
-            "on lyon, `helio demote db`, then `helio member accept db/data`",
-            "on lyon.example: free space, or `helio member replace db/data`",
-            "`helio status` and the log on lyon say what helps",
+            "free space on lyon, then `helio resync db` on lyon",
+            "`helio member replace db/data` on paris.example. It asks",
+            "`helio status db` on both nodes shows why",
             "`helio --help` lists the commands; `journalctl -u helio`",
             "`helio status db --state /b`",
             "`helio plan forecast --json`",

@@ -9,11 +9,12 @@ use std::ffi::OsString;
 pub(crate) fn command_of(line: &[OsString]) -> String {
     let root = args::command();
     let (mut command, mut name) = (&root, "helio".to_owned());
-    for word in line.iter().skip(1).filter_map(|word| word.to_str()) {
-        if let Some(inner) = command.find_subcommand(word) {
-            name = format!("{name} {}", inner.get_name());
-            command = inner;
-        }
+    let words: Vec<String> = line.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let mut from = 1;
+    while let Some(at) = args::positional(&words, from) {
+        let Some(inner) = command.find_subcommand(&words[at]) else { break };
+        name = format!("{name} {}", inner.get_name());
+        (command, from) = (inner, at + 1);
     }
     name
 }
@@ -38,4 +39,23 @@ pub(crate) fn error(error: &clap::Error, command: &str) -> ApiError {
         });
     }
     report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_of_a_line_is_no_value_of_an_option_and_no_argument() {
+        for (line, command) in [
+            ("helio --state status promote x", "helio promote"),
+            ("helio --timeout 5s queue --host pause:1 set db --memory x", "helio queue set"),
+            ("helio pause status", "helio pause"),
+            ("helio no-such-command status", "helio"),
+            ("helio", "helio"),
+        ] {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            assert_eq!(command_of(&words), command, "{line}");
+        }
+    }
 }

@@ -10,7 +10,7 @@ use crate::{roles, typed, wait, which};
 use anyhow::{Result, anyhow};
 use helio_api::{
     Accepted, ApiError, ApplyReply, ApplyRequest, GroupStatus, ModeRequest, PromoteRequest,
-    RecorderDump, ResyncRequest, Status, code, form, paths,
+    RecorderDump, ResyncRequest, Status, code, paths,
 };
 use helio_units::Mode;
 use serde::Serialize;
@@ -61,8 +61,8 @@ fn report_of(error: &anyhow::Error) -> ApiError {
 
 /// Prints an error on standard error. Its commands run as printed.
 pub(crate) fn report(error: &ApiError, json: bool) {
-    debug_assert!(form::faults(error).is_empty(), "{error}\n{:?}", form::faults(error));
-    let hint = error.hint.as_deref().map(typed::runnable);
+    let node = error.node.as_deref().unwrap_or_default();
+    let hint = error.hint.as_deref().map(|hint| typed::runnable_on(hint, node));
     let error = ApiError { hint, ..error.clone() };
     let text = if json {
         serde_json::to_string(&error).unwrap_or_default()

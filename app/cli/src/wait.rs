@@ -47,7 +47,8 @@ fn look(g: &GroupStatus, begun: bool, waited: Duration) -> Look {
             let text = format!("{} is {state}: {}", g.name, g.state_reason);
             // A peer that is away may come back; anything else wants the operator first.
             let retry = g.peer.connection == Connection::Connecting;
-            Look::Over(ApiError { retry, ..ApiError::new("not-level", text, g.next.clone()) })
+            let error = ApiError::new("not-level", text, g.next.clone()).by(&g.node);
+            Look::Over(ApiError { retry, ..error })
         }
     }
 }

@@ -116,78 +116,12 @@ pub(crate) struct Daemon {
 
 impl Backend for Daemon {
     fn call(&self, command: Command) -> Answering<'_> {
-        Box::pin(async move {
-            match command {
-                Command::Status { group } => self.status(group).await.map(Reply::Status),
-                Command::Pause { group } => {
-                    self.carry_out(group, helio_engine::Command::Pause).await
-                }
-                Command::Resume { group } => {
-                    self.carry_out(group, helio_engine::Command::Resume).await
-                }
-                Command::Resync { group, wish } => self.resync(group, wish).await,
-                Command::Mode { group, mode } => {
-                    self.carry_out(group, helio_engine::Command::Mode(mode)).await
-                }
-                Command::Demote { group } => self.demote(group).await,
-                Command::Switch { group, force } => self.switch(group, force).await,
-                Command::Explain { group } => self.explanation(group).await.map(Reply::Explained),
-                Command::Resolve { group, wish } => self.resolve(group, wish).await,
-                Command::Reverse { group, wish } => self.reverse(group, wish).await,
-                Command::MemberReplace { group, wish } => self.replace_member(group, wish).await,
-                Command::MemberAccept { group, wish } => self.accept_member(group, wish).await,
-                Command::Promote { group, fence: true, .. } => self.promote_fenced(group).await,
-                Command::Promote { group, force, confirmed, restore, .. } => {
-                    self.promote(group, (force, confirmed), restore).await
-                }
-                Command::Queue { group } => self.queue(group).await.map(Reply::Queue),
-                Command::QueueSet { group, wish } => self.set_queue(group, wish).await,
-                Command::QueueReset { group } => {
-                    self.carry_out(group, helio_engine::Command::ResetQueueMarks).await
-                }
-                Command::Verify { group, wish } => self.verify(group, wish).await,
-                Command::VerifyStop { group } => {
-                    self.carry_out(group, helio_engine::Command::StopVerify).await
-                }
-                Command::SeedBegin { group } => {
-                    let at = Clock::wall_now().0;
-                    self.carry_out(group, helio_engine::Command::SeedBegin { at }).await
-                }
-                Command::SeedEnd { group } => {
-                    self.carry_out(group, helio_engine::Command::SeedEnd).await
-                }
-                Command::Apply { dry_run } => {
-                    let me = self.myself()?;
-                    to_the_end(async move { me.apply(dry_run).await }).await.map(Reply::Applied)
-                }
-                Command::Attach { group, wish } => {
-                    self.known(&group)?;
-                    let attaches = Arc::clone(&self.attaches);
-                    let done = to_the_end(async move { attaches.attach(group, wish).await });
-                    done.await.map(Reply::Attached)
-                }
-                Command::Detach { group, wish } => {
-                    let attaches = Arc::clone(&self.attaches);
-                    let done = to_the_end(async move { attaches.detach(&group, &wish).await });
-                    done.await.map(accepted)
-                }
-                Command::Release { group, wish } => {
-                    let me = self.myself()?;
-                    to_the_end(async move { me.release(group, wish).await }).await
-                }
-                Command::TraceStart { group, wish } => self.start_trace(group, wish).await,
-                Command::TraceStop { group } => self.stop_trace(group).await,
-                Command::Attachments => Ok(Reply::Attachments(self.attaches.list().await)),
-                Command::Saved => self.list_saved().await.map(Reply::Saved),
-                Command::SavedDelete { wish } => self.delete_saved(wish).await,
-                Command::Recorder { group } => self.recorded(group).await.map(Reply::Recorder),
-            }
-        })
+        Box::pin(async move { self.done(command).await.map_err(|error| error.by(&self.node)) })
     }
 
     fn events(&self, wish: EventsRequest) -> Result<EventStream, ApiError> {
         if let Some(group) = &wish.group {
-            self.known(group)?;
+            self.known(group).map_err(|error| error.by(&self.node))?;
         }
         let reader = self.hub.listen(wish.group, wish.since, wish.now);
         Ok(Box::pin(futures_util::stream::unfold(reader, async |mut reader| {
@@ -197,6 +131,70 @@ impl Backend for Daemon {
 }
 
 impl Daemon {
+    async fn done(&self, command: Command) -> Result<Reply, ApiError> {
+        match command {
+            Command::Status { group } => self.status(group).await.map(Reply::Status),
+            Command::Pause { group } => self.carry_out(group, helio_engine::Command::Pause).await,
+            Command::Resume { group } => self.carry_out(group, helio_engine::Command::Resume).await,
+            Command::Resync { group, wish } => self.resync(group, wish).await,
+            Command::Mode { group, mode } => {
+                self.carry_out(group, helio_engine::Command::Mode(mode)).await
+            }
+            Command::Demote { group } => self.demote(group).await,
+            Command::Switch { group, force } => self.switch(group, force).await,
+            Command::Explain { group } => self.explanation(group).await.map(Reply::Explained),
+            Command::Resolve { group, wish } => self.resolve(group, wish).await,
+            Command::Reverse { group, wish } => self.reverse(group, wish).await,
+            Command::MemberReplace { group, wish } => self.replace_member(group, wish).await,
+            Command::MemberAccept { group, wish } => self.accept_member(group, wish).await,
+            Command::Promote { group, fence: true, .. } => self.promote_fenced(group).await,
+            Command::Promote { group, force, confirmed, restore, .. } => {
+                self.promote(group, (force, confirmed), restore).await
+            }
+            Command::Queue { group } => self.queue(group).await.map(Reply::Queue),
+            Command::QueueSet { group, wish } => self.set_queue(group, wish).await,
+            Command::QueueReset { group } => {
+                self.carry_out(group, helio_engine::Command::ResetQueueMarks).await
+            }
+            Command::Verify { group, wish } => self.verify(group, wish).await,
+            Command::VerifyStop { group } => {
+                self.carry_out(group, helio_engine::Command::StopVerify).await
+            }
+            Command::SeedBegin { group } => {
+                let at = Clock::wall_now().0;
+                self.carry_out(group, helio_engine::Command::SeedBegin { at }).await
+            }
+            Command::SeedEnd { group } => {
+                self.carry_out(group, helio_engine::Command::SeedEnd).await
+            }
+            Command::Apply { dry_run } => {
+                let me = self.myself()?;
+                to_the_end(async move { me.apply(dry_run).await }).await.map(Reply::Applied)
+            }
+            Command::Attach { group, wish } => {
+                self.known(&group)?;
+                let attaches = Arc::clone(&self.attaches);
+                let done = to_the_end(async move { attaches.attach(group, wish).await });
+                done.await.map(Reply::Attached)
+            }
+            Command::Detach { group, wish } => {
+                let attaches = Arc::clone(&self.attaches);
+                let done = to_the_end(async move { attaches.detach(&group, &wish).await });
+                done.await.map(accepted)
+            }
+            Command::Release { group, wish } => {
+                let me = self.myself()?;
+                to_the_end(async move { me.release(group, wish).await }).await
+            }
+            Command::TraceStart { group, wish } => self.start_trace(group, wish).await,
+            Command::TraceStop { group } => self.stop_trace(group).await,
+            Command::Attachments => Ok(Reply::Attachments(self.attaches.list().await)),
+            Command::Saved => self.list_saved().await.map(Reply::Saved),
+            Command::SavedDelete { wish } => self.delete_saved(wish).await,
+            Command::Recorder { group } => self.recorded(group).await.map(Reply::Recorder),
+        }
+    }
+
     async fn recorded(&self, group: String) -> Result<RecorderDump, ApiError> {
         self.known(&group)?;
         let events = self.shard.answer(|reply| Ask::Recorder { group, reply }).await?;
@@ -381,11 +379,5 @@ fn accepted(message: String) -> Reply {
 
 /// An engine's refusal in the words of the API.
 pub(crate) fn of_refusal(refusal: helio_engine::Refusal) -> ApiError {
-    ApiError {
-        error: refusal.text,
-        hint: Some(refusal.hint),
-        retry: refusal.retry,
-        code: refusal.code.into(),
-        at_stake: None,
-    }
+    ApiError { retry: refusal.retry, ..ApiError::new(refusal.code, refusal.text, refusal.hint) }
 }

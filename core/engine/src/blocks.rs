@@ -183,7 +183,7 @@ impl Engine {
             config.node
         );
         let hint = format!(
-            "on {}: disconnect the NBD clients of {} and `helio detach` its volumes; then blocks of {theirs} are offered, \
+            "on {}, disconnect the NBD clients of {} and detach its volumes; then blocks of {theirs} are offered, \
              and the clients can connect again",
             config.node, config.group
         );

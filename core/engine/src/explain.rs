@@ -47,7 +47,7 @@ const WORDS: [(&str, &str, &str, &str); 24] = [
         "two-primaries",
         "both {source} and {target} are primary, and each may have acknowledged writes that the other does not have",
         "no data is sent; both nodes continue to serve clients",
-        "choose the node to discard; on it: `helio demote {group}`, then `helio resolve {group} --discard NODE`",
+        "choose the node to discard: `helio demote {group}` on it, then `helio resolve {group} --discard NODE` on it",
     ),
     (
         "source-metadata-lost",
@@ -62,7 +62,7 @@ const WORDS: [(&str, &str, &str, &str); 24] = [
         "unrelated",
         "{source} and {target} have no generation in common: their copies may hold different data",
         "no data is sent",
-        "choose the copy to keep; on the other node, as secondary: `helio resolve {group} --discard NODE`. It then \
+        "choose the copy to keep: `helio resolve {group} --discard NODE` on the other node, as secondary. It then \
          joins as a new peer",
     ),
     (
@@ -84,8 +84,8 @@ const WORDS: [(&str, &str, &str, &str); 24] = [
         "split-brain",
         "both {source} and {target} acknowledged writes that the other does not have",
         "no data is sent; the primary continues to serve clients",
-        "choose the node whose writes to keep; on the other one, as secondary: `helio resolve {group} --discard \
-         NODE`. It lists and saves the differing regions first",
+        "choose the node whose writes to keep: `helio resolve {group} --discard NODE` on the other one, as secondary. \
+         It lists and saves the differing regions first",
     ),
     (
         "both-crashed",
@@ -125,7 +125,7 @@ const WORDS: [(&str, &str, &str, &str); 24] = [
         "no data is sent, and neither node becomes primary by itself",
         "restore the state directory of {target} (its mount, its --state; not a backup) and restart its daemon: no data is lost. If \
          that is impossible and {target} was primary last, keep its copy: `helio promote {group} --force` on \
-         {target}. If that is impossible and {target} was secondary, discard its copy: stop its daemon, then `helio metadata create {group}` on {target}",
+         {target}. If that is impossible and {target} was secondary, discard its copy: stop its daemon, then `helio metadata create {group} --node {target}` on {target}",
     ),
     (
         "new-peer",

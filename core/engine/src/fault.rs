@@ -80,11 +80,11 @@ impl Engine {
         // A disk that only failed a flush is written again as it is.
         let hint = if self.shared.suspect.is(lost) {
             format!(
-                "on {node}: `helio resync {group}` rewrites the disk from {peer}; or `helio member replace {group}/{volume}`"
+                "`helio resync {group}` on {node} rewrites the disk from {peer}; or `helio member replace {group}/{volume}` on {node}"
             )
         } else {
             format!(
-                "on {node}: repair or exchange the disk, then `helio member replace {group}/{volume}`"
+                "repair or exchange the disk on {node}, then `helio member replace {group}/{volume}` on {node}"
             )
         };
         let what = format!("the disk of volume {volume} failed; served from {peer}");
@@ -107,15 +107,15 @@ impl Engine {
             _ => "repair the disk",
         };
         let hint = if self.primary.is_some() {
-            format!("on {node}: {repair}, then `helio resync {group}`")
+            format!("{repair} on {node}, then `helio resync {group}` on {node}")
         } else if self.follower.waits_for_space() {
             format!(
-                "on {node}: free space (the resync then continues), or `helio member replace {group}/{volume}`"
+                "free space on {node} (the resync then continues), or `helio member replace {group}/{volume}` on {node}"
             )
         } else {
             // A secondary stopped using the disk: it opens it again when its daemon starts.
             format!(
-                "on {node}: {repair}, then restart its daemon; or `helio member replace {group}/{volume}`"
+                "{repair} on {node}, then restart its daemon; or `helio member replace {group}/{volume}` on {node}"
             )
         };
         Fault { what: format!("volume {volume}: {fault}"), hint }
@@ -126,9 +126,9 @@ impl Engine {
         self.metadata_text().map(|what| Fault {
             what,
             hint: format!(
-                "on {}: repair the file system of the state directory, or `helio metadata move {group}` while the daemon is \
-                 stopped; then restart the daemon",
-                self.node()
+                "repair the file system of the state directory on {node}; or stop its daemon and `helio metadata move {group} \
+                 --to DIR` on {node}. Then restart the daemon",
+                node = self.node()
             ),
         })
     }
@@ -140,8 +140,8 @@ impl Engine {
         let volume = config.name_of(volume);
         let hint = if self.primary.is_some() {
             format!(
-                "connect {peer}, from which the volume is rebuilt; if {peer} is lost: on {node}, `helio demote {group}`, \
-                 then `helio member accept {group}/{volume}`"
+                "connect {peer}, from which the volume is rebuilt; if {peer} is lost: `helio demote {group}` on \
+                 {node}, then `helio member accept {group}/{volume}` on {node}"
             )
         } else {
             format!("nothing; the volume is rebuilt when {peer} is connected as primary")
@@ -154,7 +154,7 @@ impl Engine {
         self.members.fault().map(|what| Fault {
             what,
             hint: format!(
-                "on {}: put the right disk back and restart the daemon; or `helio promote {group}` on {peer}",
+                "put the right disk back on {} and restart its daemon; or `helio promote {group}` on {peer}",
                 self.node()
             ),
         })

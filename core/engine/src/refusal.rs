@@ -64,17 +64,11 @@ impl Refusal {
         Self { code, text: text.into(), hint: hint.into(), retry: false }
     }
 
-    /// What is wrong with its form, if anything ([`helio_units::form`]); a command in its hint names its object, too. For
-    /// tests and proofs.
+    /// What is wrong with its form, if anything ([`helio_units::form`]). For tests and proofs.
     #[must_use]
     pub fn flaw(&self) -> Option<String> {
         let Self { code, text, hint, .. } = self;
-        let mut faults = helio_units::form::faults(text, Some(hint), true);
-        let objects = |c: &str| c.split(' ').filter(|word| !word.starts_with('-')).count() > 2;
-        let bare = |c: &&str| c.starts_with("helio ") && *c != "helio status" && !objects(c);
-        let commands = hint.split('`').skip(1).step_by(2);
-        faults.extend(commands.filter(bare).map(|command| format!("`{command}` has no object")));
-        let fault = faults.into_iter().next()?;
+        let fault = helio_units::form::faults(text, Some(hint), true).into_iter().next()?;
         Some(format!("{code}: {fault}: {text}; hint: {hint}"))
     }
 

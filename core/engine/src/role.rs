@@ -359,7 +359,7 @@ impl Engine {
     }
 
     fn reset_queue_marks(&mut self) -> Result<Option<String>, Refusal> {
-        let Some(primary) = &mut self.primary else { return Err(self.not_primary("queue")) };
+        let Some(primary) = &mut self.primary else { return Err(self.not_primary("queue reset")) };
         primary.queue.reset_marks(self.shared.now);
         primary.answers.clear();
         Ok(Some(format!(

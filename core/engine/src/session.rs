@@ -496,7 +496,7 @@ impl Engine {
         }
         if parting == Parting::Refused && self.session.refused.is_none() {
             self.session.refused = Some("refused-by-peer");
-            self.session.hint = format!("`helio status` and the log on {peer} show what to do");
+            self.session.hint = format!("`helio status` on {peer} and its log show what to do");
         }
         self.shared
             .out

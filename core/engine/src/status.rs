@@ -289,7 +289,7 @@ impl Engine {
                 (Standing::Returning, _) if !self.superblock.consistent => {
                     format!(
                         "was primary when it stopped, and some regions exist only on {peer}; `helio promote {}` \
-                         there",
+                         on {peer}",
                         self.shared.config.group
                     )
                 }

@@ -224,7 +224,8 @@ impl Engine {
             format!(
                 "if {peer} has them: `helio demote {group}` on {node}, then `helio promote {group}` on {peer}, which rebuilds the \
                  copy of {node} (with --force if {node} acknowledged writes without {peer}; those are lost). If this is the best \
-                 copy: on {node}, `helio demote {group}`, `helio member accept {group}/{volume}`, `helio promote {group}`"
+                 copy: `helio demote {group}` on {node}, `helio member accept {group}/{volume}` on {node}, `helio promote {group}` on \
+                 {node}"
             ),
         )
     }

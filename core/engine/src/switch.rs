@@ -121,7 +121,7 @@ impl Engine {
                     "in use on {node}: {by}; `helio attach --list` on {node} shows where it is mounted. Unmount and detach it \
                      there, or switch there with --force"
                 ),
-                "unmount it and `helio detach` it first",
+                "unmount and detach it first",
             )),
             _ => Ok(()),
         }

@@ -111,7 +111,7 @@ fn faults(told: &Told) -> Vec<String> {
     let code = match told.status.code() {
         Some(1 | 3..=5) => "failed",
         Some(2) => "usage",
-        // In builds with assertions, `helio` panics for an error of a wrong form.
+        // A panic is never a refusal.
         Some(PANICKED) => return vec!["it panicked".to_owned()],
         _ => return Vec::new(),
     };

@@ -10,6 +10,10 @@ const PLACEHOLDERS: [&str; 4] = ["GROUP", "VOLUME", "NODE", "PEER"];
 /// Words that a number follows only where an index took the place of a name.
 const NAMED: [&str; 4] = ["volume", "group", "peer", "member"];
 
+/// Commands for the whole node, or whose object a text cannot know.
+const OF_NODE: [&str; 8] =
+    ["adopt", "apply", "check", "daemon", "events", "init", "quickstart", "status"];
+
 /// What is wrong with the form of an error; empty for a good one. `named`: it is about an object, whose name is known.
 #[must_use]
 pub fn faults(text: &str, hint: Option<&str>, named: bool) -> Vec<String> {
@@ -20,6 +24,9 @@ pub fn faults(text: &str, hint: Option<&str>, named: bool) -> Vec<String> {
     }
     if named {
         faults.extend([text, hint.unwrap_or_default()].into_iter().flat_map(unnamed));
+        let commands = hint.unwrap_or_default().split('`').skip(1).step_by(2);
+        let bare = commands.filter(|command| lacks_object(command));
+        faults.extend(bare.map(|command| format!("`{command}` has no object")));
     }
     faults
 }
@@ -54,6 +61,17 @@ fn begins_upper(text: &str) -> bool {
     letters.next().is_some_and(char::is_uppercase)
         && letters.clone().count() > 0
         && letters.all(char::is_lowercase)
+}
+
+/// Whether a command leaves open which group or volume it is for. With two words behind `helio`, the last one may be the
+/// object or belong to the command (`helio key new`).
+fn lacks_object(command: &str) -> bool {
+    let mut words = command.split(' ');
+    if words.next() != Some("helio") || command.contains(" --help") || command.contains(" --list") {
+        return false;
+    }
+    let words: Vec<&str> = words.filter(|word| !word.starts_with('-')).collect();
+    words.len() < 2 && !words.iter().any(|verb| OF_NODE.contains(verb))
 }
 
 /// Placeholders and indices where a name belongs. Which node to discard, the operator chooses.
@@ -93,6 +111,9 @@ mod tests {
             ("db is paused", "`helio resync GROUP`", 1),
             ("both nodes wrote db", "on one: `helio resolve db --discard NODE`", 0),
             ("db is paused", "`helio resync db", 1),
+            ("db is attached", "`helio detach` it first", 1),
+            ("db is attached", "`helio detach --force` it first", 1),
+            ("db is attached", "`helio attach --list` shows where; `helio status` shows db", 0),
         ] {
             assert_eq!(found(text, hint), count, "{text} / {hint}");
         }

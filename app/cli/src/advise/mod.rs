@@ -93,7 +93,7 @@ fn peer_buffers(file: &Path, group: &str, peer: &str) -> Result<Buffers> {
     let name = file.display();
     let status: Status = serde_json::from_str(&text_of(file)?).map_err(failed(
         format!("{name} is not the output of `helio status --json`"),
-        format!("write it on {peer}: `helio status {group} --json`"),
+        format!("write it with `helio status {group} --json` on {peer}"),
     ))?;
     if status.node != peer {
         bail!(
@@ -103,7 +103,7 @@ fn peer_buffers(file: &Path, group: &str, peer: &str) -> Result<Buffers> {
     }
     let Some(there) = status.groups.iter().find(|of| of.name == group) else {
         bail!(
-            "{name} has no group {group}\n  hint: write it on {peer}: `helio status {group} --json`"
+            "{name} has no group {group}\n  hint: write it with `helio status {group} --json` on {peer}"
         );
     };
     match &there.peer.link {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The options that every command takes, and which daemon they name.
 
-use super::{Cli, old, some_time};
+use super::{Cli, Target, old, some_time};
 use crate::init::shell_word;
 use crate::typed::Typed;
 use clap::error::ErrorKind;
@@ -138,10 +138,13 @@ fn typed_options(at: &At, matches: &ArgMatches) -> Typed {
 fn at(cli: &Cli, matches: &ArgMatches) -> Result<At, String> {
     let Global { state, host, key, server_key, timeout } = cli.global.clone();
     let typed = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
+    let command = matches.subcommand();
+    let target = command.map(|(name, inner)| super::target(name, inner.subcommand_name()));
+    let is_local = target.flatten() != Some(Target::Daemon);
     if typed("host") && typed("state") {
         return Err("--host and --state name two daemons; use one of them".to_owned());
     }
-    if typed("host") && cli.verb.is_local() {
+    if typed("host") && is_local {
         return Err("--host has no effect: this command works on this host, without a daemon\n  \
                     hint: run it on the other host"
             .to_owned());
@@ -153,7 +156,7 @@ fn at(cli: &Cli, matches: &ArgMatches) -> Result<At, String> {
     let remote = match (host, key, server_key) {
         (None, ..) => None,
         (Some(host), Some(key), Some(server_key)) => Some(Remote { host, key, server_key }),
-        (Some(_), ..) if cli.verb.is_local() => None,
+        (Some(_), ..) if is_local => None,
         (Some(_), ..) => {
             return Err("--host needs --key and --server-key (or HELIO_KEY and HELIO_SERVER_KEY)"
                 .to_owned());

@@ -68,7 +68,7 @@ pub(super) fn rewrite(line: Vec<OsString>) -> Result<Rewritten, String> {
 }
 
 /// The first word at or behind `from` that is neither an option nor the value of a global option.
-fn positional(words: &[String], from: usize) -> Option<usize> {
+pub(crate) fn positional(words: &[String], from: usize) -> Option<usize> {
     let mut at = from;
     while let Some(word) = words.get(at) {
         match word.as_str() {

@@ -336,31 +336,6 @@ pub enum Verb {
     },
 }
 
-impl Verb {
-    /// Whether it asks no daemon: it works on this host's files, or on none.
-    #[must_use]
-    pub fn is_local(&self) -> bool {
-        match self {
-            Self::Trace { verb } => matches!(verb, Trace::Show { .. } | Trace::Convert { .. }),
-            Self::Init(_)
-            | Self::Check(_)
-            | Self::Daemon { .. }
-            | Self::Adopt(_)
-            | Self::Inspect { .. }
-            | Self::Metadata { .. }
-            | Self::Key { .. }
-            | Self::Completions { .. }
-            | Self::CompleteNames { .. }
-            | Self::Man { .. }
-            | Self::Quickstart { .. }
-            | Self::Plan { .. }
-            | Self::Lab { .. }
-            | Self::Simhadr { .. } => true,
-            _ => false,
-        }
-    }
-}
-
 /// What is copied, and how.
 #[derive(Clone, Debug, Args)]
 pub struct Resync {

@@ -122,7 +122,8 @@ impl Attaches {
             if entry.record.read_only != read_only || other_way {
                 let text =
                     format!("{} is already attached, {}", record.title(), manner(&entry.record));
-                return Err(ApiError::new("attached", text, "`helio detach` it first"));
+                let hint = format!("detach it first: `helio detach {}`", record.title());
+                return Err(ApiError::new("attached", text, hint));
             }
             if entry.live.is_some() {
                 return Ok(self.show(entry).await);

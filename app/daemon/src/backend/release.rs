@@ -37,7 +37,10 @@ impl Daemon {
         let attached = self.attaches.of_group(&group).await;
         if !attached.is_empty() {
             let text = format!("attached, or will be: {}", attached.join(", "));
-            return Err(ApiError::new("in-use", text, "unmount it and `helio detach` it first"));
+            let commands = attached.iter().map(|volume| format!("`helio detach {volume}`"));
+            let commands: Vec<String> = commands.collect();
+            let hint = format!("unmount it, then {}", commands.join(", "));
+            return Err(ApiError::new("in-use", text, hint));
         }
         let ask = |reply| Ask::Release { group: group.clone(), force: wish.force, reply };
         let left = self.shard.answer(ask).await?.map_err(of_refusal)?;

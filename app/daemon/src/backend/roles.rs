@@ -38,7 +38,7 @@ impl Daemon {
             let (node, peer) = (&self.node, &shown.peer.name);
             done.warnings.push(format!(
                 "do not promote {peer}: writes of {group} that exist only on {node} would be lost\n  \
-                 hint: `helio promote {group}` on {node}, wait until it is in sync with {peer}, then demote it again"
+                 hint: promote {node} again with `helio promote {group}`, wait until it is in sync with {peer}, then demote it again"
             ));
         }
         Ok(Reply::Accepted(done))

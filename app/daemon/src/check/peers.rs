@@ -61,7 +61,7 @@ fn peer(view: &GroupView<'_>, node: &str, own: Option<&PeerTls>) -> Finding {
                 what,
                 format!("{} cannot be reached now: {why}", peer.address),
                 format!(
-                    "{who}; start `helio daemon --node {name}` there, or check its `address` and the firewalls"
+                    "{who}; start `helio daemon --node {name}` on {name}, or check its `address` and the firewalls"
                 ),
             )
         }
@@ -69,7 +69,7 @@ fn peer(view: &GroupView<'_>, node: &str, own: Option<&PeerTls>) -> Finding {
             what,
             format!("{} responds, but {why}", peer.address),
             format!(
-                "on each node compare `helio key show` with the `key` of [node.{node}] and [node.{name}] in the file"
+                "compare `helio key show` on each node with the `key` of [node.{node}] and [node.{name}] in the file"
             ),
         ),
     }

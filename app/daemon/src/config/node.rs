@@ -184,7 +184,7 @@ fn key_list(
 fn public_key(table: &Table<'_>, text: &At<&str>) -> Result<PublicKey, ConfigError> {
     text.value.parse().map_err(|error| {
         let message = format!("\"{}\" is not a public key: {error}", text.value);
-        table.refuse(text.at, message, "paste what `helio key show` prints on that node")
+        table.refuse(text.at, message, "paste the output of `helio key show` on that node")
     })
 }
 

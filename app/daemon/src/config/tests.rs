@@ -110,7 +110,7 @@ const CASES: &[Case] = &[
             "127.0.0.1:7122\"\nkey = \"helio1:BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwfWZVYy\"",
         ),
         "helio.toml:5:7: node lyon: \"helio1:BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwfWZVYy\" is not a public key: mistyped: its check digits do not match; copy it once more",
-        "paste what `helio key show` prints on that node",
+        "paste the output of `helio key show` on that node",
     ),
     (
         ("127.0.0.1:7122\"", "127.0.0.1:7122\"\nnbd = \"0.0.0.0:10809\""),

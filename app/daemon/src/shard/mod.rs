@@ -638,7 +638,7 @@ impl<D: Driver> Shard<D> {
         let gives_up = matches!(command, Command::Demote | Command::Switch);
         if gives_up && !devices.is_empty() && group.engine.is_primary() {
             let text = format!("{} is attached as {}", group.name, devices.join(", "));
-            let hint = "unmount it and `helio detach` it first";
+            let hint = self.attached.detach_hint(index, &self.groups);
             let _gone = reply.send(Err(Refusal::new("in-use", text, hint)));
             return;
         }

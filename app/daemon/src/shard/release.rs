@@ -77,7 +77,8 @@ impl<D: Driver> Shard<D> {
         let devices = self.attached.devices(index);
         if !devices.is_empty() {
             let text = format!("{name} is attached as {}", devices.join(", "));
-            return Err(Refusal::new("in-use", text, "unmount it and `helio detach` it first"));
+            let hint = self.attached.detach_hint(index, &self.groups);
+            return Err(Refusal::new("in-use", text, hint));
         }
         let words = group.engine.words();
         if !force && (!words.consistent || group.engine.lacks_regions()) {

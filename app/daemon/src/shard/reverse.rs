@@ -33,7 +33,8 @@ impl<D: Driver> Shard<D> {
                 group.name,
                 devices.join(", ")
             );
-            return Err(Refusal::new("in-use", text, "unmount it and `helio detach` it first"));
+            let hint = self.attached.detach_hint(index, &self.groups);
+            return Err(Refusal::new("in-use", text, hint));
         }
         Ok(losing)
     }

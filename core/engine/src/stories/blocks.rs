@@ -44,7 +44,7 @@ fn a_peer_with_larger_blocks_is_refused_while_clients_use_smaller_ones() {
     let text = refused(&desk).expect("the peer is refused");
     assert!(text.contains("block-size") && text.contains("blocks of 4 KiB"), "{text}");
     let hint = desk.engine.status(desk.now).link.hint.expect("something helps");
-    assert!(hint.contains("helio detach"), "{hint}");
+    assert!(hint.contains("detach its volumes"), "{hint}");
     assert!(!follows(&desk));
     assert_eq!(offered(&desk), 512, "what clients were told stays");
     write_sector(&mut desk, 2);

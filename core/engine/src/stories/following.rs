@@ -123,7 +123,7 @@ fn retry(desk: &mut Desk) {
 fn a_full_store_is_tried_again_until_there_is_space_and_then_everything_is_applied() {
     let mut desk = full();
     let hint = desk.engine.status(desk.now).fault.expect("it is shown").hint;
-    assert!(hint.contains("free space (the resync then continues)"), "{hint}");
+    assert!(hint.contains("free space on paris (the resync then continues)"), "{hint}");
     assert!(desk.engine.is_link_down(), "nothing more is received");
     retry(&mut desk);
     let (io, _) = desk.ios.pop_front().expect("it is tried again");

@@ -49,7 +49,8 @@ fn a_command_line_that_is_not_understood_ends_with_two() {
 fn without_a_daemon_verbs_end_with_three() {
     let pair = Plan::new("db").volume("data", Bytes::mib(1)).prepare();
     for verb in [&["status"][..], &["apply"], &["promote", "db", "--force"], &["pause", "db"]] {
-        let phrases = ["no daemon responds on", "control.sock", "hint: start `helio daemon`"];
+        let phrases =
+            ["no daemon responds on", "control.sock", "hint: start `helio daemon --node NAME"];
         assert_ended(&pair.helio("paris", verb), 3, &phrases);
     }
 }

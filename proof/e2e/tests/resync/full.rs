@@ -32,7 +32,7 @@ fn a_resync_to_a_full_disk_is_explained_and_continues_once_space_is_freed() {
     for node in ["paris", "lyon"] {
         wait(&pair, node, "the fault", |group| group["verdict"]["word"] == "disk-failed");
         let text = pair.helio(node, &["status", "db"]).expect_success();
-        for part in ["lyon: volume data: no space left", "on lyon: free space (the resync then"] {
+        for part in ["lyon: volume data: no space left", "free space on lyon (the resync then"] {
             assert!(text.contains(part), "{node} lacks `{part}`:\n{text}");
         }
     }

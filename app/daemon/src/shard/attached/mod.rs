@@ -19,6 +19,7 @@ use helio_nbd::{Exports, OpenRefusal};
 use helio_units::{Extent, RequestId, VolumeIndex};
 pub(crate) use line::End;
 use line::{Line, Taken};
+use std::collections::BTreeSet;
 use tokio::sync::oneshot;
 
 /// Sets the engine's names for requests of devices apart from those of NBD clients.
@@ -204,6 +205,18 @@ impl Attached {
     pub(crate) fn devices(&self, group: usize) -> Vec<&str> {
         let devices = self.slots.iter().flatten().filter(|d| d.place.group == group);
         devices.map(|device| device.name.as_str()).collect()
+    }
+
+    /// How the devices of a group are detached, those of NBD clients included.
+    pub(crate) fn detach_hint(&self, group: usize, groups: &[Group]) -> String {
+        let slots = self.slots.iter().flatten().filter(|device| device.place.group == group);
+        let ours = slots.map(|device| groups[group].config.name_of(device.place.volume));
+        let held = self.held.iter().filter(|(at, ..)| *at == group);
+        let volumes: BTreeSet<String> =
+            ours.chain(held.map(|(_, (_, volume), _)| volume.clone())).collect();
+        let name = &groups[group].name;
+        let commands = volumes.iter().map(|volume| format!("`helio detach {name}/{volume}`"));
+        format!("unmount it, then {}", commands.collect::<Vec<_>>().join(", "))
     }
 
     /// Groups that devices asked something of since the last call; some more than once.

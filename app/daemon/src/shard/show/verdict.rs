@@ -140,7 +140,7 @@ pub(super) fn next(status: &Status, group: &Group, clock: &Clock) -> String {
     let connected = status.link.word == "connected";
     if status.verdict == Verdict::SplitBrain {
         return format!(
-            "choose the node to discard; on it: `helio demote {name}`, then `helio resolve {name} --discard NODE`"
+            "choose the node to discard: `helio demote {name}` on it, then `helio resolve {name} --discard NODE` on it"
         );
     }
     if let Some(unblock) = unblock(status, group, connected) {
