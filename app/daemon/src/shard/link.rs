@@ -275,10 +275,8 @@ impl Link {
         now: Moment,
     ) -> Option<Moment> {
         let waits = matches!(self.stage, Stage::Resolving);
-        let found = match self.guard {
-            Guard::Open => found.and_then(names::of_this_host),
-            Guard::Keyed { .. } => found,
-        };
+        let keyed = matches!(self.guard, Guard::Keyed { .. });
+        let found = found.and_then(|found| names::to_try(found, keyed));
         match self.route.resolved(found, waits) {
             Ok(()) => {
                 if waits {

@@ -113,7 +113,6 @@ impl Route {
             Ok(addresses) => {
                 self.unresolved = None;
                 self.known = addresses;
-                self.known.truncate(ADDRESSES_MAX);
             }
             Err(unresolved) if waits => {
                 let why = unresolved.why.clone();
