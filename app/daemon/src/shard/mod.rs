@@ -354,7 +354,7 @@ impl<D: Driver> Shard<D> {
         }
         group.guarded(|group| {
             if let Some(since) = group.engine.awaits_check()
-                && let Some(began) = group.link.check(since, now)
+                && let Some(began) = group.link.check(since, now, group.config.peer_timeout)
             {
                 group.tell(now, helio_engine::Event::DialFailed { began });
             }
