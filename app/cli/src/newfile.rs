@@ -44,7 +44,7 @@ pub(crate) fn check_ours(file: &Path, option: &str, head: Option<&str>) -> Resul
     Ok(())
 }
 
-/// Makes the file, durably; what could not be written whole is not left there.
+/// Makes the file and syncs its content, but not its directory; what could not be written whole is not left there.
 pub(crate) fn write(file: &Path, text: &str) -> Result<()> {
     let made = OpenOptions::new().write(true).create_new(true).open(file);
     let mut made = made.map_err(unwritable(file))?;
