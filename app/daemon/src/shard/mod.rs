@@ -624,10 +624,16 @@ impl<D: Driver> Shard<D> {
         self.groups.iter().position(|g| g.name == group && g.is_served())
     }
 
+    /// NBD connections to a group that no attached device has.
+    fn nbd_clients(&self, index: usize) -> u64 {
+        let volumes = (0..self.groups[index].volumes.len() as u16).map(VolumeIndex);
+        let all: u64 = volumes.map(|volume| self.clients.count(index, volume)).sum();
+        all.saturating_sub(self.attached.held(index).count() as u64)
+    }
+
     fn command(&mut self, index: usize, command: Command, reply: CommandReply, now: Moment) {
         let group = &self.groups[index];
-        let volumes = (0..group.volumes.len() as u16).map(VolumeIndex);
-        let clients: u64 = volumes.map(|v| self.clients.count(index, v)).sum();
+        let clients = self.nbd_clients(index);
         if command == Command::Demote && clients > 0 && group.engine.is_primary() {
             let text = format!("{clients} NBD connection(s) use {}", group.name);
             let hint = format!("unmount and disconnect them, then `helio demote {}`", group.name);
@@ -637,9 +643,7 @@ impl<D: Driver> Shard<D> {
         let devices = self.attached.writers(index);
         let gives_up = matches!(command, Command::Demote | Command::Switch);
         if gives_up && !devices.is_empty() && group.engine.is_primary() {
-            let text = format!("{} is attached as {}", group.name, devices.join(", "));
-            let hint = "unmount it and `helio detach` it first";
-            let _gone = reply.send(Err(Refusal::new("in-use", text, hint)));
+            let _gone = reply.send(Err(attached_as(&group.name, &devices)));
             return;
         }
         self.rota.stir(index);
@@ -665,6 +669,15 @@ impl<D: Driver> Shard<D> {
 
 const fn is_tcp(address: &Address) -> bool {
     matches!(address, Address::Inet(_))
+}
+
+/// The code of a refusal only because of attached devices: who reports it replaces its text by one that says what uses
+/// them, and its code by `in-use`.
+pub(crate) const ATTACHED: &str = "attached";
+
+fn attached_as(group: &str, devices: &[&str]) -> Refusal {
+    let text = format!("{group} is attached as {}", devices.join(", "));
+    Refusal::new(ATTACHED, text, "unmount it and `helio detach` it first")
 }
 
 fn unknown(group: &str) -> Refusal {

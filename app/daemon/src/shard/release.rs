@@ -76,8 +76,7 @@ impl<D: Driver> Shard<D> {
         }
         let devices = self.attached.devices(index);
         if !devices.is_empty() {
-            let text = format!("{name} is attached as {}", devices.join(", "));
-            return Err(Refusal::new("in-use", text, "unmount it and `helio detach` it first"));
+            return Err(super::attached_as(name, &devices));
         }
         let words = group.engine.words();
         if !force && (!words.consistent || group.engine.lacks_regions()) {

@@ -188,9 +188,13 @@ impl Attached {
     pub(crate) fn writers(&self, group: usize) -> Vec<&str> {
         let devices = self.slots.iter().flatten();
         let ours = devices.filter(|d| !d.ended && d.place.group == group && !d.place.read_only);
-        let held = self.held.iter().filter(|(at, ..)| *at == group);
-        let held = held.map(|(_, _, title)| title.as_str());
-        ours.map(|device| device.name.as_str()).chain(held).collect()
+        ours.map(|device| device.name.as_str()).chain(self.held(group)).collect()
+    }
+
+    /// The devices of a group that the kernel's NBD client serves, each over one connection.
+    pub(crate) fn held(&self, group: usize) -> impl Iterator<Item = &str> {
+        let held = self.held.iter().filter(move |(at, ..)| *at == group);
+        held.map(|(_, _, title)| title.as_str())
     }
 
     /// The volumes of a group that devices use, those on a secondary's copy apart: bit n volume n.
@@ -203,7 +207,7 @@ impl Attached {
     /// All devices of a group, also those that end, as operators know them.
     pub(crate) fn devices(&self, group: usize) -> Vec<&str> {
         let devices = self.slots.iter().flatten().filter(|d| d.place.group == group);
-        devices.map(|device| device.name.as_str()).collect()
+        devices.map(|device| device.name.as_str()).chain(self.held(group)).collect()
     }
 
     /// Groups that devices asked something of since the last call; some more than once.
