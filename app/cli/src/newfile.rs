@@ -3,6 +3,7 @@
 
 use crate::failure::{failed, unwritable};
 use anyhow::{Result, bail};
+use helio_units::shell_word;
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -30,9 +31,9 @@ pub(crate) fn check_ours(file: &Path, option: &str, head: Option<&str>) -> Resul
             let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
             let folder = folder.unwrap_or(Path::new("."));
             if !folder.is_dir() {
-                let folder = folder.display();
+                let (folder, word) = (folder.display(), shell_word(&folder.to_string_lossy()));
                 bail!(
-                    "directory {folder} does not exist\n  hint: `mkdir {folder}`, or name another file for {option}"
+                    "directory {folder} does not exist\n  hint: `mkdir {word}`, or name another file for {option}"
                 );
             }
         }
@@ -44,7 +45,7 @@ pub(crate) fn check_ours(file: &Path, option: &str, head: Option<&str>) -> Resul
     Ok(())
 }
 
-/// Makes the file, durably; what could not be written whole is not left there.
+/// Makes the file and syncs its content, but not its directory; what could not be written whole is not left there.
 pub(crate) fn write(file: &Path, text: &str) -> Result<()> {
     let made = OpenOptions::new().write(true).create_new(true).open(file);
     let mut made = made.map_err(unwritable(file))?;

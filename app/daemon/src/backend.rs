@@ -11,13 +11,13 @@ mod saved;
 mod trace;
 mod verify;
 
-use crate::attach::Attaches;
+use crate::attach::{Attaches, Devices};
 use crate::config::Config;
 use crate::control::{Answering, Backend, Command, EventStream, Reply};
 use crate::errands::RunningErrands;
 use crate::events::Hub;
 use crate::failed::{self, Failures};
-use crate::shard::{Ask, Clock};
+use crate::shard::{ATTACHED, Ask, Clock};
 use crate::trace::Traces;
 use crate::trust::Trusted;
 use helio_api::{Accepted, ApiError, EventsRequest, RecorderDump, Status, code};
@@ -213,21 +213,54 @@ impl Daemon {
         if force {
             self.attaches.end_of_group(&group).await;
         }
-        let done = self.command(group.clone(), helio_engine::Command::Switch).await;
-        self.naming_users(&group, done).await.map(|done| accepted(done.text))
+        let command = helio_engine::Command::Switch;
+        let done = self.command_unless_used(group, command).await?;
+        Ok(accepted(done.text))
+    }
+
+    /// A command that is refused while volumes are attached to be written.
+    async fn command_unless_used(
+        &self,
+        group: String,
+        command: helio_engine::Command,
+    ) -> Result<Done, ApiError> {
+        self.known(&group)?;
+        let ask = |reply| Ask::Command { group: group.clone(), command, reply };
+        match self.shard.answer(ask).await? {
+            Ok(done) => Ok(done),
+            Err(refusal) => Err(self.naming_users(&group, refusal, Devices::Writable).await),
+        }
+    }
+
+    /// What the shard did, unless a volume is attached in whatever manner.
+    async fn unless_used<T>(
+        &self,
+        group: &str,
+        done: Result<T, helio_engine::Refusal>,
+    ) -> Result<T, ApiError> {
+        match done {
+            Ok(done) => Ok(done),
+            Err(refusal) => Err(self.naming_users(group, refusal, Devices::All).await),
+        }
     }
 
     /// A refusal because volumes are in use names the devices and where they are mounted: the shard cannot look that up.
+    /// It keeps the other reasons, such as NBD clients.
     async fn naming_users(
         &self,
         group: &str,
-        done: Result<Done, ApiError>,
-    ) -> Result<Done, ApiError> {
-        match done {
-            Err(error) if error.code == "in-use" => {
-                Err(self.attaches.in_use(group).await.unwrap_or(error))
-            }
-            done => done,
+        refusal: helio_engine::Refusal,
+        which: Devices,
+    ) -> ApiError {
+        let only_devices = refusal.code == ATTACHED;
+        let error = of_refusal(refusal);
+        if error.code != "in-use" {
+            return error;
+        }
+        match self.attaches.in_use(group, which).await {
+            Some(devices) if only_devices => devices,
+            Some(devices) => both(error, devices),
+            None => error,
         }
     }
 
@@ -377,7 +410,33 @@ fn accepted(message: String) -> Reply {
     Reply::Accepted(Accepted { message, warnings: Vec::new() })
 }
 
+/// One error for two reasons that both have to be ended.
+fn both(first: ApiError, second: ApiError) -> ApiError {
+    let hints: Vec<String> = first.hint.into_iter().chain(second.hint).collect();
+    let error = format!("{}; {}", first.error, second.error);
+    ApiError { error, hint: Some(hints.join("; ")), ..second }
+}
+
 /// An engine's refusal in the words of the API.
 pub(crate) fn of_refusal(refusal: helio_engine::Refusal) -> ApiError {
-    ApiError { retry: refusal.retry, ..ApiError::new(refusal.code, refusal.text, refusal.hint) }
+    // Programs get one code, whatever uses the volumes.
+    let code = if refusal.code == ATTACHED { "in-use" } else { refusal.code };
+    ApiError { retry: refusal.retry, ..ApiError::new(code, refusal.text, refusal.hint) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_and_devices_are_both_reported() {
+        let clients = ApiError::new("in-use", "1 NBD connection(s) use db", "disconnect them");
+        let devices = ApiError::new("in-use", "db/data is attached as /dev/x", "detach it");
+        let both = both(clients, devices);
+        assert_eq!(both.error, "1 NBD connection(s) use db; db/data is attached as /dev/x");
+        assert_eq!(
+            (both.code.as_str(), both.hint.as_deref()),
+            ("in-use", Some("disconnect them; detach it"))
+        );
+    }
 }

@@ -8,13 +8,12 @@
 use crate::shard::Clock;
 use helio_api::event::Object;
 use helio_api::{ApiError, FailedGroup, code};
-use helio_units::WallTime;
+use helio_units::{Moment, WallTime};
 use std::any::Any;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::panic;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 /// Source files whose panics leave the driver or its buffers in doubt: these end the daemon.
 const SHARED_BY_ALL: &str = "edge/driver/";
@@ -27,21 +26,37 @@ thread_local! {
 /// All groups that are not served. Shared by the shard and the control plane.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
-    /// With the instant since when.
-    groups: Mutex<BTreeMap<String, (Instant, FailedGroup)>>,
+    clock: Clock,
+    groups: Mutex<BTreeMap<String, Failed>>,
     /// Per group, bit n where a flush of volume n failed at an opening and no record of that could be made.
     unrecorded: Mutex<BTreeMap<String, u64>>,
+}
+
+/// Why a group is not served, and since when.
+#[derive(Clone, Debug)]
+struct Failed {
+    since: Moment,
+    reason: String,
+    hint: String,
+    needs_restart: bool,
+}
+
+impl Failed {
+    /// As it is shown at a moment, which is `at_ms` on the calendar: that may have been set since.
+    fn shown(&self, name: &str, now: Moment, at_ms: WallTime) -> FailedGroup {
+        let Self { since, reason, hint, needs_restart } = self.clone();
+        let since_ms = at_ms.before(now - since);
+        FailedGroup { name: name.to_owned(), since_ms, reason, hint, needs_restart }
+    }
 }
 
 impl Failures {
     /// A group is not served from now on.
     pub(crate) fn add(&self, group: &str, (reason, hint): (String, String), restart: bool) {
         tracing::error!(group, hint, "this group is not served: {reason}");
-        let since_ms = Clock::wall_now();
-        let name = group.to_owned();
-        let failed =
-            FailedGroup { name: name.clone(), since_ms, reason, hint, needs_restart: restart };
-        self.all().insert(name, (Instant::now(), failed));
+        let since = self.clock.now();
+        let failed = Failed { since, reason, hint, needs_restart: restart };
+        self.all().insert(group.to_owned(), failed);
     }
 
     /// It is served again.
@@ -50,22 +65,21 @@ impl Failures {
     }
 
     pub(crate) fn get(&self, group: &str) -> Option<FailedGroup> {
-        self.all().get(group).map(|(_, failed)| failed.clone())
+        let (now, at_ms) = (self.clock.now(), Clock::wall_now());
+        self.all().get(group).map(|failed| failed.shown(group, now, at_ms))
     }
 
-    /// All of them, each with the time since when, if it is `at_ms` now: the wall clock may have been set meanwhile.
+    /// All of them, if it is `at_ms` now.
     pub(crate) fn list(&self, at_ms: WallTime) -> Vec<FailedGroup> {
-        let since = |since: &Instant| at_ms.before(since.elapsed());
-        let all = self.all();
-        let shown = all.values().map(|(at, it)| FailedGroup { since_ms: since(at), ..it.clone() });
-        shown.collect()
+        let now = self.clock.now();
+        self.all().iter().map(|(name, failed)| failed.shown(name, now, at_ms)).collect()
     }
 
     /// The groups that may be opened again without a restart.
     pub(crate) fn to_retry(&self) -> Vec<String> {
         let all = self.all();
-        let retry = all.values().filter(|(_, failed)| !failed.needs_restart);
-        retry.map(|(_, failed)| failed.name.clone()).collect()
+        let retry = all.iter().filter(|(_, failed)| !failed.needs_restart);
+        retry.map(|(name, _)| name.clone()).collect()
     }
 
     /// The volumes of which a flush failed at an earlier opening that could not record it.
@@ -82,7 +96,7 @@ impl Failures {
         };
     }
 
-    fn all(&self) -> MutexGuard<'_, BTreeMap<String, (Instant, FailedGroup)>> {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<String, Failed>> {
         held(&self.groups)
     }
 }

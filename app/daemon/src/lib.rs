@@ -9,6 +9,7 @@ pub mod config;
 pub mod control;
 mod descriptors;
 mod digest;
+mod durable;
 mod errands;
 mod events;
 mod failed;

@@ -13,6 +13,9 @@ use tokio::time::timeout;
 /// after 5 s.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
+/// A name is tried at no more addresses than these.
+pub(crate) const ADDRESSES_MAX: usize = 4;
+
 /// Why a name leads to no address that may be tried, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unresolved {
@@ -43,8 +46,15 @@ pub(crate) async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Un
     })
 }
 
-/// The addresses that nodes without keys may try, of those that a name has: nothing but loopback proves what answers there.
-pub(crate) fn of_this_host(mut found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, Unresolved> {
+/// The addresses to try, of those that a name has, on a node with or without keys.
+pub(crate) fn to_try(found: Vec<SocketAddr>, keyed: bool) -> Result<Vec<SocketAddr>, Unresolved> {
+    let mut found = if keyed { found } else { of_this_host(found)? };
+    found.truncate(ADDRESSES_MAX);
+    Ok(found)
+}
+
+/// The addresses that nodes without keys may try: nothing but loopback proves what answers there.
+fn of_this_host(mut found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, Unresolved> {
     let other = found.iter().find(|address| !address.ip().is_loopback()).map(SocketAddr::ip);
     found.retain(|address| address.ip().is_loopback());
     match other {
@@ -80,8 +90,11 @@ mod tests {
     #[test]
     fn without_keys_only_loopback_addresses_are_tried() {
         let [away, local] = ["192.0.2.7:7122", "[::1]:7122"].map(|text| text.parse().expect(text));
-        assert_eq!(of_this_host(vec![away, local]), Ok(vec![local]));
-        let why = of_this_host(vec![away]).expect_err("no other is left").why;
+        let mut found = vec![away; ADDRESSES_MAX];
+        found.push(local);
+        assert_eq!(to_try(found.clone(), false), Ok(vec![local]), "the others do not count");
+        assert_eq!(to_try(found, true), Ok(vec![away; ADDRESSES_MAX]));
+        let why = to_try(vec![away], false).expect_err("no other is left").why;
         assert_eq!(why, "192.0.2.7 is not a loopback address, and the nodes have no keys");
     }
 }

@@ -4,10 +4,10 @@
 //! given back.
 
 use crate::config::{Config, ConfigError};
+use crate::durable;
 use std::collections::BTreeSet;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// How such a file ends; no group's metadata does.
@@ -50,12 +50,8 @@ pub(crate) fn all(state: &Path) -> BTreeSet<String> {
 
 /// Records, durably, that a group is released.
 pub(crate) fn note(state: &Path, group: &str) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    let mut file =
-        options.create(true).truncate(true).write(true).mode(0o600).open(mark(state, group))?;
-    file.write_all(b"released: this node no longer serves the group, until `helio adopt`\n")?;
-    file.sync_all()?;
-    File::open(state.join("groups"))?.sync_all()
+    let text = b"released: this node no longer serves the group, until `helio adopt`\n";
+    durable::replace(&mark(state, group), text)
 }
 
 /// Metadata that a release was stopped from clearing away does not come back with the group's name.

@@ -5,13 +5,12 @@
 //! Nothing depends on it but a verify's place and what status tells, so one that cannot be read is set aside with a
 //! word in the log.
 
+use crate::durable;
 use helio_engine::{VerifyMemory, VerifyStatus, VerifyWish, VolumeVerify};
 use helio_units::{Bytes, Extent, Rate, VolumeIndex};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -131,13 +130,7 @@ pub(crate) fn load(path: &Path) -> Record {
 /// # Errors
 /// The disk refuses.
 pub(crate) fn keep(path: &Path, record: &Record) -> std::io::Result<()> {
-    let beside = path.with_extension("verify.new");
-    let mut options = fs::OpenOptions::new();
-    let mut file = options.mode(0o600).create(true).truncate(true).write(true).open(&beside)?;
-    file.write_all(&serde_json::to_vec_pretty(record)?)?;
-    file.sync_all()?;
-    fs::rename(&beside, path)?;
-    fs::File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
+    durable::replace(path, &serde_json::to_vec_pretty(record)?)
 }
 
 /// Keeps the newest record on disk, until there will be none. A file that is written a little late costs a verify that

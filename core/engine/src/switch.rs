@@ -112,16 +112,12 @@ impl Engine {
 
     /// Whoever is served by this node's own machine would have errors: the peer's operator does not see him, so it is not
     /// his to decide.
-    fn may_be_taken(&self) -> Result<(), Refusal> {
+    fn may_be_taken(&self) -> Result<(), String> {
         let node = &self.shared.config.node;
         match &self.held {
-            Some(by) if self.primary.is_some() => Err(Refusal::new(
-                "in-use",
-                format!(
-                    "in use on {node}: {by}; `helio attach --list` on {node} shows where it is mounted. Unmount and detach it \
-                     there, or switch there with --force"
-                ),
-                "unmount and detach it first",
+            Some(by) if self.primary.is_some() => Err(format!(
+                "in use on {node}: {by}; `helio attach --list` on {node} shows where it is mounted. Unmount and detach it \
+                 there, or switch there with --force"
             )),
             _ => Ok(()),
         }
@@ -249,8 +245,10 @@ impl Engine {
     pub(crate) fn peer_talks_roles(&mut self, talk: Roles) -> Result<(), String> {
         match talk {
             Roles::SwitchWanted => {
-                if let Err(refusal) = self.may_be_taken().and_then(|()| self.begin_switch(None)) {
-                    self.finish(None, Err(refusal));
+                let taken = self.may_be_taken();
+                let begun = |()| self.begin_switch(None).map_err(|refusal| refusal.text);
+                if let Err(text) = taken.and_then(begun) {
+                    self.decline(text);
                 }
                 Ok(())
             }
@@ -329,10 +327,15 @@ impl Engine {
     pub(crate) fn finish(&mut self, command: Option<CommandId>, result: Result<String, Refusal>) {
         match (command, result) {
             (Some(id), result) => self.done(id, result),
-            (None, Err(refusal)) if self.session.peer().is_some() => {
-                self.shared.send(Message::PromoteReply { granted: false, text: refusal.text });
-            }
-            (None, _) => {}
+            (None, Err(refusal)) => self.decline(refusal.text),
+            (None, Ok(_)) => {}
+        }
+    }
+
+    /// Refuses what the peer requested. Its operator gets the text alone: hints are for this node.
+    fn decline(&mut self, text: String) {
+        if self.session.peer().is_some() {
+            self.shared.send(Message::PromoteReply { granted: false, text });
         }
     }
 }

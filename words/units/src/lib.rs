@@ -10,6 +10,7 @@ extern crate alloc;
 pub mod form;
 mod parse;
 mod place;
+mod shell;
 mod size;
 mod time;
 mod vocabulary;
@@ -18,6 +19,7 @@ pub use parse::{ParseError, parse_bytes, parse_duration, parse_rate};
 pub use place::{
     Extent, Generation, IoId, Payload, PayloadId, Position, RequestId, Sequence, VolumeIndex,
 };
+pub use shell::shell_word;
 pub use size::{Bandwidth, Bytes, Items, Rate, SECTOR};
 pub use time::{Moment, WallTime};
 pub use vocabulary::{Mode, Role, State, Verdict};

@@ -11,9 +11,7 @@ const CONFIG_DIR: &str = "/etc/heliograph";
 
 /// A path as it is typed in a shell.
 pub(crate) fn shell_word(path: &Path) -> String {
-    let path = path.strip_prefix("./").unwrap_or(path).to_string_lossy().into_owned();
-    let plain = |c: char| c.is_alphanumeric() || "/._-+:@%".contains(c);
-    if path.chars().all(plain) { path } else { quoted(&path) }
+    helio_units::shell_word(&path.to_string_lossy())
 }
 
 /// One word for a shell.

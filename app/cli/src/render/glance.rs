@@ -277,11 +277,17 @@ fn condition(g: &GroupStatus) -> String {
     }
 }
 
-/// `since 16:07Z (3 min)`, with the date where that is another day's.
+/// Whether both are of the same day (UTC, as times are shown). If not, a time is shown with its date.
+const fn same_day(one: WallTime, other: WallTime) -> bool {
+    const DAY_MS: u64 = 86_400_000;
+    one.0 / DAY_MS == other.0 / DAY_MS
+}
+
+/// `since 16:07Z (3 min)`, with the date if it is not today's.
 fn since(then: WallTime, now: WallTime) -> String {
     let text = then.to_string();
     let (date, time) = text.split_once(' ').unwrap_or((&text, ""));
-    let day = if now.0.saturating_sub(then.0) < 86_400_000 { "" } else { &date[5..] };
+    let day = if same_day(then, now) { "" } else { &date[5..] };
     let space = if day.is_empty() { "" } else { " " };
     let age = Duration::from_millis(now.0.saturating_sub(then.0));
     format!("since {day}{space}{}Z ({})", &time[..5.min(time.len())], coarse(age))
@@ -289,7 +295,7 @@ fn since(then: WallTime, now: WallTime) -> String {
 
 /// With its date, if that is not today's.
 fn last_write(at: WallTime, now: WallTime) -> String {
-    if now.0.saturating_sub(at.0) < 86_400_000 {
+    if same_day(at, now) {
         format!(", last write {}", at.time())
     } else {
         format!(", last write {at}")
@@ -446,5 +452,10 @@ db   AT RISK      paris* -x- lyon   async, unreplicated   since 21:36Z (1 min)
         let ago = |s: u64| since(WallTime(now.0 - s * 1000), now);
         assert_eq!(ago(75), "since 21:36Z (1 min)");
         assert_eq!(ago(90_000), "since 11-19 20:37Z (1 d)");
+        let day = |hours: u64| WallTime(1_795_132_800_000 + hours * 3_600_000);
+        let (evening, night) = (day(23), day(25));
+        assert_eq!(since(evening, night), "since 11-20 23:00Z (2 h)");
+        assert_eq!(last_write(evening, night), ", last write 2026-11-20 23:00:00Z");
+        assert_eq!(last_write(day(1), evening), ", last write 01:00:00Z");
     }
 }

@@ -2,11 +2,11 @@
 //! What the configuration needs for what is adopted.
 
 use super::{Looked, Store, Wish};
+use crate::durable;
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::Write as _;
 use std::path::Path;
 
 pub(super) fn of(wish: &Wish, peer: &str, found: &BTreeMap<String, (&Store, Looked)>) -> String {
@@ -51,16 +51,7 @@ pub(super) fn behind(text: &str, fragment: &str) -> String {
 /// Puts the text in the file's place, whole or not at all. A link stays one.
 pub(super) fn write(file: &Path, text: &str) -> Result<()> {
     let file = file.canonicalize()?;
-    let mut name = file.file_name().unwrap_or_default().to_owned();
-    name.push(".new");
-    let new = file.with_file_name(name);
-    let shown = || format!("{} cannot be written", new.display());
-    let mut out = fs::File::create(&new).with_context(shown)?;
-    out.set_permissions(fs::metadata(&file)?.permissions()).with_context(shown)?;
-    out.write_all(text.as_bytes()).and_then(|()| out.sync_all()).with_context(shown)?;
-    fs::rename(&new, &file).with_context(shown)?;
-    if let Some(folder) = file.parent() {
-        fs::File::open(folder)?.sync_all()?;
-    }
-    Ok(())
+    let permissions = fs::metadata(&file)?.permissions();
+    durable::replace_with(&file, text.as_bytes(), permissions)
+        .with_context(|| format!("{} cannot be replaced", file.display()))
 }

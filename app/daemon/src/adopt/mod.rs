@@ -15,7 +15,7 @@ use crate::config::{Config, GroupConfig};
 use crate::released;
 use anyhow::{Context, Result, bail};
 use helio_disk::{Io, MemberIdentity, OpenOptions};
-use helio_units::{Bytes, SECTOR};
+use helio_units::{Bytes, SECTOR, shell_word};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Seek, SeekFrom};
@@ -185,9 +185,10 @@ fn look(store: &Store, wish: &Wish, config: &Config) -> Result<Looked> {
     if size == Bytes::ZERO || !size.0.is_multiple_of(SECTOR) {
         bail!(
             "{shown} has {} bytes, not a whole number of blocks of {SECTOR}\n  hint: make it longer: `truncate -s {} \
-             {shown}` adds zeros after the data",
+             {}` adds zeros after the data",
             size.0,
-            size.0.next_multiple_of(SECTOR).max(SECTOR)
+            size.0.next_multiple_of(SECTOR).max(SECTOR),
+            shell_word(&path.to_string_lossy())
         );
     }
     drop(file);

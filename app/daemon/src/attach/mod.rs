@@ -53,6 +53,14 @@ pub(crate) struct Attaches {
     freed: Notify,
 }
 
+/// Which attached devices stand in the way of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Devices {
+    /// Those that may be written.
+    Writable,
+    All,
+}
+
 struct Desk {
     book: Book,
     entries: BTreeMap<Name, Entry>,
@@ -200,11 +208,11 @@ impl Attaches {
         names.map(|(group, volume)| format!("{group}/{volume}")).collect()
     }
 
-    /// Why the group cannot stop being primary, if its volumes are attached to be written.
-    pub(crate) async fn in_use(&self, group: &str) -> Option<ApiError> {
+    /// Why the group cannot be taken away, if its volumes are attached.
+    pub(crate) async fn in_use(&self, group: &str, which: Devices) -> Option<ApiError> {
         let desk = self.desk.lock().await;
-        let ours =
-            desk.entries.iter().filter(|((of, _), entry)| of == group && !entry.record.read_only);
+        let counts = |entry: &Entry| which == Devices::All || !entry.record.read_only;
+        let ours = desk.entries.iter().filter(|((of, _), entry)| of == group && counts(entry));
         let live = ours.filter_map(|(name, entry)| Some((name.clone(), entry.live.as_ref()?)));
         let shown: Vec<_> = live.map(|(name, live)| (name, live.device.clone_for_show())).collect();
         drop(desk);

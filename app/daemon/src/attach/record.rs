@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is to be attached, kept over restarts.
 
+use crate::durable;
 use anyhow::{Context, Result};
 use helio_api::Via;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File};
+use std::fs;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// One volume.
@@ -61,13 +61,7 @@ impl Book {
     /// Writes it durably.
     pub(super) fn save<'a>(&self, records: impl Iterator<Item = &'a Record>) -> io::Result<()> {
         let records: Vec<&Record> = records.collect();
-        let next = self.path.with_extension("json.new");
-        let mut options = File::options();
-        let file = options.write(true).create(true).truncate(true).mode(0o600).open(&next)?;
-        serde_json::to_writer_pretty(&file, &records)?;
-        file.sync_all()?;
-        fs::rename(&next, &self.path)?;
-        self.path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+        durable::replace(&self.path, &serde_json::to_vec_pretty(&records)?)
     }
 }
 

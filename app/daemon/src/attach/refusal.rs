@@ -6,6 +6,7 @@ use super::device::{Shown, told};
 use super::record::Record;
 use helio_api::{ApiError, code};
 use helio_attach::User;
+use helio_units::shell_word;
 use std::path::Path;
 
 pub(super) fn is_leaving((group, volume): &Name) -> ApiError {
@@ -39,7 +40,9 @@ pub(super) fn attached(devices: &[(Name, Shown)]) -> Option<ApiError> {
 fn one_attached(((group, volume), shown): &(Name, Shown)) -> (String, String) {
     let users = shown.users();
     let mounts = users.iter().filter_map(|user| match user {
-        User::Mounted(place) => Some(format!("`umount {}`, ", place.display())),
+        User::Mounted(place) => {
+            Some(format!("`umount {}`, ", shell_word(&place.to_string_lossy())))
+        }
         _ => None,
     });
     let hint = format!("{}`helio detach {group}/{volume}`", mounts.collect::<String>());

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Giving the stores of a group back.
 
-use super::{Daemon, accepted, of_refusal};
+use super::{Daemon, accepted};
 use crate::adopt::forget_name;
+use crate::attach::Devices;
 use crate::control::Reply;
 use crate::released;
 use crate::shard::{Ask, Released};
@@ -34,6 +35,9 @@ impl Daemon {
                 return Err(ApiError::new("not-alone", text, hint));
             }
         }
+        if let Some(in_use) = self.attaches.in_use(&group, Devices::All).await {
+            return Err(in_use);
+        }
         let attached = self.attaches.of_group(&group).await;
         if !attached.is_empty() {
             let text = format!("attached, or will be: {}", attached.join(", "));
@@ -43,7 +47,7 @@ impl Daemon {
             return Err(ApiError::new("in-use", text, hint));
         }
         let ask = |reply| Ask::Release { group: group.clone(), force: wish.force, reply };
-        let left = self.shard.answer(ask).await?.map_err(of_refusal)?;
+        let left = self.unless_used(&group, self.shard.answer(ask).await?).await?;
         let mut message = told(&group, &left);
         let kept = self.clear(&group, left, wish.keep_metadata).await?;
         if let Some(kept) = kept {

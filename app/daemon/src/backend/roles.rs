@@ -28,8 +28,8 @@ impl Daemon {
     /// then they are what is to be given up.
     pub(super) async fn demote(&self, group: String) -> Result<Reply, ApiError> {
         let before = self.status(Some(group.clone())).await?;
-        let done = self.command(group.clone(), helio_engine::Command::Demote).await;
-        let Done { text, peer_behind } = self.naming_users(&group, done).await?;
+        let command = helio_engine::Command::Demote;
+        let Done { text, peer_behind } = self.command_unless_used(group.clone(), command).await?;
         let mut done = Accepted { message: text, warnings: Vec::new() };
         if let Some(shown) = before.groups.first()
             && peer_behind
@@ -110,19 +110,19 @@ impl Daemon {
         self.known(&group)?;
         let full = wish.full;
         let ask = |reply| Ask::ThrowingAway { group: group.clone(), full, reply };
-        let mut losing = self.shard.answer(ask).await?.map_err(of_refusal)?;
+        let mut losing = self.unless_used(&group, self.shard.answer(ask).await?).await?;
         if wish.confirmed {
             self.ask_before_resync(&group, full).await?;
             // Nothing was kept still while the hook thought about it.
-            losing = self.shard.answer(ask).await?.map_err(of_refusal)?;
+            losing = self.unless_used(&group, self.shard.answer(ask).await?).await?;
         }
         let stake = format!("the differing data of {group} on {} would be overwritten", self.node);
         let kept = self
             .save_once_confirmed(&group, &losing, (wish.confirmed, stake), wish.save, OVERWRITTEN)
             .await?;
         let saved = Box::new(losing);
-        let ask = |reply| Ask::Reverse { group, full, saved, reply };
-        let done = self.shard.answer(ask).await?.map_err(of_refusal)?;
+        let ask = |reply| Ask::Reverse { group: group.clone(), full, saved, reply };
+        let done = self.unless_used(&group, self.shard.answer(ask).await?).await?;
         let message = format!("{kept}; {}", done.text);
         Ok(Reply::Accepted(Accepted { message, warnings: Vec::new() }))
     }

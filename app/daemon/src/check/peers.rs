@@ -92,22 +92,38 @@ async fn reach_any(
         PeerAddress::Fixed(address) => vec![*address],
         PeerAddress::Name { host, port } => {
             let found = names::resolve(host, *port).await;
-            let local = |found| if keyed { Ok(found) } else { names::of_this_host(found) };
-            found.and_then(local).map_err(Unreached::Resolve)?
+            let to_try = |found| names::to_try(found, keyed);
+            found.and_then(to_try).map_err(Unreached::Resolve)?
         }
     };
     let shown = |address: &SocketAddr| match peer {
         PeerAddress::Fixed(_) => address.to_string(),
         PeerAddress::Name { .. } => format!("{peer} ({address})"),
     };
-    let mut last = Unreached::Connect(String::from("it has no address"));
+    let mut failed = Vec::new();
     for address in &addresses {
         match reach(*address, session()).await {
             Ok(round_trip) => return Ok((shown(address), round_trip)),
-            Err(why) => last = why,
+            Err(why) => failed.push((*address, why)),
         }
     }
-    Err(last)
+    Err(all_of(failed))
+}
+
+/// One reason for all addresses of a name, each named. Some node responded if one of them did.
+fn all_of(mut failed: Vec<(SocketAddr, Unreached)>) -> Unreached {
+    if failed.len() == 1 {
+        return failed.remove(0).1;
+    }
+    let responded = failed.iter().any(|(_, why)| matches!(why, Unreached::Tls(_)));
+    let each = |(address, why)| {
+        let (Unreached::Resolve(Unresolved { why, .. })
+        | Unreached::Connect(why)
+        | Unreached::Tls(why)) = why;
+        format!("{address}: {why}")
+    };
+    let all = failed.into_iter().map(each).collect::<Vec<_>>().join("; ");
+    if responded { Unreached::Tls(all) } else { Unreached::Connect(all) }
 }
 
 /// Connects, shakes hands if there are keys, and returns how long the connection took.
@@ -130,5 +146,28 @@ async fn reach(address: SocketAddr, session: Option<Session>) -> Result<Duration
         Err(_silent) => Ok(round_trip),
         Ok(Ok(_)) => Err(Unreached::Tls(String::from("it ends the connection"))),
         Ok(Err(error)) => Err(refused(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_address_that_failed_is_reported() {
+        let [v6, v4] = ["[::1]:7122", "127.0.0.1:7122"].map(|text| text.parse().expect(text));
+        let refused = || Unreached::Connect(String::from("refused"));
+        let other_key = || Unreached::Tls(String::from("it has another key"));
+        let Unreached::Connect(why) = all_of(vec![(v6, refused()), (v4, refused())]) else {
+            panic!("none responded");
+        };
+        assert_eq!(why, "[::1]:7122: refused; 127.0.0.1:7122: refused");
+        let Unreached::Tls(why) = all_of(vec![(v6, other_key()), (v4, refused())]) else {
+            panic!("one responded");
+        };
+        assert_eq!(why, "[::1]:7122: it has another key; 127.0.0.1:7122: refused");
+        assert!(
+            matches!(all_of(vec![(v4, refused())]), Unreached::Connect(why) if why == "refused")
+        );
     }
 }

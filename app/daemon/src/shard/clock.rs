@@ -30,6 +30,12 @@ fn since_boot() -> Duration {
     Duration::new(seconds, u32::try_from(shown.tv_nsec).unwrap_or_default())
 }
 
+impl Default for Clock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Clock {
     pub(crate) fn new() -> Self {
         Self { start: since_boot(), zero: Self::wall_now().0 as i64 }
@@ -48,8 +54,7 @@ impl Clock {
 
     /// The calendar's time so long before a moment of this clock, which may have been before its start.
     pub(crate) fn before(&self, at: Moment, age: Duration) -> WallTime {
-        let age = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
-        WallTime(self.wall(at).0.saturating_sub(age))
+        self.wall(at).before(age)
     }
 
     /// The calendar's time at a moment of this clock.

@@ -685,7 +685,8 @@ impl Group {
         if self.stopped || self.health != Health::Sound {
             return Moment::NEVER;
         }
-        let check = self.engine.awaits_check().map(|since| self.link.check_deadline(since));
+        let timeout = self.config.peer_timeout;
+        let check = self.engine.awaits_check().map(|s| self.link.check_deadline(s, timeout));
         let link = self.link.deadline().min(check.unwrap_or(Moment::NEVER));
         self.engine.deadline().min(link)
     }

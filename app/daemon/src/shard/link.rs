@@ -248,9 +248,14 @@ impl Link {
 
     /// The engine waits for an attempt that begins at `since` or later: it begins at once. Returns when an attempt began
     /// that is known to have failed now, on the side that is dialled: a live peer would have connected since.
-    pub(crate) fn check(&mut self, since: Moment, now: Moment) -> Option<Moment> {
+    pub(crate) fn check(
+        &mut self,
+        since: Moment,
+        now: Moment,
+        peer_timeout: Duration,
+    ) -> Option<Moment> {
         let Stage::Idle { retry } = &mut self.stage else { return None };
-        let Dialler::Peer { within } = self.dialler else {
+        let Some(within) = self.dialler.peer_within(peer_timeout) else {
             if self.dialled < since {
                 *retry = now.min(*retry);
             }
@@ -261,9 +266,9 @@ impl Link {
     }
 
     /// When [`Link::check`] is to be asked again.
-    pub(crate) fn check_deadline(&self, since: Moment) -> Moment {
-        match (&self.stage, self.dialler) {
-            (Stage::Idle { .. }, Dialler::Peer { within }) => self.idle.max(since) + within,
+    pub(crate) fn check_deadline(&self, since: Moment, peer_timeout: Duration) -> Moment {
+        match (&self.stage, self.dialler.peer_within(peer_timeout)) {
+            (Stage::Idle { .. }, Some(within)) => self.idle.max(since) + within,
             _ => Moment::NEVER,
         }
     }
@@ -275,10 +280,8 @@ impl Link {
         now: Moment,
     ) -> Option<Moment> {
         let waits = matches!(self.stage, Stage::Resolving);
-        let found = match self.guard {
-            Guard::Open => found.and_then(names::of_this_host),
-            Guard::Keyed { .. } => found,
-        };
+        let keyed = matches!(self.guard, Guard::Keyed { .. });
+        let found = found.and_then(|found| names::to_try(found, keyed));
         match self.route.resolved(found, waits) {
             Ok(()) => {
                 if waits {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The log of one group, and of the connections that are refused. Lines that repeat while nothing changes, such as those of a peer that is refused at every
-//! connection, are logged once, and then every ten minutes with the number of those that were left out.
+//! The log of one group, and of the connections that are refused. Lines that repeat while nothing changes, such as those
+//! of a peer that is refused at every connection, are logged once, and then every ten minutes with the number of those that
+//! were left out.
 
 use helio_engine::{Loudness, Note};
 use helio_units::{Moment, State};

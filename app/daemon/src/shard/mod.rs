@@ -44,7 +44,7 @@ use crate::names::Unresolved;
 use crate::trace::{Begun, Tap, Why};
 use anyhow::Result;
 use attached::Attached;
-pub(crate) use attached::{End, Hold, Offer, Plug};
+pub(crate) use attached::{ATTACHED, End, Hold, Offer, Plug};
 pub(crate) use before::Before;
 pub(crate) use clients::Protection;
 use clients::{Clients, Io};
@@ -354,7 +354,7 @@ impl<D: Driver> Shard<D> {
         }
         group.guarded(|group| {
             if let Some(since) = group.engine.awaits_check()
-                && let Some(began) = group.link.check(since, now)
+                && let Some(began) = group.link.check(since, now, group.config.peer_timeout)
             {
                 group.tell(now, helio_engine::Event::DialFailed { began });
             }
@@ -624,10 +624,16 @@ impl<D: Driver> Shard<D> {
         self.groups.iter().position(|g| g.name == group && g.is_served())
     }
 
+    /// NBD connections to a group that no attached device has.
+    fn nbd_clients(&self, index: usize) -> u64 {
+        let volumes = (0..self.groups[index].volumes.len() as u16).map(VolumeIndex);
+        let all: u64 = volumes.map(|volume| self.clients.count(index, volume)).sum();
+        all.saturating_sub(self.attached.held(index).count() as u64)
+    }
+
     fn command(&mut self, index: usize, command: Command, reply: CommandReply, now: Moment) {
         let group = &self.groups[index];
-        let volumes = (0..group.volumes.len() as u16).map(VolumeIndex);
-        let clients: u64 = volumes.map(|v| self.clients.count(index, v)).sum();
+        let clients = self.nbd_clients(index);
         if command == Command::Demote && clients > 0 && group.engine.is_primary() {
             let text = format!("{clients} NBD connection(s) use {}", group.name);
             let hint = format!("unmount and disconnect them, then `helio demote {}`", group.name);
@@ -637,9 +643,8 @@ impl<D: Driver> Shard<D> {
         let devices = self.attached.writers(index);
         let gives_up = matches!(command, Command::Demote | Command::Switch);
         if gives_up && !devices.is_empty() && group.engine.is_primary() {
-            let text = format!("{} is attached as {}", group.name, devices.join(", "));
-            let hint = self.attached.detach_hint(index, &self.groups);
-            let _gone = reply.send(Err(Refusal::new("in-use", text, hint)));
+            let refusal = self.attached.refusal(index, &self.groups, &devices);
+            let _gone = reply.send(Err(refusal));
             return;
         }
         self.rota.stir(index);

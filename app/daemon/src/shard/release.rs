@@ -76,9 +76,7 @@ impl<D: Driver> Shard<D> {
         }
         let devices = self.attached.devices(index);
         if !devices.is_empty() {
-            let text = format!("{name} is attached as {}", devices.join(", "));
-            let hint = self.attached.detach_hint(index, &self.groups);
-            return Err(Refusal::new("in-use", text, hint));
+            return Err(self.attached.refusal(index, &self.groups, &devices));
         }
         let words = group.engine.words();
         if !force && (!words.consistent || group.engine.lacks_regions()) {

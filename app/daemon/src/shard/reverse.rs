@@ -5,7 +5,7 @@ use crate::shard::explain::{Losing, losing_of};
 use crate::shard::{CommandReply, Shard};
 use helio_driver::Driver;
 use helio_engine::{Command, Refusal};
-use helio_units::{Moment, VolumeIndex};
+use helio_units::Moment;
 
 impl<D: Driver> Shard<D> {
     /// What a reversal would throw away.
@@ -16,8 +16,7 @@ impl<D: Driver> Shard<D> {
         let intro = format!("{node} would overwrite its copy with the copy of {peer} in");
         let outro = format!("writes there that exist only on {node} are discarded");
         let losing = losing_of(group, stake, &intro, &outro);
-        let volumes = (0..group.volumes.len() as u16).map(VolumeIndex);
-        let clients: u64 = volumes.map(|volume| self.clients.count(index, volume)).sum();
+        let clients = self.nbd_clients(index);
         if clients > 0 {
             let text = format!(
                 "{clients} NBD connection(s) use {}: their caches would be wrong",
@@ -28,13 +27,7 @@ impl<D: Driver> Shard<D> {
         }
         let devices = self.attached.devices(index);
         if !devices.is_empty() {
-            let text = format!(
-                "{} is attached as {}: the caches of its users would be wrong",
-                group.name,
-                devices.join(", ")
-            );
-            let hint = self.attached.detach_hint(index, &self.groups);
-            return Err(Refusal::new("in-use", text, hint));
+            return Err(self.attached.refusal(index, &self.groups, &devices));
         }
         Ok(losing)
     }

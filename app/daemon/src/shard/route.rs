@@ -3,38 +3,52 @@
 //! addresses are tried one behind the other, and the attempt has failed when all of them have.
 
 use crate::config::PeerAddress;
-use crate::names::{self, Unresolved};
+use crate::names::{self, ADDRESSES_MAX, Unresolved};
 use helio_units::Moment;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Most addresses of a name that an attempt tries.
-const ADDRESSES_MAX: usize = 4;
 /// An attempt to connect to one address is given up after that long: a dead host says nothing for minutes.
 pub(crate) const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
-/// The longest pause between two attempts (2 s), and the time after which a kernel repeats an unanswered one (3 s).
+/// The longest pause between two attempts.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// That pause, and the time after which a kernel repeats an unanswered one (3 s).
 const REPEATED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Which node connects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialler {
     This,
-    /// A live peer that lost its connection, or finds this node's process running again, connects within this time.
+    /// `resolves`: the address of this node is a name, which the peer resolves first.
     Peer {
-        within: Duration,
+        resolves: bool,
     },
 }
 
 impl Dialler {
-    /// The node whose name is first connects. To a name it connects later: it resolves the name and tries every address.
+    /// The node whose name is first connects.
     pub(crate) fn of(node: &str, peer: &str, own: &PeerAddress) -> Self {
-        let named = names::PATIENCE + CONNECT_PATIENCE * ADDRESSES_MAX as u32;
-        match own {
-            _ if node < peer => Self::This,
-            PeerAddress::Fixed(_) => Self::Peer { within: REPEATED_WITHIN },
-            PeerAddress::Name { .. } => Self::Peer { within: REPEATED_WITHIN + named },
+        if node < peer {
+            Self::This
+        } else {
+            Self::Peer { resolves: matches!(own, PeerAddress::Name { .. }) }
+        }
+    }
+
+    /// A live peer that lost its connection, or finds this node's process running again, connects within this time; none
+    /// if this node connects. A name takes longer: the peer resolves it, and each of its addresses may first not respond
+    /// to the connection, then accept it and stay silent for the whole `peer-timeout`.
+    pub(crate) fn peer_within(self, peer_timeout: Duration) -> Option<Duration> {
+        let each = (CONNECT_PATIENCE + LONGEST_PAUSE).saturating_add(peer_timeout);
+        let all = each.saturating_mul(ADDRESSES_MAX as u32);
+        match self {
+            Self::This => None,
+            Self::Peer { resolves: false } => Some(REPEATED_WITHIN),
+            Self::Peer { resolves: true } => {
+                Some((REPEATED_WITHIN + names::PATIENCE).saturating_add(all))
+            }
         }
     }
 }
@@ -113,7 +127,6 @@ impl Route {
             Ok(addresses) => {
                 self.unresolved = None;
                 self.known = addresses;
-                self.known.truncate(ADDRESSES_MAX);
             }
             Err(unresolved) if waits => {
                 let why = unresolved.why.clone();
@@ -268,10 +281,14 @@ mod tests {
     fn a_peer_that_resolves_a_name_has_more_time_to_connect() {
         let named = PeerAddress::Name { host: "lyon.example".into(), port: 7122 };
         let fixed = PeerAddress::Fixed(address(ADDRESSES[0]));
-        let within = |own| Dialler::of("paris", "lyon", own);
-        assert_eq!(within(&fixed), Dialler::Peer { within: Duration::from_secs(5) });
-        assert_eq!(within(&named), Dialler::Peer { within: Duration::from_secs(45) });
+        let seconds = Duration::from_secs;
+        let within = |own, timeout| Dialler::of("paris", "lyon", own).peer_within(timeout);
+        assert_eq!(within(&fixed, seconds(6)), Some(seconds(5)));
+        assert_eq!(within(&named, seconds(6)), Some(seconds(77)));
+        assert_eq!(within(&named, seconds(60)), Some(seconds(293)), "silent addresses take longer");
+        assert_eq!(within(&named, Duration::MAX), Some(Duration::MAX));
         assert_eq!(Dialler::of("lyon", "paris", &named), Dialler::This);
+        assert_eq!(Dialler::This.peer_within(seconds(6)), None);
     }
 
     #[test]

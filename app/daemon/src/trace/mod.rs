@@ -8,7 +8,7 @@ mod writer;
 use crate::shard::Clock;
 use helio_api::TraceStatus;
 use helio_format::trace::{Header, Volume};
-use helio_units::{Bytes, Items, WallTime};
+use helio_units::{Bytes, Items, Moment, WallTime};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
@@ -16,7 +16,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tap::{Counts, Sink};
 pub(crate) use tap::{Tap, Why};
 use tokio::sync::watch;
@@ -36,7 +36,7 @@ pub(crate) struct Begun {
 struct Trace {
     id: u64,
     file: PathBuf,
-    since: Instant,
+    since: Moment,
     limit: Bytes,
     lasting: Option<Duration>,
     counts: Arc<Counts>,
@@ -46,6 +46,7 @@ struct Trace {
 /// The last recording of every group that had one.
 #[derive(Default)]
 pub(crate) struct Traces {
+    clock: Clock,
     last: Mutex<BTreeMap<String, Trace>>,
     ids: AtomicU64,
     /// Held while one begins: a group has one at most.
@@ -70,7 +71,7 @@ impl Traces {
 
     /// The recording of a group, with times as of `at_ms` now.
     pub(crate) fn status(&self, group: &str, at_ms: WallTime) -> Option<TraceStatus> {
-        self.last().get(group).map(|trace| trace.status(at_ms))
+        self.last().get(group).map(|trace| trace.status(self.clock.now(), at_ms))
     }
 
     /// A recording's name, and how its end is heard of, where one runs.
@@ -103,13 +104,14 @@ impl Traces {
         over: impl Fn() -> bool + Send + 'static,
     ) -> io::Result<()> {
         let Coming { id, group, file, limit, lasting, opened, sink } = coming;
-        let until = lasting.map(|span| (Instant::now() + span, Box::new(over) as _));
+        let until = lasting.map(|span| (self.clock.now() + span, Box::new(over) as _));
         let (tell, ended) = watch::channel(None);
         let counts = Arc::clone(&sink.counts);
-        let writer = Writer { file: opened, path: file.clone(), limit, until, sink, ended: tell };
+        let (clock, path) = (self.clock, file.clone());
+        let writer = Writer { file: opened, path, limit, clock, until, sink, ended: tell };
         let header = Header { began: begun.at, group: group.clone(), volumes: begun.volumes };
         std::thread::Builder::new().name("trace".into()).spawn(move || writer.run(&header))?;
-        let since = Instant::now();
+        let since = self.clock.now();
         self.last().insert(group, Trace { id, file, since, limit, lasting, counts, ended });
         Ok(())
     }
@@ -130,8 +132,8 @@ impl Traces {
 }
 
 impl Trace {
-    fn status(&self, at_ms: WallTime) -> TraceStatus {
-        let since_ms = at_ms.before(self.since.elapsed());
+    fn status(&self, now: Moment, at_ms: WallTime) -> TraceStatus {
+        let since_ms = at_ms.before(now - self.since);
         let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
         let until = |span| WallTime(since_ms.0.saturating_add(millis(span)));
         let count = |of: &AtomicU64| of.load(Ordering::Relaxed);

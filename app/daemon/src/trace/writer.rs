@@ -2,6 +2,7 @@
 //! The writer of a recording: a thread of its own, so that a slow disk makes no request wait.
 
 use super::tap::{Batch, Counts, Sink, Why};
+use crate::shard::Clock;
 use helio_format::trace::{BLOCK_HEAD_BYTES, Header, encode_block, encode_end};
 use helio_link::checksum;
 use helio_units::{Bytes, Items, Moment};
@@ -11,21 +12,24 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::RecvTimeoutError;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::watch;
 
 /// What a recording leaves free on its file system: others keep their state there.
 const LEFT_FREE: Bytes = Bytes::mib(64);
 /// How long until the shard is asked again where it had no time to be asked.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
+/// The clock is read again after this: a wait does not count the time that the machine sleeps.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// What the writer is told at its start.
 pub(super) struct Writer {
     pub(super) file: File,
     pub(super) path: PathBuf,
     pub(super) limit: Bytes,
+    pub(super) clock: Clock,
     /// When the shard is asked to end it, and how; false where it has to be asked again.
-    pub(super) until: Option<(Instant, Box<dyn Fn() -> bool + Send>)>,
+    pub(super) until: Option<(Moment, Box<dyn Fn() -> bool + Send>)>,
     pub(super) sink: Sink,
     /// Why it ended.
     pub(super) ended: watch::Sender<Option<String>>,
@@ -90,15 +94,16 @@ impl Writer {
         loop {
             let Some((until, ask)) = &mut self.until else { return self.sink.batches.recv().ok() };
             // Also where batches always wait, because the disk is slower than the requests.
-            if Instant::now() >= *until {
+            let now = self.clock.now();
+            if now >= *until {
                 if ask() {
                     self.until = None;
                 } else {
-                    *until = Instant::now() + ASK_AGAIN;
+                    *until = now + ASK_AGAIN;
                 }
                 continue;
             }
-            match self.sink.batches.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            match self.sink.batches.recv_timeout((*until - now).min(LOOK_AGAIN)) {
                 Ok(batch) => return Some(batch),
                 Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) => {}

@@ -345,7 +345,9 @@ mod tests {
         assert!(
             says("-disk 50").contains("overhead") && says("-flushSize 0").contains("0 is none")
         );
-        assert!(says(&format!("-role standby {ends} -n 5")).contains("-n is an option of the primary"));
+        assert!(
+            says(&format!("-role standby {ends} -n 5")).contains("-n is an option of the primary")
+        );
         assert!(says("-write a -read b").contains("one at a time"));
         assert!(says("--role primary").contains("no option"));
     }

@@ -29,6 +29,10 @@ const BATCH: usize = 64;
 /// The longest zeroes given to the engine at once, in bytes.
 const LONGEST_EFFECT: u64 = 4 << 30;
 
+/// The code of a refusal only because of attached devices: who reports it replaces its text by one that says what uses
+/// them, and its code by `in-use`.
+pub(crate) const ATTACHED: &str = "attached";
+
 /// What the control plane wants attached: the volume, the kernel's end, and who is told when it ends.
 #[derive(Debug)]
 pub(crate) struct Plug {
@@ -189,9 +193,13 @@ impl Attached {
     pub(crate) fn writers(&self, group: usize) -> Vec<&str> {
         let devices = self.slots.iter().flatten();
         let ours = devices.filter(|d| !d.ended && d.place.group == group && !d.place.read_only);
-        let held = self.held.iter().filter(|(at, ..)| *at == group);
-        let held = held.map(|(_, _, title)| title.as_str());
-        ours.map(|device| device.name.as_str()).chain(held).collect()
+        ours.map(|device| device.name.as_str()).chain(self.held(group)).collect()
+    }
+
+    /// The devices of a group that the kernel's NBD client serves, each over one connection.
+    pub(crate) fn held(&self, group: usize) -> impl Iterator<Item = &str> {
+        let held = self.held.iter().filter(move |(at, ..)| *at == group);
+        held.map(|(_, _, title)| title.as_str())
     }
 
     /// The volumes of a group that devices use, those on a secondary's copy apart: bit n volume n.
@@ -204,11 +212,11 @@ impl Attached {
     /// All devices of a group, also those that end, as operators know them.
     pub(crate) fn devices(&self, group: usize) -> Vec<&str> {
         let devices = self.slots.iter().flatten().filter(|d| d.place.group == group);
-        devices.map(|device| device.name.as_str()).collect()
+        devices.map(|device| device.name.as_str()).chain(self.held(group)).collect()
     }
 
-    /// How the devices of a group are detached, those of NBD clients included.
-    pub(crate) fn detach_hint(&self, group: usize, groups: &[Group]) -> String {
+    /// A refusal because of these devices of a group, with how all of the group are detached, those of NBD clients included.
+    pub(crate) fn refusal(&self, group: usize, groups: &[Group], devices: &[&str]) -> Refusal {
         let slots = self.slots.iter().flatten().filter(|device| device.place.group == group);
         let ours = slots.map(|device| groups[group].config.name_of(device.place.volume));
         let held = self.held.iter().filter(|(at, ..)| *at == group);
@@ -216,7 +224,9 @@ impl Attached {
             ours.chain(held.map(|(_, (_, volume), _)| volume.clone())).collect();
         let name = &groups[group].name;
         let commands = volumes.iter().map(|volume| format!("`helio detach {name}/{volume}`"));
-        format!("unmount it, then {}", commands.collect::<Vec<_>>().join(", "))
+        let text = format!("{name} is attached as {}", devices.join(", "));
+        let hint = format!("unmount it, then {}", commands.collect::<Vec<_>>().join(", "));
+        Refusal::new(ATTACHED, text, hint)
     }
 
     /// Groups that devices asked something of since the last call; some more than once.
