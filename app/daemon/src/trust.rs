@@ -42,9 +42,9 @@ pub(crate) fn own_key(view: &NodeView<'_>, state: &Path) -> Result<Option<PeerTl
 
 /// The key file holds another key than the configuration names: that of the peer, if the two were swapped.
 fn not_own(path: PathBuf, public: &PublicKey, peer: Option<&str>) -> FileError {
-    let why =
-        format!("contains the key {public}, but the configuration has another key for this node");
+    let other = "but the configuration has another key for this node";
     let Some(peer) = peer else {
+        let why = format!("contains the key {public}, {other}");
         let hint = "set this key in the configuration file on every node, or restore the key file that matches the configuration".into();
         return FileError { path, why, hint };
     };
@@ -52,7 +52,8 @@ fn not_own(path: PathBuf, public: &PublicKey, peer: Option<&str>) -> FileError {
         "copy the {KEY_FILE} of this node here, and that of {peer} to {peer}; or, if the files are right, exchange `key` of the \
          two nodes in the configuration. `helio key show` prints the key of a node"
     );
-    FileError { path, why: format!("{why}: it is the key of {peer}"), hint }
+    let why = format!("contains the key of {peer} ({public}), {other}");
+    FileError { path, why, hint }
 }
 
 /// What every group of this node asks of its peer's connection.

@@ -180,5 +180,8 @@ fn a_node_whose_key_cannot_serve_does_not_start_and_says_why() {
     fs::remove_file(&key).expect("it is there");
     assert_says(&refusal(&pair), &[&path, "the node's private key is missing"]);
     let other = new_key(&key).to_string();
-    assert_says(&refusal(&pair), &[&path, &other, "not this node's in the configuration"]);
+    assert_says(
+        &refusal(&pair),
+        &[&path, &other, "the configuration has another key for this node"],
+    );
 }

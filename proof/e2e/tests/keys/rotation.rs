@@ -119,7 +119,7 @@ fn an_apply_with_a_key_that_cannot_serve_changes_nothing() {
     fs::remove_file(&key).expect("it is there");
     let other = new_key(&key).to_string();
     let told = pair.helio("lyon", &["apply"]).expect_failure();
-    assert_says(&told, &[&other, "not this node's in the configuration"]);
+    assert_says(&told, &[&other, "the configuration has another key for this node"]);
     helio_e2e::wait_state(&pair, "paris", "replicating");
     let log = pair.daemon("paris").log();
     assert!(!log.contains("no longer accepted"), "{log}");

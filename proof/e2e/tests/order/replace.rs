@@ -71,7 +71,7 @@ fn a_primary_gets_another_disk_under_its_clients_and_a_restart_opens_it() {
     assert!(said.contains("enlarge it"), "{said}");
     boxed(&member, SIZE);
     let said = pair.helio("paris", &REPLACE).expect_success();
-    assert!(said.contains("has another disk") && said.contains("pulled from lyon"), "{said}");
+    assert!(said.contains("has another disk") && said.contains("copied from lyon"), "{said}");
     wait(&pair, "paris", "all of it here again", |shown| shown["consistent"] == true);
     let said = pair.helio("paris", &REPLACE).expect_failure();
     assert!(said.contains("did not fail"), "{said}");

@@ -53,7 +53,7 @@ fn dirty_regions_are_lag_on_both_nodes_and_at_stake_in_a_promotion() {
     pair.daemon("paris").kill9();
     wait(&pair, "lyon", "the loss", |status| status["peer"]["connection"] != "connected");
     let told = pair.helio("lyon", &["promote", "db"]);
-    assert!(told.stderr.contains("then at most"), "{told}");
+    assert!(told.stderr.contains("At that time at most"), "{told}");
     assert!(!told.stderr.contains(" 0 B"), "{told}");
 }
 

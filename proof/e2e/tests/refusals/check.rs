@@ -133,7 +133,7 @@ fn keys_that_are_swapped_missing_or_readable_by_others_are_named() {
     fs::write(&theirs, &ours).expect("it is ours");
     for (node, peer) in [("paris", "lyon"), ("lyon", "paris")] {
         let said = refusal(node, config, &pair.state(node));
-        let whose = format!("not this node's in the configuration: it is the key of {peer}\n");
+        let whose = format!("contains the key of {peer} (helio1:");
         let hint =
             format!("hint: copy the node.key of this node here, and that of {peer} to {peer}");
         assert_says(&said, &[&whose, &hint]);

@@ -65,7 +65,7 @@ fn without_a_daemon_every_command_ends_with_three_and_says_what_to_do() {
         assert!(told.stdout.is_empty(), "{told}");
         assert_says(
             &told.stderr,
-            &["helio: no daemon responds on", "\n  hint: start `helio daemon --state "],
+            &["helio: no daemon responds on", "\n  hint: start `helio daemon --node "],
         );
         let told = helio(&[&line[..], &["--json"]].concat());
         assert_eq!(told.status.code(), Some(3), "{told}");

@@ -75,7 +75,7 @@ fn why(status: &Status, group: &Group, clock: &Clock) -> String {
         }
         Verdict::SplitBrain => {
             let label = group.engine.clash().map_or(String::new(), |label| format!(" ({label})"));
-            format!("each node may have writes that the other does not have{label}")
+            format!("each may have writes of its own{label}")
         }
         Verdict::AtRisk => reason(status),
     }

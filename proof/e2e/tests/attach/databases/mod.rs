@@ -131,6 +131,8 @@ impl<D: Database> Story<D> {
 
     /// Kills the daemon under load, goes on here or there, and returns what is held then.
     fn crash(&mut self, held: &[u64], fails_over: bool, dice: &mut Dice) -> Vec<u64> {
+        // A copy that a resync is still changing cannot be promoted.
+        wait_level(&self.stage.pair, self.primary);
         let place = self.stage.pair.scratch().join("mnt");
         let clients = (0..D::CLIENTS).zip(held);
         let writers: Vec<Writer> =
