@@ -337,7 +337,7 @@ mod tests {
     #[test]
     fn every_split_is_a_row_of_the_recovery_table() {
         for label in SPLIT_BRAIN {
-            assert!(helio_engine::recovery::labels().any(|row| row == label), "{label}");
+            assert!(helio_recovery::labels().any(|row| row == label), "{label}");
         }
     }
 

@@ -11,7 +11,7 @@
 //! and nearsync are effective only while the peer's stream is caught up (`stream.rs`); a mode that is not effective
 //! asks what async asks.
 
-use crate::plant::{Plant, planted};
+use helio_plant::{Plant, planted};
 use helio_units::Mode;
 
 /// That an answer's reason was checked. Nothing outside this file can make one, so nothing else can answer "done". It can be

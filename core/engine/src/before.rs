@@ -12,7 +12,6 @@
 //! keeps nothing. The keeping ends once the record says consistent, and not before.
 
 use crate::engine::Engine;
-use crate::plant::{Plant, planted};
 use crate::refusal::StoreFault;
 use crate::shared::Shared;
 use crate::suspect::bit;
@@ -26,6 +25,7 @@ use helio_format::before::{CHUNK_BYTES, KeptImage, PAGE_BYTES};
 use helio_format::copying::Copying;
 use helio_format::message::{Message, Parting, Start};
 use helio_ledger::{BeforeKept, Chunk};
+use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Extent, Generation, Sequence, VolumeIndex};
 
 /// An eighth of what will be copied is reserved beyond it, for what clients write meanwhile, ...

@@ -420,7 +420,7 @@ fn a_restore_says_first_that_the_image_is_neither_and_then_which_it_is() {
     let promoted = desk.save();
     assert_eq!((promoted.role, promoted.lineage.generation.number), (Role::Primary, 2));
     assert!(promoted.marks_void, "it stays so until marks of everything are kept");
-    assert!(desk.engine.marks().stale_bytes() == SIZE);
+    assert!(desk.engine.marks().dirty_bytes() == SIZE);
 }
 
 #[test]
@@ -508,9 +508,9 @@ fn a_restore_that_failed_is_met_as_unproven() {
     desk.save();
     desk.before(BeforeOutcome::Failed(StoreFault::Io));
     let source = Hello { metadata: 9, ..paris(true) };
-    let mut facts = crate::recovery::facts_of(&source, &desk.engine.hello());
+    let mut facts = helio_recovery::facts_of(&source, &desk.engine.hello());
     (facts.same_memory, facts.line_from_received, facts.line_from_durable) = (true, true, true);
-    assert_eq!(crate::recovery::decide(&facts).label, "unproven");
+    assert_eq!(helio_recovery::decide(&facts).label, "unproven");
 }
 
 #[test]

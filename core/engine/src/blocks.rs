@@ -12,7 +12,6 @@
 
 use crate::engine::Engine;
 use crate::members::MemberFound;
-use crate::plant::{Plant, planted};
 use crate::role::Standing;
 use crate::save::Goal;
 use crate::shared::Shared;
@@ -21,6 +20,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use helio_format::message::{self, BLOCK_MIN, Hello, Parting};
 use helio_format::superblock::Superblock;
+use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Extent, VolumeIndex};
 
 /// Of every volume of a group.

@@ -14,12 +14,12 @@
 
 use crate::digest::{ASKED_BLINDLY_MAX, ASKED_BYTES_MAX, ASKED_MAX, RUN_BYTES_MAX};
 use crate::guess::Guess;
-use crate::marks::{Marks, Region};
 use crate::pace::Pace;
 use crate::progress::Progress;
 use crate::survey::Survey;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
+use helio_bitmap::{Bitmap, Region};
 use helio_format::copying::Digest;
 use helio_format::message::Item;
 use helio_units::{Bytes, Extent, Sequence, VolumeIndex};
@@ -119,7 +119,7 @@ pub(crate) struct Copier {
 
 impl Copier {
     /// The next marked region; it counts as being copied. Where everything is marked, the survey goes first.
-    pub(crate) fn claim(&mut self, marks: &mut Marks) -> Option<Region> {
+    pub(crate) fn claim(&mut self, marks: &mut Bitmap) -> Option<Region> {
         if let Some(region) = self.spare.take().or_else(|| self.found.pop_front()) {
             return Some(region);
         }
@@ -127,7 +127,7 @@ impl Copier {
     }
 
     /// The next marked region that nobody took up.
-    pub(crate) fn claim_new(&mut self, marks: &mut Marks) -> Option<Region> {
+    pub(crate) fn claim_new(&mut self, marks: &mut Bitmap) -> Option<Region> {
         loop {
             let region = marks.begin_copy(self.next)?;
             self.next = Region(region.0 + 1);
@@ -145,14 +145,14 @@ impl Copier {
     /// Claims marked regions that lie one behind the other, as long as `fits` says yes to all of them.
     pub(crate) fn claim_row(
         &mut self,
-        marks: &mut Marks,
+        marks: &mut Bitmap,
         fits: impl Fn(Extent) -> bool,
     ) -> Option<Row> {
         let first = self.claim(marks)?;
         let (volume, mut extent) = marks.place(first);
         let mut count = 1;
         loop {
-            let longer = Extent::new(extent.offset, extent.length + marks.grain().0);
+            let longer = Extent::new(extent.offset, extent.length + marks.grid().unit().0);
             let Some(next) = fits(longer).then(|| self.claim(marks)).flatten() else { break };
             let (its_volume, its) = marks.place(next);
             if its_volume != volume || its.offset != extent.end() {
@@ -166,7 +166,7 @@ impl Copier {
     }
 
     /// A claim ends: with its mark, where the peer holds what we hold and nobody marked it meanwhile.
-    pub(crate) fn unclaim(&mut self, region: Region, equal: bool, marks: &mut Marks) {
+    pub(crate) fn unclaim(&mut self, region: Region, equal: bool, marks: &mut Bitmap) {
         let again = self.claims.remove(&region).unwrap_or(true);
         if equal && !again {
             marks.end_copy(region);
@@ -233,7 +233,7 @@ impl Copier {
     }
 
     /// The queue was dropped at `head`: everything must be taken up anew.
-    pub(crate) fn begin_anew(&mut self, head: Sequence, marks: &mut Marks) {
+    pub(crate) fn begin_anew(&mut self, head: Sequence, marks: &mut Bitmap) {
         self.round += 1;
         marks.abandon_copies();
         self.claims.clear();
@@ -252,7 +252,7 @@ impl Copier {
     }
 
     /// The connection is gone while order is kept: what is on the line stays there, the rest must be asked anew.
-    pub(crate) fn unask(&mut self, marks: &mut Marks) {
+    pub(crate) fn unask(&mut self, marks: &mut Bitmap) {
         self.round += 1;
         self.asks.clear();
         self.asked = Bytes::ZERO;

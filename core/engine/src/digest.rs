@@ -9,7 +9,6 @@
 
 use crate::effect::StoreOp;
 use crate::event::StoreOutcome;
-use crate::plant::{Plant, planted};
 use crate::shared::{Purpose, Shared};
 use crate::survey::STRETCH_MAX;
 use alloc::collections::VecDeque;
@@ -19,6 +18,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use helio_format::copying::{Copying, DIGESTS_MAX, Digest};
 use helio_format::message::Message;
+use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Extent, VolumeIndex};
 
 /// What one digest covers.

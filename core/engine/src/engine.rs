@@ -6,16 +6,13 @@ use crate::config::Config;
 use crate::digest::Teller;
 use crate::effect::{Answer, Effect};
 use crate::event::{CommandId, Durable, Event, Operation, Request, StoreOutcome};
-use crate::explain::Met;
 use crate::follower::{Follower, Wish};
 use crate::keep::Keeping;
 use crate::lease::Lease;
-use crate::marks::Marks;
 use crate::meet::Leader;
 use crate::members::Members;
 use crate::pause::End;
 use crate::peer_read::PeerReads;
-use crate::plant::{Plant, planted};
 use crate::primary::Primary;
 use crate::recorder::Recorder;
 use crate::refusal::{Denial, Refusal};
@@ -30,8 +27,11 @@ use crate::verified::Calendar;
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
+use helio_bitmap::Bitmap;
 use helio_format::message::Parting;
 use helio_format::superblock::Superblock;
+use helio_plant::{Plant, planted};
+use helio_recovery::LastDecision;
 use helio_units::{IoId, Moment, Role, State, Verdict};
 
 /// The engine of one group on one node.
@@ -68,7 +68,7 @@ pub struct Engine {
     /// A secondary's disk that is being replaced.
     pub(crate) replacing: Option<Replacing>,
     /// What the last meeting came to.
-    pub(crate) met: Option<Met>,
+    pub(crate) last_decision: Option<LastDecision>,
     /// What time it is for people.
     pub(crate) calendar: Calendar,
     /// A stop that waits for a change of role to end.
@@ -126,7 +126,7 @@ impl Engine {
         shared.lease = Lease::starting(&superblock, now);
         let hot = hot.into_iter().filter(|_| !planted(Plant::ForgetHot));
         hot.for_each(|number| shared.cover.load(number));
-        let mut resting = Marks::new(&shared.config.volumes, shared.config.granularity);
+        let mut resting = Bitmap::new(&shared.config.volumes, shared.config.granularity);
         marks.iter().for_each(|(page, bits)| resting.load(*page, bits));
         let keeping = Keeping {
             resting: Some(resting),
@@ -156,7 +156,7 @@ impl Engine {
             keeping,
             members,
             replacing: None,
-            met: None,
+            last_decision: None,
             calendar: Calendar::default(),
             stop_wanted: None,
             stop_until: None,

@@ -22,7 +22,6 @@ use crate::blocks::check_member;
 use crate::effect::{Effect, StoreOp};
 use crate::event::StoreOutcome;
 use crate::gate::Gate;
-use crate::plant::{Plant, planted};
 use crate::refusal::StoreFault;
 use crate::shared::{Purpose, Shared};
 use alloc::collections::VecDeque;
@@ -33,6 +32,7 @@ use alloc::vec::Vec;
 use applying::Applying;
 use core::time::Duration;
 use helio_format::message::{Ack, Item, ItemKind, Message, Ranges, Start};
+use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Extent, Mode, Moment, Sequence, VolumeIndex};
 
 /// A completion waits at most this long to become durable.

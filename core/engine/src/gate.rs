@@ -8,9 +8,9 @@
 //! Holders of one volume never overlap, so they are kept sorted in a flat vector: a lookup is a binary search, an
 //! insertion moves a few bytes, and nothing is allocated once the vector has grown.
 
-use crate::plant::{Plant, planted};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use helio_plant::{Plant, planted};
 use helio_units::{Extent, VolumeIndex};
 
 #[derive(Clone, Copy, Debug)]

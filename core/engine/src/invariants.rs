@@ -39,7 +39,7 @@ impl Engine {
         }
         assert!(p.answered <= p.line.head, "acknowledged what was never accepted");
         if self.state() == State::Replicating {
-            assert!(p.marks.none_stale() && !p.order_lost, "replicating with dirty regions");
+            assert!(p.marks.none_dirty() && !p.order_lost, "replicating with dirty regions");
         }
         assert!(
             p.retaining || p.order_lost,

@@ -12,13 +12,10 @@
 //! we may lose, one of the two records tells.
 
 use crate::config::WhenFull;
-use crate::cover::{Change, Cooling, Slot};
 use crate::effect::{Effect, Keep, StoreOp};
 use crate::engine::Engine;
 use crate::event::{Kept, StoreOutcome};
 use crate::invalid::Told;
-use crate::marks::Marks;
-use crate::plant::{Plant, planted};
 use crate::refusal::StoreFault;
 use crate::role::Standing;
 use crate::save::Goal;
@@ -28,6 +25,9 @@ use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
+use helio_bitmap::Bitmap;
+use helio_bitmap::{Change, Cooling, HotExtent};
+use helio_plant::{Plant, planted};
 use helio_units::{Extent, Moment, Sequence, VolumeIndex};
 
 /// Changed pages are kept this often where nobody waits for them: a crash costs comparing what ended since.
@@ -41,7 +41,7 @@ const PAGES_AT_ONCE: usize = 16;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Keeping {
     /// Marks while this node holds no line; its primary holds them otherwise.
-    pub(crate) resting: Option<Marks>,
+    pub(crate) resting: Option<Bitmap>,
     /// Changes of the hot extents under way. They end in any order, since they are of different pages; of one extent
     /// there is one at a time.
     pub(crate) changes: VecDeque<Change>,
@@ -88,14 +88,14 @@ impl Keeping {
     }
 
     /// Whether an extent's items may be missing from the primary's own record.
-    fn is_unsettled(&self, slot: &Slot) -> bool {
-        slot.last.is_none_or(|last| last > self.primary_here)
+    fn is_unsettled(&self, slot: &HotExtent) -> bool {
+        slot.last().is_none_or(|last| last > self.primary_here)
     }
 }
 
 impl Engine {
     /// The marks, whoever holds them now.
-    pub(crate) fn marks(&self) -> &Marks {
+    pub(crate) fn marks(&self) -> &Bitmap {
         match (&self.primary, &self.keeping.resting) {
             (Some(primary), _) => &primary.marks,
             (None, Some(marks)) => marks,
@@ -104,7 +104,7 @@ impl Engine {
     }
 
     /// The marks, to change them.
-    pub(crate) fn marks_mut(&mut self) -> &mut Marks {
+    pub(crate) fn marks_mut(&mut self) -> &mut Bitmap {
         match (&mut self.primary, &mut self.keeping.resting) {
             (Some(primary), _) => &mut primary.marks,
             (None, Some(marks)) => marks,
@@ -132,11 +132,11 @@ impl Engine {
     pub(crate) fn mark_unsettled(&mut self) {
         let mut news = false;
         for (volume, extent) in self.unsettled() {
-            news |= !self.marks().covers(volume, extent);
-            self.marks_mut().stale(volume, extent);
+            news |= !self.marks().are_all_dirty(volume, extent);
+            self.marks_mut().set(volume, extent);
         }
         if news {
-            self.shared.cover.marks_moved();
+            self.shared.cover.bitmap_changed();
         }
     }
 
@@ -181,13 +181,13 @@ impl Engine {
             || self.seed_wants_marks_kept();
         self.keep_pages(urgent);
         if let Some(primary) = &mut self.primary
-            && primary.marks.is_kept()
+            && primary.marks.is_saved()
         {
             primary.failed_at = None;
         }
         let suspect = self.shared.suspect.any();
         let void = self.superblock.marks_void && self.primary.is_some() && !suspect;
-        let kept = void && !self.is_saving() && self.marks().is_kept() && !self.is_going_cold();
+        let kept = void && !self.is_saving() && self.marks().is_saved() && !self.is_going_cold();
         if kept && self.is_flushed_once() {
             self.save(Goal::MarksKept);
         }
@@ -221,7 +221,7 @@ impl Engine {
         }
         let tick = self.shared.cover.next_tick();
         for _ in 0..PAGES_AT_ONCE {
-            let Some(page) = self.marks_mut().take_dirty(tick) else { return };
+            let Some(page) = self.marks_mut().take_unsaved(tick) else { return };
             let bits = self.marks().page_bits(page);
             self.keeping.pages += 1;
             self.keeping.pages_at = self.shared.now;
@@ -260,7 +260,7 @@ impl Engine {
             && self.shared.cover.is_short()
             && self.shared.now < self.keeping.stuck_at();
         let stuck = if short { self.keeping.stuck_at() } else { Moment::NEVER };
-        if self.keeping.pages > 0 || self.shared.metadata_failed || !self.marks().is_dirty() {
+        if self.keeping.pages > 0 || self.shared.metadata_failed || !self.marks().has_unsaved() {
             stuck
         } else {
             stuck.min(self.keeping.pages_at + PAGES_EVERY)
@@ -290,12 +290,12 @@ impl Engine {
                     return true;
                 }
                 !primary.marks.is_pending(volume, extent, &parked)
-                    && primary.marks.is_kept_since(since, volume, extent)
+                    && primary.marks.is_saved_since(since, volume, extent)
             }),
             None => cover.evict(all, &ways, |slot, since, volume, extent| {
-                let marked = |marks: &Marks| {
-                    slot.runs(extent).all(|run| marks.covers(volume, run))
-                        && marks.is_kept_since(since, volume, extent)
+                let marked = |marks: &Bitmap| {
+                    slot.runs(extent).all(|run| marks.are_all_dirty(volume, run))
+                        && marks.is_saved_since(since, volume, extent)
                 };
                 let settled = !keeping.is_unsettled(slot);
                 settled || keeping.resting.as_ref().is_some_and(marked)
@@ -333,7 +333,7 @@ impl Engine {
             }
             Kept::Marks { page } => {
                 self.keeping.pages -= 1;
-                self.marks_mut().page_kept(page, ok);
+                self.marks_mut().page_saved(page, ok);
                 if ok && self.keeping.pages == 0 {
                     self.seed_cools();
                 }

@@ -22,9 +22,7 @@ use crate::effect::{Answer, StoreOp};
 use crate::engine::Engine;
 use crate::event::{CommandId, StoreOutcome};
 use crate::guess::Guess;
-use crate::marks::Region;
 use crate::peer_read::{ASKED_BYTES_MAX, ASKED_MAX};
-use crate::plant::{Plant, planted};
 use crate::primary::Primary;
 use crate::refusal::{Denial, StoreFault};
 use crate::role::Standing;
@@ -34,9 +32,11 @@ use crate::suspect::Failed;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::String;
+use helio_bitmap::Region;
 use helio_format::message::{Item, Message};
 use helio_format::reading::{Reading, Told};
 use helio_format::superblock::Superblock;
+use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Extent, Moment, Payload, PayloadId, RequestId, Sequence, VolumeIndex};
 
 /// See the drawing above.
@@ -190,7 +190,7 @@ impl Primary {
         s: &mut Shared,
     ) {
         match &mut self.lack {
-            Some(lack) if self.marks.any_stale(volume, extent) => {
+            Some(lack) if self.marks.any_dirty(volume, extent) => {
                 let (goal, after) = (For::Client(id), self.line.head);
                 lack.waiting.push_back(Ask { goal, volume, extent, after });
             }
@@ -256,7 +256,7 @@ impl Primary {
 
     fn end_step(&mut self, s: &mut Shared) {
         let Some(lack) = &mut self.lack else { return };
-        let whole = self.marks.none_stale();
+        let whole = self.marks.none_dirty();
         match lack.stage {
             Stage::Serving
                 if whole
@@ -290,9 +290,9 @@ impl Primary {
         {
             // What the store holds of it is unknown from here on.
             let size = s.config.volumes[usize::from(volume.0)];
-            self.marks.stale(volume, Extent::new(0, size.0));
+            self.marks.set(volume, Extent::new(0, size.0));
             self.distrusted.insert(volume);
-            s.cover.marks_moved();
+            s.cover.bitmap_changed();
         }
         let failed = matches!(outcome, StoreOutcome::Failed(_));
         let Some(lack) = &mut self.lack else {
@@ -476,7 +476,7 @@ impl Engine {
             return;
         }
         let Some(primary) = &mut self.primary else { return };
-        let kept = primary.marks.is_kept();
+        let kept = primary.marks.is_saved();
         let Some(lack) = &mut primary.lack else { return };
         let news = kept && core::mem::take(&mut lack.unkept);
         let goal = match lack.stage {
@@ -508,7 +508,7 @@ impl Engine {
         let lineage = self.superblock.lineage;
         let connected = self.session.peer().is_some();
         let Some(primary) = &mut self.primary else { return };
-        let marked = primary.marks.stale_bytes();
+        let marked = primary.marks.dirty_bytes();
         let Some(lack) = &mut primary.lack else { return };
         lack.stage = Stage::Serving;
         let reversal = lack.reversal.take();
@@ -556,7 +556,7 @@ impl Engine {
         primary.marks.abandon_copies();
         let Some(Reversal { command, .. }) = lack.reversal else { return };
         primary.drop_queue("the reverse resync could not be recorded", &mut self.shared);
-        self.shared.cover.marks_moved();
+        self.shared.cover.bitmap_changed();
         self.done(command, Err(self.shared.metadata_refusal()));
     }
 
@@ -573,7 +573,7 @@ impl Engine {
     /// Changes the record of a primary that has all regions again and no suspect copy. Changes nothing if a region was marked since
     /// the save was requested.
     pub(crate) fn shape_whole(&self, b: &mut Superblock) {
-        if self.primary.as_ref().is_some_and(|primary| primary.marks.none_stale()) {
+        if self.primary.as_ref().is_some_and(|primary| primary.marks.none_dirty()) {
             (b.consistent, b.suspect) = (true, 0);
         }
     }
@@ -582,7 +582,7 @@ impl Engine {
     pub(crate) fn whole_saved(&mut self) {
         let Some(primary) = &mut self.primary else { return };
         let s = &mut self.shared;
-        if !primary.marks.none_stale() {
+        if !primary.marks.none_dirty() {
             if let Some(lack) = &mut primary.lack {
                 lack.stage = Stage::Recording(false);
             }

@@ -27,7 +27,7 @@ impl Primary {
                 && entry.item.kind.changes_data()
                 && entry.answered
                 && !entry.denied
-                && self.marks.any_stale(entry.item.volume, entry.item.extent)
+                && self.marks.any_dirty(entry.item.volume, entry.item.extent)
         });
         only.fold(Bytes::ZERO, |sum, entry| sum + Bytes(entry.item.extent.length))
     }

@@ -24,7 +24,6 @@ use crate::ack::Remote;
 use crate::config::Config;
 use crate::engine::Engine;
 use crate::event::CommandId;
-use crate::plant::{Plant, planted};
 use crate::refusal::Refusal;
 use crate::role::{Leave, Standing};
 use crate::save::Goal;
@@ -38,6 +37,7 @@ use helio_format::lease::Lease as Talk;
 use helio_format::lineage::Relation;
 use helio_format::message::Message;
 use helio_format::superblock::Superblock;
+use helio_plant::{Plant, planted};
 use helio_units::{Mode, Moment, State};
 
 /// The longest lease.

@@ -160,7 +160,7 @@ impl Engine {
             && (p.order_lost || p.consistent_at.is_some() || p.cursors.durable < p.line.head)
         {
             p.drop_queue("this node leaves the primary role", &mut self.shared);
-            self.shared.cover.marks_moved();
+            self.shared.cover.bitmap_changed();
         }
         let failed = self.shared.metadata_failed || self.shared.suspect.any();
         if !failed {
@@ -168,7 +168,7 @@ impl Engine {
         }
         // What is hot on a store that was given up stays so: it counts as marked.
         let lost = self.primary.as_ref().is_some_and(|p| p.has_lost());
-        if failed || (self.marks().is_kept() && (lost || self.shared.cover.is_cold())) {
+        if failed || (self.marks().is_saved() && (lost || self.shared.cover.is_cold())) {
             self.stand(Standing::Leaving { command, to, until, stage: LeaveStage::Saving });
             self.save(Goal::Left(to));
         }
@@ -214,7 +214,7 @@ impl Engine {
             }
             // Positions of this line mean nothing to the next primary's.
             self.shared.verify.rewind();
-            primary.marks.lay_down();
+            primary.marks.end_stream();
             self.keeping.resting = Some(primary.marks);
             self.line_changed();
             let s = &mut self.shared;

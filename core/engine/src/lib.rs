@@ -5,11 +5,11 @@
 //! and the bytes of writes (a [`helio_units::Payload`] says where the daemon keeps them). So the same engine runs in
 //! the daemon, in the simulator and in the planner.
 //!
-//! The rooms: `write` one write's life, with `ack` deciding its answer; `gate`, `queue`, `marks`, `line` what it
+//! The rooms: `write` one write's life, with `ack` deciding its answer; `gate`, `queue`, `line` what it
 //! passes and leaves; `primary`, `stream`, `resync` (with `copier`, `digest`, `guess`, `pace`, `progress`) what a primary
 //! owes its peer; `follower` the other side, `lack` (with `pull`, `compare`, and `peer_read` at the peer) a primary that lacks what its peer holds, `before` what it keeps of its last consistent image and `restore` the way
 //! back to it; `session`
-//! the conversation; `recovery` the table of who is source; `meet` asks it; `role`, `promote`, `leave` and `save` changes of role,
+//! the conversation; `meet` asks the table of who is source; `role`, `promote`, `leave` and `save` changes of role,
 //! durable first, `lease` the one that asks nobody;
 //! `blocks` what requests keep to on either node; `verify` compares the copies; `seed` lets a shipped disk stand for the first copy; `ask` asks the operator's hook; `status`, `times`, `recorder`, `invariants` what is shown and checked. One engine has one peer and one member today:
 //! several peers become a vector of what `primary` keeps per peer (cursors, marks, flow), several members a vector
@@ -29,12 +29,11 @@ mod blocks;
 mod compare;
 mod config;
 mod copier;
-mod cover;
+mod decided;
 mod digest;
 mod effect;
 mod engine;
 mod event;
-pub mod explain;
 mod fault;
 mod flushes;
 mod follower;
@@ -49,21 +48,17 @@ mod lease;
 mod leave;
 mod line;
 mod lose;
-mod marks;
 mod meet;
 mod members;
 mod pace;
 mod pause;
 mod peer_read;
-mod pending;
-mod plant;
 mod primary;
 mod progress;
 mod promote;
 mod pull;
 mod queue;
 mod recorder;
-pub mod recovery;
 mod refusal;
 mod replace;
 mod resolve;
@@ -100,9 +95,6 @@ pub use event::{Command, CommandId, Durable, Event, Kept, Operation, Request, Ru
 pub use fault::Fault;
 pub use lease::{HOLD_MAX, HOLD_MIN};
 pub use members::MemberFound;
-pub use plant::Plant;
-#[cfg(feature = "plant")]
-pub use plant::plant;
 pub use primary::Lag;
 pub use queue::BoundSource;
 pub use recorder::{RECORDS, Record};

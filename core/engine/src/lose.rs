@@ -30,7 +30,7 @@ impl Primary {
         let in_order = level && !self.order_lost && self.consistent_at.is_none();
         let whole = in_order
             && self.peer_consistent
-            && (self.marks.none_stale() || flush && self.is_whole_but_for(volume, s));
+            && (self.marks.none_dirty() || flush && self.is_whole_but_for(volume, s));
         (flush || s.config.on_error == OnError::ServeFromPeer)
             && !s.metadata_failed
             && !self.is_lost(volume)
@@ -46,7 +46,7 @@ impl Primary {
     fn is_whole_but_for(&self, volume: VolumeIndex, s: &Shared) -> bool {
         let kept = (0u16..).map(VolumeIndex).zip(&s.config.volumes);
         let mut kept = kept.filter(|(at, size)| *at != volume && !s.suspect.is(*at) && size.0 > 0);
-        kept.all(|(at, size)| !self.marks.any_stale(at, Extent::new(0, size.0)))
+        kept.all(|(at, size)| !self.marks.any_dirty(at, Extent::new(0, size.0)))
     }
 
     /// Nothing is issued to the store of that volume any more.
@@ -76,8 +76,8 @@ impl Primary {
         }
         lack.claims.values_mut().for_each(|attempt| attempt.touched = true);
         let size = s.config.volumes[usize::from(volume.0)];
-        self.marks.stale(volume, Extent::new(0, size.0));
-        s.cover.marks_moved();
+        self.marks.set(volume, Extent::new(0, size.0));
+        s.cover.bitmap_changed();
         self.faulted = Some((volume, fault));
         s.warn(format!(
             "the disk of volume {} failed: {fault}; the volume is served from {} from now on",

@@ -3,11 +3,7 @@
 
 use crate::digest::Pieces;
 use crate::engine::{Awaited, Engine};
-use crate::explain::{Meaning, meaning};
-use crate::marks::Marks;
-use crate::plant::{Plant, planted};
 use crate::primary::Primary;
-use crate::recovery::{self, Decision, Verdict};
 use crate::role::Standing;
 use crate::save::Goal;
 use crate::session::{Link, out_of_turn};
@@ -15,9 +11,13 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use helio_bitmap::Bitmap;
 use helio_format::copying::Copying;
 use helio_format::lineage::{Lineage, Relation};
 use helio_format::message::{Hello, Message, Parting};
+use helio_plant::{Plant, planted};
+use helio_recovery::{self as recovery, Decision, Verdict};
+use helio_recovery::{Meaning, meaning};
 use helio_units::{Bytes, Generation, Role};
 
 /// A process that led, as this node followed it.
@@ -239,9 +239,9 @@ impl Engine {
     pub(crate) fn copy_everything(&mut self) {
         let Some(primary) = &mut self.primary else { return };
         (primary.whole, primary.seeded) = (true, false);
-        primary.marks.stale_all();
+        primary.marks.set_all();
         primary.drop_queue("the content of the peer's copy is unknown", &mut self.shared);
-        self.shared.cover.marks_moved();
+        self.shared.cover.bitmap_changed();
         self.awaited = Some(Awaited::Void);
         self.save(Goal::Void);
     }
@@ -321,13 +321,13 @@ impl Engine {
 
     /// Where this node's image may differ, by its own records: what it marked, and what lies in extents its primary may
     /// not know of.
-    pub(crate) fn own_marks(&self) -> Marks {
-        let mut marks = Marks::new(&self.shared.config.volumes, self.shared.config.granularity);
+    pub(crate) fn own_marks(&self) -> Bitmap {
+        let mut marks = Bitmap::new(&self.shared.config.volumes, self.shared.config.granularity);
         for (volume, extent) in self.unsettled() {
-            marks.stale(volume, extent);
+            marks.set(volume, extent);
         }
         let own = self.marks();
-        for page in own.marked_pages() {
+        for page in own.dirty_pages() {
             let known = marks.join(page, Some(&own.page_bits(page)));
             assert!(known.is_ok(), "two maps of one group have different pages");
         }
@@ -337,7 +337,7 @@ impl Engine {
     /// A source asks for this node's marks.
     fn tell_marks(&mut self) {
         let marks = self.own_marks();
-        for page in marks.marked_pages() {
+        for page in marks.dirty_pages() {
             let bits = Some(marks.page_bits(page));
             self.shared.send(Message::Copying(Copying::Marks { page, bits }));
         }
@@ -352,7 +352,7 @@ impl Engine {
         }
         let Some(primary) = &mut self.primary else { return };
         primary.drop_queue("order was lost", &mut self.shared);
-        self.shared.cover.marks_moved();
+        self.shared.cover.bitmap_changed();
         self.sync_as_wanted();
     }
 

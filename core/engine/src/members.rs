@@ -7,13 +7,13 @@
 //! puts the right disk back finds everything as it was. A group that never took part has nothing to lose.
 
 use crate::engine::Engine;
-use crate::plant::{Plant, planted};
 use crate::refusal::Refusal;
 use crate::save::Goal;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use helio_format::superblock::Superblock;
+use helio_plant::{Plant, planted};
 use helio_units::{Generation, VolumeIndex};
 
 /// What a volume was found to lie on when the daemon started.

@@ -25,7 +25,6 @@
 
 use crate::effect::{Answer, Effect};
 use crate::engine::Engine;
-use crate::plant::{Plant, planted};
 use crate::refusal::Denial;
 use crate::session::Link;
 use alloc::format;
@@ -33,6 +32,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use helio_format::lineage::Relation;
 use helio_format::message::Parting;
+use helio_plant::{Plant, planted};
 use helio_units::{Moment, RequestId};
 
 /// What the peer sent on a connection that ended.

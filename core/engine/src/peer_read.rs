@@ -11,13 +11,13 @@
 use crate::blocks::check_member;
 use crate::effect::StoreOp;
 use crate::event::StoreOutcome;
-use crate::plant::{Plant, planted};
 use crate::shared::{Purpose, Shared};
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
 use helio_format::message::Message;
 use helio_format::reading::{Reading, Told};
+use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Extent, Sequence, VolumeIndex};
 
 /// Most questions a primary may have open.

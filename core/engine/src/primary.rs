@@ -16,8 +16,6 @@ use crate::copier::Copier;
 use crate::gate::Gate;
 use crate::lack::Lack;
 use crate::line::{Entry, Line};
-use crate::marks::Marks;
-use crate::plant::{Plant, planted};
 use crate::queue::Queue;
 use crate::refusal::StoreFault;
 use crate::shared::Shared;
@@ -27,6 +25,8 @@ use crate::write::{Slots, Ticket};
 use alloc::collections::BTreeSet;
 use alloc::format;
 use core::time::Duration;
+use helio_bitmap::Bitmap;
+use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Mode, Moment, Sequence, VolumeIndex};
 
 /// See the drawing above.
@@ -35,7 +35,7 @@ pub(crate) struct Primary {
     pub(crate) line: Line,
     pub(crate) gate: Gate<Ticket>,
     pub(crate) queue: Queue,
-    pub(crate) marks: Marks,
+    pub(crate) marks: Bitmap,
     pub(crate) slots: Slots,
     /// How long they took.
     pub(crate) answers: Answers,
@@ -100,7 +100,7 @@ impl Primary {
     pub(crate) fn new(
         config: &Config,
         head: Sequence,
-        marks: Marks,
+        marks: Bitmap,
         equal: bool,
         now: Moment,
     ) -> Self {
@@ -166,9 +166,9 @@ impl Primary {
         let oldest = self.line.iter().filter(|e| e.pended).map(|e| e.accepted_at).min();
         self.dirty_since = self.dirty_since.or(oldest);
         if !planted(Plant::DropUnmarked) {
-            self.marks.pending_to_stale();
+            self.marks.pending_to_dirty();
         }
-        s.cover.marks_moved();
+        s.cover.bitmap_changed();
         self.copier.begin_anew(self.line.head, &mut self.marks);
         self.line.iter_mut().for_each(|entry| entry.pended = false);
         self.retaining = false;
@@ -207,7 +207,7 @@ impl Primary {
 
     /// Takes note since when regions are dirty.
     pub(crate) fn date_dirty(&mut self, s: &Shared) {
-        if self.marks.none_stale() && !self.may_differ_anywhere(s) {
+        if self.marks.none_dirty() && !self.may_differ_anywhere(s) {
             self.dirty_since = None;
         } else {
             self.dirty_since.get_or_insert(s.now);
@@ -224,8 +224,8 @@ impl Primary {
     pub(crate) fn lag(&self, now: Moment, s: &Shared) -> Lag {
         let mut lag = Lag::default();
         let anywhere = self.may_differ_anywhere(s);
-        if (anywhere || !self.marks.none_stale()) && !planted(Plant::LagWithoutDirty) {
-            lag.dirty = self.marks.stale_bytes_with(if anywhere { s.suspect.volumes() } else { 0 });
+        if (anywhere || !self.marks.none_dirty()) && !planted(Plant::LagWithoutDirty) {
+            lag.dirty = self.marks.dirty_bytes_with(if anywhere { s.suspect.volumes() } else { 0 });
             lag.bytes = lag.dirty;
             lag.oldest = self.dirty_since.map_or(Duration::ZERO, |since| now - since);
         }

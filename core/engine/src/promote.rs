@@ -6,9 +6,7 @@ use crate::before::Restore;
 use crate::config::Config;
 use crate::engine::Engine;
 use crate::event::CommandId;
-use crate::explain::meaning;
 use crate::primary::Primary;
-use crate::recovery::{self, Kinship, Verdict};
 use crate::refusal::Refusal;
 use crate::role::{Standing, busy};
 use crate::save::Goal;
@@ -16,6 +14,8 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use helio_format::lineage::Lineage;
 use helio_format::message::{Hello, Message, Parting};
+use helio_recovery::meaning;
+use helio_recovery::{self as recovery, Kinship, Verdict};
 use helio_units::{Generation, Sequence};
 
 impl Engine {
@@ -337,20 +337,20 @@ impl Engine {
             panic!("no task holds the bitmap")
         };
         if self.superblock.marks_void {
-            marks.stale_all();
+            marks.set_all();
         } else if equal {
             // Proven since: what was marked, or not heard to be settled, is on both.
             marks.clear();
         } else {
             // What the peer's own records may not tell of is marked here from now on.
             for (volume, extent) in self.unsettled() {
-                marks.stale(volume, extent);
+                marks.set(volume, extent);
             }
         }
         let config = &self.shared.config;
-        let equal = equal && marks.none_stale();
+        let equal = equal && marks.none_dirty();
         self.primary = Some(Primary::new(config, head, marks, equal, self.shared.now));
-        self.shared.cover.marks_moved();
+        self.shared.cover.bitmap_changed();
         self.equal_at_start = equal;
         self.stand(Standing::Primary);
         let generation = self.superblock.lineage.generation;

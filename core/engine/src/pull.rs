@@ -18,9 +18,7 @@ use crate::effect::StoreOp;
 use crate::engine::Engine;
 use crate::event::{CommandId, StoreOutcome};
 use crate::lack::{Ask, Fetched, For, Lack, Pulled, Reversal, Stage, let_go};
-use crate::marks::Region;
 use crate::peer_read::ASKED_MAX;
-use crate::plant::{Plant, planted};
 use crate::primary::Primary;
 use crate::refusal::Refusal;
 use crate::resolve::Stake;
@@ -33,6 +31,8 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
+use helio_bitmap::Region;
+use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Extent, VolumeIndex};
 
 /// Bytes asked for at which the puller asks no more: the rest of what may be open is the clients'.
@@ -43,8 +43,8 @@ const REST: Duration = Duration::from_secs(1);
 impl Primary {
     /// Asks for as many lacking regions as the bounds allow.
     pub(crate) fn pull_step(&mut self, s: &mut Shared) {
-        let grain = self.marks.grain();
-        let left = self.marks.stale_bytes();
+        let grain = self.marks.grid().unit();
+        let left = self.marks.dirty_bytes();
         if self.copier.progress.is_due(s.now) {
             self.copier.progress.look(left, s.now);
         }
@@ -139,7 +139,7 @@ impl Primary {
 
     /// An item that changes an extent is accepted: what was asked of it before lacks that.
     pub(crate) fn touch(&mut self, volume: VolumeIndex, extent: Extent) {
-        let regions = self.marks.regions(volume, extent);
+        let regions = self.marks.grid().touched(volume, extent);
         let Some(lack) = &mut self.lack else { return };
         let touched = lack.claims.range_mut(Region(regions.start)..Region(regions.end));
         touched.for_each(|(_, attempt)| attempt.touched = true);
@@ -296,7 +296,7 @@ impl Engine {
             let sizes = config.volumes.iter().zip(0..);
             sizes.map(|(size, n)| (VolumeIndex(n), Extent::new(0, size.0))).collect()
         } else {
-            primary.marks.marked_runs()
+            primary.marks.differing_runs()
         };
         let generation = self.superblock.lineage.generation;
         Ok(Stake { generation, since: self.began(), differing })
@@ -320,9 +320,9 @@ impl Engine {
         }
         primary.drop_queue("the operator requested a reverse resync", s);
         if full {
-            primary.marks.stale_all();
+            primary.marks.set_all();
         }
-        s.cover.marks_moved();
+        s.cover.bitmap_changed();
         primary.release_front(s);
         let peer = s.config.peer.clone();
         let head = primary.line.head;
@@ -395,7 +395,7 @@ impl Engine {
         let peer = &s.config.peer;
         Ok(Some(format!(
             "{} are missing on this node and are copied from {peer}",
-            primary.marks.stale_bytes()
+            primary.marks.dirty_bytes()
         )))
     }
 }

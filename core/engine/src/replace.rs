@@ -18,7 +18,6 @@ use crate::config::Config;
 use crate::effect::Effect;
 use crate::engine::Engine;
 use crate::event::CommandId;
-use crate::plant::{Plant, planted};
 use crate::refusal::Refusal;
 use crate::role::{Standing, busy};
 use crate::save::Goal;
@@ -27,6 +26,7 @@ use alloc::format;
 use alloc::string::String;
 use helio_format::message::Parting;
 use helio_format::superblock::Superblock;
+use helio_plant::{Plant, planted};
 use helio_units::VolumeIndex;
 
 /// A secondary's disk that is being replaced.
@@ -103,8 +103,9 @@ impl Engine {
                 ),
             ));
         }
-        let met = self.met.as_ref().filter(|met| !met.as_source).map(|met| &met.source);
-        let source = self.session.peer().filter(|hello| hello.serving).or(met);
+        let last =
+            self.last_decision.as_ref().filter(|last| !last.as_source).map(|last| &last.source);
+        let source = self.session.peer().filter(|hello| hello.serving).or(last);
         if source.is_none_or(|hello| !hello.consistent) {
             return Err(Refusal::new(
                 "no-whole-copy",
@@ -237,7 +238,7 @@ impl Engine {
         }
         let text = match &mut self.primary {
             Some(primary) => {
-                let marked = primary.marks.stale_bytes();
+                let marked = primary.marks.dirty_bytes();
                 primary.use_again(volume);
                 primary.copier.progress.begin(marked, self.shared.now);
                 format!(

@@ -9,7 +9,6 @@
 
 use crate::engine::Engine;
 use crate::event::CommandId;
-use crate::recovery::{self, Verdict};
 use crate::refusal::Refusal;
 use crate::role::{Standing, busy};
 use crate::save::Goal;
@@ -18,6 +17,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use helio_format::lineage::Lineage;
 use helio_format::message::{Hello, Parting};
+use helio_recovery::{self as recovery, Verdict};
 use helio_units::{Extent, Generation, VolumeIndex, WallTime};
 
 /// What this node alone may hold.
@@ -85,7 +85,7 @@ impl Engine {
             let sizes = self.shared.config.volumes.iter().zip(0..);
             return sizes.map(|(size, n)| (VolumeIndex(n), Extent::new(0, size.0))).collect();
         }
-        self.own_marks().stale_runs()
+        self.own_marks().dirty_runs()
     }
 
     /// Gives up this node's side, if it is still of that generation.
@@ -115,8 +115,10 @@ impl Engine {
 
     /// Where the record goes back to: what both know, if the other takes that; otherwise this node joins as new.
     fn yielded_lineage(&self) -> Lineage {
-        let other =
-            self.met.as_ref().map(|met| if met.as_source { &met.target } else { &met.source });
+        let other = self
+            .last_decision
+            .as_ref()
+            .map(|last| if last.as_source { &last.target } else { &last.source });
         let ours = if self.session.peer().is_some() { self.hello_as_met() } else { self.hello() };
         let Some(other) = self.session.peer().or(other) else { return Lineage::default() };
         let lineage = self.common(&other.lineage);

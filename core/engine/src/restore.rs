@@ -14,13 +14,13 @@
 use crate::before::{BeforeOutcome, Restore};
 use crate::engine::Engine;
 use crate::follower::Follower;
-use crate::plant::{Plant, planted};
 use crate::refusal::Refusal;
 use crate::role::Standing;
 use crate::save::Goal;
 use alloc::format;
 use alloc::string::String;
 use helio_format::superblock::Superblock;
+use helio_plant::{Plant, planted};
 use helio_units::{Generation, Sequence, VolumeIndex};
 
 impl Engine {

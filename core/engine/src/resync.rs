@@ -35,7 +35,7 @@ impl Primary {
     /// Where nothing is marked and the peer's image is consistent, it stays so and there is nothing to copy.
     pub(crate) fn begin_sync(&mut self, lineage: Lineage, peer_consistent: bool, s: &mut Shared) {
         let head = self.line.head;
-        let nothing_to_do = self.marks.none_stale() && peer_consistent;
+        let nothing_to_do = self.marks.none_dirty() && peer_consistent;
         self.copier.begin_anew(head, &mut self.marks);
         self.retaining = true;
         self.order_lost = !nothing_to_do;
@@ -47,7 +47,7 @@ impl Primary {
         s.verify.rewind();
         // What the local store is still busy with reaches the peer by its marks: the peer owes no word about it.
         self.line.iter_mut().for_each(|entry| entry.peer_completed = true);
-        let to_copy = self.marks.stale_bytes();
+        let to_copy = self.marks.dirty_bytes();
         let all = s.config.volumes.iter().fold(Bytes::ZERO, |sum, size| sum + *size);
         self.copier.coarse = to_copy >= all && !self.seeded;
         self.copier.running = !nothing_to_do;
@@ -69,14 +69,14 @@ impl Primary {
     pub(crate) fn mend(&mut self, s: &Shared) {
         let wanted = self.flow.is_some()
             && !self.order_lost
-            && !self.marks.none_stale()
+            && !self.marks.none_dirty()
             && self.lack.is_none()
             && !s.suspect.any()
             && self.faulted.is_none();
         if wanted && !self.copier.running {
             self.copier.running = true;
             self.copier.coarse = false;
-            self.copier.progress.begin(self.marks.stale_bytes(), s.now);
+            self.copier.progress.begin(self.marks.dirty_bytes(), s.now);
         }
     }
 
@@ -97,7 +97,7 @@ impl Primary {
             self.take_up(row, known, s);
             self.ask_ahead(s);
         }
-        let done = self.marks.none_stale() && self.copier.is_idle();
+        let done = self.marks.none_dirty() && self.copier.is_idle();
         if done && self.order_lost && self.consistent_at.is_none() {
             self.push_consistent_marker(s);
         } else if done && !self.order_lost {
@@ -124,7 +124,7 @@ impl Primary {
 
     /// Claims marked regions to ask about.
     fn claim_run(&mut self) -> Option<Ask> {
-        let grain = self.marks.grain();
+        let grain = self.marks.grid().unit();
         let coarse = self.copier.coarse && grain >= digest_piece(true);
         let regions = if self.copier.guess.is_probing() { 1 } else { RUN_REGIONS_MAX };
         let most = RUN_BYTES_MAX.min(grain * regions);
@@ -169,7 +169,7 @@ impl Primary {
     /// How much may be copied next, if anything may. Where neighbours go together, there is room for nothing until
     /// there is room for a row: crumbs would cost as much each.
     fn room_to_copy(&self, s: &Shared) -> Option<Bytes> {
-        let (under_way, region) = (self.copier.in_flight(), self.marks.grain());
+        let (under_way, region) = (self.copier.in_flight(), self.marks.grid().unit());
         let raw = self.copier.known.is_empty() && self.copier.guess.is_raw();
         let row = self.copier.pace.row(&s.config.resync).min(self.queue.copy_row());
         let room = if raw { row.max(region) } else { region };
@@ -215,7 +215,7 @@ impl Primary {
         let Row { volume, extent, .. } = job.row;
         let op = match known {
             Some(Known { digests, coarse }) => StoreOp::ReadDiffering { extent, digests, coarse },
-            None => StoreOp::ReadRuns { extent, piece: self.marks.grain() },
+            None => StoreOp::ReadRuns { extent, piece: self.marks.grid().unit() },
         };
         s.store(volume, op, Purpose::Copy(id));
     }
@@ -336,7 +336,7 @@ impl Primary {
     /// When the copier has something to do although nothing happens.
     pub(crate) fn copy_deadline(&self, s: &Shared) -> Moment {
         let Copier { running, pace, .. } = &self.copier;
-        if *running && self.flow.is_some() && !self.marks.none_stale() {
+        if *running && self.flow.is_some() && !self.marks.none_dirty() {
             pace.next_at(s.now, &s.config.resync)
         } else {
             Moment::NEVER

@@ -239,7 +239,7 @@ impl Engine {
         primary.paused = true;
         primary.peer_keeping.refused = None;
         primary.drop_queue("paused by an operator", &mut self.shared);
-        self.shared.cover.marks_moved();
+        self.shared.cover.bitmap_changed();
         let group = &self.shared.config.group;
         Ok(Some(format!(
             "{group} is paused: dirty regions are recorded and nothing is sent; `helio resume {group}` ends the pause"
@@ -283,7 +283,7 @@ impl Engine {
         }
         if primary.flow.is_some() {
             primary.mend(&self.shared);
-            return Ok(Some(String::from(if primary.marks.none_stale() {
+            return Ok(Some(String::from(if primary.marks.none_dirty() {
                 "nothing to resync: writes are sent in order"
             } else {
                 "dirty regions are copied, in order with new writes"
@@ -320,8 +320,8 @@ impl Engine {
             return Err(self.not_primary("resync --full"));
         };
         primary.drop_queue("the operator requested a full resync", &mut self.shared);
-        primary.marks.stale_all();
-        self.shared.cover.marks_moved();
+        primary.marks.set_all();
+        self.shared.cover.bitmap_changed();
         self.resync(id)
     }
 

@@ -8,12 +8,12 @@ use crate::before::Restore;
 use crate::effect::Effect;
 use crate::engine::{Awaited, Engine};
 use crate::event::CommandId;
-use crate::plant::{Plant, planted};
 use crate::role::{Leave, Standing};
 use alloc::string::String;
 use helio_format::lineage::Lineage;
 use helio_format::message::{Parting, Start};
 use helio_format::superblock::Superblock;
+use helio_plant::{Plant, planted};
 use helio_units::{Generation, Role, Sequence, VolumeIndex};
 
 /// What a save is for.
@@ -229,13 +229,13 @@ impl Engine {
         b.clean = true;
         b.hold = self.shared.lease.on_record(b.hold, self.shared.now);
         if let Some(p) = &self.primary {
-            let proves = p.marks.is_kept() && self.owed_flushes().is_empty();
+            let proves = p.marks.is_saved() && self.owed_flushes().is_empty();
             b.marks_void = self.shared.suspect.any() || (b.marks_void && !proves);
             b.head = p.line.head;
             b.equal = p.retaining
                 && !p.order_lost
                 && p.consistent_at.is_none()
-                && p.marks.none_stale()
+                && p.marks.none_dirty()
                 && p.cursors.durable == p.line.head
                 && p.peer_incarnation.is_some()
                 // Whoever is to take over must follow this generation first.

@@ -21,8 +21,6 @@ use crate::digest::{ASKED_BYTES_MAX, digests_of};
 use crate::effect::StoreOp;
 use crate::engine::Engine;
 use crate::event::{CommandId, StoreOutcome};
-use crate::marks::Region;
-use crate::plant::{Plant, planted};
 use crate::primary::Primary;
 use crate::refusal::{Refusal, StoreFault};
 use crate::role::{Standing, busy};
@@ -33,8 +31,10 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::Range;
+use helio_bitmap::Region;
 use helio_format::copying::{Copying, Digest};
 use helio_format::message::{Hello, Message, Parting};
+use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Extent, Generation, VolumeIndex};
 
 /// Places compared on each volume.
@@ -183,7 +183,7 @@ impl Engine {
             if primary.faulted.is_none() && primary.lack.is_none() {
                 primary.mark_for_seed();
             }
-            self.shared.cover.marks_moved();
+            self.shared.cover.bitmap_changed();
             self.seed.cools = COOLS;
             self.relieve(true);
         }
@@ -366,7 +366,7 @@ impl Engine {
         let all = check.next == check.samples.len() && check.looking == 0;
         if all && check.ready.is_empty() && check.asked.is_empty() {
             let since = *check.compared.get_or_insert_with(|| s.cover.next_tick());
-            let kept = primary.marks.are_all_kept_since(since, &s.config.volumes);
+            let kept = primary.marks.is_all_saved_since(since);
             if !kept && !self.shared.metadata_failed {
                 return;
             }
@@ -443,7 +443,7 @@ impl Engine {
         check.asked.pop_front();
         let (volume, extent) = place;
         // What was written meanwhile is copied anyway.
-        if !same && !primary.marks.is_marked(volume, extent.offset) {
+        if !same && !primary.marks.may_differ(volume, extent.offset) {
             let command = check.command;
             self.seed.end_check();
             let refusal = self.not_the_disk(volume, extent);
@@ -476,7 +476,7 @@ impl Engine {
             return self.done(id, Ok(String::from(text)));
         };
         primary.paused = false;
-        let left = primary.marks.stale_bytes();
+        let left = primary.marks.dirty_bytes();
         self.seed.passed = Some(incarnation);
         self.update_wanted = true;
         self.done(
@@ -513,7 +513,7 @@ impl Primary {
         self.marks.clear();
         let pending = self.line.iter().filter(|entry| entry.local == Local::Pending);
         for entry in pending.filter(|entry| entry.item.kind.changes_data()) {
-            self.marks.stale(entry.item.volume, entry.item.extent);
+            self.marks.set(entry.item.volume, entry.item.extent);
         }
     }
 
@@ -529,7 +529,7 @@ impl Primary {
         };
         let place = (VolumeIndex::default(), Extent::default());
         let sample = |regions| Sample { regions, place, looks: 0, ours: Vec::new() };
-        self.marks.volumes().flat_map(cut).map(sample).collect()
+        self.marks.grid().volumes().flat_map(cut).map(sample).collect()
     }
 }
 
@@ -540,7 +540,7 @@ impl Sample {
         let first = start + roll % (end - start);
         let open = (first..end).chain(start..first).map(Region).find_map(|region| {
             let (volume, extent) = primary.marks.place(region);
-            (!primary.marks.is_marked(volume, extent.offset)).then_some((volume, extent))
+            (!primary.marks.may_differ(volume, extent.offset)).then_some((volume, extent))
         });
         let Some((volume, extent)) = open else { return false };
         self.place = (volume, Extent::new(extent.offset, extent.length.min(SAMPLE.0)));

@@ -13,7 +13,6 @@ use crate::effect::Effect;
 use crate::engine::Engine;
 use crate::meet::Leader;
 use crate::pause::End;
-use crate::plant::{Plant, planted};
 use crate::role::Standing;
 use alloc::boxed::Box;
 use alloc::format;
@@ -22,6 +21,7 @@ use core::time::Duration;
 use helio_format::copying::Copying;
 use helio_format::message::{COUNTED_BELOW, Hello, Message, Parting, Ping};
 use helio_format::report::Report;
+use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Generation, Moment, Rate, Role, Sequence};
 
 /// A link slower than this may lose its peer over one long write; a short one always gets through in time.

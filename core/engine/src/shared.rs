@@ -7,7 +7,6 @@ use crate::blocks::Blocks;
 use crate::compare::Claim;
 use crate::config::Config;
 use crate::copier::JobId;
-use crate::cover::{Change, Cover, Parked};
 use crate::effect::{Answer, Effect, Keep, Loudness, Note, StoreOp};
 use crate::event::StoreOutcome;
 use crate::flushes::Flushes;
@@ -16,7 +15,6 @@ use crate::lack::{Pulled, Reader};
 use crate::lease::Lease;
 use crate::pause::Pause;
 use crate::peer_read::PeerRead;
-use crate::plant::{Plant, planted};
 use crate::refusal::Refusal;
 use crate::seed::Look;
 use crate::survey::StretchId;
@@ -26,7 +24,9 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
+use helio_bitmap::{Change, HotExtents, Parked};
 use helio_format::message::Message;
+use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Extent, IoId, Moment, PayloadId, RequestId, Sequence, VolumeIndex};
 
 /// Why an operation on the store was asked for.
@@ -126,7 +126,7 @@ pub(crate) struct Shared {
     pub(crate) counters: Counters,
     /// When a client changed data last.
     pub(crate) last_write: Option<Moment>,
-    pub(crate) cover: Cover,
+    pub(crate) cover: HotExtents<StoreOp>,
     pub(crate) blocks: Blocks,
     /// What a follower keeps of its last consistent image.
     pub(crate) keeper: Keeper,
@@ -152,7 +152,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(config: Config, blocks: Blocks) -> Self {
         let (ios, free) = (Vec::new(), Vec::new());
-        let cover = Cover::new(&config.volumes, config.hot_extents as usize);
+        let cover = HotExtents::new(&config.volumes, config.hot_extents as usize);
         Self {
             cover,
             blocks,

@@ -4,7 +4,6 @@
 use crate::copier::Copier;
 use crate::engine::Engine;
 use crate::fault::Fault;
-use crate::plant::{Plant, planted};
 use crate::primary::{Lag, Primary};
 use crate::queue::BoundSource;
 use crate::recorder::Record;
@@ -16,6 +15,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
+use helio_plant::{Plant, planted};
 use helio_units::{
     Bytes, Generation, Items, Mode, Moment, Rate, Role, Sequence, State, Verdict, VolumeIndex,
 };
@@ -251,7 +251,7 @@ impl Engine {
             Some(_) if primary.order_lost => State::Syncing,
             Some(flow) if !matches!(flow.pace, Pace::Level { .. }) => State::CatchingUp,
             Some(_) if primary.consistent_at.is_some() => State::CatchingUp,
-            Some(_) if !primary.marks.none_stale() => State::Syncing,
+            Some(_) if !primary.marks.none_dirty() => State::Syncing,
             Some(_) => State::Replicating,
         }
     }
@@ -311,7 +311,7 @@ impl Engine {
                 format!("{}; writes are kept in the queue, in order", self.session.why)
             }
             State::Logging if self.is_seeding() => {
-                let (changed, peer) = (primary.marks.stale_bytes(), &self.shared.config.peer);
+                let (changed, peer) = (primary.marks.dirty_bytes(), &self.shared.config.peer);
                 format!("a disk is being shipped to {peer}: {changed} in changed regions since")
             }
             State::Logging if primary.paused => String::from("paused by an operator"),
@@ -415,7 +415,7 @@ impl Engine {
             link: self.link_status(),
             sync: primary.and_then(|p| p.sync_status(now)),
             marked: volumes
-                .map(|v| primary.map_or(Bytes::ZERO, |p| p.marks.marked_bytes(v)))
+                .map(|v| primary.map_or(Bytes::ZERO, |p| p.marks.differing_bytes(v)))
                 .collect(),
             fault: self.fault(),
             peer_fault: self.peer_fault(),
@@ -583,7 +583,7 @@ impl Engine {
     pub fn is_marked(&self, volume: VolumeIndex, offset: u64) -> bool {
         self.primary
             .as_ref()
-            .is_none_or(|p| self.shared.suspect.is(volume) || p.marks.is_marked(volume, offset))
+            .is_none_or(|p| self.shared.suspect.is(volume) || p.marks.may_differ(volume, offset))
     }
 
     /// Where this node stands in the drawing of `role`, in a word; for tests and proofs.

@@ -10,7 +10,6 @@
 //! In `Behind` answers are given as in async. From `Closing` on every new answer asks what its mode asks, so the
 //! set of answers the peer lacks can only shrink; it is empty at `Level`, and only then is the mode in force.
 
-use crate::plant::{Plant, planted};
 use crate::primary::Primary;
 use crate::shared::Shared;
 use alloc::format;
@@ -19,6 +18,7 @@ use helio_format::before::CHUNK_BYTES;
 use helio_format::frame::HEADER_BYTES;
 use helio_format::lineage::Lineage;
 use helio_format::message::{Ack, ItemKind, Message, Start};
+use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Mode, Moment, Sequence};
 
 /// Most bytes handed to the link and not yet taken by its socket (rule 8): enough to keep a socket busy between
@@ -92,7 +92,7 @@ impl Primary {
         self.cursors.sent = Sequence(from.0 - 1);
         self.peer_consistent = consistent;
         let keep = self.peer_keeping.ask(from, consistent, s);
-        let marked = self.marks.stale_bytes().0;
+        let marked = self.marks.dirty_bytes().0;
         let to_copy = if consistent { 0 } else { self.chunks_from(from) + marked };
         let start = Start { lineage, from, consistent, keep, whole: false, to_copy, stream };
         s.send(Message::Start(start));

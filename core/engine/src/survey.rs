@@ -16,7 +16,6 @@
 use crate::copier::{Copier, Landing, Row};
 use crate::effect::StoreOp;
 use crate::event::StoreOutcome;
-use crate::marks::{Marks, Region};
 use crate::primary::Primary;
 use crate::shared::{Purpose, Shared};
 use crate::write::Ticket;
@@ -24,6 +23,7 @@ use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use helio_bitmap::{Bitmap, Region};
 use helio_format::copying::Copying;
 use helio_format::message::{ItemKind, Message};
 use helio_units::{Bytes, Extent, VolumeIndex};
@@ -95,11 +95,11 @@ impl Survey {
 
 impl Copier {
     /// Claims marked regions that lie one behind the other, which nobody looked at in this round.
-    fn claim_stretch(&mut self, marks: &mut Marks) -> Option<Stretch> {
+    fn claim_stretch(&mut self, marks: &mut Bitmap) -> Option<Stretch> {
         let first = self.survey_spare.take().or_else(|| self.claim_new(marks))?;
         let (volume, mut extent) = marks.place(first);
         let mut regions = 1;
-        while Bytes(extent.length) + marks.grain() <= STRETCH_MAX {
+        while Bytes(extent.length) + marks.grid().unit() <= STRETCH_MAX {
             let Some(next) = self.claim_new(marks) else { break };
             let (its_volume, its) = marks.place(next);
             if its_volume != volume || its.offset != extent.end() {

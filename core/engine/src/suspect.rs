@@ -20,9 +20,8 @@ mod following;
 mod leading;
 
 use crate::config::Config;
-use crate::cover::Cover;
+use crate::effect::StoreOp;
 use crate::engine::Engine;
-use crate::plant::{Plant, planted};
 use crate::refusal::Refusal;
 use crate::role::Standing;
 use crate::save::Goal;
@@ -31,7 +30,9 @@ pub(crate) use accept::{Piece, Rewriting};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use helio_bitmap::HotExtents;
 use helio_format::superblock::Superblock;
+use helio_plant::{Plant, planted};
 use helio_units::{Extent, Role, VolumeIndex};
 pub(crate) use leading::Failed;
 
@@ -55,7 +56,12 @@ pub(crate) const fn bit(volume: VolumeIndex) -> u64 {
 
 impl Suspect {
     /// Takes what the record says, when the node starts or stops being primary.
-    pub(crate) fn load(&mut self, record: &Superblock, cover: &Cover, config: &Config) {
+    pub(crate) fn load(
+        &mut self,
+        record: &Superblock,
+        cover: &HotExtents<StoreOp>,
+        config: &Config,
+    ) {
         self.recorded = record.suspect;
         self.volumes |= record.suspect;
         let followed = record.role == Role::Secondary && !record.wrote && !record.alone;

@@ -94,7 +94,7 @@ impl Engine {
         let in_order = p.flow.as_ref().is_some_and(|f| !matches!(f.pace, Pace::Behind { .. }))
             && !p.order_lost
             && p.consistent_at.is_none()
-            && p.marks.none_stale();
+            && p.marks.none_dirty();
         if !in_order {
             return Err(Refusal::later(
                 "not-level",

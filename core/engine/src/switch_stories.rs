@@ -196,12 +196,12 @@ pub(super) fn diverged() -> (Desk, Lineage) {
 #[test]
 fn both_nodes_name_the_row_that_fired() {
     let (desk, _) = diverged();
-    let met = desk.engine.met().expect("they met");
+    let met = desk.engine.last_decision().expect("they met");
     assert_eq!((met.label.as_str(), met.as_source), ("diverged", false));
     assert!(met.facts.own && desk.engine.is_link_down());
     let mut desk = follower(generation(1), true);
     desk.hear(Message::Roles(Roles::Row { label: "resume-durable".into() }));
-    assert_eq!(desk.engine.met().map(|met| met.label.as_str()), Some("resume-durable"));
+    assert_eq!(desk.engine.last_decision().map(|met| met.label.as_str()), Some("resume-durable"));
     let told =
         |m: &Message| matches!(m, Message::Roles(Roles::Row { label }) if label == "new-peer");
     let source = Desk::replicating(Mode::Async);
@@ -225,7 +225,7 @@ fn a_side_that_is_given_up_may_follow() {
     assert_eq!((record.wrote, record.clean, record.role), (false, false, Role::Secondary));
     assert!(!record.marks_void, "its marks prove what they did");
     desk.meet(Hello { serving: true, role: Role::Primary, ..hello(rival, true) });
-    assert_eq!(desk.engine.met().map(|met| met.label.as_str()), Some("update-marks"));
+    assert_eq!(desk.engine.last_decision().map(|met| met.label.as_str()), Some("update-marks"));
     assert!(!desk.engine.is_link_down());
 }
 
@@ -292,12 +292,12 @@ fn of_two_that_forked_the_one_given_up_goes_back_to_where_they_were_one() {
     desk.store_all();
     desk.save(true);
     desk.meet(Hello { serving: true, role: Role::Primary, ..hello(rival, true) });
-    assert_eq!(desk.engine.met().map(|met| met.label.as_str()), Some("split-brain"));
+    assert_eq!(desk.engine.last_decision().map(|met| met.label.as_str()), Some("split-brain"));
     let generation = desk.engine.stake().expect("it holds something").generation;
     desk.command(Command::Yield { generation });
     assert_eq!(desk.save(true).lineage, parent);
     desk.meet(Hello { serving: true, role: Role::Primary, ..hello(rival, true) });
-    assert_eq!(desk.engine.met().map(|met| met.label.as_str()), Some("update-marks"));
+    assert_eq!(desk.engine.last_decision().map(|met| met.label.as_str()), Some("update-marks"));
 }
 
 #[test]
@@ -311,7 +311,7 @@ fn of_two_that_share_no_history_the_one_given_up_joins_as_new() {
         ..hello(stranger, true)
     };
     desk.meet(serving(2));
-    assert_eq!(desk.engine.met().map(|met| met.label.as_str()), Some("unrelated"));
+    assert_eq!(desk.engine.last_decision().map(|met| met.label.as_str()), Some("unrelated"));
     let generation = desk.engine.stake().expect("it holds something").generation;
     desk.command(Command::Yield { generation });
     let record = desk.save(true);
@@ -320,7 +320,7 @@ fn of_two_that_share_no_history_the_one_given_up_joins_as_new() {
         (Lineage::default(), true, 0)
     );
     desk.meet(serving(2));
-    assert_eq!(desk.engine.met().map(|met| met.label.as_str()), Some("new-peer"));
+    assert_eq!(desk.engine.last_decision().map(|met| met.label.as_str()), Some("new-peer"));
 }
 
 #[test]
@@ -330,12 +330,15 @@ fn a_primary_whose_record_is_older_than_its_peer_remembers_is_believed_once_that
         |metadata| Hello { serving: true, role: Role::Primary, metadata, ..hello(rival, true) };
     desk.hear(Message::Goodbye { parting: Parting::Stopping, text: String::new() });
     desk.meet_before_saving(serving(0));
-    assert_eq!(desk.engine.met().map(|met| met.label.as_str()), Some("source-rolled-back"));
+    assert_eq!(
+        desk.engine.last_decision().map(|met| met.label.as_str()),
+        Some("source-rolled-back")
+    );
     let generation = desk.engine.stake().expect("it holds something").generation;
     desk.command(Command::Yield { generation });
     desk.save_all();
     desk.meet(serving(0));
-    assert_eq!(desk.engine.met().map(|met| met.label.as_str()), Some("new-peer"));
+    assert_eq!(desk.engine.last_decision().map(|met| met.label.as_str()), Some("new-peer"));
 }
 
 #[test]
@@ -349,7 +352,7 @@ fn no_line_is_resumed_towards_a_side_that_was_given_up() {
         desk.store_all();
         let peer = Hello { incarnation: PEER + 1, clean: false, alone, ..hello(lineage, true) };
         desk.meet(peer);
-        assert_eq!(desk.engine.met().map(|met| met.label.as_str()), Some(row));
+        assert_eq!(desk.engine.last_decision().map(|met| met.label.as_str()), Some(row));
         if alone {
             marks_of_the_peer(&mut desk);
             assert!(!desk.last_start().consistent, "order is not kept over what it holds");
@@ -373,7 +376,7 @@ fn a_hand_over_is_proven_equal_although_the_old_primary_told_not_how_far_it_was(
     desk.store_all();
     desk.save(true);
     desk.meet(left);
-    assert_eq!(desk.engine.met().map(|met| met.label.as_str()), Some("equal-at-fork"));
+    assert_eq!(desk.engine.last_decision().map(|met| met.label.as_str()), Some("equal-at-fork"));
     assert!(desk.last_start().consistent, "nothing is copied");
 }
 

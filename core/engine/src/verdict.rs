@@ -83,8 +83,8 @@ impl Engine {
     /// The row of the recovery table by which both nodes acknowledged writes that the other does not have.
     #[must_use]
     pub fn clash(&self) -> Option<&'static str> {
-        let met = self.met.as_ref().filter(|_| self.session.refused.is_some())?;
-        CLASHES.into_iter().find(|label| *label == met.label)
+        let last = self.last_decision.as_ref().filter(|_| self.session.refused.is_some())?;
+        CLASHES.into_iter().find(|label| *label == last.label)
     }
 
     /// Whether this secondary was primary and left something that its peer may not have.

@@ -17,7 +17,6 @@
 use crate::effect::StoreOp;
 use crate::engine::Engine;
 use crate::event::StoreOutcome;
-use crate::plant::{Plant, planted};
 use crate::primary::Primary;
 use crate::refusal::{Refusal, StoreFault};
 use crate::role::busy;
@@ -29,6 +28,7 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use helio_format::message::{Item, ItemKind};
+use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Extent, Moment, Rate, Sequence, VolumeIndex};
 
 /// Bytes one item compares: with 16 bytes for every 4 KiB its payload is 256 bytes.
@@ -371,7 +371,7 @@ impl Primary {
             Some(_) if self.order_lost || self.consistent_at.is_some() => {
                 Some("a resync is running")
             }
-            Some(_) if !self.marks.none_stale() => Some("dirty regions are being copied"),
+            Some(_) if !self.marks.none_dirty() => Some("dirty regions are being copied"),
             Some(_) => None,
         }
     }
@@ -472,8 +472,8 @@ impl Primary {
     /// Differences that were only listed become marks, for the copier.
     pub(crate) fn mark_differing(&mut self, s: &mut Shared) {
         for ((volume, offset), length) in core::mem::take(&mut s.verify.listed) {
-            self.marks.stale(volume, Extent::new(offset, length));
-            s.cover.marks_moved();
+            self.marks.set(volume, Extent::new(offset, length));
+            s.cover.bitmap_changed();
             s.verify.revision += 1;
         }
     }
@@ -563,8 +563,8 @@ impl Engine {
             s.warn(format!("verify: {extent} of volume {volume} differs on {peer}"));
         }
         if s.verify.found(volume, extent, at) {
-            primary.marks.stale(volume, extent);
-            s.cover.marks_moved();
+            primary.marks.set(volume, extent);
+            s.cover.bitmap_changed();
         }
         Ok(())
     }

@@ -17,7 +17,6 @@ use crate::event::{Operation, Request, StoreOutcome};
 use crate::lack::Pulled;
 use crate::lease;
 use crate::line::Entry;
-use crate::plant::{Plant, planted};
 use crate::primary::Primary;
 use crate::refusal::{Denial, StoreFault};
 use crate::shared::{Purpose, Shared};
@@ -27,6 +26,7 @@ use crate::verify::Check;
 use alloc::vec::Vec;
 use core::time::Duration;
 use helio_format::message::{Item, ItemKind};
+use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Extent, Mode, Moment, Payload, RequestId, Sequence, VolumeIndex};
 
 /// The least an item costs the queue, whatever it carries: its entry is memory too.
@@ -346,7 +346,7 @@ impl Primary {
         if pended {
             self.marks.pend(item.volume, item.extent);
         } else if item.kind.changes_data() {
-            self.marks.stale(item.volume, item.extent);
+            self.marks.set(item.volume, item.extent);
         }
         self.line.push(Entry {
             item,
@@ -402,8 +402,8 @@ impl Primary {
     ) {
         self.store_failed(item.volume, Failed::of(&item), fault, s);
         if item.kind.changes_data() && !planted(Plant::FailedUnmarked) {
-            self.marks.stale(item.volume, item.extent);
-            s.cover.marks_moved();
+            self.marks.set(item.volume, item.extent);
+            s.cover.bitmap_changed();
             self.failed_at.get_or_insert(item.sequence);
             self.copier.unsure_upto = item.sequence.max(self.copier.unsure_upto);
         }

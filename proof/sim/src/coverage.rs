@@ -5,7 +5,7 @@
 //! grow stale unnoticed.
 
 use crate::kinds::Kind;
-use helio_engine::recovery;
+use helio_recovery as recovery;
 use helio_units::State;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

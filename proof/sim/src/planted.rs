@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Planted faults: a proof that the oracle can say no.
 
-use helio_engine::{Plant, plant};
+use helio_plant::{Plant, plant};
 use helio_sim::{Telling, Violation, walk};
 use std::time::Instant;
 

@@ -3,7 +3,7 @@
 //! every engine of its process.
 #![cfg(feature = "plant")]
 
-use helio_engine::{Plant, plant};
+use helio_plant::{Plant, plant};
 use helio_sim::{Telling, shrink, walk};
 
 const SEEDS: u64 = 2000;

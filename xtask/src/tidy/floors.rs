@@ -8,13 +8,25 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// The crates that are told and never look: `#![no_std]`.
-const PURE: [&str; 6] = [
+const PURE: [&str; 9] = [
     "words/units",
     "words/format",
+    "core/plant",
+    "core/bitmap",
+    "core/recovery",
     "core/ledger",
     "core/engine",
     "advise/netmodel",
     "advise/workload",
+];
+
+/// Which rooms of the core each of them may use.
+const CORE: [(&str, &[&str]); 5] = [
+    ("core/plant", &[]),
+    ("core/bitmap", &["core/plant"]),
+    ("core/recovery", &["core/plant"]),
+    ("core/ledger", &[]),
+    ("core/engine", &["core/plant", "core/bitmap", "core/recovery", "core/ledger"]),
 ];
 
 /// Third-party crates a pure crate may use, with the features it may ask for. `no_std` does not reach
@@ -101,7 +113,11 @@ fn may_see(from: &Path, to: &Path) -> bool {
     let sees = |floors: &[&str]| floors.contains(&target.as_str());
     match floor(from).as_str() {
         "words" => sees(&["words"]),
-        "core" => sees(&["words", "core"]),
+        "core" => {
+            let rooms = CORE.iter().find(|(room, _)| from == Path::new(room));
+            let room = |rooms: &[&str]| rooms.iter().any(|room| to == Path::new(room));
+            sees(&["words"]) || rooms.is_some_and(|(_, rooms)| room(rooms))
+        }
         "advise" => sees(&["words", "core", "advise"]),
         "edge" => {
             let own = to == Path::new("edge/driver");
@@ -213,6 +229,9 @@ mod tests {
         let climbs = [
             ("words/units", "core/engine"),
             ("core/engine", "edge/driver"),
+            ("core/bitmap", "core/engine"),
+            ("core/recovery", "core/bitmap"),
+            ("core/ledger", "core/engine"),
             ("core/engine", "advise/netmodel"),
             ("edge/nbd", "edge/disk"),
             ("edge/nbd", "core/engine"),
@@ -234,6 +253,8 @@ mod tests {
         let fine = [
             ("words/format", "words/units"),
             ("core/engine", "core/ledger"),
+            ("core/engine", "core/bitmap"),
+            ("core/bitmap", "core/plant"),
             ("edge/disk", "edge/driver"),
             ("edge/wan", "advise/netmodel"),
             ("advise/twin", "core/engine"),

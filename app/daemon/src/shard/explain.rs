@@ -5,8 +5,8 @@ use crate::saved::Part;
 use crate::shard::clock::Clock;
 use crate::shard::group::Group;
 use helio_api::{AtStake, Explanation, Row};
-use helio_engine::explain::{Meaning, Met, facts_in_words, meaning};
 use helio_engine::{Refusal, Stake, Status};
+use helio_recovery::{LastDecision, Meaning, facts_in_words, meaning};
 use helio_units::{Bytes, Generation, VolumeIndex, WallTime};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub(crate) fn explanation(group: &Group, clock: &Clock) -> Explanation {
         state: status.state,
         reason: status.reason,
         at_ms: Clock::wall_now(),
-        row: group.engine.met().map(|met| row(met, &group.name, clock)),
+        row: group.engine.last_decision().map(|last| row(last, &group.name, clock)),
         changed,
     }
 }
@@ -53,13 +53,13 @@ fn changed(status: &Status, peer: &str) -> Option<String> {
     }
 }
 
-fn row(met: &Met, group: &str, clock: &Clock) -> Row {
-    let (source, target) = (met.source.node.clone(), met.target.node.clone());
-    let Meaning { meaning, next, hint } = meaning(&met.label, group, &source, &target);
+fn row(last: &LastDecision, group: &str, clock: &Clock) -> Row {
+    let (source, target) = (last.source.node.clone(), last.target.node.clone());
+    let Meaning { meaning, next, hint } = meaning(&last.label, group, &source, &target);
     Row {
-        label: met.label.clone(),
-        at_ms: clock.wall(met.at),
-        facts: facts_in_words(met),
+        label: last.label.clone(),
+        at_ms: clock.wall(last.at),
+        facts: facts_in_words(last),
         source,
         target,
         meaning,

@@ -104,7 +104,7 @@ fn seeding(status: &Status, group: &Group, clock: &Clock) -> Option<SeedingStatu
         let changed_bytes = status.marked.iter().fold(Bytes::ZERO, |sum, marked| sum + *marked);
         return Some(SeedingStatus { since_ms: WallTime(since), changed_bytes });
     }
-    let met = group.engine.met().filter(|met| met.label == "seeding")?;
+    let met = group.engine.last_decision().filter(|met| met.label == "seeding")?;
     let follows = status.role == Role::Secondary && status.link.word == "connected";
     follows.then(|| SeedingStatus { since_ms: clock.wall(met.at), changed_bytes: status.lag.bytes })
 }

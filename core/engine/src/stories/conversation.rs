@@ -48,7 +48,11 @@ fn an_update_begins_once_the_peer_has_told_its_marks() {
     let before = starts(&desk);
     let at = Sequence(3);
     desk.meet(Hello { head: at, received: at, durable: at, ..hello(lineage, true) });
-    assert!(desk.said.contains(&Message::Copying(Copying::MarksWanted)), "{:?}", desk.engine.met());
+    assert!(
+        desk.said.contains(&Message::Copying(Copying::MarksWanted)),
+        "{:?}",
+        desk.engine.last_decision()
+    );
     desk.command(Command::Resync);
     assert_eq!(starts(&desk), before, "it waits for the peer's marks");
     desk.hear(Message::Copying(Copying::MarksEnd { trusted: true }));
@@ -68,7 +72,7 @@ fn a_peer_that_was_primary_counts_as_crashed_unless_it_stopped_cleanly() {
     let source = hello(generation(1), true);
     for clean in [false, true] {
         let peer = Hello { wrote: true, clean, ..source.clone() };
-        assert_eq!(recovery::facts_of(&source, &peer).crashed, !clean);
+        assert_eq!(helio_recovery::facts_of(&source, &peer).crashed, !clean);
     }
 }
 
@@ -80,7 +84,7 @@ fn without_autosync_only_a_copy_that_is_not_consistent_is_updated_unasked() {
         desk.lose_link();
         let before = starts(&desk);
         desk.meet(Hello { trusted: false, metadata: 9, ..hello(lineage, consistent) });
-        assert_eq!(desk.engine.met().map(|met| met.label.as_str()), Some("unproven"));
+        assert_eq!(desk.engine.last_decision().map(|met| met.label.as_str()), Some("unproven"));
         assert_eq!(starts(&desk) > before, !consistent);
         desk.command(Command::Resync);
         assert_eq!(starts(&desk), before + 1);
@@ -128,7 +132,7 @@ fn a_primary_that_was_told_to_log_sends_nothing_when_its_peer_connects_again() {
     let (before, at) = (starts(&desk), desk.engine.status(desk.now).cursors.head);
     let known = hello(desk.lineage_now(), true);
     desk.meet(Hello { head: at, received: at, durable: at, ..known });
-    assert_eq!(desk.engine.met().map(|met| met.label.as_str()), Some("update-marks"));
+    assert_eq!(desk.engine.last_decision().map(|met| met.label.as_str()), Some("update-marks"));
     desk.hear(Message::Copying(Copying::MarksEnd { trusted: true }));
     desk.tell(Event::Tick);
     assert_eq!((starts(&desk), desk.engine.state()), (before, State::Logging));

@@ -37,7 +37,7 @@ fn fault(desk: &Desk) -> String {
 }
 
 fn label(desk: &Desk) -> Option<&str> {
-    desk.engine.met().map(|met| met.label.as_str())
+    desk.engine.last_decision().map(|met| met.label.as_str())
 }
 
 fn asked_to_read(desk: &Desk) -> bool {
@@ -393,7 +393,7 @@ fn a_copy_that_was_discarded_with_its_metadata_is_written_again_whatever_it_read
     let mut record = Superblock::new(&config.group, &config.node, [SIZE.0].into());
     (record.discarded, record.suspect) = (true, 1);
     let mut suspect = crate::suspect::Suspect::default();
-    suspect.load(&record, &crate::cover::Cover::new(&[SIZE], 4), &config);
+    suspect.load(&record, &helio_bitmap::HotExtents::new(&[SIZE], 4), &config);
     assert!(suspect.touches(V, Extent::new(0, 4096)), "no hot extent tells of it any more");
 }
 

@@ -52,7 +52,7 @@ fn a_secondary_without_its_primary_lets_hot_extents_go_once_their_marks_are_kept
     desk.lose_link();
     wait(&mut desk, Duration::from_secs(1));
     assert_eq!(desk.engine.shared.cover.hot(), 0);
-    assert!(!desk.engine.marks().none_stale(), "what the primary may lack is marked");
+    assert!(!desk.engine.marks().none_dirty(), "what the primary may lack is marked");
 }
 
 /// A secondary that applied an item. A single extent may be hot.
@@ -89,7 +89,7 @@ fn a_secondary_lets_hot_extents_go_without_a_mark_once_its_primary_completed_the
     report(&mut desk, 1);
     wait(&mut desk, Duration::from_millis(300));
     assert_eq!(desk.engine.shared.cover.hot(), 0);
-    assert!(desk.engine.marks().none_stale(), "the primary's own record covers them");
+    assert!(desk.engine.marks().none_dirty(), "the primary's own record covers them");
 }
 
 #[test]
@@ -97,9 +97,9 @@ fn what_a_secondary_marked_ends_once_its_primary_completed_everything_it_sent() 
     let mut desk = applied_with_one_hot_extent();
     report(&mut desk, 0);
     wait(&mut desk, Duration::from_millis(300));
-    assert!(!desk.engine.marks().none_stale(), "the primary did not come forward");
+    assert!(!desk.engine.marks().none_dirty(), "the primary did not come forward");
     report(&mut desk, 1);
-    assert!(desk.engine.marks().none_stale());
+    assert!(desk.engine.marks().none_dirty());
 }
 
 /// A secondary that received two items, and whose store has no space for the first.

@@ -370,7 +370,7 @@ fn a_write_that_the_peer_completed_before_it_restarted_waits_for_it_again_while_
     desk.lose_link();
     let (incarnation, lineage) = (PEER + 1, desk.lineage_now());
     desk.meet(Hello { incarnation, clean: false, ..hello(lineage, true) });
-    assert_eq!(desk.engine.met().map(|met| met.label.as_str()), Some("resume-durable"));
+    assert_eq!(desk.engine.last_decision().map(|met| met.label.as_str()), Some("resume-durable"));
     desk.store();
     assert_eq!(desk.answers, [], "the peer may have lost it");
     desk.acked(4);

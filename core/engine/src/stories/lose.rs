@@ -179,7 +179,7 @@ fn lost_in_a_generation_the_peer_does_not_know() -> (Desk, Hello) {
 fn a_lost_store_takes_nothing_off_the_line_that_the_peer_knows_in_its_old_generation() {
     let (mut desk, known) = lost_in_a_generation_the_peer_does_not_know();
     desk.meet(known);
-    assert_eq!(desk.engine.met().map(|met| met.label.as_str()), Some("resume-received"));
+    assert_eq!(desk.engine.last_decision().map(|met| met.label.as_str()), Some("resume-received"));
     assert_eq!(desk.last_start().from, Sequence(5), "nothing is applied twice");
 }
 

@@ -28,7 +28,7 @@ fn blank() -> Hello {
 }
 
 fn row(desk: &Desk) -> Option<&str> {
-    desk.engine.met().map(|met| met.label.as_str())
+    desk.engine.last_decision().map(|met| met.label.as_str())
 }
 
 #[test]

@@ -141,7 +141,7 @@ fn a_peer_that_stopped_uncleanly_is_said_to_be_at_least_where_its_record_or_its_
     let (received, durable) = (Sequence(3), Sequence(2));
     let line = desk.lineage();
     desk.meet(Hello { clean: false, received, durable, ..hello(line, true) });
-    let facts = explain::facts_in_words(desk.engine.met().expect("they met"));
+    let facts = helio_recovery::facts_in_words(desk.engine.last_decision().expect("they met"));
     let peer = facts.iter().find(|fact| fact.starts_with("lyon was secondary, in generation"));
     assert!(peer.is_some_and(|fact| fact.contains("at position 3 or later")), "{facts:?}");
 }

@@ -20,7 +20,7 @@ fn began(desk: &Desk) -> bool {
 }
 
 fn label(desk: &Desk) -> Option<&str> {
-    desk.engine.met().map(|met| met.label.as_str())
+    desk.engine.last_decision().map(|met| met.label.as_str())
 }
 
 fn blank() -> Hello {

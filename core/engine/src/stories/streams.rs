@@ -85,7 +85,7 @@ fn what_a_peer_completed_before_it_restarted_counts_as_lag_again() {
     assert_eq!(writes(&desk), 0);
     desk.lose_link();
     desk.meet(restarted(&desk));
-    assert_eq!(desk.engine.met().map(|met| met.label.as_str()), Some("resume-durable"));
+    assert_eq!(desk.engine.last_decision().map(|met| met.label.as_str()), Some("resume-durable"));
     assert_eq!(writes(&desk), 1, "the peer may have lost it");
 }
 

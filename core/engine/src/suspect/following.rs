@@ -16,15 +16,16 @@
 //! nothing tells: all of the volume is suspect then.
 
 use super::{Suspect, bit};
-use crate::cover::Cover;
+use crate::effect::StoreOp;
 use crate::engine::Engine;
 use alloc::format;
 use alloc::vec::Vec;
+use helio_bitmap::HotExtents;
 use helio_format::superblock::Superblock;
 use helio_units::{Extent, Generation, VolumeIndex};
 
 /// What is hot on a volume.
-pub(super) fn hot_on(cover: &Cover, at: VolumeIndex) -> Vec<(VolumeIndex, Extent)> {
+pub(super) fn hot_on(cover: &HotExtents<StoreOp>, at: VolumeIndex) -> Vec<(VolumeIndex, Extent)> {
     let mut hot = cover.touched(|_| true);
     hot.retain(|(volume, _)| *volume == at);
     hot
@@ -32,7 +33,7 @@ pub(super) fn hot_on(cover: &Cover, at: VolumeIndex) -> Vec<(VolumeIndex, Extent
 
 impl Suspect {
     /// A flush of a volume failed on a node that does not lead: what is hot there must be written again.
-    pub(crate) fn stopped(&mut self, at: VolumeIndex, cover: &Cover) {
+    pub(crate) fn stopped(&mut self, at: VolumeIndex, cover: &HotExtents<StoreOp>) {
         self.flush_failed(at);
         self.put_places(at, hot_on(cover, at));
     }

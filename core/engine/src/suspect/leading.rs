@@ -15,12 +15,12 @@
 //! A suspect primary whose peer comes to hold everything serves from the peer, as one whose disk is lost does (`lose.rs`).
 
 use crate::ack::Local;
-use crate::plant::{Plant, planted};
 use crate::primary::Primary;
 use crate::refusal::StoreFault;
 use crate::shared::Shared;
 use alloc::format;
 use helio_format::message::{Item, ItemKind};
+use helio_plant::{Plant, planted};
 use helio_units::{Extent, VolumeIndex};
 
 /// What kind of operation failed.
@@ -140,8 +140,8 @@ impl Primary {
     fn pull_anew(&mut self, volume: VolumeIndex, s: &mut Shared) {
         if self.distrusted.insert(volume) {
             let size = s.config.volumes[usize::from(volume.0)];
-            self.marks.stale(volume, Extent::new(0, size.0));
-            s.cover.marks_moved();
+            self.marks.set(volume, Extent::new(0, size.0));
+            s.cover.bitmap_changed();
         }
     }
 

@@ -4,18 +4,16 @@
 //! The source alone has all the facts; it tells the target the row's label. Where it refused before it could, both
 //! looked the same two hellos up in the same table.
 
-use crate::engine::Engine;
-use crate::recovery::{self, Facts, Kinship};
+use crate::table::{Facts, Kinship};
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
-use helio_format::message::{Hello, Message};
-use helio_format::roles::Roles;
+use helio_format::message::Hello;
 use helio_units::Moment;
 
 /// What a meeting of two nodes came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Met {
+pub struct LastDecision {
     /// When.
     pub at: Moment,
     /// The row's label.
@@ -286,8 +284,8 @@ const OF_SOURCE: [(&str, &str); 4] = [
 
 /// The facts of a decision, one sentence each; those of the source's memory only on the source.
 #[must_use]
-pub fn facts_in_words(met: &Met) -> Vec<String> {
-    let (source, target) = (&met.source.node, &met.target.node);
+pub fn facts_in_words(last: &LastDecision) -> Vec<String> {
+    let (source, target) = (&last.source.node, &last.target.node);
     // Named one by one, so that a fact added to the table cannot be forgotten here.
     let Facts {
         target_serves,
@@ -310,7 +308,7 @@ pub fn facts_in_words(met: &Met) -> Vec<String> {
         source_lacks,
         source_suspect,
         target_suspect,
-    } = met.facts;
+    } = last.facts;
     let fill = |(is, (yes, no)): (bool, (&str, &str))| {
         let text = if is { yes } else { no };
         text.replace("{source}", source).replace("{target}", target)
@@ -318,8 +316,8 @@ pub fn facts_in_words(met: &Met) -> Vec<String> {
     let both =
         [target_serves, own, alone, consistent, crashed, trusted, invalid, source_old, target_old];
     let mut all = alloc::vec![
-        of_hello(&met.source),
-        of_hello(&met.target),
+        of_hello(&last.source),
+        of_hello(&last.target),
         kin_in_words(kinship, source, target)
     ];
     all.extend(both.into_iter().zip(FACTS).map(fill));
@@ -327,7 +325,7 @@ pub fn facts_in_words(met: &Met) -> Vec<String> {
     all.extend(source_lacks.then(|| format!("some regions exist only on {target}")));
     let suspect = [(source_suspect, source), (target_suspect, target)];
     all.extend(suspect.iter().filter(|(is, _)| *is).map(|(_, node)| suspect_in_words(node)));
-    if !met.as_source {
+    if !last.as_source {
         all.push(format!("the facts about the queue of {source} are shown on {source}"));
         return all;
     }
@@ -381,57 +379,14 @@ fn of_hello(hello: &Hello) -> String {
     )
 }
 
-impl Engine {
-    /// What the last meeting with the peer came to.
-    #[must_use]
-    pub fn met(&self) -> Option<&Met> {
-        self.met.as_ref()
-    }
-
-    /// Keeps the row that fired; a source tells it to the target.
-    pub(crate) fn remember_row(&mut self, facts: Facts, label: &'static str, as_source: bool) {
-        let ours = self.hello_as_met();
-        let Some(peer) = self.session.peer().cloned() else { return };
-        let (source, target) = if as_source { (ours, peer) } else { (peer, ours) };
-        let at = self.shared.now;
-        self.met = Some(Met { at, label: label.to_string(), as_source, source, target, facts });
-        if as_source {
-            self.shared.send(Message::Roles(Roles::Row { label: label.to_string() }));
-        }
-    }
-
-    /// The source tells by which row it went. Two that both serve are both sources, and went by the same one.
-    pub(crate) fn row_told(&mut self, label: String) {
-        if self.primary.is_some() {
-            return;
-        }
-        let ours = self.hello_as_met();
-        let Some(peer) = self.session.peer().cloned() else { return };
-        let began = self.session.since;
-        let known = self.met.as_ref().filter(|met| !met.as_source && met.at >= began);
-        if known.is_none_or(|met| met.label != label) {
-            let facts = recovery::facts_of(&peer, &ours);
-            let (at, as_source) = (self.shared.now, false);
-            self.met = Some(Met { at, label, as_source, source: peer, target: ours, facts });
-        }
-    }
-
-    /// Two that do not serve met, and one of them must not go on.
-    pub(crate) fn remember_refusal(&mut self, label: &'static str) {
-        let ours = self.hello_as_met();
-        if let Some(peer) = self.session.peer() {
-            self.remember_row(recovery::facts_of(&ours, peer), label, true);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::labels;
 
     #[test]
     fn every_row_has_words_and_every_word_a_row() {
-        let rows: Vec<&str> = recovery::labels().collect();
+        let rows: Vec<&str> = labels().collect();
         let words: Vec<&str> = WORDS.iter().map(|(label, ..)| *label).collect();
         assert_eq!(rows, words);
     }
@@ -447,13 +402,13 @@ mod tests {
     #[test]
     fn the_handbook_lists_each_row() {
         let page = include_str!("../../../docs/reference/recovery.md");
-        for label in recovery::labels() {
+        for label in labels() {
             assert!(
                 page.contains(&format!("| `{label}` |")),
                 "docs/reference/recovery.md lacks {label}"
             );
         }
         let rows = page.lines().filter(|line| line.starts_with("| `")).count();
-        assert_eq!(rows, recovery::labels().count(), "it lists a row that there is not");
+        assert_eq!(rows, labels().count(), "it lists a row that there is not");
     }
 }

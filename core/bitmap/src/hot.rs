@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Cover before issue (rule 1): nothing that changes bytes reaches this node's store before a durable record says
+//! HotExtents before issue (rule 1): nothing that changes bytes reaches this node's store before a durable record says
 //! that the extent may differ from the other node's.
 //!
 //! ```text
 //!            somebody enters            kept                nobody in it, flushed here, the peer
-//!   cold ───────────────────> Wanted ─────────> Hot ──────── has it or its marks are kept ────────> Removing ─kept─> cold
+//!   cold ───────────────────> Wanted ─────────> Hot ──────── has it or its bits are saved ────────> Removing ─kept─> cold
 //!                                └── its items are parked ──┘ and issued                               │ entered again
 //!                                 ^────────────────────────────────────────────────────────────────────┘
 //! ```
 //! An extent is 4 MiB; turning hot costs one metadata write, and what happens in it afterwards costs none. Their
-//! number is bounded. Below an eighth free the engine flushes by itself, keeps marks, and lets the coldest go in
-//! batches. After a crash every hot extent counts as marked.
+//! number is bounded. Below an eighth free the engine flushes by itself, saves pages, and lets the coldest go in
+//! batches. After a crash every hot extent counts as dirty.
 
-use crate::effect::StoreOp;
+use crate::grid::{Grid, add_run};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
 use helio_units::{Bytes, Extent, IoId, Sequence, VolumeIndex};
 
 /// Bytes of a hot extent.
-pub(crate) const EXTENT: Bytes = Bytes::mib(4);
+pub const EXTENT: Bytes = Bytes::mib(4);
 /// Within an extent it is remembered which of its 64 parts were touched.
 const PART: u64 = EXTENT.0 / 64;
 
@@ -33,7 +33,7 @@ enum Stage {
 
 /// An extent that is not cold.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Slot {
+pub struct HotExtent {
     stage: Stage,
     /// Operations parked or under way.
     busy: u32,
@@ -42,16 +42,28 @@ pub(crate) struct Slot {
     /// The parts touched since it turned hot; all of them where nobody remembers.
     touched: u64,
     /// The last item that touched it; none where nobody remembers.
-    pub(crate) last: Option<Sequence>,
+    last: Option<Sequence>,
     /// Flushes begun on its volume when the last operation ended: a later one covers it.
     done_in: u64,
     /// When it was entered last, in ticks.
-    pub(crate) used: u64,
+    used: u64,
 }
 
-impl Slot {
+impl HotExtent {
+    /// The last item that touched it; none where nobody remembers.
+    #[must_use]
+    pub fn last(&self) -> Option<Sequence> {
+        self.last
+    }
+
+    /// When it was entered last, in ticks.
+    #[must_use]
+    pub fn used(&self) -> u64 {
+        self.used
+    }
+
     /// What was touched of it, `extent` being where it is, as runs.
-    pub(crate) fn runs(&self, extent: Extent) -> impl Iterator<Item = Extent> + use<> {
+    pub fn runs(&self, extent: Extent) -> impl Iterator<Item = Extent> + use<> {
         let touched = self.touched;
         let mut part = 0;
         core::iter::from_fn(move || {
@@ -71,10 +83,13 @@ impl Slot {
 
 /// An operation that waits for its extents to be kept.
 #[derive(Clone, Debug)]
-pub(crate) struct Parked {
-    pub(crate) io: IoId,
-    pub(crate) volume: VolumeIndex,
-    pub(crate) op: StoreOp,
+pub struct Parked<P> {
+    /// Its name.
+    pub io: IoId,
+    /// Its volume.
+    pub volume: VolumeIndex,
+    /// What is to be issued.
+    pub op: P,
     extent: Extent,
 }
 
@@ -90,10 +105,10 @@ struct Flushes {
 
 /// When a volume's hot extents may go, as far as its store is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cooling {
+pub enum Cooling {
     /// Behind a flush that was begun after the last operation in them.
     Flushed,
-    /// At any time: all of the volume counts as marked, whatever its store holds.
+    /// At any time: all of the volume counts as dirty, whatever its store holds.
     Unflushed,
     /// Not now.
     Never,
@@ -101,25 +116,27 @@ pub(crate) enum Cooling {
 
 /// What the ledger is asked to keep.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Change {
-    pub(crate) ticket: u64,
-    pub(crate) add: Vec<u64>,
-    pub(crate) remove: Vec<u64>,
+pub struct Change {
+    /// Counts them.
+    pub ticket: u64,
+    /// Extents that turn hot.
+    pub add: Vec<u64>,
+    /// Extents that turn cold.
+    pub remove: Vec<u64>,
 }
 
 /// See the drawing above.
 #[derive(Clone, Debug)]
-pub(crate) struct Cover {
-    /// First extent of each volume, and the count of all at the end.
-    starts: Vec<u64>,
-    sizes: Vec<Bytes>,
+pub struct HotExtents<P> {
+    /// Of extents.
+    grid: Grid,
     most: usize,
-    slots: BTreeMap<u64, Slot>,
+    slots: BTreeMap<u64, HotExtent>,
     /// How many of them are not merely wanted.
     taken: usize,
     wanted: Vec<u64>,
     removing: Vec<u64>,
-    parked: VecDeque<Parked>,
+    parked: VecDeque<Parked<P>>,
     flushes: Vec<Flushes>,
     tickets: u64,
     tick: u64,
@@ -127,15 +144,12 @@ pub(crate) struct Cover {
     floor: u64,
 }
 
-impl Cover {
-    pub(crate) fn new(sizes: &[Bytes], most: usize) -> Self {
-        let mut starts = vec![0];
-        for size in sizes {
-            starts.push(starts[starts.len() - 1] + size.0.div_ceil(EXTENT.0));
-        }
+impl<P> HotExtents<P> {
+    /// None is hot. `most`: how many may be.
+    #[must_use]
+    pub fn new(sizes: &[Bytes], most: usize) -> Self {
         Self {
-            starts,
-            sizes: sizes.to_vec(),
+            grid: Grid::new(sizes, EXTENT),
             most,
             slots: BTreeMap::new(),
             taken: 0,
@@ -150,8 +164,8 @@ impl Cover {
     }
 
     /// An extent that was hot when the process before ended.
-    pub(crate) fn load(&mut self, number: u64) {
-        let slot = Slot {
+    pub fn load(&mut self, number: u64) {
+        let slot = HotExtent {
             stage: Stage::Hot,
             busy: 0,
             parked: 0,
@@ -165,41 +179,29 @@ impl Cover {
         }
     }
 
-    fn numbers(&self, volume: VolumeIndex, extent: Extent) -> core::ops::RangeInclusive<u64> {
-        let start = self.starts[usize::from(volume.0)];
-        start + extent.offset / EXTENT.0..=start + (extent.end() - 1) / EXTENT.0
+    /// The volumes, divided into extents.
+    #[must_use]
+    pub fn grid(&self) -> &Grid {
+        &self.grid
     }
 
-    /// Where a hot extent is; the last one of a volume may be shorter.
-    pub(crate) fn place(&self, number: u64) -> (VolumeIndex, Extent) {
-        let volume = self.starts.partition_point(|s| *s <= number) - 1;
-        let offset = (number - self.starts[volume]) * EXTENT.0;
-        let length = (self.sizes[volume].0 - offset).min(EXTENT.0);
-        (VolumeIndex(volume as u16), Extent::new(offset, length))
-    }
-
-    /// Marks were set beside what was entered.
-    pub(crate) fn marks_moved(&mut self) {
+    /// Bits of the bitmap were set or cleared beside what was entered.
+    pub fn bitmap_changed(&mut self) {
         self.floor = self.next_tick();
     }
 
     /// The next tick: later than everything that was entered so far, and earlier than what comes.
-    pub(crate) fn next_tick(&mut self) -> u64 {
+    pub fn next_tick(&mut self) -> u64 {
         self.tick += 1;
         self.tick
     }
 
     /// Somebody is about to change the extent. Returns whether it may be issued now; otherwise it is to be parked.
-    pub(crate) fn enter(
-        &mut self,
-        volume: VolumeIndex,
-        extent: Extent,
-        at: Option<Sequence>,
-    ) -> bool {
+    pub fn enter(&mut self, volume: VolumeIndex, extent: Extent, at: Option<Sequence>) -> bool {
         self.tick += 1;
         let mut covered = true;
-        for number in self.numbers(volume, extent) {
-            let base = (number - self.starts[usize::from(volume.0)]) * EXTENT.0;
+        for number in self.grid.touched(volume, extent) {
+            let base = self.grid.offset(volume, number);
             let touched = parts(base, extent);
             let tick = self.tick;
             if let Some(slot) = self.slots.get_mut(&number) {
@@ -210,8 +212,15 @@ impl Cover {
                 covered &= slot.stage == Stage::Hot;
             } else {
                 let stage = Stage::Wanted;
-                let slot =
-                    Slot { stage, busy: 1, parked: 0, touched, last: at, done_in: 0, used: tick };
+                let slot = HotExtent {
+                    stage,
+                    busy: 1,
+                    parked: 0,
+                    touched,
+                    last: at,
+                    done_in: 0,
+                    used: tick,
+                };
                 self.slots.insert(number, slot);
                 self.wanted.push(number);
                 covered = false;
@@ -221,13 +230,13 @@ impl Cover {
     }
 
     /// Puts an operation aside until its extents are kept.
-    pub(crate) fn park(&mut self, io: IoId, volume: VolumeIndex, op: StoreOp, extent: Extent) {
+    pub fn park(&mut self, io: IoId, volume: VolumeIndex, op: P, extent: Extent) {
         self.count_parked(volume, extent, 1);
         self.parked.push_back(Parked { io, volume, op, extent });
     }
 
     fn count_parked(&mut self, volume: VolumeIndex, extent: Extent, more: i32) {
-        for number in self.numbers(volume, extent) {
+        for number in self.grid.touched(volume, extent) {
             if let Some(slot) = self.slots.get_mut(&number) {
                 slot.parked = slot.parked.wrapping_add_signed(more);
             }
@@ -235,9 +244,9 @@ impl Cover {
     }
 
     /// An operation that had entered has ended.
-    pub(crate) fn leave(&mut self, volume: VolumeIndex, extent: Extent) {
+    pub fn leave(&mut self, volume: VolumeIndex, extent: Extent) {
         let done_in = self.flushes[usize::from(volume.0)].begun;
-        for number in self.numbers(volume, extent) {
+        for number in self.grid.touched(volume, extent) {
             let Some(slot) = self.slots.get_mut(&number) else {
                 panic!("extent {number} turned cold under an operation")
             };
@@ -247,7 +256,7 @@ impl Cover {
     }
 
     /// A flush of a volume begins; returns its number.
-    pub(crate) fn flush_begins(&mut self, volume: VolumeIndex) -> u64 {
+    pub fn flush_begins(&mut self, volume: VolumeIndex) -> u64 {
         let flushes = &mut self.flushes[usize::from(volume.0)];
         flushes.begun += 1;
         flushes.running += 1;
@@ -255,7 +264,7 @@ impl Cover {
     }
 
     /// That flush ended; what had ended before it began is durable here, if it went well.
-    pub(crate) fn flush_ended(&mut self, volume: VolumeIndex, number: u64, ok: bool) {
+    pub fn flush_ended(&mut self, volume: VolumeIndex, number: u64, ok: bool) {
         let flushes = &mut self.flushes[usize::from(volume.0)];
         flushes.running -= 1;
         if ok {
@@ -264,29 +273,29 @@ impl Cover {
     }
 
     /// A flush, or an operation with FUA, failed, or an extent was let go without one: those begun so far prove nothing.
-    pub(crate) fn distrust_flushes(&mut self, volume: VolumeIndex) {
+    pub fn distrust_flushes(&mut self, volume: VolumeIndex) {
         let flushes = &mut self.flushes[usize::from(volume.0)];
         flushes.unproven = flushes.begun;
     }
 
     /// Whether a flush of the volume went well since this process began, since the last one that did not, and since an
     /// extent was let go unflushed.
-    pub(crate) fn was_flushed(&self, volume: VolumeIndex) -> bool {
+    pub fn was_flushed(&self, volume: VolumeIndex) -> bool {
         let Flushes { ended, unproven, .. } = self.flushes[usize::from(volume.0)];
         ended > unproven
     }
 
     /// Whether a flush of the volume is under way.
-    pub(crate) fn is_flushing(&self, volume: VolumeIndex) -> bool {
+    pub fn is_flushing(&self, volume: VolumeIndex) -> bool {
         self.flushes[usize::from(volume.0)].running > 0
     }
 
     /// What the ledger should keep now, if anything: extents that are wanted, as far as there is room, and those
     /// that may turn cold.
-    pub(crate) fn change(&mut self) -> Option<Change> {
+    pub fn change(&mut self) -> Option<Change> {
         let room = self.most.saturating_sub(self.taken).min(self.wanted.len());
         if room < self.wanted.len()
-            && let Some(first) = self.parked.front().map(|p| self.numbers(p.volume, p.extent))
+            && let Some(first) = self.parked.front().map(|p| self.grid.touched(p.volume, p.extent))
         {
             self.wanted.sort_by_key(|number| !first.contains(number));
         }
@@ -314,7 +323,7 @@ impl Cover {
     }
 
     /// A change is durable. Returns what may be issued now, in the order it was parked.
-    pub(crate) fn kept(&mut self, Change { ticket, add, remove }: &Change) -> Vec<Parked> {
+    pub fn kept(&mut self, Change { ticket, add, remove }: &Change) -> Vec<Parked<P>> {
         for number in add {
             debug_assert_eq!(self.slots.get(number).map(|s| s.stage), Some(Stage::Adding(*ticket)));
             self.stage(*number, Stage::Hot);
@@ -341,12 +350,12 @@ impl Cover {
     }
 
     /// Where parked operations are: the store does not hold them yet.
-    pub(crate) fn parked_places(&self) -> Vec<(VolumeIndex, Extent)> {
+    pub fn parked_places(&self) -> Vec<(VolumeIndex, Extent)> {
         self.parked.iter().map(|parked| (parked.volume, parked.extent)).collect()
     }
 
     /// Everything parked, because nothing can be kept any more.
-    pub(crate) fn give_up(&mut self) -> VecDeque<Parked> {
+    pub fn give_up(&mut self) -> VecDeque<Parked<P>> {
         let parked = core::mem::take(&mut self.parked);
         for Parked { volume, extent, .. } in &parked {
             self.count_parked(*volume, *extent, -1);
@@ -355,23 +364,24 @@ impl Cover {
     }
 
     fn is_hot(&self, volume: VolumeIndex, extent: Extent) -> bool {
-        self.numbers(volume, extent)
+        self.grid
+            .touched(volume, extent)
             .all(|number| self.slots.get(&number).is_some_and(|slot| slot.stage == Stage::Hot))
     }
 
     /// Fewer than an eighth of the slots are free, or somebody waits for one.
-    pub(crate) fn is_short(&self) -> bool {
+    pub fn is_short(&self) -> bool {
         self.taken * 8 > self.most * 7 || self.is_full()
     }
 
     /// Somebody waits for a slot, and none is free.
-    pub(crate) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         !self.wanted.is_empty() && self.taken >= self.most
     }
 
     /// Somebody waits for an extent, none is free, and nothing is under way that would free one.
-    pub(crate) fn is_stuck(&self) -> bool {
-        let moving = |slot: &Slot| matches!(slot.stage, Stage::Adding(_) | Stage::Removing(_));
+    pub fn is_stuck(&self) -> bool {
+        let moving = |slot: &HotExtent| matches!(slot.stage, Stage::Adding(_) | Stage::Removing(_));
         !self.wanted.is_empty()
             && self.taken >= self.most
             && self.flushes.iter().all(|flushes| flushes.running == 0)
@@ -379,11 +389,10 @@ impl Cover {
     }
 
     /// Volumes on which a flush would free extents, and none runs.
-    pub(crate) fn wants_flush(&self, volume: VolumeIndex) -> bool {
+    pub fn wants_flush(&self, volume: VolumeIndex) -> bool {
         let flushes = self.flushes[usize::from(volume.0)];
-        let at = usize::from(volume.0);
         flushes.running == 0
-            && self.slots.range(self.starts[at]..self.starts[at + 1]).any(|(_, slot)| {
+            && self.slots.range(self.grid.volume(volume)).any(|(_, slot)| {
                 slot.stage == Stage::Hot
                     && slot.busy == slot.parked
                     && slot.done_in >= flushes.ended
@@ -391,16 +400,17 @@ impl Cover {
     }
 
     /// Removes the extents that were unused longest and for which `may` holds, until a quarter of the slots is free, or all
-    /// of them. `ways` has one entry for each volume. `may` gets the tick since which the extent's marks must be durable.
-    pub(crate) fn evict(
+    /// of them. `ways` has one entry for each volume. `may` gets the tick since which the extent's bits must be durable.
+    pub fn evict(
         &mut self,
         all: bool,
         ways: &[Cooling],
-        mut may: impl FnMut(&Slot, u64, VolumeIndex, Extent) -> bool,
+        mut may: impl FnMut(&HotExtent, u64, VolumeIndex, Extent) -> bool,
     ) {
         let goal = if all { 0 } else { self.most * 3 / 4 };
         let mut left = (self.taken - self.removing.len()).saturating_sub(goal);
-        let first = self.parked.front().map(|parked| self.numbers(parked.volume, parked.extent));
+        let first =
+            self.parked.front().map(|parked| self.grid.touched(parked.volume, parked.extent));
         let mut order: Vec<(u64, u64)> =
             self.slots.iter().map(|(number, slot)| (slot.used, *number)).collect();
         order.sort_unstable();
@@ -408,7 +418,7 @@ impl Cover {
             if left == 0 {
                 return;
             }
-            let (volume, extent) = self.place(number);
+            let (volume, extent) = self.grid.place(number);
             let (at, slot) = (usize::from(volume.0), self.slots[&number]);
             let durable = match ways[at] {
                 Cooling::Flushed => slot.done_in < self.flushes[at].ended,
@@ -434,48 +444,43 @@ impl Cover {
     }
 
     /// What was touched in extents for which `which` holds, as runs.
-    pub(crate) fn touched(&self, which: impl Fn(&Slot) -> bool) -> Vec<(VolumeIndex, Extent)> {
+    pub fn touched(&self, which: impl Fn(&HotExtent) -> bool) -> Vec<(VolumeIndex, Extent)> {
         let mut runs: Vec<(VolumeIndex, Extent)> = Vec::new();
         for (number, slot) in self.slots.iter().filter(|(_, slot)| which(slot)) {
-            let (volume, extent) = self.place(*number);
+            let (volume, extent) = self.grid.place(*number);
             for run in slot.runs(extent) {
-                match runs.last_mut() {
-                    Some((v, last)) if *v == volume && last.end() == run.offset => {
-                        last.length += run.length;
-                    }
-                    _ => runs.push((volume, run)),
-                }
+                add_run(&mut runs, volume, run);
             }
         }
         runs
     }
 
     /// Nobody remembers which items touched what: another line begins.
-    pub(crate) fn forget_items(&mut self) {
+    pub fn forget_items(&mut self) {
         self.slots.values_mut().for_each(|slot| slot.last = None);
     }
 
     /// What nobody remembers was touched at `at` at the latest.
-    pub(crate) fn remember_items(&mut self, at: Sequence) {
+    pub fn remember_items(&mut self, at: Sequence) {
         self.slots.values_mut().filter(|slot| slot.last.is_none()).for_each(|slot| {
             slot.last = Some(at);
         });
     }
 
     /// Marks of every extent must be as young as this.
-    #[cfg(test)]
-    pub(crate) fn floor(&self) -> u64 {
+    #[must_use]
+    pub fn floor(&self) -> u64 {
         self.floor
     }
 
     /// How many extents are hot.
-    #[cfg(test)]
-    pub(crate) fn hot(&self) -> usize {
+    #[must_use]
+    pub fn hot(&self) -> usize {
         self.taken
     }
 
     /// Whether nothing is hot, wanted or being changed.
-    pub(crate) fn is_cold(&self) -> bool {
+    pub fn is_cold(&self) -> bool {
         self.slots.is_empty()
     }
 }
@@ -495,15 +500,15 @@ mod tests {
     const V: VolumeIndex = VolumeIndex(0);
     const MIB: u64 = 1 << 20;
 
-    fn cover(most: usize) -> Cover {
-        Cover::new(&[Bytes::mib(100)], most)
+    fn cover(most: usize) -> HotExtents<()> {
+        HotExtents::new(&[Bytes::mib(100)], most)
     }
 
     fn at(n: u64) -> Extent {
         Extent::new(n * EXTENT.0, 4096)
     }
 
-    fn turn_hot(cover: &mut Cover, n: u64) {
+    fn turn_hot(cover: &mut HotExtents<()>, n: u64) {
         assert!(!cover.enter(V, at(n), Some(Sequence(n + 1))));
         let change = cover.change().expect("something is wanted");
         assert!(cover.kept(&change).is_empty());
@@ -547,11 +552,11 @@ mod tests {
     fn what_enters_a_cold_extent_waits_and_what_enters_a_hot_one_does_not() {
         let mut cover = cover(8);
         assert!(!cover.enter(V, Extent::new(3 * MIB, 2 * MIB), None), "two cold extents");
-        cover.park(IoId(7), V, StoreOp::Flush, Extent::new(3 * MIB, 2 * MIB));
+        cover.park(IoId(7), V, (), Extent::new(3 * MIB, 2 * MIB));
         let change = cover.change().expect("two extents are wanted");
         assert_eq!((change.add.len(), cover.hot()), (2, 2));
         assert!(!cover.enter(V, at(0), None), "kept is not asked for");
-        cover.park(IoId(8), V, StoreOp::Flush, at(0));
+        cover.park(IoId(8), V, (), at(0));
         assert!(cover.change().is_none(), "it was asked for already");
         let ready: Vec<u64> = cover.kept(&change).iter().map(|p| p.io.0).collect();
         assert_eq!(ready, [7, 8]);
@@ -606,7 +611,7 @@ mod tests {
         cover.enter(V, Extent::new(4 * MIB - 65536, 131_072), None);
         let touched = cover.touched(|_| true);
         assert_eq!(touched, [(V, Extent::new(4 * MIB - 65536, 131_072))], "two extents, one run");
-        let mut loaded = Cover::new(&[Bytes::mib(5)], 8);
+        let mut loaded = HotExtents::<()>::new(&[Bytes::mib(5)], 8);
         loaded.load(1);
         assert_eq!(loaded.touched(|s| s.last.is_none()), [(V, Extent::new(4 * MIB, MIB))]);
     }
@@ -614,7 +619,7 @@ mod tests {
     #[test]
     fn places_with_untouched_parts_or_on_another_volume_between_are_not_joined() {
         let (other, part) = (VolumeIndex(1), 65536);
-        let mut cover = Cover::new(&[Bytes::mib(4), Bytes::mib(4)], 8);
+        let mut cover = HotExtents::<()>::new(&[Bytes::mib(4), Bytes::mib(4)], 8);
         let places = [
             (V, Extent::new(0, part)),
             (V, Extent::new(2 * part, part)),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Faults planted to prove that the simulator sees them. Without the feature `plant`, which no product build has, none
 //! can be, and the compiler removes the very question.
+#![no_std]
 
 /// A fault to plant, each at the one or two lines that ask for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,23 +190,24 @@ mod chosen {
 
     static CHOSEN: AtomicU8 = AtomicU8::new(0);
 
-    /// Plants a fault in every engine of this process, in place of any other.
+    /// Plants a fault in the core of this process, in place of any other.
     pub fn plant(fault: Option<Plant>) {
         CHOSEN.store(fault.map_or(0, |fault| fault as u8), Ordering::Relaxed);
     }
 
-    pub(crate) fn planted(fault: Plant) -> bool {
+    /// Whether that fault is planted.
+    #[must_use]
+    pub fn planted(fault: Plant) -> bool {
         CHOSEN.load(Ordering::Relaxed) == fault as u8
     }
 }
 
 #[cfg(feature = "plant")]
-pub use chosen::plant;
-#[cfg(feature = "plant")]
-pub(crate) use chosen::planted;
+pub use chosen::{plant, planted};
 
 /// Whether that fault is planted: never.
 #[cfg(not(feature = "plant"))]
-pub(crate) const fn planted(_: Plant) -> bool {
+#[must_use]
+pub const fn planted(_: Plant) -> bool {
     false
 }

@@ -14,9 +14,9 @@
 //!   rolled back, or the metadata was restored from a backup. A machine that went back with its memory shows the same: a
 //!   source behind what the target received in its generation, a target behind what it had reported as durable.
 
-use crate::plant::{Plant, planted};
 use helio_format::lineage::Relation;
 use helio_format::message::Hello;
+use helio_plant::{Plant, planted};
 use helio_units::Sequence;
 
 /// What the source should do about this target.
@@ -239,7 +239,7 @@ const ROWS: [Row; 22] = {
 };
 
 /// The target lost its metadata.
-pub(crate) const METADATA_LOST: &str = "metadata-lost";
+pub const METADATA_LOST: &str = "metadata-lost";
 /// The source lost its metadata.
 const SOURCE_METADATA_LOST: &str = "source-metadata-lost";
 
@@ -301,23 +301,27 @@ pub fn decide(facts: &Facts) -> Decision {
 }
 
 /// Whether metadata of that count is older than what its peer remembers.
-pub(crate) fn is_older(metadata: u64, remembered: u64) -> bool {
+#[must_use]
+pub fn is_older(metadata: u64, remembered: u64) -> bool {
     remembered > metadata && !planted(Plant::TrustRolledBack)
 }
 
 /// Whether a row says that one of the two lost its metadata.
-pub(crate) fn is_lost(label: &str) -> bool {
+#[must_use]
+pub fn is_lost(label: &str) -> bool {
     [METADATA_LOST, SOURCE_METADATA_LOST].contains(&label)
 }
 
 /// Whether the target lost its metadata: it has no history, and the source remembers that it had one.
-pub(crate) fn has_lost_metadata(source: &Hello, target: &Hello) -> bool {
+#[must_use]
+pub fn has_lost_metadata(source: &Hello, target: &Hello) -> bool {
     let facts = facts_of(source, target);
     facts.kinship == Kinship::New && facts.target_old && !facts.discarded
 }
 
 /// Whether a node that would become primary only followed, and the other one holds all that it may hold, and more.
-pub(crate) fn only_followed(asker: &Hello, other: &Hello) -> bool {
+#[must_use]
+pub fn only_followed(asker: &Hello, other: &Hello) -> bool {
     let contains = matches!(
         other.lineage.relation_of(&asker.lineage),
         Relation::Same | Relation::Parent(_) | Relation::Older(_)
@@ -327,7 +331,8 @@ pub(crate) fn only_followed(asker: &Hello, other: &Hello) -> bool {
 }
 
 /// What the table says of a node that would become primary: `candidate` is its hello as it would be then.
-pub(crate) fn of_promotion(asker: &Hello, candidate: &Hello, other: &Hello) -> (Facts, Decision) {
+#[must_use]
+pub fn of_promotion(asker: &Hello, candidate: &Hello, other: &Hello) -> (Facts, Decision) {
     let facts = facts_of(candidate, other);
     let decision = decide(&facts);
     if decision.verdict != Verdict::Refuse || facts.source_old || !only_followed(asker, other) {

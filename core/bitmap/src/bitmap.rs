@@ -1,0 +1,673 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The bitmap against one peer: which regions may differ from its copy.
+//!
+//! A region may differ for one of two reasons. They are separate because they end differently:
+//! * *dirty*: order was lost there, and only the copier can end it (a bit per region);
+//! * *pending*: items in the queue touch it. It ends when the peer has the last of them durable (a count per touched
+//!   region, in a table that is as large as the queue, not as the volume).
+//!
+//! So a region knows its position while streaming (rule 6): the position of the last pending item. When the queue is
+//! dropped, pending becomes dirty.
+//!
+//! Dirty bits are in pages, which the ledger saves (2 KiB for a GiB at 64 KiB a region). A page that changed is *unsaved*
+//! until it is durable. A bit that was cleared may stay on disk for a while: it only costs a comparison. A bit that was
+//! set is covered by its hot extent until its page is durable (`hot.rs`).
+
+use crate::counts::Counts;
+use crate::grid::{Grid, add_run};
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use alloc::vec;
+use alloc::vec::Vec;
+use helio_format::copying::{PAGE_WORDS, PageBits};
+use helio_format::marks::REGIONS_PER_PAGE;
+use helio_plant::{Plant, planted};
+use helio_units::{Bytes, Extent, VolumeIndex};
+
+/// Regions one page are_all_dirty.
+pub const PAGE_REGIONS: u64 = REGIONS_PER_PAGE as u64;
+
+/// A region of a group: volumes lie one behind the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Region(pub u64);
+
+/// A page of dirty bits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Page {
+    /// No bit is set; needs no memory.
+    Clear,
+    /// Every bit is set; needs none either.
+    Full,
+    Bits(PageBits),
+}
+
+/// The bitmap described above.
+#[derive(Clone, Debug)]
+pub struct Bitmap {
+    /// Of regions.
+    grid: Grid,
+    pages: Vec<Page>,
+    dirty_count: u64,
+    /// Pages that changed since they were saved.
+    unsaved: BTreeSet<u32>,
+    /// Behind the page that was taken to be saved last: every unsaved page has its turn, however fast the first ones change.
+    next: u32,
+    /// For each page, the tick at which it was taken to be saved last; zero if that failed.
+    saved_at: Vec<u64>,
+    /// Pages that are being saved; few, where there are millions in `saved_at`.
+    saving: BTreeSet<u32>,
+    /// Being copied, and still dirty: cleared when durable on the peer, unless set again since. As few as are in flight.
+    copying: BTreeSet<u64>,
+    pending: Counts,
+}
+
+impl Bitmap {
+    /// An empty one. `region`: bytes in a region.
+    #[must_use]
+    pub fn new(sizes: &[Bytes], region: Bytes) -> Self {
+        let grid = Grid::new(sizes, region);
+        let pages = grid.count().div_ceil(PAGE_REGIONS) as usize;
+        Self {
+            grid,
+            pages: vec![Page::Clear; pages],
+            dirty_count: 0,
+            unsaved: BTreeSet::new(),
+            next: 0,
+            saved_at: vec![0; pages],
+            saving: BTreeSet::new(),
+            copying: BTreeSet::new(),
+            pending: Counts::default(),
+        }
+    }
+
+    /// The volumes, divided into regions.
+    #[must_use]
+    pub fn grid(&self) -> &Grid {
+        &self.grid
+    }
+
+    /// The regions of a page that exist; the last page may have fewer.
+    fn page_regions(&self, page: usize) -> u64 {
+        (self.grid.count() - page as u64 * PAGE_REGIONS).min(PAGE_REGIONS)
+    }
+
+    /// Which volume and extent a region is.
+    #[must_use]
+    pub fn place(&self, region: Region) -> (VolumeIndex, Extent) {
+        self.grid.place(region.0)
+    }
+
+    fn is_set(&self, region: u64) -> bool {
+        let at = region % PAGE_REGIONS;
+        match &self.pages[(region / PAGE_REGIONS) as usize] {
+            Page::Clear => false,
+            Page::Full => true,
+            Page::Bits(bits) => bits[at as usize / 64] & (1 << (at % 64)) != 0,
+        }
+    }
+
+    /// The bits of a page, to change them.
+    fn bits_mut(&mut self, page: usize) -> &mut PageBits {
+        if !matches!(self.pages[page], Page::Bits(_)) {
+            let full = self.pages[page] == Page::Full;
+            let bits = if full { full_page(self.page_regions(page)) } else { empty_page() };
+            self.pages[page] = Page::Bits(bits);
+        }
+        let Page::Bits(bits) = &mut self.pages[page] else { panic!("a page without bits") };
+        bits
+    }
+
+    /// Bitmap every region of every volume; whole pages at once, since a large volume has millions of regions.
+    pub fn set_all(&mut self) {
+        for page in 0..self.pages.len() {
+            self.pages[page] = Page::Full;
+            self.unsaved.insert(page as u32);
+        }
+        self.copying.clear();
+        self.dirty_count = self.grid.count();
+    }
+
+    /// Bitmap the regions of an extent until the copier has been there.
+    pub fn set(&mut self, volume: VolumeIndex, extent: Extent) {
+        let regions = self.grid.touched(volume, extent);
+        let mut at = regions.start;
+        while at < regions.end {
+            let page = (at / PAGE_REGIONS) as usize;
+            let behind = at + self.page_regions(page);
+            if at.is_multiple_of(PAGE_REGIONS) && behind <= regions.end {
+                self.set_page(page);
+                at = behind;
+            } else {
+                self.set_one(at);
+                at += 1;
+            }
+        }
+    }
+
+    /// Bitmap every region of a page at once.
+    fn set_page(&mut self, page: usize) {
+        let begin = page as u64 * PAGE_REGIONS;
+        let end = begin + self.page_regions(page);
+        self.copying.retain(|region| !(begin..end).contains(region));
+        if self.pages[page] != Page::Full {
+            self.dirty_count += end - begin - self.dirty_between(begin..end);
+            self.pages[page] = Page::Full;
+            self.unsaved.insert(page as u32);
+        }
+    }
+
+    fn set_one(&mut self, region: u64) {
+        self.copying.remove(&region);
+        if self.is_set(region) {
+            return;
+        }
+        let (page, at) = ((region / PAGE_REGIONS) as usize, region % PAGE_REGIONS);
+        self.bits_mut(page)[at as usize / 64] |= 1 << (at % 64);
+        self.unsaved.insert(page as u32);
+        self.dirty_count += 1;
+    }
+
+    /// An item that touches the extent entered the queue.
+    pub fn pend(&mut self, volume: VolumeIndex, extent: Extent) {
+        for region in self.grid.touched(volume, extent) {
+            self.pending.add(region);
+        }
+    }
+
+    /// The peer has that item durable.
+    pub fn unpend(&mut self, volume: VolumeIndex, extent: Extent) {
+        for region in self.grid.touched(volume, extent) {
+            self.pending.remove(region);
+        }
+    }
+
+    /// The next region the copier should fetch at or behind `from`, wrapping once; it counts as being copied.
+    pub fn begin_copy(&mut self, from: Region) -> Option<Region> {
+        if self.copying.len() as u64 == self.dirty_count {
+            return None;
+        }
+        let from = if from.0 < self.grid.count() { from.0 } else { 0 };
+        let found = self.next_open(from, self.grid.count()).or_else(|| self.next_open(0, from))?;
+        self.copying.insert(found);
+        Some(Region(found))
+    }
+
+    /// As [`Bitmap::begin_copy`], of one volume.
+    pub fn begin_copy_of(&mut self, volume: VolumeIndex, from: Region) -> Option<Region> {
+        let core::ops::Range { start, end } = self.grid.volume(volume);
+        let from = if (start..end).contains(&from.0) { from.0 } else { start };
+        let found = self.next_open(from, end).or_else(|| self.next_open(start, from))?;
+        self.copying.insert(found);
+        Some(Region(found))
+    }
+
+    /// The first region of a range that is dirty and not being copied.
+    fn next_open(&self, mut at: u64, end: u64) -> Option<u64> {
+        while at < end {
+            let (page, within) = ((at / PAGE_REGIONS) as usize, at % PAGE_REGIONS);
+            let bits = match &self.pages[page] {
+                Page::Clear => 0,
+                Page::Full => u64::MAX,
+                Page::Bits(bits) => bits[within as usize / 64],
+            } & (u64::MAX << (within % 64));
+            let word_end = (at - within % 64 + 64).min((page as u64 + 1) * PAGE_REGIONS);
+            if bits != 0 {
+                let word = at - within % 64;
+                let open = (0..64).map(|bit| (bit, word + bit)).find(|(bit, region)| {
+                    bits & (1 << bit) != 0 && *region < end && !self.copying.contains(region)
+                });
+                if let Some((_, region)) = open {
+                    return Some(region);
+                }
+            }
+            at = if matches!(self.pages[page], Page::Clear) {
+                (page as u64 + 1) * PAGE_REGIONS
+            } else {
+                word_end
+            };
+        }
+        None
+    }
+
+    /// The peer has the copier's item of this region durable: it is clean, unless it was set again since.
+    pub fn end_copy(&mut self, region: Region) {
+        if self.copying.remove(&region.0) {
+            let (page, at) = ((region.0 / PAGE_REGIONS) as usize, region.0 % PAGE_REGIONS);
+            let bits = self.bits_mut(page);
+            bits[at as usize / 64] &= !(1 << (at % 64));
+            if bits.iter().all(|word| *word == 0) {
+                self.pages[page] = Page::Clear;
+            }
+            self.unsaved.insert(page as u32);
+            self.dirty_count -= 1;
+        }
+    }
+
+    /// A copy of this region could not be read; it must be tried again.
+    pub fn abandon_copy(&mut self, region: Region) {
+        self.copying.remove(&region.0);
+    }
+
+    /// No copy is under way any more; what was, must be copied again.
+    pub fn abandon_copies(&mut self) {
+        self.copying.clear();
+    }
+
+    /// The queue is gone: what was pending is dirty.
+    pub fn pending_to_dirty(&mut self) {
+        let pending = core::mem::take(&mut self.pending);
+        for region in pending.keys() {
+            self.set_one(region);
+        }
+    }
+
+    /// Whether every region of the extent waits for the copier.
+    pub fn are_all_dirty(&self, volume: VolumeIndex, extent: Extent) -> bool {
+        self.grid.touched(volume, extent).all(|region| self.is_set(region))
+    }
+
+    /// Whether any region of the extent waits for the copier.
+    pub fn any_dirty(&self, volume: VolumeIndex, extent: Extent) -> bool {
+        self.dirty_count > 0 && self.grid.touched(volume, extent).any(|region| self.is_set(region))
+    }
+
+    /// Whether an item of the queue touches the extent, those at the places `but` apart.
+    pub fn is_pending(
+        &self,
+        volume: VolumeIndex,
+        extent: Extent,
+        but: &[(VolumeIndex, Extent)],
+    ) -> bool {
+        let apart = |region: u64| {
+            but.iter().filter(|(v, e)| self.grid.touched(*v, *e).contains(&region)).count()
+        };
+        self.grid
+            .touched(volume, extent)
+            .any(|region| self.pending.count(region) as usize > apart(region))
+    }
+
+    /// The stream ended: what its queue still touched is dirty, and nothing is being copied.
+    pub fn end_stream(&mut self) {
+        self.pending_to_dirty();
+        self.copying.clear();
+    }
+
+    /// Nothing differs any more, whatever was dirty; with no queue and no copy.
+    pub fn clear(&mut self) {
+        for (page, bits) in self.pages.iter_mut().enumerate() {
+            if *bits != Page::Clear {
+                *bits = Page::Clear;
+                self.unsaved.insert(page as u32);
+            }
+        }
+        self.copying.clear();
+        self.dirty_count = 0;
+    }
+
+    /// Bytes in dirty regions, counted by whole regions.
+    pub fn dirty_bytes(&self) -> Bytes {
+        self.grid.unit() * self.dirty_count
+    }
+
+    /// The same, as an upper bound, where all of the volumes in that set, a bit each, count as well.
+    pub fn dirty_bytes_with(&self, volumes: u64) -> Bytes {
+        let whole = self.grid.volumes().enumerate().filter(|(v, _)| volumes & (1 << v) != 0);
+        let whole: u64 = whole.map(|(_, regions)| regions.end - regions.start).sum();
+        self.grid.unit() * (self.dirty_count + whole).min(self.grid.count())
+    }
+
+    /// Whether nothing waits for the copier.
+    pub fn none_dirty(&self) -> bool {
+        self.dirty_count == 0
+    }
+
+    /// Whether the region at that place may differ, for either reason.
+    pub fn may_differ(&self, volume: VolumeIndex, offset: u64) -> bool {
+        let region = self.grid.volume(volume).start + offset / self.grid.unit().0;
+        self.is_set(region) || self.pending.has(region)
+    }
+
+    /// Bytes of one volume that may differ, for either reason, counted by whole regions.
+    pub fn differing_bytes(&self, volume: VolumeIndex) -> Bytes {
+        let range = self.grid.volume(volume);
+        let pending =
+            self.pending.keys().filter(|r| range.contains(r) && !self.is_set(*r)).count() as u64;
+        self.grid.unit() * (self.dirty_between(range) + pending)
+    }
+
+    fn dirty_between(&self, range: core::ops::Range<u64>) -> u64 {
+        let mut count = 0;
+        let mut at = range.start;
+        while at < range.end {
+            let page = (at / PAGE_REGIONS) as usize;
+            let end = ((page as u64 + 1) * PAGE_REGIONS).min(range.end);
+            let base = page as u64 * PAGE_REGIONS;
+            count += match &self.pages[page] {
+                Page::Clear => 0,
+                Page::Full => end - at,
+                Page::Bits(bits) => ones_between(bits, at - base, end - base),
+            };
+            at = end;
+        }
+        count
+    }
+
+    /// Dirty regions, joined to runs where they are side by side.
+    pub fn dirty_runs(&self) -> Vec<(VolumeIndex, Extent)> {
+        let mut runs: Vec<(VolumeIndex, Extent)> = Vec::new();
+        let mut at = 0;
+        while let Some(region) = self.next_dirty(at) {
+            let (volume, extent) = self.place(Region(region));
+            add_run(&mut runs, volume, extent);
+            at = region + 1;
+        }
+        runs
+    }
+
+    /// Everything that may differ, as runs; what is only pending behind what is dirty.
+    pub fn differing_runs(&self) -> Vec<(VolumeIndex, Extent)> {
+        let mut runs = self.dirty_runs();
+        let pending = self.pending.keys().filter(|region| !self.is_set(*region));
+        runs.extend(pending.map(|region| self.place(Region(region))));
+        runs
+    }
+
+    fn next_dirty(&self, mut at: u64) -> Option<u64> {
+        while at < self.grid.count() {
+            if matches!(self.pages[(at / PAGE_REGIONS) as usize], Page::Clear) {
+                at = (at / PAGE_REGIONS + 1) * PAGE_REGIONS;
+            } else if self.is_set(at) {
+                return Some(at);
+            } else {
+                at += 1;
+            }
+        }
+        None
+    }
+
+    // Pages, as the ledger saves them and the peer receives them.
+
+    /// Adds the bits of a page to ours.
+    ///
+    /// # Errors
+    /// There is no such page.
+    pub fn join(&mut self, page: u32, bits: Option<&PageBits>) -> Result<(), ()> {
+        if page as usize >= self.pages.len() {
+            return Err(());
+        }
+        let (base, regions) = (u64::from(page) * PAGE_REGIONS, self.page_regions(page as usize));
+        for at in 0..regions {
+            if bits.is_none_or(|bits| bits[at as usize / 64] & (1 << (at % 64)) != 0) {
+                self.set_one(base + at);
+            }
+        }
+        Ok(())
+    }
+
+    /// A page as it was saved: as [`Bitmap::join`], and not unsaved by that.
+    pub fn load(&mut self, page: u32, bits: &PageBits) {
+        if page > 0 && planted(Plant::OnePageRead) {
+            return;
+        }
+        let known = self.join(page, Some(bits));
+        assert!(known.is_ok(), "page {page} was stored for a bitmap of another size");
+        self.unsaved.remove(&page);
+    }
+
+    /// The bits of a page.
+    pub fn page_bits(&self, page: u32) -> PageBits {
+        match &self.pages[page as usize] {
+            Page::Clear => empty_page(),
+            Page::Full => full_page(self.page_regions(page as usize)),
+            Page::Bits(bits) => bits.clone(),
+        }
+    }
+
+    /// The pages with any bit set.
+    pub fn dirty_pages(&self) -> impl Iterator<Item = u32> + '_ {
+        (0u32..).zip(&self.pages).filter(|(_, page)| **page != Page::Clear).map(|(n, _)| n)
+    }
+
+    /// An unsaved page that is not being saved already, to be saved as it is now, at `tick`.
+    pub fn take_unsaved(&mut self, tick: u64) -> Option<u32> {
+        let turns = self.unsaved.range(self.next..).chain(self.unsaved.range(..self.next));
+        let page = turns.copied().find(|page| !self.saving.contains(page))?;
+        self.next = page + 1;
+        self.unsaved.remove(&page);
+        self.saving.insert(page);
+        self.saved_at[page as usize] = tick;
+        Some(page)
+    }
+
+    /// The saving of a page ended.
+    pub fn page_saved(&mut self, page: u32, ok: bool) {
+        self.saving.remove(&page);
+        if !ok {
+            self.saved_at[page as usize] = 0;
+            self.unsaved.insert(page);
+        }
+    }
+
+    /// Whether a page waits to be saved.
+    pub fn has_unsaved(&self) -> bool {
+        !self.unsaved.is_empty()
+    }
+
+    /// Whether every page is durable as it is.
+    pub fn is_saved(&self) -> bool {
+        self.unsaved.is_empty() && self.saving.is_empty()
+    }
+
+    /// Whether the bits of an extent, as they were at `tick`, are durable.
+    pub fn is_saved_since(&self, tick: u64, volume: VolumeIndex, extent: Extent) -> bool {
+        self.pages_of(volume, extent).all(|page| {
+            let as_now = !self.unsaved.contains(&page) || self.saved_at[page as usize] >= tick;
+            as_now && !self.saving.contains(&page)
+        })
+    }
+
+    /// The same of all volumes.
+    #[must_use]
+    pub fn is_all_saved_since(&self, tick: u64) -> bool {
+        self.grid.whole().all(|(volume, extent)| self.is_saved_since(tick, volume, extent))
+    }
+
+    /// The pages that cover an extent.
+    fn pages_of(&self, volume: VolumeIndex, extent: Extent) -> core::ops::RangeInclusive<u32> {
+        let regions = self.grid.touched(volume, extent);
+        (regions.start / PAGE_REGIONS) as u32..=((regions.end - 1) / PAGE_REGIONS) as u32
+    }
+}
+
+fn empty_page() -> PageBits {
+    Box::new([0; PAGE_WORDS])
+}
+
+fn full_page(regions: u64) -> PageBits {
+    let mut bits = empty_page();
+    for (word, n) in bits.iter_mut().zip(0u64..) {
+        let left = regions.saturating_sub(n * 64);
+        *word = if left >= 64 { u64::MAX } else { (1 << left) - 1 };
+    }
+    bits
+}
+
+fn ones_between(bits: &PageBits, from: u64, to: u64) -> u64 {
+    (from / 64..to.div_ceil(64))
+        .map(|word| {
+            let mut mask = u64::MAX;
+            if word == from / 64 {
+                mask &= u64::MAX << (from % 64);
+            }
+            if word == to / 64 {
+                mask &= (1 << (to % 64)) - 1;
+            }
+            u64::from((bits[word as usize] & mask).count_ones())
+        })
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeSet;
+    use proptest::prelude::*;
+
+    const REGION: Bytes = Bytes::kib(64);
+
+    proptest! {
+        /// The slow, obvious twin is a set of regions.
+        #[test]
+        fn the_paged_map_agrees_with_a_set(
+            steps in prop::collection::vec((0u8..5, 0u64..70_000, 1u64..200), 1..60)
+        ) {
+            let grain = Bytes::kib(4);
+            let size = grain * 70_300;
+            let mut bitmap = Bitmap::new(&[size], grain);
+            let mut twin: BTreeSet<u64> = BTreeSet::new();
+            let volume = VolumeIndex(0);
+            for (what, at, n) in steps {
+                match what {
+                    0 | 1 => {
+                        // Whole pages are set at once.
+                        let n = if what == 1 { (n * 200).min(70_300 - at) } else { n };
+                        bitmap.set(volume, Extent::new(at * grain.0, n * grain.0));
+                        twin.extend(at..at + n);
+                    }
+                    2 => for _ in 0..n {
+                        let found = bitmap.begin_copy(Region(at));
+                        let slow = twin.range(at..).next().or_else(|| twin.iter().next()).copied();
+                        prop_assert_eq!(found.map(|r| r.0), slow);
+                        if let Some(region) = found {
+                            bitmap.end_copy(region);
+                            twin.remove(&region.0);
+                        }
+                    },
+                    3 if n == 7 => {
+                        bitmap.set_all();
+                        twin = (0..70_300).collect();
+                    }
+                    3 if n == 8 => {
+                        bitmap.clear();
+                        twin.clear();
+                    }
+                    _ => {
+                        let mut other = Bitmap::new(&[size], grain);
+                        for page in bitmap.dirty_pages() {
+                            other.load(page, &bitmap.page_bits(page));
+                        }
+                        prop_assert_eq!(other.dirty_runs(), bitmap.dirty_runs());
+                        prop_assert!(!other.has_unsaved());
+                    }
+                }
+                prop_assert_eq!(bitmap.dirty_bytes(), grain * twin.len() as u64);
+                prop_assert_eq!(bitmap.differing_bytes(volume), grain * twin.len() as u64);
+                let at = at.min(70_299);
+                prop_assert_eq!(bitmap.may_differ(volume, at * grain.0), twin.contains(&at));
+            }
+        }
+    }
+
+    fn two_volumes() -> Bitmap {
+        Bitmap::new(&[Bytes::kib(100), Bytes::mib(8)], REGION)
+    }
+
+    #[test]
+    fn regions_that_lie_side_by_side_are_shown_as_one_run_and_never_across_volumes() {
+        let (first, second) = (VolumeIndex(0), VolumeIndex(1));
+        let mut bitmap = two_volumes();
+        let ends = [
+            (first, Extent::new(REGION.0, Bytes::kib(100).0 - REGION.0)),
+            (second, Extent::new(0, 2 * REGION.0)),
+            (second, Extent::new(5 * REGION.0, REGION.0)),
+        ];
+        for (volume, extent) in ends {
+            bitmap.set(volume, extent);
+        }
+        assert_eq!(bitmap.dirty_runs(), ends);
+    }
+
+    #[test]
+    fn the_last_region_of_a_volume_may_be_short() {
+        let bitmap = two_volumes();
+        assert_eq!(bitmap.place(Region(1)), (VolumeIndex(0), Extent::new(65536, 36864)));
+        assert_eq!(bitmap.place(Region(2)), (VolumeIndex(1), Extent::new(0, 65536)));
+    }
+
+    #[test]
+    fn a_region_set_while_it_is_copied_stays_dirty() {
+        let mut bitmap = two_volumes();
+        bitmap.set(VolumeIndex(1), Extent::new(0, 1));
+        let region = bitmap.begin_copy(Region(0)).expect("one is dirty");
+        bitmap.set(VolumeIndex(1), Extent::new(512, 1));
+        bitmap.end_copy(region);
+        assert!(!bitmap.none_dirty(), "the late acknowledgement cleared a newer bit");
+        assert_eq!(bitmap.begin_copy(Region(0)), Some(region));
+        bitmap.end_copy(region);
+        assert!(bitmap.none_dirty());
+    }
+
+    #[test]
+    fn the_copier_visits_every_region_once_and_wraps() {
+        let mut bitmap = two_volumes();
+        bitmap.set_all();
+        assert_eq!(bitmap.dirty_bytes(), REGION * 130);
+        let mut seen: Vec<u64> = Vec::new();
+        let mut at = Region(77);
+        while let Some(region) = bitmap.begin_copy(at) {
+            seen.push(region.0);
+            at = Region(region.0 + 1);
+        }
+        assert_eq!((seen[0], seen.len()), (77, 130));
+        seen.sort_unstable();
+        assert_eq!(seen, (0..130).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn there_is_nothing_to_find_while_every_dirty_region_is_being_copied() {
+        let mut bitmap = two_volumes();
+        bitmap.set(VolumeIndex(1), Extent::new(0, 1));
+        let region = bitmap.begin_copy(Region(0)).expect("one is dirty");
+        assert_eq!(bitmap.begin_copy(Region(0)), None);
+        bitmap.abandon_copy(region);
+        assert_eq!(bitmap.begin_copy(Region(0)), Some(region));
+    }
+
+    #[test]
+    fn a_full_page_has_a_bit_for_every_region_that_there_is() {
+        let mut bitmap = two_volumes();
+        bitmap.set_all();
+        let bits = bitmap.page_bits(0);
+        assert_eq!(bits[..4], [u64::MAX, u64::MAX, 0b11, 0], "130 regions");
+        assert!(bits[4..].iter().all(|word| *word == 0));
+    }
+
+    #[test]
+    fn every_dirty_page_has_its_turn_however_often_the_first_one_changes() {
+        let sizes = [Bytes(REGION.0 * 3 * PAGE_REGIONS)];
+        let mut bitmap = Bitmap::new(&sizes, REGION);
+        bitmap.set_all();
+        let mut turns = Vec::new();
+        while let Some(page) = bitmap.take_unsaved(1) {
+            bitmap.page_saved(page, true);
+            turns.push(page);
+            if turns.len() < 4 {
+                bitmap.clear();
+                bitmap.set_all();
+            }
+        }
+        assert_eq!(turns[..4], [0, 1, 2, 0]);
+    }
+
+    #[test]
+    fn a_dropped_queue_turns_what_was_pending_into_dirty() {
+        let mut bitmap = two_volumes();
+        bitmap.pend(VolumeIndex(1), Extent::new(0, 70_000));
+        bitmap.pend(VolumeIndex(1), Extent::new(0, 512));
+        bitmap.unpend(VolumeIndex(1), Extent::new(0, 512));
+        assert!(bitmap.none_dirty() && bitmap.may_differ(VolumeIndex(1), 65_536));
+        bitmap.pending_to_dirty();
+        assert_eq!(bitmap.differing_bytes(VolumeIndex(1)), Bytes::kib(128));
+        assert!(!bitmap.may_differ(VolumeIndex(0), 0));
+    }
+}
