@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the engine of one group is told once, at its start or by `apply`.
 
-use crate::before::SafeCopy;
+use crate::follow::before::SafeCopy;
 use alloc::string::String;
 use alloc::string::ToString;
 use alloc::vec::Vec;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Everything the engine can ask for.
 
-use crate::ack::AckProof;
-use crate::before::BeforeOp;
 use crate::event::CommandId;
+use crate::follow::before::BeforeOp;
 use crate::refusal::{Denial, Refusal};
+use crate::stream::ack::AckProof;
 use alloc::string::String;
 use alloc::vec::Vec;
 use helio_format::copying::{Digest, PageBits};

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The engine of one group on one node: one event at a time, then settle.
 
-use crate::blocks::Blocks;
 use crate::config::Config;
-use crate::digest::Teller;
 use crate::effect::{Answer, Effect};
 use crate::event::{CommandId, Durable, Event, Operation, Request, StoreOutcome};
-use crate::follower::{Follower, Wish};
-use crate::keep::Keeping;
-use crate::lease::Lease;
-use crate::meet::Leader;
-use crate::members::Members;
-use crate::pause::End;
-use crate::peer_read::PeerReads;
-use crate::primary::Primary;
-use crate::recorder::Recorder;
+use crate::follow::follower::{Follower, Wish};
+use crate::local::members::Members;
+use crate::local::replace::Replacing;
+use crate::local::suspect::Failed;
+use crate::peer::handshake::Leader;
+use crate::peer::lease::Lease;
+use crate::peer::primary::Primary;
+use crate::peer::read_server::PeerReads;
+use crate::peer::session::Session;
+use crate::record::keep::Keeping;
+use crate::record::save::Goal;
 use crate::refusal::{Denial, Refusal};
-use crate::replace::Replacing;
+use crate::resync::digest::Teller;
+use crate::resync::seed::Seed;
+use crate::resync::verified::Calendar;
 use crate::role::Standing;
-use crate::save::Goal;
-use crate::seed::Seed;
-use crate::session::Session;
+use crate::role::pause::End;
 use crate::shared::{Purpose, Shared};
-use crate::suspect::Failed;
-use crate::verified::Calendar;
+use crate::show::recorder::Recorder;
+use crate::stream::blocks::Blocks;
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;

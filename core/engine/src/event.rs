@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Everything the engine can be told.
 
-use crate::before::BeforeOutcome;
-use crate::members::MemberFound;
+use crate::follow::before::BeforeOutcome;
+use crate::local::members::MemberFound;
 use crate::refusal::StoreFault;
-use crate::verify::{VerifyMemory, VerifyWish};
+use crate::resync::verify::{VerifyMemory, VerifyWish};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;

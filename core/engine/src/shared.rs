@@ -2,24 +2,24 @@
 //! What every room of the engine may use: configuration, the time it was told, the effects it collects, and the
 //! names of operations under way.
 
-use crate::before::Keeper;
-use crate::blocks::Blocks;
-use crate::compare::Claim;
 use crate::config::Config;
-use crate::copier::JobId;
 use crate::effect::{Answer, Effect, Keep, Loudness, Note, StoreOp};
 use crate::event::StoreOutcome;
-use crate::flushes::Flushes;
-use crate::follower::ITEMS_MAX;
-use crate::lack::{Pulled, Reader};
-use crate::lease::Lease;
-use crate::pause::Pause;
-use crate::peer_read::PeerRead;
+use crate::follow::before::Keeper;
+use crate::follow::follower::ITEMS_MAX;
+use crate::local::compare::Claim;
+use crate::local::lack::{Pulled, Reader};
+use crate::local::suspect::{Piece, Suspect};
+use crate::peer::lease::Lease;
+use crate::peer::read_server::PeerRead;
 use crate::refusal::Refusal;
-use crate::seed::Look;
-use crate::survey::StretchId;
-use crate::suspect::{Piece, Suspect};
-use crate::verify::{Check, Verify};
+use crate::resync::copier::JobId;
+use crate::resync::seed::Look;
+use crate::resync::survey::StretchId;
+use crate::resync::verify::{Check, Verify};
+use crate::role::pause::Pause;
+use crate::stream::blocks::Blocks;
+use crate::stream::flushes::Flushes;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;

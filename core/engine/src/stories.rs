@@ -668,8 +668,7 @@ mod seed;
 mod streams;
 mod survey;
 mod suspect;
-#[path = "switch_stories.rs"]
-mod switch_stories;
+mod switch;
 mod verdict;
 mod verified;
 mod verify;

@@ -9,6 +9,7 @@ mod header;
 mod length;
 mod links;
 mod machine;
+mod rooms;
 mod source;
 mod words;
 
@@ -77,6 +78,7 @@ fn file(path: &Path, text: &str) -> Vec<Finding> {
         Some("rs") => {
             let source = Source::read(path, text);
             findings.extend(floors::check_source(&source));
+            findings.extend(rooms::check(&source));
             findings.extend(banned::check(&source));
             findings.extend(length::check(&source));
             findings.extend(words::check(&source));

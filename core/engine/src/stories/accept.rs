@@ -2,8 +2,8 @@
 //! Stories of a suspect copy that an operator takes for what it reads as, and of one whose disk is put back.
 
 use super::*;
-use crate::members::Members;
-use crate::save::Goal;
+use crate::local::members::Members;
+use crate::record::save::Goal;
 
 const V: VolumeIndex = VolumeIndex(0);
 const FAILED: StoreOutcome = StoreOutcome::Failed(StoreFault::Io);

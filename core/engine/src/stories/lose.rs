@@ -2,7 +2,7 @@
 //! Stories of a primary whose own store fails while its peer is level.
 
 use super::*;
-use crate::leave::STOP_PATIENCE;
+use crate::role::leave::STOP_PATIENCE;
 use helio_format::reading::Reading;
 
 fn level() -> Desk {

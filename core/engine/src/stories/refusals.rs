@@ -78,8 +78,8 @@ const SITUATIONS: &[Situation] = &[
     ("served from the peer", replace::lost),
     ("given up", lose::given_up),
     ("the last copy", lose::answered_at_the_peer_alone),
-    ("handing over", switch_stories::handing),
-    ("diverged", || switch_stories::diverged().0),
+    ("handing over", switch::handing),
+    ("diverged", || switch::diverged().0),
     ("verifying", || {
         let mut desk = Desk::replicating(Mode::Async);
         desk.command(Command::Verify(VerifyWish::default()));

@@ -2,7 +2,7 @@
 //! Stories of a disk that is lost and of another one in its place.
 
 use super::*;
-use crate::members::Members;
+use crate::local::members::Members;
 use helio_format::reading::Reading;
 
 const DISK: VolumeIndex = VolumeIndex(0);

@@ -57,7 +57,7 @@ fn a_stop_that_waits_for_what_is_under_way_asks_for_no_moment_that_has_passed() 
     let mut desk = Desk::replicating(Mode::Sync);
     desk.write(1);
     desk.command(Command::Stop);
-    desk.now = desk.now + 2 * crate::leave::STOP_PATIENCE;
+    desk.now = desk.now + 2 * crate::role::leave::STOP_PATIENCE;
     desk.tell(Event::Tick);
     desk.now = desk.now + Duration::from_millis(1);
     desk.tell(Event::Tick);

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Going back to the kept image: a node whose copy is not consistent takes over with its last consistent one.
+//!
+//! ```text
+//!   Wanted ──record: neither image──> Recording ──> Writing ──record: the kept image──> Ending ──> promotion goes on
+//! ```
+//! While chunks are put back the image is neither the source's nor the kept one, and what the source believes to have
+//! copied is undone. So the record first says that this node's marks prove nothing, and says so until it has taken over
+//! and kept marks of everything, or a copy of everything has begun: no stream goes on behind a cursor from before, and
+//! nobody calls the two level. The lineage stays: before the end it is the followed one, which nobody leads from while
+//! the image is not consistent; behind it that of the kept image, so that writes which it lacks are seen by the table.
+//! A crash in the middle leaves the keeping whole: restoring again does the same.
+
+use crate::engine::Engine;
+use crate::follow::before::{BeforeOutcome, Restore};
+use crate::follow::follower::Follower;
+use crate::record::save::Goal;
+use crate::refusal::Refusal;
+use crate::role::Standing;
+use alloc::format;
+use alloc::string::String;
+use helio_format::superblock::Superblock;
+use helio_plant::{Plant, planted};
+use helio_units::{Generation, Sequence, VolumeIndex};
+
+impl Engine {
+    /// Whether a promotion may restore, where the copy here is not consistent.
+    pub(crate) fn may_restore(&self) -> Result<(), Refusal> {
+        let group = &self.shared.config.group;
+        let refuse = |text: String| {
+            let hint = format!("wait for the resync from {} to end", self.shared.config.peer);
+            Err(Refusal::new("no-safe-copy", text, hint))
+        };
+        match self.shared.keeper.kept() {
+            None => refuse(format!("this node preserves no consistent copy of {group}")),
+            Some((_, false)) => refuse(format!(
+                "the preserved copy of {group} on this node is damaged; see the log"
+            )),
+            Some((_, true)) => Ok(()),
+        }
+    }
+
+    /// Generation and head of the image that a promotion would begin from.
+    pub(crate) fn candidate_head(&self) -> (Generation, Sequence) {
+        let restores = !self.superblock.consistent && self.shared.keeper.restore != Restore::No;
+        match self.shared.keeper.kept().filter(|_| restores) {
+            Some((image, _)) => (image.lineage.generation, image.head),
+            None => (self.superblock.lineage.generation, self.own_head()),
+        }
+    }
+
+    /// Nothing that was received can be applied any more, and nothing is under way.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.shared.keeper.short.is_some()
+            && self.shared.keeper.is_idle()
+            && self.follower.is_still()
+            && !self.is_saving()
+    }
+
+    /// Nothing is kept any more of an image that a primary is about to write to; or it cannot be ended, and the record,
+    /// which says consistent, lets nobody go back to it.
+    pub(crate) fn is_keeping_over(&self) -> bool {
+        let keeper = &self.shared.keeper;
+        keeper.kept().is_none() || keeper.failed || self.shared.metadata_failed
+    }
+
+    /// A promotion of an inconsistent copy: restores as far as it can now, or ends it.
+    pub(crate) fn promote_inconsistent(&mut self) {
+        let still = self.can_leave_following() || self.is_stuck();
+        if self.is_saving() || !still || !self.shared.keeper.is_idle() {
+            return;
+        }
+        match self.shared.keeper.restore {
+            Restore::Wanted if self.may_restore().is_ok() => {
+                self.shared.keeper.restore = Restore::Recording;
+                self.save(Goal::Restoring);
+            }
+            Restore::No | Restore::Wanted => {
+                let refusal = self.needs_sync();
+                self.end_promotion(refusal);
+            }
+            Restore::Recording | Restore::Writing | Restore::Ending => {}
+        }
+    }
+
+    fn end_promotion(&mut self, refusal: Refusal) {
+        self.shared.keeper.restore = Restore::No;
+        if let Standing::Promoting { command, .. } = self.standing {
+            self.stand(self.resting());
+            command.into_iter().for_each(|id| self.done(id, Err(refusal.clone())));
+        }
+    }
+
+    /// This image is neither one: the record for the time of the restore.
+    pub(crate) fn shape_restoring(b: &mut Superblock) {
+        b.marks_void = true;
+        (b.clean, b.equal) = (false, false);
+    }
+
+    /// The record says so: what was received is let go, and the chunks are put back.
+    pub(crate) fn restoring_saved(&mut self) {
+        self.reset_follower();
+        self.shared.keeper.restore = Restore::Writing;
+        self.run_restore();
+    }
+
+    pub(crate) fn restored(&mut self) {
+        self.shared.keeper.restore = Restore::Ending;
+        self.save(Goal::Restored);
+    }
+
+    /// This is the kept image again.
+    pub(crate) fn shape_restored(&self, b: &mut Superblock) {
+        let Some((image, _)) = self.shared.keeper.kept() else {
+            panic!("a copy was restored that is not preserved")
+        };
+        b.lineage = image.lineage;
+        b.head = image.head;
+        (b.consistent, b.clean) = (true, image.exact);
+        (b.wrote, b.alone, b.equal) = (image.wrote, image.alone, false);
+        // Who goes on from here does so with another image than before, whatever the role was.
+        b.tenure = b.tenure.wrapping_add(1);
+        // What was confirmed behind it is not in it.
+        b.sure = false;
+    }
+
+    pub(crate) fn restored_saved(&mut self) {
+        let b = &self.superblock;
+        let text = format!(
+            "the preserved copy of {} is restored as of item {}",
+            b.lineage.generation, b.head
+        );
+        self.shared.warn(text);
+        self.reset_follower();
+        self.shared.keeper.restore = Restore::No;
+    }
+
+    /// Discards what was received and not issued: slots, cursors, gate, and the items that wait for their chunks to be
+    /// preserved. An item that waits there and has no slot any more would be issued once the keeping ends. Nothing of
+    /// the follower's may be under way.
+    pub(crate) fn reset_follower(&mut self) {
+        self.follower.lay_down(&mut self.shared);
+        if !planted(Plant::KeepParked) {
+            self.shared.keeper.forget_parked();
+        }
+        self.follower = Follower::new(self.shared.config.volumes.len(), self.superblock.head);
+    }
+
+    pub(crate) fn restore_failed(&mut self, outcome: BeforeOutcome) {
+        let why = match outcome {
+            BeforeOutcome::Damaged => String::from("it is damaged; nothing was restored"),
+            BeforeOutcome::Failed(fault) => format!("{fault}"),
+            BeforeOutcome::FlushFailed { volumes } => {
+                let first = VolumeIndex(volumes.trailing_zeros() as u16);
+                format!("a flush of volume {} failed", self.shared.config.name_of(first))
+            }
+            BeforeOutcome::NoRoom { .. } | BeforeOutcome::Done => String::from("no room"),
+        };
+        let text =
+            format!("the preserved copy of {} was not restored: {why}", self.shared.config.group);
+        self.shared.warn(text.clone());
+        let hint = "repair the disk and repeat; or wait for a resync, which copies everything";
+        self.end_promotion(Refusal::new("restore-failed", text, hint));
+    }
+}

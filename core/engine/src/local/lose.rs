@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The store of a primary's volume fails, and its level peer takes its place: the policy `serve-from-peer`, and whatever
+//! the policy, where a flush failed (`suspect.rs`).
+//!
+//! The whole volume counts as lacking (`lack.rs`), durably before anything is answered that the store does not hold, and
+//! nothing more is issued to it. What hit the fault is not an error any more: a write is answered once the peer has it, a
+//! read is asked of the peer. Once this node was demoted and its peer promoted, another store may be put in its place; then
+//! all of it is copied, since its marks say so. Where a flush failed, `helio resync` uses the same store again: all of it is
+//! pulled.
+
+use crate::config::OnError;
+use crate::local::lack::{Lack, Stage};
+use crate::local::suspect::Failed;
+use crate::peer::outgoing::Pace;
+use crate::peer::primary::Primary;
+use crate::refusal::StoreFault;
+use crate::shared::Shared;
+use alloc::format;
+use helio_units::{Extent, VolumeIndex};
+
+impl Primary {
+    /// Whether the store of a volume may be given up: the policy says so, and the peer holds everything in order. Behind
+    /// a failed flush a peer will do that still gets everything in order: what waits for a FLUSH waits for that.
+    pub(crate) fn may_lose(&self, volume: VolumeIndex, failed: Failed, s: &Shared) -> bool {
+        let flush = failed == Failed::Flush;
+        let level = self.flow.as_ref().is_some_and(|flow| match flow.pace {
+            Pace::Level { .. } | Pace::Closing { .. } => true,
+            Pace::Behind { .. } => flush && flow.heard,
+        });
+        let in_order = level && !self.order_lost && self.consistent_at.is_none();
+        let whole = in_order
+            && self.peer_consistent
+            && (self.marks.none_dirty() || flush && self.is_whole_but_for(volume, s));
+        (flush || s.config.on_error == OnError::ServeFromPeer)
+            && !s.metadata_failed
+            && !self.is_lost(volume)
+            && match &self.lack {
+                // A store that fails while it is pulled to is given up like any other.
+                Some(_) => true,
+                None => whole && self.copier.is_idle(),
+            }
+    }
+
+    /// Nothing is marked on any volume, but for those whose copies the peer's take the place of: what failed on them stays
+    /// marked, and is on the line like any other item.
+    fn is_whole_but_for(&self, volume: VolumeIndex, s: &Shared) -> bool {
+        let kept = (0u16..).map(VolumeIndex).zip(&s.config.volumes);
+        let mut kept = kept.filter(|(at, size)| *at != volume && !s.suspect.is(*at) && size.0 > 0);
+        kept.all(|(at, size)| !self.marks.any_dirty(at, Extent::new(0, size.0)))
+    }
+
+    /// Nothing is issued to the store of that volume any more.
+    pub(crate) fn is_lost(&self, volume: VolumeIndex) -> bool {
+        self.lack.as_ref().is_some_and(|lack| lack.lost.contains(&volume))
+    }
+
+    /// Any store is given up.
+    pub(crate) fn has_lost(&self) -> bool {
+        self.lack.as_ref().is_some_and(|lack| !lack.lost.is_empty())
+    }
+
+    /// Gives the store of a volume up.
+    pub(crate) fn lose(&mut self, volume: VolumeIndex, fault: StoreFault, s: &mut Shared) {
+        let head = self.line.head;
+        if self.lack.is_none() {
+            self.copier.running = false;
+            if let Some(flow) = &mut self.flow {
+                flow.pace = Pace::Closing { until: head };
+            }
+        }
+        let lack = self.lack.get_or_insert_with(|| Lack::new(None));
+        lack.lost.insert(volume);
+        lack.unkept = true;
+        if matches!(lack.stage, Stage::Flushing(..) | Stage::Flushed) {
+            lack.stage = Stage::Serving;
+        }
+        lack.claims.values_mut().for_each(|attempt| attempt.touched = true);
+        let size = s.config.volumes[usize::from(volume.0)];
+        self.marks.set(volume, Extent::new(0, size.0));
+        s.cover.bitmap_changed();
+        self.faulted = Some((volume, fault));
+        s.warn(format!(
+            "the disk of volume {} failed: {fault}; the volume is served from {} from now on",
+            s.config.name_of(volume),
+            s.config.peer
+        ));
+    }
+
+    /// The first store that was given up.
+    pub(crate) fn lost(&self) -> Option<VolumeIndex> {
+        self.lack.as_ref()?.lost.first().copied()
+    }
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whether every volume still lies on the disk it lay on (rule 11).
+//!
+//! The record keeps each member's identity. One that has another identity now than the record says is *foreign*: nothing
+//! the record tells is about it. A node with such a member never leads, and follows only a stream that compares
+//! everything; with the beginning of that the record takes the new identity. Until then nothing is recorded, so whoever
+//! puts the right disk back finds everything as it was. A group that never took part has nothing to lose.
+
+use crate::engine::Engine;
+use crate::record::save::Goal;
+use crate::refusal::Refusal;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use helio_format::superblock::Superblock;
+use helio_plant::{Plant, planted};
+use helio_units::{Generation, VolumeIndex};
+
+/// What a volume was found to lie on when the daemon started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberFound {
+    /// The identity of the store; 0 where it has none.
+    pub identity: u128,
+    /// The smallest unit of its requests in bytes: a power of two; 0 where nothing tells.
+    pub block: u32,
+    /// Volume, path and identity, for people.
+    pub shown: String,
+}
+
+/// See the module's words.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Members {
+    found: Vec<u128>,
+    /// Which member is another one than the record says, and what both are.
+    foreign: Option<String>,
+    said: bool,
+}
+
+impl Members {
+    /// Holds what was found against what the record says.
+    pub(crate) fn look(record: &Superblock, found: &[MemberFound]) -> Self {
+        let known = record.lineage.generation != Generation::NONE;
+        let mut foreign: Option<String> = None;
+        for (expected, found) in record.members.iter().zip(found) {
+            let other = *expected != 0 && *expected != found.identity;
+            if other && known && !planted(Plant::TrustAnyDisk) {
+                let text = format!("{}; the recorded disk is {expected:032x}", found.shown);
+                foreign =
+                    Some(foreign.map_or(text.clone(), |earlier| format!("{earlier}; {text}")));
+            }
+        }
+        let found = found.iter().map(|found| found.identity).collect();
+        Self { found, foreign, said: false }
+    }
+
+    /// A member is another one than it was.
+    pub(crate) fn are_foreign(&self) -> bool {
+        self.foreign.is_some()
+    }
+
+    /// Another disk lies in a volume's place. One that follows is foreign to its record until that tells of it.
+    pub(crate) fn put(&mut self, volume: VolumeIndex, name: &str, identity: u128, leads: bool) {
+        if let Some(found) = self.found.get_mut(usize::from(volume.0)) {
+            *found = identity;
+        }
+        if !leads {
+            self.foreign = Some(format!("volume {name} moves to disk {identity:032x}"));
+            self.said = true;
+        }
+    }
+
+    /// Whether a volume lies on the disk that the record names, as far as anything tells.
+    pub(crate) fn is_put_back(&self, record: &Superblock, volume: VolumeIndex) -> bool {
+        let at = usize::from(volume.0);
+        record.members.get(at) == self.found.get(at)
+    }
+
+    /// What the next record says of them.
+    pub(crate) fn record(&self, b: &mut Superblock, goal: Goal) {
+        if self.foreign.is_none() || takes_them(goal) {
+            for (recorded, found) in b.members.iter_mut().zip(&self.found) {
+                *recorded = *found;
+            }
+        }
+    }
+
+    /// A record is durable.
+    pub(crate) fn recorded(&mut self, goal: Goal) {
+        if takes_them(goal) {
+            self.foreign = None;
+        }
+    }
+
+    /// What is wrong, for people.
+    pub(crate) fn fault(&self) -> Option<String> {
+        self.foreign.as_ref().map(|text| format!("a volume is on another disk: {text}"))
+    }
+}
+
+/// A stream that compares everything makes any disk the right one, and so does a record that nothing on it counts.
+fn takes_them(goal: Goal) -> bool {
+    match goal {
+        Goal::Adopted(start) => start.whole,
+        Goal::Replaced { .. } => true,
+        _ => false,
+    }
+}
+
+impl Engine {
+    /// Whether this node's image keeps the order promise: its record says so, and is about this image, and no flush of it
+    /// failed.
+    pub(crate) fn is_consistent(&self) -> bool {
+        let suspect = self.may_lead_from_suspect().is_err();
+        self.superblock.consistent && !self.members.are_foreign() && !suspect
+    }
+
+    /// A node must not lead from a disk of which its record tells nothing.
+    pub(crate) fn may_lead(&self) -> Result<(), Refusal> {
+        let Some(fault) = self.members.fault() else { return Ok(()) };
+        let (group, peer) = (&self.shared.config.group, &self.shared.config.peer);
+        Err(Refusal::new(
+            "another-disk",
+            format!("{group}: {fault}"),
+            format!(
+                "put the right disk back and restart the daemon; or `helio promote {group}` on {peer}, which copies to this \
+                 disk; or, if this disk is an exact copy of the recorded one, stop the daemon and `helio metadata accept \
+                 {group}`"
+            ),
+        ))
+    }
+
+    /// Says once what is wrong.
+    pub(crate) fn tell_foreign(&mut self) {
+        if self.members.said {
+            return;
+        }
+        self.members.said = true;
+        if let Err(refusal) = self.may_lead() {
+            self.shared.warn(format!("{}; {}", refusal.text, refusal.hint));
+        }
+    }
+}

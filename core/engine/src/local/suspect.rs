@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What this node's own copies are worth after a failed flush (rule 14), whatever its role. Per volume:
+//!
+//! ```text
+//!             a flush or FUA fails                 a record says so
+//!   trusted ───────────────────────> unrecorded ───────────────────> suspect
+//!      ^                                  ^                             │
+//!      │                                  └──a flush fails meanwhile────┤
+//!      └──a record says that it is not suspect any more─────────────────┘
+//! ```
+//! A store that fails a flush may have dropped any write that was not durable, and a later flush that succeeds says
+//! nothing of those. FUA is often a write plus a flush of everything, so its failure means the same.
+//!
+//! Only a durable record ends it, and only for failures from before that record was made. A record may say so once all of
+//! the copy was written again and flushed: from the peer ([`leading`], [`following`]) or from itself at an operator's word
+//! ([`accept`]); or once another disk took its place (`replace.rs`).
+
+mod accept;
+mod following;
+mod leading;
+
+use crate::config::Config;
+use crate::effect::StoreOp;
+use crate::engine::Engine;
+use crate::record::save::Goal;
+use crate::refusal::Refusal;
+use crate::role::Standing;
+use crate::shared::Shared;
+pub(crate) use accept::{Piece, Rewriting};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use helio_bitmap::HotExtents;
+use helio_format::superblock::Superblock;
+use helio_plant::{Plant, planted};
+use helio_units::{Extent, Role, VolumeIndex};
+pub(crate) use leading::Failed;
+
+/// See the drawing above. Bit n of each set is volume n.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Suspect {
+    /// What is suspect, recorded or not.
+    volumes: u64,
+    /// What the record says of it.
+    recorded: u64,
+    /// Of which a flush failed since the record that is being saved was made.
+    fresh: u64,
+    /// What must be written again on a node that follows, in order, without overlaps.
+    places: Vec<(VolumeIndex, Extent)>,
+}
+
+/// The bit of a volume.
+pub(crate) const fn bit(volume: VolumeIndex) -> u64 {
+    1 << volume.0
+}
+
+impl Suspect {
+    /// Takes what the record says, when the node starts or stops being primary.
+    pub(crate) fn load(
+        &mut self,
+        record: &Superblock,
+        cover: &HotExtents<StoreOp>,
+        config: &Config,
+    ) {
+        self.recorded = record.suspect;
+        self.volumes |= record.suspect;
+        let followed = record.role == Role::Secondary && !record.wrote && !record.alone;
+        // Of one that an operator discarded the hot extents are lost with the rest.
+        let hot_tells = followed && record.consistent && !record.discarded;
+        let all = (0u16..).map(VolumeIndex).zip(&config.volumes);
+        let all = all.filter(|(volume, size)| self.is(*volume) && size.0 > 0);
+        let places = all.flat_map(|(volume, size)| {
+            let whole = || [(volume, Extent::new(0, size.0))].into();
+            if hot_tells { following::hot_on(cover, volume) } else { whole() }
+        });
+        self.places = places.collect();
+    }
+
+    /// Whether the copy of that volume is suspect.
+    pub(crate) const fn is(&self, volume: VolumeIndex) -> bool {
+        self.volumes & bit(volume) != 0
+    }
+
+    /// Whether any copy is.
+    pub(crate) const fn any(&self) -> bool {
+        self.volumes != 0
+    }
+
+    /// Which are: a bit each.
+    pub(crate) const fn volumes(&self) -> u64 {
+        self.volumes
+    }
+
+    /// The first one.
+    fn first(&self) -> VolumeIndex {
+        VolumeIndex(self.volumes.trailing_zeros() as u16)
+    }
+
+    /// What no durable record says yet.
+    pub(crate) const fn unrecorded(&self) -> u64 {
+        self.volumes & !self.recorded
+    }
+
+    /// A flush of a volume failed.
+    fn flush_failed(&mut self, volume: VolumeIndex) {
+        self.volumes |= bit(volume);
+        self.fresh |= bit(volume);
+    }
+
+    /// All of a volume must be written again.
+    pub(crate) fn all_of(&mut self, volume: VolumeIndex, config: &Config) {
+        let size = config.volumes[usize::from(volume.0)];
+        self.put_places(volume, [(volume, Extent::new(0, size.0))].into());
+    }
+
+    /// Those must be written again, too.
+    fn put_places(&mut self, at: VolumeIndex, mut places: Vec<(VolumeIndex, Extent)>) {
+        places.extend(self.places.extract_if(.., |(volume, _)| *volume == at));
+        self.places.extend(places);
+        self.places.sort_unstable_by_key(|(volume, extent)| (*volume, extent.offset));
+        self.places.dedup_by(|(next, run), (volume, before)| {
+            let joined = next == volume && run.offset <= before.end();
+            if joined {
+                before.length = before.length.max(run.end() - before.offset);
+            }
+            joined
+        });
+    }
+
+    /// Whether a block of the extent must be written again, whatever it reads as.
+    pub(crate) fn touches(&self, volume: VolumeIndex, extent: Extent) -> bool {
+        let behind =
+            |(at, run): &(VolumeIndex, Extent)| (*at, run.end()) <= (volume, extent.offset);
+        let next = self.places.get(self.places.partition_point(behind));
+        !planted(Plant::CompareSuspect)
+            && next.is_some_and(|(at, run)| *at == volume && run.offset < extent.end())
+    }
+
+    /// A record is made that says what is known now; its goal may end some of it.
+    fn shape(&mut self, b: &mut Superblock, leads: bool) {
+        self.fresh = 0;
+        b.suspect |= self.volumes;
+        if self.unrecorded() != 0 || (leads && self.any()) {
+            // Everything counts as marked from here on; a record that says seeding proves nothing either.
+            b.marks_void |= b.seeding == 0;
+        }
+    }
+
+    /// That record is durable. Returns whether it tells of a failure that none before it told of.
+    fn saved(&mut self, record: &Superblock) -> bool {
+        let before = core::mem::replace(&mut self.recorded, record.suspect);
+        self.volumes = record.suspect | self.fresh;
+        let still = self.volumes;
+        self.places.retain(|(volume, _)| still & bit(*volume) != 0);
+        record.suspect & !before != 0
+    }
+
+    /// What is suspect, for people.
+    fn text(&self, config: &Config) -> Option<(VolumeIndex, String)> {
+        self.any().then(|| {
+            let (volume, node) = (self.first(), &config.node);
+            let text = format!(
+                "the copy of volume {} on {node} is suspect since a flush failed: acknowledged writes may be missing from \
+                 it; FLUSH and FUA fail until it is rebuilt, replaced or accepted",
+                config.name_of(volume)
+            );
+            (volume, text)
+        })
+    }
+}
+
+impl Engine {
+    /// What the next record says of it, before its own goal changes that.
+    pub(crate) fn shape_suspect(&mut self, b: &mut Superblock) {
+        let leads = self.primary.is_some();
+        if !leads || !planted(Plant::SuspectUnrecorded) {
+            self.shared.suspect.shape(b, leads);
+        }
+    }
+
+    /// A failure must be recorded, and can be.
+    pub(crate) fn owes_failed_flush(&self) -> bool {
+        let forgets = self.primary.is_some() && planted(Plant::SuspectUnrecorded);
+        self.shared.suspect.unrecorded() != 0 && !self.shared.metadata_failed && !forgets
+    }
+
+    /// Records it.
+    pub(crate) fn record_failed_flush(&mut self) {
+        let stands = self.standing != Standing::Stopped;
+        if stands && self.owes_failed_flush() && !self.is_saving() {
+            self.save(Goal::FlushFailed);
+        }
+    }
+
+    /// A record is durable: what waited for its word about flushes is answered.
+    pub(crate) fn suspect_recorded(&mut self) {
+        let news = self.shared.suspect.saved(&self.superblock);
+        if let (true, Some(primary)) = (news, &mut self.primary) {
+            primary.consider_all(&mut self.shared);
+        }
+    }
+
+    /// No record can be made any more: nothing waits for one.
+    pub(crate) fn lose_metadata(&mut self) {
+        self.shared.metadata_failed = true;
+        if let Some(primary) = &mut self.primary {
+            primary.consider_all(&mut self.shared);
+        }
+    }
+
+    /// A node must not lead from a copy that a failed flush left.
+    pub(crate) fn may_lead_from_suspect(&self) -> Result<(), Refusal> {
+        if !self.shared.suspect.any() || planted(Plant::SuspectStreams) {
+            return Ok(());
+        }
+        Err(self.suspect_refusal())
+    }
+
+    /// Why nothing may be copied from here.
+    pub(crate) fn suspect_refusal(&self) -> Refusal {
+        let Shared { config, suspect, .. } = &self.shared;
+        let (group, node, peer) = (&config.group, &config.node, &config.peer);
+        let volume = config.name_of(suspect.first());
+        Refusal::new(
+            "suspect",
+            format!(
+                "the copy of volume {volume} of {group} on {node} is suspect: a flush failed, and acknowledged writes may be \
+                 missing from it"
+            ),
+            format!(
+                "if {peer} has them: `helio demote {group}` on {node}, then `helio promote {group}` on {peer}, which rebuilds the \
+                 copy of {node} (with --force if {node} acknowledged writes without {peer}; those are lost). If this is the best \
+                 copy: `helio demote {group}` on {node}, `helio member accept {group}/{volume}` on {node}, `helio promote {group}` on \
+                 {node}"
+            ),
+        )
+    }
+
+    /// Refuses to begin a copy from a suspect store.
+    pub(crate) fn refuse_while_suspect(&self) -> Result<(), Refusal> {
+        let suspect = self.primary.as_ref().is_some_and(|p| p.must_not_stream(&self.shared));
+        if suspect { Err(self.suspect_refusal()) } else { Ok(()) }
+    }
+
+    /// What is suspect, for people.
+    pub(crate) fn suspect_text(&self) -> Option<(VolumeIndex, String)> {
+        let text = self.shared.suspect.text(&self.shared.config);
+        text.filter(|_| !self.is_lacking())
+    }
+}

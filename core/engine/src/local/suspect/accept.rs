@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+//! An operator takes a suspect copy for what it reads as.
+//!
+//! ```text
+//!   Secondary, Returning ──accept──> Copying ──all of it──> Flushing ──done──> Saving ──recorded──> Secondary
+//!                                       └──the store fails, a stop──┴─failed──────┴─not recorded──> as before
+//! ```
+//! What the copy reads as may lie in a cache alone: a kernel marks the pages of a failed flush clean and keeps them. Were the
+//! record to say that the copy is good, those writes would vanish with the power, after the peer was compared with them. So
+//! all of the volume is written again with what it reads as, and flushed; the copy stays suspect until then. Nothing else may
+//! use the store during that time, so the node neither leads nor follows. After a crash the record still says suspect.
+//!
+//! The bytes do not change, so no extent turns hot for them.
+
+use super::bit;
+use crate::effect::StoreOp;
+use crate::engine::Engine;
+use crate::event::{CommandId, StoreOutcome};
+use crate::record::save::Goal;
+use crate::refusal::{Refusal, StoreFault};
+use crate::role::{Standing, busy};
+use crate::shared::Purpose;
+use alloc::format;
+use alloc::string::String;
+use helio_format::message::Parting;
+use helio_format::superblock::Superblock;
+use helio_units::{Bytes, Extent, Payload, Role, VolumeIndex};
+
+/// One read, and the write that follows it.
+const PIECE: Bytes = Bytes::mib(1);
+/// So many are under way at once.
+const AT_ONCE: u16 = 4;
+
+/// How far a copy is that is being accepted. See the drawing above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rewriting {
+    Copying {
+        /// Where the next piece begins.
+        next: u64,
+        /// Pieces that are being read or written.
+        under_way: u16,
+        /// No more pieces are begun: the disk failed.
+        failed: Option<StoreFault>,
+    },
+    Flushing,
+    Saving,
+}
+
+/// A piece that is being read, or written again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    extent: Extent,
+    /// What is being written.
+    payload: Option<Payload>,
+}
+
+impl Engine {
+    /// Whether an operator may accept the copy of that volume as it is, and what is at stake.
+    ///
+    /// # Errors
+    /// It is not suspect, or a better copy takes its place already, or it is in use.
+    pub fn may_accept(&self, volume: VolumeIndex) -> Result<String, Refusal> {
+        let (group, peer) = (&self.shared.config.group, &self.shared.config.peer);
+        if usize::from(volume.0) >= self.shared.config.volumes.len()
+            || !self.shared.suspect.is(volume)
+        {
+            return Err(Refusal::new(
+                "not-suspect",
+                format!(
+                    "the copy of volume {} of {group} on this node is not suspect",
+                    self.shared.config.name_of(volume)
+                ),
+                format!("nothing; `helio status {group}` shows the state of each copy"),
+            ));
+        }
+        let follows = self.session.peer().is_some_and(|hello| hello.serving && !hello.suspect);
+        if self.is_lacking() || (self.primary.is_none() && follows) {
+            return Err(Refusal::new(
+                "better-copy",
+                format!(
+                    "{peer} serves volume {} of {group}, and this copy is rebuilt from there",
+                    self.shared.config.name_of(volume)
+                ),
+                format!("`helio resync {group}` on the primary continues that"),
+            ));
+        }
+        if self.standing == Standing::Primary {
+            return Err(Refusal::new(
+                "leads",
+                format!(
+                    "{group} is primary on this node: all of volume {} must be rewritten before the copy is accepted, while no \
+                     client uses it",
+                    self.shared.config.name_of(volume)
+                ),
+                format!(
+                    "`helio demote {group}`, repeat this, then `helio promote {group} --force` if {peer} cannot agree"
+                ),
+            ));
+        }
+        if self.shared.metadata_failed {
+            return Err(self.shared.metadata_refusal());
+        }
+        self.may_lead()?;
+        let rests = matches!(self.standing, Standing::Secondary | Standing::Returning);
+        if !rests || self.is_saving() || self.replacing.is_some() || self.shared.works_on(None) {
+            return Err(busy());
+        }
+        Ok(format!(
+            "writes of volume {} that were acknowledged before the flush failed and are missing from this copy; {peer} may \
+             have them, and a resync from this node overwrites them there",
+            self.shared.config.name_of(volume)
+        ))
+    }
+
+    /// The operator takes a suspect copy for what it reads as.
+    pub(crate) fn accept(
+        &mut self,
+        command: CommandId,
+        volume: VolumeIndex,
+    ) -> Result<Option<String>, Refusal> {
+        self.may_accept(volume)?;
+        if !self.is_link_down() {
+            self.hang_up(Parting::RoleChanged, String::from("a suspect copy is being accepted"));
+        }
+        self.reset_follower();
+        let stage = Rewriting::Copying { next: 0, under_way: 0, failed: None };
+        self.stand(Standing::Accepting { command, volume, stage });
+        Ok(None)
+    }
+
+    /// Begins what can begin now.
+    pub(crate) fn accept_step(&mut self) {
+        let Standing::Accepting { command, volume, stage } = self.standing else { return };
+        let Rewriting::Copying { mut next, mut under_way, failed } = stage else { return };
+        // If a flush of the engine's own fails during the copy, the store may drop what was written again.
+        let failed = failed.or(self.follower.failed().map(|(_, fault)| fault));
+        let size = self.shared.config.volumes[usize::from(volume.0)];
+        let stops = self.stop_wanted.is_some();
+        while failed.is_none() && !stops && next < size.0 && under_way < AT_ONCE {
+            let extent = Extent::new(next, PIECE.0.min(size.0 - next));
+            let op = StoreOp::Read { extent, look_for_zeros: true };
+            self.shared.store(volume, op, Purpose::Rewrite(Piece { extent, payload: None }));
+            (next, under_way) = (extent.end(), under_way + 1);
+        }
+        let stage = match (under_way, failed) {
+            (0, Some(fault)) => return self.rewrite_failed(command, volume, fault),
+            (0, None) if stops => {
+                return self.not_accepted(command, String::from("the daemon stops"));
+            }
+            (0, None) => {
+                self.shared.store(volume, StoreOp::Flush, Purpose::Rewritten);
+                Rewriting::Flushing
+            }
+            _ => Rewriting::Copying { next, under_way, failed },
+        };
+        self.stand(Standing::Accepting { command, volume, stage });
+    }
+
+    /// A piece was read, or written again.
+    pub(crate) fn rewrote(&mut self, piece: Piece, outcome: &StoreOutcome) {
+        let Standing::Accepting { command, volume, stage } = self.standing else {
+            panic!("a piece of a copy was written again, and no copy is being accepted")
+        };
+        let Rewriting::Copying { next, under_way, failed } = stage else {
+            panic!("a copy was flushed before all of it was written again")
+        };
+        let Piece { extent, payload } = piece;
+        payload.into_iter().for_each(|payload| self.shared.release(payload.id));
+        let mut again = |op, payload| {
+            self.shared.store(volume, op, Purpose::Rewrite(Piece { extent, payload }));
+        };
+        let now = match *outcome {
+            StoreOutcome::Read { payload, zero: false } => {
+                return again(StoreOp::Write { extent, payload, fua: false }, Some(payload));
+            }
+            StoreOutcome::Read { payload, zero: true } => {
+                again(StoreOp::Zero { extent, punch: true, fua: false }, None);
+                return self.shared.release(payload.id);
+            }
+            StoreOutcome::Failed(fault) => failed.or(Some(fault)),
+            _ => failed,
+        };
+        let stage = Rewriting::Copying { next, under_way: under_way - 1, failed: now };
+        self.stand(Standing::Accepting { command, volume, stage });
+    }
+
+    /// The flush behind the last piece has ended.
+    pub(crate) fn rewritten(&mut self, outcome: &StoreOutcome) {
+        let Standing::Accepting { command, volume, .. } = self.standing else {
+            panic!("a copy was flushed, and no copy is being accepted")
+        };
+        let failed = match *outcome {
+            StoreOutcome::Failed(fault) => Some(fault),
+            _ => self.follower.failed().map(|(_, fault)| fault),
+        };
+        if let Some(fault) = failed {
+            return self.rewrite_failed(command, volume, fault);
+        }
+        self.stand(Standing::Accepting { command, volume, stage: Rewriting::Saving });
+        self.save(Goal::Accepted { command, volume });
+    }
+
+    /// The store failed again: it is used no more until the daemon starts again, or another disk is there.
+    fn rewrite_failed(&mut self, command: CommandId, volume: VolumeIndex, fault: StoreFault) {
+        self.follower.stop_applying(volume, fault);
+        self.not_accepted(command, format!("the disk failed: {fault}"));
+    }
+
+    /// The copy stays suspect.
+    pub(crate) fn not_accepted(&mut self, command: CommandId, why: String) {
+        self.stand(self.resting());
+        let text = format!("the copy could not be rewritten, and is still suspect: {why}");
+        let group = &self.shared.config.group;
+        let hint =
+            format!("repeat, or put another disk in its place: `helio status {group}` shows how");
+        self.done(command, Err(Refusal::new("not-rewritten", text, hint)));
+    }
+
+    /// The record of an accepted copy: nothing proves what it holds, so its peer's is to be compared with all of it.
+    pub(crate) fn shape_accepted(b: &mut Superblock, volume: VolumeIndex) {
+        b.suspect &= !bit(volume);
+        // From here on the marks do not cover the differences to a disk that is being shipped.
+        (b.marks_void, b.seeding) = (true, 0);
+        (b.clean, b.equal, b.sure) = (false, false, false);
+        // The operator who accepted it decides whether it leads.
+        b.role = Role::Secondary;
+    }
+
+    /// The acceptance is durable.
+    pub(crate) fn accepted(&mut self, command: CommandId, volume: VolumeIndex) {
+        let (group, peer) = (self.shared.config.group.clone(), self.shared.config.peer.clone());
+        self.seed_stopped("a suspect copy was accepted");
+        self.line_changed();
+        self.stand(Standing::Secondary);
+        self.session.refused = None;
+        let text = format!(
+            "the copy of volume {} of {group} is accepted as it is; {peer} is resynced from it when this node is \
+             primary: `helio promote {group}`",
+            self.shared.config.name_of(volume)
+        );
+        self.shared.warn(text.clone());
+        self.done(command, Ok(text));
+    }
+
+    /// How far the acceptance is, for people.
+    pub(crate) fn accepting_text(&self) -> Option<String> {
+        let Standing::Accepting { volume, stage, .. } = self.standing else { return None };
+        let size = self.shared.config.volumes[usize::from(volume.0)];
+        let next = match stage {
+            Rewriting::Copying { next, .. } => Bytes(next),
+            Rewriting::Flushing | Rewriting::Saving => size,
+        };
+        Some(format!(
+            "the suspect copy of volume {} is being written again: {next} of {size}",
+            self.shared.config.name_of(volume)
+        ))
+    }
+}

@@ -1,0 +1,485 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Two nodes meet: is it the right one, and what does the table say of the two?
+
+use crate::engine::{Awaited, Engine};
+use crate::peer::primary::Primary;
+use crate::peer::session::{Link, out_of_turn};
+use crate::record::save::Goal;
+use crate::resync::digest::Pieces;
+use crate::role::Standing;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use helio_bitmap::Bitmap;
+use helio_format::copying::Copying;
+use helio_format::lineage::{Lineage, Relation};
+use helio_format::message::{Hello, Message, Parting};
+use helio_plant::{Plant, planted};
+use helio_recovery::{self as recovery, Decision, Verdict};
+use helio_recovery::{Meaning, meaning};
+use helio_units::{Bytes, Generation, Role};
+
+/// A process that led, as this node followed it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Leader {
+    pub(crate) incarnation: u64,
+    pub(crate) generation: Generation,
+}
+
+impl Primary {
+    /// Whether the peer holds less than it reported as durable: its machine went back, and perhaps its memory with it.
+    fn peer_went_back(&self, peer: &Hello, ours: &Lineage) -> bool {
+        let same_process = self.peer_incarnation == Some(peer.incarnation);
+        let known = same_process || peer.lineage.generation == ours.generation;
+        let followed = !(peer.wrote || peer.alone);
+        let holds_less = followed && known && peer.head.max(peer.received) < self.cursors.durable;
+        // The same process acknowledged items of this generation, and is now in an earlier one, perhaps as its former primary.
+        let fork = ours.fork_from(peer.lineage.generation);
+        let before =
+            same_process && !peer.alone && fork.is_some_and(|fork| fork < self.cursors.durable);
+        self.peer_incarnation.is_some()
+            && peer.trusted
+            && peer.clean
+            && (holds_less || before)
+            && !planted(Plant::TrustSnapshot)
+    }
+}
+
+impl Engine {
+    /// The peer's hello arrived: check that it is the peer of this group and configured alike, then ask the table.
+    pub(crate) fn peer_hello(&mut self, hello: Hello) {
+        self.session.remembered = self.keeping.heard;
+        if let Some(why) = self.is_not_peer(&hello) {
+            return self.refuse_wrong_peer(why);
+        }
+        self.session.peer_reports(hello.report.clone(), self.shared.now);
+        self.session.role = Some(if hello.serving { Role::Primary } else { Role::Secondary });
+        if let Some(why) = self.is_configured_differently(&hello) {
+            // What it says of its role counts all the same.
+            let serving = hello.serving;
+            let why_up = String::from("connected");
+            self.session.turn(Link::Up(Box::new(hello)), why_up, self.shared.now);
+            if self.primary.is_some() && serving {
+                self.rival_seen();
+            }
+            return self.refuse_wrong_peer(why);
+        }
+        self.learn_blocks(&hello);
+        let now = self.shared.now;
+        let serving = hello.serving;
+        self.session.turn(Link::Up(Box::new(hello)), String::from("connected"), now);
+        self.session.refused = None;
+        self.session.progress_at = now;
+        self.session.next_ping = now;
+        self.doubt_marks();
+        self.handed(serving);
+        if self.primary.is_some() {
+            self.lease_taken();
+            if serving {
+                self.rival_seen();
+            }
+            self.meet_as_source();
+        } else if serving {
+            self.meet_as_target();
+        } else {
+            self.meet_without_primary();
+        }
+    }
+
+    /// Why the sender of a hello is not this group's peer, if it is not.
+    fn is_not_peer(&self, hello: &Hello) -> Option<String> {
+        let config = &self.shared.config;
+        if hello.group != config.group {
+            Some(format!("its group is {}, expected {}", hello.group, config.group))
+        } else if hello.node != config.peer {
+            Some(format!("its name is {}, expected {}", hello.node, config.peer))
+        } else {
+            None
+        }
+    }
+
+    /// What differs between the configurations of the two nodes, if they cannot mirror each other because of it.
+    fn is_configured_differently(&self, hello: &Hello) -> Option<String> {
+        let config = &self.shared.config;
+        let sizes: Vec<u64> = config.volumes.iter().map(|v| v.0).collect();
+        let (theirs, ours) = (Bytes(u64::from(hello.granularity)), config.granularity);
+        let mut volumes = hello.sizes.iter().zip(&hello.blocks);
+        if hello.sizes != sizes {
+            Some(format!("its volumes are {:?} bytes, on {} {sizes:?}", hello.sizes, config.node))
+        } else if theirs != ours {
+            Some(format!("its dirty regions are {theirs} each, on {} {ours}", config.node))
+        } else if volumes.any(|(size, blocks)| !size.is_multiple_of(blocks.volume.into())) {
+            Some(String::from("the size of one of its volumes is not a multiple of its block size"))
+        } else {
+            None
+        }
+    }
+
+    fn refuse_wrong_peer(&mut self, wrong: String) {
+        let peer = &self.shared.config.peer;
+        let why = format!("the node at the address of {peer} cannot be the peer: {wrong}");
+        self.shared.warn(why.clone());
+        self.session.refused = Some("wrong-peer");
+        self.session.hint = String::from("use the same configuration file on both nodes");
+        self.hang_up(Parting::Refused, why);
+    }
+
+    /// The peer remembers more than our metadata is: what our marks prove has to be doubted durably, whatever comes of
+    /// this meeting. Refused, we would change it until it looks as young as what the peer remembers.
+    fn doubt_marks(&mut self) {
+        let Some(peer) = self.session.peer() else { return };
+        let older = recovery::is_older(self.session.said, peer.remembers);
+        if older
+            && self.primary.is_none()
+            && !self.superblock.marks_void
+            && !self.shared.metadata_failed
+        {
+            self.save(Goal::Void);
+        }
+    }
+
+    /// Refuses the peer by a row of the table, which was read with one of the two as its source.
+    pub(crate) fn refuse(&mut self, label: &'static str, we_are_source: bool) {
+        let config = &self.shared.config;
+        let (source, target) =
+            if we_are_source { (&config.node, &config.peer) } else { (&config.peer, &config.node) };
+        let Meaning { meaning: text, hint, .. } = meaning(label, &config.group, source, target);
+        let hint = hint.unwrap_or_default();
+        self.shared.warn(format!("{label}: {text}; {hint}"));
+        self.session.refused = Some(label);
+        self.session.hint = hint;
+        self.hang_up(Parting::Refused, format!("{label}: {text}"));
+    }
+
+    pub(crate) fn meet_as_source(&mut self) {
+        if self.is_reversing() {
+            // The generation that is met in is being recorded.
+            return self.hang_up(Parting::RoleChanged, String::from("reverse resync starts"));
+        }
+        let ours = self.hello_as_met();
+        let (unfit, went_back) = (self.line_does_not_fit(), self.leader_went_back());
+        let (Some(primary), Some(peer)) = (&mut self.primary, self.session.peer()) else { return };
+        let mut facts = recovery::facts_of(&ours, peer);
+        facts.source_lacks = primary.lack.is_some();
+        facts.source_suspect = primary.must_not_stream(&self.shared);
+        let (received, theirs) = (peer.received, peer.metadata);
+        primary.peer_keeping.met(peer.consistent, peer.head);
+        primary.peer_consistent = peer.consistent;
+        // What a side that was given up holds lies on no line, and is in no proof: its marks alone tell it.
+        // A primary that could not record what it did remembers it, as long as it runs.
+        facts.invalid = ours.doubts || peer.doubts && !self.shared.metadata_failed;
+        let on_line = peer.wrote || !peer.alone;
+        facts.same_memory = on_line && primary.peer_incarnation == Some(peer.incarnation);
+        // One that has not taken up the reversal remembers another line. Where a store was lost it is the same line, in
+        // whichever generation the peer took it up.
+        let reverses = primary.lack.as_ref().is_some_and(|lack| lack.reverses);
+        let reversed = reverses && peer.lineage.generation != ours.lineage.generation;
+        facts.same_memory &= !reversed;
+        facts.target_old |= went_back || !reversed && primary.peer_went_back(peer, &ours.lineage);
+        facts.equal = on_line && !unfit && self.equal_at_start && primary.retaining;
+        facts.line_from_received = on_line
+            && !unfit
+            && !reversed
+            && received <= primary.cursors.sent
+            && received >= primary.cursors.durable
+            && primary.can_resume_behind(received);
+        facts.line_from_durable = on_line
+            && !unfit
+            && primary.peer_incarnation.is_some()
+            && primary.can_resume_behind(primary.cursors.durable);
+        facts.seeding = self.is_seeding();
+        facts.seeded = self.is_seeded(peer);
+        let Decision { label, verdict } = recovery::decide(&facts);
+        self.remember_row(facts, label, true);
+        if verdict != Verdict::Refuse && self.refuse_blocks() {
+            return;
+        }
+        let Some(primary) = &mut self.primary else { return };
+        let (lineage, s) = (self.superblock.lineage, &mut self.shared);
+        s.info(format!("{} connected as {label}", s.config.peer));
+        self.session.why = format!("connected, {label}");
+        match verdict {
+            Verdict::Refuse => return self.refuse(label, true),
+            // A line that is about to be laid down begins no copy; its marks are kept for the next one.
+            Verdict::UpdateMarks | Verdict::UpdateAll | Verdict::UpdateSeeded
+                if self.standing.is_leaving() => {}
+            Verdict::AwaitSeed => {}
+            Verdict::UpdateSeeded => self.update_seeded(),
+            Verdict::ResumeReceived => primary.resume_received(lineage, received, s),
+            Verdict::ResumeDurable if reversed && primary.peer_consistent => {
+                primary.begin_stream(lineage, primary.cursors.durable.next(), true, s);
+            }
+            Verdict::ResumeDurable | Verdict::ResumeEqual => {
+                let c = &primary.cursors;
+                let at = if planted(Plant::ResumeUnflushed) { c.received } else { c.durable };
+                primary.resume_durable(lineage, at, s);
+            }
+            Verdict::UpdateMarks => {
+                primary.whole = false;
+                self.awaited = Some(Awaited::Marks);
+                s.send(Message::Copying(Copying::MarksWanted));
+            }
+            Verdict::UpdateAll => {
+                // From here on its count begins anew; that everything is marked is durable before anything is copied.
+                self.keeping.heard = theirs;
+                self.copy_everything();
+            }
+        }
+        self.hear_of(theirs);
+        self.equal_at_start = false;
+    }
+
+    /// The peer's metadata has that count.
+    pub(crate) fn hear_of(&mut self, metadata: u64) {
+        self.keeping.heard = self.keeping.heard.max(metadata);
+    }
+
+    /// Nothing is known of the peer's copy: everything is marked, durably, and then copied.
+    pub(crate) fn copy_everything(&mut self) {
+        let Some(primary) = &mut self.primary else { return };
+        (primary.whole, primary.seeded) = (true, false);
+        primary.marks.set_all();
+        primary.drop_queue("the content of the peer's copy is unknown", &mut self.shared);
+        self.shared.cover.bitmap_changed();
+        self.awaited = Some(Awaited::Void);
+        self.save(Goal::Void);
+    }
+
+    /// What a source waited for is there: it copies, if that is wanted and the operator's hook agrees.
+    pub(crate) fn sync_as_wanted(&mut self) {
+        self.awaited = None;
+        if self.standing.is_leaving() {
+            return;
+        }
+        let (Some(primary), Some(peer)) = (&self.primary, self.session.peer()) else { return };
+        if primary.must_not_stream(&self.shared) {
+            return;
+        }
+        let keeps_nothing = !peer.consistent || peer.lineage.generation == Generation::NONE;
+        let wanted = self.shared.config.autosync || self.update_wanted || keeps_nothing;
+        if wanted && !primary.paused {
+            self.update_wanted = false;
+            self.autosync();
+        }
+    }
+
+    /// The two speak about what may differ.
+    ///
+    /// # Errors
+    /// What was said is out of turn, or about what does not exist: the connection must end.
+    pub(crate) fn peer_copying(&mut self, talk: Copying) -> Result<(), String> {
+        if let Copying::Digests { volume, extent, list, .. } = &talk
+            && self.seed_told((*volume, *extent), list)
+        {
+            return Ok(());
+        }
+        let blank = self.is_blank();
+        match (talk, &mut self.primary) {
+            (Copying::MarksWanted, None) => {
+                self.tell_marks();
+                Ok(())
+            }
+            (Copying::Marks { .. }, _) if planted(Plant::OwnMarksOnly) => Ok(()),
+            (Copying::Marks { page, bits }, _) if self.awaited == Some(Awaited::Marks) => self
+                .marks_mut()
+                .join(page, bits.as_ref())
+                .map_err(|()| format!("page {page} of the bitmap, which no volume reaches")),
+            (Copying::MarksEnd { trusted }, _) if self.awaited == Some(Awaited::Marks) => {
+                self.marks_ended(trusted);
+                Ok(())
+            }
+            (Copying::DigestsWanted { volume, extent, coarse }, None)
+                if self.follower.is_begun() || self.follower.is_deaf() || blank =>
+            {
+                let pieces = if coarse { Pieces::Regions } else { Pieces::Blocks };
+                self.teller.ask((volume, extent, pieces), &self.shared)
+            }
+            (Copying::EmptyWanted { volume, extent }, None)
+                if self.follower.is_begun() || self.follower.is_deaf() =>
+            {
+                self.teller.ask((volume, extent, Pieces::Whole), &self.shared)
+            }
+            (Copying::Digests { volume, extent, coarse: false, list }, Some(primary))
+                if primary.is_comparing() =>
+            {
+                let pulls = matches!(self.standing, Standing::Primary);
+                primary.compare_told((volume, extent), list, pulls, &mut self.shared)
+            }
+            (Copying::Digests { volume, extent, coarse, list }, Some(primary)) => {
+                primary.digests_told((volume, extent, coarse), &list)
+            }
+            (Copying::Empty { volume, extent, empty }, Some(primary)) => {
+                primary.emptiness_told((volume, extent), empty, &mut self.shared)
+            }
+            (Copying::Differs { volume, extent, sequence }, _) => {
+                self.peer_differs(volume, extent, sequence)
+            }
+            (other, _) => Err(out_of_turn(&Message::Copying(other))),
+        }
+    }
+
+    /// Where this node's image may differ, by its own records: what it marked, and what lies in extents its primary may
+    /// not know of.
+    pub(crate) fn own_marks(&self) -> Bitmap {
+        let mut marks = Bitmap::new(&self.shared.config.volumes, self.shared.config.granularity);
+        for (volume, extent) in self.unsettled() {
+            marks.set(volume, extent);
+        }
+        let own = self.marks();
+        for page in own.dirty_pages() {
+            let known = marks.join(page, Some(&own.page_bits(page)));
+            assert!(known.is_ok(), "two maps of one group have different pages");
+        }
+        marks
+    }
+
+    /// A source asks for this node's marks.
+    fn tell_marks(&mut self) {
+        let marks = self.own_marks();
+        for page in marks.dirty_pages() {
+            let bits = Some(marks.page_bits(page));
+            self.shared.send(Message::Copying(Copying::Marks { page, bits }));
+        }
+        let b = &self.superblock;
+        let trusted = !b.marks_void && !self.members.are_foreign() && b.seeding == 0;
+        self.shared.send(Message::Copying(Copying::MarksEnd { trusted }));
+    }
+
+    fn marks_ended(&mut self, trusted: bool) {
+        if !trusted {
+            return self.copy_everything();
+        }
+        let Some(primary) = &mut self.primary else { return };
+        primary.drop_queue("order was lost", &mut self.shared);
+        self.shared.cover.bitmap_changed();
+        self.sync_as_wanted();
+    }
+
+    pub(crate) fn meet_as_target(&mut self) {
+        let ours = self.hello_as_met();
+        let Some(peer) = self.session.peer() else { return };
+        let theirs = peer.metadata;
+        let mut facts = recovery::facts_of(peer, &ours);
+        facts.source_old |= self.leader_went_back();
+        let Decision { label, verdict } = recovery::decide(&facts);
+        self.remember_row(facts, label, false);
+        // The source alone knows whether it can resume; refusals need no memory.
+        if verdict == Verdict::Refuse {
+            return self.refuse(label, false);
+        }
+        self.report_suspect();
+        self.hear_of(theirs);
+        if matches!(self.standing, Standing::Returning) {
+            self.step_back();
+        }
+        self.lease_met();
+    }
+
+    /// Refuses a peer that has lost its metadata, or that has a record of metadata that this node lost: what a node
+    /// without metadata reports of itself proves nothing, least of all that it did not take over.
+    fn metadata_is_lost(&mut self) -> bool {
+        let settled = matches!(self.standing, Standing::Returning | Standing::Secondary);
+        let Some(peer) = self.session.peer().filter(|_| settled) else { return false };
+        let ours = self.hello_as_met();
+        let (theirs, our_own) =
+            (recovery::has_lost_metadata(&ours, peer), recovery::has_lost_metadata(peer, &ours));
+        if !theirs && !our_own || planted(Plant::BelieveBlank) {
+            return false;
+        }
+        let facts =
+            if theirs { recovery::facts_of(&ours, peer) } else { recovery::facts_of(peer, &ours) };
+        self.remember_row(facts, recovery::METADATA_LOST, theirs);
+        self.refuse(recovery::METADATA_LOST, theirs);
+        true
+    }
+
+    /// Whether the process that this node followed last is behind what it sent: its machine went back together with its memory.
+    /// As long as a process runs, it has the generation that it led in its lineage, and all that it sent of it. What an operator
+    /// discarded is on no line.
+    pub(crate) fn leader_went_back(&self) -> bool {
+        let (Some(leader), Some(peer)) = (self.leader, self.session.peer()) else { return false };
+        let (ours, theirs) = (&self.superblock.lineage, &peer.lineage);
+        let sent = if ours.generation == leader.generation {
+            self.follower.streaming.then_some(self.follower.received)
+        } else {
+            ours.fork_from(leader.generation)
+        };
+        let has = if theirs.generation == leader.generation {
+            Some(peer.head.max(peer.received))
+        } else {
+            theirs.fork_from(leader.generation)
+        };
+        let on_line = peer.wrote || !peer.alone;
+        leader.incarnation == peer.incarnation
+            && on_line
+            && sent.is_some()
+            && has < sent
+            && (has.is_some() || !theirs.is_full())
+            && !planted(Plant::TrustRewound)
+    }
+
+    /// Records durably that the metadata of a machine that went back proves nothing, before one of the two becomes primary.
+    fn doubt_leader(&mut self) {
+        let Some(peer) = self.session.peer().filter(|_| self.leader_went_back()) else { return };
+        let generation = peer.lineage.generation;
+        if self.standing == Standing::Secondary
+            && !self.doubts_peer()
+            && !self.shared.metadata_failed
+        {
+            self.shared.warn(format!(
+                "the machine of {} was reset to a snapshot with its memory: its metadata is invalid since generation \
+                 {generation}, and everything is compared at the next resync",
+                self.shared.config.peer
+            ));
+            self.save(Goal::PeerInvalid(generation));
+        }
+    }
+
+    fn refuse_to_go_on(&mut self, label: &'static str) {
+        self.remember_refusal(label);
+        self.refuse(label, true);
+    }
+
+    /// What the peer said of itself is how it is now: this node may become primary by it.
+    pub(crate) fn peer_proven(&mut self) {
+        let Some(peer) = self.session.peer() else { return };
+        let serving = peer.serving;
+        self.peer_answered();
+        self.handed(serving);
+        if self.primary.is_none() && !serving && self.standing == Standing::Returning {
+            self.meet_without_primary();
+        }
+    }
+
+    /// Neither serves. A node that was primary when it stopped goes on, if the peer did not go on without it.
+    pub(crate) fn meet_without_primary(&mut self) {
+        let Some(peer) = self.session.peer() else { return };
+        let relation = self.superblock.lineage.relation_of(&peer.lineage);
+        let older = recovery::is_older(self.session.said, peer.remembers);
+        if self.metadata_is_lost() {
+            return;
+        }
+        self.doubt_leader();
+        if !matches!(self.standing, Standing::Returning) {
+            return self.lease_met();
+        }
+        match relation {
+            Relation::Unrelated => self.refuse_to_go_on("unrelated"),
+            // Its peer alone holds everything: it waits until that one is promoted.
+            Relation::New | Relation::Same | Relation::Parent(_) | Relation::Older(_)
+                if !self.is_consistent() => {}
+            Relation::Sibling => self.refuse_to_go_on("split-brain"),
+            Relation::Descendant(_) => self.step_back(),
+            Relation::Same | Relation::Parent(_) | Relation::Older(_) if older => {
+                self.refuse_to_go_on("source-rolled-back");
+            }
+            // It may have gone on since it said that: its answer to a ping tells. Where this node agreed to that, its next
+            // hello does.
+            _ if !self.session.proven || self.session.agreed => {}
+            Relation::New | Relation::Same | Relation::Parent(_) | Relation::Older(_) => {
+                self.go_on();
+            }
+        }
+    }
+}

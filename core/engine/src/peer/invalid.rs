@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `bitmap failed` (rule 14): a primary whose metadata cannot be written goes on once its peer durably knows that.
+//!
+//! ```text
+//!   primary                                               peer
+//!      │ writes to extents that are not hot wait             │
+//!      │ ── metadata failed, in this generation ───────────> │ its record says so
+//!      │ <──────────────────────────────────────── recorded  │
+//!      │ writes go on, uncovered; without the peer they fail  │
+//! ```
+//! What the primary's own file tells is not enough from then on, and the peer's record makes up for it: whoever comes back,
+//! everything is compared (`metadata-failed`). That record ends with such a copy: at the peer that follows, once it is
+//! consistent and heard of no failure since; at one that leads, when its own record says that everything is to be copied.
+//! A primary that still runs knows by its memory what its peer lacks, and goes on by that. While a disk is shipped there
+//! is no such peer: its metadata is replaced together with the disk.
+
+use crate::engine::Engine;
+use crate::peer::session::Link;
+use crate::record::save::Goal;
+use crate::role::Standing;
+use alloc::format;
+use alloc::string::String;
+use helio_format::invalid::Invalid;
+use helio_format::message::{Message, Parting};
+use helio_units::Generation;
+
+/// How far the peer is in recording that this node's metadata tells nothing any more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// It was not told in this conversation.
+    #[default]
+    Nothing,
+    /// It was.
+    Sent,
+    /// It recorded that.
+    Recorded,
+}
+
+impl Engine {
+    /// What a node whose metadata cannot be written does with what waits for it.
+    pub(crate) fn go_on_uncovered(&mut self) {
+        // The record of a node whose disk is on its way ends when that is put in place.
+        let leads = self.primary.is_some()
+            && matches!(self.session.link, Link::Up(_))
+            && !self.is_seeding();
+        if leads && self.keeping.told == Told::Nothing {
+            self.keeping.told = Told::Sent;
+            let generation = self.superblock.lineage.generation;
+            self.shared.send(Message::Invalid(Invalid::Failed { generation }));
+        }
+        self.shared.uncovered = leads && self.keeping.told == Told::Recorded;
+        if self.shared.uncovered {
+            for parked in self.shared.cover.give_up() {
+                self.shared.issue(parked.io, parked.volume, parked.op);
+            }
+        } else if !leads {
+            self.fail_parked();
+        }
+    }
+
+    /// Whether a stream that brings everything has done so, and its sender's metadata is as it should be.
+    pub(crate) fn is_peer_proven(&self) -> bool {
+        self.keeping.compared && !self.keeping.peer_fails
+    }
+
+    /// The conversation ended: nobody can be sure what the peer records of this node.
+    pub(crate) fn peer_is_not_told(&mut self) {
+        self.keeping.told = Told::Nothing;
+        self.keeping.peer_fails = false;
+        self.shared.uncovered = false;
+    }
+
+    /// The two speak of metadata that cannot be written.
+    pub(crate) fn peer_talks_invalid(&mut self, talk: Invalid) {
+        let peer = self.shared.config.peer.clone();
+        match talk {
+            Invalid::Failed { .. } if self.shared.metadata_failed => {
+                let text = format!("{peer} cannot write its metadata, and neither can this node");
+                self.hang_up(Parting::VolumeFailed, text);
+            }
+            Invalid::Failed { generation }
+                if self.superblock.peer_invalid == generation && !self.is_saving() =>
+            {
+                self.keeping.peer_fails = true;
+                self.peer_invalid_saved();
+            }
+            Invalid::Failed { generation } if self.standing == Standing::Secondary => {
+                self.shared.warn(format!(
+                    "{peer} cannot write its metadata; this node records it as invalid since generation {generation}, \
+                     and everything is compared after the repair"
+                ));
+                self.keeping.peer_fails = true;
+                self.save(Goal::PeerInvalid(generation));
+            }
+            Invalid::Recorded if self.shared.metadata_failed && self.keeping.told == Told::Sent => {
+                self.keeping.told = Told::Recorded;
+                self.shared.warn(format!(
+                    "bitmap failed: {peer} recorded that this node's metadata is invalid; writes continue while \
+                     {peer} is connected"
+                ));
+            }
+            Invalid::Failed { .. } | Invalid::Recorded => {}
+        }
+    }
+
+    /// The record stands: the primary may go on.
+    pub(crate) fn peer_invalid_saved(&mut self) {
+        if matches!(self.session.link, Link::Up(_)) {
+            self.shared.send(Message::Invalid(Invalid::Recorded));
+        }
+    }
+
+    /// Whether this node's record says that its peer's metadata tells nothing.
+    pub(crate) fn doubts_peer(&self) -> bool {
+        self.superblock.peer_invalid != Generation::NONE
+    }
+
+    /// What is wrong with the metadata, where something is.
+    pub(crate) fn metadata_text(&self) -> Option<String> {
+        let peer = &self.shared.config.peer;
+        let text = match (self.shared.metadata_failed, &self.primary) {
+            (false, _) => return None,
+            (true, Some(_)) if self.shared.uncovered => format!(
+                "bitmap failed: the metadata file cannot be written; {peer} recorded that, and writes continue while \
+                 it is connected"
+            ),
+            (true, Some(_)) => format!(
+                "bitmap failed: the metadata file cannot be written, and {peer} did not record that: writes to extents \
+                 that are not hot fail"
+            ),
+            (true, None) => String::from("bitmap failed: the metadata file cannot be written"),
+        };
+        Some(text)
+    }
+}

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a node holds while it is primary: the line, the gate, the queue, the marks, and the stream to its peer.
+//!
+//! What the primary owes its peer is in one of three shapes:
+//! ```text
+//!            the queue fills, `log`, or the link breaks while order is lost
+//!   in order ──────────────────────────────────────────────────────────────> order lost (marks only)
+//!   (retaining)                                                               (not retaining)
+//!      ^                                                                          │ update
+//!      └──── the Consistent marker completed at the peer ──── order lost, streaming (retaining) <──┘
+//! ```
+
+use crate::config::Config;
+use crate::follow::before::PeerKeeping;
+use crate::local::lack::Lack;
+use crate::peer::outgoing::{Cursors, Flow};
+use crate::refusal::StoreFault;
+use crate::resync::copier::Copier;
+use crate::shared::Shared;
+use crate::show::times::Answers;
+use crate::stream::gate::Gate;
+use crate::stream::line::{Entry, Line};
+use crate::stream::queue::Queue;
+use crate::stream::write::{Slots, Ticket};
+use alloc::collections::BTreeSet;
+use alloc::format;
+use core::time::Duration;
+use helio_bitmap::Bitmap;
+use helio_plant::{Plant, planted};
+use helio_units::{Bytes, Mode, Moment, Sequence, VolumeIndex};
+
+/// See the drawing above.
+#[derive(Clone, Debug)]
+pub(crate) struct Primary {
+    pub(crate) line: Line,
+    pub(crate) gate: Gate<Ticket>,
+    pub(crate) queue: Queue,
+    pub(crate) marks: Bitmap,
+    pub(crate) slots: Slots,
+    /// How long they took.
+    pub(crate) answers: Answers,
+    /// Every item up to here has ended on the local store.
+    pub(crate) here: Sequence,
+    /// Up to here, what the peer has durable was taken note of.
+    pub(crate) settled: Sequence,
+    /// The first item that failed there and whose mark is not kept yet.
+    pub(crate) failed_at: Option<Sequence>,
+    /// Answers that the peer may know nothing of may be given: a record says so durably.
+    pub(crate) alone: bool,
+    /// Such an answer waits for that record.
+    pub(crate) wants_alone: bool,
+    /// That record could not be made: such answers are errors.
+    pub(crate) unrecorded: bool,
+    /// The stream goes on in another generation, which the peer is yet to be told.
+    pub(crate) tell_generation: bool,
+    /// Streams begun by this primary.
+    pub(crate) streams: u32,
+    /// Everything was marked for this peer: the marks it kept itself are not needed.
+    pub(crate) whole: bool,
+    /// The peer began from a disk that was shipped: however much is marked, little differs.
+    pub(crate) seeded: bool,
+    /// The highest position answered.
+    pub(crate) answered: Sequence,
+    /// Since when regions are dirty, if any are; not later than the oldest write that they stand for.
+    pub(crate) dirty_since: Option<Moment>,
+    /// The queue keeps order for the peer; otherwise only marks are kept.
+    pub(crate) retaining: bool,
+    /// The peer's image will not be in order until marked regions have been copied.
+    pub(crate) order_lost: bool,
+    /// The marker behind which the peer's image is consistent again.
+    pub(crate) consistent_at: Option<Sequence>,
+    /// How far the peer is.
+    pub(crate) cursors: Cursors,
+    /// The peer's incarnation these cursors belong to.
+    pub(crate) peer_incarnation: Option<u64>,
+    /// The stream, while one flows.
+    pub(crate) flow: Option<Flow>,
+    pub(crate) copier: Copier,
+    /// Regions of this node's own store are not good, and the peer's are.
+    pub(crate) lack: Option<Lack>,
+    /// Volumes whose bytes prove nothing although they are read well: a flush failed, or the disk is another one.
+    pub(crate) distrusted: BTreeSet<VolumeIndex>,
+    /// The peer's image is known to keep the order promise.
+    pub(crate) peer_consistent: bool,
+    /// What fails now was never issued to the store.
+    pub(crate) unissued: bool,
+    /// The local store failed on a volume, and how.
+    pub(crate) faulted: Option<(VolumeIndex, StoreFault)>,
+    /// No order may be kept although the peer is not there: the operator said `log`.
+    pub(crate) paused: bool,
+    /// Whether the peer keeps its last consistent image while it is updated.
+    pub(crate) peer_keeping: PeerKeeping,
+    /// Why the queue was dropped last.
+    pub(crate) dropped_because: &'static str,
+}
+
+impl Primary {
+    /// A primary that begins after `head`, with what is marked. `equal`: the peer's copy is proven equal up to there,
+    /// so order is kept from the start.
+    pub(crate) fn new(
+        config: &Config,
+        head: Sequence,
+        marks: Bitmap,
+        equal: bool,
+        now: Moment,
+    ) -> Self {
+        Self {
+            line: Line::starting_after(head),
+            gate: Gate::new(config.volumes.len()),
+            queue: Queue::new(config.queue, now),
+            marks,
+            slots: Slots::default(),
+            answers: Answers::default(),
+            here: head,
+            settled: head,
+            failed_at: None,
+            alone: true,
+            wants_alone: false,
+            unrecorded: false,
+            tell_generation: false,
+            streams: 0,
+            whole: false,
+            seeded: false,
+            answered: head,
+            dirty_since: None,
+            retaining: equal,
+            order_lost: !equal,
+            consistent_at: None,
+            cursors: Cursors::all_at(head),
+            peer_incarnation: None,
+            flow: None,
+            copier: Copier::default(),
+            lack: None,
+            distrusted: BTreeSet::new(),
+            peer_consistent: false,
+            unissued: false,
+            faulted: None,
+            paused: false,
+            peer_keeping: PeerKeeping::default(),
+            dropped_because: "the copies may differ",
+        }
+    }
+
+    /// The mode that answers are to have.
+    pub(crate) fn wanted_mode(&self, asked: Mode) -> Mode {
+        if self.lack.is_some() { Mode::Sync } else { asked }
+    }
+
+    /// The mode in force for answers given now.
+    pub(crate) fn effective(&self, asked: Mode) -> Mode {
+        match &self.flow {
+            _ if self.lack.is_some() && !planted(Plant::LackAlone) => Mode::Sync,
+            Some(flow) if flow.answers_count() && !self.order_lost => asked,
+            _ => Mode::Async,
+        }
+    }
+
+    /// Gives up order: everything queued becomes marks, and nothing is kept for the peer but those.
+    pub(crate) fn drop_queue(&mut self, because: &'static str, s: &mut Shared) {
+        if self.retaining {
+            let lost = self.line.head.0 - self.cursors.durable.0;
+            s.warn(format!(
+                "queue dropped: {because}; {lost} items are only recorded in the bitmap, and their order is lost"
+            ));
+        }
+        let oldest = self.line.iter().filter(|e| e.pended).map(|e| e.accepted_at).min();
+        self.dirty_since = self.dirty_since.or(oldest);
+        if !planted(Plant::DropUnmarked) {
+            self.marks.pending_to_dirty();
+        }
+        s.cover.bitmap_changed();
+        self.copier.begin_anew(self.line.head, &mut self.marks);
+        self.line.iter_mut().for_each(|entry| entry.pended = false);
+        self.retaining = false;
+        self.order_lost = true;
+        self.consistent_at = None;
+        self.copier.running = false;
+        self.flow = None;
+        self.dropped_because = because;
+        self.consider_all(s);
+    }
+
+    /// On the way out: what waits for room in the queue of a peer that is away would wait for ever, and so would what
+    /// waits for an extent to turn cold in which that peer lacks something.
+    pub(crate) fn wait_for_nobody(&mut self, s: &mut Shared) {
+        let waits = self.queue.waiters() > 0 || s.cover.is_full();
+        if waits && self.flow.is_none() && self.retaining {
+            self.drop_queue("the peer is not connected, and this node leaves the primary role", s);
+        }
+    }
+
+    /// Up to here this node's own records cover what its line did.
+    pub(crate) fn covered(&self) -> Sequence {
+        self.failed_at.map_or(self.here, |at| self.here.min(Sequence(at.0.saturating_sub(1))))
+    }
+
+    /// Remembers that the local store failed.
+    pub(crate) fn fault(&mut self, volume: VolumeIndex, fault: StoreFault, s: &mut Shared) {
+        if self.faulted.is_none() {
+            s.warn(format!(
+                "volume {} failed on this node: {fault}; its region is dirty",
+                s.config.name_of(volume)
+            ));
+        }
+        self.faulted = Some((volume, fault));
+    }
+
+    /// Takes note since when regions are dirty.
+    pub(crate) fn date_dirty(&mut self, s: &Shared) {
+        if self.marks.none_dirty() && !self.may_differ_anywhere(s) {
+            self.dirty_since = None;
+        } else {
+            self.dirty_since.get_or_insert(s.now);
+        }
+    }
+
+    /// Something here is suspect, and the peer's copy is not served in its place: its regions may all differ.
+    const fn may_differ_anywhere(&self, s: &Shared) -> bool {
+        s.suspect.any() && self.lack.is_none()
+    }
+
+    /// What the peer lacks, as an upper bound: what was accepted and has not completed there, every dirty region, and every
+    /// region of a suspect volume.
+    pub(crate) fn lag(&self, now: Moment, s: &Shared) -> Lag {
+        let mut lag = Lag::default();
+        let anywhere = self.may_differ_anywhere(s);
+        if (anywhere || !self.marks.none_dirty()) && !planted(Plant::LagWithoutDirty) {
+            lag.dirty = self.marks.dirty_bytes_with(if anywhere { s.suspect.volumes() } else { 0 });
+            lag.bytes = lag.dirty;
+            lag.oldest = self.dirty_since.map_or(Duration::ZERO, |since| now - since);
+        }
+        // Of a peer that is away only what was durable there is known to be there still.
+        let connected = self.flow.is_some();
+        let there = if connected { self.cursors.completed } else { self.cursors.durable };
+        let lacking = |e: &&Entry| {
+            e.slot.is_some()
+                && e.item.sequence > there
+                && !(connected && e.peer_completed)
+                && !planted(Plant::LagWithoutItems)
+        };
+        for entry in self.line.iter().filter(lacking) {
+            lag.oldest = lag.oldest.max(now - entry.accepted_at);
+            if entry.item.kind.changes_data() {
+                lag.bytes += Bytes(entry.item.extent.length);
+            }
+            lag.writes += 1;
+        }
+        lag
+    }
+
+    /// Nothing is under way: every request answered, nobody waiting.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let lack = self.lack.as_ref().is_none_or(Lack::is_quiet);
+        self.slots.under_way() == 0
+            && self.gate.is_empty()
+            && !self.copier.survey.is_looking()
+            && lack
+    }
+}
+
+/// What the peer lacks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lag {
+    /// At most so many bytes: written or zeroed, not completed at the peer, and dirty regions.
+    pub bytes: Bytes,
+    /// Of these, in dirty regions, which count whole.
+    pub dirty: Bytes,
+    /// Items accepted and not completed at the peer; writes that dirty regions stand for are not counted.
+    pub writes: u64,
+    /// Age of the oldest of all that.
+    pub oldest: Duration,
+}

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Saving the superblock, one save at a time, and what each save is for.
+//!
+//! A goal says what must be durable before something else may happen; what follows happens in `saved`, and nowhere
+//! earlier.
+
+use crate::effect::Effect;
+use crate::engine::{Awaited, Engine};
+use crate::event::CommandId;
+use crate::follow::before::Restore;
+use crate::role::{Leave, Standing};
+use alloc::string::String;
+use helio_format::lineage::Lineage;
+use helio_format::message::{Parting, Start};
+use helio_format::superblock::Superblock;
+use helio_plant::{Plant, planted};
+use helio_units::{Generation, Role, Sequence, VolumeIndex};
+
+/// What a save is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Goal {
+    /// Become primary.
+    Promoted,
+    /// Follow a stream.
+    Adopted(Start),
+    /// The image is consistent again.
+    Consistent,
+    /// Primary no more, or stopped while primary.
+    Left(Leave),
+    /// A secondary stopped cleanly.
+    Closed,
+    /// An old primary accepts that the peer went on.
+    SteppedBack,
+    /// Answers may be given that the peer knows nothing of: a generation begins at the accepted head.
+    Alone,
+    /// All answers are at the peer, and from now on again none is given without it.
+    Together,
+    /// The marks kept prove nothing of the peer: everything is to be copied.
+    Void,
+    /// A flush failed on this node: its copy is suspect, and every record says so from here on.
+    FlushFailed,
+    /// Every mark is kept, so they prove something again.
+    MarksKept,
+    /// An operator gave up what only this node holds.
+    Yielded { command: CommandId, lineage: Lineage },
+    /// How far the peer's metadata was heard to be: should it go back, this node knows, even if it died meanwhile.
+    Remember,
+    /// The kept image is about to be put back.
+    Restoring,
+    /// It is put back.
+    Restored,
+    /// A promotion by lease came too late: the record is as it was.
+    Unpromoted,
+    /// The peer's metadata tells nothing since that generation.
+    PeerInvalid(Generation),
+    /// A disk is to be shipped, from that time on.
+    SeedBegun { command: CommandId, at: u64 },
+    /// The disk is in place with that process of the peer.
+    Seeded { command: CommandId, incarnation: u64 },
+    /// This node lacks regions that its peer holds.
+    Lacking,
+    /// It lacks nothing any more.
+    Whole,
+    /// Another disk is a volume's, and nothing on it counts.
+    Replaced { command: CommandId, volume: VolumeIndex },
+    /// An operator takes such a copy for what it is.
+    Accepted { command: CommandId, volume: VolumeIndex },
+}
+
+/// The record of a side that begins to follow.
+fn shape_adopted(b: &mut Superblock, start: Start) {
+    b.role = Role::Secondary;
+    b.lineage = start.lineage;
+    b.consistent = start.consistent;
+    // What the image surely holds, once it is consistent; it may hold more.
+    b.head = Sequence(start.from.0 - 1);
+    b.wrote = false;
+    b.alone = false;
+    b.marks_void &= !start.whole;
+    b.clean = false;
+    b.equal = false;
+    b.hold = 0;
+    b.seeding = 0;
+    b.began = 0;
+    b.discarded = false;
+}
+
+/// The record of a side that is given up.
+fn give_up(b: &mut Superblock, lineage: Lineage) {
+    b.role = Role::Secondary;
+    b.lineage = lineage;
+    b.wrote = false;
+    // It wrote nothing that counts, and still the image holds more than any line says.
+    b.alone = true;
+    b.clean = false;
+    b.equal = false;
+    // While a disk was shipped the marks were those against it, and prove nothing against any other copy.
+    b.marks_void |= b.seeding != 0;
+    b.seeding = 0;
+    b.began = 0;
+    if lineage.generation == Generation::NONE {
+        b.marks_void = true;
+        b.remembers = 0;
+        b.discarded = true;
+    }
+}
+
+impl Engine {
+    pub(crate) fn is_saving(&self) -> bool {
+        self.saving.is_some() || !self.to_save.is_empty()
+    }
+
+    /// A record is on its way with which this node follows.
+    pub(crate) fn is_adopting(&self) -> bool {
+        let saving = self.saving.iter().map(|(goal, _)| goal);
+        saving.chain(&self.to_save).any(|goal| matches!(goal, Goal::Adopted(_)))
+    }
+
+    pub(crate) fn save(&mut self, goal: Goal) {
+        self.to_save.push_back(goal);
+        self.save_next();
+    }
+
+    fn save_next(&mut self) {
+        if self.saving.is_some() {
+            return;
+        }
+        let Some(goal) = self.to_save.pop_front() else { return };
+        let mut next = self.superblock.clone();
+        next.remembers = self.keeping.heard;
+        self.shape_verified(&mut next);
+        self.shape_suspect(&mut next);
+        self.shape(&mut next, goal);
+        self.members.record(&mut next, goal);
+        self.shared.blocks.record(&mut next);
+        self.saving = Some((goal, next.clone()));
+        if goal == Goal::Promoted && planted(Plant::ServeUnrecorded) {
+            self.superblock = next.clone();
+            self.promotion_saved();
+        }
+        self.shared.out.push(Effect::SaveSuperblock(next));
+    }
+
+    /// What the superblock says once the goal is reached.
+    fn shape(&mut self, b: &mut Superblock, goal: Goal) {
+        match goal {
+            Goal::Promoted => self.shape_promoted(b),
+            Goal::Adopted(start) => {
+                self.keeping.compared = start.whole;
+                shape_adopted(b, start);
+            }
+            Goal::Consistent => self.shape_consistent(b),
+            Goal::Left(to) => self.shape_left(b, to),
+            Goal::Closed => {
+                b.clean = true;
+                b.head = self.follower.completed;
+            }
+            Goal::SteppedBack => b.role = Role::Secondary,
+            Goal::Alone => self.shape_alone(b),
+            Goal::Together => {
+                b.alone = false;
+                let shared = &self.shared;
+                b.hold =
+                    shared.lease.on_record(b.hold, shared.now).max(shared.config.hold_millis());
+            }
+            Goal::Void => {
+                // Everything counts as marked from here on, against whatever copy.
+                (b.marks_void, b.seeding) = (true, 0);
+                b.peer_invalid = Generation::NONE;
+            }
+            Goal::PeerInvalid(generation) => b.peer_invalid = generation,
+            // What is suspect is in every record.
+            Goal::FlushFailed => {}
+            Goal::MarksKept => b.marks_void = false,
+            Goal::Yielded { lineage, .. } => {
+                if lineage.generation == Generation::NONE {
+                    self.keeping.heard = 0;
+                }
+                give_up(b, lineage);
+            }
+            // Every save does.
+            Goal::Remember => {}
+            Goal::Restoring => Self::shape_restoring(b),
+            Goal::Restored => self.shape_restored(b),
+            Goal::Unpromoted => self.shape_unpromoted(b),
+            Goal::SeedBegun { at, .. } => {
+                (b.seeding, b.marks_void, b.equal) = (at, false, false);
+            }
+            Goal::Seeded { .. } => {
+                (b.seeding, b.marks_void) = (0, b.marks_void || b.suspect != 0);
+            }
+            Goal::Lacking => self.shape_lacking(b),
+            Goal::Whole => self.shape_whole(b),
+            Goal::Replaced { volume, .. } => self.shape_replaced(b, volume),
+            Goal::Accepted { volume, .. } => Self::shape_accepted(b, volume),
+        }
+    }
+
+    fn shape_promoted(&mut self, b: &mut Superblock) {
+        let head = if self.follower.streaming { self.follower.completed } else { b.head };
+        // Nobody commanded it: a primary goes on behind its own clean stop, and nothing forked. Anything else forks.
+        let goes_on = matches!(self.standing, Standing::Promoting { command: None, .. }) && b.clean;
+        if !goes_on {
+            // An image that was followed until now lacks nothing that was confirmed; one that its process left
+            // may have lost what was not flushed.
+            b.sure = self.follower.streaming;
+            let generation =
+                Generation { number: b.lineage.generation.number + 1, tag: self.roll() };
+            b.lineage = b.lineage.fork(generation, head);
+            b.began = self.calendar.at(self.shared.now);
+            // Who was primary all along has the image he left; anybody else's may have been written by others.
+            if b.role == Role::Secondary {
+                b.tenure = generation.tag;
+            }
+        }
+        b.role = Role::Primary;
+        b.discarded = false;
+        b.wrote = true;
+        b.alone = true;
+        b.head = head;
+        b.clean = false;
+        b.equal = false;
+    }
+
+    fn shape_left(&self, b: &mut Superblock, to: Leave) {
+        if to != Leave::Stop {
+            b.role = Role::Secondary;
+        }
+        b.clean = true;
+        b.hold = self.shared.lease.on_record(b.hold, self.shared.now);
+        if let Some(p) = &self.primary {
+            let proves = p.marks.is_saved() && self.owed_flushes().is_empty();
+            b.marks_void = self.shared.suspect.any() || (b.marks_void && !proves);
+            b.head = p.line.head;
+            b.equal = p.retaining
+                && !p.order_lost
+                && p.consistent_at.is_none()
+                && p.marks.none_dirty()
+                && p.cursors.durable == p.line.head
+                && p.peer_incarnation.is_some()
+                // Whoever is to take over must follow this generation first.
+                && (to != Leave::Hand || p.is_taken_up() && !p.tell_generation);
+        }
+    }
+
+    fn shape_alone(&mut self, b: &mut Superblock) {
+        let number = b.lineage.generation.number + 1;
+        let generation = Generation { number, tag: self.roll() };
+        if let Some(p) = &self.primary {
+            b.head = p.line.head;
+            b.lineage = b.lineage.fork(generation, b.head);
+        }
+        b.began = self.calendar.at(self.shared.now);
+        b.alone = true;
+        b.hold = 0;
+    }
+
+    fn shape_lacking(&mut self, b: &mut Superblock) {
+        b.consistent = false;
+        let reversal = self.primary.as_ref().and_then(|p| p.lack.as_ref()).and_then(|l| l.reversal);
+        if let Some(reversal) = reversal {
+            // What this node answered until here is given up: a generation of its own begins, and nothing in it was
+            // answered without the peer.
+            let number = b.lineage.generation.number + 1;
+            b.head = reversal.head;
+            b.tenure = self.roll();
+            b.lineage = b.lineage.fork(Generation { number, tag: b.tenure }, b.head);
+            b.alone = false;
+        }
+    }
+
+    pub(crate) fn superblock_saved(&mut self, ok: bool, sequence: u64) {
+        self.keeping.sequence = self.keeping.sequence.max(sequence);
+        let Some((goal, saved)) = self.saving.take() else {
+            panic!("a save ended that was not requested")
+        };
+        if !ok {
+            self.keeping.disowned |= !saved.consistent;
+            self.metadata_failed(goal);
+            // What waited for its turn is not going to be recorded either.
+            while let Some(goal) = self.to_save.pop_front() {
+                self.metadata_failed(goal);
+            }
+            return;
+        }
+        self.superblock = saved;
+        // Before the next record is made, which may follow at once.
+        self.suspect_recorded();
+        self.members.recorded(goal);
+        match goal {
+            Goal::Promoted => self.promotion_saved(),
+            Goal::Adopted(start) => {
+                self.shared.lease.follows();
+                self.line_changed();
+                if !start.consistent {
+                    self.mark_unsettled();
+                }
+                self.follower.adopted(start);
+            }
+            Goal::Consistent => self.follower.marker_saved(&mut self.shared),
+            Goal::Left(to) => self.left(to),
+            Goal::Closed => {
+                if let Standing::Closing { command, .. } = self.standing {
+                    self.stop_now(Some(command));
+                }
+            }
+            Goal::SteppedBack
+            | Goal::Together
+            | Goal::MarksKept
+            | Goal::Remember
+            | Goal::FlushFailed => {}
+            Goal::Alone => self.alone_saved(),
+            Goal::PeerInvalid(_) => self.peer_invalid_saved(),
+            Goal::Void => {
+                if self.awaited == Some(Awaited::Void) {
+                    self.sync_as_wanted();
+                }
+            }
+            Goal::Yielded { command, .. } => self.gave_up(command),
+            Goal::Restoring => self.restoring_saved(),
+            Goal::Restored => self.restored_saved(),
+            Goal::Unpromoted => {
+                if let Standing::Promoting { command, .. } = self.standing {
+                    self.lease_failed(command);
+                }
+            }
+            Goal::SeedBegun { command, .. } => self.seed_begun(command),
+            Goal::Seeded { command, incarnation } => self.seeded(command, incarnation),
+            Goal::Lacking => self.lacking_saved(),
+            Goal::Whole => self.whole_saved(),
+            Goal::Replaced { command, volume } => self.replaced(command, volume),
+            Goal::Accepted { command, volume } => self.accepted(command, volume),
+        }
+        self.save_next();
+    }
+
+    /// The metadata cannot be written: nothing that needs it may happen, and nothing is pretended.
+    fn metadata_failed(&mut self, goal: Goal) {
+        let text =
+            String::from("the metadata file cannot be written; repair it and restart the daemon");
+        if !self.shared.metadata_failed {
+            self.shared.warn(text.clone());
+        }
+        self.lose_metadata();
+        if matches!(goal, Goal::SeedBegun { .. }) {
+            self.seed_not_begun();
+        }
+        match (goal, self.standing) {
+            (
+                Goal::Promoted | Goal::Restoring | Goal::Restored | Goal::Unpromoted,
+                Standing::Promoting { command, .. },
+            ) => {
+                let resting = if self.superblock.role == Role::Primary {
+                    Standing::Returning
+                } else {
+                    Standing::Secondary
+                };
+                self.shared.keeper.restore = Restore::No;
+                self.stand(resting);
+                self.refuse_command(command, text);
+            }
+            (Goal::Left(to), Standing::Leaving { command, .. }) => {
+                if to == Leave::Stop {
+                    self.stop_now(command);
+                } else {
+                    // The file may say already that this node left: it must not write on.
+                    self.lay_line_down();
+                    self.stand(Standing::Returning);
+                    self.refuse_command(command, text.clone());
+                    self.hang_up(Parting::RoleChanged, text);
+                }
+            }
+            (
+                Goal::Yielded { command, .. }
+                | Goal::SeedBegun { command, .. }
+                | Goal::Seeded { command, .. },
+                _,
+            ) => self.refuse_command(Some(command), text),
+            (Goal::Accepted { command, .. }, _) => self.not_accepted(command, text),
+            (Goal::Closed, Standing::Closing { command, .. }) => self.stop_now(Some(command)),
+            (Goal::Lacking, _) => self.lack_unrecorded(),
+            (Goal::Replaced { command, .. }, _) => {
+                self.not_replaced();
+                self.refuse_command(Some(command), text);
+            }
+            (Goal::Alone, Standing::Primary) => {
+                if let Some(primary) = &mut self.primary {
+                    primary.refuse_alone(&mut self.shared);
+                }
+            }
+            _ => self.hang_up(Parting::VolumeFailed, text),
+        }
+    }
+}

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The survey: where neither copy stores anything there is nothing to read, and one word ends many marks.
+//!
+//! ```text
+//!  a stretch:  claimed ──empty here?──> asked there ──empty there too──> gate ──still empty here──> Same on the line
+//!                            │ no             │ no                              │ no
+//!                            └────────────────┴─────────> its regions are copied like any other <───┘
+//! ```
+//! It goes ahead of the copier while everything is marked, as at a first copy. A new sparse volume of any size is level
+//! in the time it takes to ask both file systems, and that is the proof that the copies are the same: holes read as
+//! zero. A device cannot tell, so it always says no.
+//!
+//! The gate is held for one look at the local store, never across a round trip (rule 6). What the target found stays
+//! true but for items of the line, as with its digests; a mark ends when the target has the Same durable.
+
+use crate::effect::StoreOp;
+use crate::event::StoreOutcome;
+use crate::peer::primary::Primary;
+use crate::resync::copier::{Copier, Landing, Row};
+use crate::shared::{Purpose, Shared};
+use crate::stream::write::Ticket;
+use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use helio_bitmap::{Bitmap, Region};
+use helio_format::copying::Copying;
+use helio_format::message::{ItemKind, Message};
+use helio_units::{Bytes, Extent, VolumeIndex};
+
+/// Most bytes of one stretch: as long as an item may be.
+pub(crate) const STRETCH_MAX: Bytes = Bytes::mib(32);
+/// Stretches under way at once.
+pub(crate) const STRETCHES_MAX: usize = 8;
+
+/// Names a stretch under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StretchId(u32);
+
+/// Regions that lie one behind the other on one volume, all of them claimed.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    volume: VolumeIndex,
+    extent: Extent,
+    first: Region,
+    regions: u64,
+    round: u32,
+    /// Its extent holds the gate.
+    gated: bool,
+}
+
+/// See the drawing above.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Survey {
+    stretches: Vec<Option<Stretch>>,
+    open: usize,
+    /// Looks at the local store under way.
+    looks: usize,
+    /// Those the target was asked about, in order.
+    asked: VecDeque<StretchId>,
+}
+
+impl Survey {
+    fn begin(&mut self, stretch: Stretch) -> StretchId {
+        self.open += 1;
+        let free = self.stretches.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.stretches.push(None);
+            self.stretches.len() - 1
+        });
+        self.stretches[free] = Some(stretch);
+        StretchId(free as u32)
+    }
+
+    fn get(&self, StretchId(at): StretchId) -> Stretch {
+        self.stretches[at as usize].unwrap_or_else(|| panic!("stretch {at} has ended"))
+    }
+
+    fn end(&mut self, StretchId(at): StretchId) {
+        self.stretches[at as usize] = None;
+        self.open -= 1;
+    }
+
+    /// Whether the local store is being asked.
+    pub(crate) fn is_looking(&self) -> bool {
+        self.looks > 0
+    }
+
+    /// The connection is gone, and with it whoever was asked.
+    pub(crate) fn unask(&mut self) {
+        for id in core::mem::take(&mut self.asked) {
+            self.end(id);
+        }
+    }
+}
+
+impl Copier {
+    /// Claims marked regions that lie one behind the other, which nobody looked at in this round.
+    fn claim_stretch(&mut self, marks: &mut Bitmap) -> Option<Stretch> {
+        let first = self.survey_spare.take().or_else(|| self.claim_new(marks))?;
+        let (volume, mut extent) = marks.place(first);
+        let mut regions = 1;
+        while Bytes(extent.length) + marks.grid().unit() <= STRETCH_MAX {
+            let Some(next) = self.claim_new(marks) else { break };
+            let (its_volume, its) = marks.place(next);
+            if its_volume != volume || its.offset != extent.end() {
+                self.survey_spare = Some(next);
+                break;
+            }
+            extent.length += its.length;
+            regions += 1;
+        }
+        Some(Stretch { volume, extent, first, regions, round: self.round, gated: false })
+    }
+
+    /// Something is stored there: its regions are for the copier.
+    fn hand_over(&mut self, stretch: &Stretch) {
+        let end = stretch.first.0 + stretch.regions;
+        self.found.extend((stretch.first.0..end).map(Region));
+    }
+}
+
+impl Primary {
+    /// Takes up as many stretches as may be under way, unless the copier has enough to do.
+    pub(crate) fn survey_step(&mut self, s: &mut Shared) {
+        let sure = self.cursors.completed >= self.copier.unsure_upto;
+        while self.copier.coarse
+            && sure
+            && self.copier.found.is_empty()
+            && self.copier.survey.open < STRETCHES_MAX
+            && self.copier.landing.len() < crate::resync::LANDING_MAX
+        {
+            let Some(stretch) = self.copier.claim_stretch(&mut self.marks) else { return };
+            let id = self.copier.survey.begin(stretch);
+            self.survey_look(id, s);
+        }
+    }
+
+    /// The local store was asked whether it holds anything there.
+    pub(crate) fn surveyed(&mut self, id: StretchId, outcome: StoreOutcome, s: &mut Shared) {
+        let stretch = self.copier.survey.get(id);
+        self.copier.survey.looks -= 1;
+        let of_this_round = stretch.round == self.copier.round;
+        let current = of_this_round && self.copier.running && self.flow.is_some();
+        // What cannot be asked is read, and a fault comes to light there.
+        let empty = matches!(outcome, StoreOutcome::Empty(true));
+        let Stretch { volume, extent, .. } = stretch;
+        if current && empty && !stretch.gated {
+            self.copier.survey.asked.push_back(id);
+            s.send(Message::Copying(Copying::EmptyWanted { volume, extent }));
+            return;
+        }
+        self.copier.survey.end(id);
+        if current && empty {
+            self.land_empty(&stretch, s);
+        } else if of_this_round {
+            self.copier.hand_over(&stretch);
+        }
+        if stretch.gated {
+            self.leave_gate(volume, extent, s);
+        }
+    }
+
+    /// Neither copy stores anything there.
+    fn land_empty(&mut self, stretch: &Stretch, s: &Shared) {
+        let item = self.copier_item(ItemKind::Same, stretch.volume, stretch.extent);
+        self.push_copy(item, crate::stream::write::ITEM_COST, s);
+        let Stretch { volume, extent, first, regions: count, .. } = *stretch;
+        let row = Row { volume, extent, first, count };
+        self.copier.landing.push_back(Landing { row, last: self.line.head });
+    }
+
+    /// The target tells whether it holds anything there.
+    ///
+    /// # Errors
+    /// Nobody asked that; the connection must end.
+    pub(crate) fn emptiness_told(
+        &mut self,
+        (volume, extent): (VolumeIndex, Extent),
+        empty: bool,
+        s: &mut Shared,
+    ) -> Result<(), String> {
+        let survey = &mut self.copier.survey;
+        let id = survey.asked.pop_front();
+        let asked =
+            id.map(|id| survey.get(id)).filter(|a| (a.volume, a.extent) == (volume, extent));
+        let (Some(id), Some(stretch)) = (id, asked) else {
+            return Err(format!("it reported whether {extent} is empty without a request"));
+        };
+        let of_this_round = stretch.round == self.copier.round;
+        // A primary that leaves begins nothing more: it has flushed, or is about to.
+        if !of_this_round || !empty || !self.copier.running {
+            self.copier.survey.end(id);
+            if of_this_round {
+                self.copier.hand_over(&stretch);
+            }
+            return Ok(());
+        }
+        if let Some(Some(stretch)) = self.copier.survey.stretches.get_mut(id.0 as usize) {
+            stretch.gated = true;
+        }
+        if self.gate.enter(Ticket::Survey(id), volume, extent) {
+            self.survey_look(id, s);
+        }
+        Ok(())
+    }
+
+    /// Is it empty here? Before the target is asked, and again once the gate is ours.
+    pub(crate) fn survey_look(&mut self, id: StretchId, s: &mut Shared) {
+        let Stretch { volume, extent, .. } = self.copier.survey.get(id);
+        self.copier.survey.looks += 1;
+        s.store(volume, StoreOp::IsEmpty { extent }, Purpose::Survey(id));
+    }
+}

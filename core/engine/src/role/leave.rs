@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Leaving: a primary becomes secondary or stops, a secondary stops. Everything accepted is answered, what can be
+//! delivered is, and the record says how the copies stand before the line is laid down.
+
+use crate::effect::{Done, Effect, StoreOp};
+use crate::engine::Engine;
+use crate::event::{CommandId, StoreOutcome};
+use crate::local::suspect::Failed;
+use crate::peer::primary::Primary;
+use crate::record::save::Goal;
+use crate::refusal::Refusal;
+use crate::role::switch::SWITCH_PATIENCE;
+use crate::role::{Leave, LeaveStage, Standing, busy};
+use crate::shared::Purpose;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+use helio_format::message::Parting;
+use helio_units::{Bytes, Moment, VolumeIndex};
+
+/// A clean stop of a primary waits this long for its queue to drain; what is left then is marks at the next start.
+pub(crate) const STOP_PATIENCE: Duration = Duration::from_secs(10);
+
+impl Engine {
+    pub(crate) fn leave(
+        &mut self,
+        command: Option<CommandId>,
+        to: Leave,
+    ) -> Result<Option<String>, Refusal> {
+        match self.standing {
+            Standing::Primary => self.may_let_go(command, to)?,
+            Standing::Secondary if to == Leave::Secondary => {
+                return Ok(Some(format!("{} is secondary here already", self.shared.config.group)));
+            }
+            Standing::Returning if to == Leave::Secondary => {
+                self.stand(Standing::Secondary);
+                self.save(Goal::SteppedBack);
+                return Ok(Some(String::from("no longer waiting to become primary again")));
+            }
+            _ => return Err(busy()),
+        }
+        let patience = match to {
+            Leave::Secondary => Duration::MAX,
+            Leave::Hand => SWITCH_PATIENCE,
+            Leave::Stop => STOP_PATIENCE,
+        };
+        let until = self.shared.now + patience;
+        self.stand(Standing::Leaving { command, to, until, stage: LeaveStage::Draining });
+        if let Some(primary) = &mut self.primary {
+            primary.copier.running = false;
+        }
+        Ok(None)
+    }
+
+    pub(crate) fn stop(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
+        match self.standing {
+            Standing::Primary => {
+                if self.stop_waits() {
+                    self.stop_wanted = Some(id);
+                    return Ok(None);
+                }
+                self.leave(Some(id), Leave::Stop)
+            }
+            Standing::Secondary | Standing::Returning | Standing::Handing { .. } => {
+                self.handed_unheard();
+                self.lease_is_not_needed();
+                self.hang_up(Parting::Stopping, String::from("the daemon stops"));
+                self.stand(Standing::Closing { command: id, saving: false });
+                self.follower.hurry();
+                Ok(None)
+            }
+            Standing::Stopped => Ok(Some(String::from("stopped already"))),
+            Standing::Closing { .. } => Err(busy()),
+            // A change of role under way ends first: a stop that was asked for happens.
+            _ => {
+                self.stop_wanted = Some(id);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Whether a leaving primary has nothing more to wait for.
+    pub(crate) fn is_delivered(&self, until: Moment) -> bool {
+        let Some(p) = &self.primary else { return true };
+        let owed = p.flow.is_some() && !p.order_lost && p.cursors.durable < p.line.head;
+        p.is_quiet() && self.shared.pause.is_quiet() && (!owed || self.shared.now >= until)
+    }
+
+    /// Everything is answered and delivered: what the stores hold is made durable, but for those that were given up.
+    pub(crate) fn flush_last(&mut self, command: Option<CommandId>, to: Leave, until: Moment) {
+        let all = (0..self.shared.config.volumes.len() as u16).map(VolumeIndex);
+        let lost = |volume: &VolumeIndex| self.primary.as_ref().is_some_and(|p| p.is_lost(*volume));
+        let volumes: Vec<_> = all.filter(|volume| !lost(volume)).collect();
+        let stage = match volumes.len() as u16 {
+            0 => LeaveStage::Cooling,
+            left => LeaveStage::Flushing(left),
+        };
+        self.stand(Standing::Leaving { command, to, until, stage });
+        for volume in volumes {
+            self.shared.store(volume, StoreOp::Flush, Purpose::Flush(volume));
+        }
+    }
+
+    /// One of the local flushes before leaving ended.
+    pub(crate) fn leave_flushed(&mut self, volume: VolumeIndex, outcome: &StoreOutcome) {
+        let Standing::Leaving { command, to, until, stage: LeaveStage::Flushing(left) } =
+            self.standing
+        else {
+            panic!("a flush ended that was not requested")
+        };
+        if let StoreOutcome::Failed(fault) = *outcome {
+            self.shared.warn(format!("the last flush before leaving failed: {fault}"));
+            if let Some(primary) = &mut self.primary {
+                primary.store_failed(volume, Failed::Flush, fault, &mut self.shared);
+            }
+        }
+        let stage = match left {
+            2.. => LeaveStage::Flushing(left - 1),
+            // Something was asked just before the clients were let go: once more.
+            _ if to == Leave::Hand && !self.is_delivered(Moment::NEVER) => LeaveStage::Draining,
+            _ => LeaveStage::Cooling,
+        };
+        self.stand(Standing::Leaving { command, to, until, stage });
+    }
+
+    /// Whether what the records hold is being brought down to what is really owed, before this node leaves.
+    pub(crate) fn is_going_cold(&self) -> bool {
+        matches!(self.standing, Standing::Leaving { stage: LeaveStage::Cooling, .. })
+    }
+
+    /// Every mark kept and no extent hot: what this node leaves behind tells exactly what its peer lacks.
+    pub(crate) fn cool_down(&mut self) {
+        let Standing::Leaving { command, to, until, stage: LeaveStage::Cooling } = self.standing
+        else {
+            return;
+        };
+        if to == Leave::Hand {
+            // The record would call this copy good, and the peer could not bring a suspect one level by its marks alone.
+            if self.cannot_hand(until) || self.shared.suspect.any() {
+                return self.keep_primary(command);
+            }
+            if !self.is_delivered(Moment::NEVER) {
+                // Something was asked just before the clients were let go: once more.
+                return self.stand(Standing::Leaving {
+                    command,
+                    to,
+                    until,
+                    stage: LeaveStage::Draining,
+                });
+            }
+            // Whoever is to take over follows the newest generation first.
+            let told = |p: &Primary| p.is_taken_up() && !p.tell_generation;
+            if self.is_saving() || !self.primary.as_ref().is_some_and(told) {
+                return;
+            }
+        }
+        if let Some(p) = &mut self.primary
+            && p.retaining
+            && (p.order_lost || p.consistent_at.is_some() || p.cursors.durable < p.line.head)
+        {
+            p.drop_queue("this node leaves the primary role", &mut self.shared);
+            self.shared.cover.bitmap_changed();
+        }
+        let failed = self.shared.metadata_failed || self.shared.suspect.any();
+        if !failed {
+            self.relieve(true);
+        }
+        // What is hot on a store that was given up stays so: it counts as marked.
+        let lost = self.primary.as_ref().is_some_and(|p| p.has_lost());
+        if failed || (self.marks().is_saved() && (lost || self.shared.cover.is_cold())) {
+            self.stand(Standing::Leaving { command, to, until, stage: LeaveStage::Saving });
+            self.save(Goal::Left(to));
+        }
+    }
+
+    pub(crate) fn left(&mut self, to: Leave) {
+        let Standing::Leaving { command, .. } = self.standing else { return };
+        let s = &self.shared;
+        let behind = self.primary.as_ref().map_or(Bytes::ZERO, |p| p.lag(s.now, s).bytes);
+        self.lay_line_down();
+        let delivered = self.superblock.equal;
+        let peer = self.shared.config.peer.clone();
+        let text = if delivered {
+            format!("{peer} has everything")
+        } else if behind == Bytes::ZERO {
+            format!("{peer} does not have everything, as far as this node knows")
+        } else {
+            format!("{peer} does not have everything: up to {behind} exist only on this node")
+        };
+        match to {
+            Leave::Secondary => {
+                self.stand(Standing::Secondary);
+                if let Some(id) = command {
+                    let text = format!("secondary now; {text}");
+                    let result = Ok(Done { text, peer_behind: !delivered });
+                    self.shared.out.push(Effect::CommandDone { id, result });
+                }
+                self.hang_up(Parting::RoleChanged, String::from("no longer primary"));
+            }
+            Leave::Hand => self.hand(command),
+            Leave::Stop => {
+                self.hang_up(Parting::Stopping, String::from("the daemon stops"));
+                self.stop_now(command);
+            }
+        }
+    }
+
+    /// What this node held as primary is let go.
+    pub(crate) fn lay_line_down(&mut self) {
+        if let Some(mut primary) = self.primary.take() {
+            while let Some(entry) = primary.line.pop() {
+                entry.item.payload.into_iter().for_each(|p| self.shared.release(p.id));
+            }
+            // Positions of this line mean nothing to the next primary's.
+            self.shared.verify.rewind();
+            primary.marks.end_stream();
+            self.keeping.resting = Some(primary.marks);
+            self.line_changed();
+            let s = &mut self.shared;
+            s.suspect.load(&self.superblock, &s.cover, &s.config);
+        }
+        self.lease_laid_down();
+        self.reset_follower();
+    }
+
+    /// Nothing more will be asked for.
+    pub(crate) fn stop_now(&mut self, command: Option<CommandId>) {
+        self.stand(Standing::Stopped);
+        self.to_save.clear();
+        let text = if self.shared.metadata_failed {
+            "stopped; this could not be recorded, so the next start counts as a start after a crash"
+        } else {
+            "stopped cleanly"
+        };
+        self.finish(command, Ok(String::from(text)));
+        self.shared.out.push(Effect::Stopped);
+    }
+}

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+//! After a pause a primary acknowledges only what its peer has durable, until one check has passed (rule 5).
+//!
+//! The peer may have taken over while this process was stopped or its machine slept: by its hold lease, or by force after an
+//! operator declared this node fenced. So a primary checks first. The check looks for a peer
+//! that took over and can be reached. It passes if the peer cannot be reached, or does not serve now, unless its history
+//! shows that it took over. A peer that took over and was lost again is not found: this primary goes on as without any
+//! other lost peer, and the recovery table refuses the two when they connect. recovery.md names that limit.
+//!
+//! A check is needed
+//! * after a gap of this node's clock longer than the peer timeout, as seen between two calls of the engine;
+//! * when the wait for a hold lease ends: the attempt must have begun when the peer could not use the lease any more;
+//! * when the peer is seen to serve, as long as this primary acknowledged nothing without it.
+//!
+//! These end it, if they began after the moment from which the check is needed:
+//! * an attempt to connect that failed ([`crate::Event::DialFailed`]);
+//! * an answer of the peer, which does not serve, to a ping that was sent since;
+//! * the end of a connection, by what [`proof`] says of it.
+//!
+//! A write that the peer only received or completed is not acknowledged before the check: the peer's ack may have been in the
+//! socket since before the peer crashed, lost the write and took over. An acknowledgement that was decided and not yet sent when the
+//! pause is noticed is held back, too; the daemon reads the clock once more directly before it submits replies. A pause
+//! between that look and the system call is not noticed, nor is one that this node's clock does not count, unless a
+//! hold lease was out: recovery.md names both limits.
+
+use crate::effect::{Answer, Effect};
+use crate::engine::Engine;
+use crate::peer::session::Link;
+use crate::refusal::Denial;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use helio_format::lineage::Relation;
+use helio_format::message::Parting;
+use helio_plant::{Plant, planted};
+use helio_units::{Moment, RequestId};
+
+/// What the peer sent on a connection that ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// No message.
+    Nothing,
+    /// Messages, but no hello of this group's peer: another node answered, or a daemon that does not serve the group.
+    NoHello,
+    /// A hello: it serves.
+    Serves,
+    /// A hello: it does not serve, and its history continues this node's.
+    TookOver,
+    /// A hello: it does not serve, and nothing shows that it took over.
+    Follows,
+}
+
+/// How a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// It broke.
+    Broken,
+    /// The peer sent nothing for the peer timeout.
+    Silent,
+    /// One side changes its role: what its hello said does not hold any more.
+    RoleChange,
+    /// One side ended it for any other reason, so what its hello said still held.
+    Goodbye,
+}
+
+impl From<Parting> for End {
+    fn from(parting: Parting) -> Self {
+        match parting {
+            Parting::RoleChanged => Self::RoleChange,
+            Parting::Stopping | Parting::Refused | Parting::Protocol | Parting::VolumeFailed => {
+                Self::Goodbye
+            }
+        }
+    }
+}
+
+/// What the end of a connection proves to a primary that waits for a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Proof {
+    /// Nothing: the next attempt decides.
+    Nothing,
+    /// The peer serves: the check does not pass.
+    Serves,
+    /// The peer took over and does not serve any more: the check does not pass.
+    TookOver,
+    /// The peer cannot be reached.
+    Unreachable,
+    /// The daemon at the peer's address does not serve this group. It may have served it since the pause, like a peer
+    /// that cannot be reached; it does not now.
+    NotServed,
+    /// The peer did not serve when it sent its hello.
+    Follows,
+}
+
+/// The table. A test walks all of it.
+pub(crate) const fn proof(heard: Heard, end: End) -> Proof {
+    match (heard, end) {
+        (Heard::Serves, _) => Proof::Serves,
+        (Heard::TookOver, _) => Proof::TookOver,
+        (Heard::Nothing, _) | (Heard::NoHello, End::Silent) => Proof::Unreachable,
+        (Heard::NoHello, End::Goodbye) => Proof::NotServed,
+        (Heard::Follows, End::Goodbye | End::Silent) => Proof::Follows,
+        // The peer may be about to serve.
+        (Heard::NoHello | Heard::Follows, End::Broken | End::RoleChange) => Proof::Nothing,
+    }
+}
+
+/// See the module documentation.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pause {
+    /// A check is needed, and must have begun then or later.
+    unchecked: Option<Moment>,
+    /// What the last connection proved, while a check is needed.
+    found: Option<Proof>,
+    /// Acknowledgements that were decided before the pause.
+    held: Vec<(RequestId, Answer)>,
+}
+
+impl Pause {
+    /// Whether an acknowledgement of what the peer is not known to have durable must wait.
+    pub(crate) fn withholds(&self) -> bool {
+        self.unchecked.is_some()
+    }
+
+    /// Whether nothing is held back.
+    pub(crate) const fn is_quiet(&self) -> bool {
+        self.held.is_empty()
+    }
+}
+
+impl Engine {
+    /// The clock shows `now`. Effects that were not performed yet lie in `shared.out`.
+    pub(crate) fn advance(&mut self, now: Moment) {
+        let paused = self.was_paused(now);
+        let gap = now - self.shared.now;
+        self.shared.now = self.shared.now.max(now);
+        if !paused || planted(Plant::PauseIgnored) {
+            return;
+        }
+        let peer = &self.shared.config.peer;
+        self.shared.info(format!(
+            "this process was suspended for {:.1} s: this node checks whether {peer} was promoted. Until then it \
+             acknowledges only writes that are durable on {peer}",
+            gap.as_secs_f64()
+        ));
+        for effect in core::mem::take(&mut self.shared.out) {
+            match effect {
+                Effect::Reply { request, answer: answer @ Answer::Done(_) } => {
+                    self.shared.pause.held.push((request, answer));
+                }
+                other => self.shared.out.push(other),
+            }
+        }
+        self.needs_check(self.shared.now);
+    }
+
+    /// Whether this node is primary and its clock went on for longer than the peer timeout since the last event.
+    /// Acknowledgements must not be sent then: put them back among the effects, and settle.
+    #[must_use]
+    pub fn was_paused(&self, now: Moment) -> bool {
+        self.primary.is_some() && now - self.shared.now > self.shared.config.peer_timeout
+    }
+
+    /// A primary needs an event at least so often: a longer gap is a pause.
+    pub(crate) fn pause_deadline(&self) -> Moment {
+        let next = self.shared.now + self.shared.config.peer_timeout / 2;
+        self.primary.as_ref().map_or(Moment::NEVER, |_| next)
+    }
+
+    /// What clients wait for, while a check is needed, and what ends it if only an operator can.
+    pub(crate) fn unchecked_text(&self) -> Option<String> {
+        self.primary.as_ref().filter(|_| self.shared.pause.withholds())?;
+        let config = &self.shared.config;
+        let (node, peer, group) = (&config.node, &config.peer, &config.group);
+        Some(match self.shared.pause.found {
+            Some(Proof::Serves) => format!(
+                "writes wait: {peer} is primary of {group}, too; `helio demote {group}` on the node whose writes you \
+                 discard, or stop its daemon if its clients cannot be disconnected"
+            ),
+            Some(Proof::TookOver) => format!(
+                "writes wait: {peer} was promoted and is not primary now; `helio demote {group}` on {node} (or stop its \
+                 daemon if its clients cannot be disconnected), then `helio promote {group}` on {peer}; or `helio \
+                 resolve {group} --discard {peer}` on {peer}"
+            ),
+            _ => format!("writes wait until it is certain that {peer} was not promoted"),
+        })
+    }
+
+    /// The moment from which this primary needs a check that its peer did not take over, if it needs one: an attempt to
+    /// connect that begins then or later and fails is one.
+    #[must_use]
+    pub fn awaits_check(&self) -> Option<Moment> {
+        self.shared.pause.unchecked
+    }
+
+    /// A check is needed that began at `since` or later.
+    pub(crate) fn needs_check(&mut self, since: Moment) {
+        let pause = &mut self.shared.pause;
+        pause.unchecked = pause.unchecked.max(Some(since));
+        pause.found = None;
+        if self.session.peer().is_some() {
+            self.session.prove_anew(self.shared.now);
+        }
+    }
+
+    /// The wait for a hold lease ended, which the peer could use until `since`.
+    pub(crate) fn lease_waited(&mut self, since: Moment) {
+        if self.primary.is_some() && !planted(Plant::LeaseEndUnchecked) {
+            self.needs_check(since);
+        }
+    }
+
+    /// The peer serves, too. A primary that acknowledged nothing without it does not begin to.
+    pub(crate) fn rival_seen(&mut self) {
+        if self.primary.as_ref().is_some_and(|p| !p.alone) && !planted(Plant::PauseIgnored) {
+            self.needs_check(self.shared.now);
+        }
+    }
+
+    /// An attempt to reach the peer that began then failed.
+    pub(crate) fn dial_failed(&mut self, began: Moment) {
+        if self.shared.pause.unchecked.is_some_and(|since| began >= since) {
+            self.check_passed(Proof::Unreachable);
+        }
+    }
+
+    /// What the end of the present connection proves.
+    pub(crate) fn proof_of(&self, end: End) -> Proof {
+        let began = self.session.began;
+        let heard = match &self.session.link {
+            Link::Up(peer) if peer.serving => Heard::Serves,
+            Link::Up(peer) => match self.superblock.lineage.relation_of(&peer.lineage) {
+                Relation::Descendant(_) => Heard::TookOver,
+                _ => Heard::Follows,
+            },
+            _ if self.session.last_heard.is_some_and(|at| at >= began) => Heard::NoHello,
+            _ => Heard::Nothing,
+        };
+        proof(heard, end)
+    }
+
+    /// The connection ended, and that proves something if it is new enough: what lay in a socket during the pause is
+    /// read at once after it.
+    pub(crate) fn connection_proved(&mut self, proof: Proof) {
+        let Some(since) = self.shared.pause.unchecked else { return };
+        let (began, now) = (self.session.began, self.shared.now);
+        let late = since + self.shared.config.peer_timeout;
+        let counts = match proof {
+            Proof::Nothing => false,
+            Proof::Serves | Proof::TookOver => {
+                self.shared.pause.found = Some(proof);
+                false
+            }
+            // A connection that was made during the pause may have been closed during the pause.
+            Proof::Unreachable => began >= since && now >= late,
+            // It answers the hello of this node, which was sent since.
+            Proof::NotServed => began >= since,
+            // The hello may have been sent during the pause.
+            Proof::Follows => began >= late,
+        };
+        if counts {
+            self.check_passed(proof);
+        }
+    }
+
+    /// The peer answered a ping that was sent after the pause.
+    pub(crate) fn peer_answered(&mut self) {
+        if self.shared.pause.withholds() && self.session.peer().is_some_and(|peer| !peer.serving) {
+            self.check_passed(Proof::Follows);
+        }
+    }
+
+    fn check_passed(&mut self, proof: Proof) {
+        let pause = &mut self.shared.pause;
+        (pause.unchecked, pause.found) = (None, None);
+        let (peer, group) = (&self.shared.config.peer, &self.shared.config.group);
+        let why = match proof {
+            Proof::Unreachable => format!("{peer} cannot be reached"),
+            Proof::NotServed => format!("the daemon on {peer} does not serve {group}"),
+            _ => format!("{peer} does not serve {group}"),
+        };
+        self.shared.info(format!("{why}: writes are acknowledged again"));
+        for (request, answer) in core::mem::take(&mut self.shared.pause.held) {
+            self.shared.out.push(Effect::Reply { request, answer });
+        }
+        self.answer_withheld();
+    }
+
+    /// Fails the requests whose acknowledgements are held back: this node leaves the primary role.
+    pub(crate) fn give_held_up(&mut self) {
+        for (request, _) in core::mem::take(&mut self.shared.pause.held) {
+            let answer = Answer::Denied(Denial::NotPrimary);
+            self.shared.out.push(Effect::Reply { request, answer });
+        }
+    }
+
+    /// This node begins or ends to be primary: no check is needed.
+    pub(crate) fn pause_forgotten(&mut self) {
+        self.give_held_up();
+        self.shared.pause.unchecked = None;
+        self.shared.pause.found = None;
+    }
+}

@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Becoming primary: by an operator's word, with the peer's or by force, or because a primary comes back and its peer
+//! did not go on.
+
+use crate::config::Config;
+use crate::engine::Engine;
+use crate::event::CommandId;
+use crate::follow::before::Restore;
+use crate::peer::primary::Primary;
+use crate::record::save::Goal;
+use crate::refusal::Refusal;
+use crate::role::{Standing, busy};
+use alloc::format;
+use alloc::string::{String, ToString};
+use helio_format::lineage::Lineage;
+use helio_format::message::{Hello, Message, Parting};
+use helio_recovery::meaning;
+use helio_recovery::{self as recovery, Kinship, Verdict};
+use helio_units::{Generation, Sequence};
+
+impl Engine {
+    pub(crate) fn promote(
+        &mut self,
+        id: CommandId,
+        force: bool,
+        restore: bool,
+    ) -> Result<Option<String>, Refusal> {
+        let group = self.shared.config.group.clone();
+        match self.standing {
+            Standing::Primary => {
+                return Ok(Some(format!("{group} is primary here already")));
+            }
+            Standing::Secondary | Standing::Returning => {}
+            _ => return Err(busy()),
+        }
+        self.may_promote(force, restore)?;
+        // What the peer agrees to is this image; only force may restore another one later.
+        let restores = restore && (force || !self.superblock.consistent);
+        if force {
+            self.shared.keeper.restore = if restores { Restore::Wanted } else { Restore::No };
+            self.begin_promotion(Some(id), false);
+            return Ok(None);
+        }
+        if self.session.peer().is_none() {
+            if self.promote_by_lease(id) {
+                return Ok(None);
+            }
+            return Err(self.cannot_ask());
+        }
+        self.shared.keeper.restore = if restores { Restore::Wanted } else { Restore::No };
+        let (generation, durable) = self.candidate_head();
+        let request = Message::PromoteRequest { generation, durable };
+        self.stand(Standing::Asking { command: id });
+        self.shared.send(request);
+        Ok(None)
+    }
+
+    /// Whether this node, which is not primary, may ask its peer for the role, or take it by force. What the peer answers
+    /// comes after that.
+    ///
+    /// # Errors
+    /// What is in the way.
+    pub fn may_promote(&self, force: bool, restore: bool) -> Result<(), Refusal> {
+        self.may_lead()?;
+        self.may_lead_from_suspect()?;
+        if !self.superblock.consistent {
+            if !restore {
+                return Err(self.needs_sync());
+            }
+            self.may_restore()?;
+        }
+        if self.shared.metadata_failed {
+            return Err(self.shared.metadata_refusal());
+        }
+        if let Some((volume, fault)) = self.follower.failed() {
+            return Err(self.volume_refusal(volume, fault));
+        }
+        self.may_break_with(force)
+    }
+
+    /// Whether a peer that serves and is connected is in the way. One of which nothing came for longer than its pings take
+    /// is not, if the operator says so: the connection ends with the promotion.
+    fn may_break_with(&self, force: bool) -> Result<(), Refusal> {
+        if self.session.peer().is_none_or(|peer| !peer.serving) {
+            return Ok(());
+        }
+        let (peer, group) = (&self.shared.config.peer, &self.shared.config.group);
+        let heard = self.session.last_heard.unwrap_or(self.session.began);
+        let silent = self.shared.now - heard;
+        let patience = self.shared.config.heartbeat() * 2;
+        if silent >= patience {
+            if force {
+                return Ok(());
+            }
+            let left = self.shared.config.peer_timeout.saturating_sub(silent).as_secs_f64();
+            return Err(Refusal::later(
+                "peer-is-primary",
+                format!(
+                    "{peer} is primary for {group}; its last message arrived {:.1} s ago, and the connection counts \
+                     as lost in {left:.1} s",
+                    silent.as_secs_f64()
+                ),
+                format!(
+                    "repeat when it is lost; or make sure {peer} is down or fenced, then `helio promote {group} --force` now"
+                ),
+            ));
+        }
+        let text = format!(
+            "{peer} is primary for {group} and connected: its last message arrived {:.1} s ago",
+            silent.as_secs_f64()
+        );
+        let hand_over = format!("`helio switch {group}` exchanges the roles without data loss");
+        if !force {
+            return Err(Refusal::new("peer-is-primary", text, hand_over));
+        }
+        let left = (patience - silent).as_secs_f64();
+        Err(Refusal::later(
+            "peer-is-primary",
+            text,
+            format!(
+                "{hand_over}; if {peer} is down or fenced, repeat this in {left:.1} s: after {:.1} s without a message \
+                 the promotion is allowed",
+                patience.as_secs_f64()
+            ),
+        ))
+    }
+
+    /// The peer is not connected, or the table refused it.
+    fn cannot_ask(&self) -> Refusal {
+        let (peer, group) = (&self.shared.config.peer, &self.shared.config.group);
+        // A refusal by the table names what is at stake; force is not the way out of it.
+        if let Some(label) = self.session.refused.filter(|label| recovery::is_lost(label)) {
+            return Refusal::new(label, self.session.why.clone(), self.session.hint.clone());
+        }
+        Refusal::new(
+            "needs-force",
+            format!(
+                "{peer} is not connected ({}), so it cannot confirm that it is not primary{}",
+                self.session.why,
+                self.no_lease_text()
+            ),
+            format!("make sure {peer} is down or fenced, then `helio promote {group} --force`"),
+        )
+    }
+
+    pub(crate) fn needs_sync(&self) -> Refusal {
+        let (peer, group) = (&self.shared.config.peer, &self.shared.config.group);
+        Refusal::new(
+            "needs-sync",
+            format!(
+                "the copy of {group} on this node is not consistent: a resync to it was interrupted"
+            ),
+            match self.shared.keeper.kept() {
+                Some((image, true)) => format!(
+                    "wait for the resync from {peer} to end; or go back to the consistent copy preserved here (generation {}, \
+                     item {}): `helio promote {group} --restore`",
+                    image.lineage.generation, image.head
+                ),
+                _ => format!(
+                    "wait for the resync from {peer} to end; until then this node cannot become primary"
+                ),
+            },
+        )
+    }
+
+    /// The last position in this node's image, while it is not primary; it may hold more after a crash.
+    pub(crate) fn own_head(&self) -> Sequence {
+        if self.follower.streaming { self.follower.received } else { self.superblock.head }
+    }
+
+    /// The hello the asker would say as primary, were it granted to begin from that image of its lineage.
+    pub(crate) fn candidate(asker: &Hello, from: Lineage, durable: Sequence) -> Hello {
+        let generation = Generation { number: u64::MAX, tag: u64::MAX };
+        // One that is not consistent goes back to an image which may lack what it had confirmed.
+        let sure = asker.sure && asker.consistent;
+        Hello { lineage: from.fork(generation, durable), serving: true, sure, ..asker.clone() }
+    }
+
+    pub(crate) fn peer_asks_promotion(&mut self, generation: Generation, durable: Sequence) {
+        let ours = self.hello_as_met();
+        let Some(asker) = self.session.peer() else { return };
+        let config = &self.shared.config;
+        let words = |label| meaning(label, &config.group, &config.peer, &config.node).meaning;
+        let refused = match asker.lineage.back_to(generation) {
+            _ if self.leader_went_back() => {
+                Some(format!("source-rolled-back: {}", words("source-rolled-back")))
+            }
+            None => Some(format!("generation {generation} is not in the history of its copy")),
+            Some(from) => {
+                let candidate = Self::candidate(asker, from, durable);
+                let (_, decision) = recovery::of_promotion(asker, &candidate, &ours);
+                let why = words(decision.label);
+                (decision.verdict == Verdict::Refuse).then(|| format!("{}: {why}", decision.label))
+            }
+        };
+        let text = if !matches!(self.standing, Standing::Secondary | Standing::Returning) {
+            Some(format!("{} is {} itself", config.node, self.standing.name()))
+        } else {
+            refused
+        };
+        let granted = text.is_none();
+        if let Some(why) = &text {
+            self.shared.info(format!("{why}; the promotion of {} is refused", config.peer));
+        }
+        if granted {
+            // Who gave its word may not become primary unasked.
+            self.return_lease();
+            self.session.agreed = true;
+        }
+        self.shared.send(Message::PromoteReply { granted, text: text.unwrap_or_default() });
+    }
+
+    pub(crate) fn promotion_answered(&mut self, granted: bool, text: String) {
+        let Standing::Asking { command } = self.standing else {
+            return self.switch_denied(&text);
+        };
+        if !granted {
+            let peer = self.shared.config.peer.clone();
+            self.stand(self.resting());
+            let hint = self.hint_for_refused();
+            let text = format!("{peer} does not agree: {text}");
+            self.done(command, Err(Refusal::new("peer-refuses", text, hint)));
+            return;
+        }
+        let ours = self.hello_as_met();
+        // A primary that left something undelivered or marked is not known to hold what its line says.
+        let b = &self.superblock;
+        let ours_is_proven = self.follower.streaming || (b.clean && (!b.wrote || b.equal));
+        let equal = ours_is_proven
+            && self.superblock.consistent
+            && self.session.peer().is_some_and(|peer| {
+                let candidate = Self::candidate(&ours, ours.lineage, self.own_head());
+                let facts = recovery::facts_of(&candidate, peer);
+                facts.kinship == Kinship::AtFork
+                    && facts.consistent
+                    && !facts.own
+                    && !facts.target_old
+                    && !facts.invalid
+            });
+        self.begin_promotion(Some(command), equal);
+    }
+
+    /// The peer does not agree to a promotion: what loses nothing, or least.
+    fn hint_for_refused(&mut self) -> String {
+        let (peer, group) = (self.shared.config.peer.clone(), self.shared.config.group.clone());
+        // Force would begin with a copy that never was one.
+        if self.superblock.lineage.generation == Generation::NONE {
+            return format!(
+                "this node has no copy yet: `helio promote {group}` on {peer}, which copies to it"
+            );
+        }
+        let ours = self.hello_as_met();
+        let (generation, durable) = self.candidate_head();
+        let (Some(from), Some(other)) = (ours.lineage.back_to(generation), self.session.peer())
+        else {
+            return format!(
+                "`helio explain {group}` on both nodes shows how the copies are related"
+            );
+        };
+        let candidate = Self::candidate(&ours, from, durable);
+        let (facts, decision) = recovery::of_promotion(&ours, &candidate, other);
+        let follows = recovery::only_followed(&ours, other);
+        let suspect = other.suspect;
+        if decision.verdict == Verdict::Refuse {
+            self.remember_row(facts, decision.label, true);
+        }
+        if follows {
+            let node = &self.shared.config.node;
+            return format!(
+                "`helio promote {group}` on {peer} instead: it has newer writes and everything that {node} has, so nothing is \
+                 lost"
+            );
+        }
+        if suspect {
+            return format!(
+                "the copy of {peer} is suspect since a flush failed. To use it, `helio status {group}` on {peer} shows how to \
+                 accept it; to discard the writes that only {peer} has, `helio promote {group} --force` here"
+            );
+        }
+        format!(
+            "to keep what {peer} wrote: `helio promote {group}` on {peer}; to discard it: `helio resolve {group} --discard \
+             {peer}` on {peer}, which saves it in a file first"
+        )
+    }
+
+    pub(crate) fn asking_failed(&mut self, why: &str) {
+        if let Standing::Asking { command } = self.standing {
+            self.stand(self.resting());
+            let Config { peer, group, .. } = &self.shared.config;
+            let hint = format!(
+                "repeat when {peer} is connected; if it is down or fenced, `helio promote {group} --force`"
+            );
+            self.done(command, Err(Refusal::later("peer-lost", why.to_string(), hint)));
+        }
+    }
+
+    pub(crate) fn begin_promotion(&mut self, command: Option<CommandId>, equal: bool) {
+        // What a shipped disk may lack stays marked, whatever is proven of another copy.
+        let equal = equal && !self.is_seeding();
+        self.stand(Standing::Promoting { command, equal, saving: false });
+        self.lease_is_not_needed();
+        self.hang_up(Parting::RoleChanged, format!("{} becomes primary", self.shared.config.node));
+        self.follower.hurry();
+    }
+
+    /// The peer says that it did not go on: so we do, if that can be recorded.
+    pub(crate) fn go_on(&mut self) {
+        let suspect = self.may_lead_from_suspect().is_err();
+        if self.shared.metadata_failed || self.members.are_foreign() || suspect {
+            return;
+        }
+        let equal = self.superblock.clean && self.superblock.equal;
+        let peer = self.shared.config.peer.clone();
+        self.shared.info(format!("primary again: {peer} reports that it was not promoted"));
+        self.begin_promotion(None, equal);
+    }
+
+    /// The peer went on: we were primary and are not any more.
+    pub(crate) fn step_back(&mut self) {
+        let peer = self.shared.config.peer.clone();
+        self.shared.warn(format!(
+            "{peer} was promoted while this node was away; this node is secondary now"
+        ));
+        self.stand(Standing::Secondary);
+        self.save(Goal::SteppedBack);
+    }
+
+    pub(crate) fn promotion_saved(&mut self) {
+        let Standing::Promoting { command, equal, .. } = self.standing else { return };
+        if self.lease_ran_out() {
+            return self.undo_promotion();
+        }
+        let by = self.lease_used();
+        self.pause_forgotten();
+        let head = self.superblock.head;
+        let Some(mut marks) = self.keeping.resting.take() else {
+            panic!("no task holds the bitmap")
+        };
+        if self.superblock.marks_void {
+            marks.set_all();
+        } else if equal {
+            // Proven since: what was marked, or not heard to be settled, is on both.
+            marks.clear();
+        } else {
+            // What the peer's own records may not tell of is marked here from now on.
+            for (volume, extent) in self.unsettled() {
+                marks.set(volume, extent);
+            }
+        }
+        let config = &self.shared.config;
+        let equal = equal && marks.none_dirty();
+        self.primary = Some(Primary::new(config, head, marks, equal, self.shared.now));
+        self.shared.cover.bitmap_changed();
+        self.equal_at_start = equal;
+        self.stand(Standing::Primary);
+        let generation = self.superblock.lineage.generation;
+        self.shared.info(format!("primary in generation {generation} after item {head}{by}"));
+        if let Some(id) = command {
+            let peer = &self.shared.config.peer;
+            let text = format!(
+                "primary in generation {generation}{by}; until {peer} is in sync, new writes are only here"
+            );
+            self.done(id, Ok(text));
+        }
+    }
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Giving up one side of two that diverged: what would be lost, and the record that says it is given up.
+//!
+//! Whoever gives up has saved the regions first; the engine only sees that nothing changed meanwhile. What is given
+//! up is everything since the two had a history in common: so the record goes back to the newest generation that both
+//! know, without writes of its own, and unclean, since the image holds more than that. No source resumes a line there:
+//! the marks tell what is to be copied over. Where the other would still refuse (they share no history, or its metadata
+//! is older than what this node heard of), this node forgets the history and joins as new.
+
+use crate::engine::Engine;
+use crate::event::CommandId;
+use crate::record::save::Goal;
+use crate::refusal::Refusal;
+use crate::role::{Standing, busy};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use helio_format::lineage::Lineage;
+use helio_format::message::{Hello, Parting};
+use helio_recovery::{self as recovery, Verdict};
+use helio_units::{Extent, Generation, VolumeIndex, WallTime};
+
+/// What this node alone may hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stake {
+    /// The generation it is of; giving up names it, so that nothing newer is given up by mistake.
+    pub generation: Generation,
+    /// When this node began that generation, where it did and knew the time.
+    pub since: Option<WallTime>,
+    /// Where it may differ.
+    pub differing: Vec<(VolumeIndex, Extent)>,
+}
+
+impl Engine {
+    /// What would be lost if this node gave up its side.
+    ///
+    /// # Errors
+    /// It is primary, or follows one: there is nothing to give up.
+    pub fn stake(&self) -> Result<Stake, Refusal> {
+        let (node, group) = (&self.shared.config.node, &self.shared.config.group);
+        match self.standing {
+            Standing::Secondary | Standing::Returning if self.is_saving() => Err(busy()),
+            Standing::Secondary | Standing::Returning => {
+                let follows = self.session.peer().is_some_and(|peer| peer.serving);
+                let generation = self.superblock.lineage.generation;
+                if follows || generation == Generation::NONE {
+                    return Err(Refusal::new(
+                        "nothing-to-resolve",
+                        format!(
+                            "there is no conflict: {node} has no writes of {group} that its peer refuses"
+                        ),
+                        format!("`helio explain {group}` shows how the copies are related"),
+                    ));
+                }
+                if self.session.peer().is_some_and(|peer| !peer.consistent) && self.is_consistent()
+                {
+                    return Err(self.only_complete_copy());
+                }
+                Ok(Stake { generation, since: self.began(), differing: self.differing() })
+            }
+            Standing::Primary => Err(Refusal::new(
+                "is-primary",
+                format!("{node} is primary for {group}"),
+                format!("`helio demote {group}` on {node} first"),
+            )),
+            _ => Err(busy()),
+        }
+    }
+
+    fn only_complete_copy(&self) -> Refusal {
+        let config = &self.shared.config;
+        let (node, peer, group) = (&config.node, &config.peer, &config.group);
+        Refusal::new(
+            "last-copy",
+            format!(
+                "the copy of {peer} is inconsistent; the copy of {node} is the only complete one"
+            ),
+            format!("`helio promote {group}` on {node}, which completes the resync of {peer}"),
+        )
+    }
+
+    /// Where this node's image may differ from the other's.
+    fn differing(&self) -> Vec<(VolumeIndex, Extent)> {
+        if self.superblock.marks_void {
+            let sizes = self.shared.config.volumes.iter().zip(0..);
+            return sizes.map(|(size, n)| (VolumeIndex(n), Extent::new(0, size.0))).collect();
+        }
+        self.own_marks().dirty_runs()
+    }
+
+    /// Gives up this node's side, if it is still of that generation.
+    pub(crate) fn give_up(
+        &mut self,
+        id: CommandId,
+        generation: Generation,
+    ) -> Result<Option<String>, Refusal> {
+        let stake = self.stake()?;
+        if stake.generation != generation {
+            return Err(Refusal::later(
+                "busy",
+                "the group changed while its data was being saved",
+                format!("repeat; `helio explain {}` shows the state", self.shared.config.group),
+            ));
+        }
+        if !self.can_leave_following() {
+            return Err(busy());
+        }
+        if self.standing == Standing::Returning {
+            self.stand(Standing::Secondary);
+        }
+        let lineage = self.yielded_lineage();
+        self.save(Goal::Yielded { command: id, lineage });
+        Ok(None)
+    }
+
+    /// Where the record goes back to: what both know, if the other takes that; otherwise this node joins as new.
+    fn yielded_lineage(&self) -> Lineage {
+        let other = self
+            .last_decision
+            .as_ref()
+            .map(|last| if last.as_source { &last.target } else { &last.source });
+        let ours = if self.session.peer().is_some() { self.hello_as_met() } else { self.hello() };
+        let Some(other) = self.session.peer().or(other) else { return Lineage::default() };
+        let lineage = self.common(&other.lineage);
+        let given_up = Hello { lineage, wrote: false, alone: true, clean: false, ..ours };
+        let facts = recovery::facts_of(other, &given_up);
+        match recovery::decide(&facts).verdict {
+            Verdict::Refuse => Lineage::default(),
+            _ => lineage,
+        }
+    }
+
+    /// The record that gives up is durable: the two may meet anew.
+    pub(crate) fn gave_up(&mut self, id: CommandId) {
+        let (node, peer) = (self.shared.config.node.clone(), self.shared.config.peer.clone());
+        self.session.refused = None;
+        self.line_changed();
+        self.reset_follower();
+        self.hang_up(Parting::RoleChanged, format!("{node} discarded its own writes"));
+        let text =
+            format!("{node} discarded its own writes; {peer} resyncs it when they are connected");
+        self.shared.info(text.clone());
+        self.done(id, Ok(text));
+    }
+
+    /// This node's lineage up to the newest generation that the other knows too.
+    fn common(&self, other: &Lineage) -> Lineage {
+        let ours = &self.superblock.lineage;
+        let known = |generation: Generation| {
+            other.generation == generation
+                || other.ancestors().iter().any(|a| a.generation == generation)
+        };
+        if known(ours.generation) {
+            return *ours;
+        }
+        let shared = ours.ancestors().iter().skip_while(|a| !known(a.generation));
+        let mut line: Vec<_> = shared.collect();
+        line.reverse();
+        let mut lineage = Lineage::default();
+        let mut fork = helio_units::Sequence::ZERO;
+        for ancestor in line {
+            lineage = lineage.fork(ancestor.generation, fork);
+            fork = ancestor.fork;
+        }
+        lineage
+    }
+}

@@ -1,0 +1,646 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the engine shows of itself. The state is derived here and nowhere else.
+
+use crate::engine::Engine;
+use crate::peer::outgoing::Pace;
+use crate::peer::primary::{Lag, Primary};
+use crate::peer::session::Link;
+use crate::resync::copier::Copier;
+use crate::role::Standing;
+use crate::shared::Counters;
+use crate::show::fault::Fault;
+use crate::show::recorder::Record;
+use crate::stream::queue::BoundSource;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+use helio_plant::{Plant, planted};
+use helio_units::{
+    Bytes, Generation, Items, Mode, Moment, Rate, Role, Sequence, State, Verdict, VolumeIndex,
+};
+
+/// A snapshot for people and programs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Status {
+    /// What the node is to the group.
+    pub role: Role,
+    /// A change of role under way, or waiting to go on as primary.
+    pub changing: Option<&'static str>,
+    /// The state of the group here.
+    pub state: State,
+    /// Since when.
+    pub state_since: Moment,
+    /// Why.
+    pub reason: String,
+    /// Whether the data is protected.
+    pub verdict: Verdict,
+    /// Since when the verdict is so.
+    pub verdict_since: Moment,
+    /// The generation written or followed.
+    pub generation: Generation,
+    /// The image keeps the order promise.
+    pub consistent: bool,
+    /// Mode asked for.
+    pub mode: Mode,
+    /// Mode in force for answers given now, on a secondary as its primary reported; none while no write waits for, or
+    /// queues to, the peer.
+    pub effective: Option<Mode>,
+    /// Since when the peer is level with the answers given.
+    pub level_since: Option<Moment>,
+    /// The queue, on a primary.
+    pub queue: Option<QueueStatus>,
+    /// What the peer lacks; on a secondary, what this node lacks as its primary reported last.
+    pub lag: Lag,
+    /// When the primary reported that, on a secondary: it may have continued since.
+    pub lag_reported: Option<Moment>,
+    /// Cursors on the line.
+    pub cursors: CursorStatus,
+    /// The conversation.
+    pub link: LinkStatus,
+    /// An update under way.
+    pub sync: Option<SyncStatus>,
+    /// Marked bytes per volume, by whole regions; zero on a secondary.
+    pub marked: Vec<Bytes>,
+    /// What failed on this node.
+    pub fault: Option<Fault>,
+    /// What failed on the peer, as it reported last.
+    pub peer_fault: Option<Fault>,
+    /// An operator paused replication, here or on the peer as it reported last.
+    pub paused: bool,
+    /// This secondary has acknowledged writes that its peer may not have.
+    pub ahead: bool,
+    /// So has the peer, as it reported last.
+    pub peer_ahead: bool,
+    /// Data that the peer alone may have, as it reported when it connected last; none where it did not know.
+    pub only_at_peer: Option<Bytes>,
+    /// When a client changed data on this node last; none if no client did since the daemon started.
+    pub last_write: Option<Moment>,
+    /// How long before a report of the peer a client changed data there last, and when that report came.
+    pub last_write_at_peer: Option<(Duration, Moment)>,
+    /// The last consistent image, where one is kept on this node while its copy is not consistent.
+    pub safe_copy: Option<SafeCopyStatus>,
+    /// Differences that a verify found and that were not repaired, on a secondary as its primary reported.
+    pub differing: u64,
+    /// Until when this secondary may become primary by its hold lease.
+    pub lease_held: Option<Moment>,
+    /// Until when this primary answers nothing without its peer, which may hold a lease.
+    pub lease_granted: Option<Moment>,
+    /// Counters.
+    pub counters: Counters,
+}
+
+/// A kept image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SafeCopyStatus {
+    /// Its generation.
+    pub generation: Generation,
+    /// The last position in it.
+    pub head: Sequence,
+    /// Bytes kept because they were overwritten since.
+    pub bytes: Bytes,
+    /// It can be restored.
+    pub sound: bool,
+}
+
+/// What a group is, in words and flags alone: small enough to be compared after every batch, so that a change is
+/// noticed where it happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Words {
+    /// What the node is to the group.
+    pub role: Role,
+    /// A change of role under way, or waiting to go on as primary.
+    pub changing: Option<&'static str>,
+    /// The state of the group here.
+    pub state: State,
+    /// The generation written or followed.
+    pub generation: Generation,
+    /// The image keeps the order promise.
+    pub consistent: bool,
+    /// Mode asked for.
+    pub mode: Mode,
+    /// Mode in force for answers given now.
+    pub effective: Mode,
+    /// The peer is level with the answers given, as far as a primary knows.
+    pub level: bool,
+    /// The conversation: `connected`, `connecting` or `refused`.
+    pub link: &'static str,
+    /// The peer's role, as it said.
+    pub peer_role: Option<Role>,
+    /// The group's state, as the peer said.
+    pub peer_state: Option<State>,
+    /// The volume that failed on this node.
+    pub failed: Option<VolumeIndex>,
+    /// The metadata file cannot be written.
+    pub metadata_failed: bool,
+    /// Differences that a verify found and nobody mended.
+    pub differing: u64,
+    /// Whether the data is protected.
+    pub verdict: Verdict,
+}
+
+/// The queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueStatus {
+    /// Bytes in it.
+    pub bytes: Bytes,
+    /// Items in it.
+    pub items: Items,
+    /// Most bytes since `marks_since`.
+    pub bytes_high: Bytes,
+    /// When they were in it first.
+    pub bytes_high_at: Moment,
+    /// Most items since `marks_since`.
+    pub items_high: Items,
+    /// When they were in it first.
+    pub items_high_at: Moment,
+    /// When this node became primary, or the marks were reset.
+    pub marks_since: Moment,
+    /// Its bound.
+    pub bound: Bytes,
+    /// Its bound in items.
+    pub bound_items: Items,
+    /// Where the bound comes from.
+    pub source: BoundSource,
+    /// With a measured bound: the round trip and the rate it was chosen by.
+    pub chosen_by: Option<(Duration, Rate)>,
+    /// Writes waiting for room now.
+    pub waiting: u64,
+    /// Writes that had to wait since `marks_since`.
+    pub throttled: u64,
+    /// How long they waited since then, together.
+    pub throttle_time: Duration,
+    /// Writes refused for want of room since `marks_since`.
+    pub refused: u64,
+    /// How often it was dropped for want of room since `marks_since`.
+    pub dropped: u64,
+}
+
+/// Cursors on the line; the peer's as it told last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CursorStatus {
+    /// Accepted on a primary, received on a secondary.
+    pub head: Sequence,
+    /// Completed here, on a secondary.
+    pub completed: Sequence,
+    /// Durable here, on a secondary.
+    pub durable: Sequence,
+    /// Sent to the peer.
+    pub peer_sent: Sequence,
+    /// Received by it.
+    pub peer_received: Sequence,
+    /// Completed there.
+    pub peer_completed: Sequence,
+    /// Durable there.
+    pub peer_durable: Sequence,
+}
+
+/// The conversation with the peer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkStatus {
+    /// `connected`, `connecting` or `refused`.
+    pub word: &'static str,
+    /// Since when.
+    pub since: Moment,
+    /// Why.
+    pub why: String,
+    /// What helps, where the two must not mirror each other now.
+    pub hint: Option<String>,
+    /// When the peer was heard last.
+    pub last_heard: Option<Moment>,
+    /// Round trip of the last ping, its wait behind data included.
+    pub round_trip: Option<Duration>,
+    /// The least of this connection.
+    pub round_trip_least: Option<Duration>,
+    /// The peer's role, as it said.
+    pub peer_role: Option<Role>,
+    /// The group's state, as the peer said.
+    pub peer_state: Option<State>,
+}
+
+/// An update under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SyncStatus {
+    /// Bytes to copy when it began.
+    pub to_copy: Bytes,
+    /// Bytes compared or sent, and durable at the peer.
+    pub copied: Bytes,
+    /// Bytes that had to be sent for that.
+    pub shipped: Bytes,
+    /// For how long it runs.
+    pub running: Duration,
+    /// Bytes copied per second, over the last seconds.
+    pub rate: Rate,
+    /// When what is left now ends, at this rate.
+    pub eta: Option<Duration>,
+    /// What is left becomes less: at this rate of clients' writes it ends.
+    pub converges: bool,
+    /// The peer is asked for digests first; otherwise most differs, and regions are sent whole.
+    pub by_digests: bool,
+}
+
+impl Engine {
+    /// The state, in the vocabulary's words.
+    #[must_use]
+    pub fn state(&self) -> State {
+        let Some(primary) = &self.primary else { return self.secondary_state() };
+        match &primary.flow {
+            None if primary.retaining => State::Queuing,
+            None if primary.peer_keeping.refused.is_some() => State::NeedsRoom,
+            None => State::Logging,
+            Some(_) if primary.order_lost => State::Syncing,
+            Some(flow) if !matches!(flow.pace, Pace::Level { .. }) => State::CatchingUp,
+            Some(_) if primary.consistent_at.is_some() => State::CatchingUp,
+            Some(_) if !primary.marks.none_dirty() => State::Syncing,
+            Some(_) => State::Replicating,
+        }
+    }
+
+    /// A secondary believes its primary, and its own superblock more.
+    fn secondary_state(&self) -> State {
+        // What was told on an earlier connection says nothing of this one.
+        let fresh = self.session.told.filter(|_| self.session.told_at >= self.session.since);
+        let told = self.session.peer().filter(|h| h.serving).and(fresh).and_then(|p| p.state);
+        match told {
+            None if !self.is_consistent() => State::NeedsSync,
+            None => State::Logging,
+            Some(State::Replicating) if !self.is_consistent() => State::CatchingUp,
+            Some(state) => state,
+        }
+    }
+
+    /// Why the state is what it is.
+    pub(crate) fn reason(&self) -> String {
+        let peer = &self.shared.config.peer;
+        if let Some(text) = self.withheld_text().filter(|_| self.state() != State::Replicating) {
+            return format!("{}; {text}", self.session.why);
+        }
+        let Some(primary) = &self.primary else {
+            return match (&self.standing, &self.session.link) {
+                (Standing::Returning, _) if self.members.are_foreign() => {
+                    String::from("was primary when it stopped; a volume is on another disk now")
+                }
+                (Standing::Returning, _) if self.shared.suspect.any() => {
+                    format!(
+                        "was primary when it stopped, and its copy is suspect; `helio promote {}` on {peer}, or accept the copy of this node",
+                        self.shared.config.group
+                    )
+                }
+                (Standing::Returning, _) if !self.superblock.consistent => {
+                    format!(
+                        "was primary when it stopped, and some regions exist only on {peer}; `helio promote {}` \
+                         on {peer}",
+                        self.shared.config.group
+                    )
+                }
+                (Standing::Returning, _) => {
+                    format!(
+                        "was primary when it stopped; waits for a report of {peer} before it becomes primary again"
+                    )
+                }
+                (_, Link::Up(hello)) if hello.serving => format!("follows {peer}"),
+                (_, Link::Up(_)) => format!("{peer} is connected and not primary either"),
+                _ => self.session.why.clone(),
+            };
+        };
+        match self.state() {
+            State::Queuing if primary.peer_keeping.refused.is_some() => {
+                self.needs_room().unwrap_or_default()
+            }
+            State::Queuing => {
+                format!("{}; writes are kept in the queue, in order", self.session.why)
+            }
+            State::Logging if self.is_seeding() => {
+                let (changed, peer) = (primary.marks.dirty_bytes(), &self.shared.config.peer);
+                format!("a disk is being shipped to {peer}: {changed} in changed regions since")
+            }
+            State::Logging if primary.paused => String::from("paused by an operator"),
+            State::Logging if self.session.peer().is_some() => {
+                format!(
+                    "{}; `helio resync {}` copies the dirty regions",
+                    primary.dropped_because, self.shared.config.group
+                )
+            }
+            State::Logging => format!("{}; {}", self.session.why, primary.dropped_because),
+            State::NeedsRoom => self.needs_room().unwrap_or_default(),
+            State::Syncing if primary.lack.is_some() => {
+                format!("missing regions are served from {peer}, and copied from there")
+            }
+            State::Syncing if primary.faulted.is_some() => {
+                String::from("a local write or read failed; see the fault")
+            }
+            State::Syncing => {
+                format!("dirty regions are copied; {peer} is inconsistent until then")
+            }
+            State::CatchingUp => String::from("the queued writes are being sent in order"),
+            _ => self.session.why.clone(),
+        }
+    }
+
+    /// What the group is, without figures and texts.
+    #[must_use]
+    pub fn words(&self) -> Words {
+        let (config, primary) = (&self.shared.config, self.primary.as_ref());
+        let state = self.state();
+        Words {
+            role: if primary.is_some() { Role::Primary } else { Role::Secondary },
+            changing: self.changing(),
+            state,
+            generation: self.superblock.lineage.generation,
+            // A copy that never was in sync is no copy of anything.
+            consistent: primary.map_or(self.is_consistent() && !self.is_blank(), |p| {
+                p.lack.is_none() && !self.shared.suspect.any()
+            }),
+            mode: config.mode,
+            effective: primary.map_or(config.mode, |p| p.effective(config.mode)),
+            level: state == State::Replicating && self.level_since().is_some(),
+            link: self.link_word(),
+            peer_role: self.peer_role(),
+            peer_state: self.session.told.and_then(|p| p.state),
+            failed: self.failed().map(|(volume, _)| volume),
+            metadata_failed: self.shared.metadata_failed,
+            differing: primary.map_or(0, |_| self.shared.verify.unmended()),
+            verdict: self.verdict(state),
+        }
+    }
+
+    fn level_since(&self) -> Option<Moment> {
+        match self.primary.as_ref()?.flow.as_ref()?.pace {
+            Pace::Level { since } => Some(since),
+            _ => None,
+        }
+    }
+
+    fn changing(&self) -> Option<&'static str> {
+        match self.standing {
+            Standing::Secondary | Standing::Primary => None,
+            Standing::Returning => Some("returning"),
+            Standing::Asking { .. } => Some("asking the peer"),
+            Standing::Promoting { .. } => Some("becoming primary"),
+            Standing::Leaving { .. } => Some("leaving the primary role"),
+            Standing::Handing { .. } => Some("handing over"),
+            Standing::Closing { .. } | Standing::Stopped => Some("stopping"),
+            Standing::Accepting { .. } => Some("writing a suspect copy again"),
+        }
+    }
+
+    /// What `helio status` shows.
+    #[must_use]
+    pub fn status(&self, now: Moment) -> Status {
+        let words = self.words();
+        let config = &self.shared.config;
+        let primary = self.primary.as_ref();
+        let volumes = (0..config.volumes.len() as u16).map(VolumeIndex);
+        Status {
+            role: words.role,
+            changing: words.changing,
+            state: words.state,
+            state_since: self.seen.since,
+            reason: self.reason(),
+            verdict: words.verdict,
+            verdict_since: self.seen.verdict_since,
+            generation: words.generation,
+            consistent: words.consistent,
+            mode: words.mode,
+            effective: match (primary, self.session.report.as_ref()) {
+                (Some(_), _) => Some(words.effective).filter(|_| words.state.has_mode()),
+                (None, Some(report)) if self.peer_serves() => report.effective,
+                (None, _) => None,
+            },
+            level_since: self.level_since().filter(|_| words.level),
+            queue: self.queue_status(),
+            lag: self.lag(now),
+            lag_reported: self.lag_reported(),
+            cursors: self.cursor_status(),
+            link: self.link_status(),
+            sync: primary.and_then(|p| p.sync_status(now)),
+            marked: volumes
+                .map(|v| primary.map_or(Bytes::ZERO, |p| p.marks.differing_bytes(v)))
+                .collect(),
+            fault: self.fault(),
+            peer_fault: self.peer_fault(),
+            paused: self.is_paused() || self.session.report.as_ref().is_some_and(|r| r.paused),
+            ahead: self.is_ahead(),
+            peer_ahead: self.session.report.as_ref().is_some_and(|report| report.ahead),
+            only_at_peer: self.session.report.as_ref().and_then(|report| report.only_here),
+            last_write: self.shared.last_write,
+            last_write_at_peer: self.session.peer_wrote,
+            safe_copy: self.safe_copy(),
+            differing: self.unrepaired(),
+            lease_held: self.lease_held(),
+            lease_granted: self.lease_granted(),
+            counters: self.shared.counters,
+        }
+    }
+
+    fn safe_copy(&self) -> Option<SafeCopyStatus> {
+        let keeper = &self.shared.keeper;
+        let (image, sound) = keeper.kept().filter(|_| !self.superblock.consistent)?;
+        let generation = image.lineage.generation;
+        Some(SafeCopyStatus { generation, head: image.head, bytes: keeper.bytes(), sound })
+    }
+
+    fn queue_status(&self) -> Option<QueueStatus> {
+        let q = &self.primary.as_ref()?.queue;
+        Some(QueueStatus {
+            bytes: q.bytes,
+            items: q.items,
+            bytes_high: q.bytes_high,
+            bytes_high_at: q.bytes_high_at,
+            items_high: q.items_high,
+            items_high_at: q.items_high_at,
+            marks_since: q.marks_since,
+            bound: q.bound,
+            bound_items: self.shared.config.queue.items,
+            source: q.source,
+            chosen_by: q.chosen_by,
+            waiting: q.waiters() as u64,
+            throttled: q.throttled,
+            throttle_time: q.throttle_time,
+            refused: q.refused,
+            dropped: q.dropped,
+        })
+    }
+
+    fn lag_reported(&self) -> Option<Moment> {
+        let told = self.session.told.filter(|told| told.state.is_some());
+        told.filter(|_| self.primary.is_none()).map(|_| self.session.told_at)
+    }
+
+    /// On a primary counted from the line and the bitmap; on a secondary what the primary reported last, aged since. Only
+    /// what is known to be here since counts no more: all of it, or nothing, since nothing tells how long each item was.
+    fn lag(&self, now: Moment) -> Lag {
+        match (&self.primary, self.session.told) {
+            (Some(primary), _) => primary.lag(now, &self.shared),
+            (None, Some(told)) => {
+                let left = told.accepted.0.saturating_sub(self.follower.completed.0);
+                let whole = told.state == Some(State::Replicating) && self.follower.streaming;
+                if left == 0 && (whole || planted(Plant::LevelOnceDrained)) {
+                    return Lag::default();
+                }
+                let age = Duration::from_millis(told.backlog_age) + (now - self.session.told_at);
+                let bytes = Bytes(told.backlog_bytes);
+                let some = bytes > Bytes::ZERO || told.backlog_items > 0;
+                Lag {
+                    bytes,
+                    dirty: if whole { Bytes::ZERO } else { bytes },
+                    writes: told.backlog_items.min(left),
+                    oldest: if some { age } else { Duration::ZERO },
+                }
+            }
+            (None, None) => Lag::default(),
+        }
+    }
+
+    fn cursor_status(&self) -> CursorStatus {
+        match &self.primary {
+            Some(p) => CursorStatus {
+                head: p.line.head,
+                completed: p.line.head,
+                durable: p.line.head,
+                peer_sent: p.cursors.sent,
+                peer_received: p.cursors.received,
+                peer_completed: p.cursors.completed,
+                peer_durable: p.cursors.durable,
+            },
+            None => CursorStatus {
+                head: self.follower.received,
+                completed: self.follower.completed,
+                durable: self.follower.durable,
+                ..CursorStatus::default()
+            },
+        }
+    }
+
+    fn link_word(&self) -> &'static str {
+        match (&self.session.link, self.session.refused) {
+            (Link::Up(_), _) => "connected",
+            (_, Some(_)) => "refused",
+            _ => "connecting",
+        }
+    }
+
+    fn peer_role(&self) -> Option<Role> {
+        let peer = self.session.peer()?;
+        Some(if peer.serving { Role::Primary } else { Role::Secondary })
+    }
+
+    fn link_status(&self) -> LinkStatus {
+        let session = &self.session;
+        LinkStatus {
+            word: self.link_word(),
+            since: session.since,
+            why: session.why.clone(),
+            hint: session.refused.map(|_| session.hint.clone()).filter(|r| !r.is_empty()),
+            last_heard: session.last_heard,
+            round_trip: session.round_trip,
+            round_trip_least: session.round_trip_least,
+            peer_role: session.role,
+            peer_state: session.told.and_then(|p| p.state),
+        }
+    }
+
+    /// The flight recorder, oldest first.
+    #[must_use]
+    pub fn records(&self) -> Vec<Record> {
+        self.recorder.dump()
+    }
+
+    /// The last position in this node's images as its record has it, and whether the record says that everything up to
+    /// there is durable. Of a node that has stopped.
+    #[must_use]
+    pub fn left_behind(&self) -> (Sequence, bool) {
+        (self.superblock.head, self.superblock.clean)
+    }
+
+    /// When the peer's last message came.
+    #[must_use]
+    pub const fn last_heard(&self) -> Option<Moment> {
+        self.session.last_heard
+    }
+
+    /// The lag that this node reports: none as a secondary that heard of none.
+    #[must_use]
+    pub fn reported_lag(&self) -> Option<Lag> {
+        let told = self.primary.is_some() || self.lag_reported().is_some();
+        told.then(|| self.lag(self.shared.now))
+    }
+
+    /// The token of the last ping of the peer's: what it told is what a secondary reports.
+    #[must_use]
+    pub fn told(&self) -> Option<u64> {
+        self.session.told.map(|ping| ping.token)
+    }
+
+    /// Whether this node is primary and lacks regions that its peer holds.
+    #[must_use]
+    pub fn lacks_regions(&self) -> bool {
+        self.is_lacking()
+    }
+
+    /// Whether the peer's copy may differ from this primary's at that place; for tests and proofs.
+    #[must_use]
+    pub fn is_marked(&self, volume: VolumeIndex, offset: u64) -> bool {
+        self.primary
+            .as_ref()
+            .is_none_or(|p| self.shared.suspect.is(volume) || p.marks.may_differ(volume, offset))
+    }
+
+    /// Where this node stands in the drawing of `role`, in a word; for tests and proofs.
+    #[must_use]
+    pub fn standing(&self) -> &'static str {
+        self.standing.name()
+    }
+
+    /// Which of this node's times as primary this is, or was; another number whenever others may have written between.
+    #[must_use]
+    pub const fn tenure(&self) -> u64 {
+        self.superblock.tenure
+    }
+
+    /// Whether this node serves as primary now.
+    #[must_use]
+    pub fn is_primary(&self) -> bool {
+        matches!(self.standing, Standing::Primary)
+    }
+
+    /// Whether the peer said in its handshake that it serves as primary.
+    #[must_use]
+    pub fn peer_serves(&self) -> bool {
+        self.session.peer().is_some_and(|peer| peer.serving)
+    }
+
+    /// Whether this node holds the line: it serves as primary, or is on its way out of that role.
+    #[must_use]
+    pub fn holds_line(&self) -> bool {
+        self.primary.is_some()
+    }
+
+    /// The mode in force for answers given now; none where this node holds no line.
+    #[must_use]
+    pub fn effective(&self) -> Option<Mode> {
+        self.primary.as_ref().map(|p| p.effective(self.shared.config.mode))
+    }
+
+    /// Payload held for items not yet applied, on a secondary.
+    #[must_use]
+    pub fn receive_memory(&self) -> Bytes {
+        self.follower.memory()
+    }
+}
+
+impl Primary {
+    fn sync_status(&self, now: Moment) -> Option<SyncStatus> {
+        let Copier { running, progress, guess, .. } = &self.copier;
+        ((*running || self.lack.is_some()) && self.flow.is_some()).then(|| SyncStatus {
+            to_copy: progress.to_copy,
+            copied: progress.copied,
+            shipped: progress.shipped,
+            running: now - progress.since,
+            rate: progress.rate(now),
+            eta: progress.eta(now),
+            converges: progress.converges(),
+            by_digests: !guess.is_raw_mostly(),
+        })
+    }
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The verdict on a group: whether its data is protected. Both nodes come to the same one while they are connected,
+//! since each decides by the same facts of both.
+
+use crate::engine::Engine;
+use crate::role::Standing;
+use crate::show::fault::Fault;
+use alloc::string::String;
+use helio_format::message::Message;
+use helio_format::report::Report;
+use helio_units::{Role, State, Verdict};
+
+/// Rows of the recovery table by which both nodes acknowledged writes that the other does not have.
+const CLASHES: [&str; 4] = ["two-primaries", "split-brain", "both-crashed", "diverged"];
+
+/// Which nodes serve clients, as far as this one knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Served {
+    /// One of the two, and this one knows.
+    Yes,
+    /// None.
+    No,
+    /// The peer did when it was connected last.
+    Cut,
+    /// The peer sent no message since this daemon started.
+    Unheard,
+}
+
+/// What the verdict is found by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Facts {
+    pub(crate) served: Served,
+    /// Both nodes acknowledged writes of their own.
+    pub(crate) clash: bool,
+    /// Something failed on one of the nodes.
+    pub(crate) fault: bool,
+    /// The copies are in sync, and no verify found a difference.
+    pub(crate) in_sync: bool,
+}
+
+/// The one table of verdicts: the first row that applies.
+pub(crate) const fn verdict(facts: Facts) -> Verdict {
+    match facts {
+        Facts { clash: true, .. } => Verdict::SplitBrain,
+        Facts { fault: true, .. } => Verdict::DiskFailed,
+        Facts { served: Served::No, .. } => Verdict::NoPrimary,
+        Facts { served: Served::Unheard, .. } => Verdict::Unknown,
+        Facts { served: Served::Yes, in_sync: true, .. } => Verdict::Ok,
+        Facts { served: Served::Yes | Served::Cut, .. } => Verdict::AtRisk,
+    }
+}
+
+impl Engine {
+    pub(crate) fn verdict(&self, state: State) -> Verdict {
+        let theirs = self.session.report.as_ref();
+        let served = match (&self.primary, self.session.peer()) {
+            (Some(_), _) => Served::Yes,
+            (None, Some(peer)) if peer.serving => Served::Yes,
+            (None, Some(_)) => Served::No,
+            (None, None) if self.standing == Standing::Returning => Served::No,
+            // Neither was primary when they were connected last, and a primary cannot be made without this node or force.
+            (None, None) if self.session.role == Some(Role::Secondary) => Served::No,
+            (None, None) if self.session.last_heard.is_some() => Served::Cut,
+            (None, None) => Served::Unheard,
+        };
+        verdict(Facts {
+            served,
+            clash: self.clash().is_some()
+                || self.is_ahead() && theirs.is_some_and(|report| report.ahead),
+            fault: self.has_failed() || self.peer_failed(),
+            in_sync: state == State::Replicating && self.unrepaired() == 0,
+        })
+    }
+
+    /// Differences that a verify found and that were not repaired, on a secondary as its primary reported.
+    pub(crate) fn unrepaired(&self) -> u64 {
+        match (&self.primary, self.session.report.as_ref()) {
+            (Some(_), _) => self.shared.verify.unmended(),
+            (None, report) => report.map_or(0, |report| report.differing),
+        }
+    }
+
+    /// The row of the recovery table by which both nodes acknowledged writes that the other does not have.
+    #[must_use]
+    pub fn clash(&self) -> Option<&'static str> {
+        let last = self.last_decision.as_ref().filter(|_| self.session.refused.is_some())?;
+        CLASHES.into_iter().find(|label| *label == last.label)
+    }
+
+    /// Whether this secondary was primary and left something that its peer may not have.
+    pub(crate) fn is_ahead(&self) -> bool {
+        let b = &self.superblock;
+        self.primary.is_none() && b.clean && b.wrote && !b.equal
+    }
+
+    /// What this node reports of itself to its peer.
+    pub(crate) fn report(&self, state: State) -> Report {
+        let (primary, fault) = (self.primary.as_ref(), self.fault().unwrap_or_default());
+        let in_force = state.has_mode();
+        // What waits in the queue or on the link of a connected peer changes with every write, and its pings tell.
+        let cut = self.session.peer().is_none();
+        Report {
+            effective: primary.map(|p| p.effective(self.shared.config.mode)).filter(|_| in_force),
+            paused: self.is_paused(),
+            ahead: self.is_ahead(),
+            differing: primary.map_or(0, |_| self.shared.verify.unmended()),
+            only_here: primary.filter(|_| cut).map(|p| p.lag(self.shared.now, &self.shared).bytes),
+            last_write: self.shared.last_write.map(|at| self.shared.now - at),
+            fault: fault.what,
+            hint: fault.hint,
+        }
+    }
+
+    /// Sends the report where it changed since the hello or the last one.
+    pub(crate) fn report_to_peer(&mut self, state: State) {
+        if self.session.peer().is_none() {
+            return;
+        }
+        let report = self.report(state);
+        // The time of the last write is no news by itself: it changes with every write.
+        let same = self.session.reported.as_ref().is_some_and(|last| {
+            let figures = |r: &Report| (r.effective, r.paused, r.ahead, r.differing, r.only_here);
+            let texts = last.fault == report.fault && last.hint == report.hint;
+            figures(last) == figures(&report) && texts
+        });
+        if !same {
+            self.session.reported = Some(report.clone());
+            self.shared.send(Message::Report(report));
+        }
+    }
+
+    /// The peer's report changed since its hello.
+    #[expect(clippy::unnecessary_wraps, reason = "as every message of the peer")]
+    pub(crate) fn peer_reports(&mut self, report: Report) -> Result<(), String> {
+        self.session.peer_reports(report, self.shared.now);
+        Ok(())
+    }
+
+    /// Whether an operator paused replication on this primary.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.primary.as_ref().is_some_and(|primary| primary.paused)
+    }
+
+    fn peer_failed(&self) -> bool {
+        let counts = self.primary.is_some() || self.session.peer().is_some();
+        counts && self.session.report.as_ref().is_some_and(|report| !report.fault.is_empty())
+    }
+
+    /// What failed on the peer, as it reported last. For a secondary whose primary is away, that it is away counts.
+    pub(crate) fn peer_fault(&self) -> Option<Fault> {
+        let report = self.session.report.as_ref().filter(|_| self.peer_failed())?;
+        Some(Fault { what: report.fault.clone(), hint: report.hint.clone() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_combination_of_facts_has_the_worst_verdict_that_applies() {
+        let flags = [false, true];
+        for served in [Served::Yes, Served::No, Served::Cut, Served::Unheard] {
+            for (clash, fault, in_sync) in flags
+                .into_iter()
+                .flat_map(|a| flags.into_iter().map(move |b| (a, b)))
+                .flat_map(|(a, b)| flags.into_iter().map(move |c| (a, b, c)))
+            {
+                let found = verdict(Facts { served, clash, fault, in_sync });
+                let expected = [
+                    (clash, Verdict::SplitBrain),
+                    (fault, Verdict::DiskFailed),
+                    (served == Served::No, Verdict::NoPrimary),
+                    (served == Served::Unheard, Verdict::Unknown),
+                    (served == Served::Cut || !in_sync, Verdict::AtRisk),
+                    (true, Verdict::Ok),
+                ];
+                let first = expected.into_iter().find(|(applies, _)| *applies);
+                assert_eq!(Some(found), first.map(|(_, verdict)| verdict));
+                assert!(found != Verdict::Ok || (in_sync && served == Served::Yes));
+            }
+        }
+    }
+}

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The ordered stream: positions, overlap gate, queue, a write's life, and when it is acknowledged.
+
+pub(crate) mod ack;
+pub(crate) mod blocks;
+pub(crate) mod flushes;
+pub(crate) mod gate;
+pub(crate) mod line;
+pub(crate) mod queue;
+pub(crate) mod unreplicated;
+pub(crate) mod write;

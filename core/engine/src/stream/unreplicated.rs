@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Answers that the peer knows nothing of (rule 4).
+//!
+//! In sync every answer is at the peer, so a primary that crashes has answered nothing that its heir lacks: it may be
+//! brought level without asking anybody. The first answer given without the peer ends that, and what it ends must be
+//! durable before the answer: a new generation, whose fork point is the accepted head then.
+//! ```text
+//!                 sync, level                     an answer would be given without the peer's word
+//!   alone ────────────────────────> together ──────────────────────────────────────────────────────> alone
+//!  (record)   (memory, then record)                     (record, then memory: the answer waits)
+//! ```
+//! In nearsync and async, answers are always given that only a memory, or nobody else, holds: they are alone throughout;
+//! but for nearsync with a hold lease, which must know of the first answer that not even that memory holds.
+
+use crate::engine::Engine;
+use crate::peer::outgoing::Pace;
+use crate::peer::primary::Primary;
+use crate::record::save::Goal;
+use crate::role::Standing;
+use crate::shared::Shared;
+use alloc::format;
+use core::time::Duration;
+use helio_format::lineage::Lineage;
+use helio_units::Mode;
+
+/// What was heard of the peer's metadata is recorded once in that time at most.
+const REMEMBER_EVERY: Duration = Duration::from_secs(5);
+
+impl Engine {
+    /// Records how far the peer's metadata was heard to be, now and then while the two are level. Marks end by what the
+    /// peer says it has durable; who forgets in a crash that it said so cannot tell a peer that went back since.
+    pub(crate) fn record_heard(&mut self) {
+        let news = self.keeping.heard > self.superblock.remembers;
+        let now = self.shared.now;
+        let due = self.keeping.remembered_at.is_none_or(|at| now >= at + REMEMBER_EVERY);
+        if !news || !due || self.is_saving() || self.shared.metadata_failed {
+            return;
+        }
+        let level = match (&self.primary, self.standing) {
+            // That there is a peer with a history at all: should its metadata be lost, it must not pass for a new one.
+            (Some(_), Standing::Primary) if self.superblock.remembers == 0 => true,
+            (Some(p), Standing::Primary) => {
+                matches!(p.flow.as_ref().map(|f| f.pace), Some(Pace::Level { .. })) && !p.order_lost
+            }
+            (None, Standing::Secondary) => {
+                self.follower.streaming && self.superblock.consistent && self.follower.is_begun()
+            }
+            _ => false,
+        };
+        if level {
+            self.keeping.remembered_at = Some(now);
+            self.save(Goal::Remember);
+        }
+    }
+
+    /// Asks for the record that fits how answers are given now.
+    pub(crate) fn record_company(&mut self) {
+        let lineage = self.superblock.lineage;
+        let Some(primary) = &mut self.primary else { return };
+        if self.shared.metadata_failed && primary.wants_alone && !primary.unrecorded {
+            primary.refuse_alone(&mut self.shared);
+        }
+        if primary.tell_generation {
+            primary.go_on_in(lineage, &mut self.shared);
+        }
+        if !matches!(self.standing, Standing::Primary | Standing::Leaving { .. })
+            || self.saving.is_some()
+            || !self.to_save.is_empty()
+            || self.shared.metadata_failed
+        {
+            return;
+        }
+        let level = matches!(primary.flow.as_ref().map(|f| f.pace), Some(Pace::Level { .. }));
+        let config = &self.shared.config;
+        let together = primary.wanted_mode(config.mode) == Mode::Sync || config.may_lease();
+        let raises = !self.superblock.alone && config.hold_millis() > self.superblock.hold;
+        if primary.wants_alone && !primary.alone {
+            self.save(Goal::Alone);
+        } else if level && together && (primary.alone || raises) {
+            primary.alone = false;
+            self.save(Goal::Together);
+        }
+    }
+
+    /// The new generation is durable: what waited for it is answered, and a stream goes on in it.
+    pub(crate) fn alone_saved(&mut self) {
+        let lineage = self.superblock.lineage;
+        let Some(primary) = &mut self.primary else { return };
+        let s = &mut self.shared;
+        s.info(format!(
+            "writes are acknowledged without {} from item {} on, in generation {}",
+            s.config.peer, self.superblock.head, lineage.generation
+        ));
+        primary.alone = true;
+        primary.wants_alone = false;
+        primary.tell_generation = primary.flow.is_some();
+        primary.consider_all(s);
+    }
+}
+
+impl Primary {
+    /// Goes on in the generation that was recorded, once the peer has taken up the stream before it: a stream that
+    /// begins twice would make it forget what came between.
+    fn go_on_in(&mut self, lineage: Lineage, s: &mut Shared) {
+        if !self.is_taken_up() {
+            return;
+        }
+        self.tell_generation = false;
+        // A marker that is on its way ends the inconsistency before the peer takes up the new generation.
+        let sent = self.cursors.sent;
+        let consistent = self.consistent_at.map_or(!self.order_lost, |at| at <= sent);
+        self.begin_stream(lineage, sent.next(), consistent, s);
+    }
+
+    /// It cannot be recorded that answers are given alone: then none is.
+    pub(crate) fn refuse_alone(&mut self, s: &mut Shared) {
+        self.unrecorded = true;
+        self.consider_all(s);
+    }
+}

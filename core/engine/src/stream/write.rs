@@ -1,0 +1,655 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One write's life on a primary.
+//!
+//! ```text
+//!  request ─split─> parts ─queue bound─> overlap gate ─position, cover─> line ─┬─> local store ─┐
+//!                     └──full: block, log or fail──┘                           └─> peer ────────┴─ack.rs─> answer
+//! ```
+//! A part reserves its room in the queue before it asks for the gate, and gets its position only behind it; so
+//! items that overlap have positions in the order their bytes reach the store. The gate is given back when the
+//! local store is done. Everything that moves a write stands in this file, but for the peer's leg (`peer/outgoing.rs`).
+
+use crate::config::{ITEM_BYTES_MAX, WhenFull};
+use crate::effect::{Answer, StoreOp};
+use crate::event::{Operation, Request, StoreOutcome};
+use crate::local::lack::Pulled;
+use crate::local::suspect::Failed;
+use crate::peer::lease;
+use crate::peer::primary::Primary;
+use crate::refusal::{Denial, StoreFault};
+use crate::resync::copier::JobId;
+use crate::resync::survey::StretchId;
+use crate::resync::verify::Check;
+use crate::shared::{Purpose, Shared};
+use crate::stream::ack::{self, Evidence, Local, Remote};
+use crate::stream::line::Entry;
+use alloc::vec::Vec;
+use core::time::Duration;
+use helio_format::message::{Item, ItemKind};
+use helio_plant::{Plant, planted};
+use helio_units::{Bytes, Extent, Mode, Moment, Payload, RequestId, Sequence, VolumeIndex};
+
+/// The least an item costs the queue, whatever it carries: its entry is memory too.
+pub(crate) const ITEM_COST: Bytes = Bytes(512);
+/// What a zero or discard costs, work at the peer though no payload; and the least a write costs, since its payload
+/// takes a page however short it is.
+pub(crate) const WORK_COST: Bytes = Bytes(4096);
+
+/// A request under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SlotId(u32);
+
+/// A request is answered once all its parts are.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    request: RequestId,
+    kind: ItemKind,
+    parts: u32,
+    last: Sequence,
+    denied: Option<Denial>,
+    since: Moment,
+}
+
+/// Requests under way, in slots that are used again.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Slots {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+}
+
+impl Slots {
+    fn open(&mut self, request: RequestId, kind: ItemKind, parts: u32, since: Moment) -> SlotId {
+        let slot = Slot { request, kind, parts, last: Sequence::ZERO, denied: None, since };
+        if let Some(at) = self.free.pop() {
+            self.slots[at as usize] = slot;
+            return SlotId(at);
+        }
+        self.slots.push(slot);
+        SlotId((self.slots.len() - 1) as u32)
+    }
+
+    /// How many requests are under way.
+    pub(crate) fn under_way(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+}
+
+/// A piece of a request that becomes one item.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    slot: SlotId,
+    kind: ItemKind,
+    volume: VolumeIndex,
+    extent: Extent,
+    payload: Option<Payload>,
+    fua: bool,
+    punch: bool,
+}
+
+impl Part {
+    /// What it costs the queue.
+    pub(crate) fn cost(&self) -> Bytes {
+        match self.kind {
+            ItemKind::Write => Bytes(self.extent.length).max(WORK_COST),
+            ItemKind::Zero | ItemKind::Discard => WORK_COST,
+            ItemKind::Flush | ItemKind::Consistent | ItemKind::Same | ItemKind::Verify => ITEM_COST,
+        }
+    }
+
+    /// A part for stories of what parts wait in.
+    #[cfg(test)]
+    pub(crate) fn of_a_write(length: Bytes) -> Self {
+        let extent = Extent::new(0, length.0);
+        let (kind, volume, payload) = (ItemKind::Write, VolumeIndex(0), None);
+        Self { slot: SlotId(0), kind, volume, extent, payload, fua: false, punch: false }
+    }
+
+    fn store_op(&self) -> StoreOp {
+        let Self { extent, fua, punch, .. } = *self;
+        match (self.kind, self.payload) {
+            (ItemKind::Write, Some(payload)) => StoreOp::Write { extent, payload, fua },
+            (ItemKind::Zero, _) => StoreOp::Zero { extent, punch, fua },
+            (ItemKind::Discard, _) => StoreOp::Discard { extent, fua },
+            (ItemKind::Flush, _) => StoreOp::Flush,
+            (ItemKind::Write | ItemKind::Consistent | ItemKind::Same | ItemKind::Verify, _) => {
+                panic!("a client's {:?} without bytes", self.kind)
+            }
+        }
+    }
+}
+
+/// Who asks for the gate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Ticket {
+    /// A part of a client's request.
+    Part(Part),
+    /// The copier.
+    Copy(JobId),
+    /// The copier's survey.
+    Survey(StretchId),
+    /// A verify.
+    Verify(Check),
+    /// The puller.
+    Pull(Pulled),
+}
+
+/// The pieces of a long extent: cut where [`ITEM_BYTES_MAX`] divides the volume.
+fn pieces(extent: Extent) -> impl Iterator<Item = Extent> {
+    let mut at = extent.offset;
+    core::iter::from_fn(move || {
+        if at >= extent.end() {
+            return None;
+        }
+        let end = ((at / ITEM_BYTES_MAX + 1) * ITEM_BYTES_MAX).min(extent.end());
+        let piece = Extent::new(at, end - at);
+        at = end;
+        Some(piece)
+    })
+}
+
+impl Primary {
+    /// A client asks. Bounds were checked at the front end; here they are checked again, since this is the last
+    /// place that can.
+    pub(crate) fn request(&mut self, request: Request, s: &mut Shared) {
+        let Request { id, volume, operation } = request;
+        let size = s.config.volumes.get(usize::from(volume.0)).map_or(0, |b| b.0);
+        let (extent, payload) = match operation {
+            Operation::Write { extent, payload, .. } => (extent, Some(payload)),
+            Operation::Read(extent)
+            | Operation::Zero { extent, .. }
+            | Operation::Discard { extent, .. } => (extent, None),
+            Operation::Flush => (Extent::new(0, size), None),
+        };
+        if extent.end() > size || extent.length == 0 {
+            payload.into_iter().for_each(|p| s.release(p.id));
+            s.reply(id, Answer::Denied(Denial::OutOfBounds));
+            return;
+        }
+        if operation != Operation::Flush && !s.blocks.keeps_to(volume, extent) {
+            payload.into_iter().for_each(|p| s.release(p.id));
+            s.reply(id, Answer::Denied(Denial::Unaligned));
+            return;
+        }
+        s.counters.count(operation);
+        if !matches!(operation, Operation::Read(_) | Operation::Flush) {
+            s.last_write = Some(s.now);
+        }
+        let part = |slot, kind, extent, fua, punch| Part {
+            slot,
+            kind,
+            volume,
+            extent,
+            payload,
+            fua,
+            punch,
+        };
+        match operation {
+            Operation::Read(extent) => {
+                self.read(id, volume, extent, s);
+            }
+            Operation::Write { fua, .. } => {
+                let slot = self.slots.open(id, ItemKind::Write, 1, s.now);
+                self.arrive(part(slot, ItemKind::Write, extent, fua, false), s);
+            }
+            Operation::Flush => {
+                let slot = self.slots.open(id, ItemKind::Flush, 1, s.now);
+                self.arrive(part(slot, ItemKind::Flush, Extent::default(), false, false), s);
+            }
+            Operation::Zero { punch, fua, .. } => {
+                let parts = pieces(extent).count() as u32;
+                let slot = self.slots.open(id, ItemKind::Zero, parts, s.now);
+                for piece in pieces(extent) {
+                    self.arrive(part(slot, ItemKind::Zero, piece, fua, punch), s);
+                }
+            }
+            Operation::Discard { fua, .. } => {
+                let parts = pieces(extent).count() as u32;
+                let slot = self.slots.open(id, ItemKind::Discard, parts, s.now);
+                for piece in pieces(extent) {
+                    self.arrive(part(slot, ItemKind::Discard, piece, fua, true), s);
+                }
+            }
+        }
+    }
+
+    /// A part meets the queue's bound.
+    fn arrive(&mut self, part: Part, s: &mut Shared) {
+        if self.queue.waiters() == 0 && self.queue.admits(part.cost()) {
+            self.admit(part, s);
+            return;
+        }
+        self.shed_completed(s);
+        if self.queue.waiters() == 0 && self.queue.admits(part.cost()) {
+            self.admit(part, s);
+            return;
+        }
+        match self.when_full(s) {
+            WhenFull::Block => self.queue.wait(part, s.now),
+            WhenFull::Fail => {
+                self.queue.refused += 1;
+                self.deny(part, Denial::QueueFull, s);
+            }
+            WhenFull::Log => {
+                self.queue.dropped += 1;
+                self.drop_queue("the queue was full", s);
+                self.queue.wait(part, s.now);
+            }
+        }
+    }
+
+    /// The policy in force. In logging nothing is queued but what the local store is busy with, so only waiting
+    /// makes sense.
+    fn when_full(&self, s: &Shared) -> WhenFull {
+        // What is lacking here has no other record than the queue's bytes.
+        if !self.retaining || self.lack.is_some() {
+            WhenFull::Block
+        } else if self.flow.is_some() {
+            s.config.queue.connected
+        } else {
+            s.config.queue.disconnected
+        }
+    }
+
+    /// Lets in what waits in front of the queue, as far as it fits now; applies a policy that changed meanwhile.
+    pub(crate) fn readmit(&mut self, s: &mut Shared) {
+        while let Some(cost) = self.queue.first_waiting() {
+            if !self.queue.admits(cost) {
+                self.shed_completed(s);
+            }
+            let fits = self.queue.admits(cost);
+            match self.when_full(s) {
+                WhenFull::Block if !fits => return,
+                WhenFull::Log if !fits => {
+                    self.queue.dropped += 1;
+                    self.drop_queue("the queue was full", s);
+                    if !self.queue.admits(cost) {
+                        return;
+                    }
+                }
+                _ => {}
+            }
+            let Some(part) = self.queue.take_waiting(s.now) else { return };
+            if self.queue.admits(cost) {
+                self.admit(part, s)
+            } else {
+                self.deny(part, Denial::QueueFull, s)
+            }
+        }
+    }
+
+    /// At the bound, the payload of items the peer has completed may go, before they are durable there (rule 3):
+    /// should the peer restart, marks take their place.
+    fn shed_completed(&mut self, s: &mut Shared) {
+        if self.flow.is_none() || self.lack.is_some() {
+            return;
+        }
+        for entry in self.line.iter_mut() {
+            if entry.item.sequence > self.cursors.completed {
+                break;
+            }
+            let droppable = entry.local != Local::Pending && entry.peer_completed;
+            if droppable && let Some(payload) = entry.item.payload.take() {
+                s.release(payload.id);
+                self.queue.shrink(entry.cost, ITEM_COST);
+                self.copier.shrink(&entry.item, entry.cost, ITEM_COST);
+                entry.cost = ITEM_COST;
+            }
+        }
+    }
+
+    fn admit(&mut self, part: Part, s: &mut Shared) {
+        if !s.blocks.keeps_to(part.volume, part.extent) {
+            return self.deny(part, Denial::Unaligned, s);
+        }
+        self.queue.enter(part.cost(), s.now);
+        if part.kind == ItemKind::Flush
+            || self.gate.enter(Ticket::Part(part), part.volume, part.extent)
+        {
+            self.issue(part, s);
+        }
+    }
+
+    /// Behind the gate: position, cover, line, local store. The peer's leg is pumped when the batch settles.
+    fn issue(&mut self, part: Part, s: &mut Shared) {
+        if !s.blocks.keeps_to(part.volume, part.extent) {
+            // Its client left while it waited, and the volume's blocks are larger now.
+            self.queue.leave(part.cost());
+            self.gate.leave(part.volume, part.extent);
+            return self.deny(part, Denial::Unaligned, s);
+        }
+        let item = Item {
+            sequence: self.line.head.next(),
+            after: if planted(Plant::DropAfter) { Sequence::ZERO } else { self.answered },
+            kind: part.kind,
+            fua: part.fua,
+            punch: part.punch,
+            resync: false,
+            volume: part.volume,
+            extent: part.extent,
+            payload: part.payload,
+        };
+        self.push(item, Some(part.slot), part.cost(), s);
+        if self.is_lost(part.volume) {
+            // Its region is lacking: the peer's copy alone gets it.
+            self.local_done(item.sequence, StoreOutcome::Done, s);
+        } else {
+            s.store(part.volume, part.store_op(), Purpose::Local(item.sequence));
+        }
+    }
+
+    /// Puts an item on the line, its regions marked first.
+    pub(crate) fn push(&mut self, item: Item, slot: Option<SlotId>, cost: Bytes, s: &Shared) {
+        let pended = item.kind.changes_data() && self.retaining;
+        if item.kind.changes_data() {
+            self.touch(item.volume, item.extent);
+        }
+        if pended {
+            self.marks.pend(item.volume, item.extent);
+        } else if item.kind.changes_data() {
+            self.marks.set(item.volume, item.extent);
+        }
+        self.line.push(Entry {
+            item,
+            slot,
+            local: if slot.is_some() { Local::Pending } else { Local::Done },
+            peer_completed: false,
+            answered: slot.is_none(),
+            denied: false,
+            pended,
+            accepted_at: s.now,
+            cost,
+        });
+        self.advance_here();
+    }
+
+    /// Moves the prefix that is complete here over what is done; a copier's item is from the start.
+    fn advance_here(&mut self) {
+        while self.line.get(self.here.next()).is_some_and(|e| e.local != Local::Pending) {
+            self.here = self.here.next();
+        }
+    }
+
+    /// The local leg of an item ended.
+    pub(crate) fn local_done(&mut self, at: Sequence, outcome: StoreOutcome, s: &mut Shared) {
+        let Some(entry) = self.line.get_mut(at) else {
+            panic!("item {at} left the line unfinished")
+        };
+        entry.local = Local::Done;
+        let item = entry.item;
+        let slot = entry.slot;
+        if let StoreOutcome::Failed(fault) = outcome {
+            entry.local = Local::Failed;
+            self.local_failed(item, slot, fault, s);
+        } else if self.proves_nothing(&item, s) {
+            self.flush_proves_nothing(at, slot);
+        }
+        self.advance_here();
+        self.settle_late(at);
+        if item.kind.changes_data() {
+            self.leave_gate(item.volume, item.extent, s);
+        }
+        self.consider(at, s);
+        self.release_front(s);
+    }
+
+    /// What the store holds there now is unknown, and the peer may hold something else: mark first, then tell.
+    fn local_failed(
+        &mut self,
+        item: Item,
+        slot: Option<SlotId>,
+        fault: StoreFault,
+        s: &mut Shared,
+    ) {
+        self.store_failed(item.volume, Failed::of(&item), fault, s);
+        if item.kind.changes_data() && !planted(Plant::FailedUnmarked) {
+            self.marks.set(item.volume, item.extent);
+            s.cover.bitmap_changed();
+            self.failed_at.get_or_insert(item.sequence);
+            self.copier.unsure_upto = item.sequence.max(self.copier.unsure_upto);
+        }
+        if let (Some(SlotId(slot)), false) = (slot, self.absolves(&item)) {
+            self.slots.slots[slot as usize].denied = Some(Denial::Store(fault));
+        }
+    }
+
+    /// A FLUSH or an operation with FUA succeeded on a suspect store: what it is to promise may have been dropped before.
+    fn flush_proves_nothing(&mut self, at: Sequence, slot: Option<SlotId>) {
+        if let Some(entry) = self.line.get_mut(at) {
+            entry.local = Local::Failed;
+        }
+        if let Some(SlotId(slot)) = slot {
+            self.slots.slots[slot as usize].denied = Some(Denial::Store(StoreFault::Io));
+        }
+    }
+
+    /// Gives an extent back to the gate and lets its next users through.
+    pub(crate) fn leave_gate(&mut self, volume: VolumeIndex, extent: Extent, s: &mut Shared) {
+        self.gate.leave(volume, extent);
+        if !self.gate.has_waiters() {
+            return;
+        }
+        while let Some(ticket) = self.gate.next_ready() {
+            match ticket {
+                Ticket::Part(part) => self.issue(part, s),
+                Ticket::Copy(job) => self.copy_read(job, s),
+                Ticket::Survey(stretch) => self.survey_look(stretch, s),
+                Ticket::Verify(check) => Self::verify_read(check, s),
+                Ticket::Pull(ticket) => self.pull_write(ticket, s),
+            }
+        }
+    }
+
+    /// Answers the client of an item if `ack.rs` says so.
+    pub(crate) fn consider(&mut self, at: Sequence, s: &mut Shared) {
+        let effective = self.effective(s.config.mode);
+        let received = self.flow.is_some() && at <= self.cursors.received;
+        let Some(entry) = self.line.get(at) else { return };
+        if entry.answered {
+            return;
+        }
+        let Some(local) = self.local_leg(&entry.item, entry.local, s) else { return };
+        let remote = match (entry.peer_completed, received) {
+            (true, _) => Remote::Completed,
+            (false, true) => Remote::Received,
+            (false, false) => Remote::Unknown,
+        };
+        // Queued or marked by `push`, and issued behind its hot extent; and an answer without the peer's word stands
+        // in a generation whose record says that there are such.
+        let withheld = effective == Mode::Async && s.withholds();
+        // What an update brings by marks is there once that has ended, whatever the cursors say.
+        let there = !self.order_lost && lease::is_there(s.config.mode, remote);
+        let alone = if withheld { there } else { self.alone };
+        let covered = effective != Mode::Async || alone || planted(Plant::AnswerUnrecorded);
+        let evidence = Evidence { local, remote, covered };
+        // What lay in the socket of a paused process may be from before its peer died and took over.
+        let durable = !self.order_lost && at <= self.cursors.durable;
+        let unchecked = s.pause.withholds() && !durable;
+        // What this node's store is busy with waits for that first.
+        let refused = local != Local::Pending && !covered && self.unrecorded;
+        let answer = match ack::satisfied(effective, evidence).filter(|_| !unchecked) {
+            Some(proof) => Answer::Done(proof),
+            None if local == Local::Failed || refused => {
+                Answer::Denied(Denial::Store(StoreFault::Io))
+            }
+            None if entry.local == Local::Done && withheld && s.lease.gives_up => {
+                Answer::Denied(Denial::NotPrimary)
+            }
+            None => {
+                self.wants_alone |= local == Local::Done && !covered && !withheld;
+                return;
+            }
+        };
+        let slot = entry.slot;
+        if let Some(entry) = self.line.get_mut(at) {
+            entry.answered = true;
+        }
+        if let Some(slot) = slot {
+            self.part_answered(slot, at, answer, s);
+        }
+    }
+
+    fn part_answered(
+        &mut self,
+        SlotId(at): SlotId,
+        sequence: Sequence,
+        answer: Answer,
+        s: &mut Shared,
+    ) {
+        let slot = &mut self.slots.slots[at as usize];
+        slot.parts -= 1;
+        slot.last = slot.last.max(sequence);
+        if slot.parts > 0 {
+            return;
+        }
+        let slot = *slot;
+        self.slots.free.push(at);
+        self.answered = self.answered.max(slot.last);
+        let took = s.now - slot.since;
+        self.copier.pace.answered(took);
+        s.counters.took(took);
+        let answer = slot.denied.map_or(answer, Answer::Denied);
+        if matches!(answer, Answer::Done(_)) {
+            self.answers.add(slot.kind, took);
+        }
+        s.reply(slot.request, answer);
+    }
+
+    /// Answers with an error a part that never got a position.
+    fn deny(&mut self, part: Part, denial: Denial, s: &mut Shared) {
+        part.payload.into_iter().for_each(|p| s.release(p.id));
+        let SlotId(at) = part.slot;
+        let slot = &mut self.slots.slots[at as usize];
+        slot.denied = Some(denial);
+        slot.parts -= 1;
+        if slot.parts == 0 {
+            let request = slot.request;
+            self.slots.free.push(at);
+            s.reply(request, Answer::Denied(denial));
+        }
+    }
+
+    /// Every request of a client's that waits for the peer fails; what this node's store is busy with waits for that
+    /// first. Returns whether there was any.
+    pub(crate) fn deny_all(&mut self, s: &mut Shared) -> bool {
+        let denial = Denial::Store(StoreFault::Io);
+        let mut any = false;
+        while let Some(part) = self.queue.take_waiting(s.now) {
+            any = true;
+            self.deny(part, denial, s);
+        }
+        for at in (self.line.first().0..=self.line.head.0).map(Sequence) {
+            let waits = |entry: &&mut Entry| !entry.answered && entry.local != Local::Pending;
+            let Some(entry) = self.line.get_mut(at).filter(waits) else { continue };
+            entry.answered = true;
+            entry.denied = true;
+            if let Some(SlotId(slot)) = entry.slot {
+                any = true;
+                self.slots.slots[slot as usize].denied = Some(denial);
+                self.part_answered(SlotId(slot), at, Answer::Denied(denial), s);
+            }
+        }
+        any
+    }
+
+    /// Considers every answer again: the effective mode or the peer's cursors changed as a whole.
+    pub(crate) fn consider_all(&mut self, s: &mut Shared) {
+        let (first, head) = (self.line.first(), self.line.head);
+        for at in first.0..=head.0 {
+            self.consider(Sequence(at), s);
+        }
+        self.release_front(s);
+    }
+
+    /// The peer has items durable: their regions are not pending any more, though an item before them may still wait
+    /// for its extents to turn hot. Those extents may need these to turn cold.
+    pub(crate) fn settle_durable(&mut self) {
+        let c = &self.cursors;
+        let safe = if planted(Plant::ClearMarkEarly) { c.received } else { c.durable };
+        while self.settled < safe {
+            self.settled = self.settled.next();
+            let Some(entry) = self.line.get_mut(self.settled) else { continue };
+            if entry.local != Local::Pending {
+                let (item, pended) = (entry.item, core::mem::take(&mut entry.pended));
+                self.peer_durable(&item, pended);
+            }
+        }
+    }
+
+    /// An item ended here only after the peer had it durable.
+    fn settle_late(&mut self, at: Sequence) {
+        if at > self.settled {
+            return;
+        }
+        if let Some(entry) = self.line.get_mut(at)
+            && core::mem::take(&mut entry.pended)
+        {
+            let item = entry.item;
+            self.peer_durable(&item, true);
+        }
+    }
+
+    /// The peer has an item durable that has ended here too. `pended`: its regions are still counted.
+    fn peer_durable(&mut self, item: &Item, pended: bool) {
+        if pended {
+            self.marks.unpend(item.volume, item.extent);
+        }
+        self.copy_durable(item);
+    }
+
+    /// Lets go of what nobody needs any more, at the front of the line.
+    pub(crate) fn release_front(&mut self, s: &mut Shared) {
+        while let Some(entry) = self.line.front() {
+            let c = &self.cursors;
+            let safe = if planted(Plant::ClearMarkEarly) { c.received } else { c.durable };
+            let owed = self.retaining && entry.item.sequence > safe;
+            if entry.local == Local::Pending || !entry.answered || owed {
+                return;
+            }
+            let Some(entry) = self.line.pop() else { return };
+            self.queue.leave(entry.cost);
+            if let Some(payload) = entry.item.payload {
+                s.release(payload.id);
+            }
+            self.peer_durable(&entry.item, entry.pended);
+            self.copy_left(&entry.item, entry.cost);
+        }
+    }
+}
+
+impl crate::shared::Counters {
+    fn count(&mut self, operation: Operation) {
+        match operation {
+            Operation::Read(extent) => {
+                self.reads += 1;
+                self.read_bytes += extent.length;
+            }
+            Operation::Write { extent, .. } => {
+                self.writes += 1;
+                self.write_bytes += extent.length;
+            }
+            Operation::Zero { .. } => self.zeroes += 1,
+            Operation::Discard { .. } => self.discards += 1,
+            Operation::Flush => self.flushes += 1,
+        }
+    }
+
+    fn took(&mut self, time: Duration) {
+        self.timed += 1;
+        self.time += time;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_discard_is_cut_at_the_boundaries() {
+        let mib = 1 << 20;
+        let cut: Vec<_> = pieces(Extent::new(31 * mib, 40 * mib))
+            .map(|e| (e.offset / mib, e.length / mib))
+            .collect();
+        assert_eq!(cut, [(31, 1), (32, 32), (64, 7)]);
+        assert_eq!(pieces(Extent::new(0, 512)).count(), 1);
+    }
+}
