@@ -82,6 +82,7 @@ impl Bitmap {
 
     /// The volumes, divided into regions.
     #[must_use]
+    #[inline]
     pub fn grid(&self) -> &Grid {
         &self.grid
     }
@@ -168,6 +169,7 @@ impl Bitmap {
     }
 
     /// An item that touches the extent entered the queue.
+    #[inline]
     pub fn pend(&mut self, volume: VolumeIndex, extent: Extent) {
         for region in self.grid.touched(volume, extent) {
             self.pending.add(region);
@@ -175,6 +177,7 @@ impl Bitmap {
     }
 
     /// The peer has that item durable.
+    #[inline]
     pub fn unpend(&mut self, volume: VolumeIndex, extent: Extent) {
         for region in self.grid.touched(volume, extent) {
             self.pending.remove(region);
@@ -182,6 +185,7 @@ impl Bitmap {
     }
 
     /// The next region the copier should fetch at or behind `from`, wrapping once; it counts as being copied.
+    #[inline]
     pub fn begin_copy(&mut self, from: Region) -> Option<Region> {
         if self.copying.len() as u64 == self.dirty_count {
             return None;
@@ -267,11 +271,13 @@ impl Bitmap {
     }
 
     /// Whether any region of the extent waits for the copier.
+    #[inline]
     pub fn any_dirty(&self, volume: VolumeIndex, extent: Extent) -> bool {
         self.dirty_count > 0 && self.grid.touched(volume, extent).any(|region| self.is_set(region))
     }
 
     /// Whether an item of the queue touches the extent, those at the places `but` apart.
+    #[inline]
     pub fn is_pending(
         &self,
         volume: VolumeIndex,
@@ -305,11 +311,13 @@ impl Bitmap {
     }
 
     /// Bytes in dirty regions, counted by whole regions.
+    #[inline]
     pub fn dirty_bytes(&self) -> Bytes {
         self.grid.unit() * self.dirty_count
     }
 
     /// The same, as an upper bound, where all of the volumes in that set, a bit each, count as well.
+    #[inline]
     pub fn dirty_bytes_with(&self, volumes: u64) -> Bytes {
         let whole = self.grid.volumes().enumerate().filter(|(v, _)| volumes & (1 << v) != 0);
         let whole: u64 = whole.map(|(_, regions)| regions.end - regions.start).sum();
@@ -317,11 +325,13 @@ impl Bitmap {
     }
 
     /// Whether nothing waits for the copier.
+    #[inline]
     pub fn none_dirty(&self) -> bool {
         self.dirty_count == 0
     }
 
     /// Whether the region at that place may differ, for either reason.
+    #[inline]
     pub fn may_differ(&self, volume: VolumeIndex, offset: u64) -> bool {
         let region = self.grid.volume(volume).start + offset / self.grid.unit().0;
         self.is_set(region) || self.pending.has(region)
@@ -429,6 +439,7 @@ impl Bitmap {
     }
 
     /// An unsaved page that is not being saved already, to be saved as it is now, at `tick`.
+    #[inline]
     pub fn take_unsaved(&mut self, tick: u64) -> Option<u32> {
         let turns = self.unsaved.range(self.next..).chain(self.unsaved.range(..self.next));
         let page = turns.copied().find(|page| !self.saving.contains(page))?;
@@ -449,11 +460,13 @@ impl Bitmap {
     }
 
     /// Whether a page waits to be saved.
+    #[inline]
     pub fn has_unsaved(&self) -> bool {
         !self.unsaved.is_empty()
     }
 
     /// Whether every page is durable as it is.
+    #[inline]
     pub fn is_saved(&self) -> bool {
         self.unsaved.is_empty() && self.saving.is_empty()
     }

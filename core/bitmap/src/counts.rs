@@ -31,15 +31,18 @@ impl Counts {
         None
     }
 
+    #[inline]
     pub(crate) fn has(&self, region: u64) -> bool {
         self.find(region).is_some()
     }
 
     /// How many items touch the region.
+    #[inline]
     pub(crate) fn count(&self, region: u64) -> u32 {
         self.find(region).map_or(0, |at| self.slots[at].1)
     }
 
+    #[inline]
     pub(crate) fn add(&mut self, region: u64) {
         if let Some(at) = self.find(region) {
             self.slots[at].1 += 1;
@@ -69,6 +72,7 @@ impl Counts {
         }
     }
 
+    #[inline]
     pub(crate) fn remove(&mut self, region: u64) {
         let Some(at) = self.find(region) else { panic!("region {region} was not pending") };
         self.slots[at].1 -= 1;

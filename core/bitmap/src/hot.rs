@@ -52,12 +52,14 @@ pub struct HotExtent {
 impl HotExtent {
     /// The last item that touched it; none where nobody remembers.
     #[must_use]
+    #[inline]
     pub fn last(&self) -> Option<Sequence> {
         self.last
     }
 
     /// When it was entered last, in ticks.
     #[must_use]
+    #[inline]
     pub fn used(&self) -> u64 {
         self.used
     }
@@ -181,22 +183,26 @@ impl<P> HotExtents<P> {
 
     /// The volumes, divided into extents.
     #[must_use]
+    #[inline]
     pub fn grid(&self) -> &Grid {
         &self.grid
     }
 
     /// Bits of the bitmap were set or cleared beside what was entered.
+    #[inline]
     pub fn bitmap_changed(&mut self) {
         self.floor = self.next_tick();
     }
 
     /// The next tick: later than everything that was entered so far, and earlier than what comes.
+    #[inline]
     pub fn next_tick(&mut self) -> u64 {
         self.tick += 1;
         self.tick
     }
 
     /// Somebody is about to change the extent. Returns whether it may be issued now; otherwise it is to be parked.
+    #[inline]
     pub fn enter(&mut self, volume: VolumeIndex, extent: Extent, at: Option<Sequence>) -> bool {
         self.tick += 1;
         let mut covered = true;
@@ -244,6 +250,7 @@ impl<P> HotExtents<P> {
     }
 
     /// An operation that had entered has ended.
+    #[inline]
     pub fn leave(&mut self, volume: VolumeIndex, extent: Extent) {
         let done_in = self.flushes[usize::from(volume.0)].begun;
         for number in self.grid.touched(volume, extent) {
@@ -256,6 +263,7 @@ impl<P> HotExtents<P> {
     }
 
     /// A flush of a volume begins; returns its number.
+    #[inline]
     pub fn flush_begins(&mut self, volume: VolumeIndex) -> u64 {
         let flushes = &mut self.flushes[usize::from(volume.0)];
         flushes.begun += 1;
@@ -264,6 +272,7 @@ impl<P> HotExtents<P> {
     }
 
     /// That flush ended; what had ended before it began is durable here, if it went well.
+    #[inline]
     pub fn flush_ended(&mut self, volume: VolumeIndex, number: u64, ok: bool) {
         let flushes = &mut self.flushes[usize::from(volume.0)];
         flushes.running -= 1;
@@ -280,18 +289,21 @@ impl<P> HotExtents<P> {
 
     /// Whether a flush of the volume went well since this process began, since the last one that did not, and since an
     /// extent was let go unflushed.
+    #[inline]
     pub fn was_flushed(&self, volume: VolumeIndex) -> bool {
         let Flushes { ended, unproven, .. } = self.flushes[usize::from(volume.0)];
         ended > unproven
     }
 
     /// Whether a flush of the volume is under way.
+    #[inline]
     pub fn is_flushing(&self, volume: VolumeIndex) -> bool {
         self.flushes[usize::from(volume.0)].running > 0
     }
 
     /// What the ledger should keep now, if anything: extents that are wanted, as far as there is room, and those
     /// that may turn cold.
+    #[inline]
     pub fn change(&mut self) -> Option<Change> {
         let room = self.most.saturating_sub(self.taken).min(self.wanted.len());
         if room < self.wanted.len()
@@ -363,6 +375,7 @@ impl<P> HotExtents<P> {
         parked
     }
 
+    #[inline]
     fn is_hot(&self, volume: VolumeIndex, extent: Extent) -> bool {
         self.grid
             .touched(volume, extent)
@@ -370,16 +383,19 @@ impl<P> HotExtents<P> {
     }
 
     /// Fewer than an eighth of the slots are free, or somebody waits for one.
+    #[inline]
     pub fn is_short(&self) -> bool {
         self.taken * 8 > self.most * 7 || self.is_full()
     }
 
     /// Somebody waits for a slot, and none is free.
+    #[inline]
     pub fn is_full(&self) -> bool {
         !self.wanted.is_empty() && self.taken >= self.most
     }
 
     /// Somebody waits for an extent, none is free, and nothing is under way that would free one.
+    #[inline]
     pub fn is_stuck(&self) -> bool {
         let moving = |slot: &HotExtent| matches!(slot.stage, Stage::Adding(_) | Stage::Removing(_));
         !self.wanted.is_empty()
@@ -389,6 +405,7 @@ impl<P> HotExtents<P> {
     }
 
     /// Volumes on which a flush would free extents, and none runs.
+    #[inline]
     pub fn wants_flush(&self, volume: VolumeIndex) -> bool {
         let flushes = self.flushes[usize::from(volume.0)];
         flushes.running == 0
@@ -480,6 +497,7 @@ impl<P> HotExtents<P> {
     }
 
     /// Whether nothing is hot, wanted or being changed.
+    #[inline]
     pub fn is_cold(&self) -> bool {
         self.slots.is_empty()
     }

@@ -185,6 +185,8 @@ fn a_store_is_unmounted_when_its_test_and_all_of_its_process_group_are_killed() 
         "store::tests::a_store_is_unmounted_when_its_test_and_all_of_its_process_group_are_killed";
     for signal in [Signal::TERM, Signal::KILL] {
         let mut command = Command::new(std::env::current_exe().expect("a test has a program"));
+        // What the killed test leaves behind goes with this one.
+        command.env("TMPDIR", scratch.path());
         command.args(["--exact", name]).env(STAGE, &place).stdout(Stdio::null());
         let mut test = Group::spawn(&mut command).expect("it can be started");
         eventually(LONG, "the mount", || is_mounted().then_some(()));
