@@ -397,13 +397,11 @@ impl Bitmap {
 
     // Pages, as the ledger saves them and the peer receives them.
 
-    /// Adds the bits of a page to ours.
-    ///
-    /// # Errors
-    /// There is no such page.
-    pub fn join(&mut self, page: u32, bits: Option<&PageBits>) -> Result<(), ()> {
+    /// Adds the bits of a page to ours. Returns whether there is such a page.
+    #[must_use]
+    pub fn join(&mut self, page: u32, bits: Option<&PageBits>) -> bool {
         if page as usize >= self.pages.len() {
-            return Err(());
+            return false;
         }
         let (base, regions) = (u64::from(page) * PAGE_REGIONS, self.page_regions(page as usize));
         for at in 0..regions {
@@ -411,7 +409,7 @@ impl Bitmap {
                 self.set_one(base + at);
             }
         }
-        Ok(())
+        true
     }
 
     /// A page as it was saved: as [`Bitmap::join`], and not unsaved by that.
@@ -420,7 +418,7 @@ impl Bitmap {
             return;
         }
         let known = self.join(page, Some(bits));
-        assert!(known.is_ok(), "page {page} was stored for a bitmap of another size");
+        assert!(known, "page {page} was stored for a bitmap of another size");
         self.unsaved.remove(&page);
     }
 

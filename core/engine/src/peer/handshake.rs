@@ -281,10 +281,11 @@ impl Engine {
                 Ok(())
             }
             (Copying::Marks { .. }, _) if planted(Plant::OwnMarksOnly) => Ok(()),
-            (Copying::Marks { page, bits }, _) if self.awaited == Some(Awaited::Marks) => self
-                .marks_mut()
-                .join(page, bits.as_ref())
-                .map_err(|()| format!("page {page} of the bitmap, which no volume reaches")),
+            (Copying::Marks { page, bits }, _) if self.awaited == Some(Awaited::Marks) => {
+                let known = self.marks_mut().join(page, bits.as_ref());
+                let beyond = || format!("page {page} of the bitmap, which no volume reaches");
+                known.then_some(()).ok_or_else(beyond)
+            }
             (Copying::MarksEnd { trusted }, _) if self.awaited == Some(Awaited::Marks) => {
                 self.marks_ended(trusted);
                 Ok(())
@@ -329,7 +330,7 @@ impl Engine {
         let own = self.marks();
         for page in own.dirty_pages() {
             let known = marks.join(page, Some(&own.page_bits(page)));
-            assert!(known.is_ok(), "two maps of one group have different pages");
+            assert!(known, "two bitmaps of one group have different pages");
         }
         marks
     }
