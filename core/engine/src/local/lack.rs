@@ -28,7 +28,7 @@ use crate::refusal::{Denial, StoreFault};
 use crate::resync::guess::Guess;
 use crate::role::Standing;
 use crate::shared::{Purpose, Shared};
-use crate::stream::ack::Local;
+use crate::stream::ack::{Here, Local};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::String;
@@ -201,22 +201,30 @@ impl Primary {
         }
     }
 
-    /// How the local leg of an item counts for its answer; nothing where no answer may be given yet.
-    pub(crate) fn local_leg(&self, item: &Item, local: Local, s: &Shared) -> Option<Local> {
+    /// How an item counts on this node for its answer.
+    pub(crate) fn local_leg(&self, item: &Item, local: Local, s: &Shared) -> Here {
+        let as_it_is = match local {
+            Local::Pending => Here::Pending,
+            Local::Done => Here::Done,
+            Local::Failed => Here::Failed,
+        };
         let Some(lack) = &self.lack else {
-            return (!Self::awaits_suspect_record(item, local, s)).then_some(local);
+            let waits = Self::awaits_suspect_record(item, local, s);
+            return if waits { Here::Unrecorded } else { as_it_is };
         };
         // The peer's image is the only one there is: while it is out of order, nothing is promised of it.
         if self.consistent_at.is_some() {
-            return None;
+            return Here::Unrecorded;
         }
         let failed = local == Local::Failed && lack.absolves(item);
         match local {
-            Local::Pending => Some(local),
-            _ if failed || lack.lost.contains(&item.volume) => {
-                lack.is_recorded().then_some(Local::Done)
-            }
-            _ => Some(local),
+            Local::Pending => Here::Pending,
+            _ if failed || lack.lost.contains(&item.volume) => match (lack.is_recorded(), local) {
+                (false, _) => Here::Unrecorded,
+                (true, Local::Failed) => Here::OnPeer,
+                (true, _) => Here::Done,
+            },
+            _ => as_it_is,
         }
     }
 

@@ -28,7 +28,6 @@ use crate::peer::session::Link;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
 use crate::role::{Leave, Standing};
-use crate::stream::ack::Remote;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
@@ -123,14 +122,6 @@ impl Lease {
     /// The peer's own stream is followed: what it was granted means nothing any more.
     pub(crate) fn follows(&mut self) {
         self.out = None;
-    }
-}
-
-/// Whether the peer has what an answer that is withheld is about.
-pub(crate) fn is_there(mode: Mode, remote: Remote) -> bool {
-    match mode {
-        Mode::Sync => remote == Remote::Completed,
-        Mode::NearSync | Mode::Async => remote >= Remote::Received,
     }
 }
 

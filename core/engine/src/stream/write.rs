@@ -14,20 +14,19 @@ use crate::effect::{Answer, StoreOp};
 use crate::event::{Operation, Request, StoreOutcome};
 use crate::local::lack::Pulled;
 use crate::local::suspect::Failed;
-use crate::peer::lease;
 use crate::peer::primary::Primary;
 use crate::refusal::{Denial, StoreFault};
 use crate::resync::copier::JobId;
 use crate::resync::survey::StretchId;
 use crate::resync::verify::Check;
 use crate::shared::{Purpose, Shared};
-use crate::stream::ack::{self, Evidence, Local, Remote};
+use crate::stream::ack::{self, Decision, Facts, Local, Remote};
 use crate::stream::line::Entry;
 use alloc::vec::Vec;
 use core::time::Duration;
 use helio_format::message::{Item, ItemKind};
 use helio_plant::{Plant, planted};
-use helio_units::{Bytes, Extent, Mode, Moment, Payload, RequestId, Sequence, VolumeIndex};
+use helio_units::{Bytes, Extent, Moment, Payload, RequestId, Sequence, VolumeIndex};
 
 /// The least an item costs the queue, whatever it carries: its entry is memory too.
 pub(crate) const ITEM_COST: Bytes = Bytes(512);
@@ -447,35 +446,31 @@ impl Primary {
         if entry.answered {
             return;
         }
-        let Some(local) = self.local_leg(&entry.item, entry.local, s) else { return };
         let remote = match (entry.peer_completed, received) {
             (true, _) => Remote::Completed,
             (false, true) => Remote::Received,
             (false, false) => Remote::Unknown,
         };
-        // Queued or marked by `push`, and issued behind its hot extent; and an answer without the peer's word stands
-        // in a generation whose record says that there are such.
-        let withheld = effective == Mode::Async && s.withholds();
-        // What an update brings by marks is there once that has ended, whatever the cursors say.
-        let there = !self.order_lost && lease::is_there(s.config.mode, remote);
-        let alone = if withheld { there } else { self.alone };
-        let covered = effective != Mode::Async || alone || planted(Plant::AnswerUnrecorded);
-        let evidence = Evidence { local, remote, covered };
-        // What lay in the socket of a paused process may be from before its peer died and took over.
-        let durable = !self.order_lost && at <= self.cursors.durable;
-        let unchecked = s.pause.withholds() && !durable;
-        // What this node's store is busy with waits for that first.
-        let refused = local != Local::Pending && !covered && self.unrecorded;
-        let answer = match ack::satisfied(effective, evidence).filter(|_| !unchecked) {
-            Some(proof) => Answer::Done(proof),
-            None if local == Local::Failed || refused => {
-                Answer::Denied(Denial::Store(StoreFault::Io))
-            }
-            None if entry.local == Local::Done && withheld && s.lease.gives_up => {
-                Answer::Denied(Denial::NotPrimary)
-            }
-            None => {
-                self.wants_alone |= local == Local::Done && !covered && !withheld;
+        // Queued or dirty by `push`, and issued behind its hot extent.
+        let decision = ack::decide(&Facts {
+            mode: s.config.mode,
+            effective,
+            here: self.local_leg(&entry.item, entry.local, s),
+            remote,
+            // What an update brings by the bitmap is there once that has ended, whatever the cursors say.
+            in_order: !self.order_lost,
+            durable: at <= self.cursors.durable,
+            alone: self.alone,
+            unrecorded: self.unrecorded,
+            withholds: s.withholds(),
+            gives_up: s.lease.gives_up,
+            unchecked: s.pause.withholds(),
+        });
+        let answer = match decision {
+            Decision::Acknowledge(proof) => Answer::Done(proof),
+            Decision::Fail(denial) => Answer::Denied(denial),
+            Decision::Wait { record } => {
+                self.wants_alone |= record;
                 return;
             }
         };
