@@ -29,6 +29,7 @@ use crate::resync::guess::Guess;
 use crate::role::Standing;
 use crate::shared::{Purpose, Shared};
 use crate::stream::ack::{Here, Local};
+use crate::stream::unreplicated::Unreplicated;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::String;
@@ -524,8 +525,7 @@ impl Engine {
         let peer = s.config.peer.clone();
         primary.copier.progress.begin(marked, s.now);
         if let Some(Reversal { head, .. }) = reversal {
-            primary.alone = false;
-            primary.wants_alone = false;
+            primary.unreplicated = Unreplicated::Together;
             if connected {
                 primary.begin_stream(lineage, head.next(), true, s);
             }

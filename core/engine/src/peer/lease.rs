@@ -28,6 +28,7 @@ use crate::peer::session::Link;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
 use crate::role::{Leave, Standing};
+use crate::stream::unreplicated::Unreplicated;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
@@ -301,11 +302,8 @@ impl Engine {
             && p.effective(config.mode) != Mode::Async
             && p.consistent_at.is_none()
             && p.lack.is_none()
-            && !(p.alone
-                || b.alone
-                || p.wants_alone
-                || self.is_saving()
-                || self.shared.metadata_failed);
+            && p.unreplicated == Unreplicated::Together
+            && !(b.alone || self.is_saving() || self.shared.metadata_failed);
         let millis = wanted.min(b.hold).min(config.hold_millis());
         if !together || millis == 0 {
             return;

@@ -21,6 +21,7 @@ use crate::show::times::Answers;
 use crate::stream::gate::Gate;
 use crate::stream::line::{Entry, Line};
 use crate::stream::queue::Queue;
+use crate::stream::unreplicated::Unreplicated;
 use crate::stream::write::{Slots, Ticket};
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -45,12 +46,8 @@ pub(crate) struct Primary {
     pub(crate) settled: Sequence,
     /// The first item that failed there and whose mark is not kept yet.
     pub(crate) failed_at: Option<Sequence>,
-    /// Answers that the peer may know nothing of may be given: a record says so durably.
-    pub(crate) alone: bool,
-    /// Such an answer waits for that record.
-    pub(crate) wants_alone: bool,
-    /// That record could not be made: such answers are errors.
-    pub(crate) unrecorded: bool,
+    /// Whether writes may be acknowledged without the peer.
+    pub(crate) unreplicated: Unreplicated,
     /// The stream goes on in another generation, which the peer is yet to be told.
     pub(crate) tell_generation: bool,
     /// Streams begun by this primary.
@@ -114,9 +111,7 @@ impl Primary {
             here: head,
             settled: head,
             failed_at: None,
-            alone: true,
-            wants_alone: false,
-            unrecorded: false,
+            unreplicated: Unreplicated::Recorded,
             tell_generation: false,
             streams: 0,
             whole: false,

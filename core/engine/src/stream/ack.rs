@@ -11,11 +11,12 @@
 //! nearsync are effective only while the peer's stream is caught up (`peer/outgoing.rs`); otherwise what async asks is asked.
 //!
 //! What async asks is acknowledged without the peer's word. That needs one of these besides:
-//! * the record of the generation says that there are such acknowledgements ([`Facts::alone`]); or
+//! * the record of the generation says that there are such acknowledgements ([`Unreplicated`]); or
 //! * if the peer may be primary by now ([`Facts::withholds`]: a lease may be out, or this process was suspended): the peer
 //!   has the item.
 
 use crate::refusal::{Denial, StoreFault};
+use crate::stream::unreplicated::Unreplicated;
 use helio_plant::{Plant, planted};
 use helio_units::Mode;
 
@@ -75,10 +76,8 @@ pub(crate) struct Facts {
     pub(crate) in_order: bool,
     /// The peer's durable cursor has passed the item.
     pub(crate) durable: bool,
-    /// The durable record of the generation says that writes are acknowledged without the peer.
-    pub(crate) alone: bool,
-    /// That record cannot be written.
-    pub(crate) unrecorded: bool,
+    /// Whether writes may be acknowledged without the peer, as far as the record of the generation goes.
+    pub(crate) unreplicated: Unreplicated,
     /// The peer may be primary: acknowledgements without its word wait.
     pub(crate) withholds: bool,
     /// This node gives the primary role up, and will not wait for the peer.
@@ -106,15 +105,16 @@ pub(crate) fn decide(facts: &Facts) -> Decision {
     // Without the peer's word, while it may be primary.
     let withheld = effective == Mode::Async && facts.withholds;
     let has_it = in_order && has(facts.mode, remote);
-    let alone = if withheld { has_it } else { facts.alone };
+    let alone = if withheld { has_it } else { facts.unreplicated == Unreplicated::Recorded };
     let covered = effective != Mode::Async || alone || planted(Plant::AnswerUnrecorded);
     // What was in the socket of a suspended process may be from before its peer was promoted.
     let checked = !facts.unchecked || (in_order && facts.durable);
     if done && covered && checked && far_enough(effective, remote) {
         return Decision::Acknowledge(AckProof(()));
     }
-    let unrecordable =
-        !matches!(here, Here::Pending | Here::Unrecorded) && !covered && facts.unrecorded;
+    let unrecordable = !matches!(here, Here::Pending | Here::Unrecorded)
+        && !covered
+        && facts.unreplicated == Unreplicated::Unrecordable;
     if here == Here::Failed || unrecordable {
         return Decision::Fail(Denial::Store(StoreFault::Io));
     }
@@ -148,6 +148,12 @@ mod tests {
 
     const HERE: [Here; 5] =
         [Here::Pending, Here::Done, Here::Failed, Here::OnPeer, Here::Unrecorded];
+    const RECORD: [Unreplicated; 4] = [
+        Unreplicated::Recorded,
+        Unreplicated::Together,
+        Unreplicated::Wanted,
+        Unreplicated::Unrecordable,
+    ];
     const REMOTE: [Remote; 3] = [Remote::Unknown, Remote::Received, Remote::Completed];
 
     fn every_combination() -> impl Iterator<Item = Facts> {
@@ -164,8 +170,7 @@ mod tests {
                         remote,
                         in_order: bit(0),
                         durable: bit(1),
-                        alone: bit(2),
-                        unrecorded: bit(3),
+                        unreplicated: RECORD[(bits >> 2 & 3) as usize],
                         withholds: bit(4),
                         gives_up: bit(5),
                         unchecked: bit(6),
@@ -189,7 +194,8 @@ mod tests {
                 let least = if f.mode == Mode::Sync { Remote::Completed } else { Remote::Received };
                 assert!(f.in_order && f.remote >= least, "the peer may be primary: {f:?}");
             } else {
-                assert!(!without_its_word || f.alone, "no record says so: {f:?}");
+                let recorded = f.unreplicated == Unreplicated::Recorded;
+                assert!(!without_its_word || recorded, "no record says so: {f:?}");
             }
         }
     }
@@ -198,7 +204,8 @@ mod tests {
     fn what_everybody_has_is_acknowledged() {
         for f in every_combination() {
             let everywhere = f.here == Here::Done && f.remote == Remote::Completed;
-            let proven = f.in_order && f.durable && (f.alone || f.effective != Mode::Async);
+            let recorded = f.unreplicated == Unreplicated::Recorded;
+            let proven = f.in_order && f.durable && (recorded || f.effective != Mode::Async);
             if everywhere && proven {
                 assert!(matches!(decide(&f), Decision::Acknowledge(_)), "{f:?}");
             }
@@ -213,7 +220,8 @@ mod tests {
                     assert!(f.gives_up && f.withholds && f.effective == Mode::Async, "{f:?}");
                 }
                 Decision::Fail(_) => {
-                    let unrecordable = f.unrecorded && f.effective == Mode::Async;
+                    let unrecordable =
+                        f.unreplicated == Unreplicated::Unrecordable && f.effective == Mode::Async;
                     assert!(f.here == Here::Failed || unrecordable, "{f:?}");
                 }
                 Decision::Acknowledge(_) | Decision::Wait { .. } => {
@@ -227,9 +235,10 @@ mod tests {
     fn a_wait_for_a_record_ends_with_the_record_or_fails_with_it() {
         for f in every_combination() {
             if decide(&f) == (Decision::Wait { record: true }) {
-                let recorded = decide(&Facts { alone: true, unchecked: false, ..f });
+                let recorded =
+                    decide(&Facts { unreplicated: Unreplicated::Recorded, unchecked: false, ..f });
                 assert!(matches!(recorded, Decision::Acknowledge(_)), "{f:?}");
-                let failed = decide(&Facts { unrecorded: true, ..f });
+                let failed = decide(&Facts { unreplicated: Unreplicated::Unrecordable, ..f });
                 assert!(matches!(failed, Decision::Fail(_)), "{f:?}");
             }
         }

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Answers that the peer knows nothing of (rule 4).
+//! Acknowledgements that the peer knows nothing of (rule 4).
 //!
-//! In sync every answer is at the peer, so a primary that crashes has answered nothing that its heir lacks: it may be
-//! brought level without asking anybody. The first answer given without the peer ends that, and what it ends must be
-//! durable before the answer: a new generation, whose fork point is the accepted head then.
+//! In sync the peer has everything that is acknowledged. So if the primary crashes, its peer may continue, and the primary
+//! resyncs from it without asking anybody. The first acknowledgement without the peer ends that. What it ends must be
+//! durable before: a new generation, whose fork point is the accepted head then.
 //! ```text
-//!                 sync, level                     an answer would be given without the peer's word
-//!   alone ────────────────────────> together ──────────────────────────────────────────────────────> alone
-//!  (record)   (memory, then record)                     (record, then memory: the answer waits)
+//!                 in sync                      an acknowledgement without the peer waits
+//!   Recorded ──────────────────> Together ─────────────────────────────────────────────────> Wanted
+//!      ^    memory, then record      ^                                                     │  │
+//!      │                             └── the peer's copy is the only one: this one gave up ┤  │ cannot be recorded
+//!      └───────────────────────────────── the record is durable ───────────────────────────┘  v
+//!                                                                                       Unrecordable
 //! ```
-//! In nearsync and async, answers are always given that only a memory, or nobody else, holds: they are alone throughout;
-//! but for nearsync with a hold lease, which must know of the first answer that not even that memory holds.
+//! In nearsync and async there are always acknowledgements that only a memory has, or nobody else: Recorded throughout. But
+//! nearsync with a hold lease must know of the first acknowledgement that not even that memory has.
 
 use crate::engine::Engine;
 use crate::peer::outgoing::Pace;
@@ -22,6 +25,28 @@ use alloc::format;
 use core::time::Duration;
 use helio_format::lineage::Lineage;
 use helio_units::Mode;
+
+/// Whether writes may be acknowledged without the peer. Drawn above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unreplicated {
+    /// They may: the durable record of the generation says that there are such.
+    Recorded,
+    /// They may not, and none waits.
+    Together,
+    /// One waits for that record.
+    Wanted,
+    /// That record could not be made: they fail.
+    Unrecordable,
+}
+
+impl Unreplicated {
+    /// A write waits for the record.
+    pub(crate) fn want(&mut self) {
+        if *self == Self::Together {
+            *self = Self::Wanted;
+        }
+    }
+}
 
 /// What was heard of the peer's metadata is recorded once in that time at most.
 const REMEMBER_EVERY: Duration = Duration::from_secs(5);
@@ -57,7 +82,7 @@ impl Engine {
     pub(crate) fn record_company(&mut self) {
         let lineage = self.superblock.lineage;
         let Some(primary) = &mut self.primary else { return };
-        if self.shared.metadata_failed && primary.wants_alone && !primary.unrecorded {
+        if self.shared.metadata_failed && primary.unreplicated == Unreplicated::Wanted {
             primary.refuse_alone(&mut self.shared);
         }
         if primary.tell_generation {
@@ -74,11 +99,13 @@ impl Engine {
         let config = &self.shared.config;
         let together = primary.wanted_mode(config.mode) == Mode::Sync || config.may_lease();
         let raises = !self.superblock.alone && config.hold_millis() > self.superblock.hold;
-        if primary.wants_alone && !primary.alone {
-            self.save(Goal::Alone);
-        } else if level && together && (primary.alone || raises) {
-            primary.alone = false;
-            self.save(Goal::Together);
+        match primary.unreplicated {
+            Unreplicated::Wanted | Unreplicated::Unrecordable => self.save(Goal::Alone),
+            at if level && together && (at == Unreplicated::Recorded || raises) => {
+                primary.unreplicated = Unreplicated::Together;
+                self.save(Goal::Together);
+            }
+            Unreplicated::Recorded | Unreplicated::Together => {}
         }
     }
 
@@ -91,8 +118,7 @@ impl Engine {
             "writes are acknowledged without {} from item {} on, in generation {}",
             s.config.peer, self.superblock.head, lineage.generation
         ));
-        primary.alone = true;
-        primary.wants_alone = false;
+        primary.unreplicated = Unreplicated::Recorded;
         primary.tell_generation = primary.flow.is_some();
         primary.consider_all(s);
     }
@@ -112,9 +138,9 @@ impl Primary {
         self.begin_stream(lineage, sent.next(), consistent, s);
     }
 
-    /// It cannot be recorded that answers are given alone: then none is.
+    /// It cannot be recorded that writes are acknowledged without the peer: then none is.
     pub(crate) fn refuse_alone(&mut self, s: &mut Shared) {
-        self.unrecorded = true;
+        self.unreplicated = Unreplicated::Unrecordable;
         self.consider_all(s);
     }
 }

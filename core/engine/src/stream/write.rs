@@ -460,8 +460,7 @@ impl Primary {
             // What an update brings by the bitmap is there once that has ended, whatever the cursors say.
             in_order: !self.order_lost,
             durable: at <= self.cursors.durable,
-            alone: self.alone,
-            unrecorded: self.unrecorded,
+            unreplicated: self.unreplicated,
             withholds: s.withholds(),
             gives_up: s.lease.gives_up,
             unchecked: s.pause.withholds(),
@@ -470,7 +469,9 @@ impl Primary {
             Decision::Acknowledge(proof) => Answer::Done(proof),
             Decision::Fail(denial) => Answer::Denied(denial),
             Decision::Wait { record } => {
-                self.wants_alone |= record;
+                if record {
+                    self.unreplicated.want();
+                }
                 return;
             }
         };
