@@ -28,7 +28,6 @@ use crate::engine::Engine;
 use crate::peer::primary::Primary;
 use crate::peer::session::Link;
 use crate::refusal::Denial;
-use crate::stream::unreplicated::Unreplicated;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -214,8 +213,8 @@ impl Engine {
 
     /// The peer serves, too. A primary that acknowledged nothing without it does not begin to.
     pub(crate) fn rival_seen(&mut self) {
-        let recorded = |p: &Primary| p.unreplicated == Unreplicated::Recorded;
-        if self.primary.as_ref().is_some_and(|p| !recorded(p)) && !planted(Plant::PauseIgnored) {
+        let together = |p: &Primary| !p.acknowledges_alone();
+        if self.primary.as_ref().is_some_and(together) && !planted(Plant::PauseIgnored) {
             self.needs_check(self.shared.now);
         }
     }

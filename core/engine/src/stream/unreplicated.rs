@@ -125,6 +125,11 @@ impl Engine {
 }
 
 impl Primary {
+    /// Whether the record of the generation says that writes are acknowledged without the peer.
+    pub(crate) fn acknowledges_alone(&self) -> bool {
+        self.unreplicated == Unreplicated::Recorded
+    }
+
     /// Goes on in the generation that was recorded, once the peer has taken up the stream before it: a stream that
     /// begins twice would make it forget what came between.
     fn go_on_in(&mut self, lineage: Lineage, s: &mut Shared) {
