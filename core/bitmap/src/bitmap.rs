@@ -412,7 +412,7 @@ impl Bitmap {
         true
     }
 
-    /// A page as it was saved: as [`Bitmap::join`], and not unsaved by that.
+    /// Adds the bits of a page that is durable already: as [`Bitmap::join`], but the page does not have to be saved.
     pub fn load(&mut self, page: u32, bits: &PageBits) {
         if page > 0 && planted(Plant::OnePageRead) {
             return;

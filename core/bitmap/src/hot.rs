@@ -39,9 +39,9 @@ pub struct HotExtent {
     busy: u32,
     /// How many of them are parked.
     parked: u32,
-    /// The parts touched since it turned hot; all of them where nobody remembers.
+    /// The parts touched since it turned hot; all of them if that is not known.
     touched: u64,
-    /// The last item that touched it; none where nobody remembers.
+    /// The last item that touched it; none if that is not known.
     last: Option<Sequence>,
     /// Flushes begun on its volume when the last operation ended: a later one covers it.
     done_in: u64,
@@ -50,7 +50,7 @@ pub struct HotExtent {
 }
 
 impl HotExtent {
-    /// The last item that touched it; none where nobody remembers.
+    /// The last item that touched it; none if that is not known.
     #[must_use]
     #[inline]
     pub fn last(&self) -> Option<Sequence> {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Stories of metadata that is lost, on either node, while the other one has a record of it.
 
+use super::switch::answer_ping;
 use super::*;
 
 /// A node that was primary, or followed one, starts again; it has a record of the metadata of its peer.
@@ -136,15 +137,6 @@ fn a_copy_that_was_given_up_whole_is_on_record_as_discarded() {
     desk.hear(Message::Start(start(super::generation(5), 1, false)));
     desk.store_all();
     assert!(!desk.save(true).discarded, "it takes part again");
-}
-
-fn answer_ping(desk: &mut Desk) {
-    let token = |m: &Message| match m {
-        Message::Ping(ping) => Some(ping.token),
-        _ => None,
-    };
-    let token = desk.said.iter().rev().find_map(token).expect("it is pinged");
-    desk.hear(Message::Pong { token, flushing: false, short: false, metadata: 0 });
 }
 
 #[test]

@@ -253,7 +253,7 @@ fn a_primary_that_comes_back_and_agrees_to_its_peer_does_not_go_on_before_that_w
     assert_eq!(desk.save(true).role, Role::Primary, "the peer did not become primary");
 }
 
-fn answer_ping(desk: &mut Desk) {
+pub(super) fn answer_ping(desk: &mut Desk) {
     let token = |m: &Message| match m {
         Message::Ping(ping) => Some(ping.token),
         _ => None,

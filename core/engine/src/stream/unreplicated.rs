@@ -12,8 +12,9 @@
 //!      └───────────────────────────────── the record is durable ───────────────────────────┘  v
 //!                                                                                       Unrecordable
 //! ```
-//! In nearsync and async there are always acknowledgements that only a memory has, or nobody else: Recorded throughout. But
-//! nearsync with a hold lease must know of the first acknowledgement that not even that memory has.
+//! In async the peer may not have an acknowledged write at all, and in nearsync only its memory may have it. So the state is
+//! always Recorded there. Nearsync with a hold lease becomes Together as sync does: it must record the first acknowledgement
+//! of a write that the peer did not receive.
 
 use crate::engine::Engine;
 use crate::peer::outgoing::Pace;
