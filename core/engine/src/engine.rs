@@ -19,8 +19,8 @@ use crate::refusal::{Denial, Refusal};
 use crate::resync::digest::Teller;
 use crate::resync::seed::Seed;
 use crate::resync::verified::Calendar;
-use crate::role::Standing;
 use crate::role::pause::End;
+use crate::role::{Following, Standing};
 use crate::shared::{Purpose, Shared};
 use crate::show::recorder::Recorder;
 use crate::stream::blocks::Blocks;
@@ -32,7 +32,7 @@ use helio_format::message::Parting;
 use helio_format::superblock::Superblock;
 use helio_plant::{Plant, planted};
 use helio_recovery::LastDecision;
-use helio_units::{IoId, Moment, Role, State, Verdict};
+use helio_units::{IoId, Moment, State, Verdict};
 
 /// The engine of one group on one node.
 ///
@@ -49,8 +49,6 @@ pub struct Engine {
     pub(crate) to_save: VecDeque<Goal>,
     pub(crate) standing: Standing,
     pub(crate) session: Session,
-    pub(crate) primary: Option<Primary>,
-    pub(crate) follower: Follower,
     /// The process that this node follows, or followed last.
     pub(crate) leader: Option<Leader>,
     /// Tells the source what this node holds.
@@ -115,12 +113,8 @@ impl Engine {
         let Durable { superblock, hot, marks, sequence, members } = durable;
         let blocks = Blocks::new(&superblock, &members);
         let members = Members::look(&superblock, &members);
-        let standing = if superblock.role == Role::Primary {
-            Standing::Returning
-        } else {
-            Standing::Secondary
-        };
         let follower = Follower::new(config.volumes.len(), superblock.head);
+        let standing = Standing::starting(follower, superblock.role);
         let mut shared = Shared::new(config, blocks);
         shared.now = now;
         shared.lease = Lease::starting(&superblock, now);
@@ -145,8 +139,6 @@ impl Engine {
             to_save: VecDeque::new(),
             standing,
             session: Session::new(now),
-            primary: None,
-            follower,
             leader: None,
             teller: Teller::default(),
             peer_reads: PeerReads::default(),
@@ -187,7 +179,7 @@ impl Engine {
     /// Items that this node holds as a follower: received, and not complete in order.
     #[must_use]
     pub fn items_received(&self) -> usize {
-        self.follower.holds()
+        self.standing.follower().map_or(0, Follower::holds)
     }
 
     /// The next number of the dice it was given (splitmix64, public domain).
@@ -221,14 +213,14 @@ impl Engine {
             Event::Disconnected { why } => self.disconnected(End::Broken, why),
             Event::DialFailed { began } => self.dial_failed(began),
             Event::LinkTook { bytes } => {
-                if let Some(primary) = &mut self.primary {
+                if let Some(primary) = self.standing.primary_mut() {
                     primary.link_took(bytes);
                 } else {
                     self.peer_reads.link_took(bytes);
                 }
             }
             Event::LinkMeasured { round_trip, rate } => {
-                if let Some(primary) = &mut self.primary {
+                if let Some(primary) = self.standing.primary_mut() {
                     primary.queue.measured(round_trip, rate);
                 }
             }
@@ -236,7 +228,7 @@ impl Engine {
             Event::Reconfigure { .. } if planted(Plant::ApplyIgnored) => {}
             Event::Reconfigure { config } => {
                 self.shared.config = config;
-                if let Some(primary) = &mut self.primary {
+                if let Some(primary) = self.standing.primary_mut() {
                     primary.queue.reconfigure(self.shared.config.queue);
                     primary.mode_changed(&mut self.shared);
                 }
@@ -256,7 +248,7 @@ impl Engine {
         {
             panic!("planted: a client discards");
         }
-        if let (true, Some(primary)) = (self.standing.takes_requests(), &mut self.primary) {
+        if let Some(primary) = self.standing.taker() {
             primary.request(request, &mut self.shared);
             return;
         }
@@ -276,7 +268,7 @@ impl Engine {
     fn store_ended(&mut self, io: IoId, outcome: StoreOutcome) {
         let s = &mut self.shared;
         let ok = !matches!(outcome, StoreOutcome::Failed(_));
-        match (s.finish_io(io, ok), &mut self.primary) {
+        match (s.finish_io(io, ok), self.standing.primary_mut()) {
             (Purpose::Read(reader), primary) => {
                 let answer = match outcome {
                     StoreOutcome::Read { payload, .. }
@@ -317,11 +309,17 @@ impl Engine {
             ) => {
                 panic!("a primary left with work under way: {left:?}")
             }
-            (Purpose::Apply(at), _) => self.follower.applied(at, outcome, s),
+            (Purpose::Apply(at), _) => {
+                if let Some(follower) = self.standing.follower_mut() {
+                    follower.applied(at, outcome, s);
+                }
+            }
             (Purpose::Empty(ask), _) => self.teller.looked(ask, &outcome, s),
             (Purpose::Digest { ask, length }, _) => self.teller.read(ask, length, outcome, s),
-            (Purpose::Flush(volume), None) => self.follower.flushed(volume, outcome, s),
-            (Purpose::Flush(volume), Some(_)) => self.leave_flushed(volume, &outcome),
+            (Purpose::Flush(volume), _) => match self.standing.follower_mut() {
+                Some(follower) => follower.flushed(volume, outcome, s),
+                None => self.leave_flushed(volume, &outcome),
+            },
             (Purpose::Cover(volume), _) => self.cover_flushed(volume, &outcome),
             (Purpose::PeerRead(read), _) => self.peer_reads.read(read, outcome, s),
             (Purpose::Compare(claim), Some(primary)) => primary.compared(claim, outcome, s),
@@ -339,22 +337,23 @@ impl Engine {
         core::mem::swap(&mut self.shared.out, effects);
         self.advance(now);
         self.tell_foreign();
-        if let Some(primary) = &mut self.primary {
-            if self.standing.is_leaving_for_good() && primary.lack.is_none() {
+        let serves = self.standing.serves();
+        let leaves = self.standing.is_leaving_for_good();
+        if let Some(primary) = self.standing.primary_mut() {
+            if leaves && primary.lack.is_none() {
                 primary.wait_for_nobody(&mut self.shared);
             }
             primary.suspect_step(&mut self.shared);
             primary.readmit(&mut self.shared);
-            if matches!(self.standing, Standing::Primary) {
+            if serves {
                 primary.mend(&self.shared);
                 primary.copy_step(&mut self.shared);
                 primary.verify_step(&mut self.shared);
             }
-            let stays = matches!(self.standing, Standing::Primary);
-            primary.lack_step(stays, &mut self.shared);
+            primary.lack_step(serves, &mut self.shared);
             self.deny_parked();
         }
-        if let Some(primary) = &mut self.primary {
+        if let Some(primary) = self.standing.primary_mut() {
             primary.pump(&mut self.shared);
             primary.keep_pace(&mut self.shared);
             primary.date_dirty(&self.shared);
@@ -374,7 +373,7 @@ impl Engine {
         self.record_verified();
         self.change_role();
         // Who has stopped begins nothing any more.
-        if self.standing != Standing::Stopped {
+        if !self.standing.is(Following::Stopped) {
             self.arrange_keeping();
             self.keep_step();
         }
@@ -387,10 +386,14 @@ impl Engine {
     }
 
     fn follow(&mut self) {
-        self.follower.keep_flowing(&mut self.shared);
+        self.keep_flowing();
         self.arrange_keeping();
-        if !self.is_saving() {
-            match self.follower.step(&mut self.shared) {
+        if self.is_saving() {
+            // Nothing to record can come out of a step while a save is under way, but items still flow.
+            self.keep_flowing();
+        } else {
+            let follower = self.standing.follower_mut();
+            match follower.and_then(|follower| follower.step(&mut self.shared)) {
                 Some(Wish::Adopt(start)) => self.save(Goal::Adopted(start)),
                 Some(Wish::RecordConsistent) => {
                     self.end_keeping_early();
@@ -398,31 +401,41 @@ impl Engine {
                 }
                 None => {}
             }
-        } else {
-            // Nothing to record can come out of a step while a save is under way, but items still flow.
-            self.follower.keep_flowing(&mut self.shared);
         }
-        let tells = self.follower.is_following() || self.is_blank();
-        if tells && self.follower.failed().is_none() {
-            if self.follower.is_settled() {
-                self.teller.serve(&mut self.shared);
-            }
-            // Before a stream is taken up the cursors are another line's, and say nothing of what is asked behind an item.
-            if self.follower.is_following() {
-                self.peer_reads.serve(self.follower.completed, &mut self.shared);
-            }
-        } else if self.follower.is_deaf() {
-            self.teller.decline(&mut self.shared);
-        }
+        self.tell_held();
         self.keep_preserving();
+        let Some(follower) = self.standing.follower_mut() else { return };
         if self.session.peer().is_some() {
-            self.follower.acknowledge(&mut self.shared);
+            follower.acknowledge(&mut self.shared);
         }
-        if let Some((volume, fault)) = self.follower.failed()
+        if let Some((volume, fault)) = follower.failed()
             && !self.is_link_down()
         {
             let volume = self.shared.config.name_of(volume);
             self.hang_up(Parting::VolumeFailed, alloc::format!("volume {volume}: {fault}"));
+        }
+    }
+
+    fn keep_flowing(&mut self) {
+        if let Some(follower) = self.standing.follower_mut() {
+            follower.keep_flowing(&mut self.shared);
+        }
+    }
+
+    /// Answers what the primary asks about what this node holds.
+    fn tell_held(&mut self) {
+        let blank = self.is_blank();
+        let Some(follower) = self.standing.follower() else { return };
+        if (follower.is_following() || blank) && follower.failed().is_none() {
+            if follower.is_settled() {
+                self.teller.serve(&mut self.shared);
+            }
+            // Before a stream is taken up the cursors are another line's, and say nothing of what is asked behind an item.
+            if follower.is_following() {
+                self.peer_reads.serve(follower.completed, &mut self.shared);
+            }
+        } else if follower.is_deaf() {
+            self.teller.decline(&mut self.shared);
         }
     }
 
@@ -444,11 +457,10 @@ impl Engine {
     /// The next moment at which [`Engine::settle`] has something to do even if nothing happens.
     #[must_use]
     pub fn deadline(&self) -> Moment {
-        let follower =
-            if self.primary.is_none() { self.follower.deadline() } else { Moment::NEVER };
+        let follower = self.standing.follower().map_or(Moment::NEVER, Follower::deadline);
         let copying =
             |p: &Primary| p.copy_deadline(&self.shared).min(p.lack_deadline(&self.shared));
-        let copier = self.primary.as_ref().map_or(Moment::NEVER, copying);
+        let copier = self.standing.primary().map_or(Moment::NEVER, copying);
         let work = follower.min(copier).min(self.keep_deadline());
         let own = self.role_deadline().min(self.verify_deadline()).min(self.lease_deadline());
         self.session_deadline().min(own).min(work).min(self.pause_deadline())

@@ -12,6 +12,7 @@
 //! keeps nothing. The keeping ends once the record says consistent, and not before.
 
 use crate::engine::Engine;
+use crate::follow::follower::Follower;
 use crate::local::suspect::bit;
 use crate::refusal::StoreFault;
 use crate::shared::Shared;
@@ -471,7 +472,8 @@ impl Engine {
         let (consistent, foreign) = (self.is_consistent(), self.members.are_foreign());
         let keeper = &mut self.shared.keeper;
         keeper.ready.take_if(|(_, then)| *then != consistent);
-        let Some(start) = self.follower.starting().filter(|_| self.primary.is_none()) else {
+        let follower = self.standing.follower();
+        let Some(start) = follower.and_then(Follower::starting) else {
             if consistent && keeper.kept.is_some() && !keeper.failed {
                 keeper.ready = None;
                 keeper.run(Running::End, &mut self.shared.out);
@@ -483,7 +485,7 @@ impl Engine {
         }
         let held = keeper.kept.is_some();
         // What waits for room stands in the way of everything behind it.
-        let settled = self.follower.is_drained() || keeper.short.is_some();
+        let settled = follower.is_some_and(Follower::is_drained) || keeper.short.is_some();
         let known = self.superblock.lineage.generation != Generation::NONE;
         match (start.consistent, consistent) {
             (true, _) => keeper.ready = Some((start, consistent)),
@@ -506,10 +508,11 @@ impl Engine {
 
     fn image_now(&self) -> KeptImage {
         let b = &self.superblock;
+        let streaming = self.standing.follower().filter(|follower| follower.streaming);
         KeptImage {
             lineage: b.lineage,
-            head: if self.follower.streaming { self.follower.completed } else { b.head },
-            exact: self.follower.streaming || b.clean,
+            head: streaming.map_or(b.head, |follower| follower.completed),
+            exact: streaming.is_some() || b.clean,
             wrote: b.wrote,
             alone: b.alone,
             ..KeptImage::default()
@@ -542,8 +545,18 @@ impl Engine {
 
     /// The start is not adopted, and its items are not taken.
     fn refuse_start(&mut self, shortage: Shortage) {
-        self.follower.refuse(&mut self.shared);
+        self.refuse_items();
         self.tell_shortage(shortage);
+    }
+
+    fn refuse_items(&mut self) {
+        if let Some(follower) = self.standing.follower_mut() {
+            follower.refuse(&mut self.shared);
+        }
+    }
+
+    fn starting(&self) -> Option<Start> {
+        self.standing.follower().and_then(Follower::starting)
     }
 
     fn tell_shortage(&mut self, Shortage { wanted, free }: Shortage) {
@@ -575,8 +588,8 @@ impl Engine {
     fn ran_short(&mut self, shortage: Shortage) {
         self.shared.keeper.short = Some(shortage);
         // A source that began in order again since asks for no keeping, and does not heed a want of room.
-        let in_order = self.follower.starting().is_some_and(|start| start.consistent);
-        self.follower.refuse(&mut self.shared);
+        let in_order = self.starting().is_some_and(|start| start.consistent);
+        self.refuse_items();
         self.tell_shortage(shortage);
         if in_order {
             self.meet_again_for_room();
@@ -607,7 +620,7 @@ impl Engine {
                 self.shared.keeper.failed = true;
                 let text = "the before-image file failed; repair it and restart the daemon";
                 self.shared.warn(String::from(text));
-                if !self.superblock.consistent || self.follower.starting().is_some() {
+                if !self.superblock.consistent || self.starting().is_some() {
                     self.file_failed();
                 }
             }
@@ -616,14 +629,14 @@ impl Engine {
 
     /// What those stores hold of earlier writes is unknown, as behind any flush that fails.
     fn member_flushes_failed(&mut self, restores: bool, volumes: u64) {
-        let s = &mut self.shared;
-        for volume in (0..s.config.volumes.len() as u16).map(VolumeIndex) {
+        for volume in (0..self.shared.config.volumes.len() as u16).map(VolumeIndex) {
             if volumes & bit(volume) == 0 {
                 continue;
             }
-            self.follower.flush_failed(volume, StoreFault::Io, s);
+            self.own_flush_failed(volume, StoreFault::Io);
             if restores {
                 // Chunks that were put back lie in no hot extent.
+                let s = &mut self.shared;
                 s.suspect.all_of(volume, &s.config);
             }
         }
@@ -634,7 +647,7 @@ impl Engine {
 
     fn before_succeeded(&mut self, running: Running) {
         let consistent = self.is_consistent();
-        let starting = self.follower.starting();
+        let starting = self.starting();
         let keeper = &mut self.shared.keeper;
         match running {
             Running::Begin { image, room } => {
@@ -657,8 +670,9 @@ impl Engine {
             Running::End => keeper.forget(),
             Running::Restore => return self.restored(),
         }
-        for at in self.shared.keeper.take_ready() {
-            self.follower.issue(at, &mut self.shared);
+        let ready = self.shared.keeper.take_ready();
+        if let Some(follower) = self.standing.follower_mut() {
+            ready.into_iter().for_each(|at| follower.issue(at, &mut self.shared));
         }
     }
 
@@ -679,7 +693,7 @@ impl Engine {
                 }
             }
             Running::Begin { room, .. } | Running::Extend { room, .. } => {
-                if self.follower.starting().is_some() {
+                if self.starting().is_some() {
                     self.refuse_start(Shortage { wanted: room_bytes(room), free });
                 }
             }
@@ -695,14 +709,14 @@ impl Engine {
             let nothing = Shortage { wanted: Bytes::ZERO, free: Bytes::ZERO };
             self.shared.keeper.short = Some(nothing);
         }
-        self.follower.refuse(&mut self.shared);
+        self.refuse_items();
         let text = "the before-image file failed; repair it and restart the daemon";
         self.hang_up(Parting::VolumeFailed, String::from(text));
     }
 
     /// The peer has no room to keep its image: the update does not go on.
     pub(crate) fn peer_has_no_room(&mut self, wanted: Bytes, free: Bytes) -> Result<(), String> {
-        let Some(primary) = &mut self.primary else {
+        let Some(primary) = self.standing.primary_mut() else {
             return Err(String::from("a lack of space was reported to a node that copies nothing"));
         };
         if primary.flow.is_some() && primary.peer_keeping.asked && primary.lack.is_some() {
@@ -719,7 +733,7 @@ impl Engine {
 
     /// Why an update does not begin for want of room.
     pub(crate) fn needs_room(&self) -> Option<String> {
-        let Shortage { wanted, free } = self.primary.as_ref()?.peer_keeping.refused?;
+        let Shortage { wanted, free } = self.standing.primary()?.peer_keeping.refused?;
         let (peer, group) = (&self.shared.config.peer, &self.shared.config.group);
         Some(format!(
             "{peer} has no space to preserve its last consistent copy during a resync: {wanted} required, {free} \
@@ -730,7 +744,7 @@ impl Engine {
 
     /// Updates without keeping the peer's last consistent image.
     pub(crate) fn give_up_safe_copy(&mut self) {
-        if let Some(primary) = &mut self.primary {
+        if let Some(primary) = self.standing.primary_mut() {
             primary.peer_keeping = PeerKeeping { given_up: true, ..PeerKeeping::default() };
             // An update under way begins anew, so that the peer hears of it.
             if primary.flow.is_some() && primary.order_lost {

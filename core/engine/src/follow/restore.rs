@@ -16,7 +16,7 @@ use crate::follow::before::{BeforeOutcome, Restore};
 use crate::follow::follower::Follower;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
-use crate::role::Standing;
+use crate::role::{Following, Stage};
 use alloc::format;
 use alloc::string::String;
 use helio_format::superblock::Superblock;
@@ -53,7 +53,7 @@ impl Engine {
     pub(crate) fn is_stuck(&self) -> bool {
         self.shared.keeper.short.is_some()
             && self.shared.keeper.is_idle()
-            && self.follower.is_still()
+            && self.standing.follower().is_some_and(Follower::is_still)
             && !self.is_saving()
     }
 
@@ -85,8 +85,8 @@ impl Engine {
 
     fn end_promotion(&mut self, refusal: Refusal) {
         self.shared.keeper.restore = Restore::No;
-        if let Standing::Promoting { command, .. } = self.standing {
-            self.stand(self.resting());
+        if let Stage::Following(Following::Promoting { command, .. }) = self.standing.stage() {
+            self.standing.stand(Following::resting(self.superblock.role));
             command.into_iter().for_each(|id| self.done(id, Err(refusal.clone())));
         }
     }
@@ -139,11 +139,23 @@ impl Engine {
     /// preserved. An item that waits there and has no slot any more would be issued once the keeping ends. Nothing of
     /// the follower's may be under way.
     pub(crate) fn reset_follower(&mut self) {
-        self.follower.lay_down(&mut self.shared);
+        let anew = self.new_follower();
+        let Some(follower) = self.standing.follower_mut() else { return };
+        follower.lay_down(&mut self.shared);
+        *follower = anew;
+        self.forget_parked();
+    }
+
+    /// What a node holds that begins to follow behind its record.
+    pub(crate) fn new_follower(&self) -> Follower {
+        Follower::new(self.shared.config.volumes.len(), self.superblock.head)
+    }
+
+    /// Lets items go that wait for their chunks to be preserved.
+    pub(crate) fn forget_parked(&mut self) {
         if !planted(Plant::KeepParked) {
             self.shared.keeper.forget_parked();
         }
-        self.follower = Follower::new(self.shared.config.volumes.len(), self.superblock.head);
     }
 
     pub(crate) fn restore_failed(&mut self, outcome: BeforeOutcome) {

@@ -26,7 +26,6 @@ use crate::peer::read_server::{ASKED_BYTES_MAX, ASKED_MAX};
 use crate::record::save::Goal;
 use crate::refusal::{Denial, StoreFault};
 use crate::resync::guess::Guess;
-use crate::role::Standing;
 use crate::shared::{Purpose, Shared};
 use crate::stream::ack::{Here, Local};
 use crate::stream::unreplicated::Unreplicated;
@@ -463,9 +462,9 @@ impl Engine {
     /// # Errors
     /// What was said is out of turn, or about what does not exist: the connection must end.
     pub(crate) fn peer_reading(&mut self, talk: Reading) -> Result<(), String> {
-        let result = match (talk, &mut self.primary) {
+        let pulls = self.standing.serves();
+        let result = match (talk, self.standing.primary_mut()) {
             (Reading::Told { ticket, what }, Some(primary)) => {
-                let pulls = matches!(self.standing, Standing::Primary);
                 primary.read_told((ticket, what), pulls, &mut self.shared)
             }
             (talk, None) => self.peer_reads.ask(talk, &self.shared),
@@ -480,11 +479,11 @@ impl Engine {
     /// Asks for the records that go with lacking regions.
     pub(crate) fn record_lack(&mut self) {
         // A store may be given up while the last requests before a demotion are answered: they wait for the record too.
-        let leads = self.standing == Standing::Primary || self.standing.is_draining();
+        let leads = self.standing.serves() || self.standing.is_draining();
         if !leads || self.is_saving() {
             return;
         }
-        let Some(primary) = &mut self.primary else { return };
+        let Some(primary) = self.standing.primary_mut() else { return };
         let kept = primary.marks.is_saved();
         let Some(lack) = &mut primary.lack else { return };
         let news = kept && core::mem::take(&mut lack.unkept);
@@ -508,7 +507,7 @@ impl Engine {
 
     /// Every page of marks is to be kept at once: a record waits for them.
     pub(crate) fn is_recording_lack(&self) -> bool {
-        let lack = self.primary.as_ref().and_then(|primary| primary.lack.as_ref());
+        let lack = self.standing.primary().and_then(|primary| primary.lack.as_ref());
         lack.is_some_and(|lack| lack.stage == Stage::Recording(false) || lack.unkept)
     }
 
@@ -516,7 +515,7 @@ impl Engine {
     pub(crate) fn lacking_saved(&mut self) {
         let lineage = self.superblock.lineage;
         let connected = self.session.peer().is_some();
-        let Some(primary) = &mut self.primary else { return };
+        let Some(primary) = self.standing.primary_mut() else { return };
         let marked = primary.marks.dirty_bytes();
         let Some(lack) = &mut primary.lack else { return };
         lack.stage = Stage::Serving;
@@ -546,7 +545,7 @@ impl Engine {
     /// That record could not be made: a reversal does not begin, and where a store was lost nothing is answered that the
     /// record would have to tell of.
     pub(crate) fn lack_unrecorded(&mut self) {
-        let Some(primary) = &mut self.primary else { return };
+        let Some(primary) = self.standing.primary_mut() else { return };
         if primary.has_lost() {
             // What ends later is denied as well.
             if let Some(lack) = &mut primary.lack {
@@ -570,7 +569,7 @@ impl Engine {
 
     /// What waits for a place in the metadata fails with everything else that waits for a peer that stays away.
     pub(crate) fn deny_parked(&mut self) {
-        let denying = self.primary.as_ref().is_some_and(|p| p.is_denying(&self.shared));
+        let denying = self.standing.primary().is_some_and(|p| p.is_denying(&self.shared));
         if !denying || !self.shared.cover.is_stuck() {
             return;
         }
@@ -581,14 +580,14 @@ impl Engine {
     /// Changes the record of a primary that has all regions again and no suspect copy. Changes nothing if a region was marked since
     /// the save was requested.
     pub(crate) fn shape_whole(&self, b: &mut Superblock) {
-        if self.primary.as_ref().is_some_and(|primary| primary.marks.none_dirty()) {
+        if self.standing.primary().is_some_and(|primary| primary.marks.none_dirty()) {
             (b.consistent, b.suspect) = (true, 0);
         }
     }
 
     /// The record says that this node's image is consistent again.
     pub(crate) fn whole_saved(&mut self) {
-        let Some(primary) = &mut self.primary else { return };
+        let Some(primary) = self.standing.primary_mut() else { return };
         let s = &mut self.shared;
         if !primary.marks.none_dirty() {
             if let Some(lack) = &mut primary.lack {

@@ -23,8 +23,8 @@ use crate::peer::outgoing::Cursors;
 use crate::peer::primary::Primary;
 use crate::peer::read_server::ASKED_MAX;
 use crate::refusal::Refusal;
+use crate::role::busy;
 use crate::role::resolve::Stake;
-use crate::role::{Standing, busy};
 use crate::shared::{Purpose, Shared};
 use crate::stream::write::Ticket;
 use alloc::format;
@@ -266,8 +266,8 @@ impl Engine {
     pub fn reversal_stake(&self, full: bool) -> Result<Stake, Refusal> {
         let verb = if full { "resync --full --reverse" } else { "resync --reverse" };
         let (config, peer) = (&self.shared.config, &self.shared.config.peer);
-        let Some(primary) = self.primary.as_ref() else { return Err(self.not_primary(verb)) };
-        if !matches!(self.standing, Standing::Primary) || self.is_saving() {
+        let Some(primary) = self.standing.primary() else { return Err(self.not_primary(verb)) };
+        if !self.standing.serves() || self.is_saving() {
             return Err(busy());
         }
         if primary.lack.is_some() {
@@ -306,7 +306,7 @@ impl Engine {
     pub(crate) fn reverse(&mut self, id: CommandId, full: bool) -> Result<Option<String>, Refusal> {
         self.reversal_stake(full)?;
         let incarnation = self.session.peer().map(|peer| peer.incarnation);
-        let Some(primary) = &mut self.primary else { return Err(busy()) };
+        let Some(primary) = self.standing.primary_mut() else { return Err(busy()) };
         let s = &mut self.shared;
         if !primary.is_quiet() || s.reads_under_way() {
             return Err(Refusal::later(
@@ -343,19 +343,19 @@ impl Engine {
 
     /// This node is primary and lacks regions.
     pub(crate) fn is_lacking(&self) -> bool {
-        self.primary.as_ref().is_some_and(|primary| primary.lack.is_some())
+        self.standing.primary().is_some_and(|primary| primary.lack.is_some())
     }
 
     /// A reversal is being recorded.
     pub(crate) fn is_reversing(&self) -> bool {
-        let lack = self.primary.as_ref().and_then(|primary| primary.lack.as_ref());
+        let lack = self.standing.primary().and_then(|primary| primary.lack.as_ref());
         lack.is_some_and(|lack| lack.reversal.is_some())
     }
 
     /// Whether that extent is being written with what was pulled from the peer; for tests and proofs.
     #[must_use]
     pub fn is_pulling(&self, volume: VolumeIndex, extent: Extent) -> bool {
-        let Some(primary) = &self.primary else { return false };
+        let Some(primary) = self.standing.primary() else { return false };
         let pulled = |f: &Fetched| (f.volume, f.extent) == (volume, extent);
         primary.lack.as_ref().is_some_and(|lack| lack.fetched.values().any(pulled))
     }
@@ -378,7 +378,7 @@ impl Engine {
     /// A store of which a flush failed cannot be used again yet.
     pub(crate) fn pull_on(&mut self) -> Result<Option<String>, Refusal> {
         let s = &self.shared;
-        let Some(primary) = &mut self.primary else { return Ok(None) };
+        let Some(primary) = self.standing.primary_mut() else { return Ok(None) };
         let Some(lack) = &mut primary.lack else { return Ok(None) };
         lack.halted = false;
         let again = lack.lost.iter().copied();

@@ -18,10 +18,11 @@ use crate::config::Config;
 use crate::effect::Effect;
 use crate::engine::Engine;
 use crate::event::CommandId;
+use crate::follow::follower::Follower;
 use crate::local::suspect::bit;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
-use crate::role::{Standing, busy};
+use crate::role::{Following, Leading, Stage, busy};
 use alloc::format;
 use alloc::string::String;
 use helio_format::message::Parting;
@@ -50,13 +51,13 @@ impl Engine {
         if self.is_saving() || self.replacing.is_some() {
             return Err(busy());
         }
-        match self.standing {
-            Standing::Primary => self.may_replace_leading(volume)?,
-            Standing::Secondary => self.may_replace_following(volume)?,
+        match self.standing.stage() {
+            Stage::Leading(Leading::Primary) => self.may_replace_leading(volume)?,
+            Stage::Following(Following::Secondary) => self.may_replace_following(volume)?,
             _ => return Err(busy()),
         }
         // A follower begins anew as a whole, a primary's other volumes go on.
-        let on = self.primary.is_some().then_some(volume);
+        let on = self.standing.leads().then_some(volume);
         if self.shared.works_on(on) {
             return Err(Refusal::later(
                 "busy",
@@ -69,7 +70,7 @@ impl Engine {
 
     fn may_replace_leading(&self, volume: VolumeIndex) -> Result<(), Refusal> {
         let peer = &self.shared.config.peer;
-        let Some(primary) = &self.primary else { return Err(busy()) };
+        let Some(primary) = self.standing.primary() else { return Err(busy()) };
         let Some(lack) = primary.lack.as_ref().filter(|_| primary.is_lost(volume)) else {
             return Err(self.not_lost(volume));
         };
@@ -90,7 +91,8 @@ impl Engine {
     }
 
     fn may_replace_following(&self, volume: VolumeIndex) -> Result<(), Refusal> {
-        if self.follower.failed().is_none_or(|(failed, _)| failed != volume) {
+        let failed = self.standing.follower().and_then(Follower::failed);
+        if failed.is_none_or(|(failed, _)| failed != volume) {
             return Err(self.not_lost(volume));
         }
         let Config { group, peer, node, .. } = &self.shared.config;
@@ -131,7 +133,7 @@ impl Engine {
     fn not_lost(&self, volume: VolumeIndex) -> Refusal {
         let (group, peer) = (&self.shared.config.group, &self.shared.config.peer);
         let name = self.shared.config.name_of(volume);
-        let faulted = self.primary.as_ref().and_then(|p| p.faulted);
+        let faulted = self.standing.primary().and_then(|p| p.faulted);
         if self.is_lacking() {
             return Refusal::new(
                 "disk-in-use",
@@ -169,7 +171,7 @@ impl Engine {
         (identity, block): (u128, u32),
     ) -> Result<Option<String>, Refusal> {
         self.may_replace(volume)?;
-        let leads = self.primary.is_some();
+        let leads = self.standing.leads();
         let name = self.shared.config.name_of(volume);
         self.members.put(volume, &name, identity, leads);
         self.shared.blocks.put(volume, block);
@@ -179,10 +181,10 @@ impl Engine {
         }
         // Nothing of the new disk goes to what was kept of the one before.
         self.shared.keeper.keep_ahead_no_more();
-        let failed = self.follower.failed();
+        let failed = self.standing.follower().and_then(Follower::failed);
         self.reset_follower();
         if let Some((volume, fault)) = failed {
-            self.follower.stop_applying(volume, fault);
+            self.stop_applying(volume, fault);
         }
         if !self.is_link_down() {
             self.hang_up(Parting::VolumeFailed, String::from("its disk is being replaced"));
@@ -196,7 +198,7 @@ impl Engine {
         let Some(replacing) = &mut self.replacing else { return };
         let Replacing { command, volume, recording } = *replacing;
         let keeper = &mut self.shared.keeper;
-        let settled = matches!(self.standing, Standing::Secondary) && keeper.is_idle();
+        let settled = self.standing.is(Following::Secondary) && keeper.is_idle();
         if recording || !settled || self.saving.is_some() || !self.to_save.is_empty() {
             return;
         }
@@ -219,7 +221,7 @@ impl Engine {
         if !self.members.is_put_back(b, volume) {
             b.suspect &= !bit(volume);
         }
-        if self.primary.is_some() {
+        if self.standing.leads() {
             b.consistent = false;
         } else if !planted(Plant::TrustReplaced) {
             (b.consistent, b.marks_void, b.sure) = (false, true, false);
@@ -236,7 +238,7 @@ impl Engine {
             // It is the disk that failed: it may read as written what it does not hold.
             self.shared.suspect.all_of(volume, &self.shared.config);
         }
-        let text = match &mut self.primary {
+        let text = match self.standing.primary_mut() {
             Some(primary) => {
                 let marked = primary.marks.dirty_bytes();
                 primary.use_again(volume);

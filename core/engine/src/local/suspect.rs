@@ -24,7 +24,7 @@ use crate::effect::StoreOp;
 use crate::engine::Engine;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
-use crate::role::Standing;
+use crate::role::Following;
 use crate::shared::Shared;
 pub(crate) use accept::{Piece, Rewriting};
 use alloc::format;
@@ -172,7 +172,7 @@ impl Suspect {
 impl Engine {
     /// What the next record says of it, before its own goal changes that.
     pub(crate) fn shape_suspect(&mut self, b: &mut Superblock) {
-        let leads = self.primary.is_some();
+        let leads = self.standing.leads();
         if !leads || !planted(Plant::SuspectUnrecorded) {
             self.shared.suspect.shape(b, leads);
         }
@@ -180,13 +180,13 @@ impl Engine {
 
     /// A failure must be recorded, and can be.
     pub(crate) fn owes_failed_flush(&self) -> bool {
-        let forgets = self.primary.is_some() && planted(Plant::SuspectUnrecorded);
+        let forgets = self.standing.leads() && planted(Plant::SuspectUnrecorded);
         self.shared.suspect.unrecorded() != 0 && !self.shared.metadata_failed && !forgets
     }
 
     /// Records it.
     pub(crate) fn record_failed_flush(&mut self) {
-        let stands = self.standing != Standing::Stopped;
+        let stands = !self.standing.is(Following::Stopped);
         if stands && self.owes_failed_flush() && !self.is_saving() {
             self.save(Goal::FlushFailed);
         }
@@ -195,7 +195,7 @@ impl Engine {
     /// A record is durable: what waited for its word about flushes is answered.
     pub(crate) fn suspect_recorded(&mut self) {
         let news = self.shared.suspect.saved(&self.superblock);
-        if let (true, Some(primary)) = (news, &mut self.primary) {
+        if let (true, Some(primary)) = (news, self.standing.primary_mut()) {
             primary.consider_all(&mut self.shared);
         }
     }
@@ -203,7 +203,7 @@ impl Engine {
     /// No record can be made any more: nothing waits for one.
     pub(crate) fn lose_metadata(&mut self) {
         self.shared.metadata_failed = true;
-        if let Some(primary) = &mut self.primary {
+        if let Some(primary) = self.standing.primary_mut() {
             primary.consider_all(&mut self.shared);
         }
     }
@@ -238,7 +238,7 @@ impl Engine {
 
     /// Refuses to begin a copy from a suspect store.
     pub(crate) fn refuse_while_suspect(&self) -> Result<(), Refusal> {
-        let suspect = self.primary.as_ref().is_some_and(|p| p.must_not_stream(&self.shared));
+        let suspect = self.standing.primary().is_some_and(|p| p.must_not_stream(&self.shared));
         if suspect { Err(self.suspect_refusal()) } else { Ok(()) }
     }
 

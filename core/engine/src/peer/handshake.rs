@@ -6,7 +6,7 @@ use crate::peer::primary::Primary;
 use crate::peer::session::{Link, out_of_turn};
 use crate::record::save::Goal;
 use crate::resync::digest::Pieces;
-use crate::role::Standing;
+use crate::role::{Following, Stage};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
@@ -60,7 +60,7 @@ impl Engine {
             let serving = hello.serving;
             let why_up = String::from("connected");
             self.session.turn(Link::Up(Box::new(hello)), why_up, self.shared.now);
-            if self.primary.is_some() && serving {
+            if self.standing.leads() && serving {
                 self.rival_seen();
             }
             return self.refuse_wrong_peer(why);
@@ -74,7 +74,7 @@ impl Engine {
         self.session.next_ping = now;
         self.doubt_marks();
         self.handed(serving);
-        if self.primary.is_some() {
+        if self.standing.leads() {
             self.lease_taken();
             if serving {
                 self.rival_seen();
@@ -131,7 +131,7 @@ impl Engine {
         let Some(peer) = self.session.peer() else { return };
         let older = recovery::is_older(self.session.said, peer.remembers);
         if older
-            && self.primary.is_none()
+            && !self.standing.leads()
             && !self.superblock.marks_void
             && !self.shared.metadata_failed
         {
@@ -159,7 +159,9 @@ impl Engine {
         }
         let ours = self.hello_as_met();
         let (unfit, went_back) = (self.line_does_not_fit(), self.leader_went_back());
-        let (Some(primary), Some(peer)) = (&mut self.primary, self.session.peer()) else { return };
+        let (Some(primary), Some(peer)) = (self.standing.primary_mut(), self.session.peer()) else {
+            return;
+        };
         let mut facts = recovery::facts_of(&ours, peer);
         facts.source_lacks = primary.lack.is_some();
         facts.source_suspect = primary.must_not_stream(&self.shared);
@@ -195,15 +197,15 @@ impl Engine {
         if verdict != Verdict::Refuse && self.refuse_blocks() {
             return;
         }
-        let Some(primary) = &mut self.primary else { return };
+        let leaves = self.standing.is_leaving();
+        let Some(primary) = self.standing.primary_mut() else { return };
         let (lineage, s) = (self.superblock.lineage, &mut self.shared);
         s.info(format!("{} connected as {label}", s.config.peer));
         self.session.why = format!("connected, {label}");
         match verdict {
             Verdict::Refuse => return self.refuse(label, true),
             // A line that is about to be laid down begins no copy; its marks are kept for the next one.
-            Verdict::UpdateMarks | Verdict::UpdateAll | Verdict::UpdateSeeded
-                if self.standing.is_leaving() => {}
+            Verdict::UpdateMarks | Verdict::UpdateAll | Verdict::UpdateSeeded if leaves => {}
             Verdict::AwaitSeed => {}
             Verdict::UpdateSeeded => self.update_seeded(),
             Verdict::ResumeReceived => primary.resume_received(lineage, received, s),
@@ -237,7 +239,7 @@ impl Engine {
 
     /// Nothing is known of the peer's copy: everything is marked, durably, and then copied.
     pub(crate) fn copy_everything(&mut self) {
-        let Some(primary) = &mut self.primary else { return };
+        let Some(primary) = self.standing.primary_mut() else { return };
         (primary.whole, primary.seeded) = (true, false);
         primary.marks.set_all();
         primary.drop_queue("the content of the peer's copy is unknown", &mut self.shared);
@@ -252,7 +254,9 @@ impl Engine {
         if self.standing.is_leaving() {
             return;
         }
-        let (Some(primary), Some(peer)) = (&self.primary, self.session.peer()) else { return };
+        let (Some(primary), Some(peer)) = (self.standing.primary(), self.session.peer()) else {
+            return;
+        };
         if primary.must_not_stream(&self.shared) {
             return;
         }
@@ -275,7 +279,9 @@ impl Engine {
             return Ok(());
         }
         let blank = self.is_blank();
-        match (talk, &mut self.primary) {
+        let listens = self.standing.follower().is_some_and(|f| f.is_begun() || f.is_deaf());
+        let pulls = self.standing.serves();
+        match (talk, self.standing.primary_mut()) {
             (Copying::MarksWanted, None) => {
                 self.tell_marks();
                 Ok(())
@@ -290,21 +296,16 @@ impl Engine {
                 self.marks_ended(trusted);
                 Ok(())
             }
-            (Copying::DigestsWanted { volume, extent, coarse }, None)
-                if self.follower.is_begun() || self.follower.is_deaf() || blank =>
-            {
+            (Copying::DigestsWanted { volume, extent, coarse }, None) if listens || blank => {
                 let pieces = if coarse { Pieces::Regions } else { Pieces::Blocks };
                 self.teller.ask((volume, extent, pieces), &self.shared)
             }
-            (Copying::EmptyWanted { volume, extent }, None)
-                if self.follower.is_begun() || self.follower.is_deaf() =>
-            {
+            (Copying::EmptyWanted { volume, extent }, None) if listens => {
                 self.teller.ask((volume, extent, Pieces::Whole), &self.shared)
             }
             (Copying::Digests { volume, extent, coarse: false, list }, Some(primary))
                 if primary.is_comparing() =>
             {
-                let pulls = matches!(self.standing, Standing::Primary);
                 primary.compare_told((volume, extent), list, pulls, &mut self.shared)
             }
             (Copying::Digests { volume, extent, coarse, list }, Some(primary)) => {
@@ -351,7 +352,7 @@ impl Engine {
         if !trusted {
             return self.copy_everything();
         }
-        let Some(primary) = &mut self.primary else { return };
+        let Some(primary) = self.standing.primary_mut() else { return };
         primary.drop_queue("order was lost", &mut self.shared);
         self.shared.cover.bitmap_changed();
         self.sync_as_wanted();
@@ -371,7 +372,7 @@ impl Engine {
         }
         self.report_suspect();
         self.hear_of(theirs);
-        if matches!(self.standing, Standing::Returning) {
+        if self.standing.is(Following::Returning) {
             self.step_back();
         }
         self.lease_met();
@@ -380,7 +381,10 @@ impl Engine {
     /// Refuses a peer that has lost its metadata, or that has a record of metadata that this node lost: what a node
     /// without metadata reports of itself proves nothing, least of all that it did not take over.
     fn metadata_is_lost(&mut self) -> bool {
-        let settled = matches!(self.standing, Standing::Returning | Standing::Secondary);
+        let settled = matches!(
+            self.standing.stage(),
+            Stage::Following(Following::Returning) | Stage::Following(Following::Secondary)
+        );
         let Some(peer) = self.session.peer().filter(|_| settled) else { return false };
         let ours = self.hello_as_met();
         let (theirs, our_own) =
@@ -402,7 +406,7 @@ impl Engine {
         let (Some(leader), Some(peer)) = (self.leader, self.session.peer()) else { return false };
         let (ours, theirs) = (&self.superblock.lineage, &peer.lineage);
         let sent = if ours.generation == leader.generation {
-            self.follower.streaming.then_some(self.follower.received)
+            self.standing.follower().filter(|f| f.streaming).map(|f| f.received)
         } else {
             ours.fork_from(leader.generation)
         };
@@ -424,7 +428,7 @@ impl Engine {
     fn doubt_leader(&mut self) {
         let Some(peer) = self.session.peer().filter(|_| self.leader_went_back()) else { return };
         let generation = peer.lineage.generation;
-        if self.standing == Standing::Secondary
+        if self.standing.is(Following::Secondary)
             && !self.doubts_peer()
             && !self.shared.metadata_failed
         {
@@ -448,7 +452,7 @@ impl Engine {
         let serving = peer.serving;
         self.peer_answered();
         self.handed(serving);
-        if self.primary.is_none() && !serving && self.standing == Standing::Returning {
+        if !self.standing.leads() && !serving && self.standing.is(Following::Returning) {
             self.meet_without_primary();
         }
     }
@@ -462,7 +466,7 @@ impl Engine {
             return;
         }
         self.doubt_leader();
-        if !matches!(self.standing, Standing::Returning) {
+        if !self.standing.is(Following::Returning) {
             return self.lease_met();
         }
         match relation {

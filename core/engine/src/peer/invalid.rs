@@ -17,7 +17,7 @@
 use crate::engine::Engine;
 use crate::peer::session::Link;
 use crate::record::save::Goal;
-use crate::role::Standing;
+use crate::role::Following;
 use alloc::format;
 use alloc::string::String;
 use helio_format::invalid::Invalid;
@@ -40,9 +40,8 @@ impl Engine {
     /// What a node whose metadata cannot be written does with what waits for it.
     pub(crate) fn go_on_uncovered(&mut self) {
         // The record of a node whose disk is on its way ends when that is put in place.
-        let leads = self.primary.is_some()
-            && matches!(self.session.link, Link::Up(_))
-            && !self.is_seeding();
+        let leads =
+            self.standing.leads() && matches!(self.session.link, Link::Up(_)) && !self.is_seeding();
         if leads && self.keeping.told == Told::Nothing {
             self.keeping.told = Told::Sent;
             let generation = self.superblock.lineage.generation;
@@ -84,7 +83,7 @@ impl Engine {
                 self.keeping.peer_fails = true;
                 self.peer_invalid_saved();
             }
-            Invalid::Failed { generation } if self.standing == Standing::Secondary => {
+            Invalid::Failed { generation } if self.standing.is(Following::Secondary) => {
                 self.shared.warn(format!(
                     "{peer} cannot write its metadata; this node records it as invalid since generation {generation}, \
                      and everything is compared after the repair"
@@ -118,7 +117,7 @@ impl Engine {
     /// What is wrong with the metadata, where something is.
     pub(crate) fn metadata_text(&self) -> Option<String> {
         let peer = &self.shared.config.peer;
-        let text = match (self.shared.metadata_failed, &self.primary) {
+        let text = match (self.shared.metadata_failed, self.standing.primary()) {
             (false, _) => return None,
             (true, Some(_)) if self.shared.uncovered => format!(
                 "bitmap failed: the metadata file cannot be written; {peer} recorded that, and writes continue while \

@@ -23,11 +23,12 @@
 use crate::config::Config;
 use crate::engine::Engine;
 use crate::event::CommandId;
+use crate::follow::follower::Follower;
 use crate::peer::outgoing::Pace;
 use crate::peer::session::Link;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
-use crate::role::{Leave, Standing};
+use crate::role::{Following, Leave};
 use crate::stream::unreplicated::Unreplicated;
 use alloc::boxed::Box;
 use alloc::format;
@@ -156,7 +157,7 @@ impl Engine {
     #[must_use]
     pub fn lease_granted(&self) -> Option<Moment> {
         let lease = &self.shared.lease;
-        lease.out.filter(|until| self.primary.is_some() && self.shared.now < *until)
+        lease.out.filter(|until| self.standing.leads() && self.shared.now < *until)
     }
 
     /// What that means for clients, while it does.
@@ -175,11 +176,10 @@ impl Engine {
     /// Whether its own state lets this node use a lease, or ask for one.
     fn can_use_lease(&self) -> bool {
         self.shared.config.may_lease()
-            && self.standing == Standing::Secondary
+            && self.standing.is(Following::Secondary)
             && self.switch_wanted.is_none()
             && self.is_consistent()
-            && self.follower.streaming
-            && self.follower.failed().is_none()
+            && self.standing.follower().is_some_and(|f| f.streaming && f.failed().is_none())
             && !self.shared.metadata_failed
     }
 
@@ -190,7 +190,7 @@ impl Engine {
             self.lease_waited(Moment(until.0.saturating_sub(SLACK.as_nanos() as u64)));
             self.answer_withheld();
         }
-        if self.primary.is_some() {
+        if self.standing.leads() {
             self.give_withheld_up();
             return;
         }
@@ -216,20 +216,20 @@ impl Engine {
         let told = self.session.told.and_then(|ping| ping.state);
         matches!(&self.session.link, Link::Up(hello) if hello.serving)
             && told == Some(State::Replicating)
-            && self.follower.is_begun()
+            && self.standing.follower().is_some_and(Follower::is_begun)
             && self.can_use_lease()
     }
 
     /// Answers what waited for a hold to end.
     pub(crate) fn answer_withheld(&mut self) {
-        if let Some(primary) = &mut self.primary {
+        if let Some(primary) = self.standing.primary_mut() {
             primary.consider_all(&mut self.shared);
         }
     }
 
     /// What nobody will answer any more is told so, and a primary whose peer took over leaves.
     fn give_withheld_up(&mut self) {
-        let away = self.primary.as_ref().is_some_and(|primary| primary.flow.is_none());
+        let away = self.standing.primary().is_some_and(|primary| primary.flow.is_none());
         let gives_up = away && self.standing.is_leaving_for_good();
         if gives_up != self.shared.lease.gives_up {
             self.shared.lease.gives_up = gives_up;
@@ -238,7 +238,7 @@ impl Engine {
         if gives_up {
             self.give_held_up();
         }
-        if self.shared.lease.superseded && self.standing == Standing::Primary {
+        if self.shared.lease.superseded && self.standing.serves() {
             let left = self.leave(None, Leave::Secondary);
             assert!(left.is_ok(), "a primary cannot leave: {left:?}");
         }
@@ -272,7 +272,7 @@ impl Engine {
         lease.ask_at = now;
         lease.held.take_if(|held| held.by != by);
         let none = lease.held.is_none();
-        if none && self.standing == Standing::Secondary && !self.shared.config.hold.is_zero() {
+        if none && self.standing.is(Following::Secondary) && !self.shared.config.hold.is_zero() {
             self.shared.send(Message::Lease(Talk::Returned));
         }
     }
@@ -294,10 +294,10 @@ impl Engine {
     fn lease_wanted(&mut self, number: u64, wanted: u32) {
         let b = &self.superblock;
         let config = &self.shared.config;
-        let Some(p) = &self.primary else { return };
+        let Some(p) = self.standing.primary() else { return };
         let level = matches!(p.flow.as_ref().map(|flow| flow.pace), Some(Pace::Level { .. }));
         let together = level
-            && self.standing == Standing::Primary
+            && self.standing.serves()
             && config.may_lease()
             && p.effective(config.mode) != Mode::Async
             && p.consistent_at.is_none()
@@ -356,7 +356,7 @@ impl Engine {
     /// The promotion ends before anything was recorded, or when the record was put back.
     pub(crate) fn lease_failed(&mut self, command: Option<CommandId>) {
         self.shared.lease.using = None;
-        self.stand(self.resting());
+        self.standing.stand(Following::resting(self.superblock.role));
         let (peer, group) = (&self.shared.config.peer, &self.shared.config.group);
         let refusal = Refusal::new(
             "needs-force",
@@ -407,7 +407,7 @@ impl Engine {
     /// The peer introduced itself while this primary waits for its lease to end: as primary, by that lease?
     pub(crate) fn lease_taken(&mut self) {
         let withholds = self.shared.withholds();
-        let (Some(p), Some(peer)) = (&self.primary, self.session.peer()) else { return };
+        let (Some(p), Some(peer)) = (self.standing.primary(), self.session.peer()) else { return };
         let Relation::Descendant(fork) = self.superblock.lineage.relation_of(&peer.lineage) else {
             return;
         };
@@ -432,7 +432,7 @@ impl Engine {
     pub(crate) fn lease_deadline(&self) -> Moment {
         let lease = &self.shared.lease;
         let over = lease.out.unwrap_or(Moment::NEVER);
-        if self.primary.is_some() {
+        if self.standing.leads() {
             return over;
         }
         let ends = lease.held.map_or(Moment::NEVER, |held| held.until);

@@ -11,9 +11,10 @@
 
 use crate::effect::Effect;
 use crate::engine::Engine;
+use crate::follow::follower::Follower;
 use crate::peer::handshake::Leader;
-use crate::role::Standing;
 use crate::role::pause::End;
+use crate::role::{Following, Stage};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -190,9 +191,10 @@ impl Engine {
     pub(crate) fn hello(&self) -> Hello {
         let b = &self.superblock;
         let config = &self.shared.config;
-        let (clean, head, received, durable) = match (&self.primary, &self.follower) {
+        let streaming = self.standing.follower().filter(|follower| follower.streaming);
+        let (clean, head, received, durable) = match (self.standing.primary(), streaming) {
             (Some(p), _) => (true, p.line.head, Sequence::ZERO, Sequence::ZERO),
-            (None, f) if f.streaming => (true, f.received, f.received, f.durable),
+            (_, Some(f)) => (true, f.received, f.received, f.durable),
             // A primary that left something undelivered or marked is not known to hold what its peer holds.
             _ if b.clean && b.wrote && !b.equal => (true, b.head, Sequence::ZERO, Sequence::ZERO),
             _ if b.clean => (true, b.head, Sequence::ZERO, b.head),
@@ -206,7 +208,7 @@ impl Engine {
             node: config.node.clone(),
             incarnation: self.incarnation,
             role: b.role,
-            serving: matches!(self.standing, Standing::Primary),
+            serving: self.standing.serves(),
             clean,
             consistent: self.is_consistent() && !self.keeping.disowned,
             wrote: b.wrote,
@@ -214,7 +216,7 @@ impl Engine {
             // While a disk is shipped the marks are those against it, and tell nothing of any other copy.
             trusted: !b.marks_void && !foreign && b.seeding == 0,
             // Of one that does not lead a generation begun from its image now would have to be so, too (`shape_promoted`).
-            sure: b.sure && (self.primary.is_some() || self.follower.streaming),
+            sure: b.sure && (self.standing.leads() || streaming.is_some()),
             doubts: self.doubts_peer(),
             discarded: b.discarded,
             suspect: self.shared.suspect.any(),
@@ -253,10 +255,12 @@ impl Engine {
         self.session.peer_flushing = false;
         self.awaited = None;
         self.peer_is_not_told();
-        self.follower.disconnected(&mut self.shared);
+        if let Some(follower) = self.standing.follower_mut() {
+            follower.disconnected(&mut self.shared);
+        }
         self.teller.forget();
         self.peer_reads.forget();
-        if let Some(primary) = &mut self.primary {
+        if let Some(primary) = self.standing.primary_mut() {
             primary.stream_broken(&mut self.shared);
         }
         self.connection_proved(proof);
@@ -357,18 +361,19 @@ impl Engine {
     }
 
     fn peer_item(&mut self, item: helio_format::message::Item) -> Result<(), String> {
-        if self.primary.is_some() || !matches!(self.standing, Standing::Secondary) {
+        let secondary = self.standing.is(Following::Secondary);
+        let Some(follower) = self.standing.follower_mut().filter(|_| secondary) else {
             self.release_stray(&Message::Item(item));
             return Err(format!(
                 "item {} arrived at a node that is not the secondary",
                 item.sequence
             ));
-        }
-        if self.follower.failed().is_some() {
+        };
+        if follower.failed().is_some() {
             self.release_stray(&Message::Item(item));
             return Ok(());
         }
-        let result = self.follower.receive(item, &mut self.shared);
+        let result = follower.receive(item, &mut self.shared);
         if result.is_err() {
             self.release_stray(&Message::Item(item));
         }
@@ -380,9 +385,9 @@ impl Engine {
         // One that had no history has a record by now: its metadata changed at least once since it sent its hello.
         let began = self.session.peer().filter(|h| h.lineage.generation == Generation::NONE);
         let recorded = began.map(|h| h.metadata + 1);
-        let Some(primary) = &mut self.primary else {
+        let Some(primary) = self.standing.primary_mut() else {
             // What the one that was asked to take over says of the stream that just ended.
-            if matches!(self.standing, Standing::Handing { .. }) {
+            if matches!(self.standing.stage(), Stage::Following(Following::Handing { .. })) {
                 return Ok(());
             }
             return Err(String::from("an acknowledgement arrived at a node that sends nothing"));
@@ -399,8 +404,7 @@ impl Engine {
 
     fn peer_start(&mut self, start: helio_format::message::Start) -> Result<(), String> {
         let source_serves = self.session.peer().is_some_and(|h| h.serving);
-        if self.primary.is_some() || !source_serves || !matches!(self.standing, Standing::Secondary)
-        {
+        if !source_serves || !self.standing.is(Following::Secondary) {
             return Err(String::from("a stream was started to a node that is not the secondary"));
         }
         // Positions begin at one, and every position of a line must fit into a record.
@@ -412,7 +416,7 @@ impl Engine {
                 "a stream was begun as if this node's disk were the one it was",
             ));
         }
-        if self.follower.missed_before(&start) {
+        if self.standing.follower().is_some_and(|f| f.missed_before(&start)) {
             self.meet_again_for_room();
             return Ok(());
         }
@@ -427,28 +431,37 @@ impl Engine {
         let generation = start.lineage.generation;
         let incarnation = self.session.peer().map(|source| source.incarnation);
         self.leader = incarnation.map(|incarnation| Leader { incarnation, generation });
-        self.follower.start(start, continues, &mut self.shared);
+        if let Some(follower) = self.standing.follower_mut() {
+            follower.start(start, continues, &mut self.shared);
+        }
         Ok(())
     }
 
     fn peer_ping(&mut self, ping: Ping) {
         self.session.told = Some(ping);
         self.session.told_at = self.shared.now;
-        if let (Some(mode), None) = (ping.mode, &self.primary) {
+        if let (Some(mode), None) = (ping.mode, self.standing.primary()) {
             self.shared.config.mode = mode;
         }
         self.hear_of(ping.metadata);
-        if self.primary.is_none() && self.follower.is_following() {
+        if self.standing.follower().is_some_and(Follower::is_following) {
             self.primary_is_at(ping.completed, ping.accepted);
         }
         if ping.hurry {
-            self.follower.hurry();
+            self.hurry();
         }
-        let flushing = self.primary.is_none() && self.follower.is_flushing();
-        let short = self.primary.is_none() && self.shared.cover.is_short();
+        let flushing = self.standing.follower().is_some_and(Follower::is_flushing);
+        let short = !self.standing.leads() && self.shared.cover.is_short();
         self.keeping.found = None;
         let metadata = self.keeping.sequence;
         self.shared.send(Message::Pong { token: ping.token, flushing, short, metadata });
+    }
+
+    /// Somebody waits for what was received to be durable.
+    pub(crate) fn hurry(&mut self) {
+        if let Some(follower) = self.standing.follower_mut() {
+            follower.hurry();
+        }
     }
 
     fn peer_pong(&mut self, token: u64, flushing: bool, short: bool) {
@@ -505,8 +518,8 @@ impl Engine {
     }
 
     fn has_outstanding(&self) -> bool {
-        self.primary
-            .as_ref()
+        self.standing
+            .primary()
             .is_some_and(|p| p.flow.is_some() && p.cursors.sent > p.cursors.durable)
     }
 
@@ -526,12 +539,12 @@ impl Engine {
     /// Pings when due.
     pub(crate) fn keep_alive(&mut self) {
         let now = self.shared.now;
-        let waiting = self.primary.as_ref().is_some_and(|p| p.queue.waiters() > 0)
+        let waiting = self.standing.primary().is_some_and(|p| p.queue.waiters() > 0)
             || self.standing.is_leaving();
         let undurable =
-            self.primary.as_ref().is_some_and(|p| p.cursors.completed > p.cursors.durable);
+            self.standing.primary().is_some_and(|p| p.cursors.completed > p.cursors.durable);
         let hurry = waiting && undurable && !self.session.hurry_sent;
-        let changed = self.primary.is_some() && self.told_state != Some(self.state());
+        let changed = self.standing.leads() && self.told_state != Some(self.state());
         let up = matches!(self.session.link, Link::Up(_));
         if up && (now >= self.session.next_ping || hurry || changed) {
             self.ping(hurry);
@@ -545,13 +558,13 @@ impl Engine {
         self.session.ping_sent.get_or_insert((token, now));
         self.session.next_ping = now + self.shared.config.heartbeat();
         self.session.hurry_sent |= hurry;
-        let state = self.primary.as_ref().map(|_| self.state());
+        let state = self.standing.primary().map(|_| self.state());
         self.told_state = state;
-        let mode = self.primary.as_ref().map(|_| self.shared.config.mode);
+        let mode = self.standing.primary().map(|_| self.shared.config.mode);
         self.keeping.found = None;
         let metadata = self.keeping.sequence;
         let mut ping = Ping { token, hurry, state, mode, metadata, ..Ping::default() };
-        if let Some(primary) = &self.primary {
+        if let Some(primary) = self.standing.primary() {
             let lag = primary.lag(now, &self.shared);
             ping.accepted = primary.line.head;
             ping.completed = primary.covered();
@@ -582,7 +595,7 @@ impl Engine {
     /// A cursor moves only when an item has arrived whole: so the next one that has not gets its time on the slowest
     /// link. That the socket takes bytes proves nothing: a hung peer's kernel takes them too.
     fn arrival_time(&self) -> Duration {
-        let Some(p) = self.primary.as_ref().filter(|p| p.flow.is_some()) else {
+        let Some(p) = self.standing.primary().filter(|p| p.flow.is_some()) else {
             return Duration::ZERO;
         };
         let next =

@@ -19,7 +19,7 @@ use crate::local::suspect::{Failed, bit};
 use crate::peer::invalid::Told;
 use crate::record::save::Goal;
 use crate::refusal::StoreFault;
-use crate::role::Standing;
+use crate::role::Following;
 use crate::shared::{Purpose, Shared};
 use alloc::collections::VecDeque;
 use alloc::string::String;
@@ -96,7 +96,7 @@ impl Keeping {
 impl Engine {
     /// The marks, whoever holds them now.
     pub(crate) fn marks(&self) -> &Bitmap {
-        match (&self.primary, &self.keeping.resting) {
+        match (self.standing.primary(), &self.keeping.resting) {
             (Some(primary), _) => &primary.marks,
             (None, Some(marks)) => marks,
             (None, None) => panic!("no task holds the bitmap"),
@@ -105,7 +105,7 @@ impl Engine {
 
     /// The marks, to change them.
     pub(crate) fn marks_mut(&mut self) -> &mut Bitmap {
-        match (&mut self.primary, &mut self.keeping.resting) {
+        match (self.standing.primary_mut(), &mut self.keeping.resting) {
             (Some(primary), _) => &mut primary.marks,
             (None, Some(marks)) => marks,
             (None, None) => panic!("no task holds the bitmap"),
@@ -116,7 +116,9 @@ impl Engine {
     /// was received is applied.
     pub(crate) fn unsettled(&self) -> Vec<(VolumeIndex, Extent)> {
         let mut places = self.shared.cover.touched(|slot| self.keeping.is_unsettled(slot));
-        places.extend(self.follower.waiting_behind(self.keeping.primary_here));
+        if let Some(follower) = self.standing.follower() {
+            places.extend(follower.waiting_behind(self.keeping.primary_here));
+        }
         places
     }
 
@@ -151,9 +153,10 @@ impl Engine {
             self.shared.cover.remember_items(accepted);
         }
         // Everything here is in the primary's own record: what was marked meanwhile may end.
+        let received = self.standing.follower().map(|follower| follower.received);
         if self.superblock.consistent
             && !self.keeping.unremembered
-            && self.keeping.primary_here >= self.follower.received
+            && received.is_some_and(|received| self.keeping.primary_here >= received)
         {
             self.marks_mut().clear();
         }
@@ -161,7 +164,7 @@ impl Engine {
 
     /// Asks for what should be kept now.
     pub(crate) fn keep_step(&mut self) {
-        if matches!(self.standing, Standing::Stopped) {
+        if self.standing.is(Following::Stopped) {
             return;
         }
         if self.shared.metadata_failed {
@@ -180,13 +183,13 @@ impl Engine {
             || self.is_recording_lack()
             || self.seed_wants_marks_kept();
         self.keep_pages(urgent);
-        if let Some(primary) = &mut self.primary
+        if let Some(primary) = self.standing.primary_mut()
             && primary.marks.is_saved()
         {
             primary.failed_at = None;
         }
         let suspect = self.shared.suspect.any();
-        let void = self.superblock.marks_void && self.primary.is_some() && !suspect;
+        let void = self.superblock.marks_void && self.standing.leads() && !suspect;
         let kept = void && !self.is_saving() && self.marks().is_saved() && !self.is_going_cold();
         if kept && self.is_flushed_once() {
             self.save(Goal::MarksKept);
@@ -198,7 +201,7 @@ impl Engine {
     fn give_order_up(&mut self) {
         let logs = self.shared.config.queue.disconnected == WhenFull::Log
             || self.standing.is_leaving_for_good();
-        if let Some(primary) = &mut self.primary
+        if let Some(primary) = self.standing.primary_mut()
             && primary.flow.is_none()
             && primary.lack.is_none()
             && primary.retaining
@@ -232,7 +235,7 @@ impl Engine {
     /// Volumes that were not flushed since something in them was let go without; a store that was given up owes nothing.
     pub(crate) fn owed_flushes(&self) -> Vec<VolumeIndex> {
         let all = (0..self.shared.config.volumes.len() as u16).map(VolumeIndex);
-        let lost = |volume| self.primary.as_ref().is_some_and(|p| p.is_lost(volume));
+        let lost = |volume| self.standing.primary().is_some_and(|p| p.is_lost(volume));
         let owed = |volume: &VolumeIndex| !self.shared.cover.was_flushed(*volume) && !lost(*volume);
         all.filter(owed).collect()
     }
@@ -256,7 +259,7 @@ impl Engine {
 
     /// When pages are due.
     pub(crate) fn keep_deadline(&self) -> Moment {
-        let short = self.primary.is_none()
+        let short = !self.standing.leads()
             && self.shared.cover.is_short()
             && self.shared.now < self.keeping.stuck_at();
         let stuck = if short { self.keeping.stuck_at() } else { Moment::NEVER };
@@ -270,8 +273,8 @@ impl Engine {
     /// Begins what lets hot extents go, and lets go those that may; all of them, or until a quarter is free.
     pub(crate) fn relieve(&mut self, all: bool) {
         // Nobody tells how far the primary is, or it does not come forward: then what may differ is marked here.
-        let alone = !self.follower.is_following() || self.shared.now >= self.keeping.stuck_at();
-        if self.primary.is_none() && alone {
+        let stuck = self.shared.now >= self.keeping.stuck_at();
+        if self.standing.follower().is_some_and(|follower| !follower.is_following() || stuck) {
             self.mark_unsettled();
         }
         let volumes = (0..self.shared.config.volumes.len() as u16).map(VolumeIndex);
@@ -284,7 +287,7 @@ impl Engine {
         // What the store does not hold yet makes no difference here; its extents turn hot again before it does.
         let parked = self.shared.cover.parked_places();
         let (cover, keeping) = (&mut self.shared.cover, &self.keeping);
-        match &self.primary {
+        match self.standing.primary() {
             Some(primary) => cover.evict(all, &ways, |_, since, volume, extent| {
                 if planted(Plant::ColdTooEarly) {
                     return true;
@@ -308,7 +311,7 @@ impl Engine {
         let Shared { suspect, .. } = &self.shared;
         let void = self.superblock.marks_void || self.superblock.seeding != 0;
         let recorded = suspect.unrecorded() & bit(volume) == 0;
-        match &self.primary {
+        match self.standing.primary() {
             Some(primary) if primary.is_lost(volume) => Cooling::Unflushed,
             Some(_) if suspect.is(volume) && recorded && void => Cooling::Unflushed,
             Some(_) if suspect.is(volume) => Cooling::Never,
@@ -361,7 +364,7 @@ impl Engine {
 
     /// What ends now was never issued to the store.
     fn are_unissued(&mut self, unissued: bool) {
-        if let Some(primary) = &mut self.primary {
+        if let Some(primary) = self.standing.primary_mut() {
             primary.unissued = unissued;
         }
     }
@@ -369,11 +372,11 @@ impl Engine {
     /// A flush that was to let hot extents go has ended.
     pub(crate) fn cover_flushed(&mut self, volume: VolumeIndex, outcome: &StoreOutcome) {
         let StoreOutcome::Failed(fault) = *outcome else { return };
-        match &mut self.primary {
+        match self.standing.primary_mut() {
             Some(primary) => {
                 primary.store_failed(volume, Failed::Flush, fault, &mut self.shared);
             }
-            None => self.follower.flush_failed(volume, fault, &mut self.shared),
+            None => self.own_flush_failed(volume, fault),
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::effect::Effect;
 use crate::engine::{Awaited, Engine};
 use crate::event::CommandId;
 use crate::follow::before::Restore;
-use crate::role::{Leave, Standing};
+use crate::role::{Following, Leading, Leave, Stage};
 use alloc::string::String;
 use helio_format::lineage::Lineage;
 use helio_format::message::{Parting, Start};
@@ -153,7 +153,7 @@ impl Engine {
             Goal::Left(to) => self.shape_left(b, to),
             Goal::Closed => {
                 b.clean = true;
-                b.head = self.follower.completed;
+                b.head = self.standing.follower().map_or(b.head, |follower| follower.completed);
             }
             Goal::SteppedBack => b.role = Role::Secondary,
             Goal::Alone => self.shape_alone(b),
@@ -197,13 +197,17 @@ impl Engine {
     }
 
     fn shape_promoted(&mut self, b: &mut Superblock) {
-        let head = if self.follower.streaming { self.follower.completed } else { b.head };
+        let streaming = self.standing.follower().filter(|follower| follower.streaming);
+        let (streams, head) = (streaming.is_some(), streaming.map_or(b.head, |f| f.completed));
         // Nobody commanded it: a primary goes on behind its own clean stop, and nothing forked. Anything else forks.
-        let goes_on = matches!(self.standing, Standing::Promoting { command: None, .. }) && b.clean;
+        let goes_on = matches!(
+            self.standing.stage(),
+            Stage::Following(Following::Promoting { command: None, .. })
+        ) && b.clean;
         if !goes_on {
             // An image that was followed until now lacks nothing that was confirmed; one that its process left
             // may have lost what was not flushed.
-            b.sure = self.follower.streaming;
+            b.sure = streams;
             let generation =
                 Generation { number: b.lineage.generation.number + 1, tag: self.roll() };
             b.lineage = b.lineage.fork(generation, head);
@@ -228,7 +232,7 @@ impl Engine {
         }
         b.clean = true;
         b.hold = self.shared.lease.on_record(b.hold, self.shared.now);
-        if let Some(p) = &self.primary {
+        if let Some(p) = self.standing.primary() {
             let proves = p.marks.is_saved() && self.owed_flushes().is_empty();
             b.marks_void = self.shared.suspect.any() || (b.marks_void && !proves);
             b.head = p.line.head;
@@ -246,7 +250,7 @@ impl Engine {
     fn shape_alone(&mut self, b: &mut Superblock) {
         let number = b.lineage.generation.number + 1;
         let generation = Generation { number, tag: self.roll() };
-        if let Some(p) = &self.primary {
+        if let Some(p) = self.standing.primary() {
             b.head = p.line.head;
             b.lineage = b.lineage.fork(generation, b.head);
         }
@@ -257,7 +261,8 @@ impl Engine {
 
     fn shape_lacking(&mut self, b: &mut Superblock) {
         b.consistent = false;
-        let reversal = self.primary.as_ref().and_then(|p| p.lack.as_ref()).and_then(|l| l.reversal);
+        let reversal =
+            self.standing.primary().and_then(|p| p.lack.as_ref()).and_then(|l| l.reversal);
         if let Some(reversal) = reversal {
             // What this node answered until here is given up: a generation of its own begins, and nothing in it was
             // answered without the peer.
@@ -295,13 +300,20 @@ impl Engine {
                 if !start.consistent {
                     self.mark_unsettled();
                 }
-                self.follower.adopted(start);
+                if let Some(follower) = self.standing.follower_mut() {
+                    follower.adopted(start);
+                }
             }
-            Goal::Consistent => self.follower.marker_saved(&mut self.shared),
+            Goal::Consistent => {
+                if let Some(follower) = self.standing.follower_mut() {
+                    follower.marker_saved(&mut self.shared);
+                }
+            }
             Goal::Left(to) => self.left(to),
             Goal::Closed => {
-                if let Standing::Closing { command, .. } = self.standing {
-                    self.stop_now(Some(command));
+                if let Stage::Following(Following::Closing { command, .. }) = self.standing.stage()
+                {
+                    self.closed(command);
                 }
             }
             Goal::SteppedBack
@@ -320,7 +332,9 @@ impl Engine {
             Goal::Restoring => self.restoring_saved(),
             Goal::Restored => self.restored_saved(),
             Goal::Unpromoted => {
-                if let Standing::Promoting { command, .. } = self.standing {
+                if let Stage::Following(Following::Promoting { command, .. }) =
+                    self.standing.stage()
+                {
                     self.lease_failed(command);
                 }
             }
@@ -345,27 +359,22 @@ impl Engine {
         if matches!(goal, Goal::SeedBegun { .. }) {
             self.seed_not_begun();
         }
-        match (goal, self.standing) {
+        match (goal, self.standing.stage()) {
             (
                 Goal::Promoted | Goal::Restoring | Goal::Restored | Goal::Unpromoted,
-                Standing::Promoting { command, .. },
+                Stage::Following(Following::Promoting { command, .. }),
             ) => {
-                let resting = if self.superblock.role == Role::Primary {
-                    Standing::Returning
-                } else {
-                    Standing::Secondary
-                };
                 self.shared.keeper.restore = Restore::No;
-                self.stand(resting);
+                self.standing.stand(Following::resting(self.superblock.role));
                 self.refuse_command(command, text);
             }
-            (Goal::Left(to), Standing::Leaving { command, .. }) => {
+            (Goal::Left(to), Stage::Leading(Leading::Leaving { command, .. })) => {
+                // The file may say already that this node left: it must not write on.
                 if to == Leave::Stop {
+                    self.lay_line_down(Following::Stopped);
                     self.stop_now(command);
                 } else {
-                    // The file may say already that this node left: it must not write on.
-                    self.lay_line_down();
-                    self.stand(Standing::Returning);
+                    self.lay_line_down(Following::Returning);
                     self.refuse_command(command, text.clone());
                     self.hang_up(Parting::RoleChanged, text);
                 }
@@ -377,14 +386,16 @@ impl Engine {
                 _,
             ) => self.refuse_command(Some(command), text),
             (Goal::Accepted { command, .. }, _) => self.not_accepted(command, text),
-            (Goal::Closed, Standing::Closing { command, .. }) => self.stop_now(Some(command)),
+            (Goal::Closed, Stage::Following(Following::Closing { command, .. })) => {
+                self.closed(command)
+            }
             (Goal::Lacking, _) => self.lack_unrecorded(),
             (Goal::Replaced { command, .. }, _) => {
                 self.not_replaced();
                 self.refuse_command(Some(command), text);
             }
-            (Goal::Alone, Standing::Primary) => {
-                if let Some(primary) = &mut self.primary {
+            (Goal::Alone, Stage::Leading(Leading::Primary)) => {
+                if let Some(primary) = self.standing.primary_mut() {
                     primary.refuse_alone(&mut self.shared);
                 }
             }

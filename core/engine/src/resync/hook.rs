@@ -6,7 +6,6 @@ use crate::effect::Effect;
 use crate::engine::Engine;
 use crate::event::CommandId;
 use crate::refusal::Refusal;
-use crate::role::Standing;
 use alloc::format;
 use alloc::string::String;
 
@@ -43,7 +42,8 @@ impl Engine {
         }
         let lineage = self.superblock.lineage;
         self.seed_travels();
-        if let Some(primary) = self.primary.as_mut().filter(|_| self.session.peer().is_some()) {
+        if let Some(primary) = self.standing.primary_mut().filter(|_| self.session.peer().is_some())
+        {
             // Not by what its hello said: an update of this conversation that did not end may have changed that.
             let consistent = primary.peer_consistent;
             primary.begin_sync(lineage, consistent, &mut self.shared);
@@ -68,8 +68,8 @@ impl Engine {
 
     fn hook_agreed(&mut self) -> String {
         let connected = self.session.peer().is_some();
-        let leads = matches!(self.standing, Standing::Primary);
-        let Some(primary) = &self.primary else {
+        let leads = self.standing.serves();
+        let Some(primary) = self.standing.primary() else {
             return String::from(
                 "the hook before-resync permitted the resync, but this node is no longer primary",
             );
@@ -96,7 +96,7 @@ impl Engine {
     }
 
     fn hook_refused(&mut self, why: &str) -> Refusal {
-        if let Some(primary) = &mut self.primary {
+        if let Some(primary) = self.standing.primary_mut() {
             primary.dropped_because = "the hook before-resync refused a resync";
         }
         let group = &self.shared.config.group;

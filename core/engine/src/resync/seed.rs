@@ -23,7 +23,7 @@ use crate::peer::primary::Primary;
 use crate::record::save::Goal;
 use crate::refusal::{Refusal, StoreFault};
 use crate::resync::digest::{ASKED_BYTES_MAX, digests_of};
-use crate::role::{Standing, busy};
+use crate::role::busy;
 use crate::shared::{Purpose, Shared};
 use crate::stream::ack::Local;
 use alloc::collections::VecDeque;
@@ -147,7 +147,9 @@ impl Engine {
             return Err(self.lacks("seed begin"));
         }
         let known = self.session.peer().is_some_and(|hello| !is_blank(hello));
-        let Some(primary) = &mut self.primary else { return Err(self.not_primary("seed begin")) };
+        let Some(primary) = self.standing.primary_mut() else {
+            return Err(self.not_primary("seed begin"));
+        };
         if known || primary.flow.is_some() {
             return Err(Refusal::new(
                 "peer-has-a-copy",
@@ -178,7 +180,7 @@ impl Engine {
     /// The record says seeding: from here on only what the disk may lack is marked.
     pub(crate) fn seed_begun(&mut self, id: CommandId) {
         self.seed.beginning = false;
-        if let Some(primary) = &mut self.primary {
+        if let Some(primary) = self.standing.primary_mut() {
             // What failed meanwhile is marked, and nobody knows what the store holds there.
             if primary.faulted.is_none() && primary.lack.is_none() {
                 primary.mark_for_seed();
@@ -215,7 +217,7 @@ impl Engine {
                 if suspect { self.suspect_refusal() } else { self.volume_refusal(volume, fault) };
             return self.done(command, Err(refusal));
         }
-        if !self.is_seeding() || self.primary.is_none() {
+        if !self.is_seeding() || !self.standing.leads() {
             return self.done(command, Err(busy()));
         }
         self.shared
@@ -228,7 +230,7 @@ impl Engine {
 
     /// Pages of marks were kept: hot extents that were not used since may go.
     pub(crate) fn seed_cools(&mut self) {
-        if self.seed.cools > 0 && self.primary.is_some() {
+        if self.seed.cools > 0 && self.standing.leads() {
             self.seed.cools -= 1;
             self.relieve(true);
         }
@@ -245,7 +247,9 @@ impl Engine {
             return Err(busy());
         }
         self.refuse_while_suspect()?;
-        let Some(primary) = &self.primary else { return Err(self.not_primary("seed end")) };
+        let Some(primary) = self.standing.primary() else {
+            return Err(self.not_primary("seed end"));
+        };
         if self.superblock.seeding == 0 {
             return Err(Refusal::new(
                 "not-seeding",
@@ -289,7 +293,7 @@ impl Engine {
         }
         self.seed_stopped("the seed is cancelled");
         self.update_wanted = true;
-        if let Some(primary) = &mut self.primary {
+        if let Some(primary) = self.standing.primary_mut() {
             primary.paused = false;
             primary.faulted = None;
         }
@@ -338,14 +342,16 @@ impl Engine {
 
     /// Looks at places here, and asks the peer about them.
     pub(crate) fn seed_step(&mut self) {
-        if self.seed.check.is_some() && !matches!(self.standing, Standing::Primary) {
+        if self.seed.check.is_some() && !self.standing.serves() {
             self.seed_stopped("this node is no longer primary");
         }
         if self.seed.check.is_none() {
             return;
         }
         let (round, roll) = (self.seed.round, self.roll());
-        let (Some(check), Some(primary)) = (&mut self.seed.check, &self.primary) else { return };
+        let (Some(check), Some(primary)) = (&mut self.seed.check, self.standing.primary()) else {
+            return;
+        };
         let s = &mut self.shared;
         while check.looking < LOOKING_MAX && check.next < check.samples.len() {
             let sample = check.next;
@@ -389,7 +395,8 @@ impl Engine {
     pub(crate) fn seed_looked(&mut self, look: Look, outcome: StoreOutcome) {
         let roll = self.roll();
         let current = look.round == self.seed.round;
-        let (Some(check), Some(primary), true) = (&mut self.seed.check, &self.primary, current)
+        let (Some(check), Some(primary), true) =
+            (&mut self.seed.check, self.standing.primary(), current)
         else {
             if let StoreOutcome::Read { payload, .. } = outcome {
                 self.shared.release(payload.id);
@@ -432,7 +439,7 @@ impl Engine {
             self.seed.stale -= 1;
             return true;
         }
-        let (Some(check), Some(primary)) = (&mut self.seed.check, &self.primary) else {
+        let (Some(check), Some(primary)) = (&mut self.seed.check, self.standing.primary()) else {
             return false;
         };
         let Some(sample) = check.asked.front().map(|n| &check.samples[*n]) else { return false };
@@ -471,7 +478,7 @@ impl Engine {
     /// The record says seeding no more: the two meet anew.
     pub(crate) fn seeded(&mut self, id: CommandId, incarnation: u64) {
         let same = self.session.peer().is_some_and(|hello| hello.incarnation == incarnation);
-        let Some(primary) = self.primary.as_mut().filter(|_| same) else {
+        let Some(primary) = self.standing.primary_mut().filter(|_| same) else {
             let text = "the connection was lost after the samples of the shipped disk were compared; all data will be compared";
             return self.done(id, Ok(String::from(text)));
         };
@@ -488,7 +495,7 @@ impl Engine {
 
     /// The peer's image is the disk that was shipped: the marks tell what it lacks.
     pub(crate) fn update_seeded(&mut self) {
-        if let Some(primary) = &mut self.primary {
+        if let Some(primary) = self.standing.primary_mut() {
             (primary.whole, primary.seeded) = (true, true);
             if planted(Plant::SeedForgets) {
                 primary.marks.clear();

@@ -502,7 +502,9 @@ impl Engine {
         if self.standing.is_leaving() {
             return Err(busy());
         }
-        let Some(primary) = &mut self.primary else { return Err(self.not_primary("verify start")) };
+        let Some(primary) = self.standing.primary_mut() else {
+            return Err(self.not_primary("verify start"));
+        };
         let s = &mut self.shared;
         let group = s.config.group.clone();
         if s.verify.run.is_some() {
@@ -550,7 +552,8 @@ impl Engine {
                 s.config.name_of(volume)
             ));
         }
-        let Some(primary) = self.primary.as_mut().filter(|p| p.flow.is_some() && !p.order_lost)
+        let Some(primary) =
+            self.standing.primary_mut().filter(|p| p.flow.is_some() && !p.order_lost)
         else {
             return Ok(());
         };
@@ -572,7 +575,7 @@ impl Engine {
     pub(crate) fn verify_deadline(&self) -> Moment {
         let verify = &self.shared.verify;
         let may = self.is_primary() && verify.run.is_some() && verify.asked.len() < IN_FLIGHT_MAX;
-        let waits = self.primary.as_ref().and_then(Primary::verify_waits);
+        let waits = self.standing.primary().and_then(Primary::verify_waits);
         let limited = verify.not_before > self.shared.now;
         if may && waits.is_none() && limited { verify.not_before } else { Moment::NEVER }
     }
@@ -587,7 +590,7 @@ impl Engine {
     #[must_use]
     pub fn verify_status(&self) -> VerifyStatus {
         let v = &self.shared.verify;
-        let waits = match &self.primary {
+        let waits = match self.standing.primary() {
             None => Some("this node is not primary"),
             Some(primary) => primary.verify_waits(),
         };

@@ -11,7 +11,7 @@ use crate::event::CommandId;
 use crate::peer::primary::Primary;
 use crate::refusal::Refusal;
 use crate::role::leave::STOP_PATIENCE;
-use crate::role::{Leave, LeaveStage, Standing};
+use crate::role::{Leading, Leave, LeaveStage, Stage};
 use alloc::format;
 use helio_units::{Bytes, Moment};
 
@@ -39,7 +39,7 @@ impl Engine {
         // A peer whose history went on without this queue will never take it.
         let refused = self.session.refused.is_some();
         let waits = |primary: &&Primary| primary.flow.is_none() && !refused;
-        let primary = self.primary.as_ref().filter(waits)?;
+        let primary = self.standing.primary().filter(waits)?;
         Some(primary.only_queued()).filter(|bytes| *bytes > Bytes::ZERO)
     }
 
@@ -68,19 +68,19 @@ impl Engine {
 
     /// A demotion goes back where the peer left before it had flushed what only this queue holds.
     pub(crate) fn keep_last_copy(&mut self) {
-        let Standing::Leaving {
+        let Stage::Leading(Leading::Leaving {
             command: Some(command),
             to: Leave::Secondary,
             stage: LeaveStage::Draining,
             ..
-        } = self.standing
+        }) = self.standing.stage()
         else {
             return;
         };
         let Some(bytes) = self.last_copy() else { return };
         let refusal = self.last_copy_refusal(bytes);
         self.shared.warn(format!("not demoted: {}", refusal.text));
-        self.stand(Standing::Primary);
+        self.standing.stand(Leading::Primary);
         self.done(command, Err(refusal));
     }
 
@@ -106,7 +106,7 @@ impl Engine {
     /// A stop waits for the peer, which is to be sought meanwhile.
     #[must_use]
     pub fn stop_wants_peer(&self) -> bool {
-        self.stop_wanted.is_some() && self.stop_until.is_some() && self.primary.is_some()
+        self.stop_wanted.is_some() && self.stop_until.is_some() && self.standing.leads()
     }
 
     /// When a stop that waits for the peer goes on. A stop that waits for the end of another change of role has no deadline.

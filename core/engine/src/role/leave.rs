@@ -9,8 +9,8 @@ use crate::local::suspect::Failed;
 use crate::peer::primary::Primary;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
-use crate::role::switch::SWITCH_PATIENCE;
-use crate::role::{Leave, LeaveStage, Standing, busy};
+use crate::role::switch::{ANSWER_PATIENCE, SWITCH_PATIENCE};
+use crate::role::{Following, Leading, Leave, LeaveStage, Stage, busy};
 use crate::shared::Purpose;
 use alloc::format;
 use alloc::string::String;
@@ -28,13 +28,13 @@ impl Engine {
         command: Option<CommandId>,
         to: Leave,
     ) -> Result<Option<String>, Refusal> {
-        match self.standing {
-            Standing::Primary => self.may_let_go(command, to)?,
-            Standing::Secondary if to == Leave::Secondary => {
+        match self.standing.stage() {
+            Stage::Leading(Leading::Primary) => self.may_let_go(command, to)?,
+            Stage::Following(Following::Secondary) if to == Leave::Secondary => {
                 return Ok(Some(format!("{} is secondary here already", self.shared.config.group)));
             }
-            Standing::Returning if to == Leave::Secondary => {
-                self.stand(Standing::Secondary);
+            Stage::Following(Following::Returning) if to == Leave::Secondary => {
+                self.standing.stand(Following::Secondary);
                 self.save(Goal::SteppedBack);
                 return Ok(Some(String::from("no longer waiting to become primary again")));
             }
@@ -46,32 +46,34 @@ impl Engine {
             Leave::Stop => STOP_PATIENCE,
         };
         let until = self.shared.now + patience;
-        self.stand(Standing::Leaving { command, to, until, stage: LeaveStage::Draining });
-        if let Some(primary) = &mut self.primary {
+        self.standing.stand(Leading::Leaving { command, to, until, stage: LeaveStage::Draining });
+        if let Some(primary) = self.standing.primary_mut() {
             primary.copier.running = false;
         }
         Ok(None)
     }
 
     pub(crate) fn stop(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
-        match self.standing {
-            Standing::Primary => {
+        match self.standing.stage() {
+            Stage::Leading(Leading::Primary) => {
                 if self.stop_waits() {
                     self.stop_wanted = Some(id);
                     return Ok(None);
                 }
                 self.leave(Some(id), Leave::Stop)
             }
-            Standing::Secondary | Standing::Returning | Standing::Handing { .. } => {
+            Stage::Following(Following::Secondary)
+            | Stage::Following(Following::Returning)
+            | Stage::Following(Following::Handing { .. }) => {
                 self.handed_unheard();
                 self.lease_is_not_needed();
                 self.hang_up(Parting::Stopping, String::from("the daemon stops"));
-                self.stand(Standing::Closing { command: id, saving: false });
-                self.follower.hurry();
+                self.standing.stand(Following::Closing { command: id, saving: false });
+                self.hurry();
                 Ok(None)
             }
-            Standing::Stopped => Ok(Some(String::from("stopped already"))),
-            Standing::Closing { .. } => Err(busy()),
+            Stage::Following(Following::Stopped) => Ok(Some(String::from("stopped already"))),
+            Stage::Following(Following::Closing { .. }) => Err(busy()),
             // A change of role under way ends first: a stop that was asked for happens.
             _ => {
                 self.stop_wanted = Some(id);
@@ -82,7 +84,7 @@ impl Engine {
 
     /// Whether a leaving primary has nothing more to wait for.
     pub(crate) fn is_delivered(&self, until: Moment) -> bool {
-        let Some(p) = &self.primary else { return true };
+        let Some(p) = self.standing.primary() else { return true };
         let owed = p.flow.is_some() && !p.order_lost && p.cursors.durable < p.line.head;
         p.is_quiet() && self.shared.pause.is_quiet() && (!owed || self.shared.now >= until)
     }
@@ -90,13 +92,14 @@ impl Engine {
     /// Everything is answered and delivered: what the stores hold is made durable, but for those that were given up.
     pub(crate) fn flush_last(&mut self, command: Option<CommandId>, to: Leave, until: Moment) {
         let all = (0..self.shared.config.volumes.len() as u16).map(VolumeIndex);
-        let lost = |volume: &VolumeIndex| self.primary.as_ref().is_some_and(|p| p.is_lost(*volume));
+        let lost =
+            |volume: &VolumeIndex| self.standing.primary().is_some_and(|p| p.is_lost(*volume));
         let volumes: Vec<_> = all.filter(|volume| !lost(volume)).collect();
         let stage = match volumes.len() as u16 {
             0 => LeaveStage::Cooling,
             left => LeaveStage::Flushing(left),
         };
-        self.stand(Standing::Leaving { command, to, until, stage });
+        self.standing.stand(Leading::Leaving { command, to, until, stage });
         for volume in volumes {
             self.shared.store(volume, StoreOp::Flush, Purpose::Flush(volume));
         }
@@ -104,14 +107,18 @@ impl Engine {
 
     /// One of the local flushes before leaving ended.
     pub(crate) fn leave_flushed(&mut self, volume: VolumeIndex, outcome: &StoreOutcome) {
-        let Standing::Leaving { command, to, until, stage: LeaveStage::Flushing(left) } =
-            self.standing
+        let Stage::Leading(Leading::Leaving {
+            command,
+            to,
+            until,
+            stage: LeaveStage::Flushing(left),
+        }) = self.standing.stage()
         else {
             panic!("a flush ended that was not requested")
         };
         if let StoreOutcome::Failed(fault) = *outcome {
             self.shared.warn(format!("the last flush before leaving failed: {fault}"));
-            if let Some(primary) = &mut self.primary {
+            if let Some(primary) = self.standing.primary_mut() {
                 primary.store_failed(volume, Failed::Flush, fault, &mut self.shared);
             }
         }
@@ -121,17 +128,21 @@ impl Engine {
             _ if to == Leave::Hand && !self.is_delivered(Moment::NEVER) => LeaveStage::Draining,
             _ => LeaveStage::Cooling,
         };
-        self.stand(Standing::Leaving { command, to, until, stage });
+        self.standing.stand(Leading::Leaving { command, to, until, stage });
     }
 
     /// Whether what the records hold is being brought down to what is really owed, before this node leaves.
     pub(crate) fn is_going_cold(&self) -> bool {
-        matches!(self.standing, Standing::Leaving { stage: LeaveStage::Cooling, .. })
+        matches!(
+            self.standing.stage(),
+            Stage::Leading(Leading::Leaving { stage: LeaveStage::Cooling, .. })
+        )
     }
 
     /// Every mark kept and no extent hot: what this node leaves behind tells exactly what its peer lacks.
     pub(crate) fn cool_down(&mut self) {
-        let Standing::Leaving { command, to, until, stage: LeaveStage::Cooling } = self.standing
+        let Stage::Leading(Leading::Leaving { command, to, until, stage: LeaveStage::Cooling }) =
+            self.standing.stage()
         else {
             return;
         };
@@ -142,7 +153,7 @@ impl Engine {
             }
             if !self.is_delivered(Moment::NEVER) {
                 // Something was asked just before the clients were let go: once more.
-                return self.stand(Standing::Leaving {
+                return self.standing.stand(Leading::Leaving {
                     command,
                     to,
                     until,
@@ -151,11 +162,11 @@ impl Engine {
             }
             // Whoever is to take over follows the newest generation first.
             let told = |p: &Primary| p.is_taken_up() && !p.tell_generation;
-            if self.is_saving() || !self.primary.as_ref().is_some_and(told) {
+            if self.is_saving() || !self.standing.primary().is_some_and(told) {
                 return;
             }
         }
-        if let Some(p) = &mut self.primary
+        if let Some(p) = self.standing.primary_mut()
             && p.retaining
             && (p.order_lost || p.consistent_at.is_some() || p.cursors.durable < p.line.head)
         {
@@ -167,18 +178,24 @@ impl Engine {
             self.relieve(true);
         }
         // What is hot on a store that was given up stays so: it counts as marked.
-        let lost = self.primary.as_ref().is_some_and(|p| p.has_lost());
+        let lost = self.standing.primary().is_some_and(|p| p.has_lost());
         if failed || (self.marks().is_saved() && (lost || self.shared.cover.is_cold())) {
-            self.stand(Standing::Leaving { command, to, until, stage: LeaveStage::Saving });
+            self.standing.stand(Leading::Leaving { command, to, until, stage: LeaveStage::Saving });
             self.save(Goal::Left(to));
         }
     }
 
     pub(crate) fn left(&mut self, to: Leave) {
-        let Standing::Leaving { command, .. } = self.standing else { return };
+        let Stage::Leading(Leading::Leaving { command, .. }) = self.standing.stage() else {
+            return;
+        };
         let s = &self.shared;
-        let behind = self.primary.as_ref().map_or(Bytes::ZERO, |p| p.lag(s.now, s).bytes);
-        self.lay_line_down();
+        let behind = self.standing.primary().map_or(Bytes::ZERO, |p| p.lag(s.now, s).bytes);
+        self.lay_line_down(match to {
+            Leave::Secondary => Following::Secondary,
+            Leave::Hand => Following::Handing { command, until: self.shared.now + ANSWER_PATIENCE },
+            Leave::Stop => Following::Stopped,
+        });
         let delivered = self.superblock.equal;
         let peer = self.shared.config.peer.clone();
         let text = if delivered {
@@ -190,7 +207,6 @@ impl Engine {
         };
         match to {
             Leave::Secondary => {
-                self.stand(Standing::Secondary);
                 if let Some(id) = command {
                     let text = format!("secondary now; {text}");
                     let result = Ok(Done { text, peer_behind: !delivered });
@@ -198,7 +214,7 @@ impl Engine {
                 }
                 self.hang_up(Parting::RoleChanged, String::from("no longer primary"));
             }
-            Leave::Hand => self.hand(command),
+            Leave::Hand => self.hand(),
             Leave::Stop => {
                 self.hang_up(Parting::Stopping, String::from("the daemon stops"));
                 self.stop_now(command);
@@ -207,8 +223,9 @@ impl Engine {
     }
 
     /// What this node held as primary is let go.
-    pub(crate) fn lay_line_down(&mut self) {
-        if let Some(mut primary) = self.primary.take() {
+    pub(crate) fn lay_line_down(&mut self, next: Following) {
+        let follower = self.new_follower();
+        if let Some(mut primary) = self.standing.lay_down(follower, next) {
             while let Some(entry) = primary.line.pop() {
                 entry.item.payload.into_iter().for_each(|p| self.shared.release(p.id));
             }
@@ -221,12 +238,17 @@ impl Engine {
             s.suspect.load(&self.superblock, &s.cover, &s.config);
         }
         self.lease_laid_down();
-        self.reset_follower();
+        self.forget_parked();
+    }
+
+    /// A secondary has applied what it received.
+    pub(crate) fn closed(&mut self, command: CommandId) {
+        self.standing.stand(Following::Stopped);
+        self.stop_now(Some(command));
     }
 
     /// Nothing more will be asked for.
     pub(crate) fn stop_now(&mut self, command: Option<CommandId>) {
-        self.stand(Standing::Stopped);
         self.to_save.clear();
         let text = if self.shared.metadata_failed {
             "stopped; this could not be recorded, so the next start counts as a start after a crash"

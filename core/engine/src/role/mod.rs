@@ -1,40 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a node is to its group, and how that changes: promotion, demotion, stopping, coming back.
-//!
-//! ```text
-//!                 ask the peer            granted or forced, drained            saved
-//!   Secondary ───────────────────> Asking ────────────────────────> Promoting ───────> Primary
-//!       ^  ^                         │ refused, lost                    ^                 │ demote, stop
-//!       │  └─────────────────────────┘                                  │                 v
-//!       └──────────────────────── saved ────────────────────────────────┼───────────── Leaving ──saved──> Stopped
-//!       ^                                                               │
-//!   Returning (was primary when it stopped) ──the peer did not go on────┘
-//!       └──the peer went on──> Secondary
-//! ```
-//! A planned change of both roles (`switch.rs`) goes on where a demotion ends:
-//! ```text
-//!   Leaving ──saved──> Handing ──the peer serves, or nobody can tell──> Secondary
-//!      │                  └──the peer surely did not take over──> Promoting ──> Primary
-//!      └──it does not drain──> Primary
-//! ```
-//! A secondary whose copy is suspect, or a primary that came back with one, is neither while an operator accepts the copy
-//! (`suspect/accept.rs`): Secondary, Returning ──> Accepting ──> Secondary, or as before where that fails.
-//!
-//! A demotion goes back to Primary too, where the queue turns out to be the last copy (`last_copy.rs`).
-//! Every arrow into Primary and every arrow out of it passes a durable superblock first. An old primary is never
-//! silently primary: it goes on only when its peer says that it did not.
+//! `standing` has the stages, drawn.
 
 pub(crate) mod last_copy;
 pub(crate) mod leave;
 pub(crate) mod pause;
 pub(crate) mod promote;
 pub(crate) mod resolve;
+mod standing;
 pub(crate) mod switch;
+
+pub(crate) use standing::{Following, Leading, Leave, LeaveStage, Stage, Standing};
 
 use crate::effect::{Done, Effect};
 use crate::engine::Engine;
 use crate::event::{Command, CommandId};
-use crate::local::suspect::Rewriting;
+use crate::follow::follower::Follower;
 use crate::peer::session::Link;
 use crate::record::save::Goal;
 use crate::refusal::{Refusal, StoreFault};
@@ -42,160 +23,7 @@ use alloc::format;
 use alloc::string::String;
 use helio_units::{Mode, Moment, VolumeIndex};
 
-/// Where a leaving primary goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Leave {
-    Secondary,
-    /// Secondary, and the peer is to be primary.
-    Hand,
-    Stop,
-}
-
-/// How far a leaving primary is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LeaveStage {
-    /// Requests are being answered, the queue drains.
-    Draining,
-    /// The local volumes are being flushed; how many are not.
-    Flushing(u16),
-    /// Marks are being kept, hot extents go.
-    Cooling,
-    /// The superblock is on its way.
-    Saving,
-}
-
-/// See the drawing above.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
-    Secondary,
-    Returning,
-    Asking {
-        command: CommandId,
-    },
-    /// What was received is applied; then the superblock is saved (`saving`).
-    Promoting {
-        command: Option<CommandId>,
-        equal: bool,
-        saving: bool,
-    },
-    Primary,
-    Leaving {
-        /// None where the peer asked for it.
-        command: Option<CommandId>,
-        to: Leave,
-        until: Moment,
-        stage: LeaveStage,
-    },
-    /// Secondary by its record; the peer was asked to be primary, and has not said yet whether it is.
-    Handing {
-        command: Option<CommandId>,
-        until: Moment,
-    },
-    /// A secondary applies what it received, then stops.
-    Closing {
-        command: CommandId,
-        saving: bool,
-    },
-    /// Neither primary nor secondary: a copy that a failed flush left suspect is written again as it reads.
-    Accepting {
-        command: CommandId,
-        volume: VolumeIndex,
-        stage: Rewriting,
-    },
-    Stopped,
-}
-
-impl Standing {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Secondary => "secondary",
-            Self::Returning => "returning",
-            Self::Asking { .. } => "asking",
-            Self::Promoting { .. } => "promoting",
-            Self::Primary => "primary",
-            Self::Leaving { .. } => "leaving",
-            Self::Handing { .. } => "handing",
-            Self::Closing { .. } => "closing",
-            Self::Accepting { .. } => "accepting",
-            Self::Stopped => "stopped",
-        }
-    }
-
-    /// Whether the node may introduce itself.
-    pub(crate) fn is_settled(self) -> bool {
-        matches!(self, Self::Secondary | Self::Returning | Self::Primary | Self::Handing { .. })
-    }
-
-    pub(crate) fn is_leaving(self) -> bool {
-        matches!(self, Self::Leaving { .. })
-    }
-
-    /// Leaving, with requests or items still under way.
-    pub(crate) fn is_draining(self) -> bool {
-        matches!(self, Self::Leaving { stage: LeaveStage::Draining, .. })
-    }
-
-    /// Whether requests are taken. Clients who are let go for a change of roles may have asked just before.
-    pub(crate) fn takes_requests(self) -> bool {
-        match self {
-            Self::Primary => true,
-            Self::Leaving { to: Leave::Hand, stage, .. } => stage != LeaveStage::Saving,
-            _ => false,
-        }
-    }
-
-    /// Leaving, whether or not the peer has everything.
-    pub(crate) fn is_leaving_for_good(self) -> bool {
-        matches!(self, Self::Leaving { to: Leave::Secondary | Leave::Stop, .. })
-    }
-
-    /// The arrows of the drawing.
-    fn may_become(self, next: Self) -> bool {
-        use Standing as S;
-        matches!(
-            (self, next),
-            (
-                S::Secondary | S::Returning,
-                S::Asking { .. } | S::Promoting { .. } | S::Closing { .. }
-            ) | (S::Returning, S::Secondary)
-                | (S::Asking { .. }, S::Secondary | S::Returning | S::Promoting { .. })
-                | (
-                    S::Promoting { .. },
-                    S::Promoting { .. } | S::Primary | S::Secondary | S::Returning
-                )
-                | (S::Primary, S::Leaving { .. })
-                | (S::Leaving { .. }, S::Leaving { .. } | S::Secondary | S::Returning | S::Stopped)
-                | (S::Leaving { to: Leave::Hand, .. }, S::Handing { .. })
-                | (S::Leaving { to: Leave::Hand | Leave::Secondary, .. }, S::Primary)
-                | (S::Handing { .. }, S::Secondary | S::Promoting { .. })
-                | (S::Closing { .. }, S::Closing { .. } | S::Stopped)
-                | (S::Secondary | S::Returning, S::Accepting { .. })
-                | (S::Accepting { .. }, S::Accepting { .. } | S::Secondary | S::Returning)
-        )
-    }
-}
-
 impl Engine {
-    /// The one gate for changes of standing.
-    pub(crate) fn stand(&mut self, next: Standing) {
-        assert!(
-            self.standing.may_become(next),
-            "a node cannot go from {} to {}",
-            self.standing.name(),
-            next.name()
-        );
-        self.standing = next;
-    }
-
-    /// Secondary, or returning where the superblock still says primary.
-    pub(crate) fn resting(&self) -> Standing {
-        if self.superblock.role == helio_units::Role::Primary {
-            Standing::Returning
-        } else {
-            Standing::Secondary
-        }
-    }
-
     pub(crate) fn command(&mut self, id: CommandId, command: Command) {
         let result = match command {
             Command::Promote { force } => self.promote(id, force, false),
@@ -242,7 +70,9 @@ impl Engine {
         if self.is_lacking() {
             return Err(self.lacks("pause"));
         }
-        let Some(primary) = &mut self.primary else { return Err(self.not_primary("pause")) };
+        let Some(primary) = self.standing.primary_mut() else {
+            return Err(self.not_primary("pause"));
+        };
         primary.paused = true;
         primary.peer_keeping.refused = None;
         primary.drop_queue("paused by an operator", &mut self.shared);
@@ -255,7 +85,7 @@ impl Engine {
 
     /// Ends a pause as a resync does, and nothing else.
     fn resume(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
-        let Some(primary) = &self.primary else { return Err(self.not_primary("resume")) };
+        let Some(primary) = self.standing.primary() else { return Err(self.not_primary("resume")) };
         if !primary.paused {
             let group = &self.shared.config.group;
             return Err(Refusal::new(
@@ -276,12 +106,14 @@ impl Engine {
         if let Some(text) = self.pull_on()? {
             return Ok(Some(text));
         }
-        if let Some(primary) = &mut self.primary {
+        if let Some(primary) = self.standing.primary_mut() {
             primary.faulted = None;
             self.refuse_while_seeding()?;
         }
         self.refuse_while_suspect()?;
-        let Some(primary) = &mut self.primary else { return Err(self.not_primary("resync")) };
+        let Some(primary) = self.standing.primary_mut() else {
+            return Err(self.not_primary("resync"));
+        };
         primary.paused = false;
         primary.mark_differing(&mut self.shared);
         if primary.flow.is_some() && primary.order_lost {
@@ -320,10 +152,10 @@ impl Engine {
             return Err(self.lacks("resync"));
         }
         self.refuse_while_suspect()?;
-        if self.primary.is_some() && self.is_seeding() {
+        if self.standing.leads() && self.is_seeding() {
             return self.seed_given_up().map(Some);
         }
-        let Some(primary) = &mut self.primary else {
+        let Some(primary) = self.standing.primary_mut() else {
             return Err(self.not_primary("resync --full"));
         };
         primary.drop_queue("the operator requested a full resync", &mut self.shared);
@@ -336,7 +168,7 @@ impl Engine {
         let (group, peer) = (&self.shared.config.group, &self.shared.config.peer);
         Refusal::new(
             "not-primary",
-            format!("{group} is {} on this node", self.standing.name()),
+            format!("{group} is {} on this node", self.standing.stage().name()),
             format!("`helio {verb} {group}` on the primary, which may be {peer}"),
         )
     }
@@ -344,7 +176,7 @@ impl Engine {
     /// The primary's mode is the mode of the group, and its secondary takes it over. A secondary without a primary may be promoted next.
     fn change_mode(&mut self, mode: Mode) -> Result<Option<String>, Refusal> {
         let follows = self.session.peer().is_some_and(|peer| peer.serving);
-        if self.primary.is_none() && follows {
+        if !self.standing.leads() && follows {
             let (group, peer) = (&self.shared.config.group, &self.shared.config.peer);
             return Err(Refusal::new(
                 "not-primary",
@@ -353,12 +185,12 @@ impl Engine {
             ));
         }
         self.shared.config.mode = mode;
-        if let Some(primary) = &mut self.primary {
+        if let Some(primary) = self.standing.primary_mut() {
             primary.mode_changed(&mut self.shared);
         }
         self.lease_mode_changed();
         let group = &self.shared.config.group;
-        Ok(Some(if self.primary.is_some() {
+        Ok(Some(if self.standing.leads() {
             format!("the mode of {group} is {mode} until a restart; to keep it, change the file")
         } else {
             format!("the mode of {group} is {mode} if this node is promoted next")
@@ -366,7 +198,9 @@ impl Engine {
     }
 
     fn reset_queue_marks(&mut self) -> Result<Option<String>, Refusal> {
-        let Some(primary) = &mut self.primary else { return Err(self.not_primary("queue reset")) };
+        let Some(primary) = self.standing.primary_mut() else {
+            return Err(self.not_primary("queue reset"));
+        };
         primary.queue.reset_marks(self.shared.now);
         primary.answers.clear();
         Ok(Some(format!(
@@ -385,53 +219,65 @@ impl Engine {
             self.command(id, Command::Stop);
         }
         self.keep_last_copy();
-        match self.standing {
+        let failed = self.standing.follower().and_then(Follower::failed);
+        match self.standing.stage() {
             // A beginning that was being recorded when the promotion began may have made the copy inconsistent.
-            Standing::Promoting { saving: false, .. }
-                if !self.superblock.consistent && self.follower.failed().is_none() =>
+            Stage::Following(Following::Promoting { saving: false, .. })
+                if !self.superblock.consistent && failed.is_none() =>
             {
                 self.promote_inconsistent();
             }
-            Standing::Promoting { command, saving: false, .. } if self.lease_ran_out() => {
+            Stage::Following(Following::Promoting { command, saving: false, .. })
+                if self.lease_ran_out() =>
+            {
                 self.lease_failed(command);
             }
-            Standing::Promoting { command, equal, saving: false }
+            Stage::Following(Following::Promoting { command, equal, saving: false })
                 if self.can_leave_following() && self.is_keeping_over() =>
             {
-                self.stand(Standing::Promoting { command, equal, saving: true });
+                self.standing.stand(Following::Promoting { command, equal, saving: true });
                 self.save(Goal::Promoted);
             }
-            Standing::Promoting { command, saving: false, .. }
-                if let Some(failed) = self.follower.failed() =>
+            Stage::Following(Following::Promoting { command, saving: false, .. })
+                if let Some(failed) = failed =>
             {
                 self.promotion_failed(command, failed);
             }
-            Standing::Leaving { command, to: Leave::Hand, until, stage: LeaveStage::Draining }
-                if self.cannot_hand(until) =>
-            {
+            Stage::Leading(Leading::Leaving {
+                command,
+                to: Leave::Hand,
+                until,
+                stage: LeaveStage::Draining,
+            }) if self.cannot_hand(until) => {
                 self.keep_primary(command);
             }
-            Standing::Handing { until, .. } if self.shared.now >= until => self.handed_unheard(),
-            Standing::Leaving { command, to, until, stage: LeaveStage::Draining }
-                if self.is_delivered(until) =>
-            {
+            Stage::Following(Following::Handing { until, .. }) if self.shared.now >= until => {
+                self.handed_unheard()
+            }
+            Stage::Leading(Leading::Leaving {
+                command,
+                to,
+                until,
+                stage: LeaveStage::Draining,
+            }) if self.is_delivered(until) => {
                 self.flush_last(command, to, until);
             }
-            Standing::Closing { command, saving: false } if self.can_leave_following() => {
-                if self.follower.streaming {
-                    self.stand(Standing::Closing { command, saving: true });
+            Stage::Following(Following::Closing { command, saving: false })
+                if self.can_leave_following() =>
+            {
+                if self.standing.follower().is_some_and(|f| f.streaming) {
+                    self.standing.stand(Following::Closing { command, saving: true });
                     self.save(Goal::Closed);
                 } else {
-                    self.stop_now(Some(command));
+                    self.closed(command);
                 }
             }
-            Standing::Closing { command, saving: false }
-                if (self.follower.failed().is_some() && !self.owes_failed_flush())
-                    || self.is_stuck() =>
+            Stage::Following(Following::Closing { command, saving: false })
+                if (failed.is_some() && !self.owes_failed_flush()) || self.is_stuck() =>
             {
-                self.stop_now(Some(command))
+                self.closed(command)
             }
-            Standing::Leaving { stage: LeaveStage::Cooling, .. } => self.cool_down(),
+            Stage::Leading(Leading::Leaving { stage: LeaveStage::Cooling, .. }) => self.cool_down(),
             _ => {}
         }
     }
@@ -441,26 +287,32 @@ impl Engine {
         command: Option<CommandId>,
         (volume, fault): (VolumeIndex, StoreFault),
     ) {
-        self.stand(self.resting());
+        self.standing.stand(Following::resting(self.superblock.role));
         let refusal = self.volume_refusal(volume, fault);
         command.into_iter().for_each(|id| self.done(id, Err(refusal.clone())));
     }
 
     pub(crate) fn can_leave_following(&self) -> bool {
-        self.follower.is_drained() && !self.is_saving() && self.follower.failed().is_none()
+        let drained = |f: &Follower| f.is_drained() && f.failed().is_none();
+        self.standing.follower().is_some_and(drained) && !self.is_saving()
     }
 
     pub(crate) fn role_deadline(&self) -> Moment {
-        let due = match self.standing {
+        let due = match self.standing.stage() {
             // Behind that moment it is only what is under way that it waits for.
-            Standing::Leaving { until, stage: LeaveStage::Draining, .. }
+            Stage::Leading(Leading::Leaving { until, stage: LeaveStage::Draining, .. })
                 if until <= self.shared.now =>
             {
                 Moment::NEVER
             }
-            Standing::Leaving { until, stage: LeaveStage::Draining, .. } => until,
-            Standing::Leaving { until, to: Leave::Hand, stage: LeaveStage::Cooling, .. } => until,
-            Standing::Handing { until, .. } => until,
+            Stage::Leading(Leading::Leaving { until, stage: LeaveStage::Draining, .. }) => until,
+            Stage::Leading(Leading::Leaving {
+                until,
+                to: Leave::Hand,
+                stage: LeaveStage::Cooling,
+                ..
+            }) => until,
+            Stage::Following(Following::Handing { until, .. }) => until,
             _ => self.switch_wanted.map_or(Moment::NEVER, |(_, until)| until),
         };
         due.min(self.stop_deadline())

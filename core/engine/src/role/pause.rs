@@ -159,18 +159,18 @@ impl Engine {
     /// Acknowledgements must not be sent then: put them back among the effects, and settle.
     #[must_use]
     pub fn was_paused(&self, now: Moment) -> bool {
-        self.primary.is_some() && now - self.shared.now > self.shared.config.peer_timeout
+        self.standing.leads() && now - self.shared.now > self.shared.config.peer_timeout
     }
 
     /// A primary needs an event at least so often: a longer gap is a pause.
     pub(crate) fn pause_deadline(&self) -> Moment {
         let next = self.shared.now + self.shared.config.peer_timeout / 2;
-        self.primary.as_ref().map_or(Moment::NEVER, |_| next)
+        self.standing.primary().map_or(Moment::NEVER, |_| next)
     }
 
     /// What clients wait for, while a check is needed, and what ends it if only an operator can.
     pub(crate) fn unchecked_text(&self) -> Option<String> {
-        self.primary.as_ref().filter(|_| self.shared.pause.withholds())?;
+        self.standing.primary().filter(|_| self.shared.pause.withholds())?;
         let config = &self.shared.config;
         let (node, peer, group) = (&config.node, &config.peer, &config.group);
         Some(match self.shared.pause.found {
@@ -206,7 +206,7 @@ impl Engine {
 
     /// The wait for a hold lease ended, which the peer could use until `since`.
     pub(crate) fn lease_waited(&mut self, since: Moment) {
-        if self.primary.is_some() && !planted(Plant::LeaseEndUnchecked) {
+        if self.standing.leads() && !planted(Plant::LeaseEndUnchecked) {
             self.needs_check(since);
         }
     }
@@ -214,7 +214,7 @@ impl Engine {
     /// The peer serves, too. A primary that acknowledged nothing without it does not begin to.
     pub(crate) fn rival_seen(&mut self) {
         let together = |p: &Primary| !p.acknowledges_alone();
-        if self.primary.as_ref().is_some_and(together) && !planted(Plant::PauseIgnored) {
+        if self.standing.primary().is_some_and(together) && !planted(Plant::PauseIgnored) {
             self.needs_check(self.shared.now);
         }
     }

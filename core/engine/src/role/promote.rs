@@ -6,10 +6,11 @@ use crate::config::Config;
 use crate::engine::Engine;
 use crate::event::CommandId;
 use crate::follow::before::Restore;
+use crate::follow::follower::Follower;
 use crate::peer::primary::Primary;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
-use crate::role::{Standing, busy};
+use crate::role::{Following, Leading, Stage, busy};
 use alloc::format;
 use alloc::string::{String, ToString};
 use helio_format::lineage::Lineage;
@@ -26,11 +27,11 @@ impl Engine {
         restore: bool,
     ) -> Result<Option<String>, Refusal> {
         let group = self.shared.config.group.clone();
-        match self.standing {
-            Standing::Primary => {
+        match self.standing.stage() {
+            Stage::Leading(Leading::Primary) => {
                 return Ok(Some(format!("{group} is primary here already")));
             }
-            Standing::Secondary | Standing::Returning => {}
+            Stage::Following(Following::Secondary) | Stage::Following(Following::Returning) => {}
             _ => return Err(busy()),
         }
         self.may_promote(force, restore)?;
@@ -50,7 +51,7 @@ impl Engine {
         self.shared.keeper.restore = if restores { Restore::Wanted } else { Restore::No };
         let (generation, durable) = self.candidate_head();
         let request = Message::PromoteRequest { generation, durable };
-        self.stand(Standing::Asking { command: id });
+        self.standing.stand(Following::Asking { command: id });
         self.shared.send(request);
         Ok(None)
     }
@@ -72,7 +73,7 @@ impl Engine {
         if self.shared.metadata_failed {
             return Err(self.shared.metadata_refusal());
         }
-        if let Some((volume, fault)) = self.follower.failed() {
+        if let Some((volume, fault)) = self.standing.follower().and_then(Follower::failed) {
             return Err(self.volume_refusal(volume, fault));
         }
         self.may_break_with(force)
@@ -165,7 +166,8 @@ impl Engine {
 
     /// The last position in this node's image, while it is not primary; it may hold more after a crash.
     pub(crate) fn own_head(&self) -> Sequence {
-        if self.follower.streaming { self.follower.received } else { self.superblock.head }
+        let streaming = self.standing.follower().filter(|follower| follower.streaming);
+        streaming.map_or(self.superblock.head, |follower| follower.received)
     }
 
     /// The hello the asker would say as primary, were it granted to begin from that image of its lineage.
@@ -193,8 +195,11 @@ impl Engine {
                 (decision.verdict == Verdict::Refuse).then(|| format!("{}: {why}", decision.label))
             }
         };
-        let text = if !matches!(self.standing, Standing::Secondary | Standing::Returning) {
-            Some(format!("{} is {} itself", config.node, self.standing.name()))
+        let text = if !matches!(
+            self.standing.stage(),
+            Stage::Following(Following::Secondary) | Stage::Following(Following::Returning)
+        ) {
+            Some(format!("{} is {} itself", config.node, self.standing.stage().name()))
         } else {
             refused
         };
@@ -211,12 +216,12 @@ impl Engine {
     }
 
     pub(crate) fn promotion_answered(&mut self, granted: bool, text: String) {
-        let Standing::Asking { command } = self.standing else {
+        let Stage::Following(Following::Asking { command }) = self.standing.stage() else {
             return self.switch_denied(&text);
         };
         if !granted {
             let peer = self.shared.config.peer.clone();
-            self.stand(self.resting());
+            self.standing.stand(Following::resting(self.superblock.role));
             let hint = self.hint_for_refused();
             let text = format!("{peer} does not agree: {text}");
             self.done(command, Err(Refusal::new("peer-refuses", text, hint)));
@@ -225,7 +230,8 @@ impl Engine {
         let ours = self.hello_as_met();
         // A primary that left something undelivered or marked is not known to hold what its line says.
         let b = &self.superblock;
-        let ours_is_proven = self.follower.streaming || (b.clean && (!b.wrote || b.equal));
+        let streaming = self.standing.follower().is_some_and(|f| f.streaming);
+        let ours_is_proven = streaming || (b.clean && (!b.wrote || b.equal));
         let equal = ours_is_proven
             && self.superblock.consistent
             && self.session.peer().is_some_and(|peer| {
@@ -284,8 +290,8 @@ impl Engine {
     }
 
     pub(crate) fn asking_failed(&mut self, why: &str) {
-        if let Standing::Asking { command } = self.standing {
-            self.stand(self.resting());
+        if let Stage::Following(Following::Asking { command }) = self.standing.stage() {
+            self.standing.stand(Following::resting(self.superblock.role));
             let Config { peer, group, .. } = &self.shared.config;
             let hint = format!(
                 "repeat when {peer} is connected; if it is down or fenced, `helio promote {group} --force`"
@@ -297,10 +303,10 @@ impl Engine {
     pub(crate) fn begin_promotion(&mut self, command: Option<CommandId>, equal: bool) {
         // What a shipped disk may lack stays marked, whatever is proven of another copy.
         let equal = equal && !self.is_seeding();
-        self.stand(Standing::Promoting { command, equal, saving: false });
+        self.standing.stand(Following::Promoting { command, equal, saving: false });
         self.lease_is_not_needed();
         self.hang_up(Parting::RoleChanged, format!("{} becomes primary", self.shared.config.node));
-        self.follower.hurry();
+        self.hurry();
     }
 
     /// The peer says that it did not go on: so we do, if that can be recorded.
@@ -321,12 +327,15 @@ impl Engine {
         self.shared.warn(format!(
             "{peer} was promoted while this node was away; this node is secondary now"
         ));
-        self.stand(Standing::Secondary);
+        self.standing.stand(Following::Secondary);
         self.save(Goal::SteppedBack);
     }
 
     pub(crate) fn promotion_saved(&mut self) {
-        let Standing::Promoting { command, equal, .. } = self.standing else { return };
+        let Stage::Following(Following::Promoting { command, equal, .. }) = self.standing.stage()
+        else {
+            return;
+        };
         if self.lease_ran_out() {
             return self.undo_promotion();
         }
@@ -349,10 +358,9 @@ impl Engine {
         }
         let config = &self.shared.config;
         let equal = equal && marks.none_dirty();
-        self.primary = Some(Primary::new(config, head, marks, equal, self.shared.now));
+        self.standing.lead(Primary::new(config, head, marks, equal, self.shared.now));
         self.shared.cover.bitmap_changed();
         self.equal_at_start = equal;
-        self.stand(Standing::Primary);
         let generation = self.superblock.lineage.generation;
         self.shared.info(format!("primary in generation {generation} after item {head}{by}"));
         if let Some(id) = command {

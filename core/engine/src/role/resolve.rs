@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::event::CommandId;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
-use crate::role::{Standing, busy};
+use crate::role::{Following, Leading, Stage, busy};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -38,9 +38,13 @@ impl Engine {
     /// It is primary, or follows one: there is nothing to give up.
     pub fn stake(&self) -> Result<Stake, Refusal> {
         let (node, group) = (&self.shared.config.node, &self.shared.config.group);
-        match self.standing {
-            Standing::Secondary | Standing::Returning if self.is_saving() => Err(busy()),
-            Standing::Secondary | Standing::Returning => {
+        match self.standing.stage() {
+            Stage::Following(Following::Secondary) | Stage::Following(Following::Returning)
+                if self.is_saving() =>
+            {
+                Err(busy())
+            }
+            Stage::Following(Following::Secondary) | Stage::Following(Following::Returning) => {
                 let follows = self.session.peer().is_some_and(|peer| peer.serving);
                 let generation = self.superblock.lineage.generation;
                 if follows || generation == Generation::NONE {
@@ -58,7 +62,7 @@ impl Engine {
                 }
                 Ok(Stake { generation, since: self.began(), differing: self.differing() })
             }
-            Standing::Primary => Err(Refusal::new(
+            Stage::Leading(Leading::Primary) => Err(Refusal::new(
                 "is-primary",
                 format!("{node} is primary for {group}"),
                 format!("`helio demote {group}` on {node} first"),
@@ -105,8 +109,8 @@ impl Engine {
         if !self.can_leave_following() {
             return Err(busy());
         }
-        if self.standing == Standing::Returning {
-            self.stand(Standing::Secondary);
+        if self.standing.is(Following::Returning) {
+            self.standing.stand(Following::Secondary);
         }
         let lineage = self.yielded_lineage();
         self.save(Goal::Yielded { command: id, lineage });

@@ -19,9 +19,10 @@
 use crate::engine::Engine;
 use crate::event::CommandId;
 use crate::follow::before::Restore;
+use crate::follow::follower::Follower;
 use crate::peer::outgoing::Pace;
 use crate::refusal::Refusal;
-use crate::role::{Leave, Standing, busy};
+use crate::role::{Following, Leading, Leave, Stage, busy};
 use alloc::format;
 use alloc::string::{String, ToString};
 use core::time::Duration;
@@ -33,27 +34,33 @@ use helio_units::Moment;
 /// How long the queue may take to drain; writers wait for that long at most.
 pub(crate) const SWITCH_PATIENCE: Duration = Duration::from_secs(10);
 /// How long the peer may take to say that it serves.
-const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 /// How long the side that asked waits for the whole of it.
 const ASKED_PATIENCE: Duration = Duration::from_secs(25);
 
 impl Engine {
     pub(crate) fn switch(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
         let (peer, group) = (self.shared.config.peer.clone(), self.shared.config.group.clone());
-        match self.standing {
-            Standing::Primary => self.begin_switch(Some(id)).map(|()| None),
-            Standing::Secondary if self.switch_wanted.is_some() => Err(busy()),
-            Standing::Secondary if self.session.peer().is_some_and(|h| h.serving) => {
+        match self.standing.stage() {
+            Stage::Leading(Leading::Primary) => self.begin_switch(Some(id)).map(|()| None),
+            Stage::Following(Following::Secondary) if self.switch_wanted.is_some() => Err(busy()),
+            Stage::Following(Following::Secondary)
+                if self.session.peer().is_some_and(|h| h.serving) =>
+            {
                 self.may_take_over()?;
                 self.switch_wanted = Some((id, self.shared.now + ASKED_PATIENCE));
                 self.shared.send(Message::Roles(Roles::SwitchWanted));
                 Ok(None)
             }
-            Standing::Secondary | Standing::Returning => Err(Refusal::new(
-                "no-primary",
-                format!("no connected node is primary for {group}, so there is no role to change"),
-                format!("`helio promote {group}` on the node that should be primary"),
-            )),
+            Stage::Following(Following::Secondary) | Stage::Following(Following::Returning) => {
+                Err(Refusal::new(
+                    "no-primary",
+                    format!(
+                        "no connected node is primary for {group}, so there is no role to change"
+                    ),
+                    format!("`helio promote {group}` on the node that should be primary"),
+                ))
+            }
             _ => {
                 let text = format!("a change of role of {group} with {peer} is in progress");
                 Err(Refusal { text, ..busy() })
@@ -64,7 +71,8 @@ impl Engine {
     /// What this node's own copy and record must be before it may take a role that is handed to it.
     fn may_take_over(&self) -> Result<(), Refusal> {
         let (node, group) = (&self.shared.config.node, &self.shared.config.group);
-        if !self.is_consistent() || !self.follower.streaming {
+        let streaming = self.standing.follower().is_some_and(|f| f.streaming);
+        if !self.is_consistent() || !streaming {
             return Err(Refusal::later(
                 "not-level",
                 format!("{node} has no consistent copy of {group} yet"),
@@ -74,7 +82,7 @@ impl Engine {
         if self.shared.metadata_failed {
             return Err(self.shared.metadata_refusal());
         }
-        if let Some((volume, fault)) = self.follower.failed() {
+        if let Some((volume, fault)) = self.standing.follower().and_then(Follower::failed) {
             return Err(self.volume_refusal(volume, fault));
         }
         Ok(())
@@ -82,7 +90,7 @@ impl Engine {
 
     fn begin_switch(&mut self, command: Option<CommandId>) -> Result<(), Refusal> {
         let (peer, group) = (self.shared.config.peer.clone(), self.shared.config.group.clone());
-        let Some(p) = &self.primary else { return Err(busy()) };
+        let Some(p) = self.standing.primary() else { return Err(busy()) };
         if self.session.peer().is_none() {
             return Err(Refusal::later(
                 "peer-lost",
@@ -115,7 +123,7 @@ impl Engine {
     fn may_be_taken(&self) -> Result<(), String> {
         let node = &self.shared.config.node;
         match &self.held {
-            Some(by) if self.primary.is_some() => Err(format!(
+            Some(by) if self.standing.leads() => Err(format!(
                 "in use on {node}: {by}; `helio attach --list` on {node} shows where it is mounted. Unmount and detach it \
                  there, or switch there with --force"
             )),
@@ -125,7 +133,7 @@ impl Engine {
 
     /// While it drains: whether it cannot come to a hand-over any more.
     pub(crate) fn cannot_hand(&self, until: Moment) -> bool {
-        let Some(p) = &self.primary else { return true };
+        let Some(p) = self.standing.primary() else { return true };
         p.flow.is_none() || p.order_lost || self.shared.now >= until
     }
 
@@ -145,15 +153,13 @@ impl Engine {
             Refusal::later(code, text, again)
         };
         refusal.text = format!("{}; {node} is still primary", refusal.text);
-        self.stand(Standing::Primary);
+        self.standing.stand(Leading::Primary);
         self.shared.warn(format!("no change of roles: {}", refusal.text));
         self.finish(command, Err(refusal));
     }
 
     /// The record says secondary: the peer is asked to be primary, if it can be, and has everything.
-    pub(crate) fn hand(&mut self, command: Option<CommandId>) {
-        let until = self.shared.now + ANSWER_PATIENCE;
-        self.stand(Standing::Handing { command, until });
+    pub(crate) fn hand(&mut self) {
         let b = &self.superblock;
         if b.clean && b.equal && self.session.peer().is_some() {
             let (generation, head) = (b.lineage.generation, b.head);
@@ -167,7 +173,9 @@ impl Engine {
 
     /// The peer did not take over: this node goes on as primary, if it can.
     fn take_back(&mut self, why: &str) {
-        let Standing::Handing { command, .. } = self.standing else { return };
+        let Stage::Following(Following::Handing { command, .. }) = self.standing.stage() else {
+            return;
+        };
         let (peer, node) = (&self.shared.config.peer, &self.shared.config.node);
         let text = format!("{peer} did not become primary ({why})");
         let unfit = if self.shared.metadata_failed {
@@ -187,7 +195,7 @@ impl Engine {
         let retry = unfit.is_none();
         self.finish(command, Err(Refusal { retry, ..Refusal::new("not-switched", text, hint) }));
         if unfit.is_some() {
-            self.stand(Standing::Secondary);
+            self.standing.stand(Following::Secondary);
         } else {
             self.go_on();
         }
@@ -195,25 +203,27 @@ impl Engine {
 
     /// The peer introduced itself: while a role is being handed to it, that tells what became of it.
     pub(crate) fn handed(&mut self, serving: bool) {
-        let Standing::Handing { command, .. } = self.standing else { return };
+        let Stage::Following(Following::Handing { command, .. }) = self.standing.stage() else {
+            return;
+        };
         let Some(hello) = self.session.peer() else { return };
         let peer = self.shared.config.peer.clone();
         let generation = hello.lineage.generation;
         match self.superblock.lineage.relation_of(&hello.lineage) {
             _ if serving => {
-                self.stand(Standing::Secondary);
+                self.standing.stand(Following::Secondary);
                 let text = format!("{peer} is primary now, in generation {generation}");
                 self.finish(command, Ok(text));
             }
             Relation::Descendant(_) => {
-                self.stand(Standing::Secondary);
+                self.standing.stand(Following::Secondary);
                 let text = format!("{peer} became primary, and is not primary any more");
                 let hint =
                     format!("`helio status {}` on {peer} shows why", self.shared.config.group);
                 self.finish(command, Err(Refusal::new("not-switched", text, hint)));
             }
             Relation::Unrelated => {
-                self.stand(Standing::Secondary);
+                self.standing.stand(Following::Secondary);
                 let text = format!("{peer} connected with an unrelated copy");
                 let hint = format!("`helio explain {}` on both nodes", self.shared.config.group);
                 self.finish(command, Err(Refusal::new("not-switched", text, hint)));
@@ -228,9 +238,11 @@ impl Engine {
 
     /// Nothing was heard of the one that was asked to take over: it may be primary, so this node is not.
     pub(crate) fn handed_unheard(&mut self) {
-        let Standing::Handing { command, .. } = self.standing else { return };
+        let Stage::Following(Following::Handing { command, .. }) = self.standing.stage() else {
+            return;
+        };
         let (peer, group) = (self.shared.config.peer.clone(), self.shared.config.group.clone());
-        self.stand(Standing::Secondary);
+        self.standing.stand(Following::Secondary);
         self.hang_up(Parting::RoleChanged, String::from("no response to a change of roles"));
         let text = format!(
             "{peer} was requested to become primary and has not responded: it may be primary"
@@ -254,7 +266,7 @@ impl Engine {
             }
             Roles::Invite { generation, head } => {
                 let ours = self.superblock.lineage.generation;
-                if self.primary.is_some() || generation != ours {
+                if self.standing.leads() || generation != ours {
                     return Err(String::from(
                         "an invitation to a stream that this node does not receive",
                     ));
@@ -273,7 +285,8 @@ impl Engine {
     fn invited(&mut self, head: helio_units::Sequence) {
         let (node, peer) = (self.shared.config.node.clone(), self.shared.config.peer.clone());
         let wanted = self.switch_wanted.take().map(|(command, _)| command);
-        let level = self.follower.received == head && self.standing == Standing::Secondary;
+        let secondary = self.standing.is(Following::Secondary);
+        let level = secondary && self.standing.follower().is_some_and(|f| f.received == head);
         match self.may_take_over() {
             Ok(()) if level => {
                 self.shared

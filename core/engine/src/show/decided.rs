@@ -32,7 +32,7 @@ impl Engine {
 
     /// The source tells by which row it went. Two that both serve are both sources, and went by the same one.
     pub(crate) fn row_told(&mut self, label: String) {
-        if self.primary.is_some() {
+        if self.standing.leads() {
             return;
         }
         let ours = self.hello_as_met();

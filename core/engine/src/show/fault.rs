@@ -2,8 +2,9 @@
 //! What failed on a node and was not repaired, and what an operator does about it, for the status of both nodes.
 
 use crate::engine::Engine;
+use crate::follow::follower::Follower;
 use crate::refusal::{Refusal, StoreFault};
-use crate::role::Standing;
+use crate::role::{Following, Stage};
 use alloc::format;
 use alloc::string::String;
 use helio_units::VolumeIndex;
@@ -32,7 +33,7 @@ impl Engine {
             return Some(Fault { what, hint: String::from("nothing; wait until all is written") });
         }
         let suspect = self.suspect_fault();
-        if let Some(Fault { what, hint }) = suspect.clone().filter(|_| self.primary.is_some()) {
+        if let Some(Fault { what, hint }) = suspect.clone().filter(|_| self.standing.leads()) {
             return Some(match self.metadata_fault() {
                 Some(also) => Fault {
                     what: format!("{what}; {}", also.what),
@@ -55,8 +56,9 @@ impl Engine {
     /// Whether there is a fault: asked after every batch, so without its texts.
     pub(crate) fn has_failed(&self) -> bool {
         let s = &self.shared;
-        let accepts = matches!(self.standing, Standing::Accepting { .. });
-        let lost = self.primary.as_ref().is_some_and(|primary| primary.lost().is_some());
+        let accepts =
+            matches!(self.standing.stage(), Stage::Following(Following::Accepting { .. }));
+        let lost = self.standing.primary().is_some_and(|primary| primary.lost().is_some());
         // A suspect copy that is rebuilt is no fault any more.
         let suspect = s.suspect.any() && !self.is_lacking();
         let store = s.metadata_failed || s.keeper.failed || suspect;
@@ -65,7 +67,10 @@ impl Engine {
 
     /// The volume that failed on this node.
     pub(crate) fn failed(&self) -> Option<(VolumeIndex, StoreFault)> {
-        self.primary.as_ref().and_then(|p| p.faulted).or(self.follower.failed())
+        self.standing
+            .primary()
+            .and_then(|p| p.faulted)
+            .or(self.standing.follower().and_then(Follower::failed))
     }
 
     fn node(&self) -> &str {
@@ -74,7 +79,7 @@ impl Engine {
 
     /// A member that is not used any more: the peer's copy is served in its place.
     fn lost(&self) -> Option<Fault> {
-        let lost = self.primary.as_ref()?.lost()?;
+        let lost = self.standing.primary()?.lost()?;
         let (config, volume) = (&self.shared.config, self.shared.config.name_of(lost));
         let (group, peer, node) = (&config.group, &config.peer, self.node());
         // A disk that only failed a flush is written again as it is.
@@ -106,9 +111,9 @@ impl Engine {
             StoreFault::NoSpace => "free space",
             _ => "repair the disk",
         };
-        let hint = if self.primary.is_some() {
+        let hint = if self.standing.leads() {
             format!("{repair} on {node}, then `helio resync {group}` on {node}")
-        } else if self.follower.waits_for_space() {
+        } else if self.standing.follower().is_some_and(Follower::waits_for_space) {
             format!(
                 "free space on {node} (the resync then continues), or `helio member replace {group}/{volume}` on {node}"
             )
@@ -138,7 +143,7 @@ impl Engine {
         let (group, peer, node) = (&config.group, &config.peer, self.node());
         let (volume, what) = self.suspect_text()?;
         let volume = config.name_of(volume);
-        let hint = if self.primary.is_some() {
+        let hint = if self.standing.leads() {
             format!(
                 "connect {peer}, from which the volume is rebuilt; if {peer} is lost: `helio demote {group}` on \
                  {node}, then `helio member accept {group}/{volume}` on {node}"

@@ -2,7 +2,6 @@
 //! What must be true after every batch. Checked in debug builds and at every step of the simulator.
 
 use crate::engine::Engine;
-use crate::role::Standing;
 use helio_units::State;
 
 impl Engine {
@@ -11,20 +10,18 @@ impl Engine {
     /// # Panics
     /// On our own mistake.
     pub fn check_invariants(&self) {
-        let f = &self.follower;
-        assert!(
-            f.received >= f.completed && f.completed >= f.durable,
-            "a follower's cursors crossed"
-        );
+        if let Some(f) = self.standing.follower() {
+            assert!(
+                f.received >= f.completed && f.completed >= f.durable,
+                "a follower's cursors crossed"
+            );
+        }
         assert_eq!(
             self.has_failed(),
             self.fault().is_some(),
             "a fault without a text, or unnoticed"
         );
-        let Some(p) = &self.primary else {
-            assert!(!matches!(self.standing, Standing::Primary), "a primary without a line");
-            return;
-        };
+        let Some(p) = self.standing.primary() else { return };
         let c = &p.cursors;
         assert!(
             c.received >= c.completed && c.completed >= c.durable,

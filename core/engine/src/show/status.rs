@@ -2,11 +2,12 @@
 //! What the engine shows of itself. The state is derived here and nowhere else.
 
 use crate::engine::Engine;
+use crate::follow::follower::Follower;
 use crate::peer::outgoing::Pace;
 use crate::peer::primary::{Lag, Primary};
 use crate::peer::session::Link;
 use crate::resync::copier::Copier;
-use crate::role::Standing;
+use crate::role::{Following, Leading, Stage, Standing};
 use crate::shared::Counters;
 use crate::show::fault::Fault;
 use crate::show::recorder::Record;
@@ -243,7 +244,7 @@ impl Engine {
     /// The state, in the vocabulary's words.
     #[must_use]
     pub fn state(&self) -> State {
-        let Some(primary) = &self.primary else { return self.secondary_state() };
+        let Some(primary) = self.standing.primary() else { return self.secondary_state() };
         match &primary.flow {
             None if primary.retaining => State::Queuing,
             None if primary.peer_keeping.refused.is_some() => State::NeedsRoom,
@@ -275,25 +276,25 @@ impl Engine {
         if let Some(text) = self.withheld_text().filter(|_| self.state() != State::Replicating) {
             return format!("{}; {text}", self.session.why);
         }
-        let Some(primary) = &self.primary else {
-            return match (&self.standing, &self.session.link) {
-                (Standing::Returning, _) if self.members.are_foreign() => {
+        let Some(primary) = self.standing.primary() else {
+            return match (self.standing.stage(), &self.session.link) {
+                (Stage::Following(Following::Returning), _) if self.members.are_foreign() => {
                     String::from("was primary when it stopped; a volume is on another disk now")
                 }
-                (Standing::Returning, _) if self.shared.suspect.any() => {
+                (Stage::Following(Following::Returning), _) if self.shared.suspect.any() => {
                     format!(
                         "was primary when it stopped, and its copy is suspect; `helio promote {}` on {peer}, or accept the copy of this node",
                         self.shared.config.group
                     )
                 }
-                (Standing::Returning, _) if !self.superblock.consistent => {
+                (Stage::Following(Following::Returning), _) if !self.superblock.consistent => {
                     format!(
                         "was primary when it stopped, and some regions exist only on {peer}; `helio promote {}` \
                          on {peer}",
                         self.shared.config.group
                     )
                 }
-                (Standing::Returning, _) => {
+                (Stage::Following(Following::Returning), _) => {
                     format!(
                         "was primary when it stopped; waits for a report of {peer} before it becomes primary again"
                     )
@@ -340,7 +341,7 @@ impl Engine {
     /// What the group is, without figures and texts.
     #[must_use]
     pub fn words(&self) -> Words {
-        let (config, primary) = (&self.shared.config, self.primary.as_ref());
+        let (config, primary) = (&self.shared.config, self.standing.primary());
         let state = self.state();
         Words {
             role: if primary.is_some() { Role::Primary } else { Role::Secondary },
@@ -365,22 +366,24 @@ impl Engine {
     }
 
     fn level_since(&self) -> Option<Moment> {
-        match self.primary.as_ref()?.flow.as_ref()?.pace {
+        match self.standing.primary()?.flow.as_ref()?.pace {
             Pace::Level { since } => Some(since),
             _ => None,
         }
     }
 
     fn changing(&self) -> Option<&'static str> {
-        match self.standing {
-            Standing::Secondary | Standing::Primary => None,
-            Standing::Returning => Some("returning"),
-            Standing::Asking { .. } => Some("asking the peer"),
-            Standing::Promoting { .. } => Some("becoming primary"),
-            Standing::Leaving { .. } => Some("leaving the primary role"),
-            Standing::Handing { .. } => Some("handing over"),
-            Standing::Closing { .. } | Standing::Stopped => Some("stopping"),
-            Standing::Accepting { .. } => Some("writing a suspect copy again"),
+        match self.standing.stage() {
+            Stage::Following(Following::Secondary) | Stage::Leading(Leading::Primary) => None,
+            Stage::Following(Following::Returning) => Some("returning"),
+            Stage::Following(Following::Asking { .. }) => Some("asking the peer"),
+            Stage::Following(Following::Promoting { .. }) => Some("becoming primary"),
+            Stage::Leading(Leading::Leaving { .. }) => Some("leaving the primary role"),
+            Stage::Following(Following::Handing { .. }) => Some("handing over"),
+            Stage::Following(Following::Closing { .. }) | Stage::Following(Following::Stopped) => {
+                Some("stopping")
+            }
+            Stage::Following(Following::Accepting { .. }) => Some("writing a suspect copy again"),
         }
     }
 
@@ -389,7 +392,7 @@ impl Engine {
     pub fn status(&self, now: Moment) -> Status {
         let words = self.words();
         let config = &self.shared.config;
-        let primary = self.primary.as_ref();
+        let primary = self.standing.primary();
         let volumes = (0..config.volumes.len() as u16).map(VolumeIndex);
         Status {
             role: words.role,
@@ -441,7 +444,7 @@ impl Engine {
     }
 
     fn queue_status(&self) -> Option<QueueStatus> {
-        let q = &self.primary.as_ref()?.queue;
+        let q = &self.standing.primary()?.queue;
         Some(QueueStatus {
             bytes: q.bytes,
             items: q.items,
@@ -464,17 +467,17 @@ impl Engine {
 
     fn lag_reported(&self) -> Option<Moment> {
         let told = self.session.told.filter(|told| told.state.is_some());
-        told.filter(|_| self.primary.is_none()).map(|_| self.session.told_at)
+        told.filter(|_| !self.standing.leads()).map(|_| self.session.told_at)
     }
 
     /// On a primary counted from the line and the bitmap; on a secondary what the primary reported last, aged since. Only
     /// what is known to be here since counts no more: all of it, or nothing, since nothing tells how long each item was.
     fn lag(&self, now: Moment) -> Lag {
-        match (&self.primary, self.session.told) {
-            (Some(primary), _) => primary.lag(now, &self.shared),
-            (None, Some(told)) => {
-                let left = told.accepted.0.saturating_sub(self.follower.completed.0);
-                let whole = told.state == Some(State::Replicating) && self.follower.streaming;
+        match (&self.standing, self.session.told) {
+            (Standing::Leading { primary, .. }, _) => primary.lag(now, &self.shared),
+            (Standing::Following { follower, .. }, Some(told)) => {
+                let left = told.accepted.0.saturating_sub(follower.completed.0);
+                let whole = told.state == Some(State::Replicating) && follower.streaming;
                 if left == 0 && (whole || planted(Plant::LevelOnceDrained)) {
                     return Lag::default();
                 }
@@ -488,13 +491,13 @@ impl Engine {
                     oldest: if some { age } else { Duration::ZERO },
                 }
             }
-            (None, None) => Lag::default(),
+            (Standing::Following { .. }, None) => Lag::default(),
         }
     }
 
     fn cursor_status(&self) -> CursorStatus {
-        match &self.primary {
-            Some(p) => CursorStatus {
+        match &self.standing {
+            Standing::Leading { primary: p, .. } => CursorStatus {
                 head: p.line.head,
                 completed: p.line.head,
                 durable: p.line.head,
@@ -503,10 +506,10 @@ impl Engine {
                 peer_completed: p.cursors.completed,
                 peer_durable: p.cursors.durable,
             },
-            None => CursorStatus {
-                head: self.follower.received,
-                completed: self.follower.completed,
-                durable: self.follower.durable,
+            Standing::Following { follower, .. } => CursorStatus {
+                head: follower.received,
+                completed: follower.completed,
+                durable: follower.durable,
                 ..CursorStatus::default()
             },
         }
@@ -562,7 +565,7 @@ impl Engine {
     /// The lag that this node reports: none as a secondary that heard of none.
     #[must_use]
     pub fn reported_lag(&self) -> Option<Lag> {
-        let told = self.primary.is_some() || self.lag_reported().is_some();
+        let told = self.standing.leads() || self.lag_reported().is_some();
         told.then(|| self.lag(self.shared.now))
     }
 
@@ -581,15 +584,15 @@ impl Engine {
     /// Whether the peer's copy may differ from this primary's at that place; for tests and proofs.
     #[must_use]
     pub fn is_marked(&self, volume: VolumeIndex, offset: u64) -> bool {
-        self.primary
-            .as_ref()
+        self.standing
+            .primary()
             .is_none_or(|p| self.shared.suspect.is(volume) || p.marks.may_differ(volume, offset))
     }
 
     /// Where this node stands in the drawing of `role`, in a word; for tests and proofs.
     #[must_use]
     pub fn standing(&self) -> &'static str {
-        self.standing.name()
+        self.standing.stage().name()
     }
 
     /// Which of this node's times as primary this is, or was; another number whenever others may have written between.
@@ -601,7 +604,7 @@ impl Engine {
     /// Whether this node serves as primary now.
     #[must_use]
     pub fn is_primary(&self) -> bool {
-        matches!(self.standing, Standing::Primary)
+        self.standing.serves()
     }
 
     /// Whether the peer said in its handshake that it serves as primary.
@@ -613,19 +616,19 @@ impl Engine {
     /// Whether this node holds the line: it serves as primary, or is on its way out of that role.
     #[must_use]
     pub fn holds_line(&self) -> bool {
-        self.primary.is_some()
+        self.standing.leads()
     }
 
     /// The mode in force for answers given now; none where this node holds no line.
     #[must_use]
     pub fn effective(&self) -> Option<Mode> {
-        self.primary.as_ref().map(|p| p.effective(self.shared.config.mode))
+        self.standing.primary().map(|p| p.effective(self.shared.config.mode))
     }
 
     /// Payload held for items not yet applied, on a secondary.
     #[must_use]
     pub fn receive_memory(&self) -> Bytes {
-        self.follower.memory()
+        self.standing.follower().map_or(Bytes::ZERO, Follower::memory)
     }
 }
 

@@ -71,7 +71,7 @@ impl Engine {
     /// How long answers took since this node became primary, or its queue was reset; none on a secondary.
     #[must_use]
     pub fn answer_times(&self) -> Option<AnswerTimes> {
-        let Answers { writes, flushes } = &self.primary.as_ref()?.answers;
+        let Answers { writes, flushes } = &self.standing.primary()?.answers;
         Some(AnswerTimes { writes: writes.status(), flushes: flushes.status() })
     }
 }

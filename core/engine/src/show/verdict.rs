@@ -3,7 +3,7 @@
 //! since each decides by the same facts of both.
 
 use crate::engine::Engine;
-use crate::role::Standing;
+use crate::role::Following;
 use crate::show::fault::Fault;
 use alloc::string::String;
 use helio_format::message::Message;
@@ -53,11 +53,11 @@ pub(crate) const fn verdict(facts: Facts) -> Verdict {
 impl Engine {
     pub(crate) fn verdict(&self, state: State) -> Verdict {
         let theirs = self.session.report.as_ref();
-        let served = match (&self.primary, self.session.peer()) {
+        let served = match (self.standing.primary(), self.session.peer()) {
             (Some(_), _) => Served::Yes,
             (None, Some(peer)) if peer.serving => Served::Yes,
             (None, Some(_)) => Served::No,
-            (None, None) if self.standing == Standing::Returning => Served::No,
+            (None, None) if self.standing.is(Following::Returning) => Served::No,
             // Neither was primary when they were connected last, and a primary cannot be made without this node or force.
             (None, None) if self.session.role == Some(Role::Secondary) => Served::No,
             (None, None) if self.session.last_heard.is_some() => Served::Cut,
@@ -74,7 +74,7 @@ impl Engine {
 
     /// Differences that a verify found and that were not repaired, on a secondary as its primary reported.
     pub(crate) fn unrepaired(&self) -> u64 {
-        match (&self.primary, self.session.report.as_ref()) {
+        match (self.standing.primary(), self.session.report.as_ref()) {
             (Some(_), _) => self.shared.verify.unmended(),
             (None, report) => report.map_or(0, |report| report.differing),
         }
@@ -90,12 +90,12 @@ impl Engine {
     /// Whether this secondary was primary and left something that its peer may not have.
     pub(crate) fn is_ahead(&self) -> bool {
         let b = &self.superblock;
-        self.primary.is_none() && b.clean && b.wrote && !b.equal
+        !self.standing.leads() && b.clean && b.wrote && !b.equal
     }
 
     /// What this node reports of itself to its peer.
     pub(crate) fn report(&self, state: State) -> Report {
-        let (primary, fault) = (self.primary.as_ref(), self.fault().unwrap_or_default());
+        let (primary, fault) = (self.standing.primary(), self.fault().unwrap_or_default());
         let in_force = state.has_mode();
         // What waits in the queue or on the link of a connected peer changes with every write, and its pings tell.
         let cut = self.session.peer().is_none();
@@ -138,11 +138,11 @@ impl Engine {
 
     /// Whether an operator paused replication on this primary.
     pub(crate) fn is_paused(&self) -> bool {
-        self.primary.as_ref().is_some_and(|primary| primary.paused)
+        self.standing.primary().is_some_and(|primary| primary.paused)
     }
 
     fn peer_failed(&self) -> bool {
-        let counts = self.primary.is_some() || self.session.peer().is_some();
+        let counts = self.standing.leads() || self.session.peer().is_some();
         counts && self.session.report.as_ref().is_some_and(|report| !report.fault.is_empty())
     }
 

@@ -359,7 +359,10 @@ fn a_peer_without_a_history_tells_nothing_before_it_took_the_stream_up() {
     assert!(!reads(&desk), "the item is not applied, whatever line its own cursors were of");
     while !desk.saves.is_empty() || desk.ios.iter().any(|(_, op)| matches!(op, StoreOp::Flush)) {
         desk.save_all();
-        assert!(!reads(&desk) || desk.engine.follower.completed == Sequence(1));
+        assert!(
+            !reads(&desk)
+                || desk.engine.standing.follower().expect("it follows").completed == Sequence(1)
+        );
         desk.store();
     }
     desk.store_all();

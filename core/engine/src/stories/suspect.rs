@@ -39,7 +39,7 @@ fn two_flushes() -> (Desk, IoId, IoId) {
 }
 
 fn durable_here(desk: &Desk) -> u64 {
-    desk.engine.follower.durable.0
+    desk.engine.standing.follower().expect("it follows").durable.0
 }
 
 fn end(desk: &mut Desk, io: IoId, outcome: StoreOutcome) {
@@ -102,7 +102,10 @@ fn a_write_that_fails_without_fua_leaves_the_copy_as_good_as_its_last_flush() {
     desk.hear(item(1));
     let (io, _) = desk.ios.pop_front().expect("the item is issued");
     end(&mut desk, io, FAILED);
-    assert!(desk.saves.is_empty() && desk.engine.follower.failed().is_some());
+    assert!(
+        desk.saves.is_empty()
+            && desk.engine.standing.follower().expect("it follows").failed().is_some()
+    );
 }
 
 #[test]

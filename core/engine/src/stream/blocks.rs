@@ -11,9 +11,9 @@
 //! ```
 
 use crate::engine::Engine;
+use crate::follow::follower::Follower;
 use crate::local::members::MemberFound;
 use crate::record::save::Goal;
-use crate::role::Standing;
 use crate::shared::Shared;
 use alloc::format;
 use alloc::string::String;
@@ -138,8 +138,9 @@ impl Engine {
 
     /// Records what the peer told of its blocks, where no other record does soon.
     pub(crate) fn record_blocks(&mut self) {
-        let follows = self.follower.streaming && self.follower.is_begun();
-        let may = matches!(self.standing, Standing::Primary) || follows;
+        let follows = |f: &Follower| f.streaming && f.is_begun();
+        let follows = self.standing.follower().is_some_and(follows);
+        let may = self.standing.serves() || follows;
         let news = may && self.shared.blocks.are_news(&self.superblock);
         if news && !self.is_saving() && !self.shared.metadata_failed {
             self.save(Goal::Remember);
@@ -149,7 +150,7 @@ impl Engine {
     /// Whether something on the line does not fit the peer's members: it was written while their blocks were smaller, or
     /// not known.
     pub(crate) fn line_does_not_fit(&self) -> bool {
-        let (Some(primary), Some(hello)) = (&self.primary, self.session.peer()) else {
+        let (Some(primary), Some(hello)) = (self.standing.primary(), self.session.peer()) else {
             return false;
         };
         let unfit = |(volume, extent): (VolumeIndex, Extent)| {

@@ -17,10 +17,11 @@
 //! of a write that the peer did not receive.
 
 use crate::engine::Engine;
+use crate::follow::follower::Follower;
 use crate::peer::outgoing::Pace;
 use crate::peer::primary::Primary;
 use crate::record::save::Goal;
-use crate::role::Standing;
+use crate::role::{Following, Leading, Stage};
 use crate::shared::Shared;
 use alloc::format;
 use core::time::Duration;
@@ -62,14 +63,15 @@ impl Engine {
         if !news || !due || self.is_saving() || self.shared.metadata_failed {
             return;
         }
-        let level = match (&self.primary, self.standing) {
+        let level = match (self.standing.primary(), self.standing.stage()) {
             // That there is a peer with a history at all: should its metadata be lost, it must not pass for a new one.
-            (Some(_), Standing::Primary) if self.superblock.remembers == 0 => true,
-            (Some(p), Standing::Primary) => {
+            (Some(_), Stage::Leading(Leading::Primary)) if self.superblock.remembers == 0 => true,
+            (Some(p), Stage::Leading(Leading::Primary)) => {
                 matches!(p.flow.as_ref().map(|f| f.pace), Some(Pace::Level { .. })) && !p.order_lost
             }
-            (None, Standing::Secondary) => {
-                self.follower.streaming && self.superblock.consistent && self.follower.is_begun()
+            (None, Stage::Following(Following::Secondary)) => {
+                let follows = |f: &Follower| f.streaming && f.is_begun();
+                self.superblock.consistent && self.standing.follower().is_some_and(follows)
             }
             _ => false,
         };
@@ -82,18 +84,14 @@ impl Engine {
     /// Asks for the record that fits how answers are given now.
     pub(crate) fn record_company(&mut self) {
         let lineage = self.superblock.lineage;
-        let Some(primary) = &mut self.primary else { return };
+        let Some(primary) = self.standing.primary_mut() else { return };
         if self.shared.metadata_failed && primary.unreplicated == Unreplicated::Wanted {
             primary.refuse_alone(&mut self.shared);
         }
         if primary.tell_generation {
             primary.go_on_in(lineage, &mut self.shared);
         }
-        if !matches!(self.standing, Standing::Primary | Standing::Leaving { .. })
-            || self.saving.is_some()
-            || !self.to_save.is_empty()
-            || self.shared.metadata_failed
-        {
+        if self.saving.is_some() || !self.to_save.is_empty() || self.shared.metadata_failed {
             return;
         }
         let level = matches!(primary.flow.as_ref().map(|f| f.pace), Some(Pace::Level { .. }));
@@ -113,7 +111,7 @@ impl Engine {
     /// The new generation is durable: what waited for it is answered, and a stream goes on in it.
     pub(crate) fn alone_saved(&mut self) {
         let lineage = self.superblock.lineage;
-        let Some(primary) = &mut self.primary else { return };
+        let Some(primary) = self.standing.primary_mut() else { return };
         let s = &mut self.shared;
         s.info(format!(
             "writes are acknowledged without {} from item {} on, in generation {}",

@@ -16,9 +16,10 @@ use super::bit;
 use crate::effect::StoreOp;
 use crate::engine::Engine;
 use crate::event::{CommandId, StoreOutcome};
+use crate::follow::follower::Follower;
 use crate::record::save::Goal;
 use crate::refusal::{Refusal, StoreFault};
-use crate::role::{Standing, busy};
+use crate::role::{Following, Stage, busy};
 use crate::shared::Purpose;
 use alloc::format;
 use alloc::string::String;
@@ -74,7 +75,7 @@ impl Engine {
             ));
         }
         let follows = self.session.peer().is_some_and(|hello| hello.serving && !hello.suspect);
-        if self.is_lacking() || (self.primary.is_none() && follows) {
+        if self.is_lacking() || (!self.standing.leads() && follows) {
             return Err(Refusal::new(
                 "better-copy",
                 format!(
@@ -84,7 +85,7 @@ impl Engine {
                 format!("`helio resync {group}` on the primary continues that"),
             ));
         }
-        if self.standing == Standing::Primary {
+        if self.standing.serves() {
             return Err(Refusal::new(
                 "leads",
                 format!(
@@ -101,7 +102,10 @@ impl Engine {
             return Err(self.shared.metadata_refusal());
         }
         self.may_lead()?;
-        let rests = matches!(self.standing, Standing::Secondary | Standing::Returning);
+        let rests = matches!(
+            self.standing.stage(),
+            Stage::Following(Following::Secondary) | Stage::Following(Following::Returning)
+        );
         if !rests || self.is_saving() || self.replacing.is_some() || self.shared.works_on(None) {
             return Err(busy());
         }
@@ -124,16 +128,20 @@ impl Engine {
         }
         self.reset_follower();
         let stage = Rewriting::Copying { next: 0, under_way: 0, failed: None };
-        self.stand(Standing::Accepting { command, volume, stage });
+        self.standing.stand(Following::Accepting { command, volume, stage });
         Ok(None)
     }
 
     /// Begins what can begin now.
     pub(crate) fn accept_step(&mut self) {
-        let Standing::Accepting { command, volume, stage } = self.standing else { return };
+        let Stage::Following(Following::Accepting { command, volume, stage }) =
+            self.standing.stage()
+        else {
+            return;
+        };
         let Rewriting::Copying { mut next, mut under_way, failed } = stage else { return };
         // If a flush of the engine's own fails during the copy, the store may drop what was written again.
-        let failed = failed.or(self.follower.failed().map(|(_, fault)| fault));
+        let failed = failed.or(self.apply_fault());
         let size = self.shared.config.volumes[usize::from(volume.0)];
         let stops = self.stop_wanted.is_some();
         while failed.is_none() && !stops && next < size.0 && under_way < AT_ONCE {
@@ -153,12 +161,14 @@ impl Engine {
             }
             _ => Rewriting::Copying { next, under_way, failed },
         };
-        self.stand(Standing::Accepting { command, volume, stage });
+        self.standing.stand(Following::Accepting { command, volume, stage });
     }
 
     /// A piece was read, or written again.
     pub(crate) fn rewrote(&mut self, piece: Piece, outcome: &StoreOutcome) {
-        let Standing::Accepting { command, volume, stage } = self.standing else {
+        let Stage::Following(Following::Accepting { command, volume, stage }) =
+            self.standing.stage()
+        else {
             panic!("a piece of a copy was written again, and no copy is being accepted")
         };
         let Rewriting::Copying { next, under_way, failed } = stage else {
@@ -181,34 +191,54 @@ impl Engine {
             _ => failed,
         };
         let stage = Rewriting::Copying { next, under_way: under_way - 1, failed: now };
-        self.stand(Standing::Accepting { command, volume, stage });
+        self.standing.stand(Following::Accepting { command, volume, stage });
     }
 
     /// The flush behind the last piece has ended.
     pub(crate) fn rewritten(&mut self, outcome: &StoreOutcome) {
-        let Standing::Accepting { command, volume, .. } = self.standing else {
+        let Stage::Following(Following::Accepting { command, volume, .. }) = self.standing.stage()
+        else {
             panic!("a copy was flushed, and no copy is being accepted")
         };
         let failed = match *outcome {
             StoreOutcome::Failed(fault) => Some(fault),
-            _ => self.follower.failed().map(|(_, fault)| fault),
+            _ => self.apply_fault(),
         };
         if let Some(fault) = failed {
             return self.rewrite_failed(command, volume, fault);
         }
-        self.stand(Standing::Accepting { command, volume, stage: Rewriting::Saving });
+        self.standing.stand(Following::Accepting { command, volume, stage: Rewriting::Saving });
         self.save(Goal::Accepted { command, volume });
     }
 
     /// The store failed again: it is used no more until the daemon starts again, or another disk is there.
     fn rewrite_failed(&mut self, command: CommandId, volume: VolumeIndex, fault: StoreFault) {
-        self.follower.stop_applying(volume, fault);
+        self.stop_applying(volume, fault);
         self.not_accepted(command, format!("the disk failed: {fault}"));
+    }
+
+    /// Nothing more is written to that volume's disk.
+    pub(crate) fn stop_applying(&mut self, volume: VolumeIndex, fault: StoreFault) {
+        if let Some(follower) = self.standing.follower_mut() {
+            follower.stop_applying(volume, fault);
+        }
+    }
+
+    /// A flush of this node's own failed on a volume, and it does not lead.
+    pub(crate) fn own_flush_failed(&mut self, volume: VolumeIndex, fault: StoreFault) {
+        if let Some(follower) = self.standing.follower_mut() {
+            follower.flush_failed(volume, fault, &mut self.shared);
+        }
+    }
+
+    /// How a disk failed that is written to no more.
+    fn apply_fault(&self) -> Option<StoreFault> {
+        self.standing.follower().and_then(Follower::failed).map(|(_, fault)| fault)
     }
 
     /// The copy stays suspect.
     pub(crate) fn not_accepted(&mut self, command: CommandId, why: String) {
-        self.stand(self.resting());
+        self.standing.stand(Following::resting(self.superblock.role));
         let text = format!("the copy could not be rewritten, and is still suspect: {why}");
         let group = &self.shared.config.group;
         let hint =
@@ -231,7 +261,7 @@ impl Engine {
         let (group, peer) = (self.shared.config.group.clone(), self.shared.config.peer.clone());
         self.seed_stopped("a suspect copy was accepted");
         self.line_changed();
-        self.stand(Standing::Secondary);
+        self.standing.stand(Following::Secondary);
         self.session.refused = None;
         let text = format!(
             "the copy of volume {} of {group} is accepted as it is; {peer} is resynced from it when this node is \
@@ -244,7 +274,10 @@ impl Engine {
 
     /// How far the acceptance is, for people.
     pub(crate) fn accepting_text(&self) -> Option<String> {
-        let Standing::Accepting { volume, stage, .. } = self.standing else { return None };
+        let Stage::Following(Following::Accepting { volume, stage, .. }) = self.standing.stage()
+        else {
+            return None;
+        };
         let size = self.shared.config.volumes[usize::from(volume.0)];
         let next = match stage {
             Rewriting::Copying { next, .. } => Bytes(next),

@@ -45,7 +45,7 @@ impl Engine {
         let Suspect { volumes, .. } = self.shared.suspect;
         let kept =
             if self.superblock.marks_void { volumes } else { self.shared.suspect.unrecorded() };
-        self.primary.is_none() && kept & bit(volume) != 0
+        !self.standing.leads() && kept & bit(volume) != 0
     }
 
     /// A copy is consistent: what was suspect was written again, if everything was copied since.
@@ -58,7 +58,7 @@ impl Engine {
             b.suspect = 0;
         }
         b.marks_void = b.suspect != 0;
-        b.head = self.follower.completed.next();
+        b.head = self.standing.follower().map_or(b.head, |f| f.completed.next());
     }
 
     /// Reports that this copy is suspect, and what ends that.
