@@ -7,7 +7,6 @@ use crate::event::{CommandId, Durable, Event, Operation, Request, StoreOutcome};
 use crate::follow::follower::{Follower, Wish};
 use crate::local::members::Members;
 use crate::local::replace::Replacing;
-use crate::local::suspect::Failed;
 use crate::peer::handshake::Leader;
 use crate::peer::lease::Lease;
 use crate::peer::primary::Primary;
@@ -268,67 +267,28 @@ impl Engine {
     fn store_ended(&mut self, io: IoId, outcome: StoreOutcome) {
         let s = &mut self.shared;
         let ok = !matches!(outcome, StoreOutcome::Failed(_));
-        match (s.finish_io(io, ok), self.standing.primary_mut()) {
-            (Purpose::Read(reader), primary) => {
-                let answer = match outcome {
-                    StoreOutcome::Read { payload, .. }
-                        if primary.as_ref().is_some_and(|p| p.is_dropped(reader.volume, s)) =>
-                    {
-                        s.release(payload.id);
-                        let Some(primary) = primary else { return };
-                        return primary.read(reader.id, reader.volume, reader.extent, s);
-                    }
-                    StoreOutcome::Read { payload, .. } => Answer::Read(payload),
-                    StoreOutcome::Failed(fault) => {
-                        if let Some(primary) = primary
-                            && primary.store_failed(reader.volume, Failed::Read, fault, s)
-                        {
-                            return primary.read(reader.id, reader.volume, reader.extent, s);
-                        }
-                        Answer::Denied(Denial::Store(fault))
-                    }
-                    other => panic!("a read ended as {other:?}"),
-                };
-                s.reply(reader.id, answer);
+        match (s.finish_io(io, ok), &mut self.standing) {
+            (Purpose::Primary(io), Standing::Leading { primary, .. }) => {
+                primary.ended(io, outcome, s);
             }
-            (Purpose::Local(at), Some(primary)) => primary.local_done(at, outcome, s),
-            (Purpose::Copy(job), Some(primary)) => primary.copy_done(job, outcome, s),
-            (Purpose::Seed(look), _) => self.seed_looked(look, outcome),
-            (Purpose::SeedFlush(volume), _) => self.seed_flushed(volume, &outcome),
-            (Purpose::Verify(check), Some(primary)) => primary.verify_done(check, outcome, s),
-            (Purpose::Survey(id), Some(primary)) => primary.surveyed(id, outcome, s),
-            (
-                left @ (Purpose::Local(_)
-                | Purpose::Copy(_)
-                | Purpose::Survey(_)
-                | Purpose::Verify(_)
-                | Purpose::Compare(_)
-                | Purpose::Pull(_)
-                | Purpose::Pulled(..)),
-                None,
-            ) => {
-                panic!("a primary left with work under way: {left:?}")
+            (Purpose::Read(reader), Standing::Leading { primary, .. }) => {
+                primary.read_ended(reader, outcome, s);
             }
-            (Purpose::Apply(at), _) => {
-                if let Some(follower) = self.standing.follower_mut() {
-                    follower.applied(at, outcome, s);
-                }
+            (Purpose::Read(reader), Standing::Following { .. }) => {
+                s.answer_read(reader.id, outcome)
             }
-            (Purpose::Empty(ask), _) => self.teller.looked(ask, &outcome, s),
-            (Purpose::Digest { ask, length }, _) => self.teller.read(ask, length, outcome, s),
-            (Purpose::Flush(volume), _) => match self.standing.follower_mut() {
-                Some(follower) => follower.flushed(volume, outcome, s),
-                None => self.leave_flushed(volume, &outcome),
-            },
-            (Purpose::Cover(volume), _) => self.cover_flushed(volume, &outcome),
+            (Purpose::Follower(io), Standing::Following { follower, .. }) => {
+                follower.ended(io, outcome, s);
+            }
+            // Neither role is left with work of its own under way (`check_invariants`).
+            (Purpose::Primary(_), Standing::Following { .. })
+            | (Purpose::Follower(_), Standing::Leading { .. }) => s.let_go(&outcome),
+            (Purpose::Leave(volume), _) => self.leave_flushed(volume, &outcome),
+            (Purpose::Teller(io), _) => self.teller.ended(io, outcome, s),
             (Purpose::PeerRead(read), _) => self.peer_reads.read(read, outcome, s),
-            (Purpose::Compare(claim), Some(primary)) => primary.compared(claim, outcome, s),
-            (Purpose::Pull(ticket), Some(primary)) => primary.pull_written(ticket, outcome, s),
-            (Purpose::Pulled(volume, round), Some(primary)) => {
-                primary.pulled_flushed((volume, round), outcome, s);
-            }
-            (Purpose::Rewrite(piece), _) => self.rewrote(piece, &outcome),
-            (Purpose::Rewritten, _) => self.rewritten(&outcome),
+            (Purpose::Seed(io), _) => self.seed_ended(io, outcome),
+            (Purpose::Accept(io), _) => self.accept_ended(io, &outcome),
+            (Purpose::Cover(volume), _) => self.cover_flushed(volume, &outcome),
         }
     }
 

@@ -6,17 +6,16 @@ use crate::config::Config;
 use crate::effect::{Answer, Effect, Keep, Loudness, Note, StoreOp};
 use crate::event::StoreOutcome;
 use crate::follow::before::Keeper;
-use crate::follow::follower::ITEMS_MAX;
-use crate::local::compare::Claim;
-use crate::local::lack::{Pulled, Reader};
-use crate::local::suspect::{Piece, Suspect};
+use crate::follow::follower::{FollowerIo, ITEMS_MAX};
+use crate::local::lack::Reader;
+use crate::local::suspect::{AcceptIo, Suspect};
 use crate::peer::lease::Lease;
+use crate::peer::primary::PrimaryIo;
 use crate::peer::read_server::PeerRead;
-use crate::refusal::Refusal;
-use crate::resync::copier::JobId;
-use crate::resync::seed::Look;
-use crate::resync::survey::StretchId;
-use crate::resync::verify::{Check, Verify};
+use crate::refusal::{Denial, Refusal};
+use crate::resync::digest::TellerIo;
+use crate::resync::seed::SeedIo;
+use crate::resync::verify::Verify;
 use crate::role::pause::Pause;
 use crate::stream::blocks::Blocks;
 use crate::stream::flushes::Flushes;
@@ -27,53 +26,38 @@ use core::time::Duration;
 use helio_bitmap::{Change, HotExtents, Parked};
 use helio_format::message::Message;
 use helio_plant::{Plant, planted};
-use helio_units::{Bytes, Extent, IoId, Moment, PayloadId, RequestId, Sequence, VolumeIndex};
+use helio_units::{Extent, IoId, Moment, PayloadId, RequestId, VolumeIndex};
 
-/// Why an operation on the store was asked for.
+/// Who asked for an operation on the store, and what for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// A client reads.
     Read(Reader),
-    /// The local leg of an item of a primary.
-    Local(Sequence),
-    /// The copier reads a region.
-    Copy(JobId),
-    /// The copier asks whether anything is stored.
-    Survey(StretchId),
-    /// The copier's source asks whether anything is stored here; which question.
-    Empty(u64),
-    /// A verify reads a region.
-    Verify(Check),
+    Primary(PrimaryIo),
+    Follower(FollowerIo),
     /// The copier's source asks what this node holds.
-    Digest {
-        /// Which question.
-        ask: u64,
-        /// Bytes it is about.
-        length: Bytes,
-    },
-    /// A follower applies an item.
-    Apply(Sequence),
-    /// A flush of the engine's own on a volume.
-    Flush(VolumeIndex),
-    /// A flush that lets hot extents go.
-    Cover(VolumeIndex),
-    /// A look at a sample of a disk that was shipped.
-    Seed(Look),
-    /// A flush before the operator copies a disk.
-    SeedFlush(VolumeIndex),
+    Teller(TellerIo),
     /// The primary reads here.
     PeerRead(PeerRead),
-    /// Bytes of a region that may be lacking here are read, to compare them with the peer's.
-    Compare(Claim),
-    /// A region that was lacking here is written.
-    Pull(Pulled),
-    /// A flush behind the last of those.
-    Pulled(VolumeIndex, u32),
-    /// A piece of a suspect copy is read, or written again as it reads.
-    Rewrite(Piece),
-    /// The flush behind the last of those.
-    Rewritten,
+    Seed(SeedIo),
+    Accept(AcceptIo),
+    /// The last flush of a primary that leaves.
+    Leave(VolumeIndex),
+    /// A flush that lets hot extents go.
+    Cover(VolumeIndex),
 }
+
+macro_rules! asks {
+    ($($owner:ident($io:ty)),*) => {$(
+        impl From<$io> for Purpose {
+            fn from(io: $io) -> Self {
+                Self::$owner(io)
+            }
+        }
+    )*};
+}
+
+asks!(Primary(PrimaryIo), Follower(FollowerIo), Teller(TellerIo), Seed(SeedIo), Accept(AcceptIo));
 
 /// Counters for status; they only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -193,7 +177,8 @@ impl Shared {
     }
 
     /// Asks for an operation on the store. What changes bytes waits until its extents are hot.
-    pub(crate) fn store(&mut self, volume: VolumeIndex, op: StoreOp, purpose: Purpose) {
+    pub(crate) fn store(&mut self, volume: VolumeIndex, op: StoreOp, purpose: impl Into<Purpose>) {
+        let purpose = purpose.into();
         let slot = self.free.pop().unwrap_or_else(|| {
             self.ios.push(None);
             (self.ios.len() - 1) as u32
@@ -202,7 +187,7 @@ impl Shared {
             StoreOp::Write { extent, .. }
             | StoreOp::Zero { extent, .. }
             | StoreOp::Discard { extent, .. }
-                if !self.uncovered && !matches!(purpose, Purpose::Rewrite(_)) =>
+                if !self.uncovered && !matches!(purpose, Purpose::Accept(_)) =>
             {
                 What::Changes(extent)
             }
@@ -213,7 +198,8 @@ impl Shared {
         let io = IoId(u64::from(slot));
         if let What::Changes(extent) = what {
             let at = match purpose {
-                Purpose::Local(at) | Purpose::Apply(at) => Some(at),
+                Purpose::Primary(PrimaryIo::Local(at))
+                | Purpose::Follower(FollowerIo::Apply(at)) => Some(at),
                 _ => None,
             };
             if !self.cover.enter(volume, extent, at) && !planted(Plant::CoverAfterIssue) {
@@ -288,6 +274,15 @@ impl Shared {
         self.ios.iter().flatten().any(|io| volume.is_none_or(|volume| io.volume == volume))
     }
 
+    /// Whether work of a primary's own is under way, or of a follower's.
+    pub(crate) fn works_for(&self, primary: bool) -> bool {
+        self.ios.iter().flatten().any(|io| match io.purpose {
+            Purpose::Primary(_) => primary,
+            Purpose::Follower(_) => !primary,
+            _ => false,
+        })
+    }
+
     /// Whether a client's read is under way here.
     pub(crate) fn reads_under_way(&self) -> bool {
         self.ios.iter().flatten().any(|io| matches!(io.purpose, Purpose::Read(_)))
@@ -299,6 +294,23 @@ impl Shared {
 
     pub(crate) fn release(&mut self, payload: PayloadId) {
         self.out.push(Effect::Release(payload));
+    }
+
+    /// Answers a client with what its read of this node's store came to.
+    pub(crate) fn answer_read(&mut self, request: RequestId, outcome: StoreOutcome) {
+        let answer = match outcome {
+            StoreOutcome::Read { payload, .. } => Answer::Read(payload),
+            StoreOutcome::Failed(fault) => Answer::Denied(Denial::Store(fault)),
+            other => panic!("a read ended as {other:?}"),
+        };
+        self.reply(request, answer);
+    }
+
+    /// Nobody needs what an operation brought.
+    pub(crate) fn let_go(&mut self, outcome: &StoreOutcome) {
+        if let StoreOutcome::Read { payload, .. } = outcome {
+            self.release(payload.id);
+        }
     }
 
     pub(crate) fn reply(&mut self, request: RequestId, answer: Answer) {

@@ -21,7 +21,7 @@ mod compare;
 use crate::effect::{Effect, StoreOp};
 use crate::event::StoreOutcome;
 use crate::refusal::StoreFault;
-use crate::shared::{Purpose, Shared};
+use crate::shared::Shared;
 use crate::stream::blocks::check_member;
 use crate::stream::gate::Gate;
 use alloc::collections::VecDeque;
@@ -58,6 +58,15 @@ enum Stage {
 struct Slot {
     item: Item,
     stage: Stage,
+}
+
+/// What the follower asks of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FollowerIo {
+    /// Apply an item.
+    Apply(Sequence),
+    /// A flush of its own on a volume.
+    Flush(VolumeIndex),
 }
 
 /// What the follower wants done that only the engine can do.
@@ -501,11 +510,19 @@ impl Follower {
                 panic!("item {at} ({kind:?}) cannot be issued")
             }
         };
-        s.store(volume, op, Purpose::Apply(at));
+        s.store(volume, op, FollowerIo::Apply(at));
+    }
+
+    /// An operation of its own ended.
+    pub(crate) fn ended(&mut self, io: FollowerIo, outcome: StoreOutcome, s: &mut Shared) {
+        match io {
+            FollowerIo::Apply(at) => self.applied(at, outcome, s),
+            FollowerIo::Flush(volume) => self.flushed(volume, outcome, s),
+        }
     }
 
     /// The store is done with an item.
-    pub(crate) fn applied(&mut self, at: Sequence, outcome: StoreOutcome, s: &mut Shared) {
+    fn applied(&mut self, at: Sequence, outcome: StoreOutcome, s: &mut Shared) {
         let (completed, Some(slot)) = (self.completed, self.slot_mut(at)) else {
             panic!("item {at} was applied twice")
         };
@@ -617,7 +634,7 @@ impl Follower {
             if first || self.last_write[volume] > self.flushed[volume] {
                 self.flush.running += 1;
                 let volume = VolumeIndex(volume as u16);
-                s.store(volume, StoreOp::Flush, Purpose::Flush(volume));
+                s.store(volume, StoreOp::Flush, FollowerIo::Flush(volume));
             }
         }
         if self.flush.running == 0 {
@@ -626,7 +643,7 @@ impl Follower {
     }
 
     /// A flush of our own ended on one volume.
-    pub(crate) fn flushed(&mut self, volume: VolumeIndex, outcome: StoreOutcome, s: &mut Shared) {
+    fn flushed(&mut self, volume: VolumeIndex, outcome: StoreOutcome, s: &mut Shared) {
         // One that was begun before this node began to follow anew says nothing of what came since.
         if self.flush.running == 0 {
             return;

@@ -16,9 +16,9 @@
 use crate::effect::StoreOp;
 use crate::event::{Run, StoreOutcome};
 use crate::local::lack::{Ask, For};
-use crate::peer::primary::Primary;
+use crate::peer::primary::{Primary, PrimaryIo};
 use crate::resync::digest::{ASKED_MAX, digests_of};
-use crate::shared::{Purpose, Shared};
+use crate::shared::Shared;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -101,7 +101,7 @@ impl Primary {
             lack.reading += 1;
         }
         let op = StoreOp::ReadDiffering { extent: place.1, digests, coarse: false };
-        s.store(place.0, op, Purpose::Compare(claim));
+        s.store(place.0, op, PrimaryIo::Compare(claim));
         Ok(())
     }
 

@@ -21,7 +21,7 @@ use crate::engine::Engine;
 use crate::event::{CommandId, StoreOutcome};
 use crate::local::compare::{Attempt, Claim};
 use crate::local::suspect::Failed;
-use crate::peer::primary::Primary;
+use crate::peer::primary::{Primary, PrimaryIo};
 use crate::peer::read_server::{ASKED_BYTES_MAX, ASKED_MAX};
 use crate::record::save::Goal;
 use crate::refusal::{Denial, StoreFault};
@@ -278,7 +278,7 @@ impl Primary {
                 lack.stage = Stage::Flushing(volumes, false);
                 lack.flushes += u32::from(volumes);
                 for volume in (0..volumes).map(VolumeIndex) {
-                    s.store(volume, StoreOp::Flush, Purpose::Pulled(volume, lack.round));
+                    s.store(volume, StoreOp::Flush, PrimaryIo::Pulled(volume, lack.round));
                 }
             }
             Stage::Flushed if !whole => lack.stage = Stage::Serving,

@@ -20,12 +20,12 @@ use crate::local::compare::{Attempt, Claim};
 use crate::local::lack::{Ask, Fetched, For, Lack, Pulled, Reversal, Stage, let_go};
 use crate::local::suspect::Failed;
 use crate::peer::outgoing::Cursors;
-use crate::peer::primary::Primary;
+use crate::peer::primary::{Primary, PrimaryIo};
 use crate::peer::read_server::ASKED_MAX;
 use crate::refusal::Refusal;
 use crate::role::busy;
 use crate::role::resolve::Stake;
-use crate::shared::{Purpose, Shared};
+use crate::shared::Shared;
 use crate::stream::write::Ticket;
 use alloc::format;
 use alloc::string::String;
@@ -183,7 +183,7 @@ impl Primary {
             Some(payload) => StoreOp::Write { extent, payload, fua: false },
             None => StoreOp::Zero { extent, punch: true, fua: false },
         };
-        s.store(volume, op, Purpose::Pull(ticket));
+        s.store(volume, op, PrimaryIo::Pull(ticket));
     }
 
     /// What was pulled is written, or could not be.

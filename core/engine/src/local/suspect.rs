@@ -26,7 +26,7 @@ use crate::record::save::Goal;
 use crate::refusal::Refusal;
 use crate::role::Following;
 use crate::shared::Shared;
-pub(crate) use accept::{Piece, Rewriting};
+pub(crate) use accept::{AcceptIo, Rewriting};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -11,11 +11,18 @@
 //! ```
 
 use crate::config::Config;
+use crate::event::StoreOutcome;
 use crate::follow::before::PeerKeeping;
+use crate::local::compare::Claim;
 use crate::local::lack::Lack;
+use crate::local::lack::{Pulled, Reader};
+use crate::local::suspect::Failed;
 use crate::peer::outgoing::{Cursors, Flow};
 use crate::refusal::StoreFault;
 use crate::resync::copier::Copier;
+use crate::resync::copier::JobId;
+use crate::resync::survey::StretchId;
+use crate::resync::verify::Check;
 use crate::shared::Shared;
 use crate::show::times::Answers;
 use crate::stream::gate::Gate;
@@ -29,6 +36,25 @@ use core::time::Duration;
 use helio_bitmap::Bitmap;
 use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Mode, Moment, Sequence, VolumeIndex};
+
+/// What a primary asks of its store for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PrimaryIo {
+    /// The local leg of an item.
+    Local(Sequence),
+    /// The copier reads a region.
+    Copy(JobId),
+    /// The copier asks whether anything is stored.
+    Survey(StretchId),
+    /// A verify reads a region.
+    Verify(Check),
+    /// Bytes of a region that may be lacking here are read, to compare them with the peer's.
+    Compare(Claim),
+    /// A region that was lacking here is written.
+    Pull(Pulled),
+    /// A flush behind the last of those.
+    Pulled(VolumeIndex, u32),
+}
 
 /// See the drawing above.
 #[derive(Clone, Debug)]
@@ -134,6 +160,38 @@ impl Primary {
             peer_keeping: PeerKeeping::default(),
             dropped_because: "the copies may differ",
         }
+    }
+
+    /// An operation of its own ended.
+    #[inline]
+    pub(crate) fn ended(&mut self, io: PrimaryIo, outcome: StoreOutcome, s: &mut Shared) {
+        match io {
+            PrimaryIo::Local(at) => self.local_done(at, outcome, s),
+            PrimaryIo::Copy(job) => self.copy_done(job, outcome, s),
+            PrimaryIo::Survey(id) => self.surveyed(id, outcome, s),
+            PrimaryIo::Verify(check) => self.verify_done(check, outcome, s),
+            PrimaryIo::Compare(claim) => self.compared(claim, outcome, s),
+            PrimaryIo::Pull(ticket) => self.pull_written(ticket, outcome, s),
+            PrimaryIo::Pulled(volume, round) => self.pulled_flushed((volume, round), outcome, s),
+        }
+    }
+
+    /// A client's read of this node's own store ended. What is read of a store that was given up meanwhile is asked of the
+    /// peer, and so is what the store could not read where the peer takes its place.
+    pub(crate) fn read_ended(&mut self, reader: Reader, outcome: StoreOutcome, s: &mut Shared) {
+        let Reader { id, volume, extent } = reader;
+        let elsewhere = match outcome {
+            StoreOutcome::Read { payload, .. } if self.is_dropped(volume, s) => {
+                s.release(payload.id);
+                true
+            }
+            StoreOutcome::Failed(fault) => self.store_failed(volume, Failed::Read, fault, s),
+            _ => false,
+        };
+        if elsewhere {
+            return self.read(id, volume, extent, s);
+        }
+        s.answer_read(id, outcome);
     }
 
     /// The mode that answers are to have.

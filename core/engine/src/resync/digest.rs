@@ -10,7 +10,7 @@
 use crate::effect::StoreOp;
 use crate::event::StoreOutcome;
 use crate::resync::survey::STRETCH_MAX;
-use crate::shared::{Purpose, Shared};
+use crate::shared::Shared;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
@@ -100,6 +100,15 @@ impl Asked {
     }
 }
 
+/// What is asked of the store to answer them; which question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TellerIo {
+    /// Whether anything is stored there.
+    Empty(u64),
+    /// What is there, and how many bytes that is.
+    Digest { ask: u64, length: Bytes },
+}
+
 /// The target's side, drawn above.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Teller {
@@ -161,10 +170,10 @@ impl Teller {
             let extent = asked.extent;
             self.begun += 1;
             let (op, purpose) = match asked.pieces {
-                Pieces::Whole => (StoreOp::IsEmpty { extent }, Purpose::Empty(ask)),
+                Pieces::Whole => (StoreOp::IsEmpty { extent }, TellerIo::Empty(ask)),
                 pieces => {
                     let coarse = pieces == Pieces::Regions;
-                    (StoreOp::Digest { extent, coarse }, Purpose::Digest { ask, length })
+                    (StoreOp::Digest { extent, coarse }, TellerIo::Digest { ask, length })
                 }
             };
             s.store(asked.volume, op, purpose);
@@ -172,8 +181,16 @@ impl Teller {
         self.tell(s);
     }
 
+    /// An operation of its own ended.
+    pub(crate) fn ended(&mut self, io: TellerIo, outcome: StoreOutcome, s: &mut Shared) {
+        match io {
+            TellerIo::Empty(ask) => self.looked(ask, &outcome, s),
+            TellerIo::Digest { ask, length } => self.read(ask, length, outcome, s),
+        }
+    }
+
     /// A read for digests ended. What cannot be read is told as equal to nothing: to be written anew may mend it.
-    pub(crate) fn read(&mut self, ask: u64, length: Bytes, outcome: StoreOutcome, s: &mut Shared) {
+    fn read(&mut self, ask: u64, length: Bytes, outcome: StoreOutcome, s: &mut Shared) {
         self.reading -= length;
         let Some(asked) = self.asked_mut(ask) else { return };
         match outcome {
@@ -191,7 +208,7 @@ impl Teller {
     }
 
     /// The store told whether it holds anything there.
-    pub(crate) fn looked(&mut self, ask: u64, outcome: &StoreOutcome, s: &mut Shared) {
+    fn looked(&mut self, ask: u64, outcome: &StoreOutcome, s: &mut Shared) {
         let Some(asked) = self.asked_mut(ask) else { return };
         asked.answer = Some(Answer::Empty(matches!(outcome, StoreOutcome::Empty(true))));
         self.tell(s);

@@ -23,10 +23,10 @@ pub(crate) mod verify;
 use crate::effect::StoreOp;
 use crate::event::{Run, StoreOutcome};
 use crate::peer::outgoing::Cursors;
-use crate::peer::primary::Primary;
+use crate::peer::primary::{Primary, PrimaryIo};
 use crate::resync::copier::{Ask, Copier, Job, JobId, Known, Landing, Row};
 use crate::resync::digest::{RUN_BYTES_MAX, digest_piece, digests_of};
-use crate::shared::{Purpose, Shared};
+use crate::shared::Shared;
 use crate::stream::write::{ITEM_COST, Ticket, WORK_COST};
 use alloc::format;
 use alloc::string::String;
@@ -228,7 +228,7 @@ impl Primary {
             Some(Known { digests, coarse }) => StoreOp::ReadDiffering { extent, digests, coarse },
             None => StoreOp::ReadRuns { extent, piece: self.marks.grid().unit() },
         };
-        s.store(volume, op, Purpose::Copy(id));
+        s.store(volume, op, PrimaryIo::Copy(id));
     }
 
     /// It was read: onto the line with what differs, and the gate back.

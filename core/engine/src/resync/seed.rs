@@ -24,7 +24,7 @@ use crate::record::save::Goal;
 use crate::refusal::{Refusal, StoreFault};
 use crate::resync::digest::{ASKED_BYTES_MAX, digests_of};
 use crate::role::busy;
-use crate::shared::{Purpose, Shared};
+use crate::shared::Shared;
 use crate::stream::ack::Local;
 use alloc::collections::VecDeque;
 use alloc::format;
@@ -55,6 +55,15 @@ const ASKED_MOST: usize = (ASKED_BYTES_MAX.0 / SAMPLE.0) as usize / 2;
 pub(crate) struct Look {
     round: u32,
     sample: usize,
+}
+
+/// What is asked of the store for a seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SeedIo {
+    /// A look at a sample of a disk that was shipped.
+    Look(Look),
+    /// A flush before the operator copies a disk.
+    Flush(VolumeIndex),
 }
 
 /// One stretch of a volume in which one place is compared.
@@ -192,12 +201,12 @@ impl Engine {
         let left = self.shared.config.volumes.len() as u16;
         self.seed.flush = Some(FirstFlush { command: id, left, failed: None });
         for volume in (0..left).map(VolumeIndex) {
-            self.shared.store(volume, StoreOp::Flush, Purpose::SeedFlush(volume));
+            self.shared.store(volume, StoreOp::Flush, SeedIo::Flush(volume));
         }
     }
 
     /// One of the flushes before the copy has ended.
-    pub(crate) fn seed_flushed(&mut self, volume: VolumeIndex, outcome: &StoreOutcome) {
+    fn seed_flushed(&mut self, volume: VolumeIndex, outcome: &StoreOutcome) {
         self.cover_flushed(volume, outcome);
         let Some(flush) = &mut self.seed.flush else {
             panic!("a flush ended that was not requested")
@@ -391,8 +400,16 @@ impl Engine {
         self.seed.check.as_ref().is_some_and(|check| check.compared.is_some())
     }
 
+    /// An operation of its own ended.
+    pub(crate) fn seed_ended(&mut self, io: SeedIo, outcome: StoreOutcome) {
+        match io {
+            SeedIo::Look(look) => self.seed_looked(look, outcome),
+            SeedIo::Flush(volume) => self.seed_flushed(volume, &outcome),
+        }
+    }
+
     /// A look at a place here ended.
-    pub(crate) fn seed_looked(&mut self, look: Look, outcome: StoreOutcome) {
+    fn seed_looked(&mut self, look: Look, outcome: StoreOutcome) {
         let roll = self.roll();
         let current = look.round == self.seed.round;
         let (Some(check), Some(primary), true) =
@@ -413,7 +430,7 @@ impl Engine {
                 } else {
                     let (volume, extent) = sample.place;
                     let op = StoreOp::Digest { extent, coarse: true };
-                    self.shared.store(volume, op, Purpose::Seed(look));
+                    self.shared.store(volume, op, SeedIo::Look(look));
                 }
             }
             StoreOutcome::Digests(list) => {
@@ -559,6 +576,6 @@ impl Sample {
         let (volume, extent) = self.place;
         let op = StoreOp::Read { extent, look_for_zeros: true };
         debug_assert_eq!(digests_of(extent, true), 1, "a sample has one digest");
-        s.store(volume, op, Purpose::Seed(look));
+        s.store(volume, op, SeedIo::Look(look));
     }
 }

@@ -15,9 +15,9 @@
 
 use crate::effect::StoreOp;
 use crate::event::StoreOutcome;
-use crate::peer::primary::Primary;
+use crate::peer::primary::{Primary, PrimaryIo};
 use crate::resync::copier::{Copier, Landing, Row};
-use crate::shared::{Purpose, Shared};
+use crate::shared::Shared;
 use crate::stream::write::Ticket;
 use alloc::collections::VecDeque;
 use alloc::format;
@@ -208,6 +208,6 @@ impl Primary {
     pub(crate) fn survey_look(&mut self, id: StretchId, s: &mut Shared) {
         let Stretch { volume, extent, .. } = self.copier.survey.get(id);
         self.copier.survey.looks += 1;
-        s.store(volume, StoreOp::IsEmpty { extent }, Purpose::Survey(id));
+        s.store(volume, StoreOp::IsEmpty { extent }, PrimaryIo::Survey(id));
     }
 }

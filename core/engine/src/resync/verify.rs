@@ -17,10 +17,10 @@
 use crate::effect::StoreOp;
 use crate::engine::Engine;
 use crate::event::StoreOutcome;
-use crate::peer::primary::Primary;
+use crate::peer::primary::{Primary, PrimaryIo};
 use crate::refusal::{Refusal, StoreFault};
 use crate::role::busy;
-use crate::shared::{Purpose, Shared};
+use crate::shared::Shared;
 use crate::stream::write::Ticket;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
@@ -405,7 +405,7 @@ impl Primary {
     /// The gate is ours: read the region.
     pub(crate) fn verify_read(check: Check, s: &mut Shared) {
         let op = StoreOp::DigestPayload { extent: check.extent };
-        s.store(check.volume, op, Purpose::Verify(check));
+        s.store(check.volume, op, PrimaryIo::Verify(check));
     }
 
     /// The region was read: onto the line with its digests, and the gate back.

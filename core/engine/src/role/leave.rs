@@ -101,7 +101,7 @@ impl Engine {
         };
         self.standing.stand(Leading::Leaving { command, to, until, stage });
         for volume in volumes {
-            self.shared.store(volume, StoreOp::Flush, Purpose::Flush(volume));
+            self.shared.store(volume, StoreOp::Flush, Purpose::Leave(volume));
         }
     }
 

@@ -21,7 +21,11 @@ impl Engine {
             self.fault().is_some(),
             "a fault without a text, or unnoticed"
         );
-        let Some(p) = self.standing.primary() else { return };
+        let Some(p) = self.standing.primary() else {
+            assert!(!self.shared.works_for(true), "a primary left with work under way");
+            return;
+        };
+        assert!(!self.shared.works_for(false), "a secondary was promoted with work under way");
         let c = &p.cursors;
         assert!(
             c.received >= c.completed && c.completed >= c.durable,

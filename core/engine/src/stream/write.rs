@@ -14,12 +14,12 @@ use crate::effect::{Answer, StoreOp};
 use crate::event::{Operation, Request, StoreOutcome};
 use crate::local::lack::Pulled;
 use crate::local::suspect::Failed;
-use crate::peer::primary::Primary;
+use crate::peer::primary::{Primary, PrimaryIo};
 use crate::refusal::{Denial, StoreFault};
 use crate::resync::copier::JobId;
 use crate::resync::survey::StretchId;
 use crate::resync::verify::Check;
-use crate::shared::{Purpose, Shared};
+use crate::shared::Shared;
 use crate::stream::ack::{self, Decision, Facts, Local, Remote};
 use crate::stream::line::Entry;
 use alloc::vec::Vec;
@@ -332,7 +332,7 @@ impl Primary {
             // Its region is lacking: the peer's copy alone gets it.
             self.local_done(item.sequence, StoreOutcome::Done, s);
         } else {
-            s.store(part.volume, part.store_op(), Purpose::Local(item.sequence));
+            s.store(part.volume, part.store_op(), PrimaryIo::Local(item.sequence));
         }
     }
 

@@ -20,7 +20,6 @@ use crate::follow::follower::Follower;
 use crate::record::save::Goal;
 use crate::refusal::{Refusal, StoreFault};
 use crate::role::{Following, Stage, busy};
-use crate::shared::Purpose;
 use alloc::format;
 use alloc::string::String;
 use helio_format::message::Parting;
@@ -53,6 +52,15 @@ pub(crate) struct Piece {
     extent: Extent,
     /// What is being written.
     payload: Option<Payload>,
+}
+
+/// What is asked of the store for that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AcceptIo {
+    /// A piece is read, or written again as it reads.
+    Piece(Piece),
+    /// The flush behind the last of those.
+    Flush,
 }
 
 impl Engine {
@@ -147,7 +155,7 @@ impl Engine {
         while failed.is_none() && !stops && next < size.0 && under_way < AT_ONCE {
             let extent = Extent::new(next, PIECE.0.min(size.0 - next));
             let op = StoreOp::Read { extent, look_for_zeros: true };
-            self.shared.store(volume, op, Purpose::Rewrite(Piece { extent, payload: None }));
+            self.shared.store(volume, op, AcceptIo::Piece(Piece { extent, payload: None }));
             (next, under_way) = (extent.end(), under_way + 1);
         }
         let stage = match (under_way, failed) {
@@ -156,7 +164,7 @@ impl Engine {
                 return self.not_accepted(command, String::from("the daemon stops"));
             }
             (0, None) => {
-                self.shared.store(volume, StoreOp::Flush, Purpose::Rewritten);
+                self.shared.store(volume, StoreOp::Flush, AcceptIo::Flush);
                 Rewriting::Flushing
             }
             _ => Rewriting::Copying { next, under_way, failed },
@@ -164,8 +172,16 @@ impl Engine {
         self.standing.stand(Following::Accepting { command, volume, stage });
     }
 
+    /// An operation of its own ended.
+    pub(crate) fn accept_ended(&mut self, io: AcceptIo, outcome: &StoreOutcome) {
+        match io {
+            AcceptIo::Piece(piece) => self.rewrote(piece, outcome),
+            AcceptIo::Flush => self.rewritten(outcome),
+        }
+    }
+
     /// A piece was read, or written again.
-    pub(crate) fn rewrote(&mut self, piece: Piece, outcome: &StoreOutcome) {
+    fn rewrote(&mut self, piece: Piece, outcome: &StoreOutcome) {
         let Stage::Following(Following::Accepting { command, volume, stage }) =
             self.standing.stage()
         else {
@@ -177,7 +193,7 @@ impl Engine {
         let Piece { extent, payload } = piece;
         payload.into_iter().for_each(|payload| self.shared.release(payload.id));
         let mut again = |op, payload| {
-            self.shared.store(volume, op, Purpose::Rewrite(Piece { extent, payload }));
+            self.shared.store(volume, op, AcceptIo::Piece(Piece { extent, payload }));
         };
         let now = match *outcome {
             StoreOutcome::Read { payload, zero: false } => {
@@ -195,7 +211,7 @@ impl Engine {
     }
 
     /// The flush behind the last piece has ended.
-    pub(crate) fn rewritten(&mut self, outcome: &StoreOutcome) {
+    fn rewritten(&mut self, outcome: &StoreOutcome) {
         let Stage::Following(Following::Accepting { command, volume, .. }) = self.standing.stage()
         else {
             panic!("a copy was flushed, and no copy is being accepted")
