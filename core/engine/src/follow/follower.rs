@@ -20,7 +20,6 @@ mod compare;
 
 use crate::effect::{Effect, StoreOp};
 use crate::event::StoreOutcome;
-use crate::refusal::StoreFault;
 use crate::shared::Shared;
 use crate::stream::blocks::check_member;
 use crate::stream::gate::Gate;
@@ -531,10 +530,6 @@ impl Follower {
             return self.compared(at, outcome, s);
         }
         if let StoreOutcome::Failed(fault) = outcome {
-            if item.fua || item.kind == ItemKind::Flush {
-                slot.stage = Stage::Waiting;
-                return self.flush_failed(item.volume, fault, s);
-            }
             return self.item_failed(at, fault, s);
         }
         slot.stage = Stage::Done;
@@ -659,20 +654,6 @@ impl Follower {
         if self.flush.running == 0 && self.completed > self.durable {
             self.flush.since.get_or_insert(s.now);
         }
-    }
-
-    /// A flush, or an item with FUA, failed: what the store holds of that volume is suspect from here on, and no later
-    /// flush of it proves anything.
-    pub(crate) fn flush_failed(&mut self, volume: VolumeIndex, fault: StoreFault, s: &mut Shared) {
-        if self.failed().is_none_or(|(failed, _)| failed != volume) {
-            s.warn(format!(
-                "a flush of volume {} failed on this node: {fault}; applying stops, and after a restart of the daemon {} \
-                 writes the copy again",
-                s.config.name_of(volume), s.config.peer
-            ));
-        }
-        self.stop_applying(volume, fault);
-        s.suspect.stopped(volume, &s.cover);
     }
 
     /// The sender waits for room or for an answer.

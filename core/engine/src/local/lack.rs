@@ -20,7 +20,7 @@ use crate::effect::{Answer, StoreOp};
 use crate::engine::Engine;
 use crate::event::{CommandId, StoreOutcome};
 use crate::local::compare::{Attempt, Claim};
-use crate::local::suspect::Failed;
+use crate::local::failure::Failed;
 use crate::peer::primary::{Primary, PrimaryIo};
 use crate::peer::read_server::{ASKED_BYTES_MAX, ASKED_MAX};
 use crate::record::save::Goal;

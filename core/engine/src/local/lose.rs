@@ -9,8 +9,8 @@
 //! pulled.
 
 use crate::config::OnError;
+use crate::local::failure::Failed;
 use crate::local::lack::{Lack, Stage};
-use crate::local::suspect::Failed;
 use crate::peer::outgoing::Pace;
 use crate::peer::primary::Primary;
 use crate::refusal::StoreFault;

@@ -2,6 +2,7 @@
 //! This node's copy: its disks, what a failed operation means, and how it is rebuilt.
 
 pub(crate) mod compare;
+pub(crate) mod failure;
 pub(crate) mod lack;
 pub(crate) mod lose;
 pub(crate) mod members;

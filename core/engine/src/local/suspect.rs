@@ -34,7 +34,6 @@ use helio_bitmap::HotExtents;
 use helio_format::superblock::Superblock;
 use helio_plant::{Plant, planted};
 use helio_units::{Extent, Role, VolumeIndex};
-pub(crate) use leading::Failed;
 
 /// See the drawing above. Bit n of each set is volume n.
 #[derive(Clone, Debug, Default)]

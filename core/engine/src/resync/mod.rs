@@ -22,6 +22,7 @@ pub(crate) mod verify;
 
 use crate::effect::StoreOp;
 use crate::event::{Run, StoreOutcome};
+use crate::local::failure::Failed;
 use crate::peer::outgoing::Cursors;
 use crate::peer::primary::{Primary, PrimaryIo};
 use crate::resync::copier::{Ask, Copier, Job, JobId, Known, Landing, Row};
@@ -250,7 +251,7 @@ impl Primary {
             }
             StoreOutcome::Failed(fault) => {
                 self.copier.running = false;
-                self.fault(volume, fault, s);
+                self.store_failed(volume, Failed::CopierRead, fault, s);
                 s.warn(format!(
                     "the resync stopped at {extent}: {fault}; repair the disk, then run `helio resync {}`",
                     s.config.group

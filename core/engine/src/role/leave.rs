@@ -5,7 +5,7 @@
 use crate::effect::{Done, Effect, StoreOp};
 use crate::engine::Engine;
 use crate::event::{CommandId, StoreOutcome};
-use crate::local::suspect::Failed;
+use crate::local::failure::Failed;
 use crate::peer::primary::Primary;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;

@@ -12,6 +12,7 @@
 //! their extents in the gate, so nothing that overlaps them passes before they are applied.
 
 use super::{Follower, Stage};
+use crate::local::failure::{self, Facts, Failed, Meaning, Side};
 use crate::refusal::StoreFault;
 use crate::shared::Shared;
 use alloc::format;
@@ -37,19 +38,6 @@ pub(super) enum Applying {
     },
 }
 
-impl Applying {
-    /// A write, zero or discard failed.
-    fn item_failed(self, volume: VolumeIndex, fault: StoreFault, now: Moment) -> Self {
-        match (self, fault) {
-            (Self::Stopped { .. }, _) => self,
-            (Self::Running, StoreFault::NoSpace) | (Self::Full { .. }, StoreFault::NoSpace) => {
-                Self::Full { volume, retried: None, due: now + RETRY_AFTER }
-            }
-            (Self::Running | Self::Full { .. }, _) => Self::Stopped { volume, fault },
-        }
-    }
-}
-
 impl Follower {
     /// The volume whose store failed, so that nothing is applied.
     pub(crate) const fn failed(&self) -> Option<(VolumeIndex, StoreFault)> {
@@ -70,13 +58,16 @@ impl Follower {
         self.applying = Applying::Stopped { volume, fault };
     }
 
-    /// The store failed an item that is no flush and has no FUA: it keeps its place.
+    /// An item failed: it keeps its place.
     pub(super) fn item_failed(&mut self, at: Sequence, fault: StoreFault, s: &mut Shared) {
         let Some(slot) = self.slot_mut(at) else { panic!("item {at} is not held") };
-        slot.stage = Stage::Failed;
-        let volume = slot.item.volume;
+        let (volume, failed) = (slot.item.volume, Failed::of(&slot.item));
+        slot.stage = if failed == Failed::Flush { Stage::Waiting } else { Stage::Failed };
+        if failed == Failed::Flush {
+            return self.flush_failed(volume, fault, s);
+        }
         let before = self.failed();
-        self.applying = self.applying.item_failed(volume, fault, s.now);
+        self.disk_failed(volume, failed, fault, s);
         if before != self.failed() {
             let name = s.config.name_of(volume);
             let then = if self.waits_for_space() {
@@ -85,6 +76,43 @@ impl Follower {
                 "applying stops there"
             };
             s.warn(format!("volume {name} failed on this node at item {at}: {fault}; {then}"));
+        }
+    }
+
+    /// A flush, or an item with FUA, failed: what the disk holds of that volume is suspect from here on, and no later
+    /// flush of it proves anything.
+    pub(crate) fn flush_failed(&mut self, volume: VolumeIndex, fault: StoreFault, s: &mut Shared) {
+        if self.failed().is_none_or(|(failed, _)| failed != volume) {
+            s.warn(format!(
+                "a flush of volume {} failed on this node: {fault}; applying stops, and after a restart of the daemon {} \
+                 writes the copy again",
+                s.config.name_of(volume), s.config.peer
+            ));
+        }
+        self.disk_failed(volume, Failed::Flush, fault, s);
+    }
+
+    /// Does what the failure means. A disk that was stopped stays so.
+    fn disk_failed(
+        &mut self,
+        volume: VolumeIndex,
+        failed: Failed,
+        fault: StoreFault,
+        s: &mut Shared,
+    ) {
+        let stopped = matches!(self.applying, Applying::Stopped { .. });
+        let facts = Facts { failed, fault, side: Side::Secondary, issued: true };
+        match failure::meaning(facts) {
+            Meaning::Stopped { suspect: true } => {
+                self.stop_applying(volume, fault);
+                s.suspect.stopped(volume, &s.cover);
+            }
+            _ if stopped => {}
+            Meaning::WaitsForSpace => {
+                let due = s.now + RETRY_AFTER;
+                self.applying = Applying::Full { volume, retried: None, due };
+            }
+            _ => self.stop_applying(volume, fault),
         }
     }
 

@@ -1,11 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a failed operation on a primary's store means (rule 14). One function decides: [`Primary::store_failed`].
-//!
-//! | failed | the peer holds everything | otherwise |
-//! |---|---|---|
-//! | a read | `serve-from-peer`: the peer's copy is served; `pass`: the client gets the error | the client gets the error |
-//! | a write, zero or discard | the same | its extent is marked, the client gets the error |
-//! | a flush, or any operation with FUA | the peer's copy is served, whatever the policy | the copy is suspect |
+//! A primary whose disk failed (`failure.rs` decides what that means).
 //!
 //! While a copy is suspect and the peer does not serve in its place:
 //! * The superblock records it before the client that asked for the flush gets its error, if the superblock can be written.
@@ -14,35 +8,18 @@
 //!
 //! A suspect primary whose peer comes to hold everything serves from the peer, as one whose disk is lost does (`lose.rs`).
 
+use crate::local::failure::{self, Facts, Failed, Meaning, Side};
 use crate::peer::primary::Primary;
 use crate::refusal::StoreFault;
 use crate::shared::Shared;
 use crate::stream::ack::Local;
 use alloc::format;
-use helio_format::message::{Item, ItemKind};
+use helio_format::message::Item;
 use helio_plant::{Plant, planted};
 use helio_units::{Extent, VolumeIndex};
 
-/// What kind of operation failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Failed {
-    Read,
-    /// A write, zero or discard that promised nothing durable.
-    Change,
-    /// A flush, or an operation with FUA.
-    Flush,
-}
-
-impl Failed {
-    /// What the failure of an item's local operation is.
-    pub(crate) fn of(item: &Item) -> Self {
-        let fua = item.fua && !planted(Plant::FuaIsWrite);
-        if item.kind == ItemKind::Flush || fua { Self::Flush } else { Self::Change }
-    }
-}
-
 impl Primary {
-    /// An operation on a store failed. Returns whether the peer's copy is served in its place from now on.
+    /// An operation on a disk failed. Returns whether the peer's copy is served in its place from now on.
     pub(crate) fn store_failed(
         &mut self,
         volume: VolumeIndex,
@@ -50,29 +27,31 @@ impl Primary {
         fault: StoreFault,
         s: &mut Shared,
     ) -> bool {
-        let lost = self.is_lost(volume);
-        if self.unissued {
-            // What was never issued to the store says nothing of it.
-            if !lost {
-                self.fault(volume, fault, s);
+        let side = match () {
+            () if self.is_lost(volume) => Side::Served,
+            () if !self.unissued && self.may_lose(volume, failed, s) => Side::Servable,
+            () => Side::Alone,
+        };
+        let meaning = failure::meaning(Facts { failed, fault, side, issued: !self.unissued });
+        match meaning {
+            Meaning::Served { suspect } | Meaning::GivenUp { suspect } => {
+                if suspect {
+                    s.suspect.flush_failed(volume);
+                }
+                if meaning != (Meaning::Served { suspect }) {
+                    self.lose(volume, fault, s);
+                }
+                return true;
             }
-            return lost;
-        }
-        let serves = lost || self.may_lose(volume, failed, s);
-        if failed == Failed::Flush {
-            if !serves {
+            Meaning::Suspect => {
                 self.doubt(volume, s);
+                s.suspect.flush_failed(volume);
+                self.faulted = Some((volume, fault));
             }
-            s.suspect.flush_failed(volume);
+            Meaning::Shown => self.fault(volume, fault, s),
+            Meaning::Told | Meaning::WaitsForSpace | Meaning::Stopped { .. } => {}
         }
-        match failed {
-            _ if lost => {}
-            _ if serves => self.lose(volume, fault, s),
-            Failed::Flush => self.faulted = Some((volume, fault)),
-            Failed::Change => self.fault(volume, fault, s),
-            Failed::Read => {}
-        }
-        serves
+        false
     }
 
     /// The copy of a volume is about to be suspect, and no peer is known to hold everything.

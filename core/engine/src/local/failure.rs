@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a failed operation on a disk of this node means (rule 14). One function decides: [`meaning`].
+//!
+//! | failed | on a primary, the peer can serve the volume | on a primary otherwise | on a secondary |
+//! |---|---|---|---|
+//! | a read of a client | given up (`serve-from-peer`); told (`pass`) | told | told |
+//! | a read of the copier | shown | shown | told |
+//! | a write, zero or discard | given up (`serve-from-peer`); shown (`pass`) | shown | waits for space, or stopped |
+//! | a flush, or any operation with FUA | given up, whatever the policy | suspect | stopped, and suspect |
+//!
+//! What was never issued to the disk says nothing of it: it is shown. A disk that was given up before fails no more: the
+//! peer serves. Whether the peer can serve is asked of the primary (`lose.rs`), since it depends on the stream.
+
+use crate::refusal::StoreFault;
+use helio_format::message::{Item, ItemKind};
+use helio_plant::{Plant, planted};
+
+/// What kind of operation failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failed {
+    /// A read of a client.
+    Read,
+    /// A read of the copier.
+    CopierRead,
+    /// A write, zero or discard that promised nothing durable.
+    Change,
+    /// A flush, or an operation with FUA.
+    Flush,
+}
+
+impl Failed {
+    /// What the failure of an item's local operation is.
+    pub(crate) fn of(item: &Item) -> Self {
+        let fua = item.fua && !planted(Plant::FuaIsWrite);
+        if item.kind == ItemKind::Flush || fua { Self::Flush } else { Self::Change }
+    }
+}
+
+/// Whose disk it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// A primary's, whose peer serves the volume already.
+    Served,
+    /// A primary's, whose peer can serve the volume as far as this failure goes.
+    Servable,
+    /// A primary's, alone.
+    Alone,
+    Secondary,
+}
+
+/// Everything that the decision looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Facts {
+    pub(crate) failed: Failed,
+    pub(crate) fault: StoreFault,
+    pub(crate) side: Side,
+    /// The operation reached the disk.
+    pub(crate) issued: bool,
+}
+
+/// What follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    /// Whoever asked is told, and nothing else follows.
+    Told,
+    /// The fault is shown; the region of a change is dirty.
+    Shown,
+    /// The peer serves in the disk's place. `suspect`: a flush failed.
+    Served { suspect: bool },
+    /// The disk is given up: the peer serves from now on. `suspect`: a flush failed.
+    GivenUp { suspect: bool },
+    /// What the copy holds of earlier writes is unknown, and nobody takes its place.
+    Suspect,
+    /// Items wait until the disk has space again.
+    WaitsForSpace,
+    /// Nothing is applied to the disk any more. `suspect`: a flush failed.
+    Stopped { suspect: bool },
+}
+
+/// The table.
+pub(crate) fn meaning(facts: Facts) -> Meaning {
+    let Facts { failed, fault, side, issued } = facts;
+    let suspect = failed == Failed::Flush && issued;
+    match (side, failed) {
+        (Side::Secondary, Failed::Read | Failed::CopierRead) => Meaning::Told,
+        (Side::Secondary, Failed::Change) if fault == StoreFault::NoSpace => Meaning::WaitsForSpace,
+        (Side::Secondary, _) => Meaning::Stopped { suspect: failed == Failed::Flush },
+        (Side::Served, _) => Meaning::Served { suspect },
+        _ if !issued => Meaning::Shown,
+        (_, Failed::CopierRead) => Meaning::Shown,
+        (Side::Servable, _) => Meaning::GivenUp { suspect },
+        (Side::Alone, Failed::Read) => Meaning::Told,
+        (Side::Alone, Failed::Change) => Meaning::Shown,
+        (Side::Alone, Failed::Flush) => Meaning::Suspect,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn every() -> impl Iterator<Item = Facts> {
+        let sides = [Side::Served, Side::Servable, Side::Alone, Side::Secondary];
+        let kinds = [Failed::Read, Failed::CopierRead, Failed::Change, Failed::Flush];
+        let faults = [StoreFault::Io, StoreFault::NoSpace, StoreFault::Short, StoreFault::Other(5)];
+        sides.into_iter().flat_map(move |side| {
+            kinds.into_iter().flat_map(move |failed| {
+                faults.into_iter().flat_map(move |fault| {
+                    [true, false].map(|issued| Facts { failed, fault, side, issued })
+                })
+            })
+        })
+    }
+
+    #[test]
+    fn a_failed_flush_is_never_forgotten() {
+        for facts in every().filter(|f| f.failed == Failed::Flush && f.issued) {
+            let remembered = matches!(
+                meaning(facts),
+                Meaning::Suspect
+                    | Meaning::Served { suspect: true }
+                    | Meaning::GivenUp { suspect: true }
+                    | Meaning::Stopped { suspect: true }
+            );
+            assert!(remembered, "{facts:?}: {:?}", meaning(facts));
+        }
+    }
+
+    #[test]
+    fn only_a_failed_flush_makes_a_copy_suspect() {
+        for facts in every().filter(|f| f.failed != Failed::Flush) {
+            let suspect = matches!(
+                meaning(facts),
+                Meaning::Suspect
+                    | Meaning::Served { suspect: true }
+                    | Meaning::GivenUp { suspect: true }
+                    | Meaning::Stopped { suspect: true }
+            );
+            assert!(!suspect, "{facts:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_never_issued_gives_no_disk_up() {
+        for facts in every().filter(|f| !f.issued && f.side != Side::Secondary) {
+            let what = meaning(facts);
+            assert!(
+                matches!(what, Meaning::Shown | Meaning::Served { suspect: false }),
+                "{facts:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_secondary_never_goes_on_over_what_it_could_not_write() {
+        for facts in every().filter(|f| f.side == Side::Secondary) {
+            let changes = matches!(facts.failed, Failed::Change | Failed::Flush);
+            assert_eq!(meaning(facts) != Meaning::Told, changes, "{facts:?}");
+            let waits = facts.failed == Failed::Change && facts.fault == StoreFault::NoSpace;
+            assert_eq!(meaning(facts) == Meaning::WaitsForSpace, waits, "{facts:?}");
+        }
+    }
+}
