@@ -177,7 +177,7 @@ impl Engine {
         let reversed = reverses && peer.lineage.generation != ours.lineage.generation;
         facts.same_memory &= !reversed;
         facts.target_old |= went_back || !reversed && primary.peer_went_back(peer, &ours.lineage);
-        facts.equal = on_line && !unfit && self.equal_at_start && primary.retaining;
+        facts.equal = on_line && !unfit && self.equal_at_start && primary.owed.keeps_order();
         facts.line_from_received = on_line
             && !unfit
             && !reversed
@@ -258,7 +258,7 @@ impl Engine {
         }
         let keeps_nothing = !peer.consistent || peer.lineage.generation == Generation::NONE;
         let wanted = self.shared.config.autosync || self.update_wanted || keeps_nothing;
-        if wanted && !primary.paused {
+        if wanted && !primary.owed.is_paused() {
             self.update_wanted = false;
             self.autosync();
         }

@@ -201,7 +201,7 @@ impl Engine {
         if let Some(primary) = &mut self.primary
             && primary.flow.is_none()
             && primary.lack.is_none()
-            && primary.retaining
+            && primary.owed.keeps_order()
             && logs
         {
             primary.drop_queue("every hot extent holds what the peer lacks", &mut self.shared);

@@ -23,6 +23,7 @@ pub(crate) mod verify;
 use crate::effect::StoreOp;
 use crate::event::{Run, StoreOutcome};
 use crate::peer::outgoing::Cursors;
+use crate::peer::owed::Owed;
 use crate::peer::primary::Primary;
 use crate::resync::copier::{Ask, Copier, Job, JobId, Known, Landing, Row};
 use crate::resync::digest::{RUN_BYTES_MAX, digest_piece, digests_of};
@@ -48,11 +49,12 @@ impl Primary {
         let head = self.line.head;
         let nothing_to_do = self.marks.none_dirty() && peer_consistent;
         self.copier.begin_anew(head, &mut self.marks);
-        self.retaining = true;
-        self.order_lost = !nothing_to_do;
-        self.consistent_at = None;
+        if nothing_to_do {
+            self.owed.restore_order();
+        } else {
+            self.owed.begin_copying();
+        }
         self.peer_consistent = nothing_to_do;
-        self.paused = false;
         self.cursors = Cursors::all_at(head);
         let stream = self.next_stream(head);
         s.verify.rewind();
@@ -79,7 +81,7 @@ impl Primary {
     /// Lets the copier run where order is kept and yet something is marked (a local write failed).
     pub(crate) fn mend(&mut self, s: &Shared) {
         let wanted = self.flow.is_some()
-            && !self.order_lost
+            && !self.owed.has_lost_order()
             && !self.marks.none_dirty()
             && self.lack.is_none()
             && !s.suspect.any()
@@ -109,10 +111,10 @@ impl Primary {
             self.ask_ahead(s);
         }
         let done = self.marks.none_dirty() && self.copier.is_idle();
-        if done && self.order_lost && self.consistent_at.is_none() {
-            self.push_consistent_marker(s);
-        } else if done && !self.order_lost {
-            self.copier.running = false;
+        match self.owed {
+            Owed::Copying { consistent_at: None } if done => self.push_consistent_marker(s),
+            Owed::InOrder { .. } if done => self.copier.running = false,
+            _ => {}
         }
     }
 
@@ -315,7 +317,10 @@ impl Primary {
     /// restart, its region is still marked.
     pub(crate) fn shed_copy(&mut self, at: Sequence, s: &mut Shared) {
         let Some(entry) = self.line.get_mut(at) else { return };
-        if !self.order_lost || self.lack.is_some() || !self.copier.is_of_this_round(&entry.item) {
+        if !self.owed.has_lost_order()
+            || self.lack.is_some()
+            || !self.copier.is_of_this_round(&entry.item)
+        {
             return;
         }
         if let Some(payload) = entry.item.payload.take() {
@@ -362,6 +367,6 @@ impl Primary {
         let item = self.copier_item(ItemKind::Consistent, VolumeIndex(0), extent);
         self.queue.enter(ITEM_COST, s.now);
         self.push(Item { after, ..item }, None, ITEM_COST, s);
-        self.consistent_at = Some(sequence);
+        self.owed.put_marker(sequence);
     }
 }

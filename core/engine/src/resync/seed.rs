@@ -290,7 +290,7 @@ impl Engine {
         self.seed_stopped("the seed is cancelled");
         self.update_wanted = true;
         if let Some(primary) = &mut self.primary {
-            primary.paused = false;
+            primary.owed.end_pause();
             primary.faulted = None;
         }
         if let Some(blank) = self.session.peer().filter(|hello| is_blank(hello)) {
@@ -475,7 +475,7 @@ impl Engine {
             let text = "the connection was lost after the samples of the shipped disk were compared; all data will be compared";
             return self.done(id, Ok(String::from(text)));
         };
-        primary.paused = false;
+        primary.owed.end_pause();
         let left = primary.marks.dirty_bytes();
         self.seed.passed = Some(incarnation);
         self.update_wanted = true;

@@ -66,7 +66,8 @@ impl Engine {
             // That there is a peer with a history at all: should its metadata be lost, it must not pass for a new one.
             (Some(_), Standing::Primary) if self.superblock.remembers == 0 => true,
             (Some(p), Standing::Primary) => {
-                matches!(p.flow.as_ref().map(|f| f.pace), Some(Pace::Level { .. })) && !p.order_lost
+                matches!(p.flow.as_ref().map(|f| f.pace), Some(Pace::Level { .. }))
+                    && !p.owed.has_lost_order()
             }
             (None, Standing::Secondary) => {
                 self.follower.streaming && self.superblock.consistent && self.follower.is_begun()
@@ -140,7 +141,7 @@ impl Primary {
         self.tell_generation = false;
         // A marker that is on its way ends the inconsistency before the peer takes up the new generation.
         let sent = self.cursors.sent;
-        let consistent = self.consistent_at.map_or(!self.order_lost, |at| at <= sent);
+        let consistent = self.owed.is_consistent_after(sent);
         self.begin_stream(lineage, sent.next(), consistent, s);
     }
 
