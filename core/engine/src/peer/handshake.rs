@@ -2,6 +2,7 @@
 //! Two nodes meet: is it the right one, and what does the table say of the two?
 
 use crate::engine::{Awaited, Engine};
+use crate::peer::owed::PeerCopy;
 use crate::peer::primary::Primary;
 use crate::peer::session::{Link, out_of_turn};
 use crate::record::save::Goal;
@@ -216,7 +217,7 @@ impl Engine {
                 primary.resume_durable(lineage, at, s);
             }
             Verdict::UpdateMarks => {
-                primary.whole = false;
+                primary.peer_copy.ask_bitmap();
                 self.awaited = Some(Awaited::Marks);
                 s.send(Message::Copying(Copying::MarksWanted));
             }
@@ -238,7 +239,7 @@ impl Engine {
     /// Nothing is known of the peer's copy: everything is marked, durably, and then copied.
     pub(crate) fn copy_everything(&mut self) {
         let Some(primary) = &mut self.primary else { return };
-        (primary.whole, primary.seeded) = (true, false);
+        primary.peer_copy = PeerCopy::Unknown;
         primary.marks.set_all();
         primary.drop_queue("the content of the peer's copy is unknown", &mut self.shared);
         self.shared.cover.bitmap_changed();

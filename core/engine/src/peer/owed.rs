@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a primary owes its peer.
+//! What a primary owes its peer, and what is known of the peer's copy.
 //!
 //! ```text
-//!                 the queue is full, a pause, or the connection is lost during a resync
-//!   InOrder ───────────────────────────────────────────────────────────────────────────> BitmapOnly
-//!      ^  ^                                                                                │     ^
-//!      │  └── a resync begins, nothing is dirty and the peer's image is consistent ────────┤     │ the same
-//!      │                                                                 a resync begins   v     │
-//!      └── the peer completed the marker ─────────────────────────────────────────────── Copying ┘
+//!           the queue is full, a pause, or the connection is lost during a resync
+//!   InOrder ───────────────────────────────────────────────────────────────────> BitmapOnly
+//!    ^   ^                                                                        │  │   ^
+//!    │   └── a resync begins with nothing to copy, or a reverse resync begins ────┘  │   │
+//!    │                                                              a resync begins  │   │ the same
+//!    │                                                                               v   │
+//!    └────── the peer completed the marker ─────────────────────────────────────── Copying
 //! ```
 //! In `InOrder` and `Copying` a stream may flow. The peer's image is consistent again once the peer completed the marker.
 //! `Copying` puts one on the line when no region is dirty any more; `InOrder` does if the peer lost what it had received.
@@ -121,9 +122,42 @@ impl Owed {
     }
 }
 
+/// What is known of the peer's copy when a resync begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PeerCopy {
+    /// It differs at most in the dirty regions of both bitmaps.
+    ByBitmaps,
+    /// Nothing: every region is dirty, and the peer's own bitmap is not needed.
+    Unknown,
+    /// It began as the disk that was shipped: little differs, even if every region is dirty. `by_bitmaps`: the peer's own
+    /// bitmap was asked for since; until then it is not needed.
+    Shipped { by_bitmaps: bool },
+}
+
+impl PeerCopy {
+    /// The peer is asked for its bitmap.
+    pub(crate) const fn ask_bitmap(&mut self) {
+        *self = match self {
+            Self::Shipped { .. } => Self::Shipped { by_bitmaps: true },
+            Self::ByBitmaps | Self::Unknown => Self::ByBitmaps,
+        };
+    }
+
+    /// This node's bitmap has every region that may differ: the peer's own is not needed.
+    pub(crate) const fn needs_no_bitmap(&self) -> bool {
+        matches!(self, Self::Unknown | Self::Shipped { by_bitmaps: false })
+    }
+
+    /// Little differs, even if every region is dirty.
+    pub(crate) const fn is_shipped(&self) -> bool {
+        matches!(self, Self::Shipped { .. })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::Owed::{self, BitmapOnly, Copying, InOrder};
+    use super::PeerCopy::{ByBitmaps, Shipped, Unknown};
     use helio_units::Sequence;
 
     #[test]
@@ -163,5 +197,23 @@ mod tests {
             assert!(marked.is_consistent_after(at) && !marked.is_consistent_after(Sequence(6)));
             assert!(!marked.stays_consistent());
         }
+    }
+
+    #[test]
+    fn a_bitmap_that_is_asked_for_is_needed_and_a_shipped_disk_stays_one() {
+        let shipped = Shipped { by_bitmaps: true };
+        let cases = [
+            (ByBitmaps, ByBitmaps),
+            (Unknown, ByBitmaps),
+            (Shipped { by_bitmaps: false }, shipped),
+            (shipped, shipped),
+        ];
+        for (from, to) in cases {
+            let mut copy = from;
+            copy.ask_bitmap();
+            assert_eq!((copy, copy.is_shipped()), (to, from.is_shipped()));
+            assert!(!copy.needs_no_bitmap());
+        }
+        assert!(Unknown.needs_no_bitmap() && Shipped { by_bitmaps: false }.needs_no_bitmap());
     }
 }

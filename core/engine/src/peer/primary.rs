@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::follow::before::PeerKeeping;
 use crate::local::lack::Lack;
 use crate::peer::outgoing::{Cursors, Flow};
-use crate::peer::owed::Owed;
+use crate::peer::owed::{Owed, PeerCopy};
 use crate::refusal::StoreFault;
 use crate::resync::copier::Copier;
 use crate::shared::Shared;
@@ -44,10 +44,8 @@ pub(crate) struct Primary {
     pub(crate) tell_generation: bool,
     /// Streams begun by this primary.
     pub(crate) streams: u32,
-    /// Everything was marked for this peer: the marks it kept itself are not needed.
-    pub(crate) whole: bool,
-    /// The peer began from a disk that was shipped: however much is marked, little differs.
-    pub(crate) seeded: bool,
+    /// What is known of the peer's copy.
+    pub(crate) peer_copy: PeerCopy,
     /// The highest position answered.
     pub(crate) answered: Sequence,
     /// Since when regions are dirty, if any are; not later than the oldest write that they stand for.
@@ -98,8 +96,7 @@ impl Primary {
             unreplicated: Unreplicated::Recorded,
             tell_generation: false,
             streams: 0,
-            whole: false,
-            seeded: false,
+            peer_copy: PeerCopy::ByBitmaps,
             answered: head,
             dirty_since: None,
             owed: Owed::at_start(equal),

@@ -62,7 +62,7 @@ impl Primary {
         self.line.iter_mut().for_each(|entry| entry.peer_completed = true);
         let to_copy = self.marks.dirty_bytes();
         let all = s.config.volumes.iter().fold(Bytes::ZERO, |sum, size| sum + *size);
-        self.copier.coarse = to_copy >= all && !self.seeded;
+        self.copier.coarse = to_copy >= all && !self.peer_copy.is_shipped();
         self.copier.running = !nothing_to_do;
         self.copier.progress.begin(to_copy, s.now);
         s.info(format!("resync starts: {to_copy} in dirty regions"));
@@ -72,7 +72,7 @@ impl Primary {
             from: head.next(),
             consistent: nothing_to_do,
             keep,
-            whole: self.whole,
+            whole: self.peer_copy.needs_no_bitmap(),
             to_copy: to_copy.0,
             stream,
         }));

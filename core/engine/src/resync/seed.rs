@@ -19,6 +19,7 @@
 use crate::effect::StoreOp;
 use crate::engine::Engine;
 use crate::event::{CommandId, StoreOutcome};
+use crate::peer::owed::PeerCopy;
 use crate::peer::primary::Primary;
 use crate::record::save::Goal;
 use crate::refusal::{Refusal, StoreFault};
@@ -489,7 +490,7 @@ impl Engine {
     /// The peer's image is the disk that was shipped: the marks tell what it lacks.
     pub(crate) fn update_seeded(&mut self) {
         if let Some(primary) = &mut self.primary {
-            (primary.whole, primary.seeded) = (true, true);
+            primary.peer_copy = PeerCopy::Shipped { by_bitmaps: false };
             if planted(Plant::SeedForgets) {
                 primary.marks.clear();
             }
