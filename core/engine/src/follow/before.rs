@@ -747,7 +747,7 @@ impl Engine {
         if let Some(primary) = self.standing.primary_mut() {
             primary.peer_keeping = PeerKeeping { given_up: true, ..PeerKeeping::default() };
             // An update under way begins anew, so that the peer hears of it.
-            if primary.flow.is_some() && primary.order_lost {
+            if primary.flow.is_some() && primary.owed.has_lost_order() {
                 primary.drop_queue(
                     "the operator requested a resync without a safe copy",
                     &mut self.shared,

@@ -213,7 +213,7 @@ impl Primary {
             return if waits { Here::Unrecorded } else { as_it_is };
         };
         // The peer's image is the only one there is: while it is out of order, nothing is promised of it.
-        if self.consistent_at.is_some() {
+        if self.owed.marker().is_some() {
             return Here::Unrecorded;
         }
         let failed = local == Local::Failed && lack.absolves(item);

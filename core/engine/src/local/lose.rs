@@ -27,7 +27,7 @@ impl Primary {
             Pace::Level { .. } | Pace::Closing { .. } => true,
             Pace::Behind { .. } => flush && flow.heard,
         });
-        let in_order = level && !self.order_lost && self.consistent_at.is_none();
+        let in_order = level && self.owed.stays_consistent();
         let whole = in_order
             && self.peer_consistent
             && (self.marks.none_dirty() || flush && self.is_whole_but_for(volume, s));

@@ -326,10 +326,8 @@ impl Engine {
         primary.release_front(s);
         let peer = s.config.peer.clone();
         let head = primary.line.head;
-        primary.paused = false;
         primary.faulted = None;
-        primary.retaining = true;
-        primary.order_lost = false;
+        primary.owed.restore_order();
         primary.cursors = Cursors::all_at(head);
         primary.peer_incarnation = incarnation;
         primary.lack = Some(Lack::new(Some(Reversal { command: id, head })));

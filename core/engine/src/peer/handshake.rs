@@ -2,6 +2,7 @@
 //! Two nodes meet: is it the right one, and what does the table say of the two?
 
 use crate::engine::{Awaited, Engine};
+use crate::peer::owed::PeerCopy;
 use crate::peer::primary::Primary;
 use crate::peer::session::{Link, out_of_turn};
 use crate::record::save::Goal;
@@ -179,7 +180,7 @@ impl Engine {
         let reversed = reverses && peer.lineage.generation != ours.lineage.generation;
         facts.same_memory &= !reversed;
         facts.target_old |= went_back || !reversed && primary.peer_went_back(peer, &ours.lineage);
-        facts.equal = on_line && !unfit && self.equal_at_start && primary.retaining;
+        facts.equal = on_line && !unfit && self.equal_at_start && primary.owed.keeps_order();
         facts.line_from_received = on_line
             && !unfit
             && !reversed
@@ -218,7 +219,7 @@ impl Engine {
                 primary.resume_durable(lineage, at, s);
             }
             Verdict::UpdateMarks => {
-                primary.whole = false;
+                primary.peer_copy.ask_bitmap();
                 self.awaited = Some(Awaited::Marks);
                 s.send(Message::Copying(Copying::MarksWanted));
             }
@@ -240,7 +241,7 @@ impl Engine {
     /// Nothing is known of the peer's copy: everything is marked, durably, and then copied.
     pub(crate) fn copy_everything(&mut self) {
         let Some(primary) = self.standing.primary_mut() else { return };
-        (primary.whole, primary.seeded) = (true, false);
+        primary.peer_copy = PeerCopy::Unknown;
         primary.marks.set_all();
         primary.drop_queue("the content of the peer's copy is unknown", &mut self.shared);
         self.shared.cover.bitmap_changed();
@@ -262,7 +263,7 @@ impl Engine {
         }
         let keeps_nothing = !peer.consistent || peer.lineage.generation == Generation::NONE;
         let wanted = self.shared.config.autosync || self.update_wanted || keeps_nothing;
-        if wanted && !primary.paused {
+        if wanted && !primary.owed.is_paused() {
             self.update_wanted = false;
             self.autosync();
         }

@@ -300,7 +300,7 @@ impl Engine {
             && self.standing.serves()
             && config.may_lease()
             && p.effective(config.mode) != Mode::Async
-            && p.consistent_at.is_none()
+            && p.owed.marker().is_none()
             && p.lack.is_none()
             && p.unreplicated == Unreplicated::Together
             && !(b.alone || self.is_saving() || self.shared.metadata_failed);

@@ -5,6 +5,7 @@ pub(crate) mod handshake;
 pub(crate) mod invalid;
 pub(crate) mod lease;
 pub(crate) mod outgoing;
+pub(crate) mod owed;
 pub(crate) mod primary;
 pub(crate) mod read_server;
 pub(crate) mod session;

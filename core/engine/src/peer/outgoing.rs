@@ -211,13 +211,12 @@ impl Primary {
 
     /// Moves the pace on where the cursors allow it.
     pub(crate) fn keep_pace(&mut self, s: &mut Shared) {
-        if let Some(at) = self.consistent_at
+        if let Some(at) = self.owed.marker()
             && self.cursors.completed >= at
             && self.flow.is_some()
         {
-            self.consistent_at = None;
+            self.owed.restore_order();
             self.peer_keeping.is_over();
-            self.order_lost = false;
             self.peer_consistent = true;
             self.copier.running = false;
             s.info(format!("the peer's copy is consistent again as of item {at}"));
@@ -225,7 +224,7 @@ impl Primary {
                 self.consider_all(s);
             }
         }
-        let settled = !self.order_lost && self.consistent_at.is_none();
+        let settled = self.owed.stays_consistent();
         let (head, cursors) = (self.line.head, self.cursors);
         let mode = self.wanted_mode(s.config.mode);
         let mut closes = false;
@@ -270,7 +269,7 @@ impl Primary {
         self.flow = None;
         self.copier.unask(&mut self.marks);
         self.unask();
-        if self.order_lost {
+        if self.owed.has_lost_order() {
             self.drop_queue("the connection was lost before the resync was complete", s);
         }
         self.consider_all(s);
@@ -285,17 +284,16 @@ impl Primary {
                     .is_some_and(|e| e.item.payload.is_some() || e.item.kind != ItemKind::Write)
             })
         };
-        self.retaining && at <= self.line.head && whole(at.0 + 1)
+        self.owed.keeps_order() && at <= self.line.head && whole(at.0 + 1)
     }
 
     /// Streams again to a peer that kept its memory.
     pub(crate) fn resume_received(&mut self, lineage: Lineage, received: Sequence, s: &mut Shared) {
         self.cursors.received = received.max(self.cursors.received);
-        // A marker that the peer received already ends its inconsistency there, whatever we heard of it.
-        let marker_ahead = self.consistent_at.is_some_and(|at| at > received);
         let skipped = planted(Plant::ResumePastGap) && received < self.line.head;
         let from = Sequence(received.0 + 1 + u64::from(skipped));
-        self.begin_stream(lineage, from, !self.order_lost && !marker_ahead, s);
+        // A marker that the peer received already ends its inconsistency there, whatever we heard of it.
+        self.begin_stream(lineage, from, self.owed.is_consistent_after(received), s);
     }
 
     /// Streams again to a peer that lost its memory: what it had received beyond its durable position may be
@@ -312,9 +310,8 @@ impl Primary {
             }
         }
         if had_more {
-            self.consistent_at = None;
             self.push_consistent_marker(s);
         }
-        self.begin_stream(lineage, durable.next(), self.consistent_at.is_none(), s);
+        self.begin_stream(lineage, durable.next(), self.owed.marker().is_none(), s);
     }
 }

@@ -1,14 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a node holds while it is primary: the line, the gate, the queue, the marks, and the stream to its peer.
-//!
-//! What the primary owes its peer is in one of three shapes:
-//! ```text
-//!            the queue fills, `log`, or the link breaks while order is lost
-//!   in order ──────────────────────────────────────────────────────────────> order lost (marks only)
-//!   (retaining)                                                               (not retaining)
-//!      ^                                                                          │ update
-//!      └──── the Consistent marker completed at the peer ──── order lost, streaming (retaining) <──┘
-//! ```
 
 use crate::config::Config;
 use crate::event::StoreOutcome;
@@ -18,6 +9,7 @@ use crate::local::failure::Failed;
 use crate::local::lack::Lack;
 use crate::local::lack::{Pulled, Reader};
 use crate::peer::outgoing::{Cursors, Flow};
+use crate::peer::owed::{Owed, PeerCopy};
 use crate::refusal::StoreFault;
 use crate::resync::copier::Copier;
 use crate::resync::copier::JobId;
@@ -56,7 +48,7 @@ pub(crate) enum PrimaryIo {
     Pulled(VolumeIndex, u32),
 }
 
-/// See the drawing above.
+/// What a node holds while it is primary.
 #[derive(Clone, Debug)]
 pub(crate) struct Primary {
     pub(crate) line: Line,
@@ -78,20 +70,14 @@ pub(crate) struct Primary {
     pub(crate) tell_generation: bool,
     /// Streams begun by this primary.
     pub(crate) streams: u32,
-    /// Everything was marked for this peer: the marks it kept itself are not needed.
-    pub(crate) whole: bool,
-    /// The peer began from a disk that was shipped: however much is marked, little differs.
-    pub(crate) seeded: bool,
+    /// What is known of the peer's copy.
+    pub(crate) peer_copy: PeerCopy,
     /// The highest position answered.
     pub(crate) answered: Sequence,
     /// Since when regions are dirty, if any are; not later than the oldest write that they stand for.
     pub(crate) dirty_since: Option<Moment>,
-    /// The queue keeps order for the peer; otherwise only marks are kept.
-    pub(crate) retaining: bool,
-    /// The peer's image will not be in order until marked regions have been copied.
-    pub(crate) order_lost: bool,
-    /// The marker behind which the peer's image is consistent again.
-    pub(crate) consistent_at: Option<Sequence>,
+    /// What the peer is owed.
+    pub(crate) owed: Owed,
     /// How far the peer is.
     pub(crate) cursors: Cursors,
     /// The peer's incarnation these cursors belong to.
@@ -109,12 +95,8 @@ pub(crate) struct Primary {
     pub(crate) unissued: bool,
     /// The local store failed on a volume, and how.
     pub(crate) faulted: Option<(VolumeIndex, StoreFault)>,
-    /// No order may be kept although the peer is not there: the operator said `log`.
-    pub(crate) paused: bool,
     /// Whether the peer keeps its last consistent image while it is updated.
     pub(crate) peer_keeping: PeerKeeping,
-    /// Why the queue was dropped last.
-    pub(crate) dropped_because: &'static str,
 }
 
 impl Primary {
@@ -140,13 +122,10 @@ impl Primary {
             unreplicated: Unreplicated::Recorded,
             tell_generation: false,
             streams: 0,
-            whole: false,
-            seeded: false,
+            peer_copy: PeerCopy::ByBitmaps,
             answered: head,
             dirty_since: None,
-            retaining: equal,
-            order_lost: !equal,
-            consistent_at: None,
+            owed: Owed::at_start(equal),
             cursors: Cursors::all_at(head),
             peer_incarnation: None,
             flow: None,
@@ -156,9 +135,7 @@ impl Primary {
             peer_consistent: false,
             unissued: false,
             faulted: None,
-            paused: false,
             peer_keeping: PeerKeeping::default(),
-            dropped_because: "the copies may differ",
         }
     }
 
@@ -203,14 +180,14 @@ impl Primary {
     pub(crate) fn effective(&self, asked: Mode) -> Mode {
         match &self.flow {
             _ if self.lack.is_some() && !planted(Plant::LackAlone) => Mode::Sync,
-            Some(flow) if flow.answers_count() && !self.order_lost => asked,
+            Some(flow) if flow.answers_count() && !self.owed.has_lost_order() => asked,
             _ => Mode::Async,
         }
     }
 
     /// Gives up order: everything queued becomes marks, and nothing is kept for the peer but those.
     pub(crate) fn drop_queue(&mut self, because: &'static str, s: &mut Shared) {
-        if self.retaining {
+        if self.owed.keeps_order() {
             let lost = self.line.head.0 - self.cursors.durable.0;
             s.warn(format!(
                 "queue dropped: {because}; {lost} items are only recorded in the bitmap, and their order is lost"
@@ -224,12 +201,9 @@ impl Primary {
         s.cover.bitmap_changed();
         self.copier.begin_anew(self.line.head, &mut self.marks);
         self.line.iter_mut().for_each(|entry| entry.pended = false);
-        self.retaining = false;
-        self.order_lost = true;
-        self.consistent_at = None;
+        self.owed.drop_order(because);
         self.copier.running = false;
         self.flow = None;
-        self.dropped_because = because;
         self.consider_all(s);
     }
 
@@ -237,7 +211,7 @@ impl Primary {
     /// waits for an extent to turn cold in which that peer lacks something.
     pub(crate) fn wait_for_nobody(&mut self, s: &mut Shared) {
         let waits = self.queue.waiters() > 0 || s.cover.is_full();
-        if waits && self.flow.is_none() && self.retaining {
+        if waits && self.flow.is_none() && self.owed.keeps_order() {
             self.drop_queue("the peer is not connected, and this node leaves the primary role", s);
         }
     }

@@ -205,7 +205,7 @@ impl Engine {
         if let Some(primary) = self.standing.primary_mut()
             && primary.flow.is_none()
             && primary.lack.is_none()
-            && primary.retaining
+            && primary.owed.keeps_order()
             && logs
         {
             primary.drop_queue("every hot extent holds what the peer lacks", &mut self.shared);

@@ -236,9 +236,7 @@ impl Engine {
             let proves = p.marks.is_saved() && self.owed_flushes().is_empty();
             b.marks_void = self.shared.suspect.any() || (b.marks_void && !proves);
             b.head = p.line.head;
-            b.equal = p.retaining
-                && !p.order_lost
-                && p.consistent_at.is_none()
+            b.equal = p.owed.stays_consistent()
                 && p.marks.none_dirty()
                 && p.cursors.durable == p.line.head
                 && p.peer_incarnation.is_some()

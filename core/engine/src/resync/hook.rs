@@ -77,7 +77,7 @@ impl Engine {
         if primary.flow.is_some() {
             return String::from("nothing to resync: writes are sent in order");
         }
-        if primary.paused || !leads || self.is_seeding() {
+        if primary.owed.is_paused() || !leads || self.is_seeding() {
             return String::from(
                 "the hook before-resync permitted the resync, but it is no longer requested",
             );
@@ -97,7 +97,7 @@ impl Engine {
 
     fn hook_refused(&mut self, why: &str) -> Refusal {
         if let Some(primary) = self.standing.primary_mut() {
-            primary.dropped_because = "the hook before-resync refused a resync";
+            primary.owed.explain("the hook before-resync refused a resync");
         }
         let group = &self.shared.config.group;
         Refusal::new(

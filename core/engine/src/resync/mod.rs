@@ -24,6 +24,7 @@ use crate::effect::StoreOp;
 use crate::event::{Run, StoreOutcome};
 use crate::local::failure::Failed;
 use crate::peer::outgoing::Cursors;
+use crate::peer::owed::Owed;
 use crate::peer::primary::{Primary, PrimaryIo};
 use crate::resync::copier::{Ask, Copier, Job, JobId, Known, Landing, Row};
 use crate::resync::digest::{RUN_BYTES_MAX, digest_piece, digests_of};
@@ -49,11 +50,12 @@ impl Primary {
         let head = self.line.head;
         let nothing_to_do = self.marks.none_dirty() && peer_consistent;
         self.copier.begin_anew(head, &mut self.marks);
-        self.retaining = true;
-        self.order_lost = !nothing_to_do;
-        self.consistent_at = None;
+        if nothing_to_do {
+            self.owed.restore_order();
+        } else {
+            self.owed.begin_copying();
+        }
         self.peer_consistent = nothing_to_do;
-        self.paused = false;
         self.cursors = Cursors::all_at(head);
         let stream = self.next_stream(head);
         s.verify.rewind();
@@ -61,7 +63,7 @@ impl Primary {
         self.line.iter_mut().for_each(|entry| entry.peer_completed = true);
         let to_copy = self.marks.dirty_bytes();
         let all = s.config.volumes.iter().fold(Bytes::ZERO, |sum, size| sum + *size);
-        self.copier.coarse = to_copy >= all && !self.seeded;
+        self.copier.coarse = to_copy >= all && !self.peer_copy.is_shipped();
         self.copier.running = !nothing_to_do;
         self.copier.progress.begin(to_copy, s.now);
         s.info(format!("resync starts: {to_copy} in dirty regions"));
@@ -71,7 +73,7 @@ impl Primary {
             from: head.next(),
             consistent: nothing_to_do,
             keep,
-            whole: self.whole,
+            whole: self.peer_copy.needs_no_bitmap(),
             to_copy: to_copy.0,
             stream,
         }));
@@ -80,7 +82,7 @@ impl Primary {
     /// Lets the copier run where order is kept and yet something is marked (a local write failed).
     pub(crate) fn mend(&mut self, s: &Shared) {
         let wanted = self.flow.is_some()
-            && !self.order_lost
+            && !self.owed.has_lost_order()
             && !self.marks.none_dirty()
             && self.lack.is_none()
             && !s.suspect.any()
@@ -110,10 +112,10 @@ impl Primary {
             self.ask_ahead(s);
         }
         let done = self.marks.none_dirty() && self.copier.is_idle();
-        if done && self.order_lost && self.consistent_at.is_none() {
-            self.push_consistent_marker(s);
-        } else if done && !self.order_lost {
-            self.copier.running = false;
+        match self.owed {
+            Owed::Copying { consistent_at: None } if done => self.push_consistent_marker(s),
+            Owed::InOrder { .. } if done => self.copier.running = false,
+            _ => {}
         }
     }
 
@@ -316,7 +318,10 @@ impl Primary {
     /// restart, its region is still marked.
     pub(crate) fn shed_copy(&mut self, at: Sequence, s: &mut Shared) {
         let Some(entry) = self.line.get_mut(at) else { return };
-        if !self.order_lost || self.lack.is_some() || !self.copier.is_of_this_round(&entry.item) {
+        if !self.owed.has_lost_order()
+            || self.lack.is_some()
+            || !self.copier.is_of_this_round(&entry.item)
+        {
             return;
         }
         if let Some(payload) = entry.item.payload.take() {
@@ -363,6 +368,6 @@ impl Primary {
         let item = self.copier_item(ItemKind::Consistent, VolumeIndex(0), extent);
         self.queue.enter(ITEM_COST, s.now);
         self.push(Item { after, ..item }, None, ITEM_COST, s);
-        self.consistent_at = Some(sequence);
+        self.owed.put_marker(sequence);
     }
 }

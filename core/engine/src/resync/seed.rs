@@ -19,6 +19,7 @@
 use crate::effect::StoreOp;
 use crate::engine::Engine;
 use crate::event::{CommandId, StoreOutcome};
+use crate::peer::owed::PeerCopy;
 use crate::peer::primary::Primary;
 use crate::record::save::Goal;
 use crate::refusal::{Refusal, StoreFault};
@@ -303,7 +304,7 @@ impl Engine {
         self.seed_stopped("the seed is cancelled");
         self.update_wanted = true;
         if let Some(primary) = self.standing.primary_mut() {
-            primary.paused = false;
+            primary.owed.end_pause();
             primary.faulted = None;
         }
         if let Some(blank) = self.session.peer().filter(|hello| is_blank(hello)) {
@@ -499,7 +500,7 @@ impl Engine {
             let text = "the connection was lost after the samples of the shipped disk were compared; all data will be compared";
             return self.done(id, Ok(String::from(text)));
         };
-        primary.paused = false;
+        primary.owed.end_pause();
         let left = primary.marks.dirty_bytes();
         self.seed.passed = Some(incarnation);
         self.update_wanted = true;
@@ -513,7 +514,7 @@ impl Engine {
     /// The peer's image is the disk that was shipped: the marks tell what it lacks.
     pub(crate) fn update_seeded(&mut self) {
         if let Some(primary) = self.standing.primary_mut() {
-            (primary.whole, primary.seeded) = (true, true);
+            primary.peer_copy = PeerCopy::Shipped { by_bitmaps: false };
             if planted(Plant::SeedForgets) {
                 primary.marks.clear();
             }

@@ -368,9 +368,7 @@ impl Primary {
         match self.flow {
             None => Some("items are not sent to the peer"),
             Some(_) if self.faulted.is_some() => Some("the local disk failed"),
-            Some(_) if self.order_lost || self.consistent_at.is_some() => {
-                Some("a resync is running")
-            }
+            Some(_) if !self.owed.stays_consistent() => Some("a resync is running"),
             Some(_) if !self.marks.none_dirty() => Some("dirty regions are being copied"),
             Some(_) => None,
         }
@@ -553,7 +551,7 @@ impl Engine {
             ));
         }
         let Some(primary) =
-            self.standing.primary_mut().filter(|p| p.flow.is_some() && !p.order_lost)
+            self.standing.primary_mut().filter(|p| p.flow.is_some() && !p.owed.has_lost_order())
         else {
             return Ok(());
         };

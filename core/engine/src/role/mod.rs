@@ -73,9 +73,9 @@ impl Engine {
         let Some(primary) = self.standing.primary_mut() else {
             return Err(self.not_primary("pause"));
         };
-        primary.paused = true;
         primary.peer_keeping.refused = None;
         primary.drop_queue("paused by an operator", &mut self.shared);
+        primary.owed.pause();
         self.shared.cover.bitmap_changed();
         let group = &self.shared.config.group;
         Ok(Some(format!(
@@ -86,7 +86,7 @@ impl Engine {
     /// Ends a pause as a resync does, and nothing else.
     fn resume(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
         let Some(primary) = self.standing.primary() else { return Err(self.not_primary("resume")) };
-        if !primary.paused {
+        if !primary.owed.is_paused() {
             let group = &self.shared.config.group;
             return Err(Refusal::new(
                 "not-paused",
@@ -114,9 +114,9 @@ impl Engine {
         let Some(primary) = self.standing.primary_mut() else {
             return Err(self.not_primary("resync"));
         };
-        primary.paused = false;
+        primary.owed.end_pause();
         primary.mark_differing(&mut self.shared);
-        if primary.flow.is_some() && primary.order_lost {
+        if primary.flow.is_some() && primary.owed.has_lost_order() {
             primary.copier.running = true;
             return Ok(Some(String::from("the resync is running")));
         }

@@ -100,8 +100,7 @@ impl Engine {
         }
         // A stream that the peer has not taken up yet is waited for while this node leaves.
         let in_order = p.flow.as_ref().is_some_and(|f| !matches!(f.pace, Pace::Behind { .. }))
-            && !p.order_lost
-            && p.consistent_at.is_none()
+            && p.owed.stays_consistent()
             && p.marks.none_dirty();
         if !in_order {
             return Err(Refusal::later(
@@ -134,7 +133,7 @@ impl Engine {
     /// While it drains: whether it cannot come to a hand-over any more.
     pub(crate) fn cannot_hand(&self, until: Moment) -> bool {
         let Some(p) = self.standing.primary() else { return true };
-        p.flow.is_none() || p.order_lost || self.shared.now >= until
+        p.flow.is_none() || p.owed.has_lost_order() || self.shared.now >= until
     }
 
     /// Nothing was recorded and nobody was asked yet: it just goes on.

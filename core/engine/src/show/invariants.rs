@@ -36,15 +36,14 @@ impl Engine {
                 c.sent >= c.received && p.line.head >= c.sent,
                 "sent more than accepted, or less than received"
             );
-            assert!(p.retaining, "a stream flows from a line that is not kept");
+            assert!(p.owed.keeps_order(), "a stream flows from a line that is not kept");
         }
         assert!(p.answered <= p.line.head, "acknowledged what was never accepted");
         if self.state() == State::Replicating {
-            assert!(p.marks.none_dirty() && !p.order_lost, "replicating with dirty regions");
+            assert!(
+                p.marks.none_dirty() && !p.owed.has_lost_order(),
+                "replicating with dirty regions"
+            );
         }
-        assert!(
-            p.retaining || p.order_lost,
-            "the write order is neither kept nor recorded as lost"
-        );
     }
 }

@@ -246,12 +246,12 @@ impl Engine {
     pub fn state(&self) -> State {
         let Some(primary) = self.standing.primary() else { return self.secondary_state() };
         match &primary.flow {
-            None if primary.retaining => State::Queuing,
+            None if primary.owed.keeps_order() => State::Queuing,
             None if primary.peer_keeping.refused.is_some() => State::NeedsRoom,
             None => State::Logging,
-            Some(_) if primary.order_lost => State::Syncing,
+            Some(_) if primary.owed.has_lost_order() => State::Syncing,
             Some(flow) if !matches!(flow.pace, Pace::Level { .. }) => State::CatchingUp,
-            Some(_) if primary.consistent_at.is_some() => State::CatchingUp,
+            Some(_) if primary.owed.marker().is_some() => State::CatchingUp,
             Some(_) if !primary.marks.none_dirty() => State::Syncing,
             Some(_) => State::Replicating,
         }
@@ -315,14 +315,15 @@ impl Engine {
                 let (changed, peer) = (primary.marks.dirty_bytes(), &self.shared.config.peer);
                 format!("a disk is being shipped to {peer}: {changed} in changed regions since")
             }
-            State::Logging if primary.paused => String::from("paused by an operator"),
+            State::Logging if primary.owed.is_paused() => String::from("paused by an operator"),
             State::Logging if self.session.peer().is_some() => {
                 format!(
                     "{}; `helio resync {}` copies the dirty regions",
-                    primary.dropped_because, self.shared.config.group
+                    primary.owed.why(),
+                    self.shared.config.group
                 )
             }
-            State::Logging => format!("{}; {}", self.session.why, primary.dropped_because),
+            State::Logging => format!("{}; {}", self.session.why, primary.owed.why()),
             State::NeedsRoom => self.needs_room().unwrap_or_default(),
             State::Syncing if primary.lack.is_some() => {
                 format!("missing regions are served from {peer}, and copied from there")

@@ -138,7 +138,7 @@ impl Engine {
 
     /// Whether an operator paused replication on this primary.
     pub(crate) fn is_paused(&self) -> bool {
-        self.standing.primary().is_some_and(|primary| primary.paused)
+        self.standing.primary().is_some_and(|primary| primary.owed.is_paused())
     }
 
     fn peer_failed(&self) -> bool {

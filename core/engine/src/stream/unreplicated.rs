@@ -67,7 +67,8 @@ impl Engine {
             // That there is a peer with a history at all: should its metadata be lost, it must not pass for a new one.
             (Some(_), Stage::Leading(Leading::Primary)) if self.superblock.remembers == 0 => true,
             (Some(p), Stage::Leading(Leading::Primary)) => {
-                matches!(p.flow.as_ref().map(|f| f.pace), Some(Pace::Level { .. })) && !p.order_lost
+                matches!(p.flow.as_ref().map(|f| f.pace), Some(Pace::Level { .. }))
+                    && !p.owed.has_lost_order()
             }
             (None, Stage::Following(Following::Secondary)) => {
                 let follows = |f: &Follower| f.streaming && f.is_begun();
@@ -138,7 +139,7 @@ impl Primary {
         self.tell_generation = false;
         // A marker that is on its way ends the inconsistency before the peer takes up the new generation.
         let sent = self.cursors.sent;
-        let consistent = self.consistent_at.map_or(!self.order_lost, |at| at <= sent);
+        let consistent = self.owed.is_consistent_after(sent);
         self.begin_stream(lineage, sent.next(), consistent, s);
     }
 

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a primary owes its peer, and what is known of the peer's copy.
+//!
+//! ```text
+//!           the queue is full, a pause, or the connection is lost during a resync
+//!   InOrder ───────────────────────────────────────────────────────────────────> BitmapOnly
+//!    ^   ^                                                                        │  │   ^
+//!    │   └── a resync begins with nothing to copy, or a reverse resync begins ────┘  │   │
+//!    │                                                              a resync begins  │   │ the same
+//!    │                                                                               v   │
+//!    └────── the peer completed the marker ─────────────────────────────────────── Copying
+//! ```
+//! In `InOrder` and `Copying` a stream may flow. The peer's image is consistent again once the peer completed the marker.
+//! `Copying` puts one on the line when no region is dirty any more; `InOrder` does if the peer lost what it had received.
+
+use helio_units::Sequence;
+
+/// See the drawing above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owed {
+    /// Every item behind the peer's durable cursor, in order. `consistent_at`: the marker, if one is on the line.
+    InOrder { consistent_at: Option<Sequence> },
+    /// What the bitmap records, and nothing is queued. `why`: shown to the operator. `paused`: by an operator.
+    BitmapOnly { why: &'static str, paused: bool },
+    /// Dirty regions, copied among items in order. `consistent_at`: the marker, once it is on the line.
+    Copying { consistent_at: Option<Sequence> },
+}
+
+impl Owed {
+    /// What a new primary owes. `equal`: the peer's copy is proven equal.
+    pub(crate) const fn at_start(equal: bool) -> Self {
+        if equal {
+            Self::InOrder { consistent_at: None }
+        } else {
+            Self::BitmapOnly { why: "the copies may differ", paused: false }
+        }
+    }
+
+    /// The queue keeps order for the peer.
+    pub(crate) const fn keeps_order(&self) -> bool {
+        !matches!(self, Self::BitmapOnly { .. })
+    }
+
+    /// The peer's image will not be in order until dirty regions have been copied.
+    pub(crate) const fn has_lost_order(&self) -> bool {
+        !matches!(self, Self::InOrder { .. })
+    }
+
+    /// The peer's image is consistent behind every item: order is kept, and no marker must be completed before.
+    pub(crate) fn stays_consistent(&self) -> bool {
+        *self == Self::InOrder { consistent_at: None }
+    }
+
+    /// The peer's image is consistent once the peer has every item up to `at`.
+    pub(crate) fn is_consistent_after(&self, at: Sequence) -> bool {
+        self.stays_consistent() || self.marker().is_some_and(|marker| marker <= at)
+    }
+
+    /// The marker behind which the peer's image is consistent again, if it is on the line.
+    pub(crate) const fn marker(&self) -> Option<Sequence> {
+        match *self {
+            Self::InOrder { consistent_at } | Self::Copying { consistent_at } => consistent_at,
+            Self::BitmapOnly { .. } => None,
+        }
+    }
+
+    /// An operator paused replication.
+    pub(crate) const fn is_paused(&self) -> bool {
+        matches!(self, Self::BitmapOnly { paused: true, .. })
+    }
+
+    /// Why only the bitmap records what the peer lacks.
+    pub(crate) const fn why(&self) -> &'static str {
+        match self {
+            Self::BitmapOnly { why, .. } => why,
+            Self::InOrder { .. } | Self::Copying { .. } => "",
+        }
+    }
+
+    /// Order is given up.
+    pub(crate) const fn drop_order(&mut self, why: &'static str) {
+        *self = Self::BitmapOnly { why, paused: self.is_paused() };
+    }
+
+    /// An operator pauses replication.
+    pub(crate) const fn pause(&mut self) {
+        *self = Self::BitmapOnly { why: self.why(), paused: true };
+    }
+
+    /// A resync is wanted again.
+    pub(crate) const fn end_pause(&mut self) {
+        if let Self::BitmapOnly { paused, .. } = self {
+            *paused = false;
+        }
+    }
+
+    /// There is another reason why no resync begins.
+    pub(crate) const fn explain(&mut self, because: &'static str) {
+        if let Self::BitmapOnly { why, .. } = self {
+            *why = because;
+        }
+    }
+
+    /// A resync begins.
+    pub(crate) const fn begin_copying(&mut self) {
+        *self = Self::Copying { consistent_at: None };
+    }
+
+    /// The marker is on the line.
+    pub(crate) fn put_marker(&mut self, at: Sequence) {
+        match self {
+            Self::InOrder { consistent_at } | Self::Copying { consistent_at } => {
+                *consistent_at = Some(at);
+            }
+            Self::BitmapOnly { .. } => panic!("marker {at} is on a line that keeps no order"),
+        }
+    }
+
+    /// The peer's image is consistent, and items follow in order.
+    pub(crate) const fn restore_order(&mut self) {
+        *self = Self::InOrder { consistent_at: None };
+    }
+}
+
+/// What is known of the peer's copy when a resync begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PeerCopy {
+    /// It differs at most in the dirty regions of both bitmaps.
+    ByBitmaps,
+    /// Nothing: every region is dirty, and the peer's own bitmap is not needed.
+    Unknown,
+    /// It began as the disk that was shipped: little differs, even if every region is dirty. `by_bitmaps`: the peer's own
+    /// bitmap was asked for since; until then it is not needed.
+    Shipped { by_bitmaps: bool },
+}
+
+impl PeerCopy {
+    /// The peer is asked for its bitmap.
+    pub(crate) const fn ask_bitmap(&mut self) {
+        *self = match self {
+            Self::Shipped { .. } => Self::Shipped { by_bitmaps: true },
+            Self::ByBitmaps | Self::Unknown => Self::ByBitmaps,
+        };
+    }
+
+    /// This node's bitmap has every region that may differ: the peer's own is not needed.
+    pub(crate) const fn needs_no_bitmap(&self) -> bool {
+        matches!(self, Self::Unknown | Self::Shipped { by_bitmaps: false })
+    }
+
+    /// Little differs, even if every region is dirty.
+    pub(crate) const fn is_shipped(&self) -> bool {
+        matches!(self, Self::Shipped { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Owed::{self, BitmapOnly, Copying, InOrder};
+    use super::PeerCopy::{ByBitmaps, Shipped, Unknown};
+    use helio_units::Sequence;
+
+    #[test]
+    fn every_transition_leads_from_every_state_to_the_one_that_is_drawn() {
+        let (before, at) = (Some(Sequence(3)), Sequence(7));
+        let states = [
+            Owed::at_start(true),
+            InOrder { consistent_at: before },
+            Owed::at_start(false),
+            BitmapOnly { why: "paused", paused: true },
+            Copying { consistent_at: None },
+            Copying { consistent_at: before },
+        ];
+        for from in states {
+            let after = |step: fn(&mut Owed)| {
+                let mut owed = from;
+                step(&mut owed);
+                owed
+            };
+            let paused = from.is_paused();
+            assert_eq!(after(|o| o.drop_order("full")), BitmapOnly { why: "full", paused });
+            assert_eq!(after(Owed::pause), BitmapOnly { why: from.why(), paused: true });
+            assert_eq!(after(Owed::begin_copying), Copying { consistent_at: None });
+            assert!(after(Owed::restore_order).stays_consistent());
+            let (resumed, explained) = (after(Owed::end_pause), after(|o| o.explain("refused")));
+            if let BitmapOnly { why, .. } = from {
+                assert_eq!(resumed, BitmapOnly { why, paused: false });
+                assert_eq!(explained, BitmapOnly { why: "refused", paused });
+                assert!(!from.keeps_order() && from.has_lost_order() && from.marker().is_none());
+                assert!(!from.is_consistent_after(at));
+                continue;
+            }
+            assert!((resumed, explained) == (from, from) && from.keeps_order() && !paused);
+            let marked = after(|o| o.put_marker(Sequence(7)));
+            assert_eq!(marked.marker(), Some(at));
+            assert_eq!(marked.has_lost_order(), from.has_lost_order());
+            assert!(marked.is_consistent_after(at) && !marked.is_consistent_after(Sequence(6)));
+            assert!(!marked.stays_consistent());
+        }
+    }
+
+    #[test]
+    fn a_bitmap_that_is_asked_for_is_needed_and_a_shipped_disk_stays_one() {
+        let shipped = Shipped { by_bitmaps: true };
+        let cases = [
+            (ByBitmaps, ByBitmaps),
+            (Unknown, ByBitmaps),
+            (Shipped { by_bitmaps: false }, shipped),
+            (shipped, shipped),
+        ];
+        for (from, to) in cases {
+            let mut copy = from;
+            copy.ask_bitmap();
+            assert_eq!((copy, copy.is_shipped()), (to, from.is_shipped()));
+            assert!(!copy.needs_no_bitmap());
+        }
+        assert!(Unknown.needs_no_bitmap() && Shipped { by_bitmaps: false }.needs_no_bitmap());
+    }
+}
