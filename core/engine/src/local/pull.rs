@@ -155,7 +155,7 @@ impl Primary {
     pub(crate) fn is_good(&mut self, claim: Claim) {
         let (_, extent) = self.marks.place(claim.region);
         self.marks.end_copy(claim.region);
-        self.copier.progress.copied += Bytes(extent.length);
+        self.copier.progress.count_copied(Bytes(extent.length));
     }
 
     /// The peer told bytes of a region: through the gate with it, unless it was touched since.
@@ -207,8 +207,8 @@ impl Primary {
             ));
         } else {
             self.piece_written(claim);
-            self.copier.progress.shipped +=
-                Bytes(payload.map_or(0, |payload| u64::from(payload.length)));
+            let shipped = payload.map_or(0, |payload| u64::from(payload.length));
+            self.copier.progress.count_shipped(Bytes(shipped));
         }
         self.pull_over(ticket, s);
     }

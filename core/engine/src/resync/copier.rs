@@ -13,13 +13,11 @@
 //! was dropped. What was taken up in an earlier round comes to its end and changes nothing.
 
 use crate::resync::digest::{ASKED_BLINDLY_MAX, ASKED_BYTES_MAX, ASKED_MAX, RUN_BYTES_MAX};
-use crate::resync::guess::Guess;
-use crate::resync::pace::Pace;
-use crate::resync::progress::Progress;
 use crate::resync::survey::Survey;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use helio_bitmap::{Bitmap, Region};
+use helio_copy::{Guess, Pace, Progress};
 use helio_format::copying::Digest;
 use helio_format::message::Item;
 use helio_units::{Bytes, Extent, Sequence, VolumeIndex};
