@@ -6,6 +6,7 @@ use alloc::string::String;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::time::Duration;
+use helio_copy::ResyncConfig;
 use helio_units::{Bytes, Items, Mode, Rate, VolumeIndex};
 
 /// Bytes one mark covers unless the file says otherwise (architecture: 2 KiB of map per GiB).
@@ -74,24 +75,6 @@ impl Default for QueueConfig {
             connected: WhenFull::Block,
             disconnected: WhenFull::Log,
         }
-    }
-}
-
-/// How the copier treats the application and the link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ResyncConfig {
-    /// Marked bytes per second it never passes, if there is such a bound.
-    pub max_rate: Option<Rate>,
-    /// Marked bytes per second below which it yields to nobody.
-    pub min_rate: Rate,
-    /// It slows down where clients' requests suffer.
-    pub yields: bool,
-}
-
-impl Default for ResyncConfig {
-    fn default() -> Self {
-        // The floor is DRBD's c-min-rate; the ceiling is left to yielding.
-        Self { max_rate: None, min_rate: Rate(250 << 10), yields: true }
     }
 }
 

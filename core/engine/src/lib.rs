@@ -34,12 +34,13 @@ mod stream;
 
 pub use config::{
     Config, HOT_EXTENTS, ITEM_BYTES_MAX, OnError, QUEUE_BYTES_MOST, QUEUE_BYTES_SNDR,
-    QUEUE_ITEMS_SNDR, QUEUE_PRODUCTS, QueueConfig, REGION, ResyncConfig, WhenFull, automatic_bound,
+    QUEUE_ITEMS_SNDR, QUEUE_PRODUCTS, QueueConfig, REGION, WhenFull, automatic_bound,
 };
 pub use effect::{Answer, Done, Effect, Keep, Loudness, Note, StoreOp};
 pub use engine::Engine;
 pub use event::{Command, CommandId, Durable, Event, Kept, Operation, Request, Run, StoreOutcome};
 pub use follow::before::{BeforeOp, BeforeOutcome, SafeCopy};
+pub use helio_copy::ResyncConfig;
 pub use local::members::MemberFound;
 pub use peer::lease::{HOLD_MAX, HOLD_MIN};
 pub use peer::primary::Lag;

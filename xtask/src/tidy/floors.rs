@@ -8,11 +8,12 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// The crates that are told and never look: `#![no_std]`.
-const PURE: [&str; 9] = [
+const PURE: [&str; 10] = [
     "words/units",
     "words/format",
     "core/plant",
     "core/bitmap",
+    "core/copy",
     "core/recovery",
     "core/ledger",
     "core/engine",
@@ -21,12 +22,13 @@ const PURE: [&str; 9] = [
 ];
 
 /// Which rooms of the core each of them may use.
-const CORE: [(&str, &[&str]); 5] = [
+const CORE: [(&str, &[&str]); 6] = [
     ("core/plant", &[]),
     ("core/bitmap", &["core/plant"]),
+    ("core/copy", &["core/bitmap"]),
     ("core/recovery", &["core/plant"]),
     ("core/ledger", &[]),
-    ("core/engine", &["core/plant", "core/bitmap", "core/recovery", "core/ledger"]),
+    ("core/engine", &["core/plant", "core/bitmap", "core/copy", "core/recovery", "core/ledger"]),
 ];
 
 /// Third-party crates a pure crate may use, with the features it may ask for. `no_std` does not reach
@@ -230,6 +232,7 @@ mod tests {
             ("words/units", "core/engine"),
             ("core/engine", "edge/driver"),
             ("core/bitmap", "core/engine"),
+            ("core/bitmap", "core/copy"),
             ("core/recovery", "core/bitmap"),
             ("core/ledger", "core/engine"),
             ("core/engine", "advise/netmodel"),
@@ -255,6 +258,7 @@ mod tests {
             ("core/engine", "core/ledger"),
             ("core/engine", "core/bitmap"),
             ("core/bitmap", "core/plant"),
+            ("core/copy", "core/bitmap"),
             ("edge/disk", "edge/driver"),
             ("edge/wan", "advise/netmodel"),
             ("advise/twin", "core/engine"),

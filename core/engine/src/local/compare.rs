@@ -22,31 +22,13 @@ use crate::shared::Shared;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use helio_bitmap::Region;
+use helio_copy::Claim;
 use helio_format::copying::{Copying, Digest};
 use helio_format::message::Message;
 use helio_units::{Extent, VolumeIndex};
 
 /// Questions about digests that may be open.
 const OPEN_MAX: usize = ASKED_MAX / 2;
-
-/// An attempt to bring a region.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Claim {
-    pub(crate) region: Region,
-    /// Told apart from earlier and later attempts by this.
-    pub(crate) number: u64,
-}
-
-/// How far it is.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Attempt {
-    pub(crate) number: u64,
-    /// A write touched the region since: what is fetched lacks it.
-    pub(crate) touched: bool,
-    /// Pieces that are to be written here.
-    pub(crate) pieces: u32,
-}
 
 impl Primary {
     /// Whether a question about a region's digests may be asked now.
@@ -127,8 +109,8 @@ impl Primary {
             self.is_good(claim);
             return self.unclaim(claim);
         }
-        if let Some(attempt) = lack.claims.get_mut(&claim.region) {
-            attempt.pieces = differing.len() as u32;
+        if let Some(pieces) = lack.walk.data_mut(claim) {
+            *pieces = differing.len() as u32;
         }
         let asks = differing.into_iter();
         lack.pulls.extend(asks.map(|extent| Ask { goal: For::Pull(claim), volume, extent, after }));

@@ -19,20 +19,18 @@
 use crate::effect::{Answer, StoreOp};
 use crate::engine::Engine;
 use crate::event::{CommandId, StoreOutcome};
-use crate::local::compare::{Attempt, Claim};
 use crate::local::failure::Failed;
 use crate::peer::primary::{Primary, PrimaryIo};
 use crate::peer::read_server::{ASKED_BYTES_MAX, ASKED_MAX};
 use crate::record::save::Goal;
 use crate::refusal::{Denial, StoreFault};
-use crate::resync::guess::Guess;
 use crate::shared::{Purpose, Shared};
 use crate::stream::ack::{Here, Local};
 use crate::stream::unreplicated::Unreplicated;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::String;
-use helio_bitmap::Region;
+use helio_copy::{Claim, Guess, Walk};
 use helio_format::message::{Item, Message};
 use helio_format::reading::{Reading, Told};
 use helio_format::superblock::Superblock;
@@ -107,13 +105,12 @@ pub(crate) struct Lack {
     pub(crate) fetched: BTreeMap<u64, Fetched>,
     /// Bytes of regions from the question to the end of their write.
     pub(crate) pulling: Bytes,
-    pub(crate) next: Region,
     /// Counts how often everything was flushed.
     round: u32,
     /// Flushes of any round that did not end.
     flushes: u32,
-    /// Regions being pulled.
-    pub(crate) claims: BTreeMap<Region, Attempt>,
+    /// Regions being pulled, each with the count of pieces that are to be written here.
+    pub(crate) walk: Walk<u32>,
     /// Of which the peer was asked for digests, in the order of its answers (`compare.rs`).
     pub(crate) comparing: VecDeque<Claim>,
     /// How many are being read here to compare.
@@ -145,10 +142,9 @@ impl Lack {
             tickets: 0,
             fetched: BTreeMap::new(),
             pulling: Bytes::ZERO,
-            next: Region::default(),
             round: 0,
             flushes: 0,
-            claims: BTreeMap::new(),
+            walk: Walk::default(),
             comparing: VecDeque::new(),
             reading: 0,
             pulls: VecDeque::new(),
@@ -270,7 +266,7 @@ impl Primary {
                 if whole
                     && lack.is_quiet()
                     && lack.asked.is_empty()
-                    && lack.claims.is_empty()
+                    && lack.walk.is_idle()
                     && lack.comparing.is_empty() =>
             {
                 let volumes = s.config.volumes.len() as u16;

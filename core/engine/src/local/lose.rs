@@ -74,7 +74,7 @@ impl Primary {
         if matches!(lack.stage, Stage::Flushing(..) | Stage::Flushed) {
             lack.stage = Stage::Serving;
         }
-        lack.claims.values_mut().for_each(|attempt| attempt.touched = true);
+        lack.walk.touch(..);
         let size = s.config.volumes[usize::from(volume.0)];
         self.marks.set(volume, Extent::new(0, size.0));
         s.cover.bitmap_changed();

@@ -16,7 +16,6 @@ use crate::config::Config;
 use crate::effect::StoreOp;
 use crate::engine::Engine;
 use crate::event::{CommandId, StoreOutcome};
-use crate::local::compare::{Attempt, Claim};
 use crate::local::failure::Failed;
 use crate::local::lack::{Ask, Fetched, For, Lack, Pulled, Reversal, Stage, let_go};
 use crate::peer::outgoing::Cursors;
@@ -32,6 +31,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 use helio_bitmap::Region;
+use helio_copy::Claim;
 use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Extent, VolumeIndex};
 
@@ -94,36 +94,26 @@ impl Primary {
         if !allowed {
             return None;
         }
-        loop {
-            let sound = (0..s.config.volumes.len() as u16)
+        let claim = lack.walk.claim(lack.tickets + 1, 1, |from| {
+            (0..s.config.volumes.len() as u16)
                 .map(VolumeIndex)
                 .filter(|v| !lack.lost.contains(v))
-                .filter(|v| compares || lack.guess.is_raw() || self.distrusted.contains(v));
-            let mut next = sound.filter_map(|v| self.marks.begin_copy_of(v, lack.next));
-            let region = next.next()?;
-            lack.next = Region(region.0 + 1);
-            if let Some(attempt) = lack.claims.get_mut(&region) {
-                // It was marked anew while it is pulled: what is under way does not end that.
-                attempt.touched = true;
-                continue;
-            }
-            lack.tickets += 1;
-            let number = lack.tickets;
-            lack.claims.insert(region, Attempt { number, touched: false, pieces: 1 });
-            let (_, extent) = self.marks.place(region);
-            let whole = Bytes(extent.length);
-            lack.pulling += whole;
-            self.copier.pace.took_up(whole, &s.config.resync);
-            return Some(Claim { region, number });
-        }
+                .filter(|v| compares || lack.guess.is_raw() || self.distrusted.contains(v))
+                .find_map(|v| self.marks.begin_copy_of(v, from))
+        })?;
+        lack.tickets = claim.number;
+        let (_, extent) = self.marks.place(claim.region);
+        let whole = Bytes(extent.length);
+        lack.pulling += whole;
+        self.copier.pace.took_up(whole, &s.config.resync);
+        Some(claim)
     }
 
     /// A region is pulled no more; where it is still lacking, its turn comes again.
     pub(crate) fn unclaim(&mut self, claim: Claim) {
         let (_, extent) = self.marks.place(claim.region);
         let Some(lack) = &mut self.lack else { return };
-        if lack.claims.get(&claim.region).is_some_and(|attempt| attempt.number == claim.number) {
-            lack.claims.remove(&claim.region);
+        if lack.walk.end(claim) {
             lack.pulling -= Bytes(extent.length);
             self.marks.abandon_copy(claim.region);
         }
@@ -132,8 +122,7 @@ impl Primary {
     /// What is at the gate or written here by now ends nothing any more.
     pub(crate) fn unclaim_all(&mut self) {
         let Some(lack) = &self.lack else { return };
-        let all = lack.claims.iter().map(|(region, a)| Claim { region: *region, number: a.number });
-        let all: Vec<Claim> = all.collect();
+        let all: Vec<Claim> = lack.walk.claims().collect();
         all.into_iter().for_each(|claim| self.unclaim(claim));
     }
 
@@ -141,21 +130,19 @@ impl Primary {
     pub(crate) fn touch(&mut self, volume: VolumeIndex, extent: Extent) {
         let regions = self.marks.grid().touched(volume, extent);
         let Some(lack) = &mut self.lack else { return };
-        let touched = lack.claims.range_mut(Region(regions.start)..Region(regions.end));
-        touched.for_each(|(_, attempt)| attempt.touched = true);
+        lack.walk.touch(Region(regions.start)..Region(regions.end));
     }
 
     /// Whether what is fetched for it counts no more.
     pub(crate) fn is_touched(&self, claim: Claim) -> bool {
-        let attempt = self.lack.as_ref().and_then(|lack| lack.claims.get(&claim.region));
-        attempt.is_none_or(|attempt| attempt.number != claim.number || attempt.touched)
+        self.lack.as_ref().is_none_or(|lack| lack.walk.is_touched(claim))
     }
 
     /// This node holds the region as its peer does.
     pub(crate) fn is_good(&mut self, claim: Claim) {
         let (_, extent) = self.marks.place(claim.region);
         self.marks.end_copy(claim.region);
-        self.copier.progress.copied += Bytes(extent.length);
+        self.copier.progress.count_copied(Bytes(extent.length));
     }
 
     /// The peer told bytes of a region: through the gate with it, unless it was touched since.
@@ -207,23 +194,21 @@ impl Primary {
             ));
         } else {
             self.piece_written(claim);
-            self.copier.progress.shipped +=
-                Bytes(payload.map_or(0, |payload| u64::from(payload.length)));
+            let shipped = payload.map_or(0, |payload| u64::from(payload.length));
+            self.copier.progress.count_shipped(Bytes(shipped));
         }
         self.pull_over(ticket, s);
     }
 
     /// A piece of a region is written; with the last one the region is good, unless a write touched it.
     fn piece_written(&mut self, claim: Claim) {
-        let attempt = self.lack.as_mut().and_then(|lack| lack.claims.get_mut(&claim.region));
-        let Some(attempt) = attempt.filter(|attempt| attempt.number == claim.number) else {
-            return;
-        };
-        attempt.pieces -= 1;
-        if attempt.pieces > 0 {
+        let pieces = self.lack.as_mut().and_then(|lack| lack.walk.data_mut(claim));
+        let Some(pieces) = pieces else { return };
+        *pieces -= 1;
+        if *pieces > 0 {
             return;
         }
-        if !attempt.touched || planted(Plant::PullStale) {
+        if !self.is_touched(claim) || planted(Plant::PullStale) {
             self.is_good(claim);
         }
         self.unclaim(claim);

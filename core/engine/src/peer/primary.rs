@@ -4,7 +4,6 @@
 use crate::config::Config;
 use crate::event::StoreOutcome;
 use crate::follow::before::PeerKeeping;
-use crate::local::compare::Claim;
 use crate::local::failure::Failed;
 use crate::local::lack::Lack;
 use crate::local::lack::{Pulled, Reader};
@@ -26,6 +25,7 @@ use alloc::collections::BTreeSet;
 use alloc::format;
 use core::time::Duration;
 use helio_bitmap::Bitmap;
+use helio_copy::Claim;
 use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Mode, Moment, Sequence, VolumeIndex};
 

@@ -13,13 +13,11 @@
 //! was dropped. What was taken up in an earlier round comes to its end and changes nothing.
 
 use crate::resync::digest::{ASKED_BLINDLY_MAX, ASKED_BYTES_MAX, ASKED_MAX, RUN_BYTES_MAX};
-use crate::resync::guess::Guess;
-use crate::resync::pace::Pace;
-use crate::resync::progress::Progress;
-use crate::resync::survey::Survey;
-use alloc::collections::{BTreeMap, VecDeque};
+use crate::resync::survey::{STRETCH_MAX, Survey};
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use helio_bitmap::{Bitmap, Region};
+use helio_copy::{Claim, Guess, Pace, Progress, Walk};
 use helio_format::copying::Digest;
 use helio_format::message::Item;
 use helio_units::{Bytes, Extent, Sequence, VolumeIndex};
@@ -38,6 +36,30 @@ pub(crate) struct Row {
 }
 
 impl Row {
+    /// Regions that `next` returns one by one. The first that is no neighbour goes to `spare`, for the next row.
+    fn join(
+        marks: &mut Bitmap,
+        spare: &mut Option<Region>,
+        fits: impl Fn(Extent) -> bool,
+        mut next: impl FnMut(&mut Bitmap) -> Option<Region>,
+    ) -> Option<Self> {
+        let first = spare.take().or_else(|| next(marks))?;
+        let (volume, mut extent) = marks.place(first);
+        let mut count = 1;
+        loop {
+            let longer = Extent::new(extent.offset, extent.length + marks.grid().unit().0);
+            let Some(region) = fits(longer).then(|| next(marks)).flatten() else { break };
+            let (its_volume, its) = marks.place(region);
+            if its_volume != volume || its.offset != extent.end() {
+                *spare = Some(region);
+                break;
+            }
+            extent.length += its.length;
+            count += 1;
+        }
+        Some(Self { volume, extent, first, count })
+    }
+
     pub(crate) fn regions(&self) -> impl Iterator<Item = Region> + use<> {
         (self.first.0..self.first.0 + self.count).map(Region)
     }
@@ -84,16 +106,15 @@ pub(crate) struct Copier {
     /// Everything was marked when the update began: one digest per region will do.
     pub(crate) coarse: bool,
     pub(crate) round: u32,
-    next: Region,
     /// Claimed, and the run before it was full.
     spare: Option<Region>,
     /// The same of the survey.
-    pub(crate) survey_spare: Option<Region>,
+    survey_spare: Option<Region>,
     pub(crate) survey: Survey,
     /// Claimed, and the survey found that something is stored there.
     pub(crate) found: VecDeque<Region>,
-    /// Everything taken up; whether it was marked anew since.
-    claims: BTreeMap<Region, bool>,
+    /// Everything taken up.
+    walk: Walk<()>,
     pub(crate) asks: VecDeque<Ask>,
     /// Bytes in them.
     pub(crate) asked: Bytes,
@@ -117,58 +138,38 @@ pub(crate) struct Copier {
     pub(crate) progress: Progress,
 }
 
+/// The next marked region that nobody took up.
+fn claim_new(walk: &mut Walk<()>, marks: &mut Bitmap) -> Option<Region> {
+    walk.claim(0, (), |from| marks.begin_copy(from)).map(|claim| claim.region)
+}
+
 impl Copier {
-    /// The next marked region; it counts as being copied. Where everything is marked, the survey goes first.
-    pub(crate) fn claim(&mut self, marks: &mut Bitmap) -> Option<Region> {
-        if let Some(region) = self.spare.take().or_else(|| self.found.pop_front()) {
-            return Some(region);
-        }
-        if self.coarse { None } else { self.claim_new(marks) }
-    }
-
-    /// The next marked region that nobody took up.
-    pub(crate) fn claim_new(&mut self, marks: &mut Bitmap) -> Option<Region> {
-        loop {
-            let region = marks.begin_copy(self.next)?;
-            self.next = Region(region.0 + 1);
-            match self.claims.get_mut(&region) {
-                // It was marked anew while it is copied: what is under way does not end its mark.
-                Some(again) => *again = true,
-                None => {
-                    self.claims.insert(region, false);
-                    return Some(region);
-                }
-            }
-        }
-    }
-
-    /// Claims marked regions that lie one behind the other, as long as `fits` says yes to all of them.
+    /// Claims marked regions that lie one behind the other, as long as `fits` says yes to all of them. Where everything
+    /// is marked, the survey goes first.
     pub(crate) fn claim_row(
         &mut self,
         marks: &mut Bitmap,
         fits: impl Fn(Extent) -> bool,
     ) -> Option<Row> {
-        let first = self.claim(marks)?;
-        let (volume, mut extent) = marks.place(first);
-        let mut count = 1;
-        loop {
-            let longer = Extent::new(extent.offset, extent.length + marks.grid().unit().0);
-            let Some(next) = fits(longer).then(|| self.claim(marks)).flatten() else { break };
-            let (its_volume, its) = marks.place(next);
-            if its_volume != volume || its.offset != extent.end() {
-                self.spare = Some(next);
-                break;
-            }
-            extent.length += its.length;
-            count += 1;
-        }
-        Some(Row { volume, extent, first, count })
+        Row::join(marks, &mut self.spare, fits, |marks| {
+            let found = self.found.pop_front();
+            found.or_else(|| if self.coarse { None } else { claim_new(&mut self.walk, marks) })
+        })
+    }
+
+    /// The same for the survey, which takes only new claims.
+    pub(crate) fn claim_stretch(&mut self, marks: &mut Bitmap) -> Option<Row> {
+        let fits = |extent: Extent| Bytes(extent.length) <= STRETCH_MAX;
+        let walk = &mut self.walk;
+        Row::join(marks, &mut self.survey_spare, fits, |marks| claim_new(walk, marks))
     }
 
     /// A claim ends: with its mark, where the peer holds what we hold and nobody marked it meanwhile.
     pub(crate) fn unclaim(&mut self, region: Region, equal: bool, marks: &mut Bitmap) {
-        let again = self.claims.remove(&region).unwrap_or(true);
-        if equal && !again {
+        let claim = Claim { region, number: 0 };
+        let touched = self.walk.is_touched(claim);
+        self.walk.end(claim);
+        if equal && !touched {
             marks.end_copy(region);
         } else {
             marks.abandon_copy(region);
@@ -229,14 +230,14 @@ impl Copier {
 
     /// Nothing is taken up.
     pub(crate) fn is_idle(&self) -> bool {
-        self.claims.is_empty()
+        self.walk.is_idle()
     }
 
     /// The queue was dropped at `head`: everything must be taken up anew.
     pub(crate) fn begin_anew(&mut self, head: Sequence, marks: &mut Bitmap) {
         self.round += 1;
         marks.abandon_copies();
-        self.claims.clear();
+        self.walk.end_all();
         self.lay_aside();
         self.known.clear();
         self.ahead = Bytes::ZERO;
@@ -260,10 +261,9 @@ impl Copier {
         self.known.clear();
         self.lay_aside();
         self.ahead = Bytes::ZERO;
-        let landing: alloc::collections::BTreeSet<Region> =
-            self.landing.iter().flat_map(|l| l.row.regions()).collect();
-        let lost: Vec<Region> =
-            self.claims.keys().filter(|r| !landing.contains(r)).copied().collect();
+        let landing: BTreeSet<Region> = self.landing.iter().flat_map(|l| l.row.regions()).collect();
+        let all = self.walk.claims().map(|claim| claim.region);
+        let lost: Vec<Region> = all.filter(|region| !landing.contains(region)).collect();
         for region in lost {
             self.unclaim(region, false, marks);
         }

@@ -2,19 +2,16 @@
 //! The copier: brings marked regions to the peer, as items on the line like any other.
 //!
 //! For runs of marked regions it asks the peer ahead for digests of what is there (`digest.rs`), or goes without
-//! where most differs (`guess.rs`). For each region, or for a row of neighbours that nobody was asked about, it then
+//! where most differs ([`Guess`](helio_copy::Guess)). For each region, or for a row of neighbours that nobody was asked about, it then
 //! reserves queue room, asks the gate in turn (earlier writes finish, later ones wait), reads it from the local store and
 //! compares it, takes positions for what differs, and gives the gate back: never across a round trip (rule 6). Zeros travel as zeros; where nothing differs,
 //! an item of kind Same stands for the region, so that every mark ends in one way: when the last of the region's items
 //! is durable at the peer. When no mark is left, a Consistent marker follows: once the peer completed it, its image is
-//! in order again. How much is under way at once, `pace.rs` says.
+//! in order again. How much is under way at once, [`Pace`](helio_copy::Pace) says.
 
 pub(crate) mod copier;
 pub(crate) mod digest;
-pub(crate) mod guess;
 pub(crate) mod hook;
-pub(crate) mod pace;
-pub(crate) mod progress;
 pub(crate) mod seed;
 pub(crate) mod survey;
 pub(crate) mod verified;
@@ -283,7 +280,7 @@ impl Primary {
             let kind = if payload.is_some() { ItemKind::Write } else { ItemKind::Zero };
             let item = self.copier_item(kind, volume, extent);
             let carried = payload.map_or(0, |p| u64::from(p.length));
-            self.copier.progress.shipped += Bytes(carried);
+            self.copier.progress.count_shipped(Bytes(carried));
             let cost = Bytes(carried).max(WORK_COST);
             self.push_copy(Item { payload, punch: payload.is_none(), ..item }, cost, s);
         }
@@ -341,7 +338,7 @@ impl Primary {
             for region in landing.row.regions() {
                 self.copier.unclaim(region, true, &mut self.marks);
             }
-            self.copier.progress.copied += Bytes(landing.row.extent.length);
+            self.copier.progress.count_copied(Bytes(landing.row.extent.length));
         }
     }
 

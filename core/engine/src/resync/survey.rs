@@ -23,7 +23,6 @@ use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use helio_bitmap::{Bitmap, Region};
 use helio_format::copying::Copying;
 use helio_format::message::{ItemKind, Message};
 use helio_units::{Bytes, Extent, VolumeIndex};
@@ -37,13 +36,10 @@ pub(crate) const STRETCHES_MAX: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StretchId(u32);
 
-/// Regions that lie one behind the other on one volume, all of them claimed.
+/// A row that the survey looks at.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
-    volume: VolumeIndex,
-    extent: Extent,
-    first: Region,
-    regions: u64,
+    row: Row,
     round: u32,
     /// Its extent holds the gate.
     gated: bool,
@@ -94,28 +90,9 @@ impl Survey {
 }
 
 impl Copier {
-    /// Claims marked regions that lie one behind the other, which nobody looked at in this round.
-    fn claim_stretch(&mut self, marks: &mut Bitmap) -> Option<Stretch> {
-        let first = self.survey_spare.take().or_else(|| self.claim_new(marks))?;
-        let (volume, mut extent) = marks.place(first);
-        let mut regions = 1;
-        while Bytes(extent.length) + marks.grid().unit() <= STRETCH_MAX {
-            let Some(next) = self.claim_new(marks) else { break };
-            let (its_volume, its) = marks.place(next);
-            if its_volume != volume || its.offset != extent.end() {
-                self.survey_spare = Some(next);
-                break;
-            }
-            extent.length += its.length;
-            regions += 1;
-        }
-        Some(Stretch { volume, extent, first, regions, round: self.round, gated: false })
-    }
-
     /// Something is stored there: its regions are for the copier.
     fn hand_over(&mut self, stretch: &Stretch) {
-        let end = stretch.first.0 + stretch.regions;
-        self.found.extend((stretch.first.0..end).map(Region));
+        self.found.extend(stretch.row.regions());
     }
 }
 
@@ -129,7 +106,8 @@ impl Primary {
             && self.copier.survey.open < STRETCHES_MAX
             && self.copier.landing.len() < crate::resync::LANDING_MAX
         {
-            let Some(stretch) = self.copier.claim_stretch(&mut self.marks) else { return };
+            let Some(row) = self.copier.claim_stretch(&mut self.marks) else { return };
+            let stretch = Stretch { row, round: self.copier.round, gated: false };
             let id = self.copier.survey.begin(stretch);
             self.survey_look(id, s);
         }
@@ -143,7 +121,7 @@ impl Primary {
         let current = of_this_round && self.copier.running && self.flow.is_some();
         // What cannot be asked is read, and a fault comes to light there.
         let empty = matches!(outcome, StoreOutcome::Empty(true));
-        let Stretch { volume, extent, .. } = stretch;
+        let Row { volume, extent, .. } = stretch.row;
         if current && empty && !stretch.gated {
             self.copier.survey.asked.push_back(id);
             s.send(Message::Copying(Copying::EmptyWanted { volume, extent }));
@@ -151,7 +129,7 @@ impl Primary {
         }
         self.copier.survey.end(id);
         if current && empty {
-            self.land_empty(&stretch, s);
+            self.land_empty(stretch.row, s);
         } else if of_this_round {
             self.copier.hand_over(&stretch);
         }
@@ -161,11 +139,9 @@ impl Primary {
     }
 
     /// Neither copy stores anything there.
-    fn land_empty(&mut self, stretch: &Stretch, s: &Shared) {
-        let item = self.copier_item(ItemKind::Same, stretch.volume, stretch.extent);
+    fn land_empty(&mut self, row: Row, s: &Shared) {
+        let item = self.copier_item(ItemKind::Same, row.volume, row.extent);
         self.push_copy(item, crate::stream::write::ITEM_COST, s);
-        let Stretch { volume, extent, first, regions: count, .. } = *stretch;
-        let row = Row { volume, extent, first, count };
         self.copier.landing.push_back(Landing { row, last: self.line.head });
     }
 
@@ -181,8 +157,8 @@ impl Primary {
     ) -> Result<(), String> {
         let survey = &mut self.copier.survey;
         let id = survey.asked.pop_front();
-        let asked =
-            id.map(|id| survey.get(id)).filter(|a| (a.volume, a.extent) == (volume, extent));
+        let is_asked = |a: &Stretch| (a.row.volume, a.row.extent) == (volume, extent);
+        let asked = id.map(|id| survey.get(id)).filter(is_asked);
         let (Some(id), Some(stretch)) = (id, asked) else {
             return Err(format!("it reported whether {extent} is empty without a request"));
         };
@@ -206,7 +182,7 @@ impl Primary {
 
     /// Is it empty here? Before the target is asked, and again once the gate is ours.
     pub(crate) fn survey_look(&mut self, id: StretchId, s: &mut Shared) {
-        let Stretch { volume, extent, .. } = self.copier.survey.get(id);
+        let Row { volume, extent, .. } = self.copier.survey.get(id).row;
         self.copier.survey.looks += 1;
         s.store(volume, StoreOp::IsEmpty { extent }, PrimaryIo::Survey(id));
     }

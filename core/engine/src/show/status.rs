@@ -637,10 +637,10 @@ impl Primary {
     fn sync_status(&self, now: Moment) -> Option<SyncStatus> {
         let Copier { running, progress, guess, .. } = &self.copier;
         ((*running || self.lack.is_some()) && self.flow.is_some()).then(|| SyncStatus {
-            to_copy: progress.to_copy,
-            copied: progress.copied,
-            shipped: progress.shipped,
-            running: now - progress.since,
+            to_copy: progress.to_copy(),
+            copied: progress.copied(),
+            shipped: progress.shipped(),
+            running: progress.running(now),
             rate: progress.rate(now),
             eta: progress.eta(now),
             converges: progress.converges(),

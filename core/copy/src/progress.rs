@@ -23,27 +23,58 @@ struct Look {
 
 /// The figures of one update.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Progress {
-    pub(crate) to_copy: Bytes,
-    /// Compared or sent, and durable at the peer.
-    pub(crate) copied: Bytes,
-    /// Bytes that had to be sent for it.
-    pub(crate) shipped: Bytes,
-    pub(crate) since: Moment,
+pub struct Progress {
+    to_copy: Bytes,
+    copied: Bytes,
+    shipped: Bytes,
+    since: Moment,
     looks: VecDeque<Look>,
 }
 
 impl Progress {
-    pub(crate) fn begin(&mut self, to_copy: Bytes, now: Moment) {
+    /// Begins anew.
+    pub fn begin(&mut self, to_copy: Bytes, now: Moment) {
         *self = Self { to_copy, since: now, ..Self::default() };
     }
 
+    /// A region of that many bytes was copied.
+    pub fn count_copied(&mut self, bytes: Bytes) {
+        self.copied += bytes;
+    }
+
+    /// That many bytes travelled.
+    pub fn count_shipped(&mut self, bytes: Bytes) {
+        self.shipped += bytes;
+    }
+
+    /// What there was to copy at its begin.
+    pub fn to_copy(&self) -> Bytes {
+        self.to_copy
+    }
+
+    /// Compared or sent, and durable where it was copied to.
+    pub fn copied(&self) -> Bytes {
+        self.copied
+    }
+
+    /// Bytes that had to travel for it.
+    pub fn shipped(&self) -> Bytes {
+        self.shipped
+    }
+
+    /// For how long it has been running.
+    pub fn running(&self, now: Moment) -> Duration {
+        now - self.since
+    }
+
     /// Whether another look is due.
-    pub(crate) fn is_due(&self, now: Moment) -> bool {
+    #[inline]
+    pub fn is_due(&self, now: Moment) -> bool {
         self.looks.back().is_none_or(|last| now - last.at >= LOOK_EVERY)
     }
 
-    pub(crate) fn look(&mut self, left: Bytes, now: Moment) {
+    /// Takes a look: so much is left.
+    pub fn look(&mut self, left: Bytes, now: Moment) {
         if self.looks.len() == LOOKS {
             self.looks.pop_front();
         }
@@ -51,7 +82,7 @@ impl Progress {
     }
 
     /// Bytes per second over the last seconds.
-    pub(crate) fn rate(&self, now: Moment) -> Rate {
+    pub fn rate(&self, now: Moment) -> Rate {
         let counts = |look: &&Look| now - look.at >= RATE_OVER && look.copied < self.copied;
         let from = self.looks.iter().rev().find(counts).or(self.looks.front());
         let (at, copied) = from.map_or((self.since, Bytes::ZERO), |look| (look.at, look.copied));
@@ -63,7 +94,7 @@ impl Progress {
     }
 
     /// When what is left now ends, at this rate.
-    pub(crate) fn eta(&self, now: Moment) -> Option<Duration> {
+    pub fn eta(&self, now: Moment) -> Option<Duration> {
         let rate = self.rate(now);
         let left = self.looks.back().map_or(self.to_copy.saturating_sub(self.copied), |look| {
             look.left.saturating_sub(self.copied - look.copied)
@@ -73,7 +104,7 @@ impl Progress {
 
     /// Whether what is left becomes less. Clients' writes travel in order among the copies, so it does, unless they
     /// write faster than both are sent.
-    pub(crate) fn converges(&self) -> bool {
+    pub fn converges(&self) -> bool {
         let (Some(first), Some(last)) = (self.looks.front(), self.looks.back()) else {
             return true;
         };

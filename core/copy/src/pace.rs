@@ -6,13 +6,12 @@
 //! is halved; otherwise it grows by a step, and doubles where no client asks for anything. Where load itself grew,
 //! the least is soon forgotten. A floor rate is kept whatever clients feel, and a ceiling rate is never passed.
 
-use crate::config::ResyncConfig;
 use core::time::Duration;
-use helio_units::{Bytes, Moment};
+use helio_units::{Bytes, Moment, Rate};
 
 /// Most under way at once. Above the product of a long fast link (1 Gbit/s and 100 ms hold 12.5 MB), below what would
 /// crowd out the application, which half of the queue belongs to anyway.
-pub(crate) const WINDOW_MAX: Bytes = Bytes::mib(16);
+const WINDOW_MAX: Bytes = Bytes::mib(16);
 /// Rows of neighbouring regions in the window.
 const ROWS: u64 = 16;
 /// Least under way at once.
@@ -26,9 +25,27 @@ const MEMORY: Duration = Duration::from_secs(5);
 const BURST: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_millis(1);
 
+/// How the copier treats the application and the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResyncConfig {
+    /// Marked bytes per second it never passes, if there is such a bound.
+    pub max_rate: Option<Rate>,
+    /// Marked bytes per second below which it yields to nobody.
+    pub min_rate: Rate,
+    /// It slows down where clients' requests suffer.
+    pub yields: bool,
+}
+
+impl Default for ResyncConfig {
+    fn default() -> Self {
+        // The floor is DRBD's c-min-rate; the ceiling is left to yielding.
+        Self { max_rate: None, min_rate: Rate(250 << 10), yields: true }
+    }
+}
+
 /// The controller drawn above.
 #[derive(Clone, Debug)]
-pub(crate) struct Pace {
+pub struct Pace {
     window: Bytes,
     began: Moment,
     took: Duration,
@@ -63,13 +80,15 @@ impl Default for Pace {
 
 impl Pace {
     /// A client's request took that long.
-    pub(crate) fn answered(&mut self, took: Duration) {
+    #[inline]
+    pub fn answered(&mut self, took: Duration) {
         self.took += took;
         self.answers += 1;
     }
 
     /// Looks at the period that ends, if one does.
-    pub(crate) fn judge(&mut self, now: Moment, config: &ResyncConfig) {
+    #[inline]
+    pub fn judge(&mut self, now: Moment, config: &ResyncConfig) {
         self.refill(now, config);
         let span = now - self.began;
         if span < PERIOD {
@@ -103,6 +122,7 @@ impl Pace {
         self.least[0] = self.least[0].min(mean);
     }
 
+    #[inline]
     fn refill(&mut self, now: Moment, config: &ResyncConfig) {
         let Some(rate) = config.max_rate else {
             self.owed = Bytes::ZERO;
@@ -120,19 +140,20 @@ impl Pace {
     }
 
     /// Whether a region may be taken up beside what is under way.
-    pub(crate) fn allows(&self, region: Bytes, under_way: Bytes, config: &ResyncConfig) -> bool {
+    #[inline]
+    pub fn allows(&self, region: Bytes, under_way: Bytes, config: &ResyncConfig) -> bool {
         let fits = under_way == Bytes::ZERO || under_way + region <= self.window;
         fits && (config.max_rate.is_none() || self.allowance >= region.min(WINDOW_MIN))
     }
 
     /// How much may be taken up at once: a part of the window, so that the parts of the way overlap. Where a ceiling
     /// counts, nothing is taken up ahead of it.
-    pub(crate) fn row(&self, config: &ResyncConfig) -> Bytes {
+    pub fn row(&self, config: &ResyncConfig) -> Bytes {
         if config.max_rate.is_some() { WINDOW_MIN } else { Bytes(self.window.0 / ROWS) }
     }
 
     /// A region was taken up.
-    pub(crate) fn took_up(&mut self, region: Bytes, config: &ResyncConfig) {
+    pub fn took_up(&mut self, region: Bytes, config: &ResyncConfig) {
         self.copied += region;
         if config.max_rate.is_some() {
             self.owed += region.saturating_sub(self.allowance);
@@ -141,7 +162,8 @@ impl Pace {
     }
 
     /// When the ceiling lets the next region through.
-    pub(crate) fn next_at(&self, now: Moment, config: &ResyncConfig) -> Moment {
+    #[inline]
+    pub fn next_at(&self, now: Moment, config: &ResyncConfig) -> Moment {
         match config.max_rate {
             Some(rate) if self.allowance < WINDOW_MIN => {
                 let wait = rate.time_for(WINDOW_MIN + self.owed - self.allowance);
@@ -155,7 +177,6 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use helio_units::Rate;
 
     /// Runs periods of 50 ms in which clients see `took`, and returns where the window ends.
     fn periods(

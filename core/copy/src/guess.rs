@@ -16,7 +16,7 @@ const PROBE_EVERY: u32 = 128;
 
 /// The choice, from update to update.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Guess {
+pub struct Guess {
     /// Of 256 parts, how many differed lately.
     share: u32,
     heard: u32,
@@ -28,7 +28,7 @@ pub(crate) struct Guess {
 
 impl Guess {
     /// How much of a region that was compared differed.
-    pub(crate) fn learn(&mut self, differed: u64, of: u64) {
+    pub fn learn(&mut self, differed: u64, of: u64) {
         let share = (differed * 256 / of.max(1)) as u32;
         // The first ones count as much as there are of them; later ones a part of what is remembered.
         self.heard = (self.heard + 1).min(RECENT);
@@ -43,32 +43,33 @@ impl Guess {
     }
 
     /// Whether the next region is copied without a question.
-    pub(crate) fn is_raw(&self) -> bool {
+    #[inline]
+    pub fn is_raw(&self) -> bool {
         self.raw && self.since_probe < PROBE_EVERY
     }
 
     /// Whether a question is a probe, and about one region only.
-    pub(crate) fn is_probing(&self) -> bool {
+    pub fn is_probing(&self) -> bool {
         self.raw && !self.hopeful
     }
 
     /// Nothing was ever compared.
-    pub(crate) fn is_blind(&self) -> bool {
+    pub fn is_blind(&self) -> bool {
         self.heard == 0
     }
 
     /// Regions were copied without a question.
-    pub(crate) fn count_raw(&mut self, regions: u64) {
+    pub fn count_raw(&mut self, regions: u64) {
         self.since_probe = self.since_probe.saturating_add(regions as u32);
     }
 
     /// A run was asked about.
-    pub(crate) fn count_asked(&mut self) {
+    pub fn count_asked(&mut self) {
         self.since_probe = 0;
     }
 
     /// For people.
-    pub(crate) fn is_raw_mostly(&self) -> bool {
+    pub fn is_raw_mostly(&self) -> bool {
         self.raw
     }
 }
