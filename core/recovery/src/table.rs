@@ -2,8 +2,8 @@
 //! Who is source, and what must travel: the table that settles it when two nodes meet.
 //!
 //! One side would stream (the *source*: it serves as primary, or wants to), the other would follow (the
-//! *target*). Facts come from both hellos and, for the last four rows, from the source's memory. The first row
-//! that matches decides; its label stands in logs, in `helio status` and in docs/reference/recovery.md. A row that
+//! *target*). Facts come from both hellos and, for the rows that resume or copy, from the source's memory. The first
+//! row that matches decides; its label stands in logs, in `helio status` and in docs/reference/recovery.md. A row that
 //! matches nothing cannot exist and no combination is without a row: the test walks them all.
 //!
 //! * `own`: the target answered writes as a primary that the source's image may lack.
@@ -116,6 +116,13 @@ pub struct Facts {
     pub target_suspect: bool,
 }
 
+impl Facts {
+    /// Whether the target's image is the disk that was shipped, and nothing since makes the marks against it void.
+    const fn is_shipped_disk(&self) -> bool {
+        self.seeded && !self.invalid && !self.target_suspect
+    }
+}
+
 /// A row of the table: what must hold (`None`: either), and what follows.
 struct Row {
     label: &'static str,
@@ -133,9 +140,11 @@ struct Row {
     discarded: Option<bool>,
     /// equal, same memory, line from received, line from durable
     memory: [Option<bool>; 4],
-    /// seeding, seeded
+    /// seeding, the image is still the shipped disk
     seed: [Option<bool>; 2],
     suspect: Option<bool>,
+    /// source lacks, source suspect
+    source: [Option<bool>; 2],
 }
 
 const ANY: [Option<bool>; 4] = [None; 4];
@@ -173,7 +182,9 @@ const N: Option<bool> = Some(false);
 /// * `crashed-primary`: the target was primary and crashed; all it answered is here, and its marks tell what else it
 ///   wrote.
 /// * `update-marks`: order was lost; the marks of both tell what may differ.
-const ROWS: [Row; 22] = {
+/// * `source-lacks`: something must be copied, and the source itself lacks regions that only the target held.
+/// * `source-suspect`: something must be copied, and a flush of the source's own store failed.
+const ROWS: [Row; 24] = {
     use Kinship::{AtFork, Behind, Descendant, New, Same, Sibling, Unrelated};
     const fn row(label: &'static str, verdict: Verdict, kinship: &'static [Kinship]) -> Row {
         Row {
@@ -192,7 +203,16 @@ const ROWS: [Row; 22] = {
             memory: ANY,
             seed: [None; 2],
             suspect: None,
+            source: [None; 2],
         }
+    }
+    /// A row that copies: only from a source that has what it copies.
+    const fn copy(label: &'static str, verdict: Verdict, kinship: &'static [Kinship]) -> Row {
+        Row { source: [N; 2], ..row(label, verdict, kinship) }
+    }
+    /// A row that resumes: only towards the image that the target was known to have.
+    const fn resume(label: &'static str, verdict: Verdict, kinship: &'static [Kinship]) -> Row {
+        Row { suspect: N, invalid: N, old: [None, N], trusted: Y, ..row(label, verdict, kinship) }
     }
     const ALL: &[Kinship] = &Kinship::ALL;
     const LINE: &[Kinship] = &[Same, AtFork, Behind];
@@ -209,32 +229,37 @@ const ROWS: [Row; 22] = {
         Row { own: Y, alone: N, ..row("both-crashed", Verdict::Refuse, LINE) },
         Row { own: Y, ..row("diverged", Verdict::Refuse, LINE) },
         Row { seed: [Y, None], ..row("seeding", Verdict::AwaitSeed, MAY_FOLLOW) },
+        Row { seed: [N, Y], ..copy("seeded", Verdict::UpdateSeeded, &[New]) },
         Row {
-            invalid: N,
-            suspect: N,
-            seed: [N, Y],
-            ..row("seeded", Verdict::UpdateSeeded, &[New])
+            old: [None, Y],
+            discarded: N,
+            seed: [None, N],
+            ..row(METADATA_LOST, Verdict::Refuse, &[New])
         },
-        Row { old: [None, Y], discarded: N, ..row(METADATA_LOST, Verdict::Refuse, &[New]) },
-        row("new-peer", Verdict::UpdateAll, &[New]),
-        Row { suspect: Y, ..row("target-suspect", Verdict::UpdateAll, KIN) },
-        Row { invalid: Y, ..row("metadata-failed", Verdict::UpdateAll, KIN) },
-        Row { old: [None, Y], ..row("target-rolled-back", Verdict::UpdateAll, KIN) },
-        Row { trusted: N, ..row("unproven", Verdict::UpdateAll, KIN) },
+        copy("new-peer", Verdict::UpdateAll, &[New]),
+        Row { suspect: Y, ..copy("target-suspect", Verdict::UpdateAll, KIN) },
+        Row { invalid: Y, ..copy("metadata-failed", Verdict::UpdateAll, KIN) },
+        Row { old: [None, Y], ..copy("target-rolled-back", Verdict::UpdateAll, KIN) },
+        Row { trusted: N, ..copy("unproven", Verdict::UpdateAll, KIN) },
         Row {
             consistent: Y,
             memory: [Y, None, None, None],
-            ..row("equal-at-fork", Verdict::ResumeEqual, &[AtFork])
+            ..resume("equal-at-fork", Verdict::ResumeEqual, &[AtFork])
         },
-        Row { memory: [None, Y, Y, None], ..row("resume-received", Verdict::ResumeReceived, LINE) },
+        Row {
+            memory: [None, Y, Y, None],
+            ..resume("resume-received", Verdict::ResumeReceived, LINE)
+        },
         Row {
             consistent: Y,
             memory: [Y, N, None, None],
-            ..row("resume-equal", Verdict::ResumeEqual, &[Same])
+            ..resume("resume-equal", Verdict::ResumeEqual, &[Same])
         },
-        Row { memory: [N, N, None, Y], ..row("resume-durable", Verdict::ResumeDurable, LINE) },
-        Row { crashed: Y, ..row("crashed-primary", Verdict::UpdateMarks, KIN) },
-        row("update-marks", Verdict::UpdateMarks, KIN),
+        Row { memory: [N, N, None, Y], ..resume("resume-durable", Verdict::ResumeDurable, LINE) },
+        Row { crashed: Y, ..copy("crashed-primary", Verdict::UpdateMarks, KIN) },
+        copy("update-marks", Verdict::UpdateMarks, KIN),
+        Row { source: [Y, None], ..row("source-lacks", Verdict::Refuse, MAY_FOLLOW) },
+        Row { source: [N, Y], ..row("source-suspect", Verdict::Refuse, MAY_FOLLOW) },
     ]
 };
 
@@ -245,18 +270,15 @@ const SOURCE_METADATA_LOST: &str = "source-metadata-lost";
 
 /// The label of every row, in the order in which they are tried.
 pub fn labels() -> impl Iterator<Item = &'static str> {
-    ROWS.iter().map(|row| row.label).chain([LACKS, SUSPECT])
+    ROWS.iter().map(|row| row.label)
 }
-
-/// The row in place of every one that copies, where the source itself lacks regions that only the target held.
-const LACKS: &str = "source-lacks";
-/// The row in place of every one that copies, where a flush of the source's own store failed.
-const SUSPECT: &str = "source-suspect";
 
 impl Row {
     fn matches(&self, f: &Facts) -> bool {
         let agrees = |want: Option<bool>, is: bool| want.is_none_or(|w| w == is);
         let memory = [f.equal, f.same_memory, f.line_from_received, f.line_from_durable];
+        let seed = [f.seeding, f.is_shipped_disk()];
+        let source = [f.source_lacks, f.source_suspect];
         agrees(self.serves, f.target_serves)
             && self.kinship.contains(&f.kinship)
             && agrees(self.own, f.own)
@@ -270,7 +292,8 @@ impl Row {
             && agrees(self.discarded, f.discarded)
             && agrees(self.suspect, f.target_suspect)
             && self.memory.iter().zip(memory).all(|(want, is)| agrees(*want, is))
-            && self.seed.iter().zip([f.seeding, f.seeded]).all(|(want, is)| agrees(*want, is))
+            && self.seed.iter().zip(seed).all(|(want, is)| agrees(*want, is))
+            && self.source.iter().zip(source).all(|(want, is)| agrees(*want, is))
     }
 }
 
@@ -289,14 +312,6 @@ pub fn decide(facts: &Facts) -> Decision {
     let Some(row) = ROWS.iter().find(|row| row.matches(facts)) else {
         panic!("no row of the recovery table covers {facts:?}")
     };
-    let copies =
-        matches!(row.verdict, Verdict::UpdateMarks | Verdict::UpdateAll | Verdict::UpdateSeeded);
-    if facts.source_lacks && copies {
-        return Decision { label: LACKS, verdict: Verdict::Refuse };
-    }
-    if facts.source_suspect && copies {
-        return Decision { label: SUSPECT, verdict: Verdict::Refuse };
-    }
     Decision { label: row.label, verdict: row.verdict }
 }
 
@@ -451,13 +466,20 @@ mod tests {
     fn the_promises_of_the_table() {
         for f in every_combination() {
             let Decision { label, verdict } = decide(&f);
+            let fit = decide(&Facts { source_lacks: false, source_suspect: false, ..f });
             let stranger = matches!(f.kinship, Kinship::Descendant | Kinship::Unrelated);
             let line = matches!(f.kinship, Kinship::Same | Kinship::AtFork | Kinship::Behind);
-            let shipped = f.seeding || (f.seeded && !f.invalid && !f.target_suspect);
+            let shipped = f.seeding || f.is_shipped_disk();
             let copies = matches!(
-                decide(&Facts { source_lacks: false, source_suspect: false, ..f }).verdict,
+                fit.verdict,
                 Verdict::UpdateMarks | Verdict::UpdateAll | Verdict::UpdateSeeded
             );
+            let expected = match (copies, f.source_lacks, f.source_suspect) {
+                (true, true, _) => "source-lacks",
+                (true, false, true) => "source-suspect",
+                _ => fit.label,
+            };
+            assert_eq!(label, expected, "the state of the source stops copies only: {f:?}");
             let must_refuse = f.target_serves
                 || stranger
                 || ((f.source_lacks || f.source_suspect) && copies)
