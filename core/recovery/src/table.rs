@@ -60,7 +60,7 @@ pub enum Kinship {
 }
 
 impl Kinship {
-    const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::New,
         Self::Same,
         Self::AtFork,
@@ -264,7 +264,7 @@ const ROWS: [Row; 24] = {
 };
 
 /// The target lost its metadata.
-pub const METADATA_LOST: &str = "metadata-lost";
+pub(crate) const METADATA_LOST: &str = "metadata-lost";
 /// The source lost its metadata.
 const SOURCE_METADATA_LOST: &str = "source-metadata-lost";
 
@@ -299,11 +299,11 @@ impl Row {
 
 /// A verdict with the label of the row that gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Decision {
+pub struct Decision<V = Verdict> {
     /// The row.
     pub label: &'static str,
     /// What follows.
-    pub verdict: Verdict,
+    pub verdict: V,
 }
 
 /// Looks the facts up.
@@ -325,13 +325,6 @@ pub fn is_older(metadata: u64, remembered: u64) -> bool {
 #[must_use]
 pub fn is_lost(label: &str) -> bool {
     [METADATA_LOST, SOURCE_METADATA_LOST].contains(&label)
-}
-
-/// Whether the target lost its metadata: it has no history, and the source remembers that it had one.
-#[must_use]
-pub fn has_lost_metadata(source: &Hello, target: &Hello) -> bool {
-    let facts = facts_of(source, target);
-    facts.kinship == Kinship::New && facts.target_old && !facts.discarded
 }
 
 /// Whether a node that would become primary only followed, and the other one holds all that it may hold, and more.
