@@ -13,8 +13,8 @@ mod words;
 
 pub use returning::{OnReturn, Returning, on_return};
 pub use table::{
-    Decision, Facts, Kinship, Verdict, decide, facts_of, is_lost, is_older, labels, of_promotion,
-    only_followed,
+    Decision, Facts, Kinship, Verdict, decide, facts_of, is_equal_at_fork, is_lost, is_older,
+    labels, of_promotion, of_request, only_followed,
 };
 pub use words::{LastDecision, Meaning, facts_in_words, meaning};
 

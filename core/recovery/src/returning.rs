@@ -3,7 +3,7 @@
 //!
 //! The first row that matches decides. A row that refuses has the label of the recovery table's row that says why.
 
-use crate::table::{Decision, Facts, Kinship, METADATA_LOST, facts_of};
+use crate::table::{Decision, Facts, Kinship, METADATA_LOST, SOURCE_ROLLED_BACK, facts_of};
 use helio_format::message::Hello;
 use helio_plant::{Plant, planted};
 
@@ -70,6 +70,9 @@ impl Returning {
     }
 }
 
+/// Label, what must hold, and what follows.
+type Row = (&'static str, fn(&Returning) -> bool, OnReturn);
+
 /// * `metadata-lost`: one of the two lost its metadata. What a node without metadata reports of itself proves nothing,
 ///   least of all that it did not take over.
 /// * `secondary`: this node was not primary.
@@ -82,7 +85,7 @@ impl Returning {
 /// * `unconfirmed`: the peer may have been promoted since it sent its hello; its answer to a ping shows whether it was.
 /// * `agreed`: this node agreed to a promotion of the peer; the peer's next hello shows what came of it.
 /// * `primary-again`: the peer was not promoted.
-const ROWS: [(&str, fn(&Returning) -> bool, OnReturn); 11] = {
+const ROWS: [Row; 11] = {
     use OnReturn::{GoOn, Refuse, Stay, StepBack, Wait};
     [
         (METADATA_LOST, |f| f.peer_lost, Refuse { as_source: true }),
@@ -92,11 +95,7 @@ const ROWS: [(&str, fn(&Returning) -> bool, OnReturn); 11] = {
         ("split-brain", |f| f.kinship == Kinship::Sibling, Refuse { as_source: true }),
         ("promoted-since", |f| f.kinship == Kinship::Descendant, StepBack),
         ("inconsistent", |f| !f.consistent, Wait),
-        (
-            "source-rolled-back",
-            |f| f.older && f.kinship != Kinship::New,
-            Refuse { as_source: true },
-        ),
+        (SOURCE_ROLLED_BACK, |f| f.older && f.kinship != Kinship::New, Refuse { as_source: true }),
         ("unconfirmed", |f| !f.proven, Wait),
         ("agreed", |f| f.agreed, Wait),
         ("primary-again", |_| true, GoOn),

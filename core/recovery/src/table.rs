@@ -17,7 +17,7 @@
 use helio_format::lineage::Relation;
 use helio_format::message::Hello;
 use helio_plant::{Plant, planted};
-use helio_units::Sequence;
+use helio_units::{Generation, Sequence};
 
 /// What the source should do about this target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,6 +121,12 @@ impl Facts {
     const fn is_shipped_disk(&self) -> bool {
         self.seeded && !self.invalid && !self.target_suspect
     }
+
+    /// Whether the target's copy is what the source's generation began from.
+    const fn is_equal_at_fork(&self) -> bool {
+        let vouched = self.consistent && !self.own && !self.target_old && !self.invalid;
+        matches!(self.kinship, Kinship::AtFork) && vouched
+    }
 }
 
 /// A row of the table: what must hold (`None`: either), and what follows.
@@ -223,7 +229,7 @@ const ROWS: [Row; 24] = {
         Row { serves: Y, ..row("two-primaries", Verdict::Refuse, ALL) },
         Row { old: [Y, None], ..row(SOURCE_METADATA_LOST, Verdict::Refuse, &[Unrelated]) },
         row("unrelated", Verdict::Refuse, &[Unrelated]),
-        Row { old: [Y, None], ..row("source-rolled-back", Verdict::Refuse, KNOWN) },
+        Row { old: [Y, None], ..row(SOURCE_ROLLED_BACK, Verdict::Refuse, KNOWN) },
         row("newer-elsewhere", Verdict::Refuse, &[Descendant]),
         Row { own: Y, ..row("split-brain", Verdict::Refuse, &[Sibling]) },
         Row { own: Y, alone: N, ..row("both-crashed", Verdict::Refuse, LINE) },
@@ -267,6 +273,8 @@ const ROWS: [Row; 24] = {
 pub(crate) const METADATA_LOST: &str = "metadata-lost";
 /// The source lost its metadata.
 const SOURCE_METADATA_LOST: &str = "source-metadata-lost";
+/// The source went back to an older state.
+pub(crate) const SOURCE_ROLLED_BACK: &str = "source-rolled-back";
 
 /// The label of every row, in the order in which they are tried.
 pub fn labels() -> impl Iterator<Item = &'static str> {
@@ -338,17 +346,54 @@ pub fn only_followed(asker: &Hello, other: &Hello) -> bool {
     contains && !asker.wrote && other.wrote && proven && !planted(Plant::FalseSplit)
 }
 
-/// What the table says of a node that would become primary: `candidate` is its hello as it would be then.
+/// The hello of `asker` as primary, were it to begin behind `durable` from the image of one of its generations. `None`:
+/// that generation is not in its history.
+fn candidate(asker: &Hello, (from, durable): (Generation, Sequence)) -> Option<Hello> {
+    let generation = Generation { number: u64::MAX, tag: u64::MAX };
+    let lineage = asker.lineage.back_to(from)?.fork(generation, durable);
+    // One that is not consistent goes back to an image which may lack what it had confirmed.
+    let sure = asker.sure && asker.consistent;
+    Some(Hello { lineage, serving: true, sure, ..asker.clone() })
+}
+
+/// What the table says of a node that would become primary behind `head`. `None`: that is not in its history.
 #[must_use]
-pub fn of_promotion(asker: &Hello, candidate: &Hello, other: &Hello) -> (Facts, Decision) {
-    let facts = facts_of(candidate, other);
+pub fn of_promotion(
+    asker: &Hello,
+    head: (Generation, Sequence),
+    other: &Hello,
+) -> Option<(Facts, Decision)> {
+    let facts = facts_of(&candidate(asker, head)?, other);
     let decision = decide(&facts);
     if decision.verdict != Verdict::Refuse || facts.source_old || !only_followed(asker, other) {
-        return (facts, decision);
+        return Some((facts, decision));
     }
     // It never was primary: it holds no writes of its own, so no history parted.
     let facts = Facts { kinship: Kinship::Descendant, own: false, ..facts };
-    (facts, decide(&facts))
+    Some((facts, decide(&facts)))
+}
+
+/// What the table says of a node that asks for a promotion. `went_back`: it is behind what it sent itself, so that
+/// nothing else in its hello counts. `None`: `head` is not in its history.
+#[must_use]
+pub fn of_request(
+    asker: &Hello,
+    head: (Generation, Sequence),
+    other: &Hello,
+    went_back: bool,
+) -> Option<Decision> {
+    if went_back {
+        return Some(Decision { label: SOURCE_ROLLED_BACK, verdict: Verdict::Refuse });
+    }
+    Some(of_promotion(asker, head, other)?.1)
+}
+
+/// Whether the other's copy is what a node would begin from that becomes primary behind `head`, so that nothing has to
+/// be marked against it.
+#[must_use]
+pub fn is_equal_at_fork(asker: &Hello, head: Sequence, other: &Hello) -> bool {
+    candidate(asker, (asker.lineage.generation, head))
+        .is_some_and(|candidate| facts_of(&candidate, other).is_equal_at_fork())
 }
 
 /// Whether the target's image lies on the line of whoever it follows or followed, or it led itself.
@@ -493,6 +538,8 @@ mod tests {
                     assert!(f.kinship == Kinship::New && f.seeded, "{label}");
                 }
             }
+            let by_marks = verdict == Verdict::UpdateMarks;
+            assert!(!(f.equal && f.is_equal_at_fork() && by_marks), "{label}: they were cleared");
             let travels = !matches!(verdict, Verdict::Refuse | Verdict::AwaitSeed);
             assert!(!(f.seeding && travels), "{label}: marks against a disk that is not there");
             let resumes = travels && !matches!(verdict, Verdict::UpdateAll | Verdict::UpdateSeeded);
