@@ -7,11 +7,21 @@
 
 extern crate alloc;
 
+mod returning;
 mod table;
 mod words;
 
+pub use returning::{OnReturn, Returning, on_return};
 pub use table::{
-    Decision, Facts, Kinship, METADATA_LOST, Verdict, decide, facts_of, has_lost_metadata, is_lost,
-    is_older, labels, of_promotion, only_followed,
+    Decision, Facts, Kinship, Verdict, decide, facts_of, is_equal_at_fork, is_lost, is_older,
+    labels, of_promotion, of_request, only_followed,
 };
 pub use words::{LastDecision, Meaning, facts_in_words, meaning};
+
+/// The labels that a section of the handbook's page lists, in their order.
+#[cfg(test)]
+fn listed(section: &str) -> alloc::vec::Vec<&'static str> {
+    let page = include_str!("../../../docs/reference/recovery.md");
+    let text = page.split("\n## ").find(|text| text.starts_with(section)).unwrap_or_default();
+    text.lines().filter_map(|line| Some(line.strip_prefix("| `")?.split_once('`')?.0)).collect()
+}

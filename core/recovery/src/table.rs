@@ -2,8 +2,8 @@
 //! Who is source, and what must travel: the table that settles it when two nodes meet.
 //!
 //! One side would stream (the *source*: it serves as primary, or wants to), the other would follow (the
-//! *target*). Facts come from both hellos and, for the last four rows, from the source's memory. The first row
-//! that matches decides; its label stands in logs, in `helio status` and in docs/reference/recovery.md. A row that
+//! *target*). Facts come from both hellos and, for the rows that resume or copy, from the source's memory. The first
+//! row that matches decides; its label stands in logs, in `helio status` and in docs/reference/recovery.md. A row that
 //! matches nothing cannot exist and no combination is without a row: the test walks them all.
 //!
 //! * `own`: the target answered writes as a primary that the source's image may lack.
@@ -17,7 +17,7 @@
 use helio_format::lineage::Relation;
 use helio_format::message::Hello;
 use helio_plant::{Plant, planted};
-use helio_units::Sequence;
+use helio_units::{Generation, Sequence};
 
 /// What the source should do about this target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub enum Kinship {
 }
 
 impl Kinship {
-    const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::New,
         Self::Same,
         Self::AtFork,
@@ -116,6 +116,19 @@ pub struct Facts {
     pub target_suspect: bool,
 }
 
+impl Facts {
+    /// Whether the target's image is the disk that was shipped, and nothing since makes the marks against it void.
+    const fn is_shipped_disk(&self) -> bool {
+        self.seeded && !self.invalid && !self.target_suspect
+    }
+
+    /// Whether the target's copy is what the source's generation began from.
+    const fn is_equal_at_fork(&self) -> bool {
+        let vouched = self.consistent && !self.own && !self.target_old && !self.invalid;
+        matches!(self.kinship, Kinship::AtFork) && vouched
+    }
+}
+
 /// A row of the table: what must hold (`None`: either), and what follows.
 struct Row {
     label: &'static str,
@@ -133,9 +146,11 @@ struct Row {
     discarded: Option<bool>,
     /// equal, same memory, line from received, line from durable
     memory: [Option<bool>; 4],
-    /// seeding, seeded
+    /// seeding, the image is still the shipped disk
     seed: [Option<bool>; 2],
     suspect: Option<bool>,
+    /// source lacks, source suspect
+    source: [Option<bool>; 2],
 }
 
 const ANY: [Option<bool>; 4] = [None; 4];
@@ -173,7 +188,9 @@ const N: Option<bool> = Some(false);
 /// * `crashed-primary`: the target was primary and crashed; all it answered is here, and its marks tell what else it
 ///   wrote.
 /// * `update-marks`: order was lost; the marks of both tell what may differ.
-const ROWS: [Row; 22] = {
+/// * `source-lacks`: something must be copied, and the source itself lacks regions that only the target held.
+/// * `source-suspect`: something must be copied, and a flush of the source's own store failed.
+const ROWS: [Row; 24] = {
     use Kinship::{AtFork, Behind, Descendant, New, Same, Sibling, Unrelated};
     const fn row(label: &'static str, verdict: Verdict, kinship: &'static [Kinship]) -> Row {
         Row {
@@ -192,7 +209,16 @@ const ROWS: [Row; 22] = {
             memory: ANY,
             seed: [None; 2],
             suspect: None,
+            source: [None; 2],
         }
+    }
+    /// A row that copies: only from a source that has what it copies.
+    const fn copy(label: &'static str, verdict: Verdict, kinship: &'static [Kinship]) -> Row {
+        Row { source: [N; 2], ..row(label, verdict, kinship) }
+    }
+    /// A row that resumes: only towards the image that the target was known to have.
+    const fn resume(label: &'static str, verdict: Verdict, kinship: &'static [Kinship]) -> Row {
+        Row { suspect: N, invalid: N, old: [None, N], trusted: Y, ..row(label, verdict, kinship) }
     }
     const ALL: &[Kinship] = &Kinship::ALL;
     const LINE: &[Kinship] = &[Same, AtFork, Behind];
@@ -203,60 +229,64 @@ const ROWS: [Row; 22] = {
         Row { serves: Y, ..row("two-primaries", Verdict::Refuse, ALL) },
         Row { old: [Y, None], ..row(SOURCE_METADATA_LOST, Verdict::Refuse, &[Unrelated]) },
         row("unrelated", Verdict::Refuse, &[Unrelated]),
-        Row { old: [Y, None], ..row("source-rolled-back", Verdict::Refuse, KNOWN) },
+        Row { old: [Y, None], ..row(SOURCE_ROLLED_BACK, Verdict::Refuse, KNOWN) },
         row("newer-elsewhere", Verdict::Refuse, &[Descendant]),
         Row { own: Y, ..row("split-brain", Verdict::Refuse, &[Sibling]) },
         Row { own: Y, alone: N, ..row("both-crashed", Verdict::Refuse, LINE) },
         Row { own: Y, ..row("diverged", Verdict::Refuse, LINE) },
         Row { seed: [Y, None], ..row("seeding", Verdict::AwaitSeed, MAY_FOLLOW) },
+        Row { seed: [N, Y], ..copy("seeded", Verdict::UpdateSeeded, &[New]) },
         Row {
-            invalid: N,
-            suspect: N,
-            seed: [N, Y],
-            ..row("seeded", Verdict::UpdateSeeded, &[New])
+            old: [None, Y],
+            discarded: N,
+            seed: [None, N],
+            ..row(METADATA_LOST, Verdict::Refuse, &[New])
         },
-        Row { old: [None, Y], discarded: N, ..row(METADATA_LOST, Verdict::Refuse, &[New]) },
-        row("new-peer", Verdict::UpdateAll, &[New]),
-        Row { suspect: Y, ..row("target-suspect", Verdict::UpdateAll, KIN) },
-        Row { invalid: Y, ..row("metadata-failed", Verdict::UpdateAll, KIN) },
-        Row { old: [None, Y], ..row("target-rolled-back", Verdict::UpdateAll, KIN) },
-        Row { trusted: N, ..row("unproven", Verdict::UpdateAll, KIN) },
+        copy("new-peer", Verdict::UpdateAll, &[New]),
+        Row { suspect: Y, ..copy("target-suspect", Verdict::UpdateAll, KIN) },
+        Row { invalid: Y, ..copy("metadata-failed", Verdict::UpdateAll, KIN) },
+        Row { old: [None, Y], ..copy("target-rolled-back", Verdict::UpdateAll, KIN) },
+        Row { trusted: N, ..copy("unproven", Verdict::UpdateAll, KIN) },
         Row {
             consistent: Y,
             memory: [Y, None, None, None],
-            ..row("equal-at-fork", Verdict::ResumeEqual, &[AtFork])
+            ..resume("equal-at-fork", Verdict::ResumeEqual, &[AtFork])
         },
-        Row { memory: [None, Y, Y, None], ..row("resume-received", Verdict::ResumeReceived, LINE) },
+        Row {
+            memory: [None, Y, Y, None],
+            ..resume("resume-received", Verdict::ResumeReceived, LINE)
+        },
         Row {
             consistent: Y,
             memory: [Y, N, None, None],
-            ..row("resume-equal", Verdict::ResumeEqual, &[Same])
+            ..resume("resume-equal", Verdict::ResumeEqual, &[Same])
         },
-        Row { memory: [N, N, None, Y], ..row("resume-durable", Verdict::ResumeDurable, LINE) },
-        Row { crashed: Y, ..row("crashed-primary", Verdict::UpdateMarks, KIN) },
-        row("update-marks", Verdict::UpdateMarks, KIN),
+        Row { memory: [N, N, None, Y], ..resume("resume-durable", Verdict::ResumeDurable, LINE) },
+        Row { crashed: Y, ..copy("crashed-primary", Verdict::UpdateMarks, KIN) },
+        copy("update-marks", Verdict::UpdateMarks, KIN),
+        Row { source: [Y, None], ..row("source-lacks", Verdict::Refuse, MAY_FOLLOW) },
+        Row { source: [N, Y], ..row("source-suspect", Verdict::Refuse, MAY_FOLLOW) },
     ]
 };
 
 /// The target lost its metadata.
-pub const METADATA_LOST: &str = "metadata-lost";
+pub(crate) const METADATA_LOST: &str = "metadata-lost";
 /// The source lost its metadata.
 const SOURCE_METADATA_LOST: &str = "source-metadata-lost";
+/// The source went back to an older state.
+pub(crate) const SOURCE_ROLLED_BACK: &str = "source-rolled-back";
 
 /// The label of every row, in the order in which they are tried.
 pub fn labels() -> impl Iterator<Item = &'static str> {
-    ROWS.iter().map(|row| row.label).chain([LACKS, SUSPECT])
+    ROWS.iter().map(|row| row.label)
 }
-
-/// The row in place of every one that copies, where the source itself lacks regions that only the target held.
-const LACKS: &str = "source-lacks";
-/// The row in place of every one that copies, where a flush of the source's own store failed.
-const SUSPECT: &str = "source-suspect";
 
 impl Row {
     fn matches(&self, f: &Facts) -> bool {
         let agrees = |want: Option<bool>, is: bool| want.is_none_or(|w| w == is);
         let memory = [f.equal, f.same_memory, f.line_from_received, f.line_from_durable];
+        let seed = [f.seeding, f.is_shipped_disk()];
+        let source = [f.source_lacks, f.source_suspect];
         agrees(self.serves, f.target_serves)
             && self.kinship.contains(&f.kinship)
             && agrees(self.own, f.own)
@@ -270,17 +300,18 @@ impl Row {
             && agrees(self.discarded, f.discarded)
             && agrees(self.suspect, f.target_suspect)
             && self.memory.iter().zip(memory).all(|(want, is)| agrees(*want, is))
-            && self.seed.iter().zip([f.seeding, f.seeded]).all(|(want, is)| agrees(*want, is))
+            && self.seed.iter().zip(seed).all(|(want, is)| agrees(*want, is))
+            && self.source.iter().zip(source).all(|(want, is)| agrees(*want, is))
     }
 }
 
 /// A verdict with the label of the row that gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Decision {
+pub struct Decision<V = Verdict> {
     /// The row.
     pub label: &'static str,
     /// What follows.
-    pub verdict: Verdict,
+    pub verdict: V,
 }
 
 /// Looks the facts up.
@@ -289,14 +320,6 @@ pub fn decide(facts: &Facts) -> Decision {
     let Some(row) = ROWS.iter().find(|row| row.matches(facts)) else {
         panic!("no row of the recovery table covers {facts:?}")
     };
-    let copies =
-        matches!(row.verdict, Verdict::UpdateMarks | Verdict::UpdateAll | Verdict::UpdateSeeded);
-    if facts.source_lacks && copies {
-        return Decision { label: LACKS, verdict: Verdict::Refuse };
-    }
-    if facts.source_suspect && copies {
-        return Decision { label: SUSPECT, verdict: Verdict::Refuse };
-    }
     Decision { label: row.label, verdict: row.verdict }
 }
 
@@ -312,13 +335,6 @@ pub fn is_lost(label: &str) -> bool {
     [METADATA_LOST, SOURCE_METADATA_LOST].contains(&label)
 }
 
-/// Whether the target lost its metadata: it has no history, and the source remembers that it had one.
-#[must_use]
-pub fn has_lost_metadata(source: &Hello, target: &Hello) -> bool {
-    let facts = facts_of(source, target);
-    facts.kinship == Kinship::New && facts.target_old && !facts.discarded
-}
-
 /// Whether a node that would become primary only followed, and the other one holds all that it may hold, and more.
 #[must_use]
 pub fn only_followed(asker: &Hello, other: &Hello) -> bool {
@@ -330,17 +346,54 @@ pub fn only_followed(asker: &Hello, other: &Hello) -> bool {
     contains && !asker.wrote && other.wrote && proven && !planted(Plant::FalseSplit)
 }
 
-/// What the table says of a node that would become primary: `candidate` is its hello as it would be then.
+/// The hello of `asker` as primary, were it to begin behind `durable` from the image of one of its generations. `None`:
+/// that generation is not in its history.
+fn candidate(asker: &Hello, (from, durable): (Generation, Sequence)) -> Option<Hello> {
+    let generation = Generation { number: u64::MAX, tag: u64::MAX };
+    let lineage = asker.lineage.back_to(from)?.fork(generation, durable);
+    // One that is not consistent goes back to an image which may lack what it had confirmed.
+    let sure = asker.sure && asker.consistent;
+    Some(Hello { lineage, serving: true, sure, ..asker.clone() })
+}
+
+/// What the table says of a node that would become primary behind `head`. `None`: that is not in its history.
 #[must_use]
-pub fn of_promotion(asker: &Hello, candidate: &Hello, other: &Hello) -> (Facts, Decision) {
-    let facts = facts_of(candidate, other);
+pub fn of_promotion(
+    asker: &Hello,
+    head: (Generation, Sequence),
+    other: &Hello,
+) -> Option<(Facts, Decision)> {
+    let facts = facts_of(&candidate(asker, head)?, other);
     let decision = decide(&facts);
     if decision.verdict != Verdict::Refuse || facts.source_old || !only_followed(asker, other) {
-        return (facts, decision);
+        return Some((facts, decision));
     }
     // It never was primary: it holds no writes of its own, so no history parted.
     let facts = Facts { kinship: Kinship::Descendant, own: false, ..facts };
-    (facts, decide(&facts))
+    Some((facts, decide(&facts)))
+}
+
+/// What the table says of a node that asks for a promotion. `went_back`: it is behind what it sent itself, so that
+/// nothing else in its hello counts. `None`: `head` is not in its history.
+#[must_use]
+pub fn of_request(
+    asker: &Hello,
+    head: (Generation, Sequence),
+    other: &Hello,
+    went_back: bool,
+) -> Option<Decision> {
+    if went_back {
+        return Some(Decision { label: SOURCE_ROLLED_BACK, verdict: Verdict::Refuse });
+    }
+    Some(of_promotion(asker, head, other)?.1)
+}
+
+/// Whether the other's copy is what a node would begin from that becomes primary behind `head`, so that nothing has to
+/// be marked against it.
+#[must_use]
+pub fn is_equal_at_fork(asker: &Hello, head: Sequence, other: &Hello) -> bool {
+    candidate(asker, (asker.lineage.generation, head))
+        .is_some_and(|candidate| facts_of(&candidate, other).is_equal_at_fork())
 }
 
 /// Whether the target's image lies on the line of whoever it follows or followed, or it led itself.
@@ -451,13 +504,20 @@ mod tests {
     fn the_promises_of_the_table() {
         for f in every_combination() {
             let Decision { label, verdict } = decide(&f);
+            let fit = decide(&Facts { source_lacks: false, source_suspect: false, ..f });
             let stranger = matches!(f.kinship, Kinship::Descendant | Kinship::Unrelated);
             let line = matches!(f.kinship, Kinship::Same | Kinship::AtFork | Kinship::Behind);
-            let shipped = f.seeding || (f.seeded && !f.invalid && !f.target_suspect);
+            let shipped = f.seeding || f.is_shipped_disk();
             let copies = matches!(
-                decide(&Facts { source_lacks: false, source_suspect: false, ..f }).verdict,
+                fit.verdict,
                 Verdict::UpdateMarks | Verdict::UpdateAll | Verdict::UpdateSeeded
             );
+            let expected = match (copies, f.source_lacks, f.source_suspect) {
+                (true, true, _) => "source-lacks",
+                (true, false, true) => "source-suspect",
+                _ => fit.label,
+            };
+            assert_eq!(label, expected, "the state of the source stops copies only: {f:?}");
             let must_refuse = f.target_serves
                 || stranger
                 || ((f.source_lacks || f.source_suspect) && copies)
@@ -478,6 +538,8 @@ mod tests {
                     assert!(f.kinship == Kinship::New && f.seeded, "{label}");
                 }
             }
+            let by_marks = verdict == Verdict::UpdateMarks;
+            assert!(!(f.equal && f.is_equal_at_fork() && by_marks), "{label}: they were cleared");
             let travels = !matches!(verdict, Verdict::Refuse | Verdict::AwaitSeed);
             assert!(!(f.seeding && travels), "{label}: marks against a disk that is not there");
             let resumes = travels && !matches!(verdict, Verdict::UpdateAll | Verdict::UpdateSeeded);

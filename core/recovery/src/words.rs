@@ -401,14 +401,7 @@ mod tests {
 
     #[test]
     fn the_handbook_lists_each_row() {
-        let page = include_str!("../../../docs/reference/recovery.md");
-        for label in labels() {
-            assert!(
-                page.contains(&format!("| `{label}` |")),
-                "docs/reference/recovery.md lacks {label}"
-            );
-        }
-        let rows = page.lines().filter(|line| line.starts_with("| `")).count();
-        assert_eq!(rows, labels().count(), "it lists a row that there is not");
+        let rows: Vec<&str> = labels().collect();
+        assert_eq!(crate::listed("The recovery table"), rows);
     }
 }

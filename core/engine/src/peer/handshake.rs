@@ -14,10 +14,10 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use helio_bitmap::Bitmap;
 use helio_format::copying::Copying;
-use helio_format::lineage::{Lineage, Relation};
+use helio_format::lineage::Lineage;
 use helio_format::message::{Hello, Message, Parting};
 use helio_plant::{Plant, planted};
-use helio_recovery::{self as recovery, Decision, Verdict};
+use helio_recovery::{self as recovery, Decision, OnReturn, Returning, Verdict};
 use helio_recovery::{Meaning, meaning};
 use helio_units::{Bytes, Generation, Role};
 
@@ -379,27 +379,6 @@ impl Engine {
         self.lease_met();
     }
 
-    /// Refuses a peer that has lost its metadata, or that has a record of metadata that this node lost: what a node
-    /// without metadata reports of itself proves nothing, least of all that it did not take over.
-    fn metadata_is_lost(&mut self) -> bool {
-        let settled = matches!(
-            self.standing.stage(),
-            Stage::Following(Following::Returning) | Stage::Following(Following::Secondary)
-        );
-        let Some(peer) = self.session.peer().filter(|_| settled) else { return false };
-        let ours = self.hello_as_met();
-        let (theirs, our_own) =
-            (recovery::has_lost_metadata(&ours, peer), recovery::has_lost_metadata(peer, &ours));
-        if !theirs && !our_own || planted(Plant::BelieveBlank) {
-            return false;
-        }
-        let facts =
-            if theirs { recovery::facts_of(&ours, peer) } else { recovery::facts_of(peer, &ours) };
-        self.remember_row(facts, recovery::METADATA_LOST, theirs);
-        self.refuse(recovery::METADATA_LOST, theirs);
-        true
-    }
-
     /// Whether the process that this node followed last is behind what it sent: its machine went back together with its memory.
     /// As long as a process runs, it has the generation that it led in its lineage, and all that it sent of it. What an operator
     /// discarded is on no line.
@@ -442,11 +421,6 @@ impl Engine {
         }
     }
 
-    fn refuse_to_go_on(&mut self, label: &'static str) {
-        self.remember_refusal(label);
-        self.refuse(label, true);
-    }
-
     /// What the peer said of itself is how it is now: this node may become primary by it.
     pub(crate) fn peer_proven(&mut self) {
         let Some(peer) = self.session.peer() else { return };
@@ -460,32 +434,36 @@ impl Engine {
 
     /// Neither serves. A node that was primary when it stopped goes on, if the peer did not go on without it.
     pub(crate) fn meet_without_primary(&mut self) {
+        let returning = match self.standing.stage() {
+            Stage::Following(Following::Returning) => true,
+            Stage::Following(Following::Secondary) => false,
+            _ => return self.lease_met(),
+        };
+        let ours = self.hello_as_met();
         let Some(peer) = self.session.peer() else { return };
-        let relation = self.superblock.lineage.relation_of(&peer.lineage);
-        let older = recovery::is_older(self.session.said, peer.remembers);
-        if self.metadata_is_lost() {
-            return;
-        }
-        self.doubt_leader();
-        if !self.standing.is(Following::Returning) {
-            return self.lease_met();
-        }
-        match relation {
-            Relation::Unrelated => self.refuse_to_go_on("unrelated"),
-            // Its peer alone holds everything: it waits until that one is promoted.
-            Relation::New | Relation::Same | Relation::Parent(_) | Relation::Older(_)
-                if !self.is_consistent() => {}
-            Relation::Sibling => self.refuse_to_go_on("split-brain"),
-            Relation::Descendant(_) => self.step_back(),
-            Relation::Same | Relation::Parent(_) | Relation::Older(_) if older => {
-                self.refuse_to_go_on("source-rolled-back");
+        let Decision { label, verdict } = recovery::on_return(&Returning {
+            returning,
+            consistent: self.is_consistent(),
+            proven: self.session.proven,
+            agreed: self.session.agreed,
+            ..Returning::of(&ours, peer)
+        });
+        match verdict {
+            OnReturn::Refuse { as_source: true } => {
+                self.remember_refusal(label);
+                self.refuse(label, true);
             }
-            // It may have gone on since it said that: its answer to a ping tells. Where this node agreed to that, its next
-            // hello does.
-            _ if !self.session.proven || self.session.agreed => {}
-            Relation::New | Relation::Same | Relation::Parent(_) | Relation::Older(_) => {
-                self.go_on();
+            OnReturn::Refuse { as_source: false } => {
+                self.remember_row(recovery::facts_of(peer, &ours), label, false);
+                self.refuse(label, false);
             }
+            OnReturn::Stay => {
+                self.doubt_leader();
+                self.lease_met();
+            }
+            OnReturn::StepBack => self.step_back(),
+            OnReturn::GoOn => self.go_on(),
+            OnReturn::Wait => {}
         }
     }
 }

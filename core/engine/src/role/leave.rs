@@ -62,8 +62,7 @@ impl Engine {
                 }
                 self.leave(Some(id), Leave::Stop)
             }
-            Stage::Following(Following::Secondary)
-            | Stage::Following(Following::Returning)
+            Stage::Following(Following::Secondary | Following::Returning)
             | Stage::Following(Following::Handing { .. }) => {
                 self.handed_unheard();
                 self.lease_is_not_needed();

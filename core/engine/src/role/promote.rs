@@ -13,10 +13,9 @@ use crate::refusal::Refusal;
 use crate::role::{Following, Leading, Stage, busy};
 use alloc::format;
 use alloc::string::{String, ToString};
-use helio_format::lineage::Lineage;
-use helio_format::message::{Hello, Message, Parting};
+use helio_format::message::{Message, Parting};
 use helio_recovery::meaning;
-use helio_recovery::{self as recovery, Kinship, Verdict};
+use helio_recovery::{self as recovery, Decision, Verdict};
 use helio_units::{Generation, Sequence};
 
 impl Engine {
@@ -31,7 +30,7 @@ impl Engine {
             Stage::Leading(Leading::Primary) => {
                 return Ok(Some(format!("{group} is primary here already")));
             }
-            Stage::Following(Following::Secondary) | Stage::Following(Following::Returning) => {}
+            Stage::Following(Following::Secondary | Following::Returning) => {}
             _ => return Err(busy()),
         }
         self.may_promote(force, restore)?;
@@ -170,34 +169,22 @@ impl Engine {
         streaming.map_or(self.superblock.head, |follower| follower.received)
     }
 
-    /// The hello the asker would say as primary, were it granted to begin from that image of its lineage.
-    pub(crate) fn candidate(asker: &Hello, from: Lineage, durable: Sequence) -> Hello {
-        let generation = Generation { number: u64::MAX, tag: u64::MAX };
-        // One that is not consistent goes back to an image which may lack what it had confirmed.
-        let sure = asker.sure && asker.consistent;
-        Hello { lineage: from.fork(generation, durable), serving: true, sure, ..asker.clone() }
-    }
-
     pub(crate) fn peer_asks_promotion(&mut self, generation: Generation, durable: Sequence) {
         let ours = self.hello_as_met();
         let Some(asker) = self.session.peer() else { return };
         let config = &self.shared.config;
         let words = |label| meaning(label, &config.group, &config.peer, &config.node).meaning;
-        let refused = match asker.lineage.back_to(generation) {
-            _ if self.leader_went_back() => {
-                Some(format!("source-rolled-back: {}", words("source-rolled-back")))
-            }
+        let went_back = self.leader_went_back();
+        let refused = match recovery::of_request(asker, (generation, durable), &ours, went_back) {
             None => Some(format!("generation {generation} is not in the history of its copy")),
-            Some(from) => {
-                let candidate = Self::candidate(asker, from, durable);
-                let (_, decision) = recovery::of_promotion(asker, &candidate, &ours);
-                let why = words(decision.label);
-                (decision.verdict == Verdict::Refuse).then(|| format!("{}: {why}", decision.label))
+            Some(Decision { label, verdict: Verdict::Refuse }) => {
+                Some(format!("{label}: {}", words(label)))
             }
+            Some(_) => None,
         };
         let text = if !matches!(
             self.standing.stage(),
-            Stage::Following(Following::Secondary) | Stage::Following(Following::Returning)
+            Stage::Following(Following::Secondary | Following::Returning)
         ) {
             Some(format!("{} is {} itself", config.node, self.standing.stage().name()))
         } else {
@@ -232,17 +219,8 @@ impl Engine {
         let b = &self.superblock;
         let streaming = self.standing.follower().is_some_and(|f| f.streaming);
         let ours_is_proven = streaming || (b.clean && (!b.wrote || b.equal));
-        let equal = ours_is_proven
-            && self.superblock.consistent
-            && self.session.peer().is_some_and(|peer| {
-                let candidate = Self::candidate(&ours, ours.lineage, self.own_head());
-                let facts = recovery::facts_of(&candidate, peer);
-                facts.kinship == Kinship::AtFork
-                    && facts.consistent
-                    && !facts.own
-                    && !facts.target_old
-                    && !facts.invalid
-            });
+        let theirs_is = |peer| recovery::is_equal_at_fork(&ours, self.own_head(), peer);
+        let equal = ours_is_proven && b.consistent && self.session.peer().is_some_and(theirs_is);
         self.begin_promotion(Some(command), equal);
     }
 
@@ -256,15 +234,13 @@ impl Engine {
             );
         }
         let ours = self.hello_as_met();
-        let (generation, durable) = self.candidate_head();
-        let (Some(from), Some(other)) = (ours.lineage.back_to(generation), self.session.peer())
-        else {
+        let asked = |other| recovery::of_promotion(&ours, self.candidate_head(), other);
+        let other = self.session.peer();
+        let (Some(other), Some((facts, decision))) = (other, other.and_then(asked)) else {
             return format!(
                 "`helio explain {group}` on both nodes shows how the copies are related"
             );
         };
-        let candidate = Self::candidate(&ours, from, durable);
-        let (facts, decision) = recovery::of_promotion(&ours, &candidate, other);
         let follows = recovery::only_followed(&ours, other);
         let suspect = other.suspect;
         if decision.verdict == Verdict::Refuse {

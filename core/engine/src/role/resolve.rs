@@ -39,12 +39,10 @@ impl Engine {
     pub fn stake(&self) -> Result<Stake, Refusal> {
         let (node, group) = (&self.shared.config.node, &self.shared.config.group);
         match self.standing.stage() {
-            Stage::Following(Following::Secondary) | Stage::Following(Following::Returning)
-                if self.is_saving() =>
-            {
+            Stage::Following(Following::Secondary | Following::Returning) if self.is_saving() => {
                 Err(busy())
             }
-            Stage::Following(Following::Secondary) | Stage::Following(Following::Returning) => {
+            Stage::Following(Following::Secondary | Following::Returning) => {
                 let follows = self.session.peer().is_some_and(|peer| peer.serving);
                 let generation = self.superblock.lineage.generation;
                 if follows || generation == Generation::NONE {

@@ -52,15 +52,11 @@ impl Engine {
                 self.shared.send(Message::Roles(Roles::SwitchWanted));
                 Ok(None)
             }
-            Stage::Following(Following::Secondary) | Stage::Following(Following::Returning) => {
-                Err(Refusal::new(
-                    "no-primary",
-                    format!(
-                        "no connected node is primary for {group}, so there is no role to change"
-                    ),
-                    format!("`helio promote {group}` on the node that should be primary"),
-                ))
-            }
+            Stage::Following(Following::Secondary | Following::Returning) => Err(Refusal::new(
+                "no-primary",
+                format!("no connected node is primary for {group}, so there is no role to change"),
+                format!("`helio promote {group}` on the node that should be primary"),
+            )),
             _ => {
                 let text = format!("a change of role of {group} with {peer} is in progress");
                 Err(Refusal { text, ..busy() })

@@ -381,9 +381,7 @@ impl Engine {
             Stage::Following(Following::Promoting { .. }) => Some("becoming primary"),
             Stage::Leading(Leading::Leaving { .. }) => Some("leaving the primary role"),
             Stage::Following(Following::Handing { .. }) => Some("handing over"),
-            Stage::Following(Following::Closing { .. }) | Stage::Following(Following::Stopped) => {
-                Some("stopping")
-            }
+            Stage::Following(Following::Closing { .. } | Following::Stopped) => Some("stopping"),
             Stage::Following(Following::Accepting { .. }) => Some("writing a suspect copy again"),
         }
     }

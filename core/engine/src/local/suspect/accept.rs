@@ -112,7 +112,7 @@ impl Engine {
         self.may_lead()?;
         let rests = matches!(
             self.standing.stage(),
-            Stage::Following(Following::Secondary) | Stage::Following(Following::Returning)
+            Stage::Following(Following::Secondary | Following::Returning)
         );
         if !rests || self.is_saving() || self.replacing.is_some() || self.shared.works_on(None) {
             return Err(busy());
