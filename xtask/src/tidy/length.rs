@@ -31,7 +31,7 @@ pub(super) fn check(source: &Source) -> Vec<Finding> {
 }
 
 /// The function a line of code begins, and the column behind its name.
-fn function(line: &str) -> Option<(&str, usize)> {
+pub(super) fn function(line: &str) -> Option<(&str, usize)> {
     for (at, _) in line.match_indices("fn ") {
         let alone = line[..at].chars().next_back().is_none_or(|c| !is_word(c));
         let rest = &line[at + 3..];

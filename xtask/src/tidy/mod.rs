@@ -3,14 +3,19 @@
 //! show it failing; only this file reads the repository.
 
 mod banned;
+mod cycles;
 mod errors;
 mod floors;
 mod header;
+mod items;
 mod length;
 mod links;
 mod machine;
+mod methods;
+mod ratchet;
 mod rooms;
 mod source;
+mod state;
 mod words;
 
 use crate::repo;
@@ -66,8 +71,21 @@ fn survey() -> Result<(usize, Vec<Finding>), String> {
         read += 1;
         findings.extend(file(path, &text));
     }
+    findings.extend(ratchet::check(&core(&files)?));
     findings.sort_by(|a, b| (&a.path, a.line).cmp(&(&b.path, b.line)));
     Ok((read, findings))
+}
+
+/// The sources of the pure core, for the rules that look at all of them at once.
+fn core(files: &[PathBuf]) -> Result<Vec<Source>, String> {
+    let rust = |path: &&PathBuf| path.extension().is_some_and(|end| end == "rs");
+    let files = files.iter().filter(|path| path.starts_with("core")).filter(rust);
+    let sources = files.map(|path| {
+        let text = std::fs::read_to_string(repo::root().join(path));
+        let text = text.map_err(|why| format!("cannot read {}: {why}", path.display()))?;
+        Ok(Source::read(path, &text))
+    });
+    sources.collect()
 }
 
 /// Every rule that looks at one file alone.
