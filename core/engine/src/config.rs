@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the engine of one group is told once, at its start or by `apply`.
 
-use crate::follow::before::SafeCopy;
 use alloc::string::String;
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -42,6 +41,24 @@ pub enum WhenFull {
     Log,
     /// It fails.
     Fail,
+}
+
+/// Whether a secondary's last consistent image is kept while it is updated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SafeCopy {
+    /// No.
+    Off,
+    /// Yes, in a file of at most that many bytes, or as many as the file system has.
+    On {
+        /// The bound.
+        bound: Option<Bytes>,
+    },
+}
+
+impl SafeCopy {
+    pub(crate) fn is_on(self) -> bool {
+        matches!(self, Self::On { .. })
+    }
 }
 
 /// What follows where the only local store of a primary's volume fails.

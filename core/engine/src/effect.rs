@@ -2,14 +2,16 @@
 //! Everything the engine can ask for.
 
 use crate::event::CommandId;
-use crate::follow::before::BeforeOp;
 use crate::refusal::{Denial, Refusal};
 use crate::stream::ack::AckProof;
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
+use helio_format::before::KeptImage;
 use helio_format::copying::{Digest, PageBits};
 use helio_format::message::Message;
 use helio_format::superblock::Superblock;
+use helio_ledger::Chunk;
 use helio_units::{Bytes, Extent, IoId, Payload, PayloadId, RequestId, VolumeIndex};
 
 /// One operation on this node's store of a volume.
@@ -133,6 +135,32 @@ pub enum Keep {
         /// All of its bits.
         bits: PageBits,
     },
+}
+
+/// What is done with the before-image file. One at a time, each ended by [`crate::Event::BeforeDone`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BeforeOp {
+    /// Reserve room for so many chunks, and begin to keep this image, durably. Its time is the daemon's to fill in.
+    Begin {
+        /// Which image.
+        image: Box<KeptImage>,
+        /// Room in chunks.
+        room: u64,
+    },
+    /// Reserve room for so many chunks in all.
+    Extend {
+        /// Room in chunks.
+        room: u64,
+    },
+    /// Keep what these chunks hold, durably.
+    Preserve {
+        /// Which.
+        chunks: Vec<Chunk>,
+    },
+    /// Check what is kept, then put all of it back, durably.
+    Restore,
+    /// Keep nothing any more, durably, and give the room back.
+    End,
 }
 
 /// A command was carried out.

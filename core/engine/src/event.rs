@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Everything the engine can be told.
 
-use crate::follow::before::BeforeOutcome;
-use crate::local::members::MemberFound;
 use crate::refusal::StoreFault;
-use crate::resync::verify::{VerifyMemory, VerifyWish};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -14,7 +11,7 @@ use helio_format::message::Message;
 use helio_format::superblock::Superblock;
 use helio_ledger::BeforeKept;
 use helio_units::{
-    Extent, Generation, IoId, Mode, Moment, Payload, Rate, RequestId, VolumeIndex, WallTime,
+    Bytes, Extent, Generation, IoId, Mode, Moment, Payload, Rate, RequestId, VolumeIndex, WallTime,
 };
 
 /// What a client wants done.
@@ -93,6 +90,53 @@ pub struct Run {
     pub extent: Extent,
     /// Its bytes, or none where all of them are zero here.
     pub payload: Option<Payload>,
+}
+
+/// How an operation on the before-image file ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BeforeOutcome {
+    /// It is done.
+    Done,
+    /// There is no room; nothing has changed.
+    NoRoom {
+        /// Bytes the file could have.
+        free: Bytes,
+    },
+    /// What is kept is damaged; nothing was put back.
+    Damaged,
+    /// The file failed, or a member where it was read or written.
+    Failed(StoreFault),
+    /// A flush of members failed: bit n where it was volume n's.
+    FlushFailed {
+        /// At least one.
+        volumes: u64,
+    },
+}
+
+/// What an operator wants compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VerifyWish {
+    /// Only this volume.
+    pub volume: Option<VolumeIndex>,
+    /// Copy what differs to the peer, in order.
+    pub repair: bool,
+    /// Most bytes compared a second.
+    pub rate: Option<Rate>,
+    /// From the start, not from where the last one stopped.
+    pub restart: bool,
+}
+
+/// What a verify leaves to the next start of the daemon.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VerifyMemory {
+    /// One was under way.
+    pub run: Option<VerifyWish>,
+    /// How far each volume was compared, and how many bytes differed so far.
+    pub places: Vec<(u64, Bytes)>,
+    /// Differences that nobody mended.
+    pub listed: Vec<(VolumeIndex, Extent)>,
+    /// And how many more there were.
+    pub beyond: u64,
 }
 
 /// An operator's command, or the daemon's on its behalf.
@@ -182,6 +226,17 @@ pub enum Kept {
         /// Which.
         page: u32,
     },
+}
+
+/// What a volume was found to lie on when the daemon started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberFound {
+    /// The identity of the store; 0 where it has none.
+    pub identity: u128,
+    /// The smallest unit of its requests in bytes: a power of two; 0 where nothing tells.
+    pub block: u32,
+    /// Volume, path and identity, for people.
+    pub shown: String,
 }
 
 /// What the metadata file held when the process began.

@@ -34,22 +34,21 @@ mod stream;
 
 pub use config::{
     Config, HOT_EXTENTS, ITEM_BYTES_MAX, OnError, QUEUE_BYTES_MOST, QUEUE_BYTES_SNDR,
-    QUEUE_ITEMS_SNDR, QUEUE_PRODUCTS, QueueConfig, REGION, WhenFull, automatic_bound,
+    QUEUE_ITEMS_SNDR, QUEUE_PRODUCTS, QueueConfig, REGION, SafeCopy, WhenFull, automatic_bound,
 };
-pub use effect::{Answer, Done, Effect, Keep, Loudness, Note, StoreOp};
+pub use effect::{Answer, BeforeOp, Done, Effect, Keep, Loudness, Note, StoreOp};
 pub use engine::Engine;
-pub use event::{Command, CommandId, Durable, Event, Kept, Operation, Request, Run, StoreOutcome};
-pub use follow::before::{BeforeOp, BeforeOutcome, SafeCopy};
+pub use event::{
+    BeforeOutcome, Command, CommandId, Durable, Event, Kept, MemberFound, Operation, Request, Run,
+    StoreOutcome, VerifyMemory, VerifyWish,
+};
 pub use helio_copy::ResyncConfig;
-pub use local::members::MemberFound;
 pub use peer::lease::{HOLD_MAX, HOLD_MIN};
 pub use peer::primary::Lag;
 pub use refusal::{Denial, Refusal, StoreFault};
 pub use resync::digest::digest_piece;
 pub use resync::verified::Verified;
-pub use resync::verify::{
-    LISTED_MAX, RunStatus, VerifyMemory, VerifyPass, VerifyStatus, VerifyWish, VolumeVerify,
-};
+pub use resync::verify::{LISTED_MAX, RunStatus, VerifyPass, VerifyStatus, VolumeVerify};
 pub use role::resolve::Stake;
 pub use shared::Counters;
 pub use show::fault::Fault;

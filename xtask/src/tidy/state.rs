@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Structs that are plain data and not mutable state: the path, the names (none: all structs there), and the reason.
-const PLAIN: [(&str, &[&str], &str); 14] = [
+const PLAIN: [(&str, &[&str], &str); 15] = [
     ("core", &["Facts"], "facts of one decision: gathered, judged, dropped"),
     ("core/recovery/src/table.rs", &["Row"], "a row of the constant decision table"),
     ("core/recovery/src/words.rs", &["LastDecision"], "the facts of a decision, kept to be shown"),
@@ -17,7 +17,8 @@ const PLAIN: [(&str, &[&str], &str); 14] = [
     ("core/engine/src/event.rs", &[], "messages to the engine"),
     ("core/engine/src/effect.rs", &[], "messages from the engine"),
     ("core/engine/src/refusal.rs", &["Refusal"], "the result of a command"),
-    ("core/engine/src/resync/verify.rs", &["VerifyWish"], "arguments of a command"),
+    ("core/recovery/src/returning.rs", &["Returning"], "facts of one decision"),
+    ("core/copy/src/pace.rs", &["ResyncConfig"], "configuration, replaced as a whole"),
     ("core/engine/src/resync/verify.rs", &["VerifyPass"], "status of a verify that ended"),
     ("core/engine/src/resync/verified.rs", &["Verified"], "status of a verify that ended"),
     ("core/engine/src/show/status.rs", &[], "status"),

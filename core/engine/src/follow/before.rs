@@ -11,7 +11,10 @@
 //! the before-image file; where all of it will be overwritten, that goes on ahead of the items. An image that is inconsistent already keeps what is kept of it; one that never was consistent
 //! keeps nothing. The keeping ends once the record says consistent, and not before.
 
+use crate::config::SafeCopy;
+use crate::effect::BeforeOp;
 use crate::engine::Engine;
+use crate::event::BeforeOutcome;
 use crate::follow::follower::Follower;
 use crate::local::suspect::bit;
 use crate::refusal::StoreFault;
@@ -41,71 +44,6 @@ const BATCH_CHUNKS: usize = 256;
 const AHEAD_CHUNKS: u64 = 4 * BATCH_CHUNKS as u64;
 /// Bytes of the file that one chunk takes.
 const RECORD_BYTES: u64 = CHUNK_BYTES + PAGE_BYTES as u64;
-
-/// Whether a secondary's last consistent image is kept while it is updated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SafeCopy {
-    /// No.
-    Off,
-    /// Yes, in a file of at most that many bytes, or as many as the file system has.
-    On {
-        /// The bound.
-        bound: Option<Bytes>,
-    },
-}
-
-impl SafeCopy {
-    fn is_on(self) -> bool {
-        matches!(self, Self::On { .. })
-    }
-}
-
-/// What is done with the before-image file. One at a time, each ended by [`crate::Event::BeforeDone`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum BeforeOp {
-    /// Reserve room for so many chunks, and begin to keep this image, durably. Its time is the daemon's to fill in.
-    Begin {
-        /// Which image.
-        image: Box<KeptImage>,
-        /// Room in chunks.
-        room: u64,
-    },
-    /// Reserve room for so many chunks in all.
-    Extend {
-        /// Room in chunks.
-        room: u64,
-    },
-    /// Keep what these chunks hold, durably.
-    Preserve {
-        /// Which.
-        chunks: Vec<Chunk>,
-    },
-    /// Check what is kept, then put all of it back, durably.
-    Restore,
-    /// Keep nothing any more, durably, and give the room back.
-    End,
-}
-
-/// How it ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BeforeOutcome {
-    /// It is done.
-    Done,
-    /// There is no room; nothing has changed.
-    NoRoom {
-        /// Bytes the file could have.
-        free: Bytes,
-    },
-    /// What is kept is damaged; nothing was put back.
-    Damaged,
-    /// The file failed, or a member where it was read or written.
-    Failed(StoreFault),
-    /// A flush of members failed: bit n where it was volume n's.
-    FlushFailed {
-        /// At least one.
-        volumes: u64,
-    },
-}
 
 /// Room that was not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -508,7 +446,7 @@ impl Engine {
 
     fn image_now(&self) -> KeptImage {
         let b = &self.superblock;
-        let streaming = self.standing.follower().filter(|follower| follower.streaming);
+        let streaming = self.standing.streaming();
         KeptImage {
             lineage: b.lineage,
             head: streaming.map_or(b.head, |follower| follower.completed),

@@ -12,7 +12,8 @@
 //! A crash in the middle leaves the keeping whole: restoring again does the same.
 
 use crate::engine::Engine;
-use crate::follow::before::{BeforeOutcome, Restore};
+use crate::event::BeforeOutcome;
+use crate::follow::before::Restore;
 use crate::follow::follower::Follower;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;

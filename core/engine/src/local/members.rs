@@ -7,6 +7,7 @@
 //! puts the right disk back finds everything as it was. A group that never took part has nothing to lose.
 
 use crate::engine::Engine;
+use crate::event::MemberFound;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
 use alloc::format;
@@ -15,17 +16,6 @@ use alloc::vec::Vec;
 use helio_format::superblock::Superblock;
 use helio_plant::{Plant, planted};
 use helio_units::{Generation, VolumeIndex};
-
-/// What a volume was found to lie on when the daemon started.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MemberFound {
-    /// The identity of the store; 0 where it has none.
-    pub identity: u128,
-    /// The smallest unit of its requests in bytes: a power of two; 0 where nothing tells.
-    pub block: u32,
-    /// Volume, path and identity, for people.
-    pub shown: String,
-}
 
 /// See the module's words.
 #[derive(Clone, Debug, Default)]

@@ -18,7 +18,6 @@ use crate::config::Config;
 use crate::effect::Effect;
 use crate::engine::Engine;
 use crate::event::CommandId;
-use crate::follow::follower::Follower;
 use crate::local::suspect::bit;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
@@ -91,7 +90,7 @@ impl Engine {
     }
 
     fn may_replace_following(&self, volume: VolumeIndex) -> Result<(), Refusal> {
-        let failed = self.standing.follower().and_then(Follower::failed);
+        let failed = self.standing.failed();
         if failed.is_none_or(|(failed, _)| failed != volume) {
             return Err(self.not_lost(volume));
         }
@@ -181,7 +180,7 @@ impl Engine {
         }
         // Nothing of the new disk goes to what was kept of the one before.
         self.shared.keeper.keep_ahead_no_more();
-        let failed = self.standing.follower().and_then(Follower::failed);
+        let failed = self.standing.failed();
         self.reset_follower();
         if let Some((volume, fault)) = failed {
             self.stop_applying(volume, fault);

@@ -17,7 +17,7 @@ use helio_format::copying::Copying;
 use helio_format::lineage::Lineage;
 use helio_format::message::{Hello, Message, Parting};
 use helio_plant::{Plant, planted};
-use helio_recovery::{self as recovery, Decision, OnReturn, Returning, Verdict};
+use helio_recovery::{self as recovery, Decision, Facts, OnReturn, Returning, Verdict};
 use helio_recovery::{Meaning, meaning};
 use helio_units::{Bytes, Generation, Role};
 
@@ -44,6 +44,27 @@ impl Primary {
             && peer.clean
             && (holds_less || before)
             && !planted(Plant::TrustSnapshot)
+    }
+
+    /// Whether the peer has not taken up the reversal yet: it remembers another line. Where a store was lost it is the same
+    /// line, in whichever generation the peer took it up.
+    fn is_reversed_for(&self, peer: &Hello, ours: &Hello) -> bool {
+        let reverses = self.lack.as_ref().is_some_and(|lack| lack.reverses);
+        reverses && peer.lineage.generation != ours.lineage.generation
+    }
+
+    /// What this primary remembers of a peer whose copy lies on its line. `unfit`: items on it are too narrow for the peer.
+    fn recall(&self, peer: &Hello, reversed: bool, unfit: bool, facts: &mut Facts) {
+        let received = peer.received;
+        facts.same_memory = !reversed && self.peer_incarnation == Some(peer.incarnation);
+        facts.equal = !unfit && self.owed.keeps_order();
+        facts.line_from_received = !unfit
+            && !reversed
+            && (self.cursors.durable..=self.cursors.sent).contains(&received)
+            && self.can_resume_behind(received);
+        facts.line_from_durable = !unfit
+            && self.peer_incarnation.is_some()
+            && self.can_resume_behind(self.cursors.durable);
     }
 }
 
@@ -172,25 +193,12 @@ impl Engine {
         // What a side that was given up holds lies on no line, and is in no proof: its marks alone tell it.
         // A primary that could not record what it did remembers it, as long as it runs.
         facts.invalid = ours.doubts || peer.doubts && !self.shared.metadata_failed;
-        let on_line = peer.wrote || !peer.alone;
-        facts.same_memory = on_line && primary.peer_incarnation == Some(peer.incarnation);
-        // One that has not taken up the reversal remembers another line. Where a store was lost it is the same line, in
-        // whichever generation the peer took it up.
-        let reverses = primary.lack.as_ref().is_some_and(|lack| lack.reverses);
-        let reversed = reverses && peer.lineage.generation != ours.lineage.generation;
-        facts.same_memory &= !reversed;
+        let reversed = primary.is_reversed_for(peer, &ours);
         facts.target_old |= went_back || !reversed && primary.peer_went_back(peer, &ours.lineage);
-        facts.equal = on_line && !unfit && self.equal_at_start && primary.owed.keeps_order();
-        facts.line_from_received = on_line
-            && !unfit
-            && !reversed
-            && received <= primary.cursors.sent
-            && received >= primary.cursors.durable
-            && primary.can_resume_behind(received);
-        facts.line_from_durable = on_line
-            && !unfit
-            && primary.peer_incarnation.is_some()
-            && primary.can_resume_behind(primary.cursors.durable);
+        if peer.wrote || !peer.alone {
+            primary.recall(peer, reversed, unfit, &mut facts);
+            facts.equal &= self.equal_at_start;
+        }
         facts.seeding = self.is_seeding();
         facts.seeded = self.is_seeded(peer);
         let Decision { label, verdict } = recovery::decide(&facts);
@@ -386,7 +394,7 @@ impl Engine {
         let (Some(leader), Some(peer)) = (self.leader, self.session.peer()) else { return false };
         let (ours, theirs) = (&self.superblock.lineage, &peer.lineage);
         let sent = if ours.generation == leader.generation {
-            self.standing.follower().filter(|f| f.streaming).map(|f| f.received)
+            self.standing.streaming().map(|f| f.received)
         } else {
             ours.fork_from(leader.generation)
         };

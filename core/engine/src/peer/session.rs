@@ -191,7 +191,7 @@ impl Engine {
     pub(crate) fn hello(&self) -> Hello {
         let b = &self.superblock;
         let config = &self.shared.config;
-        let streaming = self.standing.follower().filter(|follower| follower.streaming);
+        let streaming = self.standing.streaming();
         let (clean, head, received, durable) = match (self.standing.primary(), streaming) {
             (Some(p), _) => (true, p.line.head, Sequence::ZERO, Sequence::ZERO),
             (_, Some(f)) => (true, f.received, f.received, f.durable),

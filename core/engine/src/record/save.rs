@@ -197,7 +197,7 @@ impl Engine {
     }
 
     fn shape_promoted(&mut self, b: &mut Superblock) {
-        let streaming = self.standing.follower().filter(|follower| follower.streaming);
+        let streaming = self.standing.streaming();
         let (streams, head) = (streaming.is_some(), streaming.map_or(b.head, |f| f.completed));
         // Nobody commanded it: a primary goes on behind its own clean stop, and nothing forked. Anything else forks.
         let goes_on = matches!(
@@ -308,12 +308,7 @@ impl Engine {
                 }
             }
             Goal::Left(to) => self.left(to),
-            Goal::Closed => {
-                if let Stage::Following(Following::Closing { command, .. }) = self.standing.stage()
-                {
-                    self.closed(command);
-                }
-            }
+            Goal::Closed => self.closed(),
             Goal::SteppedBack
             | Goal::Together
             | Goal::MarksKept
@@ -384,9 +379,7 @@ impl Engine {
                 _,
             ) => self.refuse_command(Some(command), text),
             (Goal::Accepted { command, .. }, _) => self.not_accepted(command, text),
-            (Goal::Closed, Stage::Following(Following::Closing { command, .. })) => {
-                self.closed(command)
-            }
+            (Goal::Closed, Stage::Following(Following::Closing { .. })) => self.closed(),
             (Goal::Lacking, _) => self.lack_unrecorded(),
             (Goal::Replaced { command, .. }, _) => {
                 self.not_replaced();

@@ -19,7 +19,6 @@ pub(crate) mod verify;
 
 use crate::effect::StoreOp;
 use crate::event::{Run, StoreOutcome};
-use crate::local::failure::Failed;
 use crate::peer::outgoing::Cursors;
 use crate::peer::owed::Owed;
 use crate::peer::primary::{Primary, PrimaryIo};
@@ -250,7 +249,7 @@ impl Primary {
             }
             StoreOutcome::Failed(fault) => {
                 self.copier.running = false;
-                self.store_failed(volume, Failed::CopierRead, fault, s);
+                self.copier_read_failed(volume, fault, s);
                 s.warn(format!(
                     "the resync stopped at {extent}: {fault}; repair the disk, then run `helio resync {}`",
                     s.config.group

@@ -16,7 +16,7 @@
 
 use crate::effect::StoreOp;
 use crate::engine::Engine;
-use crate::event::StoreOutcome;
+use crate::event::{StoreOutcome, VerifyMemory, VerifyWish};
 use crate::peer::primary::{Primary, PrimaryIo};
 use crate::refusal::{Refusal, StoreFault};
 use crate::role::busy;
@@ -29,7 +29,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use helio_format::message::{Item, ItemKind};
 use helio_plant::{Plant, planted};
-use helio_units::{Bytes, Extent, Moment, Rate, Sequence, VolumeIndex};
+use helio_units::{Bytes, Extent, Moment, Sequence, VolumeIndex};
 
 /// Bytes one item compares: with 16 bytes for every 4 KiB its payload is 256 bytes.
 const STEP: Bytes = Bytes::kib(64);
@@ -45,32 +45,6 @@ const WARNED_UPTO: Bytes = Bytes::kib(64);
 const RECORD_EVERY: u64 = 64 << 20;
 /// Bytes a digest stands for, and the unit differences are counted in.
 const BLOCK: u64 = 4096;
-
-/// What an operator wants compared.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct VerifyWish {
-    /// Only this volume.
-    pub volume: Option<VolumeIndex>,
-    /// Copy what differs to the peer, in order.
-    pub repair: bool,
-    /// Most bytes compared a second.
-    pub rate: Option<Rate>,
-    /// From the start, not from where the last one stopped.
-    pub restart: bool,
-}
-
-/// What a verify leaves to the next start of the daemon.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct VerifyMemory {
-    /// One was under way.
-    pub run: Option<VerifyWish>,
-    /// How far each volume was compared, and how many bytes differed so far.
-    pub places: Vec<(u64, Bytes)>,
-    /// Differences that nobody mended.
-    pub listed: Vec<(VolumeIndex, Extent)>,
-    /// And how many more there were.
-    pub beyond: u64,
-}
 
 /// A volume was compared from its start to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -241,7 +241,10 @@ impl Engine {
     }
 
     /// A secondary has applied what it received.
-    pub(crate) fn closed(&mut self, command: CommandId) {
+    pub(crate) fn closed(&mut self) {
+        let Stage::Following(Following::Closing { command, .. }) = self.standing.stage() else {
+            return;
+        };
         self.standing.stand(Following::Stopped);
         self.stop_now(Some(command));
     }

@@ -219,7 +219,7 @@ impl Engine {
             self.command(id, Command::Stop);
         }
         self.keep_last_copy();
-        let failed = self.standing.follower().and_then(Follower::failed);
+        let failed = self.standing.failed();
         match self.standing.stage() {
             // A beginning that was being recorded when the promotion began may have made the copy inconsistent.
             Stage::Following(Following::Promoting { saving: false, .. })
@@ -265,17 +265,17 @@ impl Engine {
             Stage::Following(Following::Closing { command, saving: false })
                 if self.can_leave_following() =>
             {
-                if self.standing.follower().is_some_and(|f| f.streaming) {
+                if self.standing.streaming().is_some() {
                     self.standing.stand(Following::Closing { command, saving: true });
                     self.save(Goal::Closed);
                 } else {
-                    self.closed(command);
+                    self.closed();
                 }
             }
-            Stage::Following(Following::Closing { command, saving: false })
+            Stage::Following(Following::Closing { saving: false, .. })
                 if (failed.is_some() && !self.owes_failed_flush()) || self.is_stuck() =>
             {
-                self.closed(command)
+                self.closed()
             }
             Stage::Leading(Leading::Leaving { stage: LeaveStage::Cooling, .. }) => self.cool_down(),
             _ => {}

@@ -6,7 +6,6 @@ use crate::config::Config;
 use crate::engine::Engine;
 use crate::event::CommandId;
 use crate::follow::before::Restore;
-use crate::follow::follower::Follower;
 use crate::peer::primary::Primary;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
@@ -72,7 +71,7 @@ impl Engine {
         if self.shared.metadata_failed {
             return Err(self.shared.metadata_refusal());
         }
-        if let Some((volume, fault)) = self.standing.follower().and_then(Follower::failed) {
+        if let Some((volume, fault)) = self.standing.failed() {
             return Err(self.volume_refusal(volume, fault));
         }
         self.may_break_with(force)
@@ -165,7 +164,7 @@ impl Engine {
 
     /// The last position in this node's image, while it is not primary; it may hold more after a crash.
     pub(crate) fn own_head(&self) -> Sequence {
-        let streaming = self.standing.follower().filter(|follower| follower.streaming);
+        let streaming = self.standing.streaming();
         streaming.map_or(self.superblock.head, |follower| follower.received)
     }
 
@@ -217,7 +216,7 @@ impl Engine {
         let ours = self.hello_as_met();
         // A primary that left something undelivered or marked is not known to hold what its line says.
         let b = &self.superblock;
-        let streaming = self.standing.follower().is_some_and(|f| f.streaming);
+        let streaming = self.standing.streaming().is_some();
         let ours_is_proven = streaming || (b.clean && (!b.wrote || b.equal));
         let theirs_is = |peer| recovery::is_equal_at_fork(&ours, self.own_head(), peer);
         let equal = ours_is_proven && b.consistent && self.session.peer().is_some_and(theirs_is);

@@ -28,6 +28,7 @@ use crate::event::CommandId;
 use crate::follow::follower::Follower;
 use crate::local::suspect::Rewriting;
 use crate::peer::primary::Primary;
+use crate::refusal::StoreFault;
 use core::mem;
 use helio_units::{Moment, Role, VolumeIndex};
 
@@ -225,6 +226,16 @@ impl Standing {
             Self::Following { follower, .. } => Some(follower),
             Self::Leading { .. } => None,
         }
+    }
+
+    /// The follower, where it knows what of its source's stream it has.
+    pub(crate) fn streaming(&self) -> Option<&Follower> {
+        self.follower().filter(|follower| follower.streaming)
+    }
+
+    /// The volume whose disk failed, so that this node applies nothing.
+    pub(crate) fn failed(&self) -> Option<(VolumeIndex, StoreFault)> {
+        self.follower().and_then(Follower::failed)
     }
 
     /// Whether this node holds a stream of its own: it is primary, or on its way out of that role.

@@ -19,7 +19,6 @@
 use crate::engine::Engine;
 use crate::event::CommandId;
 use crate::follow::before::Restore;
-use crate::follow::follower::Follower;
 use crate::peer::outgoing::Pace;
 use crate::refusal::Refusal;
 use crate::role::{Following, Leading, Leave, Stage, busy};
@@ -67,7 +66,7 @@ impl Engine {
     /// What this node's own copy and record must be before it may take a role that is handed to it.
     fn may_take_over(&self) -> Result<(), Refusal> {
         let (node, group) = (&self.shared.config.node, &self.shared.config.group);
-        let streaming = self.standing.follower().is_some_and(|f| f.streaming);
+        let streaming = self.standing.streaming().is_some();
         if !self.is_consistent() || !streaming {
             return Err(Refusal::later(
                 "not-level",
@@ -78,7 +77,7 @@ impl Engine {
         if self.shared.metadata_failed {
             return Err(self.shared.metadata_refusal());
         }
-        if let Some((volume, fault)) = self.standing.follower().and_then(Follower::failed) {
+        if let Some((volume, fault)) = self.standing.failed() {
             return Err(self.volume_refusal(volume, fault));
         }
         Ok(())

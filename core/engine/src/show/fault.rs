@@ -67,10 +67,7 @@ impl Engine {
 
     /// The volume that failed on this node.
     pub(crate) fn failed(&self) -> Option<(VolumeIndex, StoreFault)> {
-        self.standing
-            .primary()
-            .and_then(|p| p.faulted)
-            .or(self.standing.follower().and_then(Follower::failed))
+        self.standing.primary().and_then(|p| p.faulted).or(self.standing.failed())
     }
 
     fn node(&self) -> &str {

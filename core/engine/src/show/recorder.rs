@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The flight recorder: the last events, in a ring of fixed size, cheap enough to be always on.
 
-use crate::event::{Command, CommandId, Event, Kept, Operation, StoreOutcome};
-use crate::follow::before::BeforeOutcome;
+use crate::event::{BeforeOutcome, Command, CommandId, Event, Kept, Operation, StoreOutcome};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;

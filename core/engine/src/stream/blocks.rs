@@ -11,8 +11,7 @@
 //! ```
 
 use crate::engine::Engine;
-use crate::follow::follower::Follower;
-use crate::local::members::MemberFound;
+use crate::event::MemberFound;
 use crate::record::save::Goal;
 use crate::shared::Shared;
 use alloc::format;
@@ -138,8 +137,7 @@ impl Engine {
 
     /// Records what the peer told of its blocks, where no other record does soon.
     pub(crate) fn record_blocks(&mut self) {
-        let follows = |f: &Follower| f.streaming && f.is_begun();
-        let follows = self.standing.follower().is_some_and(follows);
+        let follows = self.standing.streaming().is_some_and(|f| f.is_begun());
         let may = self.standing.serves() || follows;
         let news = may && self.shared.blocks.are_news(&self.superblock);
         if news && !self.is_saving() && !self.shared.metadata_failed {

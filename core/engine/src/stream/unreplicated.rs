@@ -17,7 +17,6 @@
 //! of a write that the peer did not receive.
 
 use crate::engine::Engine;
-use crate::follow::follower::Follower;
 use crate::peer::outgoing::Pace;
 use crate::peer::primary::Primary;
 use crate::record::save::Goal;
@@ -71,8 +70,8 @@ impl Engine {
                     && !p.owed.has_lost_order()
             }
             (None, Stage::Following(Following::Secondary)) => {
-                let follows = |f: &Follower| f.streaming && f.is_begun();
-                self.superblock.consistent && self.standing.follower().is_some_and(follows)
+                let begun = self.standing.streaming().is_some_and(|f| f.is_begun());
+                self.superblock.consistent && begun
             }
             _ => false,
         };

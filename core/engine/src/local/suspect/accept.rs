@@ -16,7 +16,6 @@ use super::bit;
 use crate::effect::StoreOp;
 use crate::engine::Engine;
 use crate::event::{CommandId, StoreOutcome};
-use crate::follow::follower::Follower;
 use crate::record::save::Goal;
 use crate::refusal::{Refusal, StoreFault};
 use crate::role::{Following, Stage, busy};
@@ -249,7 +248,7 @@ impl Engine {
 
     /// How a disk failed that is written to no more.
     fn apply_fault(&self) -> Option<StoreFault> {
-        self.standing.follower().and_then(Follower::failed).map(|(_, fault)| fault)
+        self.standing.failed().map(|(_, fault)| fault)
     }
 
     /// The copy stays suspect.

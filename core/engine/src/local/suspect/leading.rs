@@ -54,6 +54,16 @@ impl Primary {
         false
     }
 
+    /// The copier could not read.
+    pub(crate) fn copier_read_failed(
+        &mut self,
+        at: VolumeIndex,
+        fault: StoreFault,
+        s: &mut Shared,
+    ) {
+        self.store_failed(at, Failed::CopierRead, fault, s);
+    }
+
     /// The copy of a volume is about to be suspect, and no peer is known to hold everything.
     fn doubt(&mut self, volume: VolumeIndex, s: &mut Shared) {
         if !s.suspect.is(volume) {
