@@ -85,4 +85,32 @@ mod tests {
         assert!(dead("README.md", "[a](https://example.org/x.md)").is_empty());
         assert!(dead("README.md", "`[a](no.md)`\n```\n[a](no.md)\n```\n").is_empty());
     }
+
+    /// Rows `| hop | `file` | `function`, `function` |` of a page.
+    fn hops(page: &str) -> Vec<(&str, Vec<&str>)> {
+        let rows = page.lines().filter_map(|line| {
+            let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+            let [_, file, functions] = cells[..] else { return None };
+            let file = file.strip_prefix('`')?.strip_suffix(".rs`")?;
+            let named = functions.split('`').skip(1).step_by(2).collect();
+            Some((file, named))
+        });
+        rows.collect()
+    }
+
+    #[test]
+    fn each_function_on_the_way_of_a_write_stands_where_the_page_says() {
+        let read = |path: &str| std::fs::read_to_string(crate::repo::root().join(path));
+        let page = read("ARCHITECTURE.md").expect("the page exists");
+        let hops = hops(&page);
+        assert!(hops.len() > 10, "the table is gone: {hops:?}");
+        for (file, functions) in hops {
+            let source = read(&format!("{file}.rs")).expect("the file exists");
+            for function in functions {
+                let defined =
+                    ["(", "<"].iter().any(|end| source.contains(&format!("fn {function}{end}")));
+                assert!(defined, "{file}.rs has no function {function}");
+            }
+        }
+    }
 }
