@@ -18,6 +18,7 @@ use crate::refusal::{Denial, Refusal};
 use crate::resync::digest::Teller;
 use crate::resync::seed::Seed;
 use crate::resync::verified::Calendar;
+use crate::role::asked::Asked;
 use crate::role::pause::End;
 use crate::role::{Following, Standing};
 use crate::shared::{Purpose, Shared};
@@ -68,14 +69,7 @@ pub struct Engine {
     pub(crate) last_decision: Option<LastDecision>,
     /// What time it is for people.
     pub(crate) calendar: Calendar,
-    /// A stop that waits for a change of role to end.
-    pub(crate) stop_wanted: Option<CommandId>,
-    /// A stop does not wait longer for a peer that is away.
-    pub(crate) stop_until: Option<Moment>,
-    /// The command of a secondary that asked its primary to change roles, and until when it waits for that.
-    pub(crate) switch_wanted: Option<(CommandId, Moment)>,
-    /// Who here cannot do without this node's role.
-    pub(crate) held: Option<String>,
+    pub(crate) asked: Asked,
     /// The hook is being asked whether an update may begin, for that command or for none.
     pub(crate) asking_hook: Option<Option<CommandId>>,
     /// The state last told to the peer.
@@ -149,10 +143,7 @@ impl Engine {
             replacing: None,
             last_decision: None,
             calendar: Calendar::default(),
-            stop_wanted: None,
-            stop_until: None,
-            switch_wanted: None,
-            held: None,
+            asked: Asked::default(),
             asking_hook: None,
             told_state: None,
             seen: Seen {
@@ -236,7 +227,7 @@ impl Engine {
             Event::Calendar(shows) => self.calendar = Calendar::told(self.shared.now, shows),
             Event::VerifyRemembered(memory) => self.shared.verify.remember(memory),
             Event::HookAnswered { refused } => self.hook_answered(refused),
-            Event::Held { by } => self.held = by,
+            Event::Held { by } => self.asked.hold(by),
             Event::Used { volumes } => self.shared.blocks.used(volumes),
             Event::Tick => {}
         }

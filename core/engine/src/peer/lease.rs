@@ -177,7 +177,7 @@ impl Engine {
     fn can_use_lease(&self) -> bool {
         self.shared.config.may_lease()
             && self.standing.is(Following::Secondary)
-            && self.switch_wanted.is_none()
+            && !self.asked.switches()
             && self.is_consistent()
             && self.standing.follower().is_some_and(|f| f.streaming && f.failed().is_none())
             && !self.shared.metadata_failed

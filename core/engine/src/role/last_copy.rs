@@ -88,11 +88,11 @@ impl Engine {
     pub(crate) fn stop_waits(&mut self) -> bool {
         let Some(bytes) = self.last_copy() else { return false };
         let now = self.shared.now;
-        if self.stop_until.is_none() {
+        if self.asked.stop_until().is_none() {
             let words = self.last_copy_refusal(bytes).text;
             self.shared.warn(format!("the stop waits {} s: {words}", STOP_PATIENCE.as_secs()));
         }
-        let until = *self.stop_until.get_or_insert(now + STOP_PATIENCE);
+        let until = self.asked.wait_for_peer(now + STOP_PATIENCE);
         if now < until {
             return true;
         }
@@ -106,12 +106,12 @@ impl Engine {
     /// A stop waits for the peer, which is to be sought meanwhile.
     #[must_use]
     pub fn stop_wants_peer(&self) -> bool {
-        self.stop_wanted.is_some() && self.stop_until.is_some() && self.standing.leads()
+        self.asked.stops() && self.asked.stop_until().is_some() && self.standing.leads()
     }
 
     /// When a stop that waits for the peer goes on. A stop that waits for the end of another change of role has no deadline.
     pub(crate) fn stop_deadline(&self) -> Moment {
-        let waits = self.stop_wanted.filter(|_| self.standing.is_settled());
-        waits.and(self.stop_until).unwrap_or(Moment::NEVER)
+        let waits = self.asked.stops() && self.standing.is_settled();
+        self.asked.stop_until().filter(|_| waits).unwrap_or(Moment::NEVER)
     }
 }

@@ -57,7 +57,7 @@ impl Engine {
         match self.standing.stage() {
             Stage::Leading(Leading::Primary) => {
                 if self.stop_waits() {
-                    self.stop_wanted = Some(id);
+                    self.asked.stop_later(id);
                     return Ok(None);
                 }
                 self.leave(Some(id), Leave::Stop)
@@ -75,7 +75,7 @@ impl Engine {
             Stage::Following(Following::Closing { .. }) => Err(busy()),
             // A change of role under way ends first: a stop that was asked for happens.
             _ => {
-                self.stop_wanted = Some(id);
+                self.asked.stop_later(id);
                 Ok(None)
             }
         }

@@ -2,6 +2,7 @@
 //! What a node is to its group, and how that changes: promotion, demotion, stopping, coming back.
 //! `standing` has the stages, drawn.
 
+pub(crate) mod asked;
 pub(crate) mod last_copy;
 pub(crate) mod leave;
 pub(crate) mod pause;
@@ -213,8 +214,8 @@ impl Engine {
     pub(crate) fn change_role(&mut self) {
         self.switch_deadline();
         if self.standing.is_settled()
-            && !(self.stop_wanted.is_some() && self.stop_waits())
-            && let Some(id) = self.stop_wanted.take()
+            && !(self.asked.stops() && self.stop_waits())
+            && let Some(id) = self.asked.take_stop()
         {
             self.command(id, Command::Stop);
         }
@@ -313,7 +314,7 @@ impl Engine {
                 ..
             }) => until,
             Stage::Following(Following::Handing { until, .. }) => until,
-            _ => self.switch_wanted.map_or(Moment::NEVER, |(_, until)| until),
+            _ => self.asked.switch_until(),
         };
         due.min(self.stop_deadline())
     }

@@ -42,12 +42,12 @@ impl Engine {
         let (peer, group) = (self.shared.config.peer.clone(), self.shared.config.group.clone());
         match self.standing.stage() {
             Stage::Leading(Leading::Primary) => self.begin_switch(Some(id)).map(|()| None),
-            Stage::Following(Following::Secondary) if self.switch_wanted.is_some() => Err(busy()),
+            Stage::Following(Following::Secondary) if self.asked.switches() => Err(busy()),
             Stage::Following(Following::Secondary)
                 if self.session.peer().is_some_and(|h| h.serving) =>
             {
                 self.may_take_over()?;
-                self.switch_wanted = Some((id, self.shared.now + ASKED_PATIENCE));
+                self.asked.switch_later(id, self.shared.now + ASKED_PATIENCE);
                 self.shared.send(Message::Roles(Roles::SwitchWanted));
                 Ok(None)
             }
@@ -116,7 +116,7 @@ impl Engine {
     /// his to decide.
     fn may_be_taken(&self) -> Result<(), String> {
         let node = &self.shared.config.node;
-        match &self.held {
+        match self.asked.held() {
             Some(by) if self.standing.leads() => Err(format!(
                 "in use on {node}: {by}; `helio attach --list` on {node} shows where it is mounted. Unmount and detach it \
                  there, or switch there with --force"
@@ -278,7 +278,7 @@ impl Engine {
     /// The primary laid its role down behind `head` and asks this node to take it.
     fn invited(&mut self, head: helio_units::Sequence) {
         let (node, peer) = (self.shared.config.node.clone(), self.shared.config.peer.clone());
-        let wanted = self.switch_wanted.take().map(|(command, _)| command);
+        let wanted = self.asked.take_switch();
         let secondary = self.standing.is(Following::Secondary);
         let level = secondary && self.standing.follower().is_some_and(|f| f.received == head);
         match self.may_take_over() {
@@ -305,7 +305,7 @@ impl Engine {
 
     /// The primary does not change roles, and says why.
     pub(crate) fn switch_denied(&mut self, text: &str) {
-        if let Some((command, _)) = self.switch_wanted.take() {
+        if let Some(command) = self.asked.take_switch() {
             let peer = &self.shared.config.peer;
             let text = format!("{peer} refused the switch: {text}");
             let hint =
@@ -316,7 +316,7 @@ impl Engine {
 
     /// Nothing came of asking the primary.
     pub(crate) fn switch_unheard(&mut self, why: &str) {
-        if let Some((command, _)) = self.switch_wanted.take() {
+        if let Some(command) = self.asked.take_switch() {
             let (peer, group) = (&self.shared.config.peer, &self.shared.config.group);
             let hint = format!("`helio status {group}` here and on {peer} shows which is primary");
             self.done(command, Err(Refusal::new("unsure", why.to_string(), hint)));
@@ -325,7 +325,7 @@ impl Engine {
 
     /// Gives up waiting for the primary's word when it is time.
     pub(crate) fn switch_deadline(&mut self) {
-        if self.switch_wanted.is_some_and(|(_, until)| self.shared.now >= until) {
+        if self.shared.now >= self.asked.switch_until() {
             self.switch_unheard("the primary did not complete the switch in time");
         }
     }

@@ -150,7 +150,7 @@ impl Engine {
         // If a flush of the engine's own fails during the copy, the store may drop what was written again.
         let failed = failed.or(self.apply_fault());
         let size = self.shared.config.volumes[usize::from(volume.0)];
-        let stops = self.stop_wanted.is_some();
+        let stops = self.asked.stops();
         while failed.is_none() && !stops && next < size.0 && under_way < AT_ONCE {
             let extent = Extent::new(next, PIECE.0.min(size.0 - next));
             let op = StoreOp::Read { extent, look_for_zeros: true };
