@@ -9,9 +9,9 @@ use crate::local::members::Members;
 use crate::local::replace::Replacing;
 use crate::peer::handshake::Leader;
 use crate::peer::lease::Lease;
+use crate::peer::link::Session;
 use crate::peer::primary::Primary;
 use crate::peer::read_server::PeerReads;
-use crate::peer::session::Session;
 use crate::record::keep::Keeping;
 use crate::record::save::Goal;
 use crate::refusal::{Denial, Refusal};
@@ -78,8 +78,6 @@ pub struct Engine {
     pub(crate) held: Option<String>,
     /// The hook is being asked whether an update may begin, for that command or for none.
     pub(crate) asking_hook: Option<Option<CommandId>>,
-    /// The state last told to the peer.
-    pub(crate) told_state: Option<State>,
     pub(crate) seen: Seen,
     pub(crate) recorder: Recorder,
     pub(crate) seed: Seed,
@@ -154,7 +152,6 @@ impl Engine {
             switch_wanted: None,
             held: None,
             asking_hook: None,
-            told_state: None,
             seen: Seen {
                 state: State::Logging,
                 since: now,
@@ -423,7 +420,8 @@ impl Engine {
         let copier = self.standing.primary().map_or(Moment::NEVER, copying);
         let work = follower.min(copier).min(self.keep_deadline());
         let own = self.role_deadline().min(self.verify_deadline()).min(self.lease_deadline());
-        self.session_deadline().min(own).min(work).min(self.pause_deadline())
+        let session = self.session.deadline(self.outstanding(), &self.shared.config);
+        session.min(own).min(work).min(self.pause_deadline())
     }
 
     pub(crate) fn refuse_command(&mut self, command: Option<CommandId>, text: String) {
