@@ -9,9 +9,9 @@ use crate::local::members::Members;
 use crate::local::replace::Replacing;
 use crate::peer::handshake::Leader;
 use crate::peer::lease::Lease;
+use crate::peer::link::Session;
 use crate::peer::primary::Primary;
 use crate::peer::read_server::PeerReads;
-use crate::peer::session::Session;
 use crate::record::keep::Keeping;
 use crate::record::save::Goal;
 use crate::refusal::{Denial, Refusal};
@@ -72,8 +72,6 @@ pub struct Engine {
     pub(crate) asked: Asked,
     /// The hook is being asked whether an update may begin, for that command or for none.
     pub(crate) asking_hook: Option<Option<CommandId>>,
-    /// The state last told to the peer.
-    pub(crate) told_state: Option<State>,
     pub(crate) seen: Seen,
     pub(crate) recorder: Recorder,
     pub(crate) seed: Seed,
@@ -145,7 +143,6 @@ impl Engine {
             calendar: Calendar::default(),
             asked: Asked::default(),
             asking_hook: None,
-            told_state: None,
             seen: Seen {
                 state: State::Logging,
                 since: now,
@@ -414,7 +411,8 @@ impl Engine {
         let copier = self.standing.primary().map_or(Moment::NEVER, copying);
         let work = follower.min(copier).min(self.keep_deadline());
         let own = self.role_deadline().min(self.verify_deadline()).min(self.lease_deadline());
-        self.session_deadline().min(own).min(work).min(self.pause_deadline())
+        let session = self.session.deadline(self.outstanding(), &self.shared.config);
+        session.min(own).min(work).min(self.pause_deadline())
     }
 
     pub(crate) fn refuse_command(&mut self, command: Option<CommandId>, text: String) {

@@ -4,11 +4,10 @@
 use crate::engine::{Awaited, Engine};
 use crate::peer::owed::PeerCopy;
 use crate::peer::primary::Primary;
-use crate::peer::session::{Link, out_of_turn};
+use crate::peer::session::out_of_turn;
 use crate::record::save::Goal;
 use crate::resync::digest::Pieces;
 use crate::role::{Following, Stage};
-use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -19,7 +18,7 @@ use helio_format::message::{Hello, Message, Parting};
 use helio_plant::{Plant, planted};
 use helio_recovery::{self as recovery, Decision, Facts, OnReturn, Returning, Verdict};
 use helio_recovery::{Meaning, meaning};
-use helio_units::{Bytes, Generation, Role};
+use helio_units::{Bytes, Generation};
 
 /// A process that led, as this node followed it.
 #[derive(Clone, Copy, Debug)]
@@ -71,17 +70,15 @@ impl Primary {
 impl Engine {
     /// The peer's hello arrived: check that it is the peer of this group and configured alike, then ask the table.
     pub(crate) fn peer_hello(&mut self, hello: Hello) {
-        self.session.remembered = self.keeping.heard;
+        self.session.remember_age(self.keeping.heard);
         if let Some(why) = self.is_not_peer(&hello) {
             return self.refuse_wrong_peer(why);
         }
-        self.session.peer_reports(hello.report.clone(), self.shared.now);
-        self.session.role = Some(if hello.serving { Role::Primary } else { Role::Secondary });
+        self.session.introduced(&hello, self.shared.now);
         if let Some(why) = self.is_configured_differently(&hello) {
             // What it says of its role counts all the same.
             let serving = hello.serving;
-            let why_up = String::from("connected");
-            self.session.turn(Link::Up(Box::new(hello)), why_up, self.shared.now);
+            self.session.up(hello, self.shared.now);
             if self.standing.leads() && serving {
                 self.rival_seen();
             }
@@ -90,10 +87,8 @@ impl Engine {
         self.learn_blocks(&hello);
         let now = self.shared.now;
         let serving = hello.serving;
-        self.session.turn(Link::Up(Box::new(hello)), String::from("connected"), now);
-        self.session.refused = None;
-        self.session.progress_at = now;
-        self.session.next_ping = now;
+        self.session.up(hello, now);
+        self.session.begin(now);
         self.doubt_marks();
         self.handed(serving);
         if self.standing.leads() {
@@ -142,8 +137,8 @@ impl Engine {
         let peer = &self.shared.config.peer;
         let why = format!("the node at the address of {peer} cannot be the peer: {wrong}");
         self.shared.warn(why.clone());
-        self.session.refused = Some("wrong-peer");
-        self.session.hint = String::from("use the same configuration file on both nodes");
+        let hint = String::from("use the same configuration file on both nodes");
+        self.session.refuse("wrong-peer", hint);
         self.hang_up(Parting::Refused, why);
     }
 
@@ -151,7 +146,7 @@ impl Engine {
     /// this meeting. Refused, we would change it until it looks as young as what the peer remembers.
     fn doubt_marks(&mut self) {
         let Some(peer) = self.session.peer() else { return };
-        let older = recovery::is_older(self.session.said, peer.remembers);
+        let older = recovery::is_older(self.session.said(), peer.remembers);
         if older
             && !self.standing.leads()
             && !self.superblock.marks_void
@@ -169,8 +164,7 @@ impl Engine {
         let Meaning { meaning: text, hint, .. } = meaning(label, &config.group, source, target);
         let hint = hint.unwrap_or_default();
         self.shared.warn(format!("{label}: {text}; {hint}"));
-        self.session.refused = Some(label);
-        self.session.hint = hint;
+        self.session.refuse(label, hint);
         self.hang_up(Parting::Refused, format!("{label}: {text}"));
     }
 
@@ -210,7 +204,7 @@ impl Engine {
         let Some(primary) = self.standing.primary_mut() else { return };
         let (lineage, s) = (self.superblock.lineage, &mut self.shared);
         s.info(format!("{} connected as {label}", s.config.peer));
-        self.session.why = format!("connected, {label}");
+        self.session.connected_as(label);
         match verdict {
             Verdict::Refuse => return self.refuse(label, true),
             // A line that is about to be laid down begins no copy; its marks are kept for the next one.
@@ -452,8 +446,8 @@ impl Engine {
         let Decision { label, verdict } = recovery::on_return(&Returning {
             returning,
             consistent: self.is_consistent(),
-            proven: self.session.proven,
-            agreed: self.session.agreed,
+            proven: self.session.is_proven(),
+            agreed: self.session.has_agreed(),
             ..Returning::of(&ours, peer)
         });
         match verdict {

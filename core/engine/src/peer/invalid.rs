@@ -15,7 +15,6 @@
 //! is no such peer: its metadata is replaced together with the disk.
 
 use crate::engine::Engine;
-use crate::peer::session::Link;
 use crate::record::save::Goal;
 use crate::role::Following;
 use alloc::format;
@@ -40,8 +39,7 @@ impl Engine {
     /// What a node whose metadata cannot be written does with what waits for it.
     pub(crate) fn go_on_uncovered(&mut self) {
         // The record of a node whose disk is on its way ends when that is put in place.
-        let leads =
-            self.standing.leads() && matches!(self.session.link, Link::Up(_)) && !self.is_seeding();
+        let leads = self.standing.leads() && self.session.peer().is_some() && !self.is_seeding();
         if leads && self.keeping.told == Told::Nothing {
             self.keeping.told = Told::Sent;
             let generation = self.superblock.lineage.generation;
@@ -104,7 +102,7 @@ impl Engine {
 
     /// The record stands: the primary may go on.
     pub(crate) fn peer_invalid_saved(&mut self) {
-        if matches!(self.session.link, Link::Up(_)) {
+        if self.session.peer().is_some() {
             self.shared.send(Message::Invalid(Invalid::Recorded));
         }
     }

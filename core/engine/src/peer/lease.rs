@@ -25,7 +25,6 @@ use crate::engine::Engine;
 use crate::event::CommandId;
 use crate::follow::follower::Follower;
 use crate::peer::outgoing::Pace;
-use crate::peer::session::Link;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
 use crate::role::{Following, Leave};
@@ -201,7 +200,7 @@ impl Engine {
             self.shared.lease.ended = Some(held.until);
         }
         let using = self.shared.lease.using.is_some();
-        let up = matches!(self.session.link, Link::Up(_));
+        let up = self.session.peer().is_some();
         if self.wants_lease() {
             if now >= self.shared.lease.ask_at {
                 self.ask_lease();
@@ -213,8 +212,8 @@ impl Engine {
 
     /// Whether a lease would be granted, as far as is known here.
     fn wants_lease(&self) -> bool {
-        let told = self.session.told.and_then(|ping| ping.state);
-        matches!(&self.session.link, Link::Up(hello) if hello.serving)
+        let told = self.session.told().and_then(|(ping, _)| ping.state);
+        self.session.peer().is_some_and(|hello| hello.serving)
             && told == Some(State::Replicating)
             && self.standing.follower().is_some_and(Follower::is_begun)
             && self.can_use_lease()
@@ -258,7 +257,7 @@ impl Engine {
     pub(crate) fn return_lease(&mut self) {
         let lease = &mut self.shared.lease;
         let had = lease.held.take().is_some() | lease.asked.take().is_some();
-        if had && matches!(self.session.link, Link::Up(_)) {
+        if had && self.session.peer().is_some() {
             self.shared.send(Message::Lease(Talk::Returned));
         }
     }
@@ -425,7 +424,7 @@ impl Engine {
     /// The mode asked for changed: a peer that knows gives back what it does not need.
     pub(crate) fn lease_mode_changed(&mut self) {
         if self.shared.lease.is_out(self.shared.now) {
-            self.session.next_ping = self.session.next_ping.min(self.shared.now);
+            self.session.ping_by(self.shared.now);
         }
     }
 

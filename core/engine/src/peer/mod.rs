@@ -2,8 +2,10 @@
 //! What a primary keeps for its peer, the conversation with it, and what it is owed.
 
 pub(crate) mod handshake;
+pub(crate) mod heartbeat;
 pub(crate) mod invalid;
 pub(crate) mod lease;
+pub(crate) mod link;
 pub(crate) mod outgoing;
 pub(crate) mod owed;
 pub(crate) mod primary;

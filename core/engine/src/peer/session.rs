@@ -13,175 +13,39 @@ use crate::effect::Effect;
 use crate::engine::Engine;
 use crate::follow::follower::Follower;
 use crate::peer::handshake::Leader;
+use crate::peer::outgoing::Cursors;
+use crate::peer::primary::Primary;
 use crate::role::pause::End;
 use crate::role::{Following, Stage};
-use alloc::boxed::Box;
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use core::time::Duration;
 use helio_format::copying::Copying;
 use helio_format::message::{COUNTED_BELOW, Hello, Message, Parting, Ping};
-use helio_format::report::Report;
-use helio_plant::{Plant, planted};
-use helio_units::{Bytes, Generation, Moment, Rate, Role, Sequence};
+use helio_units::{Bytes, Generation, Rate, Sequence, State};
 
 /// A link slower than this may lose its peer over one long write; a short one always gets through in time.
 const SLOWEST_LINK: Rate = Rate::mbit(1);
 
-/// A follower short of hot extents hears this often how far the primary is.
-const TELLS_SHORT_EVERY: Duration = Duration::from_millis(5);
-
-/// Where the conversation stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Link {
-    Down,
-    Greeting { said: bool },
-    Up(Box<Hello>),
-}
-
-/// See the drawing above.
-#[derive(Clone, Debug)]
-pub(crate) struct Session {
-    pub(crate) link: Link,
-    /// When the link took its present shape, and why.
-    pub(crate) since: Moment,
-    pub(crate) why: String,
-    /// The row of the table that refused the peer last, until another connection succeeds.
-    pub(crate) refused: Option<&'static str>,
-    /// What helps against that refusal.
-    pub(crate) hint: String,
-    /// When its last message came: nothing else shows that it is there.
-    pub(crate) last_heard: Option<Moment>,
-    /// When this connection, or the last one, began.
-    pub(crate) began: Moment,
-    /// The peer's hello, which came before ours could be said.
-    pub(crate) early: Option<Hello>,
-    /// How old its metadata is, as this node told when it introduced itself.
-    pub(crate) said: u64,
-    /// How old the peer's metadata was at most, as this node knew when the peer introduced itself.
-    pub(crate) remembered: u64,
-    /// What the peer's last ping told.
-    pub(crate) told: Option<Ping>,
-    /// When that came.
-    pub(crate) told_at: Moment,
-    /// The role of the peer in its last hello.
-    pub(crate) role: Option<Role>,
-    /// What the peer reported of itself last, on this connection or the one before.
-    pub(crate) report: Option<Report>,
-    /// How long before a report of the peer a client changed data there last, and when that report came.
-    pub(crate) peer_wrote: Option<(Duration, Moment)>,
-    /// What this node reported on this connection.
-    pub(crate) reported: Option<Report>,
-    pub(crate) round_trip: Option<Duration>,
-    /// The least of this connection.
-    pub(crate) round_trip_least: Option<Duration>,
-    pub(crate) progress_at: Moment,
-    peer_flushing: bool,
-    pub(crate) next_ping: Moment,
-    ping_sent: Option<(u64, Moment)>,
-    /// The peer answered a ping on this connection: its hello is not one that waited in a connection it gave up since.
-    pub(crate) proven: bool,
-    /// On this connection this node agreed that the peer becomes primary: what came of it, the next hello tells.
-    pub(crate) agreed: bool,
-    pings: u64,
-    pub(crate) hurry_sent: bool,
-}
-
-impl Session {
-    pub(crate) fn new(now: Moment) -> Self {
-        Self {
-            link: Link::Down,
-            since: now,
-            why: String::from("not connected yet"),
-            refused: None,
-            hint: String::new(),
-            last_heard: None,
-            began: now,
-            early: None,
-            said: 0,
-            remembered: 0,
-            told: None,
-            told_at: now,
-            role: None,
-            report: None,
-            peer_wrote: None,
-            reported: None,
-            round_trip: None,
-            round_trip_least: None,
-            progress_at: now,
-            peer_flushing: false,
-            next_ping: Moment::NEVER,
-            ping_sent: None,
-            proven: false,
-            agreed: false,
-            pings: 0,
-            hurry_sent: false,
-        }
-    }
-
-    pub(crate) fn turn(&mut self, link: Link, why: String, now: Moment) {
-        self.link = link;
-        self.early = None;
-        self.proven = false;
-        self.agreed = false;
-        self.reported = None;
-        self.since = now;
-        self.why = why;
-    }
-
-    /// The peer reported what follows from here on.
-    pub(crate) fn peer_reports(&mut self, report: Report, now: Moment) {
-        self.peer_wrote = report.last_write.map(|age| (age, now)).or(self.peer_wrote);
-        self.report = Some(report);
-    }
-
-    /// What the peer answered so far proves nothing any more: the next ping does, which is due.
-    pub(crate) fn prove_anew(&mut self, now: Moment) {
-        self.proven = false;
-        self.ping_sent = None;
-        self.next_ping = now;
-    }
-
-    /// The peer's hello, while the conversation stands.
-    pub(crate) fn peer(&self) -> Option<&Hello> {
-        match &self.link {
-            Link::Up(hello) => Some(hello),
-            _ => None,
-        }
-    }
-}
-
 impl Engine {
     pub(crate) fn connected(&mut self) {
-        let now = self.shared.now;
-        self.session.turn(
-            Link::Greeting { said: false },
-            "waiting for the handshake".to_string(),
-            now,
-        );
-        self.session.round_trip_least = None;
-        self.session.began = now;
-        if planted(Plant::ConnectedIsHeard) {
-            self.session.last_heard = Some(now);
-        }
-        self.session.progress_at = now;
+        self.session.connected(self.shared.now);
         self.greet();
     }
 
     /// Whether a connection stands on which no hello of the peer was judged yet.
     #[must_use]
     pub fn is_greeting(&self) -> bool {
-        matches!(self.session.link, Link::Greeting { .. })
+        self.session.is_greeting()
     }
 
     /// Says hello as soon as the role is settled.
     pub(crate) fn greet(&mut self) {
-        if self.session.link == (Link::Greeting { said: false }) && self.standing.is_settled() {
-            self.session.link = Link::Greeting { said: true };
+        if self.session.owes_hello() && self.standing.is_settled() {
             let hello = self.hello();
-            self.session.said = hello.metadata;
+            let early = self.session.said_hello(hello.metadata);
             self.shared.send(Message::Hello(hello));
-            if let Some(early) = self.session.early.take() {
+            if let Some(early) = early {
                 self.peer_hello(early);
             }
         }
@@ -236,23 +100,18 @@ impl Engine {
     /// What this node is, as old as it told on this connection, and with what it remembered of the peer then: of the peer's
     /// age that is to be compared with, its hello tells alone, and pings have told of later ones since.
     pub(crate) fn hello_as_met(&self) -> Hello {
-        let metadata = self.session.said;
+        let metadata = self.session.said();
         // Less, where its count began anew since.
-        let remembers = self.session.remembered.min(self.keeping.heard);
+        let remembers = self.session.remembered().min(self.keeping.heard);
         Hello { metadata, remembers, ..self.hello() }
     }
 
     pub(crate) fn disconnected(&mut self, end: End, why: String) {
-        if self.session.link == Link::Down {
+        if self.session.is_down() {
             return;
         }
-        let now = self.shared.now;
         let proof = self.proof_of(end);
-        self.session.turn(Link::Down, why, now);
-        self.session.next_ping = Moment::NEVER;
-        self.session.ping_sent = None;
-        self.session.hurry_sent = false;
-        self.session.peer_flushing = false;
+        self.session.disconnected(why, self.shared.now);
         self.awaited = None;
         self.peer_is_not_told();
         if let Some(follower) = self.standing.follower_mut() {
@@ -271,7 +130,7 @@ impl Engine {
 
     /// Ends the conversation from this side.
     pub(crate) fn hang_up(&mut self, parting: Parting, why: String) {
-        if self.session.link == Link::Down {
+        if self.session.is_down() {
             return;
         }
         if parting == Parting::VolumeFailed {
@@ -285,16 +144,13 @@ impl Engine {
     }
 
     pub(crate) fn message(&mut self, message: Message) {
-        let now = self.shared.now;
-        self.session.last_heard = Some(now);
-        let up = matches!(self.session.link, Link::Up(_));
+        self.session.heard(self.shared.now);
+        let up = self.session.peer().is_some();
         let result = match message {
-            Message::Hello(hello) if self.session.link == (Link::Greeting { said: true }) => {
-                self.peer_hello(hello);
-                Ok(())
-            }
-            Message::Hello(hello) if self.session.link == (Link::Greeting { said: false }) => {
-                self.session.early = Some(hello);
+            Message::Hello(hello) if self.session.is_greeting() => {
+                if let Some(hello) = self.session.take_hello(hello) {
+                    self.peer_hello(hello);
+                }
                 Ok(())
             }
             Message::Goodbye { parting, text } => {
@@ -331,7 +187,10 @@ impl Engine {
                 Ok(())
             }
             Message::Reading(talk) if up => self.peer_reading(talk),
-            Message::Report(report) if up => self.peer_reports(report),
+            Message::Report(report) if up => {
+                self.session.peer_reports(report, self.shared.now);
+                Ok(())
+            }
             Message::PromoteReply { granted, text } if up => {
                 self.promotion_answered(granted, text);
                 Ok(())
@@ -339,11 +198,7 @@ impl Engine {
             other => {
                 self.release_stray(&other);
                 // What was on its way when the role changed is no offence.
-                if matches!(self.session.link, Link::Down) {
-                    Ok(())
-                } else {
-                    Err(out_of_turn(&other))
-                }
+                if self.session.is_down() { Ok(()) } else { Err(out_of_turn(&other)) }
             }
         };
         if let Err(offence) = result {
@@ -397,7 +252,7 @@ impl Engine {
             self.keeping.heard = self.keeping.heard.max(recorded.unwrap_or_default());
         }
         if primary.acknowledged(ack, &mut self.shared)? {
-            self.session.progress_at = self.shared.now;
+            self.session.progressed(self.shared.now);
         }
         Ok(())
     }
@@ -438,8 +293,7 @@ impl Engine {
     }
 
     fn peer_ping(&mut self, ping: Ping) {
-        self.session.told = Some(ping);
-        self.session.told_at = self.shared.now;
+        self.session.peer_pings(ping, self.shared.now);
         if let (Some(mode), None) = (ping.mode, self.standing.primary()) {
             self.shared.config.mode = mode;
         }
@@ -466,25 +320,11 @@ impl Engine {
 
     fn peer_pong(&mut self, token: u64, flushing: bool, short: bool) {
         let now = self.shared.now;
-        if short {
-            self.session.next_ping = self.session.next_ping.min(now + TELLS_SHORT_EVERY);
+        if self.session.pong(token, flushing, short, now) {
+            self.peer_proven();
         }
-        self.session.peer_flushing = flushing;
-        self.session.hurry_sent = false;
-        if let Some((expected, at)) = self.session.ping_sent
-            && expected == token
-        {
-            self.session.ping_sent = None;
-            let took = now - at;
-            self.session.round_trip = Some(took);
-            let least = self.session.round_trip_least.map_or(took, |least| least.min(took));
-            self.session.round_trip_least = Some(least);
-            if !core::mem::replace(&mut self.session.proven, true) {
-                self.peer_proven();
-            }
-        }
-        if !self.has_outstanding() {
-            self.session.progress_at = now;
+        if self.outstanding().is_none() {
+            self.session.progressed(now);
         }
     }
 
@@ -502,14 +342,11 @@ impl Engine {
         if parting == Parting::VolumeFailed {
             let hint =
                 format!("`helio status {}` on {peer} shows what to do", self.shared.config.group);
-            let report = self.session.report.get_or_insert_default();
-            if report.fault.is_empty() {
-                (report.fault, report.hint) = (text.clone(), hint);
-            }
+            self.session.peer_failed(text.clone(), hint);
         }
-        if parting == Parting::Refused && self.session.refused.is_none() {
-            self.session.refused = Some("refused-by-peer");
-            self.session.hint = format!("`helio status` on {peer} and its log show what to do");
+        if parting == Parting::Refused && self.session.refused().is_none() {
+            let hint = format!("`helio status` on {peer} and its log show what to do");
+            self.session.refuse("refused-by-peer", hint);
         }
         self.shared
             .out
@@ -517,19 +354,16 @@ impl Engine {
         self.disconnected(parting.into(), why);
     }
 
-    fn has_outstanding(&self) -> bool {
-        self.standing
-            .primary()
-            .is_some_and(|p| p.flow.is_some() && p.cursors.sent > p.cursors.durable)
+    /// The time that an item on its way to the peer may take, if something sent is unacknowledged.
+    pub(crate) fn outstanding(&self) -> Option<Duration> {
+        self.standing.primary().and_then(Primary::outstanding)
     }
 
     /// Gives a silent peer up. What follows from that must come after it in the same batch: nothing else may happen.
     pub(crate) fn watch_peer(&mut self) {
-        let now = self.shared.now;
-        if !matches!(self.session.link, Link::Down) && now >= self.lost_at() {
-            let peer = &self.shared.config.peer;
-            let silent = now - self.quiet_since();
-            let why = format!("{peer} made no progress for {:.1} s", silent.as_secs_f64());
+        let (config, now) = (&self.shared.config, self.shared.now);
+        if let Some(silent) = self.session.silent(self.outstanding(), config, now) {
+            let why = format!("{} made no progress for {:.1} s", config.peer, silent.as_secs_f64());
             self.shared.warn(why.clone());
             self.shared.out.push(Effect::Hangup { why: why.clone(), refused: false });
             self.disconnected(End::Silent, why);
@@ -538,34 +372,25 @@ impl Engine {
 
     /// Pings when due.
     pub(crate) fn keep_alive(&mut self) {
-        let now = self.shared.now;
-        let waiting = self.standing.primary().is_some_and(|p| p.queue.waiters() > 0)
-            || self.standing.is_leaving();
-        let undurable =
-            self.standing.primary().is_some_and(|p| p.cursors.completed > p.cursors.durable);
-        let hurry = waiting && undurable && !self.session.hurry_sent;
-        let changed = self.standing.leads() && self.told_state != Some(self.state());
-        let up = matches!(self.session.link, Link::Up(_));
-        if up && (now >= self.session.next_ping || hurry || changed) {
-            self.ping(hurry);
+        let primary = self.standing.primary();
+        let waiting = primary.is_some_and(|p| p.queue.waiters() > 0) || self.standing.is_leaving();
+        let undurable = primary.is_some_and(|p| p.cursors.completed > p.cursors.durable);
+        let hurry = waiting && undurable && self.session.may_hurry();
+        let state = primary.map(|_| self.state());
+        if hurry || self.session.is_ping_due(state, self.shared.now) {
+            self.ping(hurry, state);
         }
     }
 
-    fn ping(&mut self, hurry: bool) {
-        let now = self.shared.now;
-        self.session.pings += 1;
-        let token = self.session.pings;
-        self.session.ping_sent.get_or_insert((token, now));
-        self.session.next_ping = now + self.shared.config.heartbeat();
-        self.session.hurry_sent |= hurry;
-        let state = self.standing.primary().map(|_| self.state());
-        self.told_state = state;
-        let mode = self.standing.primary().map(|_| self.shared.config.mode);
+    fn ping(&mut self, hurry: bool, state: Option<State>) {
+        let (config, now) = (&self.shared.config, self.shared.now);
+        let token = self.session.pinged(hurry, state, config.heartbeat(), now);
         self.keeping.found = None;
         let metadata = self.keeping.sequence;
-        let mut ping = Ping { token, hurry, state, mode, metadata, ..Ping::default() };
+        let mut ping = Ping { token, hurry, state, metadata, ..Ping::default() };
         if let Some(primary) = self.standing.primary() {
             let lag = primary.lag(now, &self.shared);
+            ping.mode = Some(config.mode);
             ping.accepted = primary.line.head;
             ping.completed = primary.covered();
             ping.backlog_bytes = lag.bytes.0;
@@ -574,43 +399,18 @@ impl Engine {
         }
         self.shared.send(Message::Ping(ping));
     }
+}
 
-    fn quiet_since(&self) -> Moment {
-        // A connection is given its time, whatever was silent before it.
-        let began = self.session.began;
-        let heard = self.session.last_heard.map_or(began, |heard| heard.max(began));
-        if self.has_outstanding() { self.session.progress_at } else { heard }
-    }
-
-    fn lost_at(&self) -> Moment {
-        let config = &self.shared.config;
-        let patience = if self.has_outstanding() && self.session.peer_flushing {
-            config.flush_limit.max(config.peer_timeout)
-        } else {
-            config.peer_timeout
-        };
-        self.quiet_since() + patience + self.arrival_time()
-    }
-
-    /// A cursor moves only when an item has arrived whole: so the next one that has not gets its time on the slowest
-    /// link. That the socket takes bytes proves nothing: a hung peer's kernel takes them too.
-    fn arrival_time(&self) -> Duration {
-        let Some(p) = self.standing.primary().filter(|p| p.flow.is_some()) else {
-            return Duration::ZERO;
-        };
-        let next =
-            p.line.get(p.cursors.received.next()).filter(|e| e.item.sequence <= p.cursors.sent);
-        let bytes =
-            next.and_then(|e| e.item.payload).map_or(0, |payload| u64::from(payload.length));
-        SLOWEST_LINK.time_for(Bytes(bytes))
-    }
-
-    pub(crate) fn session_deadline(&self) -> Moment {
-        match self.session.link {
-            Link::Down => Moment::NEVER,
-            Link::Greeting { .. } => self.lost_at(),
-            Link::Up(_) => self.session.next_ping.min(self.lost_at()),
-        }
+impl Primary {
+    /// The time that an item on its way to the peer may take, if something sent is unacknowledged. A cursor moves only
+    /// when an item has arrived whole: so the next one that has not gets its time on the slowest link. That the socket takes
+    /// bytes proves nothing: a hung peer's kernel takes them too.
+    fn outstanding(&self) -> Option<Duration> {
+        let Cursors { sent, received, durable, .. } = self.cursors;
+        self.flow.as_ref().filter(|_| sent > durable)?;
+        let next = self.line.get(received.next()).filter(|e| e.item.sequence <= sent);
+        let payload = next.and_then(|e| e.item.payload);
+        Some(SLOWEST_LINK.time_for(Bytes(payload.map_or(0, |payload| payload.length.into()))))
     }
 }
 

@@ -270,7 +270,7 @@ impl Engine {
         let Some(hello) = self.session.peer() else {
             return Err(Refusal::later(
                 "peer-lost",
-                format!("{peer} is not connected ({})", self.session.why),
+                format!("{peer} is not connected ({})", self.session.why()),
                 format!("put the disk in place on {peer} and start its daemon, then repeat"),
             ));
         };

@@ -37,7 +37,7 @@ impl Engine {
     /// What would be lost if this node's queue were let go now, while the peer is away.
     fn last_copy(&self) -> Option<Bytes> {
         // A peer whose history went on without this queue will never take it.
-        let refused = self.session.refused.is_some();
+        let refused = self.session.refused().is_some();
         let waits = |primary: &&Primary| primary.flow.is_none() && !refused;
         let primary = self.standing.primary().filter(waits)?;
         Some(primary.only_queued()).filter(|bytes| *bytes > Bytes::ZERO)

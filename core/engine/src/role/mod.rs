@@ -17,7 +17,6 @@ use crate::effect::{Done, Effect};
 use crate::engine::Engine;
 use crate::event::{Command, CommandId};
 use crate::follow::follower::Follower;
-use crate::peer::session::Link;
 use crate::record::save::Goal;
 use crate::refusal::{Refusal, StoreFault};
 use alloc::format;
@@ -321,7 +320,7 @@ impl Engine {
 
     /// Whether the link is free for a new conversation.
     pub(crate) fn is_link_down(&self) -> bool {
-        self.session.link == Link::Down
+        self.session.is_down()
     }
 }
 

@@ -26,7 +26,6 @@
 use crate::effect::{Answer, Effect};
 use crate::engine::Engine;
 use crate::peer::primary::Primary;
-use crate::peer::session::Link;
 use crate::refusal::Denial;
 use alloc::format;
 use alloc::string::String;
@@ -228,15 +227,15 @@ impl Engine {
 
     /// What the end of the present connection proves.
     pub(crate) fn proof_of(&self, end: End) -> Proof {
-        let began = self.session.began;
-        let heard = match &self.session.link {
-            Link::Up(peer) if peer.serving => Heard::Serves,
-            Link::Up(peer) => match self.superblock.lineage.relation_of(&peer.lineage) {
+        let began = self.session.began();
+        let heard = match self.session.peer() {
+            Some(peer) if peer.serving => Heard::Serves,
+            Some(peer) => match self.superblock.lineage.relation_of(&peer.lineage) {
                 Relation::Descendant(_) => Heard::TookOver,
                 _ => Heard::Follows,
             },
-            _ if self.session.last_heard.is_some_and(|at| at >= began) => Heard::NoHello,
-            _ => Heard::Nothing,
+            None if self.session.last_heard().is_some_and(|at| at >= began) => Heard::NoHello,
+            None => Heard::Nothing,
         };
         proof(heard, end)
     }
@@ -245,7 +244,7 @@ impl Engine {
     /// read at once after it.
     pub(crate) fn connection_proved(&mut self, proof: Proof) {
         let Some(since) = self.shared.pause.unchecked else { return };
-        let (began, now) = (self.session.began, self.shared.now);
+        let (began, now) = (self.session.began(), self.shared.now);
         let late = since + self.shared.config.peer_timeout;
         let counts = match proof {
             Proof::Nothing => false,

@@ -84,7 +84,7 @@ impl Engine {
             return Ok(());
         }
         let (peer, group) = (&self.shared.config.peer, &self.shared.config.group);
-        let heard = self.session.last_heard.unwrap_or(self.session.began);
+        let heard = self.session.last_heard().unwrap_or(self.session.began());
         let silent = self.shared.now - heard;
         let patience = self.shared.config.heartbeat() * 2;
         if silent >= patience {
@@ -128,14 +128,14 @@ impl Engine {
     fn cannot_ask(&self) -> Refusal {
         let (peer, group) = (&self.shared.config.peer, &self.shared.config.group);
         // A refusal by the table names what is at stake; force is not the way out of it.
-        if let Some(label) = self.session.refused.filter(|label| recovery::is_lost(label)) {
-            return Refusal::new(label, self.session.why.clone(), self.session.hint.clone());
+        if let Some(label) = self.session.refused().filter(|label| recovery::is_lost(label)) {
+            return Refusal::new(label, self.session.why(), self.session.hint());
         }
         Refusal::new(
             "needs-force",
             format!(
                 "{peer} is not connected ({}), so it cannot confirm that it is not primary{}",
-                self.session.why,
+                self.session.why(),
                 self.no_lease_text()
             ),
             format!("make sure {peer} is down or fenced, then `helio promote {group} --force`"),
@@ -196,7 +196,7 @@ impl Engine {
         if granted {
             // Who gave its word may not become primary unasked.
             self.return_lease();
-            self.session.agreed = true;
+            self.session.agree();
         }
         self.shared.send(Message::PromoteReply { granted, text: text.unwrap_or_default() });
     }

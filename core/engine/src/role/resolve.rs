@@ -135,7 +135,7 @@ impl Engine {
     /// The record that gives up is durable: the two may meet anew.
     pub(crate) fn gave_up(&mut self, id: CommandId) {
         let (node, peer) = (self.shared.config.node.clone(), self.shared.config.peer.clone());
-        self.session.refused = None;
+        self.session.admit();
         self.line_changed();
         self.reset_follower();
         self.hang_up(Parting::RoleChanged, format!("{node} discarded its own writes"));

@@ -89,7 +89,7 @@ impl Engine {
         if self.session.peer().is_none() {
             return Err(Refusal::later(
                 "peer-lost",
-                format!("{peer} is not connected ({})", self.session.why),
+                format!("{peer} is not connected ({})", self.session.why()),
                 format!("restore the link, then repeat; `helio status {group}` shows its state"),
             ));
         }
@@ -137,7 +137,7 @@ impl Engine {
         let again = "repeat when the group is in sync and its queue is short";
         let code = "not-switched";
         let mut refusal = if self.session.peer().is_none() {
-            let text = format!("the connection to {peer} was lost ({})", self.session.why);
+            let text = format!("the connection to {peer} was lost ({})", self.session.why());
             Refusal::later(code, text, again)
         } else if let Err(suspect) = self.may_lead_from_suspect() {
             Refusal { code, ..suspect }
@@ -223,7 +223,7 @@ impl Engine {
                 self.finish(command, Err(Refusal::new("not-switched", text, hint)));
             }
             // A hello may have waited in a connection that the peer gave up before it was invited.
-            Relation::Same if !self.session.proven => {}
+            Relation::Same if !self.session.is_proven() => {}
             Relation::Same => self.take_back("it is still secondary"),
             // It followed this generation to its end: a word from before comes late, and proves nothing.
             _ => {}

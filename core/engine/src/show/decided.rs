@@ -37,7 +37,7 @@ impl Engine {
         }
         let ours = self.hello_as_met();
         let Some(peer) = self.session.peer().cloned() else { return };
-        let began = self.session.since;
+        let began = self.session.since();
         let known = self.last_decision.as_ref().filter(|last| !last.as_source && last.at >= began);
         if known.is_none_or(|last| last.label != label) {
             let facts = helio_recovery::facts_of(&peer, &ours);

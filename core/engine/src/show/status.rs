@@ -5,7 +5,6 @@ use crate::engine::Engine;
 use crate::follow::follower::Follower;
 use crate::peer::outgoing::Pace;
 use crate::peer::primary::{Lag, Primary};
-use crate::peer::session::Link;
 use crate::resync::copier::Copier;
 use crate::role::{Following, Leading, Stage, Standing};
 use crate::shared::Counters;
@@ -260,8 +259,9 @@ impl Engine {
     /// A secondary believes its primary, and its own superblock more.
     fn secondary_state(&self) -> State {
         // What was told on an earlier connection says nothing of this one.
-        let fresh = self.session.told.filter(|_| self.session.told_at >= self.session.since);
-        let told = self.session.peer().filter(|h| h.serving).and(fresh).and_then(|p| p.state);
+        let fresh = self.session.told().filter(|(_, at)| *at >= self.session.since());
+        let told =
+            self.session.peer().filter(|h| h.serving).and(fresh).and_then(|(ping, _)| ping.state);
         match told {
             None if !self.is_consistent() => State::NeedsSync,
             None => State::Logging,
@@ -274,10 +274,10 @@ impl Engine {
     pub(crate) fn reason(&self) -> String {
         let peer = &self.shared.config.peer;
         if let Some(text) = self.withheld_text().filter(|_| self.state() != State::Replicating) {
-            return format!("{}; {text}", self.session.why);
+            return format!("{}; {text}", self.session.why());
         }
         let Some(primary) = self.standing.primary() else {
-            return match (self.standing.stage(), &self.session.link) {
+            return match (self.standing.stage(), self.session.peer()) {
                 (Stage::Following(Following::Returning), _) if self.members.are_foreign() => {
                     String::from("was primary when it stopped; a volume is on another disk now")
                 }
@@ -299,9 +299,9 @@ impl Engine {
                         "was primary when it stopped; waits for a report of {peer} before it becomes primary again"
                     )
                 }
-                (_, Link::Up(hello)) if hello.serving => format!("follows {peer}"),
-                (_, Link::Up(_)) => format!("{peer} is connected and not primary either"),
-                _ => self.session.why.clone(),
+                (_, Some(hello)) if hello.serving => format!("follows {peer}"),
+                (_, Some(_)) => format!("{peer} is connected and not primary either"),
+                _ => self.session.why().into(),
             };
         };
         match self.state() {
@@ -309,7 +309,7 @@ impl Engine {
                 self.needs_room().unwrap_or_default()
             }
             State::Queuing => {
-                format!("{}; writes are kept in the queue, in order", self.session.why)
+                format!("{}; writes are kept in the queue, in order", self.session.why())
             }
             State::Logging if self.is_seeding() => {
                 let (changed, peer) = (primary.marks.dirty_bytes(), &self.shared.config.peer);
@@ -323,7 +323,7 @@ impl Engine {
                     self.shared.config.group
                 )
             }
-            State::Logging => format!("{}; {}", self.session.why, primary.owed.why()),
+            State::Logging => format!("{}; {}", self.session.why(), primary.owed.why()),
             State::NeedsRoom => self.needs_room().unwrap_or_default(),
             State::Syncing if primary.lack.is_some() => {
                 format!("missing regions are served from {peer}, and copied from there")
@@ -335,7 +335,7 @@ impl Engine {
                 format!("dirty regions are copied; {peer} is inconsistent until then")
             }
             State::CatchingUp => String::from("the queued writes are being sent in order"),
-            _ => self.session.why.clone(),
+            _ => self.session.why().into(),
         }
     }
 
@@ -358,7 +358,7 @@ impl Engine {
             level: state == State::Replicating && self.level_since().is_some(),
             link: self.link_word(),
             peer_role: self.peer_role(),
-            peer_state: self.session.told.and_then(|p| p.state),
+            peer_state: self.session.told().and_then(|(ping, _)| ping.state),
             failed: self.failed().map(|(volume, _)| volume),
             metadata_failed: self.shared.metadata_failed,
             differing: primary.map_or(0, |_| self.shared.verify.unmended()),
@@ -404,7 +404,7 @@ impl Engine {
             generation: words.generation,
             consistent: words.consistent,
             mode: words.mode,
-            effective: match (primary, self.session.report.as_ref()) {
+            effective: match (primary, self.session.report()) {
                 (Some(_), _) => Some(words.effective).filter(|_| words.state.has_mode()),
                 (None, Some(report)) if self.peer_serves() => report.effective,
                 (None, _) => None,
@@ -421,12 +421,12 @@ impl Engine {
                 .collect(),
             fault: self.fault(),
             peer_fault: self.peer_fault(),
-            paused: self.is_paused() || self.session.report.as_ref().is_some_and(|r| r.paused),
+            paused: self.is_paused() || self.session.report().is_some_and(|r| r.paused),
             ahead: self.is_ahead(),
-            peer_ahead: self.session.report.as_ref().is_some_and(|report| report.ahead),
-            only_at_peer: self.session.report.as_ref().and_then(|report| report.only_here),
+            peer_ahead: self.session.report().is_some_and(|report| report.ahead),
+            only_at_peer: self.session.report().and_then(|report| report.only_here),
             last_write: self.shared.last_write,
-            last_write_at_peer: self.session.peer_wrote,
+            last_write_at_peer: self.session.peer_wrote(),
             safe_copy: self.safe_copy(),
             differing: self.unrepaired(),
             lease_held: self.lease_held(),
@@ -465,22 +465,22 @@ impl Engine {
     }
 
     fn lag_reported(&self) -> Option<Moment> {
-        let told = self.session.told.filter(|told| told.state.is_some());
-        told.filter(|_| !self.standing.leads()).map(|_| self.session.told_at)
+        let told = self.session.told().filter(|(ping, _)| ping.state.is_some());
+        told.filter(|_| !self.standing.leads()).map(|(_, at)| at)
     }
 
     /// On a primary counted from the line and the bitmap; on a secondary what the primary reported last, aged since. Only
     /// what is known to be here since counts no more: all of it, or nothing, since nothing tells how long each item was.
     fn lag(&self, now: Moment) -> Lag {
-        match (&self.standing, self.session.told) {
+        match (&self.standing, self.session.told()) {
             (Standing::Leading { primary, .. }, _) => primary.lag(now, &self.shared),
-            (Standing::Following { follower, .. }, Some(told)) => {
+            (Standing::Following { follower, .. }, Some((told, at))) => {
                 let left = told.accepted.0.saturating_sub(follower.completed.0);
                 let whole = told.state == Some(State::Replicating) && follower.streaming;
                 if left == 0 && (whole || planted(Plant::LevelOnceDrained)) {
                     return Lag::default();
                 }
-                let age = Duration::from_millis(told.backlog_age) + (now - self.session.told_at);
+                let age = Duration::from_millis(told.backlog_age) + (now - at);
                 let bytes = Bytes(told.backlog_bytes);
                 let some = bytes > Bytes::ZERO || told.backlog_items > 0;
                 Lag {
@@ -515,8 +515,8 @@ impl Engine {
     }
 
     fn link_word(&self) -> &'static str {
-        match (&self.session.link, self.session.refused) {
-            (Link::Up(_), _) => "connected",
+        match (self.session.peer(), self.session.refused()) {
+            (Some(_), _) => "connected",
             (_, Some(_)) => "refused",
             _ => "connecting",
         }
@@ -529,16 +529,17 @@ impl Engine {
 
     fn link_status(&self) -> LinkStatus {
         let session = &self.session;
+        let (round_trip, round_trip_least) = session.round_trips();
         LinkStatus {
             word: self.link_word(),
-            since: session.since,
-            why: session.why.clone(),
-            hint: session.refused.map(|_| session.hint.clone()).filter(|r| !r.is_empty()),
-            last_heard: session.last_heard,
-            round_trip: session.round_trip,
-            round_trip_least: session.round_trip_least,
-            peer_role: session.role,
-            peer_state: session.told.and_then(|p| p.state),
+            since: session.since(),
+            why: session.why().into(),
+            hint: Some(session.hint()).filter(|hint| !hint.is_empty()).map(String::from),
+            last_heard: session.last_heard(),
+            round_trip,
+            round_trip_least,
+            peer_role: session.role(),
+            peer_state: session.told().and_then(|(ping, _)| ping.state),
         }
     }
 
@@ -558,7 +559,7 @@ impl Engine {
     /// When the peer's last message came.
     #[must_use]
     pub const fn last_heard(&self) -> Option<Moment> {
-        self.session.last_heard
+        self.session.last_heard()
     }
 
     /// The lag that this node reports: none as a secondary that heard of none.
@@ -571,7 +572,7 @@ impl Engine {
     /// The token of the last ping of the peer's: what it told is what a secondary reports.
     #[must_use]
     pub fn told(&self) -> Option<u64> {
-        self.session.told.map(|ping| ping.token)
+        self.session.told().map(|(ping, _)| ping.token)
     }
 
     /// Whether this node is primary and lacks regions that its peer holds.

@@ -5,7 +5,6 @@
 use crate::engine::Engine;
 use crate::role::Following;
 use crate::show::fault::Fault;
-use alloc::string::String;
 use helio_format::message::Message;
 use helio_format::report::Report;
 use helio_units::{Role, State, Verdict};
@@ -52,15 +51,15 @@ pub(crate) const fn verdict(facts: Facts) -> Verdict {
 
 impl Engine {
     pub(crate) fn verdict(&self, state: State) -> Verdict {
-        let theirs = self.session.report.as_ref();
+        let theirs = self.session.report();
         let served = match (self.standing.primary(), self.session.peer()) {
             (Some(_), _) => Served::Yes,
             (None, Some(peer)) if peer.serving => Served::Yes,
             (None, Some(_)) => Served::No,
             (None, None) if self.standing.is(Following::Returning) => Served::No,
             // Neither was primary when they were connected last, and a primary cannot be made without this node or force.
-            (None, None) if self.session.role == Some(Role::Secondary) => Served::No,
-            (None, None) if self.session.last_heard.is_some() => Served::Cut,
+            (None, None) if self.session.role() == Some(Role::Secondary) => Served::No,
+            (None, None) if self.session.last_heard().is_some() => Served::Cut,
             (None, None) => Served::Unheard,
         };
         verdict(Facts {
@@ -74,7 +73,7 @@ impl Engine {
 
     /// Differences that a verify found and that were not repaired, on a secondary as its primary reported.
     pub(crate) fn unrepaired(&self) -> u64 {
-        match (self.standing.primary(), self.session.report.as_ref()) {
+        match (self.standing.primary(), self.session.report()) {
             (Some(_), _) => self.shared.verify.unmended(),
             (None, report) => report.map_or(0, |report| report.differing),
         }
@@ -83,7 +82,7 @@ impl Engine {
     /// The row of the recovery table by which both nodes acknowledged writes that the other does not have.
     #[must_use]
     pub fn clash(&self) -> Option<&'static str> {
-        let last = self.last_decision.as_ref().filter(|_| self.session.refused.is_some())?;
+        let last = self.last_decision.as_ref().filter(|_| self.session.refused().is_some())?;
         CLASHES.into_iter().find(|label| *label == last.label)
     }
 
@@ -118,22 +117,15 @@ impl Engine {
         }
         let report = self.report(state);
         // The time of the last write is no news by itself: it changes with every write.
-        let same = self.session.reported.as_ref().is_some_and(|last| {
+        let same = self.session.reported().is_some_and(|last| {
             let figures = |r: &Report| (r.effective, r.paused, r.ahead, r.differing, r.only_here);
             let texts = last.fault == report.fault && last.hint == report.hint;
             figures(last) == figures(&report) && texts
         });
         if !same {
-            self.session.reported = Some(report.clone());
+            self.session.reports(report.clone());
             self.shared.send(Message::Report(report));
         }
-    }
-
-    /// The peer's report changed since its hello.
-    #[expect(clippy::unnecessary_wraps, reason = "as every message of the peer")]
-    pub(crate) fn peer_reports(&mut self, report: Report) -> Result<(), String> {
-        self.session.peer_reports(report, self.shared.now);
-        Ok(())
     }
 
     /// Whether an operator paused replication on this primary.
@@ -143,12 +135,12 @@ impl Engine {
 
     fn peer_failed(&self) -> bool {
         let counts = self.standing.leads() || self.session.peer().is_some();
-        counts && self.session.report.as_ref().is_some_and(|report| !report.fault.is_empty())
+        counts && self.session.report().is_some_and(|report| !report.fault.is_empty())
     }
 
     /// What failed on the peer, as it reported last. For a secondary whose primary is away, that it is away counts.
     pub(crate) fn peer_fault(&self) -> Option<Fault> {
-        let report = self.session.report.as_ref().filter(|_| self.peer_failed())?;
+        let report = self.session.report().filter(|_| self.peer_failed())?;
         Some(Fault { what: report.fault.clone(), hint: report.hint.clone() })
     }
 }

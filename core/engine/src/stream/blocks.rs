@@ -187,8 +187,7 @@ impl Engine {
             config.node, config.group
         );
         self.shared.warn(format!("{why}; {hint}"));
-        self.session.refused = Some("block-size");
-        self.session.hint = hint;
+        self.session.refuse("block-size", hint);
         self.hang_up(Parting::Refused, why);
         true
     }

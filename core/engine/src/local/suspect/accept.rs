@@ -277,7 +277,7 @@ impl Engine {
         self.seed_stopped("a suspect copy was accepted");
         self.line_changed();
         self.standing.stand(Following::Secondary);
-        self.session.refused = None;
+        self.session.admit();
         let text = format!(
             "the copy of volume {} of {group} is accepted as it is; {peer} is resynced from it when this node is \
              primary: `helio promote {group}`",
