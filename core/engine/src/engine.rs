@@ -17,6 +17,7 @@ use crate::record::save::Goal;
 use crate::refusal::{Denial, Refusal};
 use crate::resync::digest::Teller;
 use crate::resync::seed::Seed;
+use crate::resync::update::Update;
 use crate::resync::verified::Calendar;
 use crate::role::pause::End;
 use crate::role::{Following, Standing};
@@ -54,11 +55,8 @@ pub struct Engine {
     pub(crate) teller: Teller,
     /// Reads for a primary that lacks regions.
     pub(crate) peer_reads: PeerReads,
-    /// The peer's copy was proven equal when this node became primary, and no stream has begun since.
-    pub(crate) equal_at_start: bool,
-    pub(crate) update_wanted: bool,
-    /// What must come before the stream that a meeting decided for.
-    pub(crate) awaited: Option<Awaited>,
+    /// Whether an update is wanted, and what it waits for.
+    pub(crate) update: Update,
     pub(crate) keeping: Keeping,
     /// What the volumes lie on.
     pub(crate) members: Members,
@@ -76,23 +74,12 @@ pub struct Engine {
     pub(crate) switch_wanted: Option<(CommandId, Moment)>,
     /// Who here cannot do without this node's role.
     pub(crate) held: Option<String>,
-    /// The hook is being asked whether an update may begin, for that command or for none.
-    pub(crate) asking_hook: Option<Option<CommandId>>,
     /// The state last told to the peer.
     pub(crate) told_state: Option<State>,
     pub(crate) seen: Seen,
     pub(crate) recorder: Recorder,
     pub(crate) seed: Seed,
     dice: u64,
-}
-
-/// What a source waits for before it streams.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Awaited {
-    /// The target's marks.
-    Marks,
-    /// That this node's own record says it must copy everything.
-    Void,
 }
 
 /// The state as last looked at, and since when.
@@ -141,9 +128,7 @@ impl Engine {
             leader: None,
             teller: Teller::default(),
             peer_reads: PeerReads::default(),
-            equal_at_start: false,
-            update_wanted: false,
-            awaited: None,
+            update: Update::default(),
             keeping,
             members,
             replacing: None,
@@ -153,7 +138,6 @@ impl Engine {
             stop_until: None,
             switch_wanted: None,
             held: None,
-            asking_hook: None,
             told_state: None,
             seen: Seen {
                 state: State::Logging,
@@ -420,9 +404,11 @@ impl Engine {
         let follower = self.standing.follower().map_or(Moment::NEVER, Follower::deadline);
         let copying =
             |p: &Primary| p.copy_deadline(&self.shared).min(p.lack_deadline(&self.shared));
+        let verify = self.standing.primary().filter(|_| self.standing.serves());
+        let verify = verify.map_or(Moment::NEVER, |p| p.verify_deadline(&self.shared));
         let copier = self.standing.primary().map_or(Moment::NEVER, copying);
         let work = follower.min(copier).min(self.keep_deadline());
-        let own = self.role_deadline().min(self.verify_deadline()).min(self.lease_deadline());
+        let own = self.role_deadline().min(verify).min(self.lease_deadline());
         self.session_deadline().min(own).min(work).min(self.pause_deadline())
     }
 

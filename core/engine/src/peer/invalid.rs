@@ -40,8 +40,9 @@ impl Engine {
     /// What a node whose metadata cannot be written does with what waits for it.
     pub(crate) fn go_on_uncovered(&mut self) {
         // The record of a node whose disk is on its way ends when that is put in place.
-        let leads =
-            self.standing.leads() && matches!(self.session.link, Link::Up(_)) && !self.is_seeding();
+        let leads = self.standing.leads()
+            && matches!(self.session.link, Link::Up(_))
+            && !self.seed.is_under_way(&self.superblock);
         if leads && self.keeping.told == Told::Nothing {
             self.keeping.told = Told::Sent;
             let generation = self.superblock.lineage.generation;
