@@ -17,6 +17,7 @@ use crate::record::save::Goal;
 use crate::refusal::{Denial, Refusal};
 use crate::resync::digest::Teller;
 use crate::resync::seed::Seed;
+use crate::resync::update::Update;
 use crate::resync::verified::Calendar;
 use crate::role::asked::Asked;
 use crate::role::pause::End;
@@ -55,11 +56,8 @@ pub struct Engine {
     pub(crate) teller: Teller,
     /// Reads for a primary that lacks regions.
     pub(crate) peer_reads: PeerReads,
-    /// The peer's copy was proven equal when this node became primary, and no stream has begun since.
-    pub(crate) equal_at_start: bool,
-    pub(crate) update_wanted: bool,
-    /// What must come before the stream that a meeting decided for.
-    pub(crate) awaited: Option<Awaited>,
+    /// Whether an update is wanted, and what it waits for.
+    pub(crate) update: Update,
     pub(crate) keeping: Keeping,
     /// What the volumes lie on.
     pub(crate) members: Members,
@@ -70,21 +68,10 @@ pub struct Engine {
     /// What time it is for people.
     pub(crate) calendar: Calendar,
     pub(crate) asked: Asked,
-    /// The hook is being asked whether an update may begin, for that command or for none.
-    pub(crate) asking_hook: Option<Option<CommandId>>,
     pub(crate) seen: Seen,
     pub(crate) recorder: Recorder,
     pub(crate) seed: Seed,
     dice: u64,
-}
-
-/// What a source waits for before it streams.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Awaited {
-    /// The target's marks.
-    Marks,
-    /// That this node's own record says it must copy everything.
-    Void,
 }
 
 /// The state as last looked at, and since when.
@@ -133,16 +120,13 @@ impl Engine {
             leader: None,
             teller: Teller::default(),
             peer_reads: PeerReads::default(),
-            equal_at_start: false,
-            update_wanted: false,
-            awaited: None,
+            update: Update::default(),
             keeping,
             members,
             replacing: None,
             last_decision: None,
             calendar: Calendar::default(),
             asked: Asked::default(),
-            asking_hook: None,
             seen: Seen {
                 state: State::Logging,
                 since: now,
@@ -408,9 +392,11 @@ impl Engine {
         let follower = self.standing.follower().map_or(Moment::NEVER, Follower::deadline);
         let copying =
             |p: &Primary| p.copy_deadline(&self.shared).min(p.lack_deadline(&self.shared));
+        let verify = self.standing.primary().filter(|_| self.standing.serves());
+        let verify = verify.map_or(Moment::NEVER, |p| p.verify_deadline(&self.shared));
         let copier = self.standing.primary().map_or(Moment::NEVER, copying);
         let work = follower.min(copier).min(self.keep_deadline());
-        let own = self.role_deadline().min(self.verify_deadline()).min(self.lease_deadline());
+        let own = self.role_deadline().min(verify).min(self.lease_deadline());
         let session = self.session.deadline(self.outstanding(), &self.shared.config);
         session.min(own).min(work).min(self.pause_deadline())
     }

@@ -262,8 +262,8 @@ impl Engine {
                 format!("wait for its end; `helio status {}` shows the progress", config.group),
             ));
         }
-        self.refuse_while_seeding()?;
-        if self.session.peer().is_none() || self.awaited.is_some() {
+        self.seed.refuse_update(&self.superblock, config)?;
+        if self.session.peer().is_none() || self.update.is_awaiting() {
             return Err(Refusal::later(
                 "peer-lost",
                 format!("{peer} is not connected, or has not reported yet what may differ"),
@@ -283,8 +283,7 @@ impl Engine {
         } else {
             primary.marks.differing_runs()
         };
-        let generation = self.superblock.lineage.generation;
-        Ok(Stake { generation, since: self.began(), differing })
+        Ok(Stake::of(&self.superblock, differing))
     }
 
     /// Takes the peer's copy over this node's own, wherever the two may differ.
@@ -318,8 +317,7 @@ impl Engine {
         primary.lack = Some(Lack::new(Some(Reversal { command: id, head })));
         primary.suspect_step(s);
         s.verify.rewind();
-        self.update_wanted = false;
-        self.asking_hook = None;
+        self.update.give_up();
         s.info(format!("the operator replaces the copy of this node by the copy of {peer}"));
         Ok(None)
     }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Two nodes meet: is it the right one, and what does the table say of the two?
 
-use crate::engine::{Awaited, Engine};
+use crate::engine::Engine;
 use crate::peer::owed::PeerCopy;
 use crate::peer::primary::Primary;
 use crate::peer::session::out_of_turn;
 use crate::record::save::Goal;
 use crate::resync::digest::Pieces;
+use crate::resync::verify::Verify;
 use crate::role::{Following, Stage};
 use alloc::format;
 use alloc::string::String;
@@ -191,10 +192,10 @@ impl Engine {
         facts.target_old |= went_back || !reversed && primary.peer_went_back(peer, &ours.lineage);
         if peer.wrote || !peer.alone {
             primary.recall(peer, reversed, unfit, &mut facts);
-            facts.equal &= self.equal_at_start;
+            facts.equal &= self.update.is_proven_needless();
         }
-        facts.seeding = self.is_seeding();
-        facts.seeded = self.is_seeded(peer);
+        facts.seeding = self.seed.is_under_way(&self.superblock);
+        facts.seeded = self.seed.has_passed(peer);
         let Decision { label, verdict } = recovery::decide(&facts);
         self.remember_row(facts, label, true);
         if verdict != Verdict::Refuse && self.refuse_blocks() {
@@ -222,7 +223,7 @@ impl Engine {
             }
             Verdict::UpdateMarks => {
                 primary.peer_copy.ask_bitmap();
-                self.awaited = Some(Awaited::Marks);
+                self.update.await_marks();
                 s.send(Message::Copying(Copying::MarksWanted));
             }
             Verdict::UpdateAll => {
@@ -232,7 +233,7 @@ impl Engine {
             }
         }
         self.hear_of(theirs);
-        self.equal_at_start = false;
+        self.update.met();
     }
 
     /// The peer's metadata has that count.
@@ -247,13 +248,13 @@ impl Engine {
         primary.marks.set_all();
         primary.drop_queue("the content of the peer's copy is unknown", &mut self.shared);
         self.shared.cover.bitmap_changed();
-        self.awaited = Some(Awaited::Void);
+        self.update.await_record();
         self.save(Goal::Void);
     }
 
     /// What a source waited for is there: it copies, if that is wanted and the operator's hook agrees.
     pub(crate) fn sync_as_wanted(&mut self) {
-        self.awaited = None;
+        self.update.await_nothing();
         if self.standing.is_leaving() {
             return;
         }
@@ -264,10 +265,10 @@ impl Engine {
             return;
         }
         let keeps_nothing = !peer.consistent || peer.lineage.generation == Generation::NONE;
-        let wanted = self.shared.config.autosync || self.update_wanted || keeps_nothing;
+        let wanted = self.shared.config.autosync || self.update.is_wanted() || keeps_nothing;
         if wanted && !primary.owed.is_paused() {
-            self.update_wanted = false;
-            self.autosync();
+            self.update.forget_wish();
+            self.sync_or_ask(None);
         }
     }
 
@@ -290,12 +291,12 @@ impl Engine {
                 Ok(())
             }
             (Copying::Marks { .. }, _) if planted(Plant::OwnMarksOnly) => Ok(()),
-            (Copying::Marks { page, bits }, _) if self.awaited == Some(Awaited::Marks) => {
+            (Copying::Marks { page, bits }, _) if self.update.awaits_marks() => {
                 let known = self.marks_mut().join(page, bits.as_ref());
                 let beyond = || format!("page {page} of the bitmap, which no volume reaches");
                 known.then_some(()).ok_or_else(beyond)
             }
-            (Copying::MarksEnd { trusted }, _) if self.awaited == Some(Awaited::Marks) => {
+            (Copying::MarksEnd { trusted }, _) if self.update.awaits_marks() => {
                 self.marks_ended(trusted);
                 Ok(())
             }
@@ -317,8 +318,12 @@ impl Engine {
             (Copying::Empty { volume, extent, empty }, Some(primary)) => {
                 primary.emptiness_told((volume, extent), empty, &mut self.shared)
             }
-            (Copying::Differs { volume, extent, sequence }, _) => {
-                self.peer_differs(volume, extent, sequence)
+            (Copying::Differs { volume, extent, sequence }, primary) => {
+                Verify::check_reported(&self.shared.config, volume, extent)?;
+                if let Some(primary) = primary {
+                    primary.peer_differs(volume, extent, sequence, &mut self.shared);
+                }
+                Ok(())
             }
             (other, _) => Err(out_of_turn(&Message::Copying(other))),
         }

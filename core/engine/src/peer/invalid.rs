@@ -39,7 +39,9 @@ impl Engine {
     /// What a node whose metadata cannot be written does with what waits for it.
     pub(crate) fn go_on_uncovered(&mut self) {
         // The record of a node whose disk is on its way ends when that is put in place.
-        let leads = self.standing.leads() && self.session.peer().is_some() && !self.is_seeding();
+        let leads = self.standing.leads()
+            && self.session.peer().is_some()
+            && !self.seed.is_under_way(&self.superblock);
         if leads && self.keeping.told == Told::Nothing {
             self.keeping.told = Told::Sent;
             let generation = self.superblock.lineage.generation;

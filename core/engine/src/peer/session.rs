@@ -112,7 +112,7 @@ impl Engine {
         }
         let proof = self.proof_of(end);
         self.session.disconnected(why, self.shared.now);
-        self.awaited = None;
+        self.update.await_nothing();
         self.peer_is_not_told();
         if let Some(follower) = self.standing.follower_mut() {
             follower.disconnected(&mut self.shared);
@@ -123,7 +123,8 @@ impl Engine {
             primary.stream_broken(&mut self.shared);
         }
         self.connection_proved(proof);
-        self.seed_unheard();
+        self.seed_stopped("the connection was lost");
+        self.seed.answers_lost();
         self.asking_failed("the connection was lost before the peer responded");
         self.switch_unheard("the connection was lost before the primary responded");
     }

@@ -182,7 +182,7 @@ impl Engine {
         let urgent = self.shared.cover.is_short()
             || self.is_going_cold()
             || self.is_recording_lack()
-            || self.seed_wants_marks_kept();
+            || self.seed.wants_marks_kept();
         self.keep_pages(urgent);
         if let Some(primary) = self.standing.primary_mut()
             && primary.marks.is_saved()
@@ -338,8 +338,8 @@ impl Engine {
             Kept::Marks { page } => {
                 self.keeping.pages -= 1;
                 self.marks_mut().page_saved(page, ok);
-                if ok && self.keeping.pages == 0 {
-                    self.seed_cools();
+                if ok && self.keeping.pages == 0 && self.seed.cools(self.standing.leads()) {
+                    self.relieve(true);
                 }
             }
         }

@@ -5,7 +5,7 @@
 //! earlier.
 
 use crate::effect::Effect;
-use crate::engine::{Awaited, Engine};
+use crate::engine::Engine;
 use crate::event::CommandId;
 use crate::follow::before::Restore;
 use crate::role::{Following, Leading, Leave, Stage};
@@ -128,7 +128,7 @@ impl Engine {
         let Some(goal) = self.to_save.pop_front() else { return };
         let mut next = self.superblock.clone();
         next.remembers = self.keeping.heard;
-        self.shape_verified(&mut next);
+        self.shared.verify.shape(self.calendar, &mut next);
         self.shape_suspect(&mut next);
         self.shape(&mut next, goal);
         self.members.record(&mut next, goal);
@@ -317,7 +317,7 @@ impl Engine {
             Goal::Alone => self.alone_saved(),
             Goal::PeerInvalid(_) => self.peer_invalid_saved(),
             Goal::Void => {
-                if self.awaited == Some(Awaited::Void) {
+                if self.update.awaits_record() {
                     self.sync_as_wanted();
                 }
             }
@@ -350,7 +350,7 @@ impl Engine {
         }
         self.lose_metadata();
         if matches!(goal, Goal::SeedBegun { .. }) {
-            self.seed_not_begun();
+            self.seed.not_recorded();
         }
         match (goal, self.standing.stage()) {
             (

@@ -13,9 +13,12 @@ pub(crate) mod copier;
 pub(crate) mod digest;
 pub(crate) mod hook;
 pub(crate) mod seed;
+pub(crate) mod seeding;
 pub(crate) mod survey;
+pub(crate) mod update;
 pub(crate) mod verified;
 pub(crate) mod verify;
+pub(crate) mod verifying;
 
 use crate::effect::StoreOp;
 use crate::event::{Run, StoreOutcome};

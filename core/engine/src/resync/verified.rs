@@ -5,9 +5,7 @@
 //! The engine reads no clock. Its caller passes the wall-clock time at the start and whenever the clock was set; the engine
 //! counts from there. Without that, times are unknown. No decision depends on them.
 
-use crate::engine::Engine;
-use crate::record::save::Goal;
-use crate::resync::verify::VolumeVerify;
+use crate::resync::verify::{Verify, VerifyPass, VolumeVerify};
 use core::time::Duration;
 use helio_format::superblock::Superblock;
 use helio_units::{Bytes, Moment, VolumeIndex, WallTime};
@@ -42,13 +40,24 @@ pub struct Verified {
     pub repaired: bool,
 }
 
-impl Engine {
-    /// When a volume was compared to its end last, by this process or one before.
-    #[must_use]
-    pub fn verified(&self, volume: VolumeIndex) -> Option<Verified> {
-        let (b, n) = (&self.superblock, usize::from(volume.0));
-        let newest = self.shared.verify.volumes().get(n).and_then(|volume| self.ended(volume));
-        if let Some((pass, at)) = newest {
+impl VolumeVerify {
+    /// The last whole pass of this process, and when it ended in ms since 1970, once both are known.
+    fn ended(&self, calendar: Calendar) -> Option<(VerifyPass, u64)> {
+        let pass = self.last?;
+        Some((pass, calendar.at(pass.ended))).filter(|(_, at)| *at != 0)
+    }
+}
+
+impl Verify {
+    /// When a volume was compared to its end last, by this process or, by the record, one before.
+    pub(crate) fn verified(
+        &self,
+        calendar: Calendar,
+        b: &Superblock,
+        volume: VolumeIndex,
+    ) -> Option<Verified> {
+        let n = usize::from(volume.0);
+        if let Some((pass, at)) = self.volumes().get(n).and_then(|volume| volume.ended(calendar)) {
             let at = WallTime(at);
             return Some(Verified { at, differed: pass.differed, repaired: pass.repaired });
         }
@@ -57,33 +66,19 @@ impl Engine {
         Some(Verified { at: WallTime(at), differed, repaired: b.repaired >> n & 1 == 1 })
     }
 
-    /// When this node began the generation that its record names, where it did and knows.
-    pub(crate) fn began(&self) -> Option<WallTime> {
-        Some(WallTime(self.superblock.began)).filter(|at| at.0 != 0)
-    }
-
     /// What the next record says of verifies.
-    pub(crate) fn shape_verified(&self, b: &mut Superblock) {
-        for (n, volume) in self.shared.verify.volumes().iter().enumerate() {
-            let Some((pass, at)) = self.ended(volume) else { continue };
+    pub(crate) fn shape(&self, calendar: Calendar, b: &mut Superblock) {
+        for (n, volume) in self.volumes().iter().enumerate() {
+            let Some((pass, at)) = volume.ended(calendar) else { continue };
             (b.verified[n], b.differed[n]) = (at, pass.differed.0);
             b.repaired = b.repaired & !(1 << n) | u64::from(pass.repaired) << n;
         }
     }
 
-    fn ended(&self, volume: &VolumeVerify) -> Option<(crate::VerifyPass, u64)> {
-        let pass = volume.last?;
-        Some((pass, self.calendar.at(pass.ended))).filter(|(_, at)| *at != 0)
-    }
-
-    /// A volume was compared to its end: the record is to say so.
-    pub(crate) fn record_verified(&mut self) {
-        let rests = self.standing.is_settled() && !self.shared.metadata_failed && !self.is_saving();
-        let passes = self.shared.verify.volumes().iter().zip(&self.superblock.verified);
-        let mut news = passes
-            .filter_map(|(volume, recorded)| self.ended(volume).filter(|(_, at)| at != recorded));
-        if rests && news.next().is_some() {
-            self.save(Goal::Remember);
-        }
+    /// Whether a pass ended that the record does not tell of.
+    pub(crate) fn has_news(&self, calendar: Calendar, b: &Superblock) -> bool {
+        let mut passes = self.volumes().iter().zip(&b.verified);
+        passes
+            .any(|(volume, recorded)| volume.ended(calendar).is_some_and(|(_, at)| at != *recorded))
     }
 }

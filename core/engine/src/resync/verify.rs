@@ -1,42 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Verify: compares the two copies, region by region, while they are written.
-//!
-//! ```text
-//!  region ─queue room─> gate ─read, digests─> position ─> line ─> peer compares behind its gate ─> Differs*, ack
-//! ```
-//! A comparison is an item on the line, so both sides look at the same moment of it: here the gate is held from the
-//! read until the position is taken, there the item passes the gate like a write. So a difference is a difference,
-//! whatever load there is.
+//! Where a verify is: what is compared, what was asked and does not count yet, and what differs.
 //!
 //! A comparison counts once its item is acknowledged on the stream it was asked on; what differs is told before. When
-//! a stream begins anew, everything that did not count is asked again, and what lies on the line for a peer that lost
-//! its memory compares no more: that peer's image may hold later items already.
+//! a stream begins anew, everything that did not count is asked again.
 //!
 //! The place outlives the primary that runs it, and the daemon carries it over a restart.
 
-use crate::effect::StoreOp;
-use crate::engine::Engine;
-use crate::event::{StoreOutcome, VerifyMemory, VerifyWish};
-use crate::peer::primary::{Primary, PrimaryIo};
-use crate::refusal::{Refusal, StoreFault};
-use crate::role::busy;
-use crate::shared::Shared;
-use crate::stream::write::Ticket;
+use crate::config::Config;
+use crate::event::{VerifyMemory, VerifyWish};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
-use helio_format::message::{Item, ItemKind};
 use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Extent, Moment, Sequence, VolumeIndex};
 
 /// Bytes one item compares: with 16 bytes for every 4 KiB its payload is 256 bytes.
 const STEP: Bytes = Bytes::kib(64);
-/// Most comparisons asked and not counted: 8 MiB, which keeps a disk busy over a long link.
-const IN_FLIGHT_MAX: usize = 128;
-/// What one costs the queue.
-const COST: Bytes = Bytes(1024);
 /// Most differences remembered one by one; more are only counted.
 pub const LISTED_MAX: usize = 1024;
 /// Once so much of a volume differed, the log is told no more of it than the end.
@@ -148,10 +129,85 @@ pub(crate) struct Verify {
     revision: u64,
 }
 
+impl Check {
+    pub(crate) fn place(&self) -> (VolumeIndex, Extent) {
+        (self.volume, self.extent)
+    }
+}
+
 impl Verify {
     /// How far each volume is.
     pub(crate) fn volumes(&self) -> &[VolumeVerify] {
         &self.volumes
+    }
+
+    /// Moves on whenever something is worth a record.
+    pub(crate) fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// One runs, or goes on when this node can.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.run.is_some()
+    }
+
+    /// How many comparisons were asked and do not count yet.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.asked.len()
+    }
+
+    /// The rate allows no comparison before.
+    pub(crate) fn not_before(&self) -> Moment {
+        self.not_before
+    }
+
+    /// Of a volume that differs in many places the log is told the end alone.
+    pub(crate) fn is_worth_a_warning(&self, volume: VolumeIndex) -> bool {
+        self.volumes[usize::from(volume.0)].differed < WARNED_UPTO
+    }
+
+    /// The oldest comparison that does not count yet, once it has its place on the line.
+    pub(crate) fn oldest(&self) -> Option<(VolumeIndex, Sequence)> {
+        let asked = self.asked.front()?;
+        Some((asked.check.volume, asked.at?))
+    }
+
+    /// What the peer reports as different lies inside of its volume.
+    ///
+    /// # Errors
+    /// It does not; the connection must end.
+    pub(crate) fn check_reported(
+        config: &Config,
+        volume: VolumeIndex,
+        extent: Extent,
+    ) -> Result<(), String> {
+        let size = config.volumes.get(usize::from(volume.0)).map_or(0, |size| size.0);
+        let beyond = || {
+            let volume = config.name_of(volume);
+            format!("it reports {extent} of volume {volume} as different")
+        };
+        (extent.end() <= size).then_some(()).ok_or_else(beyond)
+    }
+
+    /// What is known. `waits`: what a run waits for.
+    pub(crate) fn status(&self, waits: Option<&'static str>) -> VerifyStatus {
+        let extent = |((volume, at), length): (&(VolumeIndex, u64), &u64)| {
+            (*volume, Extent::new(*at, *length))
+        };
+        VerifyStatus {
+            run: self.run.as_ref().map(|run| RunStatus {
+                wish: run.wish,
+                volume: run.left.front().copied().unwrap_or_default(),
+                compared: run.compared,
+                total: run.total,
+                since: run.since,
+                waits,
+            }),
+            volumes: self.volumes.clone(),
+            listed: self.listed.iter().map(extent).collect(),
+            beyond: self.beyond,
+            stopped: self.stopped.clone(),
+        }
     }
 
     pub(crate) fn new(volumes: usize) -> Self {
@@ -204,7 +260,8 @@ impl Verify {
         }
     }
 
-    fn begin(&mut self, wish: VerifyWish, sizes: &[Bytes], now: Moment) {
+    /// Begins a run. Returns whether it goes on where an earlier one was.
+    pub(crate) fn begin(&mut self, wish: VerifyWish, sizes: &[Bytes], now: Moment) -> bool {
         let all = (0..sizes.len() as u16).map(VolumeIndex);
         let left: VecDeque<_> = all.filter(|v| wish.volume.is_none_or(|only| only == *v)).collect();
         let mut total = Bytes::ZERO;
@@ -226,24 +283,57 @@ impl Verify {
         self.seen.clear();
         self.revision += 1;
         self.rewind();
+        !wish.restart && self.volumes.iter().any(|volume| volume.place > 0)
     }
 
     /// One left by an earlier start learns what it is about.
-    fn wake(&mut self, sizes: &[Bytes], now: Moment) {
+    pub(crate) fn wake(&mut self, sizes: &[Bytes], now: Moment) {
         if let Some(run) = self.run.as_ref().filter(|run| run.left.is_empty()) {
             self.begin(run.wish, sizes, now);
         }
     }
 
-    fn stop(&mut self, why: Option<String>) {
+    fn stop(&mut self, why: String) {
         self.run = None;
-        self.stopped = why;
+        self.stopped = Some(why);
         self.revision += 1;
         self.rewind();
     }
 
+    /// The operator stops it. Returns what to tell.
+    pub(crate) fn stop_wanted(&mut self) -> &'static str {
+        if self.run.is_none() {
+            return "no verify is running";
+        }
+        self.stop(String::from("the operator stopped it"));
+        "the verify stops; the next one continues from there"
+    }
+
+    /// The region of a comparison cannot be read here. Returns whether that ended the run.
+    pub(crate) fn fail(&mut self, check: Check, why: String) -> bool {
+        let current = self.asked.iter().any(|asked| asked.check == check);
+        if current {
+            self.stop(why);
+        }
+        current
+    }
+
+    /// A comparison takes its place on the line. Returns false if nobody waits for it any more.
+    pub(crate) fn take_place(&mut self, check: Check, at: Sequence) -> bool {
+        let asked = self.asked.iter_mut().find(|asked| asked.check == check);
+        asked.map(|asked| asked.at = Some(at)).is_some()
+    }
+
+    /// Takes the differences that were only listed.
+    pub(crate) fn take_listed(&mut self) -> Vec<(VolumeIndex, Extent)> {
+        let listed = core::mem::take(&mut self.listed);
+        self.revision += listed.len() as u64;
+        let extent = |((volume, at), length)| (volume, Extent::new(at, length));
+        listed.into_iter().map(extent).collect()
+    }
+
     /// The next region to compare; it counts as asked.
-    fn ask(&mut self, sizes: &[Bytes], now: Moment) -> Option<Check> {
+    pub(crate) fn ask(&mut self, sizes: &[Bytes], now: Moment) -> Option<Check> {
         let run = self.run.as_mut()?;
         let (at, offset) = run.next;
         let volume = *run.left.get(at)?;
@@ -265,7 +355,7 @@ impl Verify {
     }
 
     /// A comparison came to nothing: it and what was asked behind it are asked again.
-    fn abandon(&mut self, check: Check) {
+    pub(crate) fn abandon(&mut self, check: Check) {
         let Some(at) = self.asked.iter().position(|asked| asked.check == check) else { return };
         self.asked.truncate(at);
         let Some(run) = &mut self.run else { return };
@@ -282,8 +372,9 @@ impl Verify {
         });
     }
 
-    /// A comparison counts.
-    fn count(&mut self, asked: &Asked, size: Bytes, now: Moment) -> Option<VerifyPass> {
+    /// The oldest comparison counts, on a volume of that size.
+    pub(crate) fn count_oldest(&mut self, size: Bytes, now: Moment) -> Option<VerifyPass> {
+        let asked = self.asked.pop_front()?;
         let Check { volume, extent, .. } = asked.check;
         if !asked.differs {
             self.forget(volume, extent);
@@ -309,7 +400,7 @@ impl Verify {
     }
 
     /// A run of blocks differs. Returns whether it is to be mended at once.
-    fn found(&mut self, volume: VolumeIndex, extent: Extent, at: Sequence) -> bool {
+    pub(crate) fn found(&mut self, volume: VolumeIndex, extent: Extent, at: Sequence) -> bool {
         let asked = self.asked.iter_mut().find(|asked| asked.at == Some(at));
         if let Some(asked) = asked {
             let first = !core::mem::replace(&mut asked.differs, true);
@@ -333,256 +424,5 @@ impl Verify {
             self.beyond += 1;
         }
         false
-    }
-}
-
-impl Primary {
-    /// What a verify waits for, if it cannot go on.
-    fn verify_waits(&self) -> Option<&'static str> {
-        match self.flow {
-            None => Some("items are not sent to the peer"),
-            Some(_) if self.faulted.is_some() => Some("the local disk failed"),
-            Some(_) if !self.owed.stays_consistent() => Some("a resync is running"),
-            Some(_) if !self.marks.none_dirty() => Some("dirty regions are being copied"),
-            Some(_) => None,
-        }
-    }
-
-    /// Counts what was compared, and asks for as much more as the bounds allow.
-    pub(crate) fn verify_step(&mut self, s: &mut Shared) {
-        // What is lacking here would be found different, and is known.
-        if s.verify.run.is_none() || self.lack.is_some() {
-            return;
-        }
-        s.verify.wake(&s.config.volumes, s.now);
-        self.count_comparisons(s);
-        if self.verify_waits().is_some() {
-            return;
-        }
-        while s.verify.asked.len() < IN_FLIGHT_MAX && s.now >= s.verify.not_before {
-            let alone = s.verify.asked.is_empty();
-            let room = self.queue.items.0 < s.config.queue.items.0 / 2;
-            let in_flight = COST * s.verify.asked.len() as u64;
-            if !(room || alone) || !self.queue.admits_copy(COST, in_flight) {
-                return;
-            }
-            let Some(check) = s.verify.ask(&s.config.volumes, s.now) else { return };
-            self.queue.enter(COST, s.now);
-            if self.gate.enter(Ticket::Verify(check), check.volume, check.extent) {
-                Self::verify_read(check, s);
-            }
-        }
-    }
-
-    /// The gate is ours: read the region.
-    pub(crate) fn verify_read(check: Check, s: &mut Shared) {
-        let op = StoreOp::DigestPayload { extent: check.extent };
-        s.store(check.volume, op, PrimaryIo::Verify(check));
-    }
-
-    /// The region was read: onto the line with its digests, and the gate back.
-    pub(crate) fn verify_done(&mut self, check: Check, outcome: StoreOutcome, s: &mut Shared) {
-        let asked = s.verify.asked.iter_mut().find(|asked| asked.check == check);
-        match (outcome, asked) {
-            (StoreOutcome::Read { payload, .. }, Some(asked)) if self.verify_waits().is_none() => {
-                let item = Item {
-                    sequence: self.line.head.next(),
-                    after: self.answered,
-                    kind: ItemKind::Verify,
-                    fua: false,
-                    punch: false,
-                    resync: false,
-                    volume: check.volume,
-                    extent: check.extent,
-                    payload: Some(payload),
-                };
-                asked.at = Some(item.sequence);
-                self.push(item, None, COST, s);
-            }
-            (StoreOutcome::Read { payload, .. }, _) => {
-                s.release(payload.id);
-                self.queue.leave(COST);
-                s.verify.abandon(check);
-            }
-            (StoreOutcome::Failed(fault), asked) => {
-                let current = asked.is_some();
-                self.queue.leave(COST);
-                if current {
-                    let volume = s.config.name_of(check.volume);
-                    s.verify.unreadable(check.extent, &volume, fault);
-                    s.warn(format!(
-                        "verify stopped: {fault} at {} of volume {}",
-                        check.extent,
-                        s.config.name_of(check.volume)
-                    ));
-                }
-            }
-            (other, _) => panic!("a read for a verify ended as {other:?}"),
-        }
-        self.leave_gate(check.volume, check.extent, s);
-    }
-
-    fn count_comparisons(&mut self, s: &mut Shared) {
-        while let Some(Asked { check, at: Some(at), .. }) = s.verify.asked.front() {
-            let (volume, at) = (check.volume, *at);
-            let here = self.line.get(at).is_some_and(|entry| entry.peer_completed);
-            if !here && at > self.cursors.completed {
-                return;
-            }
-            let Some(asked) = s.verify.asked.pop_front() else { return };
-            let size = s.config.volumes[usize::from(volume.0)];
-            if let Some(pass) = s.verify.count(&asked, size, s.now) {
-                s.info(format!(
-                    "volume {} is compared completely: {} differed",
-                    s.config.name_of(volume),
-                    pass.differed
-                ));
-            }
-        }
-    }
-
-    /// Differences that were only listed become marks, for the copier.
-    pub(crate) fn mark_differing(&mut self, s: &mut Shared) {
-        for ((volume, offset), length) in core::mem::take(&mut s.verify.listed) {
-            self.marks.set(volume, Extent::new(offset, length));
-            s.cover.bitmap_changed();
-            s.verify.revision += 1;
-        }
-    }
-
-    /// A peer that lost its memory may hold items from behind `durable` already: comparisons there mean nothing.
-    pub(crate) fn forget_comparisons(&mut self, durable: Sequence, s: &mut Shared) {
-        if planted(Plant::CompareAgain) {
-            return;
-        }
-        let compares = |item: &Item| item.kind == ItemKind::Verify && item.sequence > durable;
-        for entry in self.line.iter_mut().filter(|entry| compares(&entry.item)) {
-            entry.item.kind = ItemKind::Same;
-            entry.item.payload.take().into_iter().for_each(|payload| s.release(payload.id));
-        }
-    }
-}
-
-impl Verify {
-    fn unreadable(&mut self, extent: Extent, volume: &str, fault: StoreFault) {
-        self.stop(Some(format!("this node cannot read {extent} of volume {volume}: {fault}")));
-    }
-}
-
-impl Engine {
-    pub(crate) fn verify(&mut self, wish: VerifyWish) -> Result<Option<String>, Refusal> {
-        if self.standing.is_leaving() {
-            return Err(busy());
-        }
-        let Some(primary) = self.standing.primary_mut() else {
-            return Err(self.not_primary("verify start"));
-        };
-        let s = &mut self.shared;
-        let group = s.config.group.clone();
-        if s.verify.run.is_some() {
-            return Err(Refusal::later(
-                "verifying",
-                format!("a verify of {group} runs already"),
-                format!("wait for its end, or `helio verify stop {group}`"),
-            ));
-        }
-        if wish.repair {
-            primary.mark_differing(s);
-        }
-        s.verify.begin(wish, &s.config.volumes, s.now);
-        let resumed = s.verify.volumes.iter().any(|volume| volume.place > 0) && !wish.restart;
-        let what = if resumed { "continues at its position" } else { "begins" };
-        Ok(Some(match primary.verify_waits() {
-            Some(waits) => format!("the verify of {group} {what} later: {waits}"),
-            None => format!("the verify of {group} {what}"),
-        }))
-    }
-
-    pub(crate) fn stop_verify(&mut self) -> Result<Option<String>, Refusal> {
-        if self.shared.verify.run.is_none() {
-            return Ok(Some(String::from("no verify is running")));
-        }
-        self.shared.verify.stop(Some(String::from("the operator stopped it")));
-        Ok(Some(String::from("the verify stops; the next one continues from there")))
-    }
-
-    /// The peer found a difference.
-    ///
-    /// # Errors
-    /// It lies outside of its volume; the connection must end.
-    pub(crate) fn peer_differs(
-        &mut self,
-        volume: VolumeIndex,
-        extent: Extent,
-        at: Sequence,
-    ) -> Result<(), String> {
-        let s = &mut self.shared;
-        let size = s.config.volumes.get(usize::from(volume.0)).map_or(0, |size| size.0);
-        if extent.end() > size {
-            return Err(format!(
-                "it reports {extent} of volume {} as different",
-                s.config.name_of(volume)
-            ));
-        }
-        let Some(primary) =
-            self.standing.primary_mut().filter(|p| p.flow.is_some() && !p.owed.has_lost_order())
-        else {
-            return Ok(());
-        };
-        let compares = |item: &Item| item.kind == ItemKind::Verify && item.volume == volume;
-        if !primary.line.get(at).is_some_and(|entry| compares(&entry.item)) {
-            return Ok(());
-        }
-        if s.verify.volumes[usize::from(volume.0)].differed < WARNED_UPTO {
-            let (volume, peer) = (s.config.name_of(volume), &s.config.peer);
-            s.warn(format!("verify: {extent} of volume {volume} differs on {peer}"));
-        }
-        if s.verify.found(volume, extent, at) {
-            primary.marks.set(volume, extent);
-            s.cover.bitmap_changed();
-        }
-        Ok(())
-    }
-
-    pub(crate) fn verify_deadline(&self) -> Moment {
-        let verify = &self.shared.verify;
-        let may = self.is_primary() && verify.run.is_some() && verify.asked.len() < IN_FLIGHT_MAX;
-        let waits = self.standing.primary().and_then(Primary::verify_waits);
-        let limited = verify.not_before > self.shared.now;
-        if may && waits.is_none() && limited { verify.not_before } else { Moment::NEVER }
-    }
-
-    /// Moves on whenever something is worth a record.
-    #[must_use]
-    pub fn verify_revision(&self) -> u64 {
-        self.shared.verify.revision
-    }
-
-    /// What is known of verifies.
-    #[must_use]
-    pub fn verify_status(&self) -> VerifyStatus {
-        let v = &self.shared.verify;
-        let waits = match self.standing.primary() {
-            None => Some("this node is not primary"),
-            Some(primary) => primary.verify_waits(),
-        };
-        VerifyStatus {
-            run: v.run.as_ref().map(|run| RunStatus {
-                wish: run.wish,
-                volume: run.left.front().copied().unwrap_or_default(),
-                compared: run.compared,
-                total: run.total,
-                since: run.since,
-                waits,
-            }),
-            volumes: v.volumes.clone(),
-            listed: v
-                .listed
-                .iter()
-                .map(|((v, at), length)| (*v, Extent::new(*at, *length)))
-                .collect(),
-            beyond: v.beyond,
-            stopped: v.stopped.clone(),
-        }
     }
 }

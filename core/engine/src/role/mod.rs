@@ -48,7 +48,7 @@ impl Engine {
             Command::Mode(mode) => self.change_mode(mode),
             Command::ResetQueueMarks => self.reset_queue_marks(),
             Command::Verify(wish) => self.verify(wish),
-            Command::StopVerify => self.stop_verify(),
+            Command::StopVerify => Ok(Some(String::from(self.shared.verify.stop_wanted()))),
             Command::SeedBegin { at } => self.seed_begin(id, at),
             Command::SeedEnd => self.seed_end(id),
         };
@@ -108,7 +108,7 @@ impl Engine {
         }
         if let Some(primary) = self.standing.primary_mut() {
             primary.faulted = None;
-            self.refuse_while_seeding()?;
+            self.seed.refuse_update(&self.superblock, &self.shared.config)?;
         }
         self.refuse_while_suspect()?;
         let Some(primary) = self.standing.primary_mut() else {
@@ -129,18 +129,18 @@ impl Engine {
             })));
         }
         if self.session.peer().is_none() {
-            self.update_wanted = true;
+            self.update.want();
             return Ok(Some(String::from(
                 "the peer is not connected; the resync starts when it is",
             )));
         }
-        if self.awaited.is_some() {
-            self.update_wanted = true;
+        if self.update.is_awaiting() {
+            self.update.want();
             return Ok(Some(String::from(
                 "the resync starts when the nodes have exchanged their bitmaps",
             )));
         }
-        self.sync_or_ask(Some(id))
+        Ok(self.sync_or_ask(Some(id)))
     }
 
     /// Compares or copies everything, whatever is marked.
@@ -152,7 +152,7 @@ impl Engine {
             return Err(self.lacks("resync"));
         }
         self.refuse_while_suspect()?;
-        if self.standing.leads() && self.is_seeding() {
+        if self.standing.leads() && self.seed.is_under_way(&self.superblock) {
             return self.seed_given_up().map(Some);
         }
         let Some(primary) = self.standing.primary_mut() else {

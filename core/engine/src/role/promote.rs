@@ -277,7 +277,7 @@ impl Engine {
 
     pub(crate) fn begin_promotion(&mut self, command: Option<CommandId>, equal: bool) {
         // What a shipped disk may lack stays marked, whatever is proven of another copy.
-        let equal = equal && !self.is_seeding();
+        let equal = equal && !self.seed.is_under_way(&self.superblock);
         self.standing.stand(Following::Promoting { command, equal, saving: false });
         self.lease_is_not_needed();
         self.hang_up(Parting::RoleChanged, format!("{} becomes primary", self.shared.config.node));
@@ -335,7 +335,7 @@ impl Engine {
         let equal = equal && marks.none_dirty();
         self.standing.lead(Primary::new(config, head, marks, equal, self.shared.now));
         self.shared.cover.bitmap_changed();
-        self.equal_at_start = equal;
+        self.update.begin_leading(equal);
         let generation = self.superblock.lineage.generation;
         self.shared.info(format!("primary in generation {generation} after item {head}{by}"));
         if let Some(id) = command {

@@ -17,6 +17,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use helio_format::lineage::Lineage;
 use helio_format::message::{Hello, Parting};
+use helio_format::superblock::Superblock;
 use helio_recovery::{self as recovery, Verdict};
 use helio_units::{Extent, Generation, VolumeIndex, WallTime};
 
@@ -29,6 +30,14 @@ pub struct Stake {
     pub since: Option<WallTime>,
     /// Where it may differ.
     pub differing: Vec<(VolumeIndex, Extent)>,
+}
+
+impl Stake {
+    /// What the node of this record may hold there.
+    pub(crate) fn of(record: &Superblock, differing: Vec<(VolumeIndex, Extent)>) -> Self {
+        let since = Some(WallTime(record.began)).filter(|at| at.0 != 0);
+        Self { generation: record.lineage.generation, since, differing }
+    }
 }
 
 impl Engine {
@@ -58,7 +67,7 @@ impl Engine {
                 {
                     return Err(self.only_complete_copy());
                 }
-                Ok(Stake { generation, since: self.began(), differing: self.differing() })
+                Ok(Stake::of(&self.superblock, self.differing()))
             }
             Stage::Leading(Leading::Primary) => Err(Refusal::new(
                 "is-primary",

@@ -311,7 +311,7 @@ impl Engine {
             State::Queuing => {
                 format!("{}; writes are kept in the queue, in order", self.session.why())
             }
-            State::Logging if self.is_seeding() => {
+            State::Logging if self.seed.is_under_way(&self.superblock) => {
                 let (changed, peer) = (primary.marks.dirty_bytes(), &self.shared.config.peer);
                 format!("a disk is being shipped to {peer}: {changed} in changed regions since")
             }

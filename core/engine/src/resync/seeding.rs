@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A first sync by a disk that is shipped: only what changed since travels.
+//!
+//! ```text
+//!   begin: record says seeding ──> marks cleared ──> flush ──> (the operator copies, ships, puts in place) ──> end: samples agree
+//!          (what is under way stays marked)              nothing travels, writes are marked             │
+//!                                                                                                       v
+//!                                              copy what is marked <──meet: seeded── record says it no more
+//! ```
+//! While the record says seeding, marks and hot extents tell what the disk may lack, and prove nothing against any other
+//! copy: so whoever is met waits, until `end` or until everything is marked again. The record comes before the marks are
+//! cleared, and goes before anything travels; a crash between leaves marks too many, or none that count: everything is
+//! compared then. The flush comes before the operator is told to copy: what was written under marks that are gone would
+//! be in the copy, and with a power cut not here. From the moment on in which the peer takes up the stream, its own record is as good as any.
+
+use crate::config::Config;
+use crate::effect::StoreOp;
+use crate::engine::Engine;
+use crate::event::{CommandId, StoreOutcome};
+use crate::peer::owed::PeerCopy;
+use crate::peer::primary::Primary;
+use crate::record::save::Goal;
+use crate::refusal::Refusal;
+use crate::resync::digest::{ASKED_BYTES_MAX, digests_of};
+use crate::resync::seed::{SAMPLE, SeedIo, Told, is_blank};
+use crate::role::busy;
+use crate::stream::ack::Local;
+use alloc::format;
+use alloc::string::String;
+use helio_format::copying::{Copying, Digest};
+use helio_format::message::{Message, Parting};
+use helio_plant::{Plant, planted};
+use helio_units::{Extent, Generation, VolumeIndex};
+
+/// Questions open at the peer at once.
+const ASKED_MOST: usize = (ASKED_BYTES_MAX.0 / SAMPLE.0) as usize / 2;
+
+impl Engine {
+    /// Since when a disk is being shipped, in ms since 1970.
+    #[must_use]
+    pub fn seeding(&self) -> Option<u64> {
+        Some(self.superblock.seeding).filter(|at| *at != 0)
+    }
+
+    /// A node without a history tells what it holds to whoever leads: no stream changes it yet.
+    pub(crate) fn is_blank(&self) -> bool {
+        self.superblock.lineage.generation == Generation::NONE && !self.is_adopting()
+    }
+
+    pub(crate) fn seed_begin(&mut self, id: CommandId, at: u64) -> Result<Option<String>, Refusal> {
+        let (group, peer) = (self.shared.config.group.clone(), self.shared.config.peer.clone());
+        if self.standing.is_leaving() || self.seed.is_beginning() {
+            return Err(busy());
+        }
+        if self.shared.metadata_failed {
+            return Err(self.shared.metadata_refusal());
+        }
+        // The marks say what is good at the peer alone, and a disk copied from here would be of the rest.
+        if self.is_lacking() {
+            return Err(self.lacks("seed begin"));
+        }
+        let known = self.session.peer().is_some_and(|hello| !is_blank(hello));
+        let Some(primary) = self.standing.primary_mut() else {
+            return Err(self.not_primary("seed begin"));
+        };
+        if known || primary.flow.is_some() {
+            return Err(Refusal::new(
+                "peer-has-a-copy",
+                format!("{peer} is connected and has a copy of {group}: there is nothing to seed"),
+                format!(
+                    "to seed it again: stop the daemon on {peer}, then `helio seed begin {group}`"
+                ),
+            ));
+        }
+        if self.shared.suspect.any() {
+            return Err(self.suspect_refusal());
+        }
+        if let Some((volume, fault)) = primary.faulted {
+            return Err(self.volume_refusal(volume, fault));
+        }
+        primary.peer_keeping.refused = None;
+        primary.drop_queue("a disk is to be shipped", &mut self.shared);
+        self.seed_stopped("the seed starts again");
+        self.update.forget_wish();
+        self.seed.record();
+        // What it said of itself when it connected may be old by now.
+        self.hang_up(Parting::RoleChanged, format!("a disk is being shipped to {peer}"));
+        self.save(Goal::SeedBegun { command: id, at: at.max(1) });
+        Ok(None)
+    }
+
+    /// The record says seeding: from here on only what the disk may lack is marked.
+    pub(crate) fn seed_begun(&mut self, id: CommandId) {
+        let volumes = self.shared.config.volumes.len() as u16;
+        self.seed.recorded(id, volumes, self.standing.leads());
+        if let Some(primary) = self.standing.primary_mut() {
+            // What failed meanwhile is marked, and nobody knows what the store holds there.
+            if primary.faulted.is_none() && primary.lack.is_none() {
+                primary.mark_for_seed();
+            }
+            self.shared.cover.bitmap_changed();
+            self.relieve(true);
+        }
+        for volume in (0..volumes).map(VolumeIndex) {
+            self.shared.store(volume, StoreOp::Flush, SeedIo::Flush(volume));
+        }
+    }
+
+    /// An operation of a seed's own ended.
+    pub(crate) fn seed_ended(&mut self, io: SeedIo, outcome: StoreOutcome) {
+        match io {
+            SeedIo::Look(look) => {
+                let roll = self.roll();
+                self.shared.let_go(&outcome);
+                let Some(primary) = self.standing.primary() else { return };
+                match self.seed.looked(look, outcome, &primary.marks, roll) {
+                    Ok(next) => next.into_iter().for_each(|(volume, op)| {
+                        self.shared.store(volume, op, SeedIo::Look(look));
+                    }),
+                    Err((volume, extent, fault)) => {
+                        let volume = self.shared.config.name_of(volume);
+                        self.seed_stopped(&format!(
+                            "this node cannot read {extent} of volume {volume}: {fault}"
+                        ));
+                    }
+                }
+            }
+            SeedIo::Flush(volume) => {
+                self.cover_flushed(volume, &outcome);
+                let Some((command, failed)) = self.seed.flushed(volume, &outcome) else { return };
+                let goes_on = self.seed.is_under_way(&self.superblock) && self.standing.leads();
+                let result = match failed {
+                    Some(_) if self.shared.suspect.any() => Err(self.suspect_refusal()),
+                    Some((volume, fault)) => Err(self.volume_refusal(volume, fault)),
+                    None if !goes_on => Err(busy()),
+                    None => {
+                        let Config { group, peer, .. } = &self.shared.config;
+                        let text = format!(
+                            "copy the volumes of {group} now, put the copy in place on {peer}, then `helio seed end {group}`"
+                        );
+                        self.shared.info(format!(
+                            "a disk is being shipped to {peer}: changed regions are recorded"
+                        ));
+                        Ok(text)
+                    }
+                };
+                self.done(command, result);
+            }
+        }
+    }
+
+    pub(crate) fn seed_end(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
+        let (group, peer) = (self.shared.config.group.clone(), self.shared.config.peer.clone());
+        if self.standing.is_leaving() || self.seed.is_being_recorded() || self.seed.is_comparing() {
+            return Err(busy());
+        }
+        self.refuse_while_suspect()?;
+        let Some(primary) = self.standing.primary() else {
+            return Err(self.not_primary("seed end"));
+        };
+        if self.superblock.seeding == 0 {
+            return Err(Refusal::new(
+                "not-seeding",
+                format!("no seeding of {group} was begun"),
+                format!("`helio seed begin {group}`, and copy the disk after that"),
+            ));
+        }
+        let Some(hello) = self.session.peer() else {
+            return Err(Refusal::later(
+                "peer-lost",
+                format!("{peer} is not connected ({})", self.session.why()),
+                format!("put the disk in place on {peer} and start its daemon, then repeat"),
+            ));
+        };
+        if !is_blank(hello) {
+            return Err(Refusal::new(
+                "peer-has-a-history",
+                format!(
+                    "{peer} has metadata of {group} from an earlier copy, which does not describe the shipped disk"
+                ),
+                format!(
+                    "stop the daemon on {peer}, move its metadata file of {group} away, start the daemon and repeat; or copy \
+                     everything: `helio resync {group} --full`"
+                ),
+            ));
+        }
+        self.seed.compare(id, &primary.marks);
+        Ok(None)
+    }
+
+    /// Everything is copied after all.
+    pub(crate) fn seed_given_up(&mut self) -> Result<String, Refusal> {
+        // What its record is about to clear must not be marked before.
+        if self.seed.is_being_recorded() {
+            return Err(busy());
+        }
+        self.seed_stopped("the seed is cancelled");
+        self.update.want();
+        if let Some(primary) = self.standing.primary_mut() {
+            primary.owed.end_pause();
+            primary.faulted = None;
+        }
+        if let Some(blank) = self.session.peer().filter(|hello| is_blank(hello)) {
+            self.keeping.heard = blank.metadata;
+        }
+        self.copy_everything();
+        let text = "the seed is cancelled: everything is copied when the peer is connected";
+        Ok(String::from(text))
+    }
+
+    /// A comparison comes to nothing.
+    pub(crate) fn seed_stopped(&mut self, why: &str) {
+        if let Some(command) = self.seed.stop_comparing() {
+            let hint = format!("repeat `helio seed end {}`", self.shared.config.group);
+            let text = format!("the comparison of the shipped disk was interrupted: {why}");
+            self.done(command, Err(Refusal::later("busy", text, hint)));
+        }
+    }
+
+    /// Looks at places here, and asks the peer about them.
+    pub(crate) fn seed_step(&mut self) {
+        if self.seed.is_comparing() && !self.standing.serves() {
+            self.seed_stopped("this node is no longer primary");
+        }
+        if !self.seed.is_comparing() {
+            return;
+        }
+        let roll = self.roll();
+        let (Some(primary), s) = (self.standing.primary(), &mut self.shared) else { return };
+        while let Some((volume, op, look)) = self.seed.next_look(&primary.marks, roll) {
+            s.store(volume, op, SeedIo::Look(look));
+        }
+        while let Some((volume, extent)) = self.seed.next_question(ASKED_MOST) {
+            debug_assert_eq!(digests_of(extent, true), 1, "a sample has one digest");
+            s.send(Message::Copying(Copying::DigestsWanted { volume, extent, coarse: true }));
+        }
+        let next_tick = || s.cover.next_tick();
+        let Some(command) = self.seed.finish(&primary.marks, next_tick, s.metadata_failed) else {
+            return;
+        };
+        let peer = self.session.peer().map(|hello| (hello.incarnation, hello.metadata));
+        let Some((incarnation, theirs)) = peer else { return };
+        // From here on its count begins anew.
+        self.keeping.heard = theirs;
+        self.save(Goal::Seeded { command, incarnation });
+    }
+
+    /// The peer told what it holds at a place. Returns whether it was asked by the comparison.
+    pub(crate) fn seed_told(&mut self, place: (VolumeIndex, Extent), list: &[Digest]) -> bool {
+        let marks = self.standing.primary().map(|primary| &primary.marks);
+        match self.seed.told(place, list, marks) {
+            Told::Unasked => false,
+            Told::Noted => true,
+            Told::Differs(command) => {
+                let refusal = not_the_disk(&self.shared.config, place);
+                self.shared.warn(refusal.text.clone());
+                self.done(command, Err(refusal));
+                true
+            }
+        }
+    }
+
+    /// The record says seeding no more: the two meet anew.
+    pub(crate) fn seeded(&mut self, id: CommandId, incarnation: u64) {
+        let same = self.session.peer().is_some_and(|hello| hello.incarnation == incarnation);
+        let Some(primary) = self.standing.primary_mut().filter(|_| same) else {
+            let text = "the connection was lost after the samples of the shipped disk were compared; all data will be compared";
+            return self.done(id, Ok(String::from(text)));
+        };
+        primary.owed.end_pause();
+        let left = primary.marks.dirty_bytes();
+        self.seed.pass(incarnation);
+        self.update.want();
+        self.done(
+            id,
+            Ok(format!("the disk is the shipped one: {left} that changed since then are copied")),
+        );
+        self.meet_as_source();
+    }
+
+    /// The peer's image is the disk that was shipped: the marks tell what it lacks.
+    pub(crate) fn update_seeded(&mut self) {
+        if let Some(primary) = self.standing.primary_mut() {
+            primary.peer_copy = PeerCopy::Shipped { by_bitmaps: false };
+            if planted(Plant::SeedForgets) {
+                primary.marks.clear();
+            }
+        }
+        self.update.want();
+        self.sync_as_wanted();
+    }
+}
+
+/// The samples tell that the peer's disk is another one.
+fn not_the_disk(config: &Config, (volume, extent): (VolumeIndex, Extent)) -> Refusal {
+    let Config { group, peer, .. } = config;
+    Refusal::new(
+        "not-the-disk",
+        format!(
+            "the disk of {group} on {peer} is not a copy made since `helio seed begin {group}`: volume {} differs at \
+             {extent}, which was not written since",
+            config.name_of(volume)
+        ),
+        format!(
+            "put the right disk in place on {peer} and repeat; or copy everything: `helio resync {group} --full`"
+        ),
+    )
+}
+
+impl Primary {
+    /// Only what is under way may be missing from a copy that begins now.
+    fn mark_for_seed(&mut self) {
+        self.marks.clear();
+        let pending = self.line.iter().filter(|entry| entry.local == Local::Pending);
+        for entry in pending.filter(|entry| entry.item.kind.changes_data()) {
+            self.marks.set(entry.item.volume, entry.item.extent);
+        }
+    }
+}

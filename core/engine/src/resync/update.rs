@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whether an update of the peer is wanted, and what it waits for: the peer's marks, this node's own record, the
+//! operator's hook.
+
+use crate::event::CommandId;
+
+/// What a source waits for before it streams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Awaited {
+    #[default]
+    Nothing,
+    /// The target's marks.
+    Marks,
+    /// That this node's own record says it must copy everything.
+    Record,
+}
+
+/// What becomes of the hook's question. It may be open over several connections.
+#[derive(Clone, Copy, Debug, Default)]
+enum Hook {
+    #[default]
+    Idle,
+    /// It is being asked whether an update may begin, for that command or for none.
+    Asked(Option<CommandId>),
+}
+
+/// See the top of this file.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Update {
+    /// The peer's copy was proven equal when this node became primary, and no stream has begun since.
+    needless: bool,
+    /// An update begins when it may, although `autosync` is off.
+    wanted: bool,
+    awaited: Awaited,
+    hook: Hook,
+}
+
+/// What a source knows of itself when the hook agreed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facts {
+    /// A stream flows.
+    pub(crate) streams: bool,
+    /// The operator paused it, a disk is being shipped, or this node leaves.
+    pub(crate) unwanted: bool,
+    pub(crate) connected: bool,
+}
+
+impl Update {
+    /// This node became primary; the peer's copy is proven equal, or is not.
+    pub(crate) fn begin_leading(&mut self, equal: bool) {
+        self.needless = equal;
+    }
+
+    /// The peer's copy was proven equal, and nothing was negotiated since.
+    pub(crate) fn is_proven_needless(&self) -> bool {
+        self.needless
+    }
+
+    /// The two negotiated.
+    pub(crate) fn met(&mut self) {
+        self.needless = false;
+    }
+
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wanted
+    }
+
+    pub(crate) fn want(&mut self) {
+        self.wanted = true;
+    }
+
+    pub(crate) fn forget_wish(&mut self) {
+        self.wanted = false;
+    }
+
+    /// Nothing is to be copied to the peer: what the hook says is of no more use.
+    pub(crate) fn give_up(&mut self) {
+        (self.wanted, self.hook) = (false, Hook::Idle);
+    }
+
+    pub(crate) fn await_marks(&mut self) {
+        self.awaited = Awaited::Marks;
+    }
+
+    pub(crate) fn await_record(&mut self) {
+        self.awaited = Awaited::Record;
+    }
+
+    pub(crate) fn await_nothing(&mut self) {
+        self.awaited = Awaited::Nothing;
+    }
+
+    pub(crate) fn awaits_marks(&self) -> bool {
+        self.awaited == Awaited::Marks
+    }
+
+    pub(crate) fn awaits_record(&self) -> bool {
+        self.awaited == Awaited::Record
+    }
+
+    /// Before a stream something must come that a handshake decided for.
+    pub(crate) fn is_awaiting(&self) -> bool {
+        self.awaited != Awaited::Nothing
+    }
+
+    /// The hook is to be asked. Returns false if it is being asked already.
+    pub(crate) fn ask_hook(&mut self, command: Option<CommandId>) -> bool {
+        let idle = matches!(self.hook, Hook::Idle);
+        if idle {
+            self.hook = Hook::Asked(command);
+        }
+        idle
+    }
+
+    /// The hook answered. Returns for which command it was asked, if it was.
+    pub(crate) fn hook_answered(&mut self) -> Option<Option<CommandId>> {
+        match core::mem::take(&mut self.hook) {
+            Hook::Idle => None,
+            Hook::Asked(command) => Some(command),
+        }
+    }
+
+    /// The hook agreed. Meanwhile the world may have changed. `source`: none on a node that leads no more.
+    ///
+    /// # Errors
+    /// Why the update does not begin now.
+    pub(crate) fn hook_agreed(&mut self, source: Option<Facts>) -> Result<(), &'static str> {
+        match source {
+            None => Err(
+                "the hook before-resync permitted the resync, but this node is no longer primary",
+            ),
+            Some(Facts { streams: true, .. }) => Err("nothing to resync: writes are sent in order"),
+            Some(Facts { unwanted: true, .. }) => {
+                Err("the hook before-resync permitted the resync, but it is no longer requested")
+            }
+            Some(Facts { connected: false, .. }) => {
+                self.want();
+                Err("the peer is no longer connected; the resync starts when it is")
+            }
+            // The two met again meanwhile: nothing may be copied before it is known what differs now.
+            Some(_) if self.is_awaiting() => {
+                self.want();
+                Err("the resync starts when the nodes have exchanged their bitmaps")
+            }
+            Some(_) => Ok(()),
+        }
+    }
+}

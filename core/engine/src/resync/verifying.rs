@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Verify: compares the two copies, region by region, while they are written.
+//!
+//! ```text
+//!  region ─queue room─> gate ─read, digests─> position ─> line ─> peer compares behind its gate ─> Differs*, ack
+//! ```
+//! A comparison is an item on the line, so both sides look at the same moment of it: here the gate is held from the
+//! read until the position is taken, there the item passes the gate like a write. So a difference is a difference,
+//! whatever load there is.
+//!
+//! A comparison counts once its item is acknowledged on the stream it was asked on; what differs is told before. When
+//! a stream begins anew, everything that did not count is asked again, and what lies on the line for a peer that lost
+//! its memory compares no more: that peer's image may hold later items already.
+//!
+//! The place outlives the primary that runs it, and the daemon carries it over a restart.
+
+use crate::effect::StoreOp;
+use crate::engine::Engine;
+use crate::event::{StoreOutcome, VerifyWish};
+use crate::peer::primary::{Primary, PrimaryIo};
+use crate::record::save::Goal;
+use crate::refusal::Refusal;
+use crate::resync::verified::Verified;
+use crate::resync::verify::{Check, VerifyStatus};
+use crate::role::busy;
+use crate::shared::Shared;
+use crate::stream::write::Ticket;
+use alloc::format;
+use alloc::string::String;
+use helio_format::message::{Item, ItemKind};
+use helio_plant::{Plant, planted};
+use helio_units::{Bytes, Extent, Moment, Sequence, VolumeIndex};
+
+/// Most comparisons asked and not counted: 8 MiB, which keeps a disk busy over a long link.
+const IN_FLIGHT_MAX: usize = 128;
+/// What one costs the queue.
+const COST: Bytes = Bytes(1024);
+
+impl Primary {
+    /// What a verify waits for, if it cannot go on.
+    fn verify_waits(&self) -> Option<&'static str> {
+        match self.flow {
+            None => Some("items are not sent to the peer"),
+            Some(_) if self.faulted.is_some() => Some("the local disk failed"),
+            Some(_) if !self.owed.stays_consistent() => Some("a resync is running"),
+            Some(_) if !self.marks.none_dirty() => Some("dirty regions are being copied"),
+            Some(_) => None,
+        }
+    }
+
+    /// Counts what was compared, and asks for as much more as the bounds allow.
+    pub(crate) fn verify_step(&mut self, s: &mut Shared) {
+        // What is lacking here would be found different, and is known.
+        if !s.verify.is_under_way() || self.lack.is_some() {
+            return;
+        }
+        s.verify.wake(&s.config.volumes, s.now);
+        self.count_comparisons(s);
+        if self.verify_waits().is_some() {
+            return;
+        }
+        while s.verify.in_flight() < IN_FLIGHT_MAX && s.now >= s.verify.not_before() {
+            let in_flight = s.verify.in_flight();
+            let room = self.queue.items.0 < s.config.queue.items.0 / 2;
+            let admitted = self.queue.admits_copy(COST, COST * in_flight as u64);
+            if !(room || in_flight == 0) || !admitted {
+                return;
+            }
+            let Some(check) = s.verify.ask(&s.config.volumes, s.now) else { return };
+            self.queue.enter(COST, s.now);
+            let (volume, extent) = check.place();
+            if self.gate.enter(Ticket::Verify(check), volume, extent) {
+                Self::verify_read(check, s);
+            }
+        }
+    }
+
+    /// The gate is ours: read the region.
+    pub(crate) fn verify_read(check: Check, s: &mut Shared) {
+        let (volume, extent) = check.place();
+        s.store(volume, StoreOp::DigestPayload { extent }, PrimaryIo::Verify(check));
+    }
+
+    /// The region was read: onto the line with its digests, and the gate back.
+    pub(crate) fn verify_done(&mut self, check: Check, outcome: StoreOutcome, s: &mut Shared) {
+        let (volume, extent) = check.place();
+        match outcome {
+            StoreOutcome::Read { payload, .. }
+                if self.verify_waits().is_none()
+                    && s.verify.take_place(check, self.line.head.next()) =>
+            {
+                let item = Item {
+                    sequence: self.line.head.next(),
+                    after: self.answered,
+                    kind: ItemKind::Verify,
+                    fua: false,
+                    punch: false,
+                    resync: false,
+                    volume,
+                    extent,
+                    payload: Some(payload),
+                };
+                self.push(item, None, COST, s);
+            }
+            StoreOutcome::Read { payload, .. } => {
+                s.release(payload.id);
+                self.queue.leave(COST);
+                s.verify.abandon(check);
+            }
+            StoreOutcome::Failed(fault) => {
+                self.queue.leave(COST);
+                let volume = s.config.name_of(volume);
+                let why = format!("this node cannot read {extent} of volume {volume}: {fault}");
+                if s.verify.fail(check, why) {
+                    s.warn(format!("verify stopped: {fault} at {extent} of volume {volume}"));
+                }
+            }
+            other => panic!("a read for a verify ended as {other:?}"),
+        }
+        self.leave_gate(volume, extent, s);
+    }
+
+    fn count_comparisons(&mut self, s: &mut Shared) {
+        while let Some((volume, at)) = s.verify.oldest() {
+            let here = self.line.get(at).is_some_and(|entry| entry.peer_completed);
+            if !here && at > self.cursors.completed {
+                return;
+            }
+            let size = s.config.volumes[usize::from(volume.0)];
+            if let Some(pass) = s.verify.count_oldest(size, s.now) {
+                s.info(format!(
+                    "volume {} is compared completely: {} differed",
+                    s.config.name_of(volume),
+                    pass.differed
+                ));
+            }
+        }
+    }
+
+    /// Differences that were only listed become marks, for the copier.
+    pub(crate) fn mark_differing(&mut self, s: &mut Shared) {
+        for (volume, extent) in s.verify.take_listed() {
+            self.marks.set(volume, extent);
+            s.cover.bitmap_changed();
+        }
+    }
+
+    /// A peer that lost its memory may hold items from behind `durable` already: comparisons there mean nothing.
+    pub(crate) fn forget_comparisons(&mut self, durable: Sequence, s: &mut Shared) {
+        if planted(Plant::CompareAgain) {
+            return;
+        }
+        let compares = |item: &Item| item.kind == ItemKind::Verify && item.sequence > durable;
+        for entry in self.line.iter_mut().filter(|entry| compares(&entry.item)) {
+            entry.item.kind = ItemKind::Same;
+            entry.item.payload.take().into_iter().for_each(|payload| s.release(payload.id));
+        }
+    }
+
+    /// The peer found a difference.
+    pub(crate) fn peer_differs(
+        &mut self,
+        volume: VolumeIndex,
+        extent: Extent,
+        at: Sequence,
+        s: &mut Shared,
+    ) {
+        let compares = |item: &Item| item.kind == ItemKind::Verify && item.volume == volume;
+        if self.flow.is_none()
+            || self.owed.has_lost_order()
+            || !self.line.get(at).is_some_and(|entry| compares(&entry.item))
+        {
+            return;
+        }
+        if s.verify.is_worth_a_warning(volume) {
+            let (volume, peer) = (s.config.name_of(volume), &s.config.peer);
+            s.warn(format!("verify: {extent} of volume {volume} differs on {peer}"));
+        }
+        if s.verify.found(volume, extent, at) {
+            self.marks.set(volume, extent);
+            s.cover.bitmap_changed();
+        }
+    }
+
+    /// When a verify may go on that only its rate holds back.
+    pub(crate) fn verify_deadline(&self, s: &Shared) -> Moment {
+        let may = s.verify.is_under_way() && s.verify.in_flight() < IN_FLIGHT_MAX;
+        let limited = s.verify.not_before() > s.now;
+        if may && limited && self.verify_waits().is_none() {
+            s.verify.not_before()
+        } else {
+            Moment::NEVER
+        }
+    }
+}
+
+impl Engine {
+    pub(crate) fn verify(&mut self, wish: VerifyWish) -> Result<Option<String>, Refusal> {
+        if self.standing.is_leaving() {
+            return Err(busy());
+        }
+        let Some(primary) = self.standing.primary_mut() else {
+            return Err(self.not_primary("verify start"));
+        };
+        let s = &mut self.shared;
+        let group = s.config.group.clone();
+        if s.verify.is_under_way() {
+            return Err(Refusal::later(
+                "verifying",
+                format!("a verify of {group} runs already"),
+                format!("wait for its end, or `helio verify stop {group}`"),
+            ));
+        }
+        if wish.repair {
+            primary.mark_differing(s);
+        }
+        let resumed = s.verify.begin(wish, &s.config.volumes, s.now);
+        let what = if resumed { "continues at its position" } else { "begins" };
+        Ok(Some(match primary.verify_waits() {
+            Some(waits) => format!("the verify of {group} {what} later: {waits}"),
+            None => format!("the verify of {group} {what}"),
+        }))
+    }
+
+    /// Moves on whenever something is worth a record.
+    #[must_use]
+    pub fn verify_revision(&self) -> u64 {
+        self.shared.verify.revision()
+    }
+
+    /// What is known of verifies.
+    #[must_use]
+    pub fn verify_status(&self) -> VerifyStatus {
+        let waits = match self.standing.primary() {
+            None => Some("this node is not primary"),
+            Some(primary) => primary.verify_waits(),
+        };
+        self.shared.verify.status(waits)
+    }
+
+    /// When a volume was compared to its end last, by this process or one before.
+    #[must_use]
+    pub fn verified(&self, volume: VolumeIndex) -> Option<Verified> {
+        self.shared.verify.verified(self.calendar, &self.superblock, volume)
+    }
+
+    /// A volume was compared to its end: the record is to say so.
+    pub(crate) fn record_verified(&mut self) {
+        let rests = self.standing.is_settled() && !self.shared.metadata_failed && !self.is_saving();
+        if rests && self.shared.verify.has_news(self.calendar, &self.superblock) {
+            self.save(Goal::Remember);
+        }
+    }
+}
