@@ -392,7 +392,7 @@ impl Engine {
             }
             // Before a stream is taken up the cursors are another line's, and say nothing of what is asked behind an item.
             if follower.is_following() {
-                self.peer_reads.serve(follower.completed, &mut self.shared);
+                self.peer_reads.serve(follower.completed(), &mut self.shared);
             }
         } else if follower.is_deaf() {
             self.teller.decline(&mut self.shared);

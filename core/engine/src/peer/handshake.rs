@@ -394,7 +394,7 @@ impl Engine {
         let (Some(leader), Some(peer)) = (self.leader, self.session.peer()) else { return false };
         let (ours, theirs) = (&self.superblock.lineage, &peer.lineage);
         let sent = if ours.generation == leader.generation {
-            self.standing.streaming().map(|f| f.received)
+            self.standing.streaming().map(|f| f.received())
         } else {
             ours.fork_from(leader.generation)
         };

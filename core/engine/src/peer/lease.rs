@@ -179,7 +179,7 @@ impl Engine {
             && self.standing.is(Following::Secondary)
             && self.switch_wanted.is_none()
             && self.is_consistent()
-            && self.standing.follower().is_some_and(|f| f.streaming && f.failed().is_none())
+            && self.standing.follower().is_some_and(|f| f.streams() && f.failed().is_none())
             && !self.shared.metadata_failed
     }
 

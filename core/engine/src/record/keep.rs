@@ -154,7 +154,7 @@ impl Engine {
             self.shared.cover.remember_items(accepted);
         }
         // Everything here is in the primary's own record: what was marked meanwhile may end.
-        let received = self.standing.follower().map(|follower| follower.received);
+        let received = self.standing.follower().map(|follower| follower.received());
         if self.superblock.consistent
             && !self.keeping.unremembered
             && received.is_some_and(|received| self.keeping.primary_here >= received)

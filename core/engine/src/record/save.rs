@@ -153,7 +153,7 @@ impl Engine {
             Goal::Left(to) => self.shape_left(b, to),
             Goal::Closed => {
                 b.clean = true;
-                b.head = self.standing.follower().map_or(b.head, |follower| follower.completed);
+                b.head = self.standing.follower().map_or(b.head, |follower| follower.completed());
             }
             Goal::SteppedBack => b.role = Role::Secondary,
             Goal::Alone => self.shape_alone(b),
@@ -198,7 +198,7 @@ impl Engine {
 
     fn shape_promoted(&mut self, b: &mut Superblock) {
         let streaming = self.standing.streaming();
-        let (streams, head) = (streaming.is_some(), streaming.map_or(b.head, |f| f.completed));
+        let (streams, head) = (streaming.is_some(), streaming.map_or(b.head, |f| f.completed()));
         // Nobody commanded it: a primary goes on behind its own clean stop, and nothing forked. Anything else forks.
         let goes_on = matches!(
             self.standing.stage(),

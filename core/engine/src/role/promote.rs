@@ -165,7 +165,7 @@ impl Engine {
     /// The last position in this node's image, while it is not primary; it may hold more after a crash.
     pub(crate) fn own_head(&self) -> Sequence {
         let streaming = self.standing.streaming();
-        streaming.map_or(self.superblock.head, |follower| follower.received)
+        streaming.map_or(self.superblock.head, |follower| follower.received())
     }
 
     pub(crate) fn peer_asks_promotion(&mut self, generation: Generation, durable: Sequence) {

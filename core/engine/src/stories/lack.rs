@@ -361,7 +361,7 @@ fn a_peer_without_a_history_tells_nothing_before_it_took_the_stream_up() {
         desk.save_all();
         assert!(
             !reads(&desk)
-                || desk.engine.standing.follower().expect("it follows").completed == Sequence(1)
+                || desk.engine.standing.follower().expect("it follows").completed() == Sequence(1)
         );
         desk.store();
     }

@@ -58,7 +58,7 @@ impl Engine {
             b.suspect = 0;
         }
         b.marks_void = b.suspect != 0;
-        b.head = self.standing.follower().map_or(b.head, |f| f.completed.next());
+        b.head = self.standing.follower().map_or(b.head, |f| f.completed().next());
     }
 
     /// Reports that this copy is suspect, and what ends that.
