@@ -12,6 +12,7 @@ use crate::peer::lease::Lease;
 use crate::peer::primary::Primary;
 use crate::peer::read_server::PeerReads;
 use crate::peer::session::Session;
+use crate::record::ages::Ages;
 use crate::record::keep::Keeping;
 use crate::record::save::Goal;
 use crate::refusal::{Denial, Refusal};
@@ -121,14 +122,7 @@ impl Engine {
         hot.for_each(|number| shared.cover.load(number));
         let mut resting = Bitmap::new(&shared.config.volumes, shared.config.granularity);
         marks.iter().for_each(|(page, bits)| resting.load(*page, bits));
-        let keeping = Keeping {
-            resting: Some(resting),
-            sequence,
-            found: Some(sequence),
-            heard: superblock.remembers,
-            unremembered: true,
-            ..Keeping::default()
-        };
+        let keeping = Keeping::new(resting, Ages::starting(sequence, superblock.remembers));
         shared.suspect.load(&superblock, &shared.cover, &shared.config);
         let mut engine = Self {
             shared,

@@ -317,7 +317,7 @@ impl Engine {
         let by = self.lease_used();
         self.pause_forgotten();
         let head = self.superblock.head;
-        let Some(mut marks) = self.keeping.resting.take() else {
+        let Some(mut marks) = self.keeping.take_resting() else {
             panic!("no task holds the bitmap")
         };
         if self.superblock.marks_void {

@@ -455,7 +455,7 @@ fn without_its_metadata_a_primary_still_pulls_what_becomes_lacking_behind_the_la
     desk.told(ticket, Told::Zeros);
     desk.store();
     assert!(matches!(desk.ios[0].1, StoreOp::Flush), "all regions are here");
-    desk.engine.keeping.pages += 1;
+    desk.engine.keeping.page_begins(desk.now);
     desk.tell(Event::Kept { kept: Kept::Marks { page: 0 }, ok: false, sequence: 1 });
     desk.store();
     desk.write(2);

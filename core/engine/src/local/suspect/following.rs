@@ -51,7 +51,7 @@ impl Engine {
     /// A copy is consistent: what was suspect was written again, if everything was copied since.
     pub(crate) fn shape_consistent(&self, b: &mut Superblock) {
         b.consistent = true;
-        if self.is_peer_proven() {
+        if self.keeping.invalid().is_peer_proven() {
             b.peer_invalid = Generation::NONE;
         }
         if !b.marks_void {
