@@ -12,6 +12,7 @@ use crate::peer::lease::Lease;
 use crate::peer::link::Session;
 use crate::peer::primary::Primary;
 use crate::peer::read_server::PeerReads;
+use crate::record::ages::Ages;
 use crate::record::keep::Keeping;
 use crate::record::save::Goal;
 use crate::refusal::{Denial, Refusal};
@@ -100,14 +101,7 @@ impl Engine {
         hot.for_each(|number| shared.cover.load(number));
         let mut resting = Bitmap::new(&shared.config.volumes, shared.config.granularity);
         marks.iter().for_each(|(page, bits)| resting.load(*page, bits));
-        let keeping = Keeping {
-            resting: Some(resting),
-            sequence,
-            found: Some(sequence),
-            heard: superblock.remembers,
-            unremembered: true,
-            ..Keeping::default()
-        };
+        let keeping = Keeping::new(resting, Ages::starting(sequence, superblock.remembers));
         shared.suspect.load(&superblock, &shared.cover, &shared.config);
         let mut engine = Self {
             shared,
@@ -364,7 +358,7 @@ impl Engine {
             }
             // Before a stream is taken up the cursors are another line's, and say nothing of what is asked behind an item.
             if follower.is_following() {
-                self.peer_reads.serve(follower.completed, &mut self.shared);
+                self.peer_reads.serve(follower.completed(), &mut self.shared);
             }
         } else if follower.is_deaf() {
             self.teller.decline(&mut self.shared);

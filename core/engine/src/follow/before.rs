@@ -449,7 +449,7 @@ impl Engine {
         let streaming = self.standing.streaming();
         KeptImage {
             lineage: b.lineage,
-            head: streaming.map_or(b.head, |follower| follower.completed),
+            head: streaming.map_or(b.head, |follower| follower.completed()),
             exact: streaming.is_some() || b.clean,
             wrote: b.wrote,
             alone: b.alone,

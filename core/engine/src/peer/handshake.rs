@@ -71,7 +71,7 @@ impl Primary {
 impl Engine {
     /// The peer's hello arrived: check that it is the peer of this group and configured alike, then ask the table.
     pub(crate) fn peer_hello(&mut self, hello: Hello) {
-        self.session.remember_age(self.keeping.heard);
+        self.session.remember_age(self.keeping.ages().heard());
         if let Some(why) = self.is_not_peer(&hello) {
             return self.refuse_wrong_peer(why);
         }
@@ -228,17 +228,12 @@ impl Engine {
             }
             Verdict::UpdateAll => {
                 // From here on its count begins anew; that everything is marked is durable before anything is copied.
-                self.keeping.heard = theirs;
+                self.keeping.ages_mut().begin_again(theirs);
                 self.copy_everything();
             }
         }
-        self.hear_of(theirs);
+        self.keeping.ages_mut().hear(theirs);
         self.update.met();
-    }
-
-    /// The peer's metadata has that count.
-    pub(crate) fn hear_of(&mut self, metadata: u64) {
-        self.keeping.heard = self.keeping.heard.max(metadata);
     }
 
     /// Nothing is known of the peer's copy: everything is marked, durably, and then copied.
@@ -379,7 +374,7 @@ impl Engine {
             return self.refuse(label, false);
         }
         self.report_suspect();
-        self.hear_of(theirs);
+        self.keeping.ages_mut().hear(theirs);
         if self.standing.is(Following::Returning) {
             self.step_back();
         }
@@ -393,7 +388,7 @@ impl Engine {
         let (Some(leader), Some(peer)) = (self.leader, self.session.peer()) else { return false };
         let (ours, theirs) = (&self.superblock.lineage, &peer.lineage);
         let sent = if ours.generation == leader.generation {
-            self.standing.streaming().map(|f| f.received)
+            self.standing.streaming().map(|f| f.received())
         } else {
             ours.fork_from(leader.generation)
         };

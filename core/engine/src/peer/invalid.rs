@@ -24,15 +24,64 @@ use helio_format::message::{Message, Parting};
 use helio_units::Generation;
 
 /// How far the peer is in recording that this node's metadata tells nothing any more.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Told {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
     /// It was not told in this conversation.
-    #[default]
     Nothing,
     /// It was.
     Sent,
     /// It recorded that.
     Recorded,
+}
+
+/// What the two nodes record of metadata that cannot be written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Invalidity {
+    /// What the peer was told of this node's own metadata.
+    told: Told,
+    /// The peer said in this conversation that its metadata cannot be written.
+    peer_fails: bool,
+    /// The stream that was adopted last brings everything.
+    compared: bool,
+}
+
+impl Invalidity {
+    pub(crate) const fn new() -> Self {
+        Self { told: Told::Nothing, peer_fails: false, compared: false }
+    }
+
+    /// A stream is adopted; a `whole` one brings everything.
+    pub(crate) fn adopts(&mut self, whole: bool) {
+        self.compared = whole;
+    }
+
+    /// Whether a stream that brings everything has done so, and its sender's metadata is as it should be.
+    pub(crate) const fn is_peer_proven(&self) -> bool {
+        self.compared && !self.peer_fails
+    }
+
+    /// Whether the peer is to be told of this node's own metadata, as it now is.
+    fn tells(&mut self) -> bool {
+        let tells = self.told == Told::Nothing;
+        self.told = if tells { Told::Sent } else { self.told };
+        tells
+    }
+
+    /// The peer recorded what it was told. Returns whether that is news.
+    fn recorded(&mut self) -> bool {
+        let news = self.told == Told::Sent;
+        self.told = if news { Told::Recorded } else { self.told };
+        news
+    }
+
+    /// The peer's metadata cannot be written.
+    fn peer_fails(&mut self) {
+        self.peer_fails = true;
+    }
+
+    fn conversation_ended(&mut self) {
+        (self.told, self.peer_fails) = (Told::Nothing, false);
+    }
 }
 
 impl Engine {
@@ -42,12 +91,11 @@ impl Engine {
         let leads = self.standing.leads()
             && self.session.peer().is_some()
             && !self.seed.is_under_way(&self.superblock);
-        if leads && self.keeping.told == Told::Nothing {
-            self.keeping.told = Told::Sent;
+        if leads && self.keeping.invalid_mut().tells() {
             let generation = self.superblock.lineage.generation;
             self.shared.send(Message::Invalid(Invalid::Failed { generation }));
         }
-        self.shared.uncovered = leads && self.keeping.told == Told::Recorded;
+        self.shared.uncovered = leads && self.keeping.invalid().told == Told::Recorded;
         if self.shared.uncovered {
             for parked in self.shared.cover.give_up() {
                 self.shared.issue(parked.io, parked.volume, parked.op);
@@ -57,15 +105,9 @@ impl Engine {
         }
     }
 
-    /// Whether a stream that brings everything has done so, and its sender's metadata is as it should be.
-    pub(crate) fn is_peer_proven(&self) -> bool {
-        self.keeping.compared && !self.keeping.peer_fails
-    }
-
     /// The conversation ended: nobody can be sure what the peer records of this node.
     pub(crate) fn peer_is_not_told(&mut self) {
-        self.keeping.told = Told::Nothing;
-        self.keeping.peer_fails = false;
+        self.keeping.invalid_mut().conversation_ended();
         self.shared.uncovered = false;
     }
 
@@ -80,7 +122,7 @@ impl Engine {
             Invalid::Failed { generation }
                 if self.superblock.peer_invalid == generation && !self.is_saving() =>
             {
-                self.keeping.peer_fails = true;
+                self.keeping.invalid_mut().peer_fails();
                 self.peer_invalid_saved();
             }
             Invalid::Failed { generation } if self.standing.is(Following::Secondary) => {
@@ -88,11 +130,12 @@ impl Engine {
                     "{peer} cannot write its metadata; this node records it as invalid since generation {generation}, \
                      and everything is compared after the repair"
                 ));
-                self.keeping.peer_fails = true;
+                self.keeping.invalid_mut().peer_fails();
                 self.save(Goal::PeerInvalid(generation));
             }
-            Invalid::Recorded if self.shared.metadata_failed && self.keeping.told == Told::Sent => {
-                self.keeping.told = Told::Recorded;
+            Invalid::Recorded
+                if self.shared.metadata_failed && self.keeping.invalid_mut().recorded() =>
+            {
                 self.shared.warn(format!(
                     "bitmap failed: {peer} recorded that this node's metadata is invalid; writes continue while \
                      {peer} is connected"

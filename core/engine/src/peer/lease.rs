@@ -178,7 +178,7 @@ impl Engine {
             && self.standing.is(Following::Secondary)
             && !self.asked.switches()
             && self.is_consistent()
-            && self.standing.follower().is_some_and(|f| f.streaming && f.failed().is_none())
+            && self.standing.follower().is_some_and(|f| f.streams() && f.failed().is_none())
             && !self.shared.metadata_failed
     }
 

@@ -58,7 +58,7 @@ impl Engine {
         let streaming = self.standing.streaming();
         let (clean, head, received, durable) = match (self.standing.primary(), streaming) {
             (Some(p), _) => (true, p.line.head, Sequence::ZERO, Sequence::ZERO),
-            (_, Some(f)) => (true, f.received, f.received, f.durable),
+            (_, Some(f)) => (true, f.received(), f.received(), f.durable()),
             // A primary that left something undelivered or marked is not known to hold what its peer holds.
             _ if b.clean && b.wrote && !b.equal => (true, b.head, Sequence::ZERO, Sequence::ZERO),
             _ if b.clean => (true, b.head, Sequence::ZERO, b.head),
@@ -74,7 +74,7 @@ impl Engine {
             role: b.role,
             serving: self.standing.serves(),
             clean,
-            consistent: self.is_consistent() && !self.keeping.disowned,
+            consistent: self.is_consistent() && !self.keeping.is_disowned(),
             wrote: b.wrote,
             alone: b.alone,
             // While a disk is shipped the marks are those against it, and tell nothing of any other copy.
@@ -89,8 +89,8 @@ impl Engine {
             received: of_this(received),
             durable: of_this(durable),
             granularity: config.granularity.0 as u32,
-            metadata: self.keeping.age(),
-            remembers: self.keeping.heard,
+            metadata: self.keeping.ages().in_hello(),
+            remembers: self.keeping.ages().heard(),
             sizes: config.volumes.iter().map(|v| v.0).collect(),
             blocks: self.shared.blocks.told(),
             report: self.report(self.state()),
@@ -102,7 +102,7 @@ impl Engine {
     pub(crate) fn hello_as_met(&self) -> Hello {
         let metadata = self.session.said();
         // Less, where its count began anew since.
-        let remembers = self.session.remembered().min(self.keeping.heard);
+        let remembers = self.session.remembered().min(self.keeping.ages().heard());
         Hello { metadata, remembers, ..self.hello() }
     }
 
@@ -167,7 +167,7 @@ impl Engine {
             }
             Message::Pong { token, flushing, short, metadata } if up => {
                 self.peer_pong(token, flushing, short);
-                self.hear_of(metadata);
+                self.keeping.ages_mut().hear(metadata);
                 Ok(())
             }
             Message::Copying(Copying::NoRoom { wanted, free }) if up => {
@@ -250,7 +250,7 @@ impl Engine {
         };
         if primary.flow.is_some() {
             primary.peer_incarnation = incarnation;
-            self.keeping.heard = self.keeping.heard.max(recorded.unwrap_or_default());
+            self.keeping.ages_mut().hear(recorded.unwrap_or_default());
         }
         if primary.acknowledged(ack, &mut self.shared)? {
             self.session.progressed(self.shared.now);
@@ -298,7 +298,7 @@ impl Engine {
         if let (Some(mode), None) = (ping.mode, self.standing.primary()) {
             self.shared.config.mode = mode;
         }
-        self.hear_of(ping.metadata);
+        self.keeping.ages_mut().hear(ping.metadata);
         if self.standing.follower().is_some_and(Follower::is_following) {
             self.primary_is_at(ping.completed, ping.accepted);
         }
@@ -307,8 +307,7 @@ impl Engine {
         }
         let flushing = self.standing.follower().is_some_and(Follower::is_flushing);
         let short = !self.standing.leads() && self.shared.cover.is_short();
-        self.keeping.found = None;
-        let metadata = self.keeping.sequence;
+        let metadata = self.keeping.ages_mut().tell();
         self.shared.send(Message::Pong { token: ping.token, flushing, short, metadata });
     }
 
@@ -386,8 +385,7 @@ impl Engine {
     fn ping(&mut self, hurry: bool, state: Option<State>) {
         let (config, now) = (&self.shared.config, self.shared.now);
         let token = self.session.pinged(hurry, state, config.heartbeat(), now);
-        self.keeping.found = None;
-        let metadata = self.keeping.sequence;
+        let metadata = self.keeping.ages_mut().tell();
         let mut ping = Ping { token, hurry, state, metadata, ..Ping::default() };
         if let Some(primary) = self.standing.primary() {
             let lag = primary.lag(now, &self.shared);

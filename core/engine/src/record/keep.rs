@@ -17,7 +17,8 @@ use crate::engine::Engine;
 use crate::event::{Kept, StoreOutcome};
 use crate::local::failure::Failed;
 use crate::local::suspect::bit;
-use crate::peer::invalid::Told;
+use crate::peer::invalid::Invalidity;
+use crate::record::ages::Ages;
 use crate::record::save::Goal;
 use crate::refusal::StoreFault;
 use crate::role::Following;
@@ -25,6 +26,7 @@ use crate::shared::{Purpose, Shared};
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::mem;
 use core::time::Duration;
 use helio_bitmap::Bitmap;
 use helio_bitmap::{Change, Cooling, HotExtent};
@@ -39,48 +41,52 @@ const STUCK_AFTER: Duration = Duration::from_millis(200);
 const PAGES_AT_ONCE: usize = 16;
 
 /// What is on its way to the metadata file, and what is known of it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Keeping {
     /// Marks while this node holds no line; its primary holds them otherwise.
-    pub(crate) resting: Option<Bitmap>,
+    resting: Option<Bitmap>,
     /// Changes of the hot extents under way. They end in any order, since they are of different pages; of one extent
     /// there is one at a time.
-    pub(crate) changes: VecDeque<Change>,
-    /// Pages of marks under way.
-    pub(crate) pages: usize,
-    /// When pages were kept last.
-    pub(crate) pages_at: Moment,
+    changes: VecDeque<Change>,
+    pages: Pages,
     /// When the first flush was begun that the end of a void record waits for.
-    pub(crate) flush_at: Option<Moment>,
-    /// How often the metadata was durably changed.
-    pub(crate) sequence: u64,
-    /// How often it had been when this process began, until the peer is told of a change since: what a start changes would
-    /// make an older file look as young as the one that the peer remembers.
-    pub(crate) found: Option<u64>,
-    /// The highest such count of the peer that was ever heard of.
-    pub(crate) heard: u64,
-    /// When that was recorded last.
-    pub(crate) remembered_at: Option<Moment>,
-    /// How far the primary that is followed has completed its line itself.
-    pub(crate) primary_here: Sequence,
-    /// When it was heard to have come forward last.
-    pub(crate) here_at: Moment,
-    /// Which items touched the hot extents is not known to their positions yet.
-    pub(crate) unremembered: bool,
+    flush_at: Option<Moment>,
+    ages: Ages,
+    followed: Followed,
+    invalid: Invalidity,
     /// A record that could not be saved said that the image is not consistent. It may be the one that a restart finds.
-    pub(crate) disowned: bool,
-    /// The stream that was adopted last brings everything.
-    pub(crate) compared: bool,
-    /// The peer said in this conversation that its metadata cannot be written.
-    pub(crate) peer_fails: bool,
-    /// What the peer was told of this node's own metadata.
-    pub(crate) told: Told,
+    disowned: bool,
 }
 
-impl Keeping {
-    /// What the peer is told of the metadata's age in a hello.
-    pub(crate) fn age(&self) -> u64 {
-        self.found.unwrap_or(self.sequence)
+/// Pages of marks under way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pages {
+    under_way: usize,
+    /// When pages were kept last.
+    at: Moment,
+}
+
+/// What is known of the primary that is followed.
+#[derive(Clone, Copy, Debug)]
+struct Followed {
+    /// How far it has completed its line itself.
+    here: Sequence,
+    /// When it was heard to have come forward last.
+    here_at: Moment,
+    /// Which items touched the hot extents is not known to their positions yet.
+    unremembered: bool,
+}
+
+impl Followed {
+    const fn since(now: Moment) -> Self {
+        Self { here: Sequence::ZERO, here_at: now, unremembered: true }
+    }
+
+    /// It told how far it is.
+    fn is_at(&mut self, completed: Sequence, now: Moment) {
+        if completed > self.here {
+            (self.here, self.here_at) = (completed, now);
+        }
     }
 
     /// From then on a primary that has not come forward counts as one that does not.
@@ -88,9 +94,105 @@ impl Keeping {
         self.here_at + STUCK_AFTER
     }
 
-    /// Whether an extent's items may be missing from the primary's own record.
+    /// Whether an extent's items may be missing from its own record.
     fn is_unsettled(&self, slot: &HotExtent) -> bool {
-        slot.last().is_none_or(|last| last > self.primary_here)
+        slot.last().is_none_or(|last| last > self.here)
+    }
+
+    /// Whether its own record has everything up to there.
+    fn covers(&self, at: Sequence) -> bool {
+        !self.unremembered && self.here >= at
+    }
+}
+
+impl Keeping {
+    pub(crate) const fn new(resting: Bitmap, ages: Ages) -> Self {
+        Self {
+            resting: Some(resting),
+            changes: VecDeque::new(),
+            pages: Pages { under_way: 0, at: Moment::ZERO },
+            flush_at: None,
+            ages,
+            followed: Followed::since(Moment::ZERO),
+            invalid: Invalidity::new(),
+            disowned: false,
+        }
+    }
+
+    /// What is known of the metadata's age, this node's and the peer's.
+    pub(crate) const fn ages(&self) -> &Ages {
+        &self.ages
+    }
+
+    /// The same, to change it.
+    pub(crate) const fn ages_mut(&mut self) -> &mut Ages {
+        &mut self.ages
+    }
+
+    /// What the two nodes record of metadata that cannot be written.
+    pub(crate) const fn invalid(&self) -> &Invalidity {
+        &self.invalid
+    }
+
+    /// The same, to change it.
+    pub(crate) const fn invalid_mut(&mut self) -> &mut Invalidity {
+        &mut self.invalid
+    }
+
+    /// This node lays its line down.
+    pub(crate) fn rest(&mut self, marks: Bitmap) {
+        self.resting = Some(marks);
+    }
+
+    /// This node takes a line up: the marks go with it.
+    pub(crate) fn take_resting(&mut self) -> Option<Bitmap> {
+        self.resting.take()
+    }
+
+    /// A record could not be saved; `consistent` is what it says of the image.
+    pub(crate) fn not_saved(&mut self, consistent: bool) {
+        self.disowned |= !consistent;
+    }
+
+    /// Whether a restart may find a record that says that the image is not consistent.
+    pub(crate) const fn is_disowned(&self) -> bool {
+        self.disowned
+    }
+
+    /// A page of marks is on its way.
+    pub(crate) fn page_begins(&mut self, now: Moment) {
+        self.pages.under_way += 1;
+        self.pages.at = now;
+    }
+
+    /// When pages are kept next.
+    fn pages_due(&self) -> Moment {
+        self.pages.at + PAGES_EVERY
+    }
+
+    /// Whether a flush that does not prove enough yet is to be begun again, as it now is.
+    fn flushes_again(&mut self, now: Moment) -> bool {
+        let again = self.flush_at.is_none_or(|at| now >= at + PAGES_EVERY);
+        self.flush_at = if again { Some(now) } else { self.flush_at };
+        again
+    }
+
+    /// A change of the hot extents ended.
+    fn change_ended(&mut self, ticket: u64) -> Change {
+        let at = self.changes.iter().position(|change| change.ticket == ticket);
+        let Some(change) = at.and_then(|at| self.changes.remove(at)) else {
+            panic!("change {ticket} was stored without a request")
+        };
+        change
+    }
+
+    /// Whether an extent may go while this node leads no line.
+    fn lets_go(&self, slot: &HotExtent, since: u64, volume: VolumeIndex, extent: Extent) -> bool {
+        let marked = |marks: &Bitmap| {
+            slot.runs(extent).all(|run| marks.are_all_dirty(volume, run))
+                && marks.is_saved_since(since, volume, extent)
+        };
+        !self.followed.is_unsettled(slot) || self.resting.as_ref().is_some_and(marked)
     }
 }
 
@@ -116,9 +218,9 @@ impl Engine {
     /// Where this node's image may hold what its peer's own records do not tell of, beside its marks: now, or once what
     /// was received is applied.
     pub(crate) fn unsettled(&self) -> Vec<(VolumeIndex, Extent)> {
-        let mut places = self.shared.cover.touched(|slot| self.keeping.is_unsettled(slot));
+        let mut places = self.shared.cover.touched(|slot| self.keeping.followed.is_unsettled(slot));
         if let Some(follower) = self.standing.follower() {
-            places.extend(follower.waiting_behind(self.keeping.primary_here));
+            places.extend(follower.waiting_behind(self.keeping.followed.here));
         }
         places
     }
@@ -126,9 +228,7 @@ impl Engine {
     /// Another line is followed: positions of the one before say nothing any more.
     pub(crate) fn line_changed(&mut self) {
         self.shared.cover.forget_items();
-        self.keeping.primary_here = Sequence::ZERO;
-        self.keeping.here_at = self.shared.now;
-        self.keeping.unremembered = true;
+        self.keeping.followed = Followed::since(self.shared.now);
     }
 
     /// What the primary's own record may not tell of is marked, until a copy ends or the primary tells that it does.
@@ -145,20 +245,17 @@ impl Engine {
 
     /// The primary told how far it is.
     pub(crate) fn primary_is_at(&mut self, completed: Sequence, accepted: Sequence) {
-        if completed > self.keeping.primary_here {
-            self.keeping.primary_here = completed;
-            self.keeping.here_at = self.shared.now;
+        let followed = &mut self.keeping.followed;
+        followed.is_at(completed, self.shared.now);
+        if !self.superblock.consistent {
+            return;
         }
-        if self.keeping.unremembered && self.superblock.consistent {
-            self.keeping.unremembered = false;
+        if mem::take(&mut followed.unremembered) {
             self.shared.cover.remember_items(accepted);
         }
         // Everything here is in the primary's own record: what was marked meanwhile may end.
-        let received = self.standing.follower().map(|follower| follower.received);
-        if self.superblock.consistent
-            && !self.keeping.unremembered
-            && received.is_some_and(|received| self.keeping.primary_here >= received)
-        {
+        let received = self.standing.follower().map(|follower| follower.received());
+        if received.is_some_and(|received| self.keeping.followed.covers(received)) {
             self.marks_mut().clear();
         }
     }
@@ -178,7 +275,7 @@ impl Engine {
         if self.shared.cover.is_stuck() {
             self.give_order_up();
         }
-        self.keep_hot();
+        self.keeping.changes.extend(self.shared.keep_hot());
         let urgent = self.shared.cover.is_short()
             || self.is_going_cold()
             || self.is_recording_lack()
@@ -212,23 +309,16 @@ impl Engine {
         }
     }
 
-    fn keep_hot(&mut self) {
-        if let Some(change) = self.shared.keep_hot() {
-            self.keeping.changes.push_back(change);
-        }
-    }
-
     fn keep_pages(&mut self, urgent: bool) {
-        let due = urgent || self.shared.now >= self.keeping.pages_at + PAGES_EVERY;
-        if !due || self.keeping.pages > 0 {
+        let due = urgent || self.shared.now >= self.keeping.pages_due();
+        if !due || self.keeping.pages.under_way > 0 {
             return;
         }
         let tick = self.shared.cover.next_tick();
         for _ in 0..PAGES_AT_ONCE {
             let Some(page) = self.marks_mut().take_unsaved(tick) else { return };
             let bits = self.marks().page_bits(page);
-            self.keeping.pages += 1;
-            self.keeping.pages_at = self.shared.now;
+            self.keeping.page_begins(self.shared.now);
             self.shared.out.push(Effect::Keep(Keep::Marks { page, bits }));
         }
     }
@@ -246,9 +336,7 @@ impl Engine {
     /// both nodes read the same would be missing once the power failed.
     fn is_flushed_once(&mut self) -> bool {
         let owed = self.owed_flushes();
-        let again = self.keeping.flush_at.is_none_or(|at| self.shared.now >= at + PAGES_EVERY);
-        if !owed.is_empty() && again {
-            self.keeping.flush_at = Some(self.shared.now);
+        if !owed.is_empty() && self.keeping.flushes_again(self.shared.now) {
             for volume in &owed {
                 if !self.shared.cover.is_flushing(*volume) {
                     self.shared.store(*volume, StoreOp::Flush, Purpose::Cover(*volume));
@@ -262,19 +350,22 @@ impl Engine {
     pub(crate) fn keep_deadline(&self) -> Moment {
         let short = !self.standing.leads()
             && self.shared.cover.is_short()
-            && self.shared.now < self.keeping.stuck_at();
-        let stuck = if short { self.keeping.stuck_at() } else { Moment::NEVER };
-        if self.keeping.pages > 0 || self.shared.metadata_failed || !self.marks().has_unsaved() {
+            && self.shared.now < self.keeping.followed.stuck_at();
+        let stuck = if short { self.keeping.followed.stuck_at() } else { Moment::NEVER };
+        if self.keeping.pages.under_way > 0
+            || self.shared.metadata_failed
+            || !self.marks().has_unsaved()
+        {
             stuck
         } else {
-            stuck.min(self.keeping.pages_at + PAGES_EVERY)
+            stuck.min(self.keeping.pages_due())
         }
     }
 
     /// Begins what lets hot extents go, and lets go those that may; all of them, or until a quarter is free.
     pub(crate) fn relieve(&mut self, all: bool) {
         // Nobody tells how far the primary is, or it does not come forward: then what may differ is marked here.
-        let stuck = self.shared.now >= self.keeping.stuck_at();
+        let stuck = self.shared.now >= self.keeping.followed.stuck_at();
         if self.standing.follower().is_some_and(|follower| !follower.is_following() || stuck) {
             self.mark_unsettled();
         }
@@ -297,12 +388,7 @@ impl Engine {
                     && primary.marks.is_saved_since(since, volume, extent)
             }),
             None => cover.evict(all, &ways, |slot, since, volume, extent| {
-                let marked = |marks: &Bitmap| {
-                    slot.runs(extent).all(|run| marks.are_all_dirty(volume, run))
-                        && marks.is_saved_since(since, volume, extent)
-                };
-                let settled = !keeping.is_unsettled(slot);
-                settled || keeping.resting.as_ref().is_some_and(marked)
+                keeping.lets_go(slot, since, volume, extent)
             }),
         }
     }
@@ -323,22 +409,19 @@ impl Engine {
 
     /// Something is durable in the metadata file, or could not be made so.
     pub(crate) fn kept(&mut self, kept: Kept, ok: bool, sequence: u64) {
-        self.keeping.sequence = self.keeping.sequence.max(sequence);
+        self.keeping.ages.changed(sequence);
         match kept {
             Kept::Hot { ticket } => {
-                let changes = &mut self.keeping.changes;
-                let at = changes.iter().position(|change| change.ticket == ticket);
-                let Some(change) = at.and_then(|at| changes.remove(at)) else {
-                    panic!("change {ticket} was stored without a request")
-                };
+                let change = self.keeping.change_ended(ticket);
                 if ok {
                     self.shared.hot_kept(&change);
                 }
             }
             Kept::Marks { page } => {
-                self.keeping.pages -= 1;
+                self.keeping.pages.under_way -= 1;
                 self.marks_mut().page_saved(page, ok);
-                if ok && self.keeping.pages == 0 && self.seed.cools(self.standing.leads()) {
+                if ok && self.keeping.pages.under_way == 0 && self.seed.cools(self.standing.leads())
+                {
                     self.relieve(true);
                 }
             }

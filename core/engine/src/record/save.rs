@@ -127,7 +127,7 @@ impl Engine {
         }
         let Some(goal) = self.to_save.pop_front() else { return };
         let mut next = self.superblock.clone();
-        next.remembers = self.keeping.heard;
+        next.remembers = self.keeping.ages().heard();
         self.shared.verify.shape(self.calendar, &mut next);
         self.shape_suspect(&mut next);
         self.shape(&mut next, goal);
@@ -146,14 +146,14 @@ impl Engine {
         match goal {
             Goal::Promoted => self.shape_promoted(b),
             Goal::Adopted(start) => {
-                self.keeping.compared = start.whole;
+                self.keeping.invalid_mut().adopts(start.whole);
                 shape_adopted(b, start);
             }
             Goal::Consistent => self.shape_consistent(b),
             Goal::Left(to) => self.shape_left(b, to),
             Goal::Closed => {
                 b.clean = true;
-                b.head = self.standing.follower().map_or(b.head, |follower| follower.completed);
+                b.head = self.standing.follower().map_or(b.head, |follower| follower.completed());
             }
             Goal::SteppedBack => b.role = Role::Secondary,
             Goal::Alone => self.shape_alone(b),
@@ -174,7 +174,7 @@ impl Engine {
             Goal::MarksKept => b.marks_void = false,
             Goal::Yielded { lineage, .. } => {
                 if lineage.generation == Generation::NONE {
-                    self.keeping.heard = 0;
+                    self.keeping.ages_mut().begin_again(0);
                 }
                 give_up(b, lineage);
             }
@@ -198,7 +198,7 @@ impl Engine {
 
     fn shape_promoted(&mut self, b: &mut Superblock) {
         let streaming = self.standing.streaming();
-        let (streams, head) = (streaming.is_some(), streaming.map_or(b.head, |f| f.completed));
+        let (streams, head) = (streaming.is_some(), streaming.map_or(b.head, |f| f.completed()));
         // Nobody commanded it: a primary goes on behind its own clean stop, and nothing forked. Anything else forks.
         let goes_on = matches!(
             self.standing.stage(),
@@ -273,12 +273,12 @@ impl Engine {
     }
 
     pub(crate) fn superblock_saved(&mut self, ok: bool, sequence: u64) {
-        self.keeping.sequence = self.keeping.sequence.max(sequence);
+        self.keeping.ages_mut().changed(sequence);
         let Some((goal, saved)) = self.saving.take() else {
             panic!("a save ended that was not requested")
         };
         if !ok {
-            self.keeping.disowned |= !saved.consistent;
+            self.keeping.not_saved(saved.consistent);
             self.metadata_failed(goal);
             // What waited for its turn is not going to be recorded either.
             while let Some(goal) = self.to_save.pop_front() {

@@ -201,7 +201,7 @@ impl Engine {
             primary.faulted = None;
         }
         if let Some(blank) = self.session.peer().filter(|hello| is_blank(hello)) {
-            self.keeping.heard = blank.metadata;
+            self.keeping.ages_mut().begin_again(blank.metadata);
         }
         self.copy_everything();
         let text = "the seed is cancelled: everything is copied when the peer is connected";
@@ -241,7 +241,7 @@ impl Engine {
         let peer = self.session.peer().map(|hello| (hello.incarnation, hello.metadata));
         let Some((incarnation, theirs)) = peer else { return };
         // From here on its count begins anew.
-        self.keeping.heard = theirs;
+        self.keeping.ages_mut().begin_again(theirs);
         self.save(Goal::Seeded { command, incarnation });
     }
 

@@ -231,7 +231,7 @@ impl Engine {
             // Positions of this line mean nothing to the next primary's.
             self.shared.verify.rewind();
             primary.marks.end_stream();
-            self.keeping.resting = Some(primary.marks);
+            self.keeping.rest(primary.marks);
             self.line_changed();
             let s = &mut self.shared;
             s.suspect.load(&self.superblock, &s.cover, &s.config);

@@ -165,7 +165,7 @@ impl Engine {
     /// The last position in this node's image, while it is not primary; it may hold more after a crash.
     pub(crate) fn own_head(&self) -> Sequence {
         let streaming = self.standing.streaming();
-        streaming.map_or(self.superblock.head, |follower| follower.received)
+        streaming.map_or(self.superblock.head, |follower| follower.received())
     }
 
     pub(crate) fn peer_asks_promotion(&mut self, generation: Generation, durable: Sequence) {
@@ -317,7 +317,7 @@ impl Engine {
         let by = self.lease_used();
         self.pause_forgotten();
         let head = self.superblock.head;
-        let Some(mut marks) = self.keeping.resting.take() else {
+        let Some(mut marks) = self.keeping.take_resting() else {
             panic!("no task holds the bitmap")
         };
         if self.superblock.marks_void {

@@ -230,7 +230,7 @@ impl Standing {
 
     /// The follower, where it knows what of its source's stream it has.
     pub(crate) fn streaming(&self) -> Option<&Follower> {
-        self.follower().filter(|follower| follower.streaming)
+        self.follower().filter(|follower| follower.streams())
     }
 
     /// The volume whose disk failed, so that this node applies nothing.

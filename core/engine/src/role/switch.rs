@@ -280,7 +280,7 @@ impl Engine {
         let (node, peer) = (self.shared.config.node.clone(), self.shared.config.peer.clone());
         let wanted = self.asked.take_switch();
         let secondary = self.standing.is(Following::Secondary);
-        let level = secondary && self.standing.follower().is_some_and(|f| f.received == head);
+        let level = secondary && self.standing.follower().is_some_and(|f| f.received() == head);
         match self.may_take_over() {
             Ok(()) if level => {
                 self.shared

@@ -12,7 +12,7 @@ impl Engine {
     pub fn check_invariants(&self) {
         if let Some(f) = self.standing.follower() {
             assert!(
-                f.received >= f.completed && f.completed >= f.durable,
+                f.received() >= f.completed() && f.completed() >= f.durable(),
                 "a follower's cursors crossed"
             );
         }

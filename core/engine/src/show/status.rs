@@ -475,8 +475,8 @@ impl Engine {
         match (&self.standing, self.session.told()) {
             (Standing::Leading { primary, .. }, _) => primary.lag(now, &self.shared),
             (Standing::Following { follower, .. }, Some((told, at))) => {
-                let left = told.accepted.0.saturating_sub(follower.completed.0);
-                let whole = told.state == Some(State::Replicating) && follower.streaming;
+                let left = told.accepted.0.saturating_sub(follower.completed().0);
+                let whole = told.state == Some(State::Replicating) && follower.streams();
                 if left == 0 && (whole || planted(Plant::LevelOnceDrained)) {
                     return Lag::default();
                 }
@@ -506,9 +506,9 @@ impl Engine {
                 peer_durable: p.cursors.durable,
             },
             Standing::Following { follower, .. } => CursorStatus {
-                head: follower.received,
-                completed: follower.completed,
-                durable: follower.durable,
+                head: follower.received(),
+                completed: follower.completed(),
+                durable: follower.durable(),
                 ..CursorStatus::default()
             },
         }

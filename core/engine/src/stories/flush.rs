@@ -459,7 +459,7 @@ fn a_write_with_fua_that_failed_does_not_keep_the_peer_from_taking_over() {
 fn a_failed_flush_is_answered_although_its_record_waits_behind_pages_that_cannot_be_written() {
     let mut desk = suspect_by(Operation::Flush);
     assert_eq!(desk.answers, [(1, true)], "no record says so yet");
-    desk.engine.keeping.pages = 1;
+    desk.engine.keeping.page_begins(desk.now);
     desk.tell(Event::Kept { kept: Kept::Marks { page: 0 }, ok: false, sequence: 9 });
     assert_eq!(desk.saves.len(), 1, "the record is under way still");
     assert!(desk.answers.contains(&(2, false)), "{:?}", desk.answers);

@@ -142,7 +142,7 @@ fn a_primary_that_cannot_record_that_it_goes_on_alone_denies_what_waits_for_that
     desk.store_all();
     desk.lose_link();
     assert!(desk.answers.is_empty() && !desk.saves.is_empty(), "the record is under way");
-    desk.engine.keeping.pages = 1;
+    desk.engine.keeping.page_begins(desk.now);
     desk.tell(Event::Kept { kept: Kept::Marks { page: 0 }, ok: false, sequence: 1 });
     assert_eq!(desk.answers, [(1, false)]);
 }

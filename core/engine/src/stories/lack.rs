@@ -361,7 +361,7 @@ fn a_peer_without_a_history_tells_nothing_before_it_took_the_stream_up() {
         desk.save_all();
         assert!(
             !reads(&desk)
-                || desk.engine.standing.follower().expect("it follows").completed == Sequence(1)
+                || desk.engine.standing.follower().expect("it follows").completed() == Sequence(1)
         );
         desk.store();
     }
@@ -455,7 +455,7 @@ fn without_its_metadata_a_primary_still_pulls_what_becomes_lacking_behind_the_la
     desk.told(ticket, Told::Zeros);
     desk.store();
     assert!(matches!(desk.ios[0].1, StoreOp::Flush), "all regions are here");
-    desk.engine.keeping.pages += 1;
+    desk.engine.keeping.page_begins(desk.now);
     desk.tell(Event::Kept { kept: Kept::Marks { page: 0 }, ok: false, sequence: 1 });
     desk.store();
     desk.write(2);

@@ -39,7 +39,7 @@ fn two_flushes() -> (Desk, IoId, IoId) {
 }
 
 fn durable_here(desk: &Desk) -> u64 {
-    desk.engine.standing.follower().expect("it follows").durable.0
+    desk.engine.standing.follower().expect("it follows").durable().0
 }
 
 fn end(desk: &mut Desk, io: IoId, outcome: StoreOutcome) {

@@ -23,7 +23,6 @@ use crate::record::save::Goal;
 use crate::role::{Following, Leading, Stage};
 use crate::shared::Shared;
 use alloc::format;
-use core::time::Duration;
 use helio_format::lineage::Lineage;
 use helio_units::Mode;
 
@@ -49,17 +48,13 @@ impl Unreplicated {
     }
 }
 
-/// What was heard of the peer's metadata is recorded once in that time at most.
-const REMEMBER_EVERY: Duration = Duration::from_secs(5);
-
 impl Engine {
     /// Records how far the peer's metadata was heard to be, now and then while the two are level. Marks end by what the
     /// peer says it has durable; who forgets in a crash that it said so cannot tell a peer that went back since.
     pub(crate) fn record_heard(&mut self) {
-        let news = self.keeping.heard > self.superblock.remembers;
         let now = self.shared.now;
-        let due = self.keeping.remembered_at.is_none_or(|at| now >= at + REMEMBER_EVERY);
-        if !news || !due || self.is_saving() || self.shared.metadata_failed {
+        let due = self.keeping.ages().are_due(self.superblock.remembers, now);
+        if !due || self.is_saving() || self.shared.metadata_failed {
             return;
         }
         let level = match (self.standing.primary(), self.standing.stage()) {
@@ -76,7 +71,7 @@ impl Engine {
             _ => false,
         };
         if level {
-            self.keeping.remembered_at = Some(now);
+            self.keeping.ages_mut().remember(now);
             self.save(Goal::Remember);
         }
     }

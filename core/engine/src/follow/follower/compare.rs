@@ -5,7 +5,8 @@
 //! comes behind it is. It leaves nothing to flush. What differs is told before the item is acknowledged, on the same
 //! connection: a primary that hears the acknowledgement has heard the differences.
 
-use super::{Follower, Stage, TELL_AFTER};
+use super::news::TELL_AFTER;
+use super::{Follower, Stage};
 use crate::event::StoreOutcome;
 use crate::shared::Shared;
 use alloc::format;
@@ -28,14 +29,14 @@ pub(super) fn is_whole(item: &Item) -> bool {
 impl Follower {
     /// The store compared an extent with the digests of an item.
     pub(super) fn compared(&mut self, at: Sequence, outcome: StoreOutcome, s: &mut Shared) {
-        let (completed, Some(slot)) = (self.completed, self.slot_mut(at)) else {
+        let (completed, Some(slot)) = (self.completed(), self.slot_mut(at)) else {
             panic!("item {at} was compared twice")
         };
         slot.stage = Stage::Done;
         let item = slot.item;
         if let Some(payload) = slot.item.payload.take() {
             s.release(payload.id);
-            self.memory = self.memory.saturating_sub(Bytes(u64::from(payload.length)));
+            self.memory.give_back(&item);
         }
         let differing = match outcome {
             StoreOutcome::Verified(runs) => runs,
@@ -51,14 +52,14 @@ impl Follower {
         };
         self.tell_differences(&item, &differing, s);
         self.let_through(&item, s);
-        self.unannounced.push_back(at);
+        self.news.ended(at);
         let patient = s.config.mode == Mode::Async;
         self.advance(completed, patient.then(|| s.now + TELL_AFTER), s);
     }
 
     /// Without a connection nothing is told: the primary compares again what it heard nothing of.
     fn tell_differences(&self, item: &Item, differing: &[Extent], s: &mut Shared) {
-        for extent in differing.iter().filter(|_| self.begun) {
+        for extent in differing.iter().filter(|_| self.intake.is_begun()) {
             let (volume, sequence) = (item.volume, item.sequence);
             s.send(Message::Copying(Copying::Differs { volume, extent: *extent, sequence }));
         }

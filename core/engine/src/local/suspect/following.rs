@@ -51,14 +51,14 @@ impl Engine {
     /// A copy is consistent: what was suspect was written again, if everything was copied since.
     pub(crate) fn shape_consistent(&self, b: &mut Superblock) {
         b.consistent = true;
-        if self.is_peer_proven() {
+        if self.keeping.invalid().is_peer_proven() {
             b.peer_invalid = Generation::NONE;
         }
         if !b.marks_void {
             b.suspect = 0;
         }
         b.marks_void = b.suspect != 0;
-        b.head = self.standing.follower().map_or(b.head, |f| f.completed.next());
+        b.head = self.standing.follower().map_or(b.head, |f| f.completed().next());
     }
 
     /// Reports that this copy is suspect, and what ends that.
