@@ -13,7 +13,7 @@ use crate::effect::Effect;
 use crate::engine::Engine;
 use crate::follow::follower::Follower;
 use crate::peer::handshake::Leader;
-use crate::role::pause::End;
+use crate::role::pause::{End, Proof};
 use crate::role::{Following, Stage};
 use alloc::boxed::Box;
 use alloc::format;
@@ -135,11 +135,19 @@ impl Session {
         self.report = Some(report);
     }
 
-    /// What the peer answered so far proves nothing any more: the next ping does, which is due.
+    /// What a connected peer answered so far proves nothing any more: the next ping does, which is due.
     pub(crate) fn prove_anew(&mut self, now: Moment) {
+        if self.peer().is_none() {
+            return;
+        }
         self.proven = false;
         self.ping_sent = None;
         self.next_ping = now;
+    }
+
+    /// The next ping is sent at `at` or earlier.
+    pub(crate) fn ping_by(&mut self, at: Moment) {
+        self.next_ping = self.next_ping.min(at);
     }
 
     /// The peer's hello, while the conversation stands.
@@ -247,7 +255,7 @@ impl Engine {
             return;
         }
         let now = self.shared.now;
-        let proof = self.proof_of(end);
+        let proof = Proof::of(&self.session, &self.superblock.lineage, end);
         self.session.turn(Link::Down, why, now);
         self.session.next_ping = Moment::NEVER;
         self.session.ping_sent = None;
@@ -263,7 +271,9 @@ impl Engine {
         if let Some(primary) = self.standing.primary_mut() {
             primary.stream_broken(&mut self.shared);
         }
-        self.connection_proved(proof);
+        let (began, timeout) = (self.session.began, self.shared.config.peer_timeout);
+        let passed = self.shared.pause.connection_ended(proof, began, now, timeout);
+        self.check_ends(passed);
         self.seed_unheard();
         self.asking_failed("the connection was lost before the peer responded");
         self.switch_unheard("the connection was lost before the primary responded");
