@@ -21,7 +21,7 @@ use crate::resync::seed::Seed;
 use crate::resync::update::Update;
 use crate::resync::verified::Calendar;
 use crate::role::asked::Asked;
-use crate::role::pause::End;
+use crate::role::pause::{End, Pause};
 use crate::role::{Following, Standing};
 use crate::shared::{Purpose, Shared};
 use crate::show::recorder::Recorder;
@@ -176,7 +176,7 @@ impl Engine {
             Event::Connected => self.connected(),
             Event::Message(message) => self.message(message),
             Event::Disconnected { why } => self.disconnected(End::Broken, why),
-            Event::DialFailed { began } => self.dial_failed(began),
+            Event::DialFailed { began } => self.check_ends(self.shared.pause.dial_failed(began)),
             Event::LinkTook { bytes } => {
                 if let Some(primary) = self.standing.primary_mut() {
                     primary.link_took(bytes);
@@ -197,7 +197,7 @@ impl Engine {
                     primary.queue.reconfigure(self.shared.config.queue);
                     primary.mode_changed(&mut self.shared);
                 }
-                self.lease_mode_changed();
+                self.session.ping_by(self.shared.lease.ping_at(self.shared.now));
             }
             Event::Calendar(shows) => self.calendar = Calendar::told(self.shared.now, shows),
             Event::VerifyRemembered(memory) => self.shared.verify.remember(memory),
@@ -390,9 +390,12 @@ impl Engine {
         let verify = verify.map_or(Moment::NEVER, |p| p.verify_deadline(&self.shared));
         let copier = self.standing.primary().map_or(Moment::NEVER, copying);
         let work = follower.min(copier).min(self.keep_deadline());
-        let own = self.role_deadline().min(verify).min(self.lease_deadline());
-        let session = self.session.deadline(self.outstanding(), &self.shared.config);
-        session.min(own).min(work).min(self.pause_deadline())
+        let s = &self.shared;
+        let pause = Pause::deadline(self.standing.leads(), s.now, s.config.peer_timeout);
+        let lease = s.lease.deadline(self.lease_use());
+        let own = self.role_deadline().min(verify).min(lease);
+        let session = self.session.deadline(self.outstanding(), &s.config);
+        session.min(own).min(work).min(pause)
     }
 
     pub(crate) fn refuse_command(&mut self, command: Option<CommandId>, text: String) {

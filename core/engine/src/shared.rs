@@ -176,6 +176,11 @@ impl Shared {
         self.lease.withholds(self.now) || self.pause.withholds()
     }
 
+    /// What that means for a primary's clients.
+    pub(crate) fn withheld_text(&self) -> Option<String> {
+        self.lease.text(&self.config.peer, self.now).or_else(|| self.pause.text(&self.config))
+    }
+
     /// Asks for an operation on the store. What changes bytes waits until its extents are hot.
     pub(crate) fn store(&mut self, volume: VolumeIndex, op: StoreOp, purpose: impl Into<Purpose>) {
         let purpose = purpose.into();

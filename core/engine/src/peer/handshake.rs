@@ -427,7 +427,7 @@ impl Engine {
     pub(crate) fn peer_proven(&mut self) {
         let Some(peer) = self.session.peer() else { return };
         let serving = peer.serving;
-        self.peer_answered();
+        self.check_ends(self.shared.pause.peer_answered(serving));
         self.handed(serving);
         if !self.standing.leads() && !serving && self.standing.is(Following::Returning) {
             self.meet_without_primary();

@@ -21,17 +21,20 @@
 //!   secondary by itself. One that cannot reach its heir goes on; then the two have parted.
 
 use crate::config::Config;
+use crate::effect::Effect;
 use crate::engine::Engine;
 use crate::event::CommandId;
 use crate::follow::follower::Follower;
 use crate::peer::outgoing::Pace;
-use crate::record::save::Goal;
+use crate::peer::primary::Primary;
 use crate::refusal::Refusal;
 use crate::role::{Following, Leave};
 use crate::stream::unreplicated::Unreplicated;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
+use core::mem;
 use core::time::Duration;
 use helio_format::lease::Lease as Talk;
 use helio_format::lineage::Relation;
@@ -50,6 +53,17 @@ const ASK_AGAIN: Duration = Duration::from_millis(250);
 /// A primary waits that much longer than a lease lasts by the slowest clock.
 const SLACK: Duration = Duration::from_secs(1);
 
+/// What this node granted to its peer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Granted {
+    #[default]
+    Nothing,
+    /// A lease that may be out: nothing is acknowledged without the peer until then.
+    Until(Moment),
+    /// The peer used it: nothing is acknowledged without it any more, and this node leaves.
+    Used,
+}
+
 /// A lease in the hands of this node.
 #[derive(Clone, Copy, Debug)]
 struct Held {
@@ -58,33 +72,45 @@ struct Held {
     until: Moment,
 }
 
-/// A promotion by lease on its way.
-#[derive(Clone, Debug)]
-struct Using {
-    until: Moment,
-    /// The record before it.
-    before: Box<Superblock>,
+/// How far this node's promotion by a lease is.
+#[derive(Clone, Debug, Default)]
+enum Takeover {
+    #[default]
+    No,
+    Begun {
+        until: Moment,
+        /// The record before it.
+        before: Box<Superblock>,
+    },
+    /// This node is primary by lease.
+    Done,
+}
+
+/// What its own state lets this node do with a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    Nothing,
+    /// It may use the one that it holds.
+    Keeps,
+    /// It may ask for one: as far as is known here, the primary would grant it.
+    Asks,
 }
 
 /// What this node granted, and what it was granted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lease {
-    /// Nothing is answered without the peer until then.
-    out: Option<Moment>,
-    /// The peer used it: this node leaves.
-    superseded: bool,
-    /// What is withheld will never be answered: this node leaves the primary role without its peer.
-    pub(crate) gives_up: bool,
+    granted: Granted,
+    /// What is withheld will never be acknowledged: this node leaves the primary role without its peer.
+    gives_up: bool,
     held: Option<Held>,
-    /// The last wish and when its time began to run, until it is granted or void.
-    asked: Option<(u64, Moment)>,
-    numbers: u64,
+    /// When the time of the last request began to run, until it is granted or void.
+    asked: Option<Moment>,
+    /// The number of the last request.
+    number: u64,
     ask_at: Moment,
     /// When the last lease ended unused.
     ended: Option<Moment>,
-    using: Option<Using>,
-    /// This node is primary by lease.
-    leads: bool,
+    takeover: Takeover,
 }
 
 /// How long the primary waits that granted `hold`.
@@ -96,23 +122,55 @@ fn millis(hold: Duration) -> u32 {
     u32::try_from(hold.as_millis()).unwrap_or(u32::MAX)
 }
 
+fn say(talk: Talk) -> Effect {
+    Effect::Send(Message::Lease(talk))
+}
+
+impl Granted {
+    fn until(self) -> Option<Moment> {
+        match self {
+            Self::Nothing => None,
+            Self::Until(until) => Some(until),
+            Self::Used => Some(Moment::NEVER),
+        }
+    }
+}
+
+/// Of a primary.
 impl Lease {
     /// Of a process that starts with that record.
     pub(crate) fn starting(record: &Superblock, now: Moment) -> Self {
         let hold = Duration::from_millis(record.hold.into());
-        Self { out: (!hold.is_zero()).then(|| now + wait_for(hold)), ..Self::default() }
+        let granted =
+            if hold.is_zero() { Granted::Nothing } else { Granted::Until(now + wait_for(hold)) };
+        Self { granted, ..Self::default() }
+    }
+
+    /// Until when a primary acknowledges nothing without its peer, if the peer may hold a lease.
+    pub(crate) fn granted(&self, now: Moment) -> Option<Moment> {
+        self.granted.until().filter(|until| now < *until)
     }
 
     /// Whether a peer may hold a lease of this node's.
     pub(crate) fn is_out(&self, now: Moment) -> bool {
-        self.out.is_some_and(|until| now < until)
+        self.granted(now).is_some()
     }
 
     /// Whether an answer without the peer's word must wait.
     pub(crate) fn withholds(&self, now: Moment) -> bool {
         // Until its end was taken note of: there it is checked that the peer did not use it (`pause.rs`).
-        let out = self.is_out(now) || self.out.is_some() && !planted(Plant::LeaseEndUnchecked);
-        out && !planted(Plant::LeaseIgnored)
+        let ended = self.granted != Granted::Nothing && !planted(Plant::LeaseEndUnchecked);
+        (self.is_out(now) || ended) && !planted(Plant::LeaseIgnored)
+    }
+
+    /// Whether what is withheld will never be acknowledged.
+    pub(crate) fn gives_up(&self) -> bool {
+        self.gives_up
+    }
+
+    /// When a peer that may hold a lease must hear of another mode: it gives back what it does not need.
+    pub(crate) fn ping_at(&self, now: Moment) -> Moment {
+        if self.is_out(now) { now } else { Moment::NEVER }
     }
 
     /// What a record that is made now says may be out.
@@ -120,9 +178,160 @@ impl Lease {
         if self.is_out(now) { recorded } else { 0 }
     }
 
+    /// What a primary's clients wait for, if the peer may hold a lease.
+    pub(crate) fn text(&self, peer: &str, now: Moment) -> Option<String> {
+        let left = (self.granted(now)? - now).as_secs_f64();
+        Some(match self.granted {
+            Granted::Used => format!("{peer} was promoted by its hold lease"),
+            _ => format!(
+                "{peer} may have a hold lease: acknowledgements wait for {peer}, at most {left:.1} s"
+            ),
+        })
+    }
+
     /// The peer's own stream is followed: what it was granted means nothing any more.
     pub(crate) fn follows(&mut self) {
-        self.out = None;
+        self.granted = Granted::Nothing;
+    }
+
+    /// The peer has no lease. One that it used is not taken back. Returns whether that ends the wait.
+    fn peer_returned(&mut self) -> bool {
+        let unused = self.granted != Granted::Used;
+        if unused {
+            self.granted = Granted::Nothing;
+        }
+        unused
+    }
+
+    /// Notes the end of the wait, if it is over. Returns since when the peer cannot use its lease.
+    fn end_wait(&mut self, now: Moment) -> Option<Moment> {
+        let until = self.granted.until().filter(|until| now >= *until)?;
+        self.granted = Granted::Nothing;
+        Some(Moment(until.0.saturating_sub(SLACK.as_nanos() as u64)))
+    }
+
+    /// The peer was granted a lease of `hold`.
+    fn grant(&mut self, hold: Duration, now: Moment) {
+        self.granted = self.granted.max(Granted::Until(now + wait_for(hold)));
+    }
+
+    /// Returns whether that changed.
+    fn set_gives_up(&mut self, gives_up: bool) -> bool {
+        mem::replace(&mut self.gives_up, gives_up) != gives_up
+    }
+
+    /// This node is primary no more. If the peer used its lease, whoever promotes this node again, by force, means it.
+    pub(crate) fn laid_down(&mut self) {
+        self.takeover = Takeover::No;
+        self.gives_up = false;
+        if self.granted == Granted::Used {
+            self.granted = Granted::Nothing;
+        }
+    }
+}
+
+/// Of a secondary.
+impl Lease {
+    /// Does what is due.
+    fn step(&mut self, it_may: Use, up: bool, hold: Duration, now: Moment, out: &mut Vec<Effect>) {
+        if let Some(held) = self.held.take_if(|held| now >= held.until) {
+            self.ended = Some(held.until);
+        }
+        match it_may {
+            Use::Asks if now < self.ask_at => {}
+            Use::Asks => {
+                self.number += 1;
+                self.asked = Some(now);
+                self.ask_at = now + (hold / 4).max(ASK_AGAIN);
+                out.push(say(Talk::Wanted { number: self.number, millis: millis(hold) }));
+            }
+            Use::Keeps if !up => {}
+            _ if self.is_used() => {}
+            _ => self.give_back(up, out),
+        }
+    }
+
+    /// The primary granted `hold`, at most, to a request of this node's.
+    fn receive(&mut self, number: u64, by: u64, hold: Duration) {
+        let Some(asked) = self.asked.take_if(|_| number == self.number) else { return };
+        self.held = Some(Held { by, until: asked + hold });
+        self.ask_at = asked + hold / 2;
+    }
+
+    /// Gives up what this node holds or asked for, and says so if the peer is connected.
+    pub(crate) fn give_back(&mut self, up: bool, out: &mut Vec<Effect>) {
+        let had = self.held.take().is_some() | self.asked.take().is_some();
+        if had && up {
+            out.push(say(Talk::Returned));
+        }
+    }
+
+    /// The peer is met: a lease of another process of it is void. Returns whether this node holds none.
+    fn met(&mut self, by: u64, now: Moment) -> bool {
+        self.asked = None;
+        self.ask_at = now;
+        self.held.take_if(|held| held.by != by);
+        self.held.is_none()
+    }
+
+    /// This node is about to become primary by other means, or stops.
+    pub(crate) fn is_not_needed(&mut self, up: bool, out: &mut Vec<Effect>) {
+        if !matches!(self.takeover, Takeover::Begun { .. }) {
+            self.takeover = Takeover::No;
+            self.give_back(up, out);
+        }
+    }
+
+    /// Why no lease helps.
+    pub(crate) fn absence_text(&self, hold: Duration, now: Moment) -> String {
+        match self.ended {
+            _ if hold.is_zero() => String::new(),
+            Some(ended) => {
+                let ago = (now - ended).as_secs_f64();
+                format!("; the hold lease ended {ago:.1} s ago")
+            }
+            None => String::from("; this node has no hold lease"),
+        }
+    }
+
+    /// Whether this node is, or is about to be, primary by its lease.
+    fn is_used(&self) -> bool {
+        !matches!(self.takeover, Takeover::No)
+    }
+
+    /// A promotion by lease that took longer than the lease is none.
+    pub(crate) fn ran_out(&self, now: Moment) -> bool {
+        matches!(self.takeover, Takeover::Begun { until, .. } if now >= until)
+    }
+
+    /// It was recorded too late: the record is as it was before.
+    pub(crate) fn shape_unpromoted(&self, b: &mut Superblock) {
+        if let Takeover::Begun { before, .. } = &self.takeover {
+            let (remembers, suspect) = (b.remembers, b.suspect);
+            b.clone_from(before);
+            (b.remembers, b.suspect) = (remembers, suspect);
+            // If a flush failed since then, the marks prove nothing.
+            b.marks_void |= suspect & !before.suspect != 0;
+        }
+    }
+
+    /// This node becomes primary: what it held is void. Says by what it is, if that was the lease.
+    pub(crate) fn promoted(&mut self, now: Moment) -> String {
+        (self.held, self.asked) = (None, None);
+        let Takeover::Begun { until, .. } = mem::take(&mut self.takeover) else {
+            return String::new();
+        };
+        self.takeover = Takeover::Done;
+        let left = (until - now).as_secs_f64();
+        format!(", by the hold lease, which ends in {left:.1} s")
+    }
+
+    /// When something is due. A primary holds none, and asks for none.
+    pub(crate) fn deadline(&self, it_may: Use) -> Moment {
+        let over = self.granted.until().unwrap_or(Moment::NEVER);
+        let ends = self.held.map_or(Moment::NEVER, |held| held.until);
+        let ask = if it_may == Use::Asks { self.ask_at } else { Moment::NEVER };
+        over.min(ends).min(ask)
     }
 }
 
@@ -138,191 +347,124 @@ impl Config {
     }
 }
 
+impl Primary {
+    /// Whether no answer can be given without the peer, as far as this primary's stream shows.
+    fn is_together(&self, mode: Mode) -> bool {
+        matches!(self.flow.as_ref().map(|flow| flow.pace), Some(Pace::Level { .. }))
+            && self.effective(mode) != Mode::Async
+            && self.owed.marker().is_none()
+            && self.lack.is_none()
+            && self.unreplicated == Unreplicated::Together
+    }
+}
+
 impl Engine {
     /// Whether this node is, or is about to be, primary by its hold lease.
     #[must_use]
     pub fn leads_by_lease(&self) -> bool {
-        self.shared.lease.leads || self.shared.lease.using.is_some()
+        self.shared.lease.is_used()
     }
 
     /// Until when this node may become primary by its hold lease, if it has one.
     #[must_use]
     pub fn lease_held(&self) -> Option<Moment> {
         let until = self.shared.lease.held?.until;
-        (self.shared.now < until && self.can_use_lease()).then_some(until)
+        (self.shared.now < until && self.lease_use() != Use::Nothing).then_some(until)
     }
 
-    /// Until when this primary answers nothing without its peer, if the peer may hold a lease.
-    #[must_use]
-    pub fn lease_granted(&self) -> Option<Moment> {
-        let lease = &self.shared.lease;
-        lease.out.filter(|until| self.standing.leads() && self.shared.now < *until)
-    }
-
-    /// What that means for clients, while it does.
-    pub(crate) fn withheld_text(&self) -> Option<String> {
-        let Some(until) = self.lease_granted() else { return self.unchecked_text() };
-        let peer = &self.shared.config.peer;
-        if self.shared.lease.superseded {
-            return Some(format!("{peer} was promoted by its hold lease"));
-        }
-        let left = (until - self.shared.now).as_secs_f64();
-        Some(format!(
-            "{peer} may have a hold lease: acknowledgements wait for {peer}, at most {left:.1} s"
-        ))
-    }
-
-    /// Whether its own state lets this node use a lease, or ask for one.
-    fn can_use_lease(&self) -> bool {
-        self.shared.config.may_lease()
+    /// What this node may do with a lease.
+    pub(crate) fn lease_use(&self) -> Use {
+        let may_use = self.shared.config.may_lease()
             && self.standing.is(Following::Secondary)
             && !self.asked.switches()
             && self.is_consistent()
-            && self.standing.follower().is_some_and(|f| f.streams() && f.failed().is_none())
-            && !self.shared.metadata_failed
+            && self.standing.streaming().is_some_and(|f| f.failed().is_none())
+            && !self.shared.metadata_failed;
+        let told = self.session.told().and_then(|(ping, _)| ping.state);
+        let granted = self.session.peer().is_some_and(|hello| hello.serving)
+            && told == Some(State::Replicating)
+            && self.standing.follower().is_some_and(Follower::is_begun);
+        match (may_use, granted) {
+            (false, _) => Use::Nothing,
+            (true, false) => Use::Keeps,
+            (true, true) => Use::Asks,
+        }
     }
 
-    /// Does what is due.
+    /// Does what is due: at the end of a wait, for a primary that leaves, and for a secondary.
     pub(crate) fn lease_step(&mut self) {
         let now = self.shared.now;
-        if let Some(until) = self.shared.lease.out.take_if(|until| now >= *until) {
-            self.lease_waited(Moment(until.0.saturating_sub(SLACK.as_nanos() as u64)));
+        if let Some(since) = self.shared.lease.end_wait(now) {
+            if self.standing.leads() && !planted(Plant::LeaseEndUnchecked) {
+                self.shared.pause.needs_check(since);
+                self.session.prove_anew(now);
+            }
             self.answer_withheld();
         }
-        if self.standing.leads() {
-            self.give_withheld_up();
-            return;
+        let Some(primary) = self.standing.primary() else {
+            let (it_may, up) = (self.lease_use(), self.session.peer().is_some());
+            let s = &mut self.shared;
+            return s.lease.step(it_may, up, s.config.hold, now, &mut s.out);
+        };
+        let gives_up = primary.flow.is_none() && self.standing.is_leaving_for_good();
+        if self.shared.lease.set_gives_up(gives_up) {
+            self.answer_withheld();
         }
-        if let Some(held) = self.shared.lease.held
-            && now >= held.until
-        {
-            self.shared.lease.held = None;
-            self.shared.lease.ended = Some(held.until);
+        if gives_up {
+            self.shared.pause.give_up(&mut self.shared.out);
         }
-        let using = self.shared.lease.using.is_some();
-        let up = self.session.peer().is_some();
-        if self.wants_lease() {
-            if now >= self.shared.lease.ask_at {
-                self.ask_lease();
-            }
-        } else if !using && (up || !self.can_use_lease()) {
-            self.return_lease();
+        if self.shared.lease.granted == Granted::Used && self.standing.serves() {
+            let left = self.leave(None, Leave::Secondary);
+            assert!(left.is_ok(), "a primary cannot leave: {left:?}");
         }
     }
 
-    /// Whether a lease would be granted, as far as is known here.
-    fn wants_lease(&self) -> bool {
-        let told = self.session.told().and_then(|(ping, _)| ping.state);
-        self.session.peer().is_some_and(|hello| hello.serving)
-            && told == Some(State::Replicating)
-            && self.standing.follower().is_some_and(Follower::is_begun)
-            && self.can_use_lease()
-    }
-
-    /// Answers what waited for a hold to end.
+    /// Answers what waited for a hold to end, or will never be answered otherwise.
     pub(crate) fn answer_withheld(&mut self) {
         if let Some(primary) = self.standing.primary_mut() {
             primary.consider_all(&mut self.shared);
         }
     }
 
-    /// What nobody will answer any more is told so, and a primary whose peer took over leaves.
-    fn give_withheld_up(&mut self) {
-        let away = self.standing.primary().is_some_and(|primary| primary.flow.is_none());
-        let gives_up = away && self.standing.is_leaving_for_good();
-        if gives_up != self.shared.lease.gives_up {
-            self.shared.lease.gives_up = gives_up;
-            self.answer_withheld();
-        }
-        if gives_up {
-            self.give_held_up();
-        }
-        if self.shared.lease.superseded && self.standing.serves() {
-            let left = self.leave(None, Leave::Secondary);
-            assert!(left.is_ok(), "a primary cannot leave: {left:?}");
-        }
-    }
-
-    fn ask_lease(&mut self) {
-        let (now, hold) = (self.shared.now, self.shared.config.hold);
-        let lease = &mut self.shared.lease;
-        lease.numbers += 1;
-        lease.asked = Some((lease.numbers, now));
-        lease.ask_at = now + (hold / 4).max(ASK_AGAIN);
-        let number = lease.numbers;
-        self.shared.send(Message::Lease(Talk::Wanted { number, millis: millis(hold) }));
-    }
-
-    /// Gives up what this node holds or asked for, and says so where it can.
-    pub(crate) fn return_lease(&mut self) {
-        let lease = &mut self.shared.lease;
-        let had = lease.held.take().is_some() | lease.asked.take().is_some();
-        if had && self.session.peer().is_some() {
-            self.shared.send(Message::Lease(Talk::Returned));
-        }
-    }
-
-    /// The peer is met, and not refused: a lease of another process of it is void.
+    /// The peer is met, and not refused: a secondary without a lease says so.
     pub(crate) fn lease_met(&mut self) {
         let Some(by) = self.session.peer().map(|peer| peer.incarnation) else { return };
-        let now = self.shared.now;
-        let lease = &mut self.shared.lease;
-        lease.asked = None;
-        lease.ask_at = now;
-        lease.held.take_if(|held| held.by != by);
-        let none = lease.held.is_none();
+        let none = self.shared.lease.met(by, self.shared.now);
         if none && self.standing.is(Following::Secondary) && !self.shared.config.hold.is_zero() {
-            self.shared.send(Message::Lease(Talk::Returned));
+            self.shared.out.push(say(Talk::Returned));
         }
     }
 
+    /// A primary grants if no answer can be given without the peer; it says nothing otherwise.
     pub(crate) fn peer_talks_lease(&mut self, talk: Talk) {
+        let (b, config) = (&self.superblock, &self.shared.config);
         match talk {
-            Talk::Wanted { number, millis } => self.lease_wanted(number, millis),
-            Talk::Granted { number, millis } => self.granted_lease(number, millis),
+            Talk::Wanted { number, millis } => {
+                let together = self.standing.serves()
+                    && self.standing.primary().is_some_and(|p| p.is_together(config.mode))
+                    && !(b.alone || self.is_saving() || self.shared.metadata_failed);
+                let millis = millis.min(b.hold).min(config.hold_millis());
+                if together && millis != 0 {
+                    let s = &mut self.shared;
+                    s.lease.grant(Duration::from_millis(millis.into()), s.now);
+                    s.out.push(say(Talk::Granted { number, millis }));
+                }
+            }
+            Talk::Granted { number, millis } => {
+                let hold = config.hold.min(Duration::from_millis(millis.into()));
+                if let Some(peer) = self.session.peer() {
+                    self.shared.lease.receive(number, peer.incarnation, hold);
+                }
+            }
             Talk::Returned => {
-                if !self.shared.lease.superseded {
-                    self.shared.lease.out = None;
+                if self.shared.lease.peer_returned() {
                     self.answer_withheld();
                 }
             }
         }
     }
 
-    /// Grants, where no answer can be given without the peer; says nothing otherwise.
-    fn lease_wanted(&mut self, number: u64, wanted: u32) {
-        let b = &self.superblock;
-        let config = &self.shared.config;
-        let Some(p) = self.standing.primary() else { return };
-        let level = matches!(p.flow.as_ref().map(|flow| flow.pace), Some(Pace::Level { .. }));
-        let together = level
-            && self.standing.serves()
-            && config.may_lease()
-            && p.effective(config.mode) != Mode::Async
-            && p.owed.marker().is_none()
-            && p.lack.is_none()
-            && p.unreplicated == Unreplicated::Together
-            && !(b.alone || self.is_saving() || self.shared.metadata_failed);
-        let millis = wanted.min(b.hold).min(config.hold_millis());
-        if !together || millis == 0 {
-            return;
-        }
-        let until = self.shared.now + wait_for(Duration::from_millis(millis.into()));
-        let lease = &mut self.shared.lease;
-        lease.out = lease.out.max(Some(until));
-        self.shared.send(Message::Lease(Talk::Granted { number, millis }));
-    }
-
-    fn granted_lease(&mut self, number: u64, granted: u32) {
-        let Some(by) = self.session.peer().map(|peer| peer.incarnation) else { return };
-        let hold = self.shared.config.hold.min(Duration::from_millis(granted.into()));
-        let lease = &mut self.shared.lease;
-        let Some((_, asked)) = lease.asked.take_if(|(asked, _)| *asked == number) else { return };
-        lease.held = Some(Held { by, until: asked + hold });
-        lease.ask_at = asked + hold / 2;
-    }
-
-    /// Becomes primary by the lease, where there is one.
+    /// Becomes primary by the lease, if it has one.
     pub(crate) fn promote_by_lease(&mut self, id: CommandId) -> bool {
         let Some(until) = self.lease_held() else { return false };
         let (peer, left) = (&self.shared.config.peer, until - self.shared.now);
@@ -330,31 +472,15 @@ impl Engine {
             "{peer} is not connected; it acknowledges nothing without this node: the hold lease ends in {:.1} s",
             left.as_secs_f64()
         ));
-        self.shared.lease.using = Some(Using { until, before: Box::new(self.superblock.clone()) });
+        let before = Box::new(self.superblock.clone());
+        self.shared.lease.takeover = Takeover::Begun { until, before };
         self.begin_promotion(Some(id), false);
         true
     }
 
-    /// Why no lease helps.
-    pub(crate) fn no_lease_text(&self) -> String {
-        match self.shared.lease.ended {
-            _ if self.shared.config.hold.is_zero() => String::new(),
-            Some(ended) => {
-                let ago = (self.shared.now - ended).as_secs_f64();
-                format!("; the hold lease ended {ago:.1} s ago")
-            }
-            None => String::from("; this node has no hold lease"),
-        }
-    }
-
-    /// A promotion by lease that took longer than the lease is none.
-    pub(crate) fn lease_ran_out(&self) -> bool {
-        self.shared.lease.using.as_ref().is_some_and(|using| self.shared.now >= using.until)
-    }
-
     /// The promotion ends before anything was recorded, or when the record was put back.
     pub(crate) fn lease_failed(&mut self, command: Option<CommandId>) {
-        self.shared.lease.using = None;
+        self.shared.lease.takeover = Takeover::No;
         self.standing.stand(Following::resting(self.superblock.role));
         let (peer, group) = (&self.shared.config.peer, &self.shared.config.group);
         let refusal = Refusal::new(
@@ -367,42 +493,6 @@ impl Engine {
         command.into_iter().for_each(|id| self.done(id, Err(refusal.clone())));
     }
 
-    /// It was recorded too late: the record is put back.
-    pub(crate) fn undo_promotion(&mut self) {
-        self.save(Goal::Unpromoted);
-    }
-
-    pub(crate) fn shape_unpromoted(&mut self, b: &mut Superblock) {
-        if let Some(using) = &self.shared.lease.using {
-            let (remembers, suspect) = (b.remembers, b.suspect);
-            b.clone_from(&using.before);
-            (b.remembers, b.suspect) = (remembers, suspect);
-            // If a flush failed since then, the marks prove nothing.
-            b.marks_void |= suspect & !using.before.suspect != 0;
-        }
-    }
-
-    /// This node becomes primary: what it held is void. Says by what it is, where that was the lease.
-    pub(crate) fn lease_used(&mut self) -> String {
-        let lease = &mut self.shared.lease;
-        lease.held = None;
-        lease.asked = None;
-        let used = lease.using.take();
-        lease.leads = used.is_some();
-        used.map_or_else(String::new, |using| {
-            let left = (using.until - self.shared.now).as_secs_f64();
-            format!(", by the hold lease, which ends in {left:.1} s")
-        })
-    }
-
-    /// This node is about to become primary by other means, or stops.
-    pub(crate) fn lease_is_not_needed(&mut self) {
-        if self.shared.lease.using.is_none() {
-            self.return_lease();
-        }
-        self.shared.lease.leads = false;
-    }
-
     /// The peer introduced itself while this primary waits for its lease to end: as primary, by that lease?
     pub(crate) fn lease_taken(&mut self) {
         let withholds = self.shared.withholds();
@@ -411,43 +501,12 @@ impl Engine {
             return;
         };
         let same = p.peer_incarnation == Some(peer.incarnation) && peer.sure && fork >= p.answered;
-        if withholds && same && !self.shared.lease.superseded {
+        if withholds && same && self.shared.lease.granted != Granted::Used {
             let name = &self.shared.config.peer;
             self.shared.warn(format!(
                 "{name} was promoted; this node has acknowledged nothing since, and becomes secondary"
             ));
-            self.shared.lease.superseded = true;
-            self.shared.lease.out = Some(Moment::NEVER);
-        }
-    }
-
-    /// The mode asked for changed: a peer that knows gives back what it does not need.
-    pub(crate) fn lease_mode_changed(&mut self) {
-        if self.shared.lease.is_out(self.shared.now) {
-            self.session.ping_by(self.shared.now);
-        }
-    }
-
-    pub(crate) fn lease_deadline(&self) -> Moment {
-        let lease = &self.shared.lease;
-        let over = lease.out.unwrap_or(Moment::NEVER);
-        if self.standing.leads() {
-            return over;
-        }
-        let ends = lease.held.map_or(Moment::NEVER, |held| held.until);
-        let ask = if self.wants_lease() { lease.ask_at } else { Moment::NEVER };
-        over.min(ends).min(ask)
-    }
-
-    /// This node is primary no more.
-    pub(crate) fn lease_laid_down(&mut self) {
-        self.pause_forgotten();
-        let lease = &mut self.shared.lease;
-        lease.leads = false;
-        lease.gives_up = false;
-        if core::mem::take(&mut lease.superseded) {
-            // What was used up is out no more: whoever promotes this node again, by force, means it.
-            lease.out = None;
+            self.shared.lease.granted = Granted::Used;
         }
     }
 }

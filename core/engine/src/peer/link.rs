@@ -257,9 +257,8 @@ impl Session {
 
     /// What the peer answered so far proves nothing any more: the next ping does, which is due.
     pub(crate) fn prove_anew(&mut self, now: Moment) {
-        if let Some(Meeting { proof, .. }) = self.meeting_mut() {
-            *proof = proof.with(false);
-        }
+        let Some(Meeting { proof, .. }) = self.meeting_mut() else { return };
+        *proof = proof.with(false);
         self.heartbeat.ping_anew(now);
     }
 

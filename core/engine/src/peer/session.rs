@@ -15,7 +15,7 @@ use crate::follow::follower::Follower;
 use crate::peer::handshake::Leader;
 use crate::peer::outgoing::Cursors;
 use crate::peer::primary::Primary;
-use crate::role::pause::End;
+use crate::role::pause::{End, Proof};
 use crate::role::{Following, Stage};
 use alloc::format;
 use alloc::string::String;
@@ -110,7 +110,7 @@ impl Engine {
         if self.session.is_down() {
             return;
         }
-        let proof = self.proof_of(end);
+        let proof = Proof::of(&self.session, &self.superblock.lineage, end);
         self.session.disconnected(why, self.shared.now);
         self.update.await_nothing();
         self.peer_is_not_told();
@@ -122,7 +122,9 @@ impl Engine {
         if let Some(primary) = self.standing.primary_mut() {
             primary.stream_broken(&mut self.shared);
         }
-        self.connection_proved(proof);
+        let (began, timeout) = (self.session.began(), self.shared.config.peer_timeout);
+        let passed = self.shared.pause.connection_ended(proof, began, self.shared.now, timeout);
+        self.check_ends(passed);
         self.seed_stopped("the connection was lost");
         self.seed.answers_lost();
         self.asking_failed("the connection was lost before the peer responded");

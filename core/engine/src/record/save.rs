@@ -182,7 +182,7 @@ impl Engine {
             Goal::Remember => {}
             Goal::Restoring => Self::shape_restoring(b),
             Goal::Restored => self.shape_restored(b),
-            Goal::Unpromoted => self.shape_unpromoted(b),
+            Goal::Unpromoted => self.shared.lease.shape_unpromoted(b),
             Goal::SeedBegun { at, .. } => {
                 (b.seeding, b.marks_void, b.equal) = (at, false, false);
             }

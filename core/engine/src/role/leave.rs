@@ -65,7 +65,8 @@ impl Engine {
             Stage::Following(Following::Secondary | Following::Returning)
             | Stage::Following(Following::Handing { .. }) => {
                 self.handed_unheard();
-                self.lease_is_not_needed();
+                let up = self.session.peer().is_some();
+                self.shared.lease.is_not_needed(up, &mut self.shared.out);
                 self.hang_up(Parting::Stopping, String::from("the daemon stops"));
                 self.standing.stand(Following::Closing { command: id, saving: false });
                 self.hurry();
@@ -236,7 +237,8 @@ impl Engine {
             let s = &mut self.shared;
             s.suspect.load(&self.superblock, &s.cover, &s.config);
         }
-        self.lease_laid_down();
+        self.shared.pause.forget(&mut self.shared.out);
+        self.shared.lease.laid_down();
         self.forget_parked();
     }
 

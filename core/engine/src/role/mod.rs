@@ -188,7 +188,7 @@ impl Engine {
         if let Some(primary) = self.standing.primary_mut() {
             primary.mode_changed(&mut self.shared);
         }
-        self.lease_mode_changed();
+        self.session.ping_by(self.shared.lease.ping_at(self.shared.now));
         let group = &self.shared.config.group;
         Ok(Some(if self.standing.leads() {
             format!("the mode of {group} is {mode} until a restart; to keep it, change the file")
@@ -228,7 +228,7 @@ impl Engine {
                 self.promote_inconsistent();
             }
             Stage::Following(Following::Promoting { command, saving: false, .. })
-                if self.lease_ran_out() =>
+                if self.shared.lease.ran_out(self.shared.now) =>
             {
                 self.lease_failed(command);
             }

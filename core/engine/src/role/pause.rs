@@ -23,14 +23,18 @@
 //! between that look and the system call is not noticed, nor is one that this node's clock does not count, unless a
 //! hold lease was out: recovery.md names both limits.
 
+use crate::config::Config;
 use crate::effect::{Answer, Effect};
 use crate::engine::Engine;
+use crate::peer::link::Session;
 use crate::peer::primary::Primary;
 use crate::refusal::Denial;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use helio_format::lineage::Relation;
+use core::mem;
+use core::time::Duration;
+use helio_format::lineage::{Lineage, Relation};
 use helio_format::message::Parting;
 use helio_plant::{Plant, planted};
 use helio_units::{Moment, RequestId};
@@ -105,26 +109,147 @@ pub(crate) const fn proof(heard: Heard, end: End) -> Proof {
     }
 }
 
+impl Proof {
+    /// What the end of the present connection proves to a node of that lineage.
+    pub(crate) fn of(session: &Session, lineage: &Lineage, end: End) -> Self {
+        let heard = match session.peer() {
+            Some(peer) if peer.serving => Heard::Serves,
+            Some(peer) => match lineage.relation_of(&peer.lineage) {
+                Relation::Descendant(_) => Heard::TookOver,
+                _ => Heard::Follows,
+            },
+            None if session.last_heard().is_some_and(|at| at >= session.began()) => Heard::NoHello,
+            None => Heard::Nothing,
+        };
+        proof(heard, end)
+    }
+}
+
+/// A check that is needed.
+#[derive(Clone, Copy, Debug)]
+struct Check {
+    /// It must have begun then or later.
+    since: Moment,
+    /// What kept it from passing: the peer serves, or took over.
+    found: Option<Proof>,
+}
+
 /// See the module documentation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pause {
-    /// A check is needed, and must have begun then or later.
-    unchecked: Option<Moment>,
-    /// What the last connection proved, while a check is needed.
-    found: Option<Proof>,
+    needed: Option<Check>,
     /// Acknowledgements that were decided before the pause.
     held: Vec<(RequestId, Answer)>,
 }
 
 impl Pause {
+    /// A primary needs an event at least so often: a longer gap is a pause.
+    pub(crate) fn deadline(leads: bool, now: Moment, peer_timeout: Duration) -> Moment {
+        if leads { now + peer_timeout / 2 } else { Moment::NEVER }
+    }
+
     /// Whether an acknowledgement of what the peer is not known to have durable must wait.
     pub(crate) fn withholds(&self) -> bool {
-        self.unchecked.is_some()
+        self.needed.is_some()
     }
 
     /// Whether nothing is held back.
     pub(crate) const fn is_quiet(&self) -> bool {
         self.held.is_empty()
+    }
+
+    /// What a primary's clients wait for, while a check is needed, and what ends it if only an operator can.
+    pub(crate) fn text(&self, config: &Config) -> Option<String> {
+        let (node, peer, group) = (&config.node, &config.peer, &config.group);
+        Some(match self.needed?.found {
+            Some(Proof::Serves) => format!(
+                "writes wait: {peer} is primary of {group}, too; `helio demote {group}` on the node whose writes you \
+                 discard, or stop its daemon if its clients cannot be disconnected"
+            ),
+            Some(Proof::TookOver) => format!(
+                "writes wait: {peer} was promoted and is not primary now; `helio demote {group}` on {node} (or stop its \
+                 daemon if its clients cannot be disconnected), then `helio promote {group}` on {peer}; or `helio \
+                 resolve {group} --discard {peer}` on {peer}"
+            ),
+            _ => format!("writes wait until it is certain that {peer} was not promoted"),
+        })
+    }
+
+    /// A check is needed that began at `since` or later. What the peer answered so far proves nothing.
+    pub(crate) fn needs_check(&mut self, since: Moment) {
+        let since = self.needed.map_or(since, |check| check.since.max(since));
+        self.needed = Some(Check { since, found: None });
+    }
+
+    /// Holds back the acknowledgements that were not performed yet.
+    fn hold(&mut self, out: &mut Vec<Effect>) {
+        for effect in mem::take(out) {
+            match effect {
+                Effect::Reply { request, answer: answer @ Answer::Done(_) } => {
+                    self.held.push((request, answer));
+                }
+                other => out.push(other),
+            }
+        }
+    }
+
+    /// An attempt to reach the peer that began then failed. Returns what passes the check, if that does.
+    pub(crate) fn dial_failed(&self, began: Moment) -> Option<Proof> {
+        self.needed.filter(|check| began >= check.since).map(|_| Proof::Unreachable)
+    }
+
+    /// The connection that began then ended, and that proves something if it is new enough: what lay in a socket during
+    /// the pause is read at once after it. Returns what passes the check, if that does.
+    pub(crate) fn connection_ended(
+        &mut self,
+        proof: Proof,
+        began: Moment,
+        now: Moment,
+        peer_timeout: Duration,
+    ) -> Option<Proof> {
+        let Check { since, found } = self.needed.as_mut()?;
+        let late = *since + peer_timeout;
+        let counts = match proof {
+            Proof::Nothing => false,
+            Proof::Serves | Proof::TookOver => {
+                *found = Some(proof);
+                false
+            }
+            // A connection that was made during the pause may have been closed during the pause.
+            Proof::Unreachable => began >= *since && now >= late,
+            // It answers the hello of this node, which was sent since.
+            Proof::NotServed => began >= *since,
+            // The hello may have been sent during the pause.
+            Proof::Follows => began >= late,
+        };
+        counts.then_some(proof)
+    }
+
+    /// The peer answered a ping that was sent after the pause. Returns what passes the check, if that does.
+    pub(crate) fn peer_answered(&self, serving: bool) -> Option<Proof> {
+        (self.withholds() && !serving).then_some(Proof::Follows)
+    }
+
+    /// The check passed: what was held back is acknowledged.
+    fn end(&mut self, out: &mut Vec<Effect>) {
+        self.needed = None;
+        let held = mem::take(&mut self.held).into_iter();
+        out.extend(held.map(|(request, answer)| Effect::Reply { request, answer }));
+    }
+
+    /// Fails the requests whose acknowledgements are held back: this node leaves the primary role.
+    pub(crate) fn give_up(&mut self, out: &mut Vec<Effect>) {
+        let held = mem::take(&mut self.held).into_iter();
+        out.extend(held.map(|(request, _)| {
+            let answer = Answer::Denied(Denial::NotPrimary);
+            Effect::Reply { request, answer }
+        }));
+    }
+
+    /// This node begins or ends to be primary: no check is needed.
+    pub(crate) fn forget(&mut self, out: &mut Vec<Effect>) {
+        self.give_up(out);
+        self.needed = None;
     }
 }
 
@@ -143,15 +268,10 @@ impl Engine {
              acknowledges only writes that are durable on {peer}",
             gap.as_secs_f64()
         ));
-        for effect in core::mem::take(&mut self.shared.out) {
-            match effect {
-                Effect::Reply { request, answer: answer @ Answer::Done(_) } => {
-                    self.shared.pause.held.push((request, answer));
-                }
-                other => self.shared.out.push(other),
-            }
-        }
-        self.needs_check(self.shared.now);
+        let s = &mut self.shared;
+        s.pause.hold(&mut s.out);
+        s.pause.needs_check(s.now);
+        self.session.prove_anew(s.now);
     }
 
     /// Whether this node is primary and its clock went on for longer than the peer timeout since the last event.
@@ -161,119 +281,25 @@ impl Engine {
         self.standing.leads() && now - self.shared.now > self.shared.config.peer_timeout
     }
 
-    /// A primary needs an event at least so often: a longer gap is a pause.
-    pub(crate) fn pause_deadline(&self) -> Moment {
-        let next = self.shared.now + self.shared.config.peer_timeout / 2;
-        self.standing.primary().map_or(Moment::NEVER, |_| next)
-    }
-
-    /// What clients wait for, while a check is needed, and what ends it if only an operator can.
-    pub(crate) fn unchecked_text(&self) -> Option<String> {
-        self.standing.primary().filter(|_| self.shared.pause.withholds())?;
-        let config = &self.shared.config;
-        let (node, peer, group) = (&config.node, &config.peer, &config.group);
-        Some(match self.shared.pause.found {
-            Some(Proof::Serves) => format!(
-                "writes wait: {peer} is primary of {group}, too; `helio demote {group}` on the node whose writes you \
-                 discard, or stop its daemon if its clients cannot be disconnected"
-            ),
-            Some(Proof::TookOver) => format!(
-                "writes wait: {peer} was promoted and is not primary now; `helio demote {group}` on {node} (or stop its \
-                 daemon if its clients cannot be disconnected), then `helio promote {group}` on {peer}; or `helio \
-                 resolve {group} --discard {peer}` on {peer}"
-            ),
-            _ => format!("writes wait until it is certain that {peer} was not promoted"),
-        })
-    }
-
     /// The moment from which this primary needs a check that its peer did not take over, if it needs one: an attempt to
     /// connect that begins then or later and fails is one.
     #[must_use]
     pub fn awaits_check(&self) -> Option<Moment> {
-        self.shared.pause.unchecked
-    }
-
-    /// A check is needed that began at `since` or later.
-    pub(crate) fn needs_check(&mut self, since: Moment) {
-        let pause = &mut self.shared.pause;
-        pause.unchecked = pause.unchecked.max(Some(since));
-        pause.found = None;
-        if self.session.peer().is_some() {
-            self.session.prove_anew(self.shared.now);
-        }
-    }
-
-    /// The wait for a hold lease ended, which the peer could use until `since`.
-    pub(crate) fn lease_waited(&mut self, since: Moment) {
-        if self.standing.leads() && !planted(Plant::LeaseEndUnchecked) {
-            self.needs_check(since);
-        }
+        self.shared.pause.needed.map(|check| check.since)
     }
 
     /// The peer serves, too. A primary that acknowledged nothing without it does not begin to.
     pub(crate) fn rival_seen(&mut self) {
         let together = |p: &Primary| !p.acknowledges_alone();
         if self.standing.primary().is_some_and(together) && !planted(Plant::PauseIgnored) {
-            self.needs_check(self.shared.now);
+            self.shared.pause.needs_check(self.shared.now);
+            self.session.prove_anew(self.shared.now);
         }
     }
 
-    /// An attempt to reach the peer that began then failed.
-    pub(crate) fn dial_failed(&mut self, began: Moment) {
-        if self.shared.pause.unchecked.is_some_and(|since| began >= since) {
-            self.check_passed(Proof::Unreachable);
-        }
-    }
-
-    /// What the end of the present connection proves.
-    pub(crate) fn proof_of(&self, end: End) -> Proof {
-        let began = self.session.began();
-        let heard = match self.session.peer() {
-            Some(peer) if peer.serving => Heard::Serves,
-            Some(peer) => match self.superblock.lineage.relation_of(&peer.lineage) {
-                Relation::Descendant(_) => Heard::TookOver,
-                _ => Heard::Follows,
-            },
-            None if self.session.last_heard().is_some_and(|at| at >= began) => Heard::NoHello,
-            None => Heard::Nothing,
-        };
-        proof(heard, end)
-    }
-
-    /// The connection ended, and that proves something if it is new enough: what lay in a socket during the pause is
-    /// read at once after it.
-    pub(crate) fn connection_proved(&mut self, proof: Proof) {
-        let Some(since) = self.shared.pause.unchecked else { return };
-        let (began, now) = (self.session.began(), self.shared.now);
-        let late = since + self.shared.config.peer_timeout;
-        let counts = match proof {
-            Proof::Nothing => false,
-            Proof::Serves | Proof::TookOver => {
-                self.shared.pause.found = Some(proof);
-                false
-            }
-            // A connection that was made during the pause may have been closed during the pause.
-            Proof::Unreachable => began >= since && now >= late,
-            // It answers the hello of this node, which was sent since.
-            Proof::NotServed => began >= since,
-            // The hello may have been sent during the pause.
-            Proof::Follows => began >= late,
-        };
-        if counts {
-            self.check_passed(proof);
-        }
-    }
-
-    /// The peer answered a ping that was sent after the pause.
-    pub(crate) fn peer_answered(&mut self) {
-        if self.shared.pause.withholds() && self.session.peer().is_some_and(|peer| !peer.serving) {
-            self.check_passed(Proof::Follows);
-        }
-    }
-
-    fn check_passed(&mut self, proof: Proof) {
-        let pause = &mut self.shared.pause;
-        (pause.unchecked, pause.found) = (None, None);
+    /// Acknowledges again, if something passes the check.
+    pub(crate) fn check_ends(&mut self, passed: Option<Proof>) {
+        let Some(proof) = passed else { return };
         let (peer, group) = (&self.shared.config.peer, &self.shared.config.group);
         let why = match proof {
             Proof::Unreachable => format!("{peer} cannot be reached"),
@@ -281,24 +307,7 @@ impl Engine {
             _ => format!("{peer} does not serve {group}"),
         };
         self.shared.info(format!("{why}: writes are acknowledged again"));
-        for (request, answer) in core::mem::take(&mut self.shared.pause.held) {
-            self.shared.out.push(Effect::Reply { request, answer });
-        }
+        self.shared.pause.end(&mut self.shared.out);
         self.answer_withheld();
-    }
-
-    /// Fails the requests whose acknowledgements are held back: this node leaves the primary role.
-    pub(crate) fn give_held_up(&mut self) {
-        for (request, _) in core::mem::take(&mut self.shared.pause.held) {
-            let answer = Answer::Denied(Denial::NotPrimary);
-            self.shared.out.push(Effect::Reply { request, answer });
-        }
-    }
-
-    /// This node begins or ends to be primary: no check is needed.
-    pub(crate) fn pause_forgotten(&mut self) {
-        self.give_held_up();
-        self.shared.pause.unchecked = None;
-        self.shared.pause.found = None;
     }
 }

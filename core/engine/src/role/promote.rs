@@ -136,7 +136,7 @@ impl Engine {
             format!(
                 "{peer} is not connected ({}), so it cannot confirm that it is not primary{}",
                 self.session.why(),
-                self.no_lease_text()
+                self.shared.lease.absence_text(self.shared.config.hold, self.shared.now)
             ),
             format!("make sure {peer} is down or fenced, then `helio promote {group} --force`"),
         )
@@ -195,7 +195,7 @@ impl Engine {
         }
         if granted {
             // Who gave its word may not become primary unasked.
-            self.return_lease();
+            self.shared.lease.give_back(true, &mut self.shared.out);
             self.session.agree();
         }
         self.shared.send(Message::PromoteReply { granted, text: text.unwrap_or_default() });
@@ -279,7 +279,7 @@ impl Engine {
         // What a shipped disk may lack stays marked, whatever is proven of another copy.
         let equal = equal && !self.seed.is_under_way(&self.superblock);
         self.standing.stand(Following::Promoting { command, equal, saving: false });
-        self.lease_is_not_needed();
+        self.shared.lease.is_not_needed(self.session.peer().is_some(), &mut self.shared.out);
         self.hang_up(Parting::RoleChanged, format!("{} becomes primary", self.shared.config.node));
         self.hurry();
     }
@@ -311,11 +311,11 @@ impl Engine {
         else {
             return;
         };
-        if self.lease_ran_out() {
-            return self.undo_promotion();
+        if self.shared.lease.ran_out(self.shared.now) {
+            return self.save(Goal::Unpromoted);
         }
-        let by = self.lease_used();
-        self.pause_forgotten();
+        let by = self.shared.lease.promoted(self.shared.now);
+        self.shared.pause.forget(&mut self.shared.out);
         let head = self.superblock.head;
         let Some(mut marks) = self.keeping.take_resting() else {
             panic!("no task holds the bitmap")

@@ -273,7 +273,8 @@ impl Engine {
     /// Why the state is what it is.
     pub(crate) fn reason(&self) -> String {
         let peer = &self.shared.config.peer;
-        if let Some(text) = self.withheld_text().filter(|_| self.state() != State::Replicating) {
+        let waits = self.standing.leads() && self.state() != State::Replicating;
+        if let Some(text) = self.shared.withheld_text().filter(|_| waits) {
             return format!("{}; {text}", self.session.why());
         }
         let Some(primary) = self.standing.primary() else {
@@ -430,7 +431,7 @@ impl Engine {
             safe_copy: self.safe_copy(),
             differing: self.unrepaired(),
             lease_held: self.lease_held(),
-            lease_granted: self.lease_granted(),
+            lease_granted: primary.and_then(|_| self.shared.lease.granted(self.shared.now)),
             counters: self.shared.counters,
         }
     }

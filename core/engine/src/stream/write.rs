@@ -462,7 +462,7 @@ impl Primary {
             durable: at <= self.cursors.durable,
             unreplicated: self.unreplicated,
             withholds: s.withholds(),
-            gives_up: s.lease.gives_up,
+            gives_up: s.lease.gives_up(),
             unchecked: s.pause.withholds(),
         });
         let answer = match decision {
