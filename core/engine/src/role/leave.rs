@@ -5,6 +5,7 @@
 use crate::effect::{Done, Effect, StoreOp};
 use crate::engine::Engine;
 use crate::event::{CommandId, StoreOutcome};
+use crate::follow::follower::Follower;
 use crate::local::failure::Failed;
 use crate::peer::primary::Primary;
 use crate::record::save::Goal;
@@ -223,7 +224,7 @@ impl Engine {
 
     /// What this node held as primary is let go.
     pub(crate) fn lay_line_down(&mut self, next: Following) {
-        let follower = self.new_follower();
+        let follower = Follower::new(self.shared.config.volumes.len(), self.superblock.head);
         if let Some(mut primary) = self.standing.lay_down(follower, next) {
             while let Some(entry) = primary.line.pop() {
                 entry.item.payload.into_iter().for_each(|p| self.shared.release(p.id));
@@ -237,7 +238,7 @@ impl Engine {
             s.suspect.load(&self.superblock, &s.cover, &s.config);
         }
         self.lease_laid_down();
-        self.forget_parked();
+        self.shared.keeper.forget_parked();
     }
 
     /// A secondary has applied what it received.
