@@ -146,7 +146,7 @@ impl Facts<'_> {
     }
 }
 
-/// What must follow.
+/// What the engine must do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Nothing,
@@ -156,9 +156,9 @@ pub(crate) enum Next {
     RefuseStart(Shortage),
     /// Items wait for room that is not there: applying stops.
     StopApplying(Shortage),
-    /// What cannot go on without the file stops: it failed.
+    /// The file failed earlier: what cannot go on without it stops.
     StopForFailure,
-    /// The file failed just now.
+    /// The file failed just now, which is also logged.
     FileFailed,
     /// Flushes of members failed, maybe during a restore.
     FlushesFailed {
@@ -306,8 +306,8 @@ impl Keeper {
         }
     }
 
-    /// What waits for the failed file waits for ever.
-    pub(crate) fn stop_waiting(&mut self) {
+    /// The file failed: items that wait for it are not applied, as if there were no room.
+    pub(crate) fn stop_for_failure(&mut self) {
         if !self.parked.is_empty() {
             self.short = Some(Shortage::new(Bytes::ZERO, Bytes::ZERO));
         }

@@ -124,7 +124,7 @@ impl Engine {
 
     /// Without the file nothing that needs it may go on: applying stops, and the connection ends.
     fn stop_for_failed_file(&mut self) {
-        self.shared.keeper.stop_waiting();
+        self.shared.keeper.stop_for_failure();
         if let Some(follower) = self.standing.follower_mut() {
             follower.refuse(&mut self.shared);
         }
